@@ -1,0 +1,64 @@
+"""Weights of linear models with the least error on N-best lists, found and proved.
+
+The doors are `read_table`, `NBest`, `minimize` and `check`; everything is imported where it is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_PLACES = {
+    "NBest": "lpmert.nbest",
+    "read_table": "lpmert.formats.tables",
+    "from_classification": "lpmert.converters",
+    "from_choices": "lpmert.converters",
+    "Problem": "lpmert.problem",
+    "Evaluation": "lpmert.problem",
+    "minimize": "lpmert.minimize",
+    "check": "lpmert.minimize",
+    "Check": "lpmert.minimize",
+    "Cell": "lpmert.result",
+    "Limits": "lpmert.result",
+    "Progress": "lpmert.result",
+    "Result": "lpmert.result",
+    "Status": "lpmert.result",
+    "LpmertError": "lpmert.result",
+    "DataError": "lpmert.result",
+    "MetricError": "lpmert.result",
+    "MethodError": "lpmert.result",
+}
+
+__all__ = [*_PLACES, "__version__"]
+
+if TYPE_CHECKING:
+    from lpmert.converters import from_choices as from_choices
+    from lpmert.converters import from_classification as from_classification
+    from lpmert.formats.tables import read_table as read_table
+    from lpmert.minimize import Check as Check
+    from lpmert.minimize import check as check
+    from lpmert.minimize import minimize as minimize
+    from lpmert.nbest import NBest as NBest
+    from lpmert.problem import Evaluation as Evaluation
+    from lpmert.problem import Problem as Problem
+    from lpmert.result import Cell as Cell
+    from lpmert.result import DataError as DataError
+    from lpmert.result import Limits as Limits
+    from lpmert.result import LpmertError as LpmertError
+    from lpmert.result import MethodError as MethodError
+    from lpmert.result import MetricError as MetricError
+    from lpmert.result import Progress as Progress
+    from lpmert.result import Result as Result
+    from lpmert.result import Status as Status
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module 'lpmert' has no attribute {name!r}")
+    return getattr(import_module(_PLACES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,1 @@
+"""Methods that prove what they find."""

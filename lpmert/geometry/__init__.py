@@ -1,0 +1,1 @@
+"""Envelopes, linear programs and cones."""

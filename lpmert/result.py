@@ -1,0 +1,307 @@
+"""What every method takes and gives: limits, progress, status, result, and the exceptions of the package."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+class LpmertError(Exception):
+    """Base of all errors that lpmert raises on purpose."""
+
+
+class DataError(LpmertError):
+    """The data cannot be used; names the file, the line and the remedy where they are known."""
+
+    def __init__(self, message: str, *, path: str | Path | None = None, line: int | None = None) -> None:
+        self.path = None if path is None else str(path)
+        self.line = line
+        place = ":".join(str(part) for part in (self.path, line) if part is not None)
+        super().__init__(f"{place}: {message}" if place else message)
+
+
+class MetricError(LpmertError):
+    """The metric is unknown or does not fit the statistics."""
+
+
+class MethodError(LpmertError):
+    """The method is unknown, or cannot work on this problem."""
+
+
+class Status(Enum):
+    """How a run ended; the value is the sentence to show."""
+
+    OPTIMAL = "proved optimal: no weights give a lower loss"
+    OPTIMAL_TO_TOLERANCE = (
+        "optimal to tolerance: a lower loss, if any, needs weights that double precision cannot tell from a tie"
+    )
+    GAP = "stopped: the gap asked for is reached"
+    TARGET = "stopped: the target loss is reached"
+    TIME_LIMIT = "stopped at the time limit: loss and bound hold; for a proof give more time"
+    NODE_LIMIT = "stopped at the node limit: loss and bound hold; for a proof allow more nodes"
+    MEMORY_LIMIT = "stopped at the memory limit: loss and bound hold; for a proof allow more memory"
+    CALLBACK = "stopped by the callback: loss and bound hold"
+    INTERRUPTED = "interrupted: loss and bound hold"
+    HEURISTIC = "finished: a heuristic, which proves no bound"
+
+    @property
+    def proved(self) -> bool:
+        """Whether the loss is proved to be the least."""
+        return self is Status.OPTIMAL
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run did all that was asked of it, rather than being cut short by a limit."""
+        return self in _FINISHED
+
+
+_FINISHED = {Status.OPTIMAL, Status.OPTIMAL_TO_TOLERANCE, Status.GAP, Status.TARGET, Status.HEURISTIC}
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When to stop; `None` means never.
+
+    time_limit in seconds; node_limit in search nodes; gap is relative, as in `Result.gap_rel`; target is a loss;
+    memory_limit in bytes bounds what a search keeps of its open nodes.
+    """
+
+    time_limit: float | None = None
+    node_limit: int | None = None
+    gap: float | None = None
+    target: float | None = None
+    memory_limit: int = 1 << 30
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One line of the log: where a running search stands.
+
+    `source` is one letter for what found a new incumbent since the last line, or an empty string.
+    """
+
+    seconds: float
+    nodes: int
+    open_nodes: int
+    lower_bound: float | None
+    loss: float
+    gap_rel: float | None
+    lps: int
+    source: str
+    weights: FloatArray
+
+
+Callback = Callable[[Progress], object]
+"""Called about ten times a second; a true answer stops the search."""
+
+
+def relative_gap(loss: float, lower_bound: float | None) -> float | None:
+    """Return (loss - bound) / |loss|, never below 0, and 0 where both are equal; `None` without a bound."""
+    if lower_bound is None:
+        return None
+    gap = max(0.0, loss - lower_bound)
+    if gap == 0.0:
+        return 0.0
+    return gap / abs(loss) if loss else float("inf")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The optimal cell around the returned weights.
+
+    ranges [D, 2]: for each weight, the open interval in which it may move with all others fixed (infinite ends allowed)
+    without any list changing its choice. centre [D]: the Chebyshev centre of the cell cut with the unit box, in canonical
+    feature scaling, mapped back and L1-normalised. margin: the least normalised margin at the centre.
+    """
+
+    ranges: FloatArray
+    centre: FloatArray
+    margin: float
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a method found and what it proved.
+
+    weights [D] are L1-normalised, in the order of `names`, for the features as the caller gave them. `loss` is what
+    decoding with these weights gives. `lower_bound` is the proven least loss, `None` for heuristics. selection [S] holds
+    the chosen hypothesis of each list, counted from 0 within the list. `margin` is the least score difference between a
+    chosen hypothesis and any other of its list at these weights. Unknown is `None`.
+    """
+
+    weights: FloatArray
+    names: tuple[str, ...]
+    loss: float
+    score: float
+    lower_bound: float | None
+    status: Status
+    method: str
+    statistics: FloatArray
+    selection: IntArray
+    margin: float | None
+    signature: str
+    fingerprint: str
+    seed: int
+    tied_lists: int = 0
+    loss_best_ties: float | None = None
+    loss_worst_ties: float | None = None
+    free: tuple[str, ...] = ()
+    cell: Cell | None = None
+    counters: Mapping[str, int] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    trace: tuple[tuple[float, float | None, float], ...] = ()
+    certificate: None = None
+
+    @property
+    def success(self) -> bool:
+        """Whether the run ended by itself rather than at a limit."""
+        return self.status.finished
+
+    @property
+    def message(self) -> str:
+        """The status as a sentence."""
+        return self.status.value
+
+    @property
+    def gap_abs(self) -> float | None:
+        """Loss minus lower bound, never below 0; `None` without a bound."""
+        return None if self.lower_bound is None else max(0.0, self.loss - self.lower_bound)
+
+    @property
+    def gap_rel(self) -> float | None:
+        """Absolute gap over the loss; `None` without a bound."""
+        return relative_gap(self.loss, self.lower_bound)
+
+    def scaled_to(self, name: str, value: float) -> FloatArray:
+        """Return the weights [D] times the positive factor that brings feature `name` to `value`.
+
+        Decoding does not see a positive factor, so these weights are as good. Raises `ValueError` if the name is unknown,
+        or if its weight is 0 or of the other sign than `value`.
+        """
+        if name not in self.names:
+            raise ValueError(f"no feature {name!r}; the features are {', '.join(self.names)}")
+        weight = self.weights[self.names.index(name)]
+        if weight * value <= 0:
+            raise ValueError(f"the weight of {name!r} is {weight:g}: no positive factor brings it to {value:g}")
+        return self.weights * (value / weight)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as plain numbers, strings, lists and dictionaries, ready for JSON."""
+        return {
+            "weights": dict(zip(self.names, self.weights.tolist(), strict=True)),
+            "loss": self.loss,
+            "score": self.score,
+            "lower_bound": self.lower_bound,
+            "gap_abs": self.gap_abs,
+            "gap_rel": _finite(self.gap_rel),
+            "status": self.status.name.lower(),
+            "message": self.message,
+            "success": self.success,
+            "method": self.method,
+            "statistics": self.statistics.tolist(),
+            "selection": self.selection.tolist(),
+            "margin": self.margin,
+            "tied_lists": self.tied_lists,
+            "loss_best_ties": self.loss_best_ties,
+            "loss_worst_ties": self.loss_worst_ties,
+            "free": list(self.free),
+            "cell": None
+            if self.cell is None
+            else {
+                "ranges": {
+                    name: [_finite(low), _finite(high)]
+                    for name, (low, high) in zip(self.names, self.cell.ranges.tolist(), strict=True)
+                },
+                "centre": dict(zip(self.names, self.cell.centre.tolist(), strict=True)),
+                "margin": self.cell.margin,
+            },
+            "counters": dict(self.counters),
+            "seconds": dict(self.seconds),
+            "trace": [list(point) for point in self.trace],
+            "signature": self.signature,
+            "fingerprint": self.fingerprint,
+            "seed": self.seed,
+        }
+
+    def to_json(self) -> str:
+        """Return `to_dict` as one JSON object; infinite numbers become null."""
+        return json.dumps(self.to_dict(), allow_nan=False, indent=2)
+
+    def save(self, path: str | Path) -> None:
+        """Write the result as JSON; the file appears whole or not at all."""
+        from lpmert.formats.files import write_text
+
+        write_text(path, self.to_json() + "\n")
+
+    @staticmethod
+    def load(path: str | Path) -> Result:
+        """Read a result that `save` wrote; raises `DataError` where the file is no such thing."""
+        from lpmert.formats.files import read_text
+
+        try:
+            return _from_dict(json.loads(read_text(path)))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise DataError(f"not a result of lpmert ({error}); write one with Result.save", path=path) from error
+
+    def __str__(self) -> str:
+        """Return a short report."""
+        bound = "no bound" if self.lower_bound is None else f"lower bound {self.lower_bound:.10g}"
+        gap = "" if self.gap_rel is None else f", gap {100 * self.gap_rel:.3g}%"
+        width = max((len(name) for name in self.names), default=0)
+        lines = [self.message, f"loss {self.loss:.10g}, {bound}{gap}"]
+        lines += [f"  {name:{width}}  {weight: .10g}" for name, weight in zip(self.names, self.weights, strict=True)]
+        if self.tied_lists:
+            lines.append(f"{self.tied_lists} lists are tied at these weights")
+        return "\n".join(lines)
+
+    def with_seconds(self, **seconds: float) -> Result:
+        """Return the same result with further phases in `seconds`."""
+        return replace(self, seconds={**self.seconds, **seconds})
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and np.isfinite(value) else None
+
+
+def _from_dict(data: Mapping[str, Any]) -> Result:
+    cell = data["cell"]
+    names = tuple(data["weights"])
+    ranges = None
+    if cell is not None:
+        ends = [cell["ranges"][name] for name in names]
+        ranges = np.array([[-np.inf if a is None else a, np.inf if b is None else b] for a, b in ends])
+    return Result(
+        weights=np.array([data["weights"][name] for name in names], dtype=np.float64),
+        names=names,
+        loss=float(data["loss"]),
+        score=float(data["score"]),
+        lower_bound=data["lower_bound"],
+        status=Status[data["status"].upper()],
+        method=data["method"],
+        statistics=np.array(data["statistics"], dtype=np.float64),
+        selection=np.array(data["selection"], dtype=np.int64),
+        margin=data["margin"],
+        tied_lists=data["tied_lists"],
+        loss_best_ties=data["loss_best_ties"],
+        loss_worst_ties=data["loss_worst_ties"],
+        free=tuple(data["free"]),
+        cell=None
+        if cell is None or ranges is None
+        else Cell(ranges.reshape(-1, 2), np.array([cell["centre"][name] for name in names]), cell["margin"]),
+        counters=data["counters"],
+        seconds=data["seconds"],
+        trace=tuple((t, bound, loss) for t, bound, loss in data["trace"]),
+        signature=data["signature"],
+        fingerprint=data["fingerprint"],
+        seed=data["seed"],
+    )
