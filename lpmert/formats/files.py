@@ -1,0 +1,173 @@
+"""Text files in and out: compression told by content on reading and by ending on writing, whole files or none."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import lzma
+import os
+import secrets
+import shutil
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import Any, BinaryIO, TextIO
+
+from lpmert.result import DataError
+
+STDIN = "-"
+COMPRESSED_ENDINGS = (".gz", ".xz", ".zst")
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_XZ_MAGIC = b"\xfd7zXZ\x00"
+_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+@contextmanager
+def open_bytes(path: str | Path) -> Iterator[io.BufferedReader]:
+    """Open a file, or standard input for `-`, for reading its bytes, decompressed if they are gzip, xz or zstandard.
+
+    Raises `DataError` if it cannot be opened, or, while being read, if it is damaged or ends early.
+    """
+    standard_input = str(path) == STDIN
+    try:
+        raw: BinaryIO = sys.stdin.buffer if standard_input else open(path, "rb")  # noqa: SIM115
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror}", path=path) from error
+    try:
+        # a pipe cannot be read again after a look at its first bytes
+        yield _decompressed(raw if raw.seekable() else io.BytesIO(raw.read()), path)
+    except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
+        raise _damaged(path, error) from error
+    finally:
+        if not standard_input:
+            raw.close()
+
+
+def lines(path: str | Path) -> Iterator[tuple[int, str]]:
+    """Yield the number, from 1, and the text of each line, without its line end (LF or CRLF).
+
+    The text is UTF-8; a byte order mark is skipped. Raises `DataError`, with the line for a byte that is not UTF-8.
+    """
+    with open_bytes(path) as stream:
+        yield from decoded_lines(stream, path)
+
+
+def decoded_lines(stream: io.BufferedReader, path: str | Path) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a stream that `open_bytes` opened for this path, as `lines` does."""
+    for number, line in enumerate(stream, start=1):
+        text = line.removesuffix(b"\n").removesuffix(b"\r")
+        yield number, _decoded(text.removeprefix(_BYTE_ORDER_MARK) if number == 1 else text, path, number)
+
+
+def read_text(path: str | Path) -> str:
+    """Return a whole text file as one string; CRLF becomes LF. Raises `DataError` as `lines` does."""
+    with open_bytes(path) as stream:
+        return _decoded(stream.read().removeprefix(_BYTE_ORDER_MARK), path, 1).replace("\r\n", "\n")
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Write a text file, which appears whole or not at all; compressed if its name ends in .gz, .xz or .zst."""
+    with atomic_writer(path) as stream:
+        stream.write(text)
+
+
+@contextmanager
+def atomic_writer(path: str | Path) -> Iterator[TextIO]:
+    """Open a UTF-8 text file that replaces `path` when the block ends, and vanishes if the block raises.
+
+    It is compressed if the name ends in .gz, .xz or .zst; the same text always gives the same bytes. What is not a
+    regular file, such as a pipe, is written directly. Raises `DataError` if the place cannot be written.
+    """
+    target = Path(path).resolve()
+    regular = target.is_file() or not target.exists()
+    scratch = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp") if regular else target
+    try:
+        raw = open(scratch, "xb" if regular else "wb")  # noqa: SIM115
+    except OSError as error:
+        raise DataError(f"cannot be written: {error.strerror}", path=path) from error
+    try:
+        with raw:
+            with _compressor(raw, target) as packed:
+                text = io.TextIOWrapper(packed, encoding="utf-8", newline="\n")
+                yield text
+                text.detach()
+            raw.flush()
+            if regular:
+                os.fsync(raw.fileno())
+        if regular:
+            if target.exists():
+                shutil.copymode(target, scratch)
+            os.replace(scratch, target)
+    except BaseException:
+        if regular:
+            scratch.unlink(missing_ok=True)
+        raise
+
+
+def _decoded(data: bytes, path: str | Path, first_line: int) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = first_line + data.count(b"\n", 0, error.start)
+        trouble = f"byte {data[error.start]:#04x} is not UTF-8; convert the file to UTF-8"
+        raise DataError(trouble, path=path, line=line) from error
+
+
+def _decompressed(stream: BinaryIO, path: str | Path) -> io.BufferedReader:
+    start = stream.tell()
+    head = stream.read(max(len(_GZIP_MAGIC), len(_XZ_MAGIC), len(_ZSTD_MAGIC)))
+    stream.seek(start)
+    if head.startswith(_GZIP_MAGIC):
+        plain: Any = gzip.GzipFile(fileobj=stream, mode="rb")
+    elif head.startswith(_XZ_MAGIC):
+        plain = lzma.LZMAFile(stream)  # noqa: SIM115
+    elif head.startswith(_ZSTD_MAGIC):
+        plain = io.BytesIO(_unpack_zstandard(stream.read(), path))
+    elif isinstance(stream, io.BufferedReader):
+        return stream  # a second reader around standard input would close it
+    else:
+        plain = stream
+    return io.BufferedReader(plain)
+
+
+def _unpack_zstandard(data: bytes, path: str | Path) -> bytes:
+    # zstandard's own stream reader takes a truncated frame for the end of the file
+    zstandard = _zstandard(path)
+    parts = []
+    while data:
+        frame = zstandard.ZstdDecompressor().decompressobj()
+        try:
+            parts.append(frame.decompress(data))
+        except zstandard.ZstdError as error:
+            raise _damaged(path, error) from error
+        if not frame.eof:
+            raise _damaged(path, "the last frame is incomplete")
+        data = frame.unused_data
+    return b"".join(parts)
+
+
+def _compressor(raw: BinaryIO, target: Path) -> AbstractContextManager[Any]:
+    if target.suffix == ".gz":
+        return gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0)
+    if target.suffix == ".xz":
+        return lzma.LZMAFile(raw, "wb")
+    if target.suffix == ".zst":
+        writer: AbstractContextManager[Any] = _zstandard(target).ZstdCompressor().stream_writer(raw, closefd=False)
+        return writer
+    return nullcontext(raw)
+
+
+def _zstandard(path: str | Path) -> Any:
+    try:
+        import zstandard
+    except ImportError as error:
+        raise DataError("zstandard is not installed; install lpmert[zst]", path=path) from error
+    return zstandard
+
+
+def _damaged(path: str | Path, why: object) -> DataError:
+    return DataError(f"the compressed file is damaged or ends early ({why}); make or copy it again", path=path)
