@@ -1,6 +1,6 @@
 """Exact arithmetic on float64 vectors: signs, small linear systems, and strict feasibility with a certificate.
 
-Every float is taken as the rational number it is; nothing here rounds, except where a proven error bound already decides.
+Every float is taken as the rational number it is; nothing here rounds, except where an error bound already decides.
 """
 
 from __future__ import annotations
