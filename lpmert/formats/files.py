@@ -19,11 +19,11 @@ from lpmert.result import DataError
 
 STDIN = "-"
 COMPRESSED_ENDINGS = (".gz", ".xz", ".zst")
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _XZ_MAGIC = b"\xfd7zXZ\x00"
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 @contextmanager
@@ -60,13 +60,13 @@ def decoded_lines(stream: io.BufferedReader, path: str | Path) -> Iterator[tuple
     """Yield the lines of a stream that `open_bytes` opened for this path, as `lines` does."""
     for number, line in enumerate(stream, start=1):
         text = line.removesuffix(b"\n").removesuffix(b"\r")
-        yield number, _decoded(text.removeprefix(_BYTE_ORDER_MARK) if number == 1 else text, path, number)
+        yield number, _decoded(text.removeprefix(BYTE_ORDER_MARK) if number == 1 else text, path, number)
 
 
 def read_text(path: str | Path) -> str:
     """Return a whole text file as one string; CRLF becomes LF. Raises `DataError` as `lines` does."""
     with open_bytes(path) as stream:
-        return _decoded(stream.read().removeprefix(_BYTE_ORDER_MARK), path, 1).replace("\r\n", "\n")
+        return _decoded(stream.read().removeprefix(BYTE_ORDER_MARK), path, 1).replace("\r\n", "\n")
 
 
 def write_text(path: str | Path, text: str) -> None:

@@ -1,0 +1,254 @@
+"""N-best lists from tables with one hypothesis a row (TSV, CSV, JSON lines, Parquet), and back to TSV."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lpmert.formats.files import atomic_writer, open_bytes
+from lpmert.formats.rows import FORMATS, Row, format_of_name, guess_format, read_rows, repeated
+from lpmert.nbest import MAGNITUDE_LIMIT, NBest
+from lpmert.result import DataError, FloatArray
+
+_BLOCK_ROWS = 1 << 15
+
+
+def read_table(
+    path: str | Path,
+    *,
+    segment: str,
+    features: Sequence[str] | str,
+    loss: str | None = None,
+    statistics: Sequence[str] | str | None = None,
+    text: str | None = None,
+    group: bool = False,
+    format: str | None = None,
+) -> NBest:
+    """Read N-best lists from a table with one hypothesis a row and named columns.
+
+    `segment` is the column whose value says which list a row belongs to; `features` and `statistics` are column names,
+    as a sequence or joined by commas; `loss` is the one column of an additive loss, instead of `statistics`; `text` is
+    the column of the hypothesis itself. The rows of a list follow one another; with `group` they may lie apart and are
+    gathered in order of appearance. `format` is tsv (a quote is text), csv (quoted as usual), jsonl (an object a line)
+    or parquet; by default the ending says which, or else the content. Compression is found out; `-` is standard input.
+    Raises `DataError` with path, line and column (in Parquet: row) for whatever cannot be used.
+    """
+    wanted = _Columns.of(path, segment, features, loss, statistics, text)
+    if format is not None and format not in FORMATS:
+        raise DataError(f"no format {format!r}; the formats are {', '.join(FORMATS)}", path=path)
+    with open_bytes(path) as stream:
+        kind = format or guess_format(stream, path)
+        return _collect(read_rows(stream, path, kind, wanted.all), _Place(path, kind), wanted, group)
+
+
+def write_table(nbest: NBest, path: str | Path, *, segment: str = "list", text: str = "text") -> None:
+    """Write N-best lists as TSV that `read_table` reads back to exactly the same numbers.
+
+    The columns are `segment`, the features, the statistics and, where there are texts, `text`. The file appears whole
+    or not at all and is compressed if its name ends in .gz, .xz or .zst. Raises `DataError` where a name, an id or a
+    text holds a tab or a line end, two columns have the same name, or the ending of the path means another format.
+    """
+    if format_of_name(path) not in (None, "tsv"):
+        raise DataError("tables are written as TSV; choose a name that ends in .tsv", path=path)
+    header = [segment, *nbest.names, *nbest.statistic_names, *([] if nbest.texts is None else [text])]
+    twice = repeated(header)
+    if twice is not None:
+        raise DataError(f"two columns would be called {twice!r}; rename a feature, or set segment or text", path=path)
+    for cell in chain(header, nbest.list_ids, nbest.texts or ()):
+        if any(character in cell for character in "\t\n\r"):
+            raise DataError(f"{reprlib.repr(cell)} holds a tab or a line end, which TSV cannot; replace it", path=path)
+    features = nbest.features
+    with atomic_writer(path) as stream:
+        stream.write("\t".join(header) + "\n")
+        for number, list_id in enumerate(nbest.list_ids):
+            start, end = nbest.offsets[number : number + 2].tolist()
+            block = features[start:end]
+            dense = block if isinstance(block, np.ndarray) else block.toarray()
+            for hypothesis, numbers in enumerate(np.hstack([dense, nbest.statistics[start:end]]).tolist(), start):
+                cells = [list_id, *(repr(number).removesuffix(".0") for number in numbers)]
+                if nbest.texts is not None:
+                    cells.append(nbest.texts[hypothesis])
+                stream.write("\t".join(cells) + "\n")
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """The wanted columns: the key first, then the numbers (features, then statistics), then the text if any."""
+
+    segment: str
+    features: tuple[str, ...]
+    statistics: tuple[str, ...]
+    text: str | None
+
+    @classmethod
+    def of(
+        cls,
+        path: str | Path,
+        segment: str,
+        features: Sequence[str] | str,
+        loss: str | None,
+        statistics: Sequence[str] | str | None,
+        text: str | None,
+    ) -> _Columns:
+        if (loss is None) == (statistics is None):
+            raise DataError("give either loss (one column) or statistics (several columns)", path=path)
+        chosen = (loss,) if loss is not None else _split(statistics or ())
+        columns = cls(segment, _split(features), chosen, text)
+        for what, names in (("features", columns.features), ("statistics", columns.statistics)):
+            if not names:
+                raise DataError(f"{what} names no column; give at least one", path=path)
+            twice = repeated(names)
+            if twice is not None:
+                raise DataError(f"{what} names the column {twice!r} twice; name it once", path=path)
+        return columns
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        return self.features + self.statistics
+
+    @property
+    def all(self) -> list[str]:
+        return [self.segment, *self.numbers, *([] if self.text is None else [self.text])]
+
+
+def _split(names: Sequence[str] | str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in names.split(",")) if isinstance(names, str) else tuple(names)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a table comes from, to say so in errors."""
+
+    path: str | Path
+    kind: str
+
+    @property
+    def textual(self) -> bool:
+        """Whether numbers come as text."""
+        return self.kind in ("tsv", "csv")
+
+    @property
+    def unit(self) -> str:
+        return "row" if self.kind == "parquet" else "line"
+
+    def error(self, line: int, message: str) -> DataError:
+        if self.unit == "row":
+            return DataError(f"row {line}: {message}", path=self.path)
+        return DataError(message, path=self.path, line=line)
+
+
+def _collect(rows: Iterator[Row], place: _Place, wanted: _Columns, group: bool) -> NBest:
+    lists = _Lists(place, wanted.segment, group)
+    numbers: list[FloatArray] = []
+    texts: list[str] = []
+    while block := list(islice(rows, _BLOCK_ROWS)):
+        lines = [line for line, _ in block]
+        keys, *columns = zip(*(cells for _, cells in block), strict=True)
+        lists.add(lines, keys)
+        if wanted.text is not None:
+            texts += _checked_texts(columns.pop(), lines, wanted.text, place)
+        named = zip(columns, wanted.numbers, strict=True)
+        numbers.append(np.column_stack([_checked_numbers(cells, lines, name, place) for cells, name in named]))
+    if not numbers:
+        raise DataError("no rows; a table needs at least one hypothesis", path=place.path)
+    table = np.concatenate(numbers)
+    owners = np.array(lists.owners)
+    if group:
+        order = np.argsort(owners, kind="stable")
+        table = table[order]
+        texts = [texts[row] for row in order.tolist()] if texts else texts
+    n_features = len(wanted.features)
+    return NBest(
+        features=table[:, :n_features],
+        offsets=np.concatenate([[0], np.cumsum(np.bincount(owners))]),
+        statistics=table[:, n_features:],
+        names=wanted.features,
+        list_ids=list(lists.begun),
+        statistic_names=wanted.statistics,
+        texts=None if wanted.text is None else texts,
+    )
+
+
+class _Lists:
+    """Which list each row belongs to."""
+
+    def __init__(self, place: _Place, segment: str, group: bool) -> None:
+        self.place, self.segment, self.group = place, segment, group
+        self.owners: list[int] = []
+        self.begun: dict[str, tuple[int, int]] = {}  # number of the list, and line of its first row
+        self._last: Any = None
+
+    def add(self, lines: Sequence[int], keys: Sequence[Any]) -> None:
+        number = self.owners[-1] if self.owners else 0
+        for line, key in zip(lines, keys, strict=True):
+            if key != self._last or type(key) is not type(self._last):
+                number = self._number(line, key)
+                self._last = key
+            self.owners.append(number)
+
+    def _number(self, line: int, key: Any) -> int:
+        if key is None or key == "":
+            raise self.place.error(line, f"column {self.segment!r} is empty; it must say which list the row belongs to")
+        if type(key) not in (str, int):
+            raise self.place.error(line, f"column {self.segment!r} is {reprlib.repr(key)}, not a string or an integer")
+        number, first = self.begun.setdefault(str(key), (len(self.begun), line))
+        if first != line and number != self.owners[-1] and not self.group:
+            _, other = list(self.begun.values())[number + 1]
+            raise self.place.error(
+                line,
+                f"list {str(key)!r} comes back here; it began on {self.place.unit} {first} and another list on "
+                f"{self.place.unit} {other}; sort the rows, or gather them with group=True (--group)",
+            )
+        return number
+
+
+def _checked_numbers(cells: Sequence[Any], lines: Sequence[int], name: str, place: _Place) -> FloatArray:
+    if _plausible(cells, place.textual):
+        try:
+            numbers = np.fromiter(map(float, cells), dtype=np.float64, count=len(cells))
+        except (ValueError, OverflowError):
+            numbers = np.full(1, np.nan)
+        if (np.abs(numbers) <= MAGNITUDE_LIMIT).all():
+            return numbers
+    troubles = ((line, _trouble(cell, place.textual)) for line, cell in zip(lines, cells, strict=True))
+    line, trouble = next(found for found in troubles if found[1])
+    raise place.error(line, f"column {name!r} {trouble}")
+
+
+def _plausible(cells: Sequence[Any], textual: bool) -> bool:
+    """Whether `float` may be asked: it takes underscores, digits of other scripts, and truth values, for numbers."""
+    if not textual:
+        return set(map(type, cells)) <= {int, float}
+    joined = "".join(cells)
+    return "_" not in joined and joined.isascii()
+
+
+def _trouble(cell: Any, textual: bool) -> str | None:
+    """Say what is wrong with a cell that should be a number."""
+    if cell is None or cell == "":
+        return "is empty; every hypothesis needs a number"
+    shown = reprlib.repr(cell)
+    if not _plausible([cell], textual):
+        return f"is {shown}, not a number"
+    try:
+        number = float(cell)
+    except ValueError:
+        return f"is {shown}, not a number"
+    except OverflowError:
+        number = np.inf
+    if not np.isfinite(number):
+        return f"is {shown}, not a finite number in double precision"
+    return f"is {shown}, beyond {MAGNITUDE_LIMIT:g}; rescale it" if abs(number) > MAGNITUDE_LIMIT else None
+
+
+def _checked_texts(cells: Sequence[Any], lines: Sequence[int], name: str, place: _Place) -> Sequence[str]:
+    if set(map(type, cells)) != {str}:
+        line, cell = next(pair for pair in zip(lines, cells, strict=True) if type(pair[1]) is not str)
+        raise place.error(line, f"column {name!r} is {reprlib.repr(cell)}, not a string")
+    return cells
