@@ -1,0 +1,5 @@
+"""Runs the command line as `python -m lpmert`."""
+
+from lpmert.cli import main
+
+main(prog_name="lpmert")

@@ -1,0 +1,131 @@
+"""What the values on the command line mean: names, numbers, sizes, and weights as people write them."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from collections.abc import Mapping, Sequence
+
+import click
+
+from lpmert.console import Scale
+
+_POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+
+
+def column_names(text: str) -> tuple[str, ...]:
+    """Return names separated by commas; raises `click.BadParameter` for an empty name and for one that occurs twice."""
+    names = tuple(name.strip() for name in text.split(","))
+    if not all(names):
+        raise click.BadParameter(f"{text!r} has an empty name; give names separated by commas, such as decoder,lm.")
+    twice = [name for place, name in enumerate(names) if name in names[:place]]
+    if twice:
+        raise click.BadParameter(f"{twice[0]!r} is given twice.")
+    return names
+
+
+def finite(text: str) -> float:
+    """Return a finite number; raises `click.BadParameter` for anything else."""
+    value = _finite_number(text)
+    if value is None:
+        raise click.BadParameter(f"{text!r} is not a finite number.")
+    return value
+
+
+def nonnegative(text: str) -> float:
+    """Return a finite number that is at least 0; raises `click.BadParameter` for anything else."""
+    value = finite(text)
+    if value < 0:
+        raise click.BadParameter(f"{text} is below 0.")
+    return value
+
+
+def size(text: str) -> int:
+    """Return the bytes of a size such as 500MB, 2GiB or 1000000; raises `click.BadParameter` for anything else."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", text.strip().lower(), re.ASCII)
+    if match is None or (match[3] and not match[2]):
+        raise click.BadParameter(f"{text!r} is no size; give bytes, or for example 500MB or 2GiB.")
+    value = int(float(match[1]) * (1024 if match[3] else 1000) ** _POWERS[match[2]])
+    if value == 0:
+        raise click.BadParameter(f"{text!r} is nothing; give at least one byte.")
+    return value
+
+
+def scale(text: str) -> Scale:
+    """Return a feature and the weight it shall have, from am=1; raises `click.BadParameter` for anything else."""
+    name, _, number = text.rpartition("=")
+    value = _finite_number(number)
+    if not name.strip() or not value:
+        raise click.BadParameter(f"{text!r} does not give a feature a weight other than 0, as am=1 does.")
+    return Scale(name.strip(), value)
+
+
+def parse_weights(text: str, features: Sequence[str], option: str) -> list[float]:
+    """Return one weight for each feature from numbers, from name=value pairs, or from a JSON file that `solve` wrote.
+
+    Raises `click.BadParameter` for this option where the weights do not fit the features, `DataError` for a bad file.
+    """
+    parts = [part.strip() for part in text.split(",")]
+    plain = [_finite_number(part) for part in parts]
+    if None not in plain:
+        weights = [weight for weight in plain if weight is not None]
+        if len(weights) != len(features):
+            count = "1 number" if len(weights) == 1 else f"{len(weights)} numbers"
+            raise click.BadParameter(
+                f"{count} for {len(features)} features ({', '.join(features)}).", param_hint=option
+            )
+        return weights
+    named = _named_weights(parts)
+    if text.endswith(".json") or os.path.exists(text):
+        named = _weights_of_file(text)
+    if named is None:
+        raise click.BadParameter(
+            f"{text!r} is neither finite numbers, nor name=value pairs with each name once, nor a JSON file; "
+            f"the features are {', '.join(features)}.",
+            param_hint=option,
+        )
+    return _in_order(named, features, option)
+
+
+def _in_order(named: Mapping[str, float], features: Sequence[str], option: str) -> list[float]:
+    missing = [name for name in features if name not in named]
+    unknown = [name for name in named if name not in features]
+    if missing or unknown:
+        faults = [
+            f"{what} {', '.join(names)}"
+            for what, names in (("no weight for", missing), ("no feature", unknown))
+            if names
+        ]
+        raise click.BadParameter(f"{' and '.join(faults)}; the features are {', '.join(features)}.", param_hint=option)
+    return [named[name] for name in features]
+
+
+def _named_weights(parts: Sequence[str]) -> dict[str, float] | None:
+    named = {}
+    for part in parts:
+        name, _, text = part.rpartition("=")
+        weight = _finite_number(text)
+        if weight is None or not name.strip() or name.strip() in named:
+            return None
+        named[name.strip()] = weight
+    return named
+
+
+def _weights_of_file(path: str) -> dict[str, float]:
+    from lpmert.formats.files import read_text
+    from lpmert.result import DataError
+
+    try:
+        return {name: float(weight) for name, weight in json.loads(read_text(path))["weights"].items()}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DataError("holds no weights by name; give a file that `lpmert solve -o` wrote", path=path) from error
+
+
+def _finite_number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
