@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lpmert.nbest import NBest
-from lpmert.result import DataError, FloatArray
+from lpmert.nbest import NBest, real_matrix
+from lpmert.result import DataError
 
 
 def from_classification(
@@ -18,10 +18,10 @@ def from_classification(
 
     features [n, D]; labels [n]: True and False, 1 and 0, 1 and -1, or any two values, of which the larger is positive.
     In each list the first hypothesis says negative and has all features 0, the second says positive and has features
-    (x, 1), or x without `intercept`. So w.(x, 1) > 0 means positive, and a tie counts as negative. The loss is 1 for the
-    wrong hypothesis. Raises `DataError` if the shapes disagree or the labels have more than two values.
+    (x, 1), or x without `intercept`. So w.(x, 1) > 0 means positive, and a tie counts as negative. The loss is 1 for
+    the wrong hypothesis. Raises `DataError` if the shapes disagree or the labels have more than two values.
     """
-    rows = _rows(features)
+    rows = real_matrix(features, "features")
     positive = _positive(labels, len(rows))
     columns = _names(names, rows.shape[1])
     if intercept:
@@ -47,7 +47,7 @@ def from_choices(
     their order, so a tie goes to the first. Raises `DataError` if the shapes disagree, a case comes back after another
     one, or a case has not exactly one chosen alternative.
     """
-    rows = _rows(features)
+    rows = real_matrix(features, "features")
     case_of_row = _column(cases, len(rows), "cases")
     taken = _column(chosen, len(rows), "chosen")
     if not np.isin(taken, [0, 1]).all():
@@ -72,15 +72,6 @@ def from_choices(
         names=_names(names, rows.shape[1]),
         list_ids=ids,
     )
-
-
-def _rows(features: ArrayLike) -> FloatArray:
-    rows = np.asarray(features)
-    if rows.dtype.kind not in "biuf":
-        raise DataError(f"features must be a dense array of real numbers, not {rows.dtype}")
-    if rows.ndim != 2 or 0 in rows.shape:
-        raise DataError(f"features must have at least one row and one column, not shape {rows.shape}")
-    return rows.astype(np.float64)
 
 
 def _column(values: ArrayLike, count: int, what: str) -> NDArray[np.generic]:

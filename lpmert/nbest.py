@@ -56,8 +56,9 @@ class NBest:
         statistic_names: Sequence[str] | None = None,
         texts: Sequence[str] | None = None,
     ) -> None:
-        feature_rows: Any = _csr(features) if _is_sparse(features) else _matrix(features, "features")
-        statistic_rows = _matrix(statistics, "statistics")
+        feature_rows: Any = _csr(features) if _is_sparse(features) else real_matrix(features, "features")
+        one_column = np.ndim(statistics) == 1
+        statistic_rows = real_matrix(np.reshape(statistics, (-1, 1)) if one_column else statistics, "statistics")
         n_hypotheses, n_features = feature_rows.shape
         if len(statistic_rows) != n_hypotheses:
             raise DataError(
@@ -245,6 +246,18 @@ class NBest:
             )
 
 
+def real_matrix(values: ArrayLike, what: str) -> FloatArray:
+    """Return a fresh float64 array [M, columns], C-contiguous and without negative zeros.
+
+    Raises `DataError`, naming the argument `what`, unless the values are real numbers in rows of equal length.
+    """
+    array = _numbers(values, what)
+    _check_shape(array.shape, what)
+    matrix: FloatArray = np.array(array, dtype=np.float64, order="C")
+    matrix += 0.0  # turns -0.0 into 0.0, so that equal rows have equal bytes
+    return matrix
+
+
 def _is_sparse(values: object) -> bool:
     # a sparse matrix can only exist once scipy.sparse is loaded, which takes too long to load for nothing
     sparse = sys.modules.get("scipy.sparse")
@@ -269,16 +282,6 @@ def _numbers(values: Any, what: str) -> Any:
 def _check_shape(shape: tuple[int, ...], what: str) -> None:
     if len(shape) != 2 or 0 in shape:
         raise DataError(f"{what} must have one row a hypothesis and at least one column, not shape {shape}")
-
-
-def _matrix(values: ArrayLike, what: str) -> FloatArray:
-    array = _numbers(values, what)
-    if what == "statistics" and array.ndim == 1:
-        array = array[:, None]
-    _check_shape(array.shape, what)
-    matrix: FloatArray = np.array(array, dtype=np.float64, order="C")
-    matrix += 0.0  # turns -0.0 into 0.0, so that equal rows have equal bytes
-    return matrix
 
 
 def _csr(values: Any) -> csr_array:

@@ -1,0 +1,209 @@
+"""Steps that bring lists to canonical form; each keeps the attainable selections and their losses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from lpmert import rational
+from lpmert.result import DataError, FloatArray, IntArray
+
+_COST_BITS = 60
+_SUSPICIOUS = 1e-10
+
+
+def list_numbers(offsets: IntArray) -> IntArray:
+    """Return the list number [M] of every row."""
+    return np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+
+
+def group_identical(features: FloatArray, offsets: IntArray) -> IntArray:
+    """Return for every row [M] the first row of its list with the same feature vector."""
+    lists = list_numbers(offsets)
+    plain = features + 0.0  # -0.0 equals 0.0
+    order = np.lexsort((*plain.T[::-1], lists))
+    new = np.ones(len(order), dtype=bool)
+    new[1:] = (plain[order[1:]] != plain[order[:-1]]).any(axis=1) | (lists[order[1:]] != lists[order[:-1]])
+    leader = np.empty(len(order), dtype=np.int64)
+    leader[order] = order[np.flatnonzero(new)][np.cumsum(new) - 1]  # lexsort is stable: the first of a run is the first row
+    return leader
+
+
+def representatives(leader: IntArray, losses: FloatArray, ties: str) -> IntArray:
+    """Return, in row order, one row for every group of identical vectors: its first, best or worst by loss."""
+    if ties == "first":
+        return np.flatnonzero(leader == np.arange(len(leader)))
+    key = losses if ties == "best" else -losses
+    order = np.lexsort((np.arange(len(leader)), key, leader))
+    first = np.ones(len(order), dtype=bool)
+    first[1:] = leader[order[1:]] != leader[order[:-1]]
+    rows = order[first]
+    return rows[np.argsort(leader[rows], kind="stable")]
+
+
+def take_rows(offsets: IntArray, rows: IntArray) -> IntArray:
+    """Return the offsets after keeping these ascending rows; every list keeps at least one."""
+    counts = np.bincount(list_numbers(offsets)[rows], minlength=len(offsets) - 1)
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Losses in fixed point: loss = unit * (constant + cost), exact unless `rounded`.
+
+    costs [M] int64, the least of every list 0. Where losses are no multiples of `unit`, the sum over all lists is off by at
+    most half a unit a list, far below the spacing of doubles at the sum itself.
+    """
+
+    costs: IntArray
+    constant: int
+    unit: float
+    rounded: bool
+
+
+def fixed_point(losses: FloatArray, offsets: IntArray) -> Costs:
+    """Return losses [M] as integers, so that sums are exact and do not depend on their order.
+
+    Raises `DataError` if the sum of the losses overflows.
+    """
+    low = np.minimum.reduceat(losses, offsets[:-1])
+    spread = np.maximum.reduceat(losses, offsets[:-1]) - low
+    reach = float(np.sum(spread)) + float(np.abs(losses).max(initial=0.0))
+    if not np.isfinite(reach):
+        raise DataError("the losses overflow when summed; divide them by a common factor")
+    exponent = int(np.frexp(reach)[1]) - _COST_BITS
+    # Counts are whole numbers: a coarser unit keeps the integers small, which changes nothing but reads better.
+    if exponent < 0 and np.all(losses == np.rint(losses)):
+        exponent = 0
+    exponent = max(exponent, -1074)
+    scaled = np.ldexp(losses, -exponent) if exponent > -1000 else np.ldexp(np.ldexp(losses, 1000), -exponent - 1000)
+    whole = np.rint(scaled)
+    # A loss far beyond 2**62 units can only come from a list whose losses are all as large: split off its own least loss.
+    wide = np.abs(whole).max(initial=0.0) >= 2.0**62
+    if wide:
+        raise DataError("the losses differ too little beside their size; subtract a constant from all of them")
+    units = whole.astype(np.int64)
+    least = np.minimum.reduceat(units, offsets[:-1])
+    costs = units - least[list_numbers(offsets)]
+    return Costs(costs, sum(least.tolist()), float(np.ldexp(1.0, exponent)), bool(np.any(whole != scaled)))
+
+
+def informative_lists(costs: IntArray, offsets: IntArray) -> IntArray:
+    """Return the lists whose hypotheses differ in cost; the others add a constant whatever the weights."""
+    return np.flatnonzero(np.maximum.reduceat(costs, offsets[:-1]) > 0)
+
+
+def rows_of_lists(offsets: IntArray, lists: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the rows of these lists and their new offsets."""
+    sizes = np.diff(offsets)[lists]
+    new = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    rows = np.repeat(offsets[lists] - new[:-1], sizes) + np.arange(new[-1])
+    return rows, new
+
+
+def varying_columns(features: FloatArray, offsets: IntArray) -> IntArray:
+    """Return the columns that differ within some list; only these matter to decoding."""
+    first = features[np.repeat(offsets[:-1], np.diff(offsets))]
+    return np.flatnonzero((features != first).any(axis=0))
+
+
+def column_scales(features: FloatArray, offsets: IntArray) -> FloatArray:
+    """Return a power of two for each column [D] that brings its spread within lists to about 1."""
+    first = features[np.repeat(offsets[:-1], np.diff(offsets))]
+    # Half of each first, so that a difference of huge values does not overflow.
+    deviation = np.abs(0.5 * features - 0.5 * first)
+    largest = deviation.max(axis=0, initial=0.0)
+    safe = np.where(largest > 0, largest, 1.0)
+    spread = 2.0 * safe * np.sqrt(np.square(deviation / safe).mean(axis=0))
+    exponents = np.frexp(np.where(largest > 0, spread, 1.0))[1]
+    return np.ldexp(1.0, -exponents)
+
+
+def independent_columns(features: FloatArray, offsets: IntArray) -> IntArray:
+    """Return columns that span all columns within lists, dropping only exact linear combinations of earlier ones.
+
+    Rank-revealing QR names the suspects; rational arithmetic confirms each on every row before it is dropped.
+    """
+    n_columns = features.shape[1]
+    if n_columns == 0:
+        return np.arange(0)
+    first = features[np.repeat(offsets[:-1], np.diff(offsets))]
+    differences = features - first
+    scale = np.abs(differences).max(axis=0)
+    gram = (differences / scale).T @ (differences / scale)
+    eigenvalues = np.linalg.eigvalsh(gram)
+    if eigenvalues[0] > _SUSPICIOUS * eigenvalues[-1]:
+        return np.arange(n_columns)
+    from scipy.linalg import qr
+
+    kept = list(range(n_columns))
+    triangle, pivots = qr(differences / scale, mode="r", pivoting=True)
+    diagonal = np.abs(np.diag(triangle))
+    rank = int(np.sum(diagonal > _SUSPICIOUS * diagonal[0]))
+    for suspect in sorted((int(p) for p in pivots[rank:]), reverse=True):
+        others = [c for c in kept if c != suspect]
+        if others and _is_exact_combination(features, offsets, others, suspect):
+            kept = others
+    return np.array(kept, dtype=np.int64)
+
+
+def _is_exact_combination(features: FloatArray, offsets: IntArray, others: list[int], suspect: int) -> bool:
+    """Whether, within lists, column `suspect` is a linear combination of the columns `others`, in exact arithmetic."""
+    from scipy.linalg import qr
+
+    first = np.repeat(offsets[:-1], np.diff(offsets))
+    differences = features[:, others] - features[first][:, others]
+    probe = qr(differences.T, mode="r", pivoting=True)[1][: len(others) + 2]  # rows that determine the coefficients
+    whole = np.array(rational.to_integers(features[:, [*others, suspect]]), dtype=object)
+    exact = whole - whole[first]
+    solution = rational.solve_integers(exact[probe, :-1].tolist(), exact[probe, -1].tolist())
+    if solution is None:
+        return False
+    coefficients = np.array(solution, dtype=object)
+    return bool(np.all(exact[:, :-1] @ coefficients == exact[:, -1]))
+
+
+def merge_parallel_pairs(features: FloatArray, offsets: IntArray, costs: Costs) -> tuple[FloatArray, IntArray, Costs]:
+    """Merge lists of two whose difference vectors are parallel into one list with summed costs.
+
+    Such lists are decided by the same hyperplane. Candidates are found in floating point, parallels confirmed exactly.
+    """
+    pairs = np.flatnonzero(np.diff(offsets) == 2)
+    if len(pairs) < 2:
+        return features, offsets, costs
+    up = features[offsets[pairs]]
+    down = features[offsets[pairs] + 1]
+    direction = up - down
+    direction /= np.abs(direction).max(axis=1, keepdims=True)
+    leading = np.take_along_axis(direction, (direction != 0).argmax(axis=1)[:, None], axis=1)
+    rounded = np.round(direction * np.sign(leading), 9) + 0.0
+    _, group, count = np.unique(rounded, axis=0, return_inverse=True, return_counts=True)
+    group = group.ravel()
+    merged = costs.costs.copy()
+    dropped = np.zeros(len(offsets) - 1, dtype=bool)
+    seen: dict[tuple[int, ...], int] = {}
+    for k in np.flatnonzero(count[group] > 1):
+        (row,) = rational.difference_rows(up[k : k + 1], down[k : k + 1])
+        sign = 1 if next(value for value in row if value) > 0 else -1
+        key = tuple(sign * value for value in row)
+        start = offsets[pairs[k]]
+        if key not in seen:
+            seen[key] = sign * (start + 1)  # never 0, so that the sign is kept
+            continue
+        leader = abs(seen[key]) - 1
+        same = (seen[key] > 0) == (sign > 0)
+        merged[leader] += costs.costs[start + (0 if same else 1)]
+        merged[leader + 1] += costs.costs[start + (1 if same else 0)]
+        dropped[pairs[k]] = True
+    rows, new_offsets = rows_of_lists(offsets, np.flatnonzero(~dropped))
+    kept = merged[rows]
+    least = np.minimum.reduceat(kept, new_offsets[:-1])
+    kept = kept - least[list_numbers(new_offsets)]
+    summed = Costs(kept, costs.constant + sum(least.tolist()), costs.unit, costs.rounded)
+    rows_left, final_offsets = rows_of_lists(new_offsets, informative_lists(kept, new_offsets))
+    return (
+        np.ascontiguousarray(features[rows][rows_left]),
+        final_offsets,
+        Costs(kept[rows_left], summed.constant, costs.unit, costs.rounded),
+    )

@@ -1,0 +1,243 @@
+"""Search over selections: decide one list at a time, and bound the rest by what still goes together.
+
+Depth first. Each undecided list adds the cost of its cheapest hypothesis that is still attainable with the decided
+choices, and disjoint cores among these cheapest choices raise the bound further. Small cone LPs run in a kernel; where
+rounding hides their answer, LinOptimizer decides exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from lpmert import rational
+from lpmert.exact import choices_kernels as kernel
+from lpmert.exact.search import Incumbent, Search
+from lpmert.geometry.leastnorm import FEASIBLE, INFEASIBLE, new_corrals, new_scratch, sorted_lists
+from lpmert.geometry.lp import LinOptimizer
+from lpmert.kernels import INFINITE_COST
+from lpmert.problem import Problem
+from lpmert.result import FloatArray, IntArray
+
+_SLICE = 4_000_000
+_POOL_BYTES = 1 << 26
+
+
+@dataclass(frozen=True)
+class Choices:
+    """Settings of the search over selections; the switches never change the optimum.
+
+    sharpness: how steeply a candidate's excess cost counts when the next list to decide is chosen; core_preference: how
+    much lists outside every core are held back then. look_ahead tests each undecided list at every node, not only at the
+    root; use_cores raises bounds by disjoint cores; use_witnesses saves LPs by remembered weights. kept_witnesses and
+    kept_cores bound what a node remembers.
+    """
+
+    sharpness: float = 2.0
+    core_preference: float = 3.0
+    look_ahead: bool = True
+    use_cores: bool = True
+    use_witnesses: bool = True
+    kept_witnesses: int = 3000
+    kept_cores: int = 400
+
+    name = "choices"
+
+    def start(self, problem: Problem, incumbent: Incumbent) -> Search:
+        """Return a search over the whole weight space that begins with this incumbent."""
+        return ChoicesSearch(self, problem.features, problem.offsets, problem.costs, problem.granularity, incumbent)
+
+
+class ChoicesSearch:
+    """A resumable search over selections of lists in canonical form, optionally inside a cone.
+
+    features [m, d], offsets [s + 1], costs [m]; cone [k, d]: only weights with a positive product with every row count.
+    """
+
+    def __init__(
+        self,
+        settings: Choices,
+        features: FloatArray,
+        offsets: IntArray,
+        costs: IntArray,
+        granularity: int,
+        incumbent: Incumbent,
+        cone: FloatArray | None = None,
+    ) -> None:
+        self.incumbent = incumbent
+        self.unsettled: int | None = None
+        n_fixed = 0 if cone is None else len(cone)
+        if cone is not None:
+            features, offsets, costs = _with_cone(features, offsets, costs, cone)
+        self._features, self._offsets = features, offsets
+        self._lists = sorted_lists(features, offsets, costs)
+        self._order = np.lexsort((np.arange(len(costs)), costs, np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))))
+        n_lists, n_features = len(offsets) - 1, features.shape[1]
+        pool_size = int(np.clip(_POOL_BYTES // (4 * max(1, n_lists)), 100, 100_000))
+        self._tree = kernel.new_tree(
+            self._lists,
+            n_fixed,
+            pool_size,
+            settings.kept_witnesses,
+            settings.kept_cores,
+            np.int64(incumbent.cost),
+            np.ascontiguousarray(incumbent.weights),
+        )
+        self._corrals = new_corrals(n_lists - n_fixed + 2, n_features)
+        self._corrals.point[0] = incumbent.weights
+        self._scratch = new_scratch(n_features, int(np.diff(offsets).max(initial=1)))
+        self._settings = kernel.Settings(
+            np.int64(granularity),
+            settings.sharpness,
+            settings.core_preference,
+            settings.look_ahead,
+            settings.use_cores,
+            settings.use_witnesses,
+        )
+        self._state = kernel.WORKING
+        self._exact_decisions = 0
+
+    @cached_property
+    def _optimizer(self) -> LinOptimizer:
+        return LinOptimizer(self._features, self._offsets)
+
+    @property
+    def finished(self) -> bool:
+        return bool(self._state == kernel.DONE or self.lower_bound >= self.incumbent.cost)
+
+    @property
+    def nodes(self) -> int:
+        return int(self._tree.numbers[kernel.NODES]) + 1
+
+    @property
+    def open_nodes(self) -> int:
+        return max(0, int(self._tree.numbers[kernel.DEPTH]) + 1)
+
+    @property
+    def lps(self) -> int:
+        return int(self._tree.numbers[kernel.LPS])
+
+    @property
+    def memory(self) -> int:
+        return sum(array.nbytes for array in (*self._tree, *self._corrals, *self._lists))
+
+    def counters(self) -> Mapping[str, int]:
+        numbers = self._tree.numbers
+        return {
+            "nodes": self.nodes,
+            "lps": self.lps,
+            "lp_rounds": int(numbers[kernel.ROUNDS]),
+            "lps_for_cores": int(numbers[kernel.CORE_LPS]),
+            "witnesses": int(numbers[kernel.POOLED]),
+            "exact_decisions": self._exact_decisions,
+        }
+
+    @property
+    def lower_bound(self) -> int:
+        """The least bound of what is still open: the current node, and the siblings to come along its path."""
+        upper = self.incumbent.cost
+        if self.unsettled is not None:
+            upper = min(upper, self.unsettled)
+        tree, depth = self._tree, int(self._tree.numbers[kernel.DEPTH])
+        if self._state == kernel.DONE or depth < 0:
+            return upper
+        open_bounds = [upper]
+        if tree.numbers[kernel.PHASE] != kernel.DESCEND:
+            open_bounds.append(int(tree.bound[depth]))
+            depth -= 1
+        for level in range(depth + 1):
+            s = tree.branch_list[level]
+            row = self._offsets[s] + tree.branch_next[level]
+            if row < self._offsets[s + 1]:
+                open_bounds.append(max(int(tree.bound[level]), int(tree.rest[level] + self._lists.costs[row])))
+        least = min(open_bounds)
+        return upper if least > upper - self._settings.granularity else least
+
+    def advance(self) -> None:
+        """Search on until a slice's work is done; exact questions are answered on the way."""
+        numbers = self._tree.numbers
+        numbers[kernel.UPPER] = self.incumbent.cost
+        goal = numbers[kernel.WORK] + _SLICE
+        while numbers[kernel.WORK] < goal:
+            self._state = kernel.search(
+                self._lists, self._tree, self._corrals, self._scratch, self._settings, goal - numbers[kernel.WORK]
+            )
+            if numbers[kernel.UPPER] < self.incumbent.cost:
+                self.incumbent.improve(int(numbers[kernel.UPPER]), self._tree.best_weights, "S")
+            if self._state != kernel.ASKING:
+                break
+            self._answer()
+            numbers[kernel.WORK] += len(self._lists.costs) + 100_000  # an exact answer takes about a millisecond
+
+    def _answer(self) -> None:
+        """Decide in exact arithmetic whether the choices that the kernel asks about go together."""
+        tree, numbers = self._tree, self._tree.numbers
+        asked = tree.decided[: numbers[kernel.ASKED]].copy()
+        chosen = tree.chosen[asked].copy()
+        first_undecided = int(numbers[kernel.FIXED] + numbers[kernel.DEPTH])
+        tree.chosen[asked[first_undecided:]] = -1
+        self._exact_decisions += 1
+        slot = int(numbers[kernel.DEPTH]) + 1
+        core = self._core_of_corral(slot, dict(zip(asked.tolist(), chosen.tolist(), strict=True)))
+        if core is None:
+            rows = self._order[self._offsets[asked] + chosen]
+            start = self._corrals.point[slot].copy()
+            verdict = self._optimizer.solve((asked, rows), start=start if start.any() else None)
+            if verdict.attainable:
+                self._accept(verdict.weights, complete=len(asked) == len(tree.chosen), lists=asked, positions=chosen)
+                return
+            core = sorted({s for s, _, _ in verdict.core})
+        position = dict(zip(asked.tolist(), chosen.tolist(), strict=True))
+        q = int(numbers[kernel.EXACT_CORES]) % len(tree.exact_cores)
+        tree.exact_core_sizes[q] = len(core)
+        for k, s in enumerate(core):
+            tree.exact_cores[q, k] = s, position[s]
+        numbers[kernel.EXACT_CORES] += 1
+
+    def _core_of_corral(self, slot: int, position: Mapping[int, int]) -> list[int] | None:
+        """Return the lists of a core among the rows with which the kernel stopped, if exact arithmetic confirms one."""
+        size = int(self._corrals.size[slot])
+        if size == 0:
+            return None
+        lists = self._corrals.lists[slot, :size]
+        begin = self._offsets[lists]
+        chosen = self._lists.rows[begin + [position[s] for s in lists.tolist()]]
+        others = self._lists.rows[begin + self._corrals.others[slot, :size]]
+        hint = self._corrals.multipliers[slot, :size]
+        multipliers = rational.farkas(rational.difference_rows(chosen, others), np.where(hint > 1e-9, hint, 0.0).tolist())
+        if multipliers is None:
+            return None
+        return sorted({int(s) for s, m in zip(lists, multipliers, strict=True) if m > 0})
+
+    def _accept(self, weights: FloatArray | None, *, complete: bool, lists: IntArray, positions: IntArray) -> None:
+        """Go on from choices that are attainable exactly; a complete selection that no doubles decode stays unsettled."""
+        numbers = self._tree.numbers
+        if weights is not None:
+            self._tree.answer_weights[:] = weights
+            numbers[kernel.ANSWER] = FEASIBLE
+        elif not complete:
+            self._tree.answer_weights[:] = self.incumbent.weights
+            numbers[kernel.ANSWER] = FEASIBLE
+        else:
+            numbers[kernel.ANSWER] = INFEASIBLE
+        if complete:
+            cost = int(self._lists.costs[self._offsets[lists] + positions].sum())
+            if weights is not None:
+                self.incumbent.improve(cost, weights, "X")
+                numbers[kernel.UPPER] = min(int(numbers[kernel.UPPER]), cost)
+            elif self.unsettled is None or cost < self.unsettled:
+                self.unsettled = cost
+
+
+def _with_cone(
+    features: FloatArray, offsets: IntArray, costs: IntArray, cone: FloatArray
+) -> tuple[FloatArray, IntArray, IntArray]:
+    """Append one list {normal, 0} for each row of the cone, whose zero vector may not win."""
+    extra = np.zeros((2 * len(cone), features.shape[1]))
+    extra[::2] = cone
+    forbidden = np.tile(np.array([0, INFINITE_COST], dtype=np.int64), len(cone))
+    ends = offsets[-1] + 2 * np.arange(1, len(cone) + 1)
+    return np.concatenate([features, extra]), np.concatenate([offsets, ends]), np.concatenate([costs, forbidden])

@@ -1,0 +1,474 @@
+"""The search over selections as one resumable kernel: look ahead, cores, branch, descend.
+
+A node is a set of decided lists; every undecided list adds the cost of its cheapest hypothesis that still goes together with
+the decided ones. See exact/choices.py for the method and how its state is made.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from lpmert.geometry.leastnorm import FEASIBLE, INFEASIBLE, UNDECIDED, copy_corral, decode_clearly, separate
+from lpmert.kernels import INFINITE_COST
+from lpmert.result import FloatArray, IntArray
+
+WORKING, ASKING, DONE, _OPEN, _CLOSED = range(5)
+UNANSWERED = -1
+
+# Positions in Tree.numbers.
+LPS, ROUNDS, WORK, NODES, DEPTH, PHASE, UPPER, POOLED, CORES, EXACT_CORES, ANSWER, ASKED, CORE_SIZE, CORE_LPS, FIXED = range(15)
+LOOK, CORE, CHOOSE, DESCEND = range(4)  # phases of a node
+
+
+class Tree(NamedTuple):
+    """All that a paused search needs to go on; S lists, M hypotheses, D features.
+
+    numbers: see the positions above. chosen [S]: position in its list, or -1. decided [S + 1]: decided lists in order.
+    pointer [S]: cheapest candidate of each undecided list; trail_* undo its moves. branch_list, branch_next [S + 1]: the list
+    each depth branches on and its next child. base [S + 1]: cost of the decided lists. rest [S + 1]: bound without the
+    branch list. pool [P, S]: decoded selections of witnesses; compatible [S + 2, C] those that agree with each depth's
+    choices. attained [M]: last node at which a witness showed the hypothesis. residual [S]: what a list can still be
+    charged. cores, exact_cores [Q, D + 4, 2]: (list, position) sets that no weights make together.
+    """
+
+    numbers: IntArray
+    chosen: IntArray
+    decided: IntArray
+    pointer: IntArray
+    trail_list: IntArray
+    trail_old: IntArray
+    trail_end: IntArray
+    branch_list: IntArray
+    branch_next: IntArray
+    base: IntArray
+    rest: IntArray
+    bound: IntArray
+    pool: NDArray[np.int32]
+    compatible: NDArray[np.int32]
+    n_compatible: IntArray
+    pooled_before: IntArray
+    attained: IntArray
+    residual: IntArray
+    in_core: IntArray
+    core: IntArray
+    cores: IntArray
+    core_sizes: IntArray
+    exact_cores: IntArray
+    exact_core_sizes: IntArray
+    selection: IntArray
+    best_weights: FloatArray
+    answer_weights: FloatArray
+
+
+class Settings(NamedTuple):
+    """granularity: what an improvement is at least; sharpness: how steeply costs count in branching; core_preference: how much
+    lists outside all cores are held back; switches turn devices off that never change the optimum.
+    """
+
+    granularity: int
+    sharpness: float
+    core_preference: float
+    look_ahead: bool
+    use_cores: bool
+    use_witnesses: bool
+
+
+@njit(cache=True)
+def new_tree(lists, n_fixed, pool_size, kept_witnesses, kept_cores, upper, weights):
+    """Return a search that has not begun; the last n_fixed lists are decided for their first hypothesis for good."""
+    n_lists = len(lists.offsets) - 1
+    n_rows, n_features = lists.rows.shape
+    numbers = np.zeros(15, dtype=np.int64)
+    numbers[UPPER] = upper
+    numbers[ANSWER] = UNANSWERED
+    numbers[FIXED] = n_fixed
+    chosen = np.full(n_lists, -1, dtype=np.int64)
+    decided = np.zeros(n_lists + 1, dtype=np.int64)
+    for k in range(n_fixed):
+        decided[k] = n_lists - n_fixed + k
+        chosen[decided[k]] = 0
+    depths = n_lists - n_fixed + 2
+    return Tree(
+        numbers,
+        chosen,
+        decided,
+        np.zeros(n_lists, dtype=np.int64),
+        np.zeros(n_rows + 1, dtype=np.int64),
+        np.zeros(n_rows + 1, dtype=np.int64),
+        np.zeros(depths, dtype=np.int64),
+        np.zeros(depths, dtype=np.int64),
+        np.zeros(depths, dtype=np.int64),
+        np.zeros(depths, dtype=np.int64),
+        np.zeros(depths, dtype=np.int64),
+        np.zeros(depths, dtype=np.int64),
+        np.zeros((pool_size, n_lists), dtype=np.int32),
+        np.zeros((depths, kept_witnesses), dtype=np.int32),
+        np.zeros(depths, dtype=np.int64),
+        np.zeros(depths, dtype=np.int64),
+        np.full(n_rows, -1, dtype=np.int64),
+        np.zeros(n_lists, dtype=np.int64),
+        np.zeros(n_lists, dtype=np.int64),
+        np.zeros((n_features + 4, 2), dtype=np.int64),
+        np.zeros((kept_cores, n_features + 4, 2), dtype=np.int64),
+        np.zeros(kept_cores, dtype=np.int64),
+        np.zeros((kept_cores, n_features + 4, 2), dtype=np.int64),
+        np.zeros(kept_cores, dtype=np.int64),
+        np.zeros(n_lists, dtype=np.int64),
+        weights.copy(),
+        weights.copy(),
+    )
+
+
+@njit(cache=True)
+def _record_witness(lists, tree, weights, scores):
+    """Decode a witness, keep its selection, and take it as incumbent if it is better beyond rounding."""
+    n = tree.numbers
+    cost, clear = decode_clearly(lists, weights, tree.selection, scores)
+    n[WORK] += len(lists.costs)
+    if clear and cost < n[UPPER]:
+        n[UPPER] = cost
+        tree.best_weights[:] = weights
+    if n[POOLED] < len(tree.pool):
+        row = tree.pool[n[POOLED]]
+        for s in range(len(row)):
+            row[s] = tree.selection[s]
+        n[POOLED] += 1
+
+
+@njit(cache=True)
+def _known_core(tree):
+    """Return the number of an exact core within the choices now made, or -1."""
+    for q in range(min(tree.numbers[EXACT_CORES], len(tree.exact_cores))):
+        inside = True
+        for k in range(tree.exact_core_sizes[q]):
+            if tree.chosen[tree.exact_cores[q, k, 0]] != tree.exact_cores[q, k, 1]:
+                inside = False
+                break
+        if inside:
+            return q
+    return -1
+
+
+@njit(cache=True)
+def _together(lists, tree, corrals, slot, scratch, n_decided, start):
+    """Decide whether the first n_decided lists' choices go together; where rounding hides it, use or ask for an exact answer.
+
+    After INFEASIBLE the core stands in tree.core; UNDECIDED means the answer must come from outside.
+    """
+    n = tree.numbers
+    rounds = n[ROUNDS]
+    verdict = separate(lists, tree.decided, n_decided, start, tree.chosen, corrals, slot, scratch, n)
+    n[WORK] += (n[ROUNDS] - rounds + 1) * max(1, len(lists.costs) // 4)
+    if verdict == INFEASIBLE:
+        size = 0
+        for k in range(corrals.size[slot]):
+            s = corrals.lists[slot, k]
+            seen = False
+            for j in range(size):
+                seen = seen or tree.core[j, 0] == s
+            if not seen:
+                tree.core[size, 0], tree.core[size, 1] = s, tree.chosen[s]
+                size += 1
+        n[CORE_SIZE] = size
+    elif verdict == UNDECIDED:
+        q = _known_core(tree)
+        if q >= 0:
+            verdict = INFEASIBLE
+            n[CORE_SIZE] = tree.exact_core_sizes[q]
+            tree.core[:] = tree.exact_cores[q]
+            n[ANSWER] = UNANSWERED
+        elif n[ANSWER] == FEASIBLE:
+            verdict = FEASIBLE
+            corrals.size[slot] = 0
+            corrals.point[slot] = tree.answer_weights
+            n[ANSWER] = UNANSWERED
+        else:
+            n[ASKED] = n_decided
+    return verdict
+
+
+@njit(cache=True)
+def _open_bound(lists, tree):
+    """Return the cost of the decided lists and of every undecided list's cheapest candidate."""
+    bound = tree.base[tree.numbers[DEPTH]]
+    for s in range(len(tree.chosen)):
+        if tree.chosen[s] < 0:
+            bound += lists.costs[lists.offsets[s] + tree.pointer[s]]
+    return bound
+
+
+@njit(cache=True)
+def _look_ahead(lists, tree, corrals, scratch, settings):
+    """Move each undecided list's pointer to its cheapest hypothesis that goes together with the decided ones."""
+    n = tree.numbers
+    depth = n[DEPTH]
+    n_decided = n[FIXED] + depth
+    bound = _open_bound(lists, tree)
+    if bound > n[UPPER] - settings.granularity:
+        return _CLOSED
+    if not settings.look_ahead and depth > 0:
+        return _OPEN
+    stamp = n[NODES]
+    for q in range(tree.n_compatible[depth]):
+        row = tree.pool[tree.compatible[depth, q]]
+        for s in range(len(row)):
+            if tree.chosen[s] < 0:
+                tree.attained[lists.offsets[s] + row[s]] = stamp
+    for s in range(len(tree.chosen)):
+        if tree.chosen[s] >= 0:
+            continue
+        begin, end = lists.offsets[s], lists.offsets[s + 1]
+        while tree.attained[begin + tree.pointer[s]] != stamp:
+            h = tree.pointer[s]
+            copy_corral(corrals, depth, depth + 1)
+            tree.chosen[s] = h
+            tree.decided[n_decided] = s
+            verdict = _together(lists, tree, corrals, depth + 1, scratch, n_decided + 1, n_decided)
+            if verdict != UNDECIDED:
+                tree.chosen[s] = -1
+            if verdict == UNDECIDED:
+                return ASKING
+            if verdict == FEASIBLE:
+                _record_witness(lists, tree, corrals.point[depth + 1], scratch.scores)
+                if settings.use_witnesses:
+                    for t in range(len(tree.chosen)):
+                        if tree.chosen[t] < 0:
+                            tree.attained[lists.offsets[t] + tree.selection[t]] = stamp
+                tree.attained[begin + h] = stamp
+                if bound > n[UPPER] - settings.granularity:
+                    return _CLOSED
+                break
+            trail = tree.trail_end[depth]
+            tree.trail_list[trail], tree.trail_old[trail] = s, h
+            tree.trail_end[depth] = trail + 1
+            if begin + h + 1 == end:
+                return _CLOSED
+            tree.pointer[s] = h + 1
+            bound += lists.costs[begin + h + 1] - lists.costs[begin + h]
+            if bound > n[UPPER] - settings.granularity:
+                return _CLOSED
+    return _OPEN
+
+
+@njit(cache=True)
+def _charge(tree, core, size):
+    """Charge a core's least residual to its undecided lists and return it; INFINITE_COST if all its lists are decided."""
+    least = INFINITE_COST
+    for k in range(size):
+        s = core[k, 0]
+        if tree.chosen[s] < 0:
+            least = min(least, tree.residual[s])
+    if least < INFINITE_COST:
+        for k in range(size):
+            s = core[k, 0]
+            if tree.chosen[s] < 0:
+                tree.residual[s] -= least
+                tree.in_core[s] += 1
+    return least
+
+
+@njit(cache=True)
+def _start_core_bound(lists, tree):
+    """Set what each list can be charged, and charge the learnt cores that apply; return the bound."""
+    bound = _open_bound(lists, tree)
+    for s in range(len(tree.chosen)):
+        tree.in_core[s] = 0
+        if tree.chosen[s] < 0:
+            here = lists.offsets[s] + tree.pointer[s]
+            last = here + 1 == lists.offsets[s + 1]
+            tree.residual[s] = INFINITE_COST if last else lists.costs[here + 1] - lists.costs[here]
+    known = min(tree.numbers[CORES], len(tree.cores))
+    for back in range(known):
+        q = (tree.numbers[CORES] - 1 - back) % len(tree.cores)
+        applies = True
+        for k in range(tree.core_sizes[q]):
+            s, h = tree.cores[q, k, 0], tree.cores[q, k, 1]
+            if tree.chosen[s] >= 0:
+                applies = tree.chosen[s] == h
+            else:
+                applies = tree.pointer[s] == h and tree.residual[s] > 0
+            if not applies:
+                break
+        if applies:
+            least = _charge(tree, tree.cores[q], tree.core_sizes[q])
+            if least == INFINITE_COST:
+                return INFINITE_COST
+            bound += least
+    return bound
+
+
+@njit(cache=True)
+def _core_bound(lists, tree, corrals, scratch, settings):
+    """Raise the bound by disjoint cores among the cheapest choices (as in core-guided MaxSAT)."""
+    n = tree.numbers
+    depth = n[DEPTH]
+    n_fixed = n[FIXED] + depth
+    while tree.bound[depth] <= n[UPPER] - settings.granularity:
+        n_asked = n_fixed
+        for s in range(len(tree.chosen)):
+            if tree.chosen[s] < 0 and tree.residual[s] > 0:
+                tree.decided[n_asked] = s
+                n_asked += 1
+        if n_asked == n_fixed:
+            return _OPEN
+        for k in range(n_fixed, n_asked):
+            tree.chosen[tree.decided[k]] = tree.pointer[tree.decided[k]]
+        copy_corral(corrals, depth, depth + 1)
+        n[CORE_LPS] += 1
+        verdict = _together(lists, tree, corrals, depth + 1, scratch, n_asked, n_fixed)
+        if verdict == UNDECIDED:
+            return ASKING
+        for k in range(n_fixed, n_asked):
+            tree.chosen[tree.decided[k]] = -1
+        if verdict == FEASIBLE:
+            _record_witness(lists, tree, corrals.point[depth + 1], scratch.scores)
+            if n_asked == len(tree.chosen):
+                return _CLOSED  # every list at its cheapest: the node's bound is attained
+            return _OPEN
+        size = n[CORE_SIZE]
+        q = n[CORES] % len(tree.cores)
+        tree.core_sizes[q] = size
+        tree.cores[q] = tree.core
+        n[CORES] += 1
+        least = _charge(tree, tree.core, size)
+        if least == INFINITE_COST:
+            return _CLOSED
+        tree.bound[depth] += least
+    return _CLOSED
+
+
+@njit(cache=True)
+def _branch(lists, tree, settings):
+    """Branch on the undecided list with the fewest candidates within the slack, weighted by how cheap they are."""
+    n = tree.numbers
+    depth = n[DEPTH]
+    slack = float(n[UPPER] - tree.bound[depth])
+    if slack < settings.granularity:
+        return _CLOSED
+    best = np.inf
+    chosen = -1
+    for s in range(len(tree.chosen)):
+        if tree.chosen[s] >= 0:
+            continue
+        here = lists.offsets[s] + tree.pointer[s]
+        weight = 0.0
+        for i in range(here, lists.offsets[s + 1]):
+            excess = float(lists.costs[i] - lists.costs[here])
+            if excess >= slack:
+                break
+            weight += np.exp(-settings.sharpness * excess / slack)
+        if settings.use_cores and tree.in_core[s] == 0:
+            weight *= settings.core_preference
+        if weight < best:
+            best = weight
+            chosen = s
+    tree.branch_list[depth] = chosen
+    tree.branch_next[depth] = tree.pointer[chosen]
+    tree.rest[depth] = _open_bound(lists, tree) - lists.costs[lists.offsets[chosen] + tree.pointer[chosen]]
+    n[PHASE] = DESCEND
+    return _OPEN
+
+
+@njit(cache=True)
+def _descend(lists, tree, corrals, scratch, settings):
+    """Open the next child of the node, or say that there is none left within the bound."""
+    n = tree.numbers
+    depth = n[DEPTH]
+    s = tree.branch_list[depth]
+    begin, end = lists.offsets[s], lists.offsets[s + 1]
+    n_decided = n[FIXED] + depth
+    while True:
+        h = tree.branch_next[depth]
+        if begin + h >= end or tree.rest[depth] + lists.costs[begin + h] > n[UPPER] - settings.granularity:
+            return _CLOSED
+        tree.chosen[s] = h
+        tree.decided[n_decided] = s
+        copy_corral(corrals, depth, depth + 1)
+        verdict = _together(lists, tree, corrals, depth + 1, scratch, n_decided + 1, n_decided)
+        if verdict == UNDECIDED:
+            return ASKING
+        tree.branch_next[depth] = h + 1
+        if verdict == FEASIBLE:
+            break
+        tree.chosen[s] = -1
+    pooled = n[POOLED]
+    _record_witness(lists, tree, corrals.point[depth + 1], scratch.scores)
+    child = depth + 1
+    tree.base[child] = tree.base[depth] + lists.costs[begin + h]
+    tree.trail_end[child] = tree.trail_end[depth]
+    found = 0
+    most = tree.compatible.shape[1]
+    if settings.use_witnesses:
+        for k in range(n[POOLED] - 1, max(tree.pooled_before[depth], pooled + 1 - most) - 1, -1):
+            agrees = True
+            for q in range(n_decided + 1):
+                t = tree.decided[q]
+                if tree.pool[k, t] != tree.chosen[t]:
+                    agrees = False
+                    break
+            if agrees and found < most:
+                tree.compatible[child, found] = k
+                found += 1
+        for q in range(tree.n_compatible[depth]):
+            k = tree.compatible[depth, q]
+            if tree.pool[k, s] == h and found < most:
+                tree.compatible[child, found] = k
+                found += 1
+    tree.n_compatible[child] = found
+    tree.pooled_before[child] = n[POOLED]
+    tree.bound[child] = max(tree.bound[depth], tree.rest[depth] + lists.costs[begin + h])
+    n[DEPTH] = child
+    n[PHASE] = LOOK
+    n[NODES] += 1
+    return _OPEN
+
+
+@njit(cache=True)
+def _retreat(tree):
+    """Go back to the parent, undoing the moves of the pointers."""
+    n = tree.numbers
+    depth = n[DEPTH]
+    parent_end = tree.trail_end[depth - 1] if depth > 0 else 0
+    for q in range(tree.trail_end[depth] - 1, parent_end - 1, -1):
+        tree.pointer[tree.trail_list[q]] = tree.trail_old[q]
+    n[DEPTH] = depth - 1
+    n[PHASE] = DESCEND
+    if depth > 0:
+        tree.chosen[tree.branch_list[depth - 1]] = -1
+
+
+@njit(cache=True)
+def search(lists, tree, corrals, scratch, settings, budget):
+    """Search until DONE, until an exact answer is needed (ASKING), or until the budget of scores is spent (WORKING)."""
+    n = tree.numbers
+    stop = n[WORK] + budget
+    while n[DEPTH] >= 0:
+        if n[WORK] > stop:
+            return WORKING
+        depth = n[DEPTH]
+        verdict = _OPEN
+        if n[PHASE] == LOOK:
+            verdict = _look_ahead(lists, tree, corrals, scratch, settings)
+            if verdict == _OPEN:
+                bound = _start_core_bound(lists, tree) if settings.use_cores else _open_bound(lists, tree)
+                tree.bound[depth] = max(tree.bound[depth], bound)
+                n[PHASE] = CORE if settings.use_cores else CHOOSE
+                if n[FIXED] + depth == len(tree.chosen):
+                    verdict = _CLOSED  # all decided: the witness was recorded on the way in
+        if verdict == _OPEN and n[PHASE] == CORE:
+            verdict = _core_bound(lists, tree, corrals, scratch, settings)
+            if verdict == _OPEN:
+                n[PHASE] = CHOOSE
+        if verdict == _OPEN and n[PHASE] == CHOOSE:
+            verdict = _branch(lists, tree, settings)
+        if verdict == _OPEN:
+            verdict = _descend(lists, tree, corrals, scratch, settings)
+        if verdict == ASKING:
+            return ASKING
+        if verdict == _CLOSED:
+            _retreat(tree)
+    return DONE

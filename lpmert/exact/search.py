@@ -1,0 +1,133 @@
+"""What the searches share: the incumbent, the contract of a resumable search, and the loop that drives one to a result."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from lpmert.problem import Problem
+from lpmert.result import Callback, FloatArray, Limits, Progress, Status, relative_gap
+
+logger = logging.getLogger("lpmert")
+
+
+@dataclass
+class Incumbent:
+    """The best weights so far, canonical [d], and their cost; `source` is a letter for what found them."""
+
+    cost: int
+    weights: FloatArray
+    source: str
+
+    def improve(self, cost: int, weights: FloatArray, source: str) -> bool:
+        """Take these weights if they cost less."""
+        if cost >= self.cost:
+            return False
+        self.cost, self.weights, self.source = int(cost), np.array(weights, dtype=np.float64), source
+        return True
+
+
+class Search(Protocol):
+    """A search that works in slices and can stop after any of them.
+
+    `lower_bound` is a cost that no attainable selection undercuts; it never exceeds the incumbent's. `unsettled` is the least
+    cost of a selection that is attainable exactly but by no double-precision weights, or `None`.
+    """
+
+    incumbent: Incumbent
+    unsettled: int | None
+
+    @property
+    def finished(self) -> bool: ...
+
+    @property
+    def lower_bound(self) -> int: ...
+
+    @property
+    def nodes(self) -> int: ...
+
+    @property
+    def open_nodes(self) -> int: ...
+
+    @property
+    def lps(self) -> int: ...
+
+    @property
+    def memory(self) -> int:
+        """Bytes held for open nodes."""
+
+    def advance(self) -> None:
+        """Work for a slice of about a twentieth of a second, or until finished."""
+
+    def counters(self) -> Mapping[str, int]:
+        """Return what was counted, by name."""
+
+
+@dataclass
+class Outcome:
+    """How driving a search ended; cost units are the problem's."""
+
+    status: Status
+    cost: int
+    weights: FloatArray
+    lower_bound: int
+    seconds: float
+    trace: list[tuple[float, float | None, float]] = field(default_factory=list)
+
+
+def drive(problem: Problem, search: Search, limits: Limits, callback: Callback | None, started: float) -> Outcome:
+    """Run a search until it is finished, a limit is reached, the callback answers true, or Ctrl-C is pressed.
+
+    `started` is the `time.perf_counter()` from which the time limit counts. Every way out leaves a valid incumbent and bound.
+    """
+    trace: list[tuple[float, float | None, float]] = []
+    reported = search.incumbent.cost + 1
+    status = None
+    cost, weights, bound = search.incumbent.cost, search.incumbent.weights, search.lower_bound
+    try:
+        while True:
+            cost, weights, bound = search.incumbent.cost, search.incumbent.weights, search.lower_bound
+            loss, lower = problem.loss_of(cost), problem.loss_of(bound)
+            seconds = time.perf_counter() - started
+            if not trace or (lower, loss) != trace[-1][1:]:
+                trace.append((seconds, lower, loss))
+            status = _ending(search, limits, seconds, loss, lower)
+            if callback is not None:
+                source = search.incumbent.source if cost < reported else ""
+                reported = cost
+                gap = relative_gap(loss, lower)
+                point = Progress(
+                    seconds, search.nodes, search.open_nodes, lower, loss, gap, search.lps, source, problem.to_caller(weights)
+                )
+                if callback(point) and status is None:
+                    status = Status.CALLBACK
+            if status is not None:
+                break
+            search.advance()
+    except KeyboardInterrupt:
+        logger.info("interrupted; the last incumbent and bound are returned")
+        status = Status.INTERRUPTED
+    return Outcome(status, cost, weights, bound, time.perf_counter() - started, trace)
+
+
+def _ending(search: Search, limits: Limits, seconds: float, loss: float, lower: float) -> Status | None:
+    if search.finished:
+        settled = search.unsettled is None or search.unsettled >= search.incumbent.cost
+        return Status.OPTIMAL if settled else Status.OPTIMAL_TO_TOLERANCE
+    gap = relative_gap(loss, lower)
+    if limits.gap is not None and gap is not None and gap <= limits.gap:
+        return Status.GAP
+    if limits.target is not None and loss <= limits.target:
+        return Status.TARGET
+    if limits.time_limit is not None and seconds >= limits.time_limit:
+        return Status.TIME_LIMIT
+    if limits.node_limit is not None and search.nodes >= limits.node_limit:
+        return Status.NODE_LIMIT
+    if search.memory > limits.memory_limit:
+        return Status.MEMORY_LIMIT
+    return None

@@ -1,0 +1,67 @@
+"""Numeric kernels over plain arrays that more than one method uses.
+
+Throughout: features [M, D] C-contiguous, offsets [S + 1], costs [M] int64 with the least of every list 0. No kernel
+raises, prints or allocates in an inner loop.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+EPSILON = float(np.finfo(np.float64).eps)
+INFINITE_COST = np.int64(1) << np.int64(61)
+"""A cost no incumbent reaches: choosing such a hypothesis is forbidden."""
+
+
+@njit(cache=True)
+def decode(features, offsets, weights, selection):
+    """Write each list's best row at these weights into selection [S], the first on ties."""
+    n_features = features.shape[1]
+    for s in range(len(offsets) - 1):
+        best = -np.inf
+        chosen = offsets[s]
+        for i in range(offsets[s], offsets[s + 1]):
+            score = 0.0
+            for d in range(n_features):
+                score += features[i, d] * weights[d]
+            if score > best:
+                best = score
+                chosen = i
+        selection[s] = chosen
+
+
+@njit(cache=True)
+def clear_cost(features, offsets, costs, weights, bound):
+    """Return (cost, clear): the decoded cost, and whether every list's winner leads by more than `bound`.
+
+    Where a winner does not lead clearly, the worst cost among those within `bound` of the best is charged.
+    """
+    n_features = features.shape[1]
+    total = np.int64(0)
+    clear = True
+    for s in range(len(offsets) - 1):
+        best = -np.inf
+        second = -np.inf
+        chosen = offsets[s]
+        for i in range(offsets[s], offsets[s + 1]):
+            score = 0.0
+            for d in range(n_features):
+                score += features[i, d] * weights[d]
+            if score > best:
+                second = best
+                best = score
+                chosen = i
+            elif score > second:
+                second = score
+        cost = costs[chosen]
+        if best - second <= bound:
+            for i in range(offsets[s], offsets[s + 1]):
+                score = 0.0
+                for d in range(n_features):
+                    score += features[i, d] * weights[d]
+                if best - score <= bound and costs[i] != cost:
+                    clear = False
+                    cost = max(cost, costs[i])
+        total += cost
+    return total, clear

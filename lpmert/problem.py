@@ -1,0 +1,207 @@
+"""The problem: N-best lists and a metric in canonical form, and what given weights cost on them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from lpmert import canonical, rational
+from lpmert.metrics.base import AdditiveMetric, Metric, metric_by_name
+from lpmert.nbest import NBest
+from lpmert.result import DataError, FloatArray, IntArray, MethodError
+
+TIES = ("first", "best", "worst")
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What weights cost: decoding with ties broken as the problem says, and the same with ties at their best and worst.
+
+    `tied_lists` counts lists in which hypotheses with other features come within rounding of the best score; `margin` is
+    the least lead of a winner over hypotheses with other features, `None` where no list has two. selection [S] counts
+    hypotheses from 0 within their list.
+    """
+
+    loss: float
+    score: float
+    statistics: FloatArray
+    selection: IntArray
+    tied_lists: int
+    loss_best_ties: float
+    loss_worst_ties: float
+    margin: float | None
+
+    def to_dict(self) -> Mapping[str, Any]:
+        """Return the figures as plain numbers and lists."""
+        return {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in asdict(self).items()}
+
+
+class Problem:
+    """N-best lists and a metric in the canonical form of every method.
+
+    features [m, d] float64, offsets [s + 1], costs [m] int64: identical vectors collapsed (`ties` names which hypothesis
+    stands for them), columns that are constant or exactly collinear within lists dropped, columns scaled by powers of
+    two, lists that cost the same whatever the weights folded into `constant`, parallel lists of two merged. Loss =
+    unit * (constant + sum of costs), exact unless `rounded`. Raises `DataError`, `MetricError`, `MethodError`.
+    """
+
+    def __init__(self, nbest: NBest, metric: str | Metric = "loss", *, ties: str = "first") -> None:
+        if ties not in TIES:
+            raise MethodError(f"ties={ties!r} is none of {', '.join(TIES)}")
+        self.nbest = nbest
+        self.metric = metric_by_name(metric)
+        self.metric.check(nbest.statistics)
+        self.ties = ties
+        if not isinstance(self.metric, AdditiveMetric):
+            raise MethodError(f"metric {self.metric.name!r} is no sum over lists; the exact methods need one that is")
+        losses = np.asarray(self.metric.losses(nbest.statistics), dtype=np.float64)
+        dense = nbest.dense_features()
+        leader = canonical.group_identical(dense, nbest.offsets)
+        self._rows = canonical.representatives(leader, losses, ties)
+        self._offsets = canonical.take_rows(nbest.offsets, self._rows)
+        self._dense = dense
+        costs = canonical.fixed_point(losses[self._rows], self._offsets)
+        rows, offsets = canonical.rows_of_lists(self._offsets, canonical.informative_lists(costs.costs, self._offsets))
+        features = dense[self._rows[rows]]
+        costs = canonical.Costs(costs.costs[rows], costs.constant, costs.unit, costs.rounded)
+        columns = canonical.varying_columns(features, offsets)
+        columns = columns[canonical.independent_columns(features[:, columns], offsets)]
+        scales = canonical.column_scales(features[:, columns], offsets)
+        features = np.ascontiguousarray(features[:, columns] * scales)
+        if not np.all(np.isfinite(features)):
+            raise DataError("a feature spans so many orders of magnitude that it cannot be scaled; rescale it")
+        self.features, self.offsets, costs = canonical.merge_parallel_pairs(features, offsets, costs)
+        self.columns, self.scales = columns, scales
+        self.costs, self.constant, self.unit, self.rounded = costs.costs, costs.constant, costs.unit, costs.rounded
+
+    @property
+    def n_lists(self) -> int:
+        """Number of lists on which the weights matter, after merging."""
+        return len(self.offsets) - 1
+
+    @property
+    def n_features(self) -> int:
+        """Number of independent features."""
+        return self.features.shape[1]
+
+    @cached_property
+    def granularity(self) -> int:
+        """Greatest common divisor of all costs: two selections differ by a multiple of it."""
+        return max(1, int(np.gcd.reduce(self.costs))) if len(self.costs) else 1
+
+    @property
+    def free(self) -> tuple[str, ...]:
+        """Features that the canonical form dropped; their weight is 0 and any change can be made up for by the others."""
+        return tuple(name for d, name in enumerate(self.nbest.names) if d not in set(self.columns.tolist()))
+
+    @property
+    def signature(self) -> str:
+        """Every setting of the problem that changes the number."""
+        return f"{self.metric.signature}|ties:{self.ties}"
+
+    def loss_of(self, cost: int) -> float:
+        """Return the loss of a total cost, correctly rounded where the unit is exact."""
+        return (self.constant + cost) * self.unit
+
+    def rounding_bound(self, weights: FloatArray) -> float:
+        """Return a bound on the rounding error of the difference of two scores at canonical weights [d]."""
+        return float(2 * (self.n_features + 3) * np.finfo(np.float64).eps * (np.abs(weights) @ self._reach))
+
+    @cached_property
+    def _reach(self) -> FloatArray:
+        return np.abs(self.features).max(axis=0, initial=0.0)
+
+    def to_caller(self, weights: FloatArray) -> FloatArray:
+        """Return canonical weights [d] as weights [D] for the features as given, exactly."""
+        full = np.zeros(self.nbest.n_features)
+        full[self.columns] = weights * self.scales
+        return full
+
+    def to_canonical(self, weights: FloatArray) -> FloatArray:
+        """Return weights [D] of the caller as canonical weights [d] with the largest entry about 1.
+
+        Weight on a dropped collinear feature is not carried over, so that this is a starting point, not an equal.
+        """
+        part = np.asarray(weights, dtype=np.float64)[self.columns] / self.scales
+        largest = np.abs(part).max(initial=0.0)
+        return part / largest if largest > 0 else part
+
+    def checked_weights(self, weights: object) -> FloatArray:
+        """Return weights as an array [D]; raises `DataError` unless there is one finite number for each feature."""
+        array = np.asarray(weights, dtype=np.float64)
+        if array.shape != (self.nbest.n_features,):
+            raise DataError(
+                f"weights need one number for each of the {self.nbest.n_features} features "
+                f"({', '.join(self.nbest.names)}); got shape {array.shape}"
+            )
+        if not np.all(np.isfinite(array)):
+            raise DataError(f"weights must be finite; got {array.tolist()}")
+        return array
+
+    def evaluate(self, weights: object) -> Evaluation:
+        """Return the cost of weights [D] of the caller, with ties found and broken in exact arithmetic.
+
+        Raises `DataError` if the weights do not fit the features.
+        """
+        w = self.checked_weights(weights)
+        largest = np.abs(w).max(initial=0.0)
+        if largest > 0:
+            w = np.ldexp(w, -int(np.frexp(largest)[1]))  # decoding does not see the factor; products cannot overflow
+        features = self._dense[self._rows]
+        offsets = self._offsets
+        sizes = np.diff(offsets)
+        lists = canonical.list_numbers(offsets)
+        scores = features @ w
+        error = 2 * (len(w) + 3) * np.finfo(np.float64).eps * np.maximum.reduceat(np.abs(features) @ np.abs(w), offsets[:-1])
+        best = np.maximum.reduceat(scores, offsets[:-1])
+        close = scores >= (best - error)[lists]
+        tied = np.add.reduceat(close.astype(np.int64), offsets[:-1]) > 1
+        chosen = np.flatnonzero(close & ~tied[lists])
+        selection = np.empty(len(sizes), dtype=np.int64)
+        selection[lists[chosen]] = chosen
+        losses = np.asarray(self._losses, dtype=np.float64)
+        low, high = selection.copy(), selection.copy()
+        for s in np.flatnonzero(tied):
+            rows = offsets[s] + np.flatnonzero(close[offsets[s] : offsets[s + 1]])
+            selection[s] = self._first_best(w, rows)
+            low[s] = rows[np.argmin(losses[rows])]
+            high[s] = rows[np.argmax(losses[rows])]
+        second = np.where(np.arange(len(scores)) == selection[lists], -np.inf, scores)
+        lead = scores[selection] - np.maximum.reduceat(second, offsets[:-1])
+        total = self._total(selection)
+        return Evaluation(
+            loss=self.metric.loss(total),
+            score=self.metric.score(total),
+            statistics=total,
+            selection=self._rows[selection] - self.nbest.offsets[:-1],
+            tied_lists=int(tied.sum()),
+            loss_best_ties=self.metric.loss(self._total(low)),
+            loss_worst_ties=self.metric.loss(self._total(high)),
+            margin=float(max(0.0, lead.min())) if np.isfinite(lead).any() else None,
+        )
+
+    @cached_property
+    def _losses(self) -> FloatArray:
+        assert_additive = self.metric
+        if not isinstance(assert_additive, AdditiveMetric):
+            raise MethodError(f"metric {self.metric.name!r} is no sum over lists")
+        return np.asarray(assert_additive.losses(self.nbest.statistics[self._rows]), dtype=np.float64)
+
+    def _total(self, selection: IntArray) -> FloatArray:
+        from math import fsum
+
+        chosen = self.nbest.statistics[self._rows[selection]]
+        return np.array([fsum(column) for column in chosen.T.tolist()])
+
+    def _first_best(self, weights: FloatArray, rows: IntArray) -> int:
+        """Return the first row with the largest score in exact arithmetic."""
+        features = self._dense[self._rows]
+        best = int(rows[0])
+        for row in rows[1:].tolist():
+            if rational.compare_scores(weights, features[row], features[best]) > 0:
+                best = row
+        return best
