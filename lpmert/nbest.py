@@ -57,8 +57,10 @@ class NBest:
         texts: Sequence[str] | None = None,
     ) -> None:
         feature_rows: Any = _csr(features) if _is_sparse(features) else real_matrix(features, "features")
-        one_column = np.ndim(statistics) == 1
-        statistic_rows = real_matrix(np.reshape(statistics, (-1, 1)) if one_column else statistics, "statistics")
+        statistic_rows = _numbers(statistics, "statistics")
+        statistic_rows = real_matrix(
+            statistic_rows[:, None] if statistic_rows.ndim == 1 else statistic_rows, "statistics"
+        )
         n_hypotheses, n_features = feature_rows.shape
         if len(statistic_rows) != n_hypotheses:
             raise DataError(
