@@ -71,7 +71,7 @@ def duration(seconds: float) -> str:
     if seconds < 1000:
         return f"{seconds:.1f}s"
     minutes = int(seconds // 60)
-    return f"{minutes}m{int(seconds % 60):02}s" if minutes < 1000 else f"{minutes // 60}h{minutes % 60:02}m"
+    return f"{minutes}m{int(seconds % 60):02}s" if minutes < 100 else f"{minutes // 60}h{minutes % 60:02}m"
 
 
 def progress_line(progress: Progress, source: str) -> str:
@@ -159,11 +159,11 @@ def _live_line(progress: Progress, time_limit: float | None) -> RenderableType:
     from rich.text import Text
 
     clock = duration(progress.seconds) + (f" of {duration(time_limit)}" if time_limit else "")
-    parts: list[RenderableType] = [Text(clock, style="cyan")]
+    parts: list[RenderableType] = [Text(clock, style="cyan", no_wrap=True)]
     if progress.gap_rel is not None:
-        parts.append(ProgressBar(total=1.0, completed=max(0.0, 1.0 - progress.gap_rel), width=20))
-        parts.append(Text(f"gap {percent(progress.gap_rel)}"))
-    parts.append(Text("Ctrl-C stops and keeps the best", style="dim"))
+        parts.append(ProgressBar(total=1.0, completed=max(0.0, 1.0 - progress.gap_rel), width=16))
+        parts.append(Text(f"gap {percent(progress.gap_rel)}", no_wrap=True))
+    parts.append(Text("Ctrl-C stops and keeps the best", style="dim", no_wrap=True, overflow="ellipsis"))
     line = Table.grid(padding=(0, 2))
     line.add_row(*parts)
     return line

@@ -201,13 +201,19 @@ def _factorise(rows, size, dirty, factor, forward):
 
 @njit(cache=True)
 def _surely_inside(rows, multipliers, size, factor):
-    """Whether the origin lies inside the simplex of D + 1 rows whatever the rounding.
+    """Whether the origin lies inside the simplex of D + 1 rows, D not counting columns of zeros, whatever the rounding.
 
     With B = [rows | 1], square, the exact multipliers solve B^T x = (0, 1). They differ from the given ones by at most
     |residual| / smallest singular value of B, which is at least 1 / |factor^-1|_F, as factor factor^T = B B^T.
     """
     n_features = rows.shape[1]
-    if size != n_features + 1:
+    used = 0
+    for d in range(n_features):
+        for k in range(size):
+            if rows[k, d] != 0.0:
+                used += 1
+                break
+    if size != used + 1:
         return False
     inverse_norm = 0.0
     column = np.zeros(size)
