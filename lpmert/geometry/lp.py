@@ -76,10 +76,6 @@ class LinOptimizer:
         self.counters: Counter[str] = Counter(lps=0, lp_iterations=0, lp_rows=0, lp_failures=0, exact_decisions=0)
         self._model = _Model(self.features.shape[1])
 
-    def __reduce__(self) -> tuple[type[LinOptimizer], tuple[FloatArray, IntArray]]:
-        # A HiGHS object does not pickle; another process builds its own.
-        return type(self), (self.features, self.offsets)
-
     def solve(self, chosen: Chosen, *, start: FloatArray | None = None, rows: IntArray | None = None) -> Verdict:
         """Decide whether the chosen hypotheses are attainable together.
 
