@@ -143,7 +143,8 @@ class NBest:
             raise DataError(f"cannot choose these of {self.n_lists} lists: {error}") from error
         if chosen.ndim != 1 or not len(chosen):
             raise DataError("choose at least one list, by a one-dimensional array of indices")
-        return self._take(_ranges(self.offsets[chosen], self.offsets[chosen + 1]), chosen)
+        starts, ends = self.offsets[chosen], self.offsets[chosen + 1]
+        return self._take(_ranges(starts, ends), chosen, ends - starts)
 
     def select_features(self, names: Sequence[str]) -> NBest:
         """Return the same lists with only these features, in the order given; an unknown name raises `DataError`."""
@@ -208,11 +209,11 @@ class NBest:
             if key not in seen:
                 seen.add(key)
                 kept.append(hypothesis)
-        return self._take(np.array(kept), np.arange(self.n_lists))
+        sizes = np.bincount(self.list_index[kept], minlength=self.n_lists)
+        return self._take(np.array(kept), np.arange(self.n_lists), sizes)
 
-    def _take(self, hypotheses: IntArray, lists: IntArray) -> NBest:
-        """Return these hypotheses, which lie list by list in these lists."""
-        sizes = np.bincount(self.list_index[hypotheses], minlength=self.n_lists)[lists]
+    def _take(self, hypotheses: IntArray, lists: IntArray, sizes: IntArray) -> NBest:
+        """Return these hypotheses, of which so many in a row belong to each of these lists."""
         texts = self.texts
         return NBest(
             self.features[hypotheses],
