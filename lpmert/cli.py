@@ -231,7 +231,8 @@ def _run(shared: Shared, search: Callable[[NBest, Callback | None], Result | Che
         nbest, seconds = _read(shared)
         with nullcontext() if shared.quiet else ProgressLog(time_limit=shared.time_limit) as callback:
             outcome = search(nbest, callback)
-        result = (outcome if isinstance(outcome, lpmert.Result) else outcome.optimum).with_seconds(read=seconds)
+        result = outcome if isinstance(outcome, lpmert.Result) else outcome.optimum
+        result = replace(result, seconds={"read": seconds, **result.seconds})
         outcome = result if isinstance(outcome, lpmert.Result) else replace(outcome, optimum=result)
         _show(outcome, shared, file)
         if not shared.quiet and (file is not None or shared.as_json):
@@ -292,10 +293,13 @@ def _show(outcome: Result | Check, shared: Shared, file: TextIO | None) -> None:
         file.write(outcome.to_json() + "\n")
     elif shared.as_json:
         click.echo(outcome.to_json())
-    elif isinstance(outcome, lpmert.Result):
-        click.echo(result_report(outcome, shared.scale))
     else:
-        click.echo(check_report(outcome, shared.scale))
+        if not shared.quiet:
+            say("")
+        if isinstance(outcome, lpmert.Result):
+            click.echo(result_report(outcome, shared.scale))
+        else:
+            click.echo(check_report(outcome, shared.scale))
 
 
 def _exit_code(status: Status) -> ExitCode:

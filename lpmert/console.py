@@ -35,7 +35,9 @@ _LEAST_FIXED_POINT = 1e-6
 
 def say(text: str) -> None:
     """Write one line of the log to stderr."""
-    click.echo(text, err=True)
+    # not click.echo, which keeps the stream it saw first: the live line puts its own in the place of sys.stderr
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
 
 
 class LogHandler(logging.Handler):
