@@ -1,25 +1,58 @@
 """Good weights from several starts by exact line searches; deterministic effort, no bound.
 
 Sources: Och 2003 (line search); Moore and Quirk, Random Restarts in Minimum Error Rate Training, COLING 2008 (random
-walks around the best weights so far).
+walks around the best weights so far); McAllester, Hazan and Keshet, Direct Loss Minimization, NIPS 2010 (directions
+from the chosen hypotheses towards cheaper ones).
 """
 
 from __future__ import annotations
 
+from math import inf, sqrt
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
-from lpmert.geometry.envelope import Workspace, combine, new_workspace, search_scores
+from lpmert.geometry.envelope import combine, new_workspace, search_scores
 from lpmert.result import FloatArray, IntArray
 
-_INFINITY = np.inf
-_EPSILON = float(np.finfo(np.float64).eps)
-
 DEFAULT_BUDGET = 8_000_000
-"""Hypotheses times line searches that `descend` spends: about 0.1 s."""
+"""Hypotheses times line searches that `descend` spends unless told otherwise: about 0.1 s."""
 
 _TABLE = 64
-"""Random directions drawn for one start."""
+"""Directions drawn for one start; a longer descent goes through them again."""
+
+_RIDGE = 1e-3
+"""Directions in which the lists vary less than this share of the widest are not stretched further."""
+
+_WALK = 0.1
+"""Standard deviation of a random walk's step, for weights whose largest is 1."""
+
+_FRESH = 0.1
+"""Share of starts that are fresh random weights rather than steps of a random walk."""
+
+_PRICES = (-4.0, 2.0)
+"""Range of the logarithm of a unit of cost in units of score, both in standard deviations."""
+
+_COORDINATE_EVERY = 4
+"""One in so many drawn directions is that of a single weight."""
+
+_KEPT = 3
+"""Best weights of the sample that are tried on all lists."""
+
+_SCREENED = 20_000
+"""From this many hypotheses on, starts are first tried on a sample of lists."""
+
+_SAMPLE = 6_000
+"""Hypotheses in that sample."""
+
+
+class _Draws(NamedTuple):
+    """Random numbers of one start: directions [T, D], costs of a unit of score [T], lists that take part [T, S]."""
+
+    directions: FloatArray
+    prices: FloatArray
+    taking_part: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 
 
 @njit(cache=True)
@@ -45,38 +78,204 @@ def decode_cost(scores, offsets, costs, error):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _descend(weights, directions, patience, searches, offsets, costs, magnitudes, work):  # type: ignore[no-untyped-def]
-    """Search along the directions in turn, moving weights [D], until `patience` of them in a row bring nothing.
+def _towards_cheaper(transposed, scores, offsets, costs, price, taking_part, direction):  # type: ignore[no-untyped-def]
+    """Write the sum of the steps from chosen hypotheses to those with the best score minus price times cost."""
+    for k in range(len(direction)):
+        direction[k] = 0.0
+    for s in range(len(offsets) - 1):
+        if not taking_part[s]:
+            continue
+        chosen = wanted = offsets[s]
+        for i in range(offsets[s] + 1, offsets[s + 1]):
+            if scores[i] > scores[chosen]:
+                chosen = i
+            if scores[i] - price * costs[i] > scores[wanted] - price * costs[wanted]:
+                wanted = i
+        if wanted != chosen:
+            for k in range(len(direction)):
+                direction[k] += transposed[k, wanted] - transposed[k, chosen]
 
-    Moves to the middle of the best interval at equal cost too. Returns (cost, doubtful, searches left).
+
+@njit(cache=True)
+def _length(vector):  # type: ignore[no-untyped-def]
+    """Return the Euclidean norm."""
+    total = 0.0
+    for entry in vector:
+        total += entry * entry
+    return sqrt(total)
+
+
+@njit(cache=True)
+def _search(weights, draws, patience, searches, offsets, costs, work):  # type: ignore[no-untyped-def]
+    """Search from weights [D], which are replaced, until `patience` directions in a row do not lower the cost.
+
+    Drawn directions and directions towards cheaper hypotheses alternate; at equal cost too the weights move to the
+    middle of the best interval. Returns (cost, searches left).
     """
     dimension = len(weights)
-    unit = _EPSILON * 4 * dimension
     trial = np.empty(dimension)
+    direction = np.empty(dimension)
     combine(work.transposed, weights, work.intercepts)
-    cost, doubtful = decode_cost(work.intercepts, offsets, costs, unit * (np.abs(weights) * magnitudes).sum())
+    cost = decode_cost(work.intercepts, offsets, costs, 0.0)[0]
     failures = 0
     turn = 0
     while failures < patience and searches > 0:
-        direction = directions[turn % len(directions)]
+        row = turn % len(draws.directions)
         turn += 1
         failures += 1
         searches -= 1
+        drawn = draws.directions[row]
+        length = _length(weights)
+        if row % 2:
+            price = draws.prices[row] * length
+            _towards_cheaper(work.transposed, work.intercepts, offsets, costs, price, draws.taking_part[row], direction)
+        if row % 2 == 0 or _length(direction) == 0.0:
+            for k in range(dimension):
+                direction[k] = drawn[k]
         combine(work.transposed, direction, work.slopes)
-        scale = np.sqrt((weights * weights).sum() / (direction * direction).sum())
-        promised, step = search_scores(work.slopes, offsets, costs, -_INFINITY, _INFINITY, scale, work)
+        scale = length / _length(direction)
+        promised, step = search_scores(work.slopes, offsets, costs, -inf, inf, scale, work)
         if promised > cost:
             continue
         for k in range(dimension):
             trial[k] = weights[k] + step * direction[k]
-        trial /= np.abs(trial).max()
+        length = _length(trial)
+        if length == 0.0:
+            continue
+        for k in range(dimension):
+            trial[k] /= length
         combine(work.transposed, trial, work.intercepts)
-        reached, doubt = decode_cost(work.intercepts, offsets, costs, unit * (np.abs(trial) * magnitudes).sum())
-        if reached < cost or (reached == cost and doubt <= doubtful):
-            if reached < cost or doubt < doubtful:
-                failures = 0
-            weights[:] = trial
-            cost, doubtful = reached, doubt
-        else:
+        reached = decode_cost(work.intercepts, offsets, costs, 0.0)[0]
+        if reached > cost:
             combine(work.transposed, weights, work.intercepts)
-    return cost, doubtful, searches
+            continue
+        if reached < cost:
+            failures = 0
+        cost = reached
+        for k in range(dimension):
+            weights[k] = trial[k]
+    return cost, searches
+
+
+class _Lists:
+    """Lists with their features in coordinates in which all directions vary alike, and the best weights found."""
+
+    def __init__(self, features: FloatArray, offsets: IntArray, costs: IntArray, basis: FloatArray) -> None:
+        self.offsets, self.costs = offsets, costs
+        self.basis, self.inverse = basis, np.linalg.inv(basis)
+        self.transposed = np.ascontiguousarray(features.T)
+        self.magnitudes = np.abs(features).max(axis=0, initial=0.0)
+        self.work = new_workspace(features @ basis, offsets)
+        self.deviation = max(float(costs.std()), 1.0)
+        self.found: list[tuple[bool, int, FloatArray]] = []
+
+    def keep(self, weights: FloatArray) -> None:
+        """Decode weights [D] for the features as given and remember them if they are the best, clear of ties first."""
+        weights = weights / np.abs(weights).max()
+        scores = self.work.intercepts
+        combine(self.transposed, weights, scores)
+        error = 4 * len(weights) * float(np.finfo(np.float64).eps * (np.abs(weights) @ self.magnitudes))
+        cost, doubtful = decode_cost(scores, self.offsets, self.costs, error)
+        self.found = sorted([*self.found, (doubtful > 0, int(cost), weights)], key=lambda item: item[:2])[:_KEPT]
+
+    def search(self, weights: FloatArray, rng: np.random.Generator, patience: int, searches: int) -> int:
+        """Descend from weights [D], keep the result, and return the line searches left."""
+        inner = self.inverse @ weights
+        directions = rng.normal(size=(_TABLE, len(inner)))
+        directions[::_COORDINATE_EVERY] = self.inverse.T[rng.integers(len(inner), size=_TABLE // _COORDINATE_EVERY)]
+        draws = _Draws(
+            directions=directions,
+            prices=np.exp(rng.uniform(*_PRICES, size=_TABLE)) / self.deviation,
+            taking_part=rng.random((_TABLE, len(self.offsets) - 1)) < rng.random((_TABLE, 1)),
+        )
+        _, left = _search(inner, draws, patience, searches, self.offsets, self.costs, self.work)
+        self.keep(self.basis @ inner)
+        return int(left)
+
+    def restart(
+        self, first: list[FloatArray], rng: np.random.Generator, *, starts: int, patience: int, searches: int
+    ) -> None:
+        """Descend from the `first` weights, then from random walks around the best and fresh random weights."""
+        for start in range(starts):
+            if searches <= 0:
+                return
+            if start < len(first):
+                weights = first[start]
+            else:
+                weights = self.basis @ rng.normal(size=len(self.basis))
+                if self.found and rng.random() >= _FRESH:
+                    inner = self.inverse @ self.found[0][2]
+                    step = _WALK * np.abs(inner).max() * rng.normal(size=len(inner))
+                    weights = self.basis @ (inner + step)
+            searches = self.search(weights, rng, patience, searches)
+
+
+def descend(
+    features: FloatArray,
+    offsets: IntArray,
+    costs: IntArray,
+    *,
+    seed: int = 0,
+    starts: int | None = None,
+    initial: FloatArray | None = None,
+    patience: int | None = None,
+    budget: int = DEFAULT_BUDGET,
+) -> tuple[int, FloatArray]:
+    """Return low-cost weights [D], largest entry 1 in absolute value, and the cost of decoding with them.
+
+    features [M, D], offsets [S + 1], costs [M]. The starts are `initial` [D] if given, equal weights, then random walks
+    around the best weights and fresh random ones, until `starts` (default: no limit) or `budget`, in hypotheses times
+    line searches, is used up; each ends after `patience` directions in a row (default twice D) that do not lower
+    the cost. Weights with which a list's choice hangs on a tie between different costs are returned only if nothing
+    else was found. The same arguments give the same weights. Raises `ValueError` if there is no feature, or if
+    `starts`, `patience` or `budget` is not positive.
+    """
+    count, dimension = features.shape
+    patience = 2 * dimension if patience is None else patience
+    if dimension == 0:
+        raise ValueError("descend needs at least one feature")
+    for name, value in (("starts", starts), ("patience", patience), ("budget", budget)):
+        if value is not None and value <= 0:
+            raise ValueError(f"{name} must be positive, not {value}")
+    rng = np.random.default_rng(seed)
+    basis = _basis(features, offsets)
+    lists = _Lists(features, offsets, costs, basis)
+    first = [np.ones(dimension)]
+    if initial is not None and np.any(initial):
+        first.insert(0, np.asarray(initial, dtype=np.float64))
+        lists.keep(first[0])
+    searches = max(1, budget // count)
+    starts = searches if starts is None else starts
+    if count >= _SCREENED:
+        sample = _Lists(*_sample(features, offsets, costs, rng), basis)
+        rows = len(sample.costs)
+        sample.restart(first, rng, starts=starts, patience=patience, searches=max(1, budget // 3 // rows))
+        first = [*first[: initial is not None], *(weights for _, _, weights in sample.found)]
+        searches = max(1, 2 * searches // 3)
+    lists.restart(first, rng, starts=starts, patience=patience, searches=searches)
+    _, cost, weights = lists.found[0]
+    return cost, weights
+
+
+def _basis(features: FloatArray, offsets: IntArray) -> FloatArray:
+    """Return [D, D] such that features @ basis varies alike in all directions within the lists, up to `_RIDGE`."""
+    sizes = np.diff(offsets)
+    means = np.add.reduceat(features, offsets[:-1], axis=0) / sizes[:, None]
+    centred = features - np.repeat(means, sizes, axis=0)
+    spread = centred.std(axis=0)
+    spread[spread == 0] = 1.0
+    centred /= spread
+    values, vectors = np.linalg.eigh(centred.T @ centred / len(centred))
+    stretch = 1 / np.sqrt(np.maximum(values, 0) + _RIDGE * (values[-1] if values[-1] > 0 else 1.0))
+    return np.ascontiguousarray(vectors * stretch / spread[:, None])
+
+
+def _sample(
+    features: FloatArray, offsets: IntArray, costs: IntArray, rng: np.random.Generator
+) -> tuple[FloatArray, IntArray, IntArray]:
+    """Return features, offsets and costs of randomly drawn lists with about `_SAMPLE` hypotheses."""
+    sizes = np.diff(offsets)
+    drawn = rng.permutation(len(sizes))
+    drawn = np.sort(drawn[: 1 + int(np.searchsorted(np.cumsum(sizes[drawn]), _SAMPLE))])
+    rows = np.concatenate([np.arange(offsets[s], offsets[s + 1]) for s in drawn])
+    return features[rows], np.concatenate([[0], np.cumsum(sizes[drawn])]), costs[rows]

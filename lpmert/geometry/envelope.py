@@ -26,8 +26,9 @@ class Workspace(NamedTuple):
     """Arrays that line searches on the same lists share.
 
     transposed [D, M]: the features, one row a feature; intercepts, slopes [M]; start [S]: each list's choice at
-    t = -inf; ends [S]: where each list's events end; thresholds, leaving, entering, deltas and their spares [M]: one entry
-    an event; levels [M + 1]: one cost an interval; candidates [2, N], stack [N + 1, 3] for one list of the largest size N.
+    t = -inf; ends [S]: where each list's events end; thresholds, leaving, entering, deltas and their spares [M]: one
+    entry an event; levels [M + 1]: one cost an interval; candidates [2, N], stack [N + 1, 3]: for one list of the
+    largest size N.
     """
 
     transposed: FloatArray
@@ -260,9 +261,7 @@ def search_scores(slopes, offsets, costs, low, high, scale, work):  # type: igno
     """Return (cost, step) of the best interval on the line with scores work.intercepts + step * slopes."""
     find_events(work.intercepts, slopes, offsets, work)
     count = _keep_changes(costs, work)
-    thresholds, deltas = _merge_runs(
-        work.thresholds, work.deltas, work.ends, work.spare_thresholds, work.spare_deltas
-    )
+    thresholds, deltas = _merge_runs(work.thresholds, work.deltas, work.ends, work.spare_thresholds, work.spare_deltas)
     levels = work.levels[: count + 1]
     levels[0] = 0
     for chosen in work.start:
@@ -286,8 +285,8 @@ def line_search(
     """Return the least cost on the line weights + t direction, and a t in the middle of an interval that has it.
 
     features [M, D], offsets [S + 1], costs [M]; low <= t <= high. The middle is that of `best_interval`, with
-    |weights| / |direction| as the unit of t. The cost holds up to the rounding of scores: decode at the step to be sure.
-    Raises `ValueError` if low is not below high. Source: Och 2003, section 5.
+    |weights| / |direction| as the unit of t. The cost holds up to the rounding of scores: decode at the step to be
+    sure. Raises `ValueError` if low is not below high. Source: Och 2003, section 5.
     """
     if not low < high:
         raise ValueError(f"the interval of a line search must have low < high, not {low} and {high}")
