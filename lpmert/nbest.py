@@ -56,7 +56,8 @@ class NBest:
         statistic_names: Sequence[str] | None = None,
         texts: Sequence[str] | None = None,
     ) -> None:
-        feature_rows: Any = _csr(features) if _is_sparse(features) else real_matrix(features, "features")
+        feature_rows: Any = features
+        feature_rows = _csr(features) if _is_sparse(features) else real_matrix(feature_rows, "features")
         statistic_rows = _numbers(statistics, "statistics")
         statistic_rows = real_matrix(
             statistic_rows[:, None] if statistic_rows.ndim == 1 else statistic_rows, "statistics"

@@ -361,10 +361,13 @@ def test_mutated_files_give_lists_or_data_errors(tmp_path: Path, data: st.DataOb
         )
         mutated[place : place + data.draw(st.integers(0, 3))] = piece
     name = data.draw(st.sampled_from([f"dev.{ending}", "dev"]))
+    group = data.draw(st.booleans())
     try:
-        nbest = read_content(tmp_path, bytes(mutated), name, text="text", group=data.draw(st.booleans()))
+        nbest = read_content(tmp_path, bytes(mutated), name, text="text", group=group)
     except DataError as error:
-        assert error.path == str(tmp_path / name)
+        message = str(error)
+        if not message.startswith(str(tmp_path / name)):
+            pytest.fail(f"no path in {message!r}")
     else:
         assert 1 <= nbest.n_lists <= nbest.n_hypotheses <= 3
         assert np.isfinite(nbest.dense_features()).all()
@@ -447,9 +450,14 @@ def test_read_text_names_the_line_of_a_bad_byte(tmp_path: Path) -> None:
 def test_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path, packing: str) -> None:
     path = tmp_path / f"x.txt{packing}"
     write_text(path, "old")
-    with pytest.raises(KeyboardInterrupt), atomic_writer(path) as stream:
-        stream.write("new" * 10_000)
-        raise KeyboardInterrupt
+
+    def break_off() -> None:
+        with atomic_writer(path) as stream:
+            stream.write("new" * 10_000)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        break_off()
     assert read_text(path) == "old"
     assert list(tmp_path.iterdir()) == [path]
 

@@ -166,5 +166,5 @@ def _parquet_rows(stream: io.BufferedReader, path: str | Path, columns: Sequence
             for cells in zip(*(batch.column(name).to_pylist() for name in columns), strict=True):
                 number += 1
                 yield number, cells
-    except (pyarrow.ArrowException, OSError) as error:
+    except (pyarrow.ArrowException, OSError, ValueError) as error:
         raise DataError(f"cannot be read as Parquet: {error}", path=path) from error
