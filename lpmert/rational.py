@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import gcd, isfinite, lcm
+from math import gcd
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -122,8 +122,6 @@ def farkas(rows: Rows, hint: Sequence[float] | None = None) -> list[int] | None:
         vector[column] = -columns[row][free[0]]
     if determinant < 0:
         vector = [-entry for entry in vector]
-    if min(vector) < 0:
-        return None
     multipliers = [0] * len(rows)
     for i, entry in zip(support, _reduced(vector), strict=True):
         multipliers[i] = entry
@@ -289,12 +287,6 @@ class _Dictionary:
         return _reduced(multipliers)
 
 
-def integer_multipliers(fractions: Sequence[Fraction]) -> list[int]:
-    """Return the fractions times the positive factor that makes them integers without a common divisor."""
-    common = lcm(*(fraction.denominator for fraction in fractions))
-    return _reduced([int(fraction * common) for fraction in fractions])
-
-
 def _right_side(index: int) -> int:
     # Knuth's multiplicative hash: fixed numbers between 256 and 511 without a pattern.
     return 256 + (((index + 1) * 2654435761 >> 16) & 255)
@@ -351,5 +343,6 @@ def _sign(value: int) -> int:
 
 
 def _clear(total: float, magnitude: float, terms: int) -> bool:
-    # Higham, Accuracy and Stability of Numerical Algorithms, section 3.1, with room for underflow and rounding here.
-    return isfinite(magnitude) and abs(total) > (terms + 2) * (_EPSILON * magnitude + _SMALLEST_NORMAL)
+    # Higham, Accuracy and Stability of Numerical Algorithms, section 3.1, with room for underflow and rounding here;
+    # nothing is clear once the magnitude overflows.
+    return abs(total) > (terms + 2) * (_EPSILON * magnitude + _SMALLEST_NORMAL)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import is_strictly_best
+from oracle import is_strictly_best, strictly_feasible
 from scipy.optimize import linprog
 
 from lpmert.geometry.lp import LinOptimizer, SolverError, Verdict, _Model
@@ -143,6 +143,23 @@ def test_nearly_opposite_rows_are_told_from_opposite_ones(scale: float, last: fl
     check(features, offsets, chosen, verdict)
 
 
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 3), st.integers(1, 2), st.integers(2, 5))
+def test_bundles_of_rows_that_differ_in_their_last_bits_are_settled_exactly(
+    seed: int, width: int, ulps: int, size: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    base = rng.normal(size=width)
+    noise = 1 + 2.0**-52 * rng.integers(-ulps, ulps + 1, size=(2, size, width))
+    bundles = [np.unique(sign * base * one, axis=0) for sign, one in zip((-1, 1), noise, strict=True)]
+    features = np.concatenate([np.zeros((1, width)), bundles[0], np.zeros((1, width)), bundles[1]])
+    offsets = np.cumsum([0, *(1 + len(bundle) for bundle in bundles)])
+    chosen = {0: 0, 1: int(offsets[1])}
+    verdict = LinOptimizer(features, offsets).solve(chosen)
+    assert verdict.attainable == strictly_feasible((-np.concatenate(bundles)).tolist())
+    check(features, offsets, chosen, verdict)
+
+
 def test_a_cell_thinner_than_any_floats_is_attainable_but_not_representable() -> None:
     # Between w_1 > w_2 and w_2 > (1 - 2^-200) w_1 lie no two normal floats.
     features = np.array([[1.0, -1.0], [0.0, 0.0], [-1.0, 1.0], [-(2.0**-200), 0.0]])
@@ -194,6 +211,11 @@ def test_centre_keeps_a_start_that_is_better_than_its_tolerance() -> None:
     assert margin is not None
     assert margin > 0
     assert is_strictly_best(features.tolist(), offsets.tolist(), [0, 0], weights.tolist())
+
+
+def test_centre_ends_where_a_dropped_coefficient_exceeds_the_tolerance() -> None:
+    features, offsets, chosen = pairs((1.0, -9e-10), (0.0, 1.0))
+    assert LinOptimizer(features, offsets).centre(chosen)[1] == pytest.approx(1 - 9e-10, abs=1e-11)
 
 
 def test_many_lists_are_settled_with_few_rows() -> None:

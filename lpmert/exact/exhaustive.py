@@ -30,8 +30,7 @@ def attainable_selections(
         found = next(stack[-1], None)
         if found is None:
             stack.pop()
-            if chosen:
-                chosen.pop()
+            del chosen[-1:]
             continue
         row, verdict = found
         if len(stack) <= last:
