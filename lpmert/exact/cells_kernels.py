@@ -1,0 +1,388 @@
+"""Branch and bound over the weight space as one resumable kernel: split a cone, prune its hypotheses, bound, descend.
+
+A node is a simplicial cone with, for every list that is still open, the hypotheses that may win inside it and their scores
+at the cone's rays. See exact/cells.py for the method and how its state is made.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from lpmert.exact.choices_kernels import ASKING, DONE, LPS, UPPER, WORK, new_tree, search
+from lpmert.exact.choices_kernels import Settings as SelectionSettings
+from lpmert.geometry.cone import exact_sum, outer_normals
+from lpmert.geometry.leastnorm import Corrals, Lists, Scratch, transpose_lists
+from lpmert.kernels import EPSILON, INFINITE_COST
+from lpmert.result import FloatArray, IntArray
+
+EMPTY, PAUSED, FULL, HARD = range(4)
+
+# Positions in Stack.numbers.
+TOP, NODES, LEAVES, LEAF_LPS, UPPER_COST, DONE_WORK = range(6)
+
+
+class Stack(NamedTuple):
+    """Open cones, the next one last. Survivors of cone t are rows first_row[t] .. + n_rows[t] of scores and ids.
+
+    numbers: see the positions above. scores [R, D] at the rays, ids [R] rows of the problem, ends [E] of each list among the
+    rows of its cone (n_lists[t] + 1 of them from first_end[t]). fixed: cost of the lists that are settled; least: that and
+    every open list's cheapest survivor; bound: the best known; stalled: splits since a tenth of the lists was last settled. rays [T, D, D]; errors [T, D]: of the scores at each ray.
+    """
+
+    numbers: IntArray
+    scores: FloatArray
+    ids: IntArray
+    ends: IntArray
+    first_row: IntArray
+    n_rows: IntArray
+    first_end: IntArray
+    n_lists: IntArray
+    fixed: IntArray
+    least: IntArray
+    bound: IntArray
+    stalled: IntArray
+    rays: FloatArray
+    errors: FloatArray
+    best_weights: FloatArray
+
+
+class Child(NamedTuple):
+    """What pruning a child leaves: like one cone of a stack. numbers: [0] rows, [1] lists, [2] fixed, [3] bound."""
+
+    numbers: IntArray
+    scores: FloatArray
+    ids: IntArray
+    ends: IntArray
+    rays: FloatArray
+    errors: FloatArray
+
+
+class Work(NamedTuple):
+    """Work space: middle [R] scores at the midpoint; best [D]: winners at the rays; disagreement [D, D]."""
+
+    middle: FloatArray
+    best: IntArray
+    disagreement: FloatArray
+
+
+class Settings(NamedTuple):
+    """granularity of costs; leaf_lists: cones with at most so many open lists go to the search over selections;
+    leaf_work: scores it may compute there before the cone is split on; most_stalled: splits without progress after which a
+    cone of at most leaf_rows survivors goes there too; hopeless: after which it is HARD.
+    """
+
+    granularity: int
+    leaf_lists: int
+    leaf_work: int
+    leaf_rows: int
+    most_stalled: int
+    hopeless: int
+    selections: SelectionSettings
+
+
+@njit(cache=True)
+def _prune(stack, t, costs, middle, replaced, child, limit):
+    """Fill the child of cone t whose ray `replaced` moves to the midpoint; return (its centre's cost, centre is clear).
+
+    A hypothesis is dropped where another of its list is at least as good at every ray, beyond the error of the scores: scores
+    are linear, so the order at the rays is the order in the cone. Stops as soon as the bound exceeds `limit`.
+    """
+    n_features = child.errors.shape[0]
+    first, first_end = stack.first_row[t], stack.first_end[t]
+    scores, ids = child.scores, child.ids
+    tolerance = 2.0 * child.errors
+    centre_tolerance = 0.0
+    for d in range(n_features):
+        centre_tolerance += tolerance[d]
+    fixed = stack.fixed[t]
+    centre = fixed
+    clear = True
+    bound = stack.least[t]  # the parent's least costs stand for lists not yet pruned
+    kept = 0
+    n_lists = 0
+    child.ends[0] = 0
+    for a in range(stack.n_lists[t]):
+        begin, end = first + stack.ends[first_end + a], first + stack.ends[first_end + a + 1]
+        start = kept
+        before = costs[stack.ids[begin]]
+        top, second = -np.inf, -np.inf
+        best = start
+        for i in range(begin, end):
+            total = 0.0
+            for d in range(n_features):
+                value = stack.scores[i, d]
+                if d == replaced:
+                    value = middle[i - first]
+                scores[kept, d] = value
+                total += value
+            ids[kept] = stack.ids[i]
+            if total > top:
+                second, top, best = top, total, kept
+            elif total > second:
+                second = total
+            kept += 1
+        if top - second <= centre_tolerance + 4.0 * n_features * EPSILON * abs(top):
+            clear = False
+        centre += costs[ids[best]]
+        # Drop what the winner at the centre beats everywhere, then what any other survivor beats.
+        left = start
+        for i in range(start, kept):
+            beaten = i != best
+            if beaten:
+                for d in range(n_features):
+                    if scores[i, d] > scores[best, d] - tolerance[d]:
+                        beaten = False
+                        break
+            if not beaten:
+                if left != i:
+                    for d in range(n_features):
+                        scores[left, d] = scores[i, d]
+                    ids[left] = ids[i]
+                if i == best:
+                    best = left
+                left += 1
+        kept = left
+        if kept - start > 2:
+            left = start
+            for i in range(start, kept):
+                beaten = False
+                if i != best:
+                    for j in range(start, kept):
+                        if j == i or left <= j < i or j == best:
+                            continue
+                        beaten = True
+                        for d in range(n_features):
+                            if scores[i, d] > scores[j, d] - tolerance[d]:
+                                beaten = False
+                                break
+                        if beaten:
+                            break
+                if not beaten:
+                    if left != i:
+                        for d in range(n_features):
+                            scores[left, d] = scores[i, d]
+                        ids[left] = ids[i]
+                    if i == best:
+                        best = left
+                    left += 1
+            kept = left
+        least = costs[ids[start]]
+        bound += least - before
+        if bound > limit:
+            child.numbers[3] = bound
+            return INFINITE_COST, False
+        if costs[ids[kept - 1]] == least:
+            fixed += least
+            kept = start
+        else:
+            n_lists += 1
+            child.ends[n_lists] = kept
+    child.numbers[0], child.numbers[1], child.numbers[2], child.numbers[3] = kept, n_lists, fixed, bound
+    return centre, clear
+
+
+@njit(cache=True)
+def _longest_edge(stack, t, costs, work):
+    """Return the edge (p, q) with the most cost at stake between its ends' winners, weighted by its length."""
+    n_features = len(work.best)
+    first, first_end = stack.first_row[t], stack.first_end[t]
+    work.disagreement[:] = 0.0
+    for a in range(stack.n_lists[t]):
+        begin, end = first + stack.ends[first_end + a], first + stack.ends[first_end + a + 1]
+        for d in range(n_features):
+            top = -np.inf
+            for i in range(begin, end):
+                if stack.scores[i, d] > top:
+                    top = stack.scores[i, d]
+                    work.best[d] = i
+        for p in range(n_features):
+            for q in range(p + 1, n_features):
+                if work.best[p] != work.best[q]:
+                    work.disagreement[p, q] += abs(costs[stack.ids[work.best[p]]] - costs[stack.ids[work.best[q]]])
+    most = -1.0
+    chosen = (0, 1)
+    for p in range(n_features):
+        for q in range(p + 1, n_features):
+            length = 0.0
+            for d in range(n_features):
+                length += abs(stack.rays[t, p, d] - stack.rays[t, q, d])
+            stake = (work.disagreement[p, q] + 1e-3) * length
+            if stake > most:
+                most = stake
+                chosen = (p, q)
+    return chosen
+
+
+@njit(cache=True)
+def _halve(stack, t, p, q, work):
+    """Compute the midpoint of edge (p, q) and its scores; return (error of the scores, whether the ray is exact)."""
+    first = stack.first_row[t]
+    n_features = len(work.best)
+    exact_ray = True
+    for d in range(n_features):
+        a, b = stack.rays[t, p, d], stack.rays[t, q, d]
+        exact_ray = exact_ray and exact_sum(a, b)
+    exact = True
+    largest = 0.0
+    for i in range(stack.n_rows[t]):
+        a, b = stack.scores[first + i, p], stack.scores[first + i, q]
+        exact = exact and exact_sum(a, b)
+        value = 0.5 * (a + b)
+        work.middle[i] = value
+        largest = max(largest, abs(value))
+    error = 0.5 * (stack.errors[t, p] + stack.errors[t, q]) * (1.0 + 4.0 * EPSILON)
+    return error if exact else error + EPSILON * largest, exact_ray
+
+
+@njit(cache=True)
+def _push(stack, child, bound, stalled):
+    """Put a child on top of the stack; say whether there was room."""
+    top = stack.numbers[TOP] + 1
+    rows, ends = 0, 0
+    if top > 0:
+        rows = stack.first_row[top - 1] + stack.n_rows[top - 1]
+        ends = stack.first_end[top - 1] + stack.n_lists[top - 1] + 1
+    n_rows, n_lists = child.numbers[0], child.numbers[1]
+    stack.first_row[top], stack.n_rows[top] = rows, n_rows
+    stack.first_end[top], stack.n_lists[top] = ends, n_lists
+    stack.fixed[top], stack.least[top] = child.numbers[2], child.numbers[3]
+    stack.bound[top], stack.stalled[top] = bound, stalled
+    stack.scores[rows : rows + n_rows] = child.scores[:n_rows]
+    stack.ids[rows : rows + n_rows] = child.ids[:n_rows]
+    stack.ends[ends : ends + n_lists + 1] = child.ends[: n_lists + 1]
+    stack.rays[top] = child.rays
+    stack.errors[top] = child.errors
+    stack.numbers[TOP] = top
+
+
+@njit(cache=True)
+def _room(stack):
+    """Whether two children of the top cone fit on the stack in its place."""
+    top = stack.numbers[TOP]
+    rows = stack.first_row[top] + 2 * stack.n_rows[top]
+    ends = stack.first_end[top] + 2 * (stack.n_lists[top] + 1)
+    return top + 2 < len(stack.bound) and rows <= len(stack.ids) and ends <= len(stack.ends)
+
+
+@njit(cache=True)
+def _search_leaf(features, costs, child, stack, settings):
+    """Search the selections of a small cone, keep what improves, and return the state that the search ended in."""
+    n = stack.numbers
+    n_features = features.shape[1]
+    normals, certain = outer_normals(child.rays)
+    n_lists = child.numbers[1]
+    n_rows = child.numbers[0]
+    if not certain:
+        return ASKING
+    rows = np.zeros((n_rows + 2 * n_features, n_features))
+    offsets = np.empty(n_lists + n_features + 1, dtype=np.int64)
+    own_costs = np.empty(n_rows + 2 * n_features, dtype=np.int64)
+    reach = np.zeros(n_features)
+    for i in range(n_rows):
+        own_costs[i] = costs[child.ids[i]]
+        for d in range(n_features):
+            rows[i, d] = features[child.ids[i], d]
+            reach[d] = max(reach[d], abs(rows[i, d]))
+    longest = 2
+    for a in range(n_lists + 1):
+        offsets[a] = child.ends[a]
+        if a > 0:
+            longest = max(longest, offsets[a] - offsets[a - 1])
+    for k in range(n_features):
+        offsets[n_lists + k + 1] = n_rows + 2 * (k + 1)
+        own_costs[n_rows + 2 * k] = 0
+        own_costs[n_rows + 2 * k + 1] = INFINITE_COST
+        for d in range(n_features):
+            rows[n_rows + 2 * k, d] = normals[k, d]
+            reach[d] = max(reach[d], abs(normals[k, d]))
+    columns = np.empty(rows.size)
+    transpose_lists(rows, offsets, columns)
+    lists = Lists(rows, columns, offsets, own_costs, reach)
+    centre = np.zeros(n_features)
+    for k in range(n_features):
+        for d in range(n_features):
+            centre[d] += child.rays[k, d]
+    most = n_features + 4
+    slots = n_lists + 2
+    corrals = Corrals(
+        np.zeros((slots, most, n_features)),
+        np.zeros((slots, most)),
+        np.zeros((slots, most), dtype=np.int64),
+        np.zeros((slots, most), dtype=np.int64),
+        np.zeros(slots, dtype=np.int64),
+        np.zeros((slots, n_features)),
+    )
+    corrals.point[0] = centre
+    scratch = Scratch(np.zeros((most, most)), np.zeros(most), np.zeros(most), np.zeros(longest))
+    fixed = child.numbers[2]
+    tree = new_tree(lists, n_features, 64, 64, 32, n[UPPER_COST] - fixed, centre)
+    state = search(lists, tree, corrals, scratch, settings.selections, settings.leaf_work)
+    n[LEAF_LPS] += tree.numbers[LPS]
+    n[DONE_WORK] += tree.numbers[WORK]
+    if tree.numbers[UPPER] < n[UPPER_COST] - fixed:
+        n[UPPER_COST] = tree.numbers[UPPER] + fixed
+        stack.best_weights[:] = tree.best_weights
+    return state
+
+
+@njit(cache=True)
+def explore(features, costs, stack, children, work, settings, budget):
+    """Split, prune and bound cones depth first until the stack is EMPTY or FULL, a cone is too HARD, or the budget is spent.
+
+    A HARD cone stays on top of the stack: exact arithmetic outside must close it and take it off.
+    """
+    n = stack.numbers
+    stop = n[DONE_WORK] + budget
+    while n[TOP] >= 0:
+        t = n[TOP]
+        limit = n[UPPER_COST] - settings.granularity
+        if stack.bound[t] > limit:
+            n[TOP] -= 1
+            continue
+        if n[DONE_WORK] > stop:
+            return PAUSED
+        if not _room(stack):
+            return FULL
+        p, q = _longest_edge(stack, t, costs, work)
+        error, exact_ray = _halve(stack, t, p, q, work)
+        if stack.stalled[t] >= settings.hopeless or not exact_ray:
+            return HARD
+        parent_bound, parent_stalled, parent_lists = stack.bound[t], stack.stalled[t], stack.n_lists[t]
+        n[DONE_WORK] += 4 * stack.n_rows[t] + 50
+        for c in range(2):
+            child = children[c]
+            replaced = p if c == 0 else q
+            child.rays[:] = stack.rays[t]
+            child.errors[:] = stack.errors[t]
+            child.errors[replaced] = error
+            for d in range(len(work.best)):
+                child.rays[replaced, d] = 0.5 * (stack.rays[t, p, d] + stack.rays[t, q, d])
+            centre, clear = _prune(stack, t, costs, work.middle, replaced, child, n[UPPER_COST] - settings.granularity)
+            n[NODES] += 1
+            if clear and centre < n[UPPER_COST]:
+                n[UPPER_COST] = centre
+                stack.best_weights[:] = 0.0
+                for k in range(len(work.best)):
+                    for d in range(len(work.best)):
+                        stack.best_weights[d] += child.rays[k, d]
+        n[TOP] -= 1
+        first = 0 if children[0].numbers[3] > children[1].numbers[3] else 1  # the better child is pushed last
+        for k in range(2):
+            child = children[first if k == 0 else 1 - first]
+            bound = max(parent_bound, child.numbers[3])
+            if bound > n[UPPER_COST] - settings.granularity:
+                continue
+            n_lists = child.numbers[1]
+            stalled = parent_stalled + 1 if n_lists >= 0.9 * parent_lists and child.numbers[0] <= settings.leaf_rows else 0
+            if n_lists <= settings.leaf_lists or stalled >= settings.most_stalled:
+                n[LEAVES] += 1
+                state = _search_leaf(features, costs, child, stack, settings)
+                if state == DONE:
+                    continue
+                if state == ASKING:
+                    stalled = settings.hopeless
+            _push(stack, child, bound, stalled)
+    return EMPTY

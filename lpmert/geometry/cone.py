@@ -1,0 +1,57 @@
+"""Simplicial cones: starting cover of the weight space, exact midpoints, and normals of a cone that surely contains one."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from lpmert.kernels import EPSILON
+from lpmert.result import FloatArray
+
+_OUTWARD = 1e-7
+
+
+def covering_cones(n_features: int) -> FloatArray:
+    """Return the D + 1 cones [D + 1, D, D] over the facets of one simplex around the origin; rays are rows.
+
+    The simplex has the unit vectors and -(1, ..., 1) as its vertices, so that every ray is exact.
+    """
+    vertices = np.vstack([np.eye(n_features), -np.ones(n_features)])
+    return np.stack([np.delete(vertices, k, axis=0) for k in range(n_features + 1)])
+
+
+@njit(cache=True)
+def exact_sum(a, b):
+    """Whether the floating-point sum a + b has no rounding error (Knuth's two-sum)."""
+    total = a + b
+    part = total - a
+    return (a - (total - part)) + (b - part) == 0.0
+
+
+@njit(cache=True)
+def outer_normals(rays):
+    """Return normals [D, D] of a cone slightly wider than the one of these rays, and whether that is certain.
+
+    Every ray has a non-negative product with every normal, beyond rounding.
+    """
+    n = len(rays)
+    normals = np.ascontiguousarray(np.linalg.inv(rays).T)
+    widened = np.zeros(n)
+    for k in range(n):
+        widened += normals[k]
+    certain = True
+    for k in range(n):
+        largest = 0.0
+        for d in range(n):
+            normals[k, d] += _OUTWARD * widened[d]
+            largest = max(largest, abs(normals[k, d]))
+        for d in range(n):
+            normals[k, d] /= largest
+        for j in range(n):
+            product = 0.0
+            size = 0.0
+            for d in range(n):
+                product += rays[j, d] * normals[k, d]
+                size += abs(rays[j, d] * normals[k, d])
+            certain = certain and product > (n + 2) * EPSILON * size
+    return normals, certain
