@@ -16,8 +16,8 @@ from numba import njit
 from lpmert.geometry.envelope import combine, new_workspace, search_scores
 from lpmert.result import FloatArray, IntArray
 
-DEFAULT_BUDGET = 8_000_000
-"""Hypotheses times line searches that `descend` spends unless told otherwise: about 0.1 s."""
+DEFAULT_BUDGET = 6_000_000
+"""Hypotheses times line searches that `descend` spends unless told otherwise: 0.2 s for lists of 30 to 100."""
 
 _TABLE = 64
 """Directions drawn for one start; a longer descent goes through them again."""
@@ -28,13 +28,13 @@ _RIDGE = 1e-3
 _WALK = 0.1
 """Standard deviation of a random walk's step, for weights whose largest is 1."""
 
-_FRESH = 0.1
+_FRESH = 0.3
 """Share of starts that are fresh random weights rather than steps of a random walk."""
 
 _PRICES = (-4.0, 2.0)
 """Range of the logarithm of a unit of cost in units of score, both in standard deviations."""
 
-_COORDINATE_EVERY = 4
+_COORDINATE_EVERY = 16
 """One in so many drawn directions is that of a single weight."""
 
 _KEPT = 3
@@ -197,7 +197,7 @@ class _Lists:
     ) -> None:
         """Descend from the `first` weights, then from random walks around the best and fresh random weights."""
         for start in range(starts):
-            if searches <= 0:
+            if searches <= 0 or (self.found and self.found[0][:2] == (False, 0)):
                 return
             if start < len(first):
                 weights = first[start]
@@ -225,13 +225,13 @@ def descend(
 
     features [M, D], offsets [S + 1], costs [M]. The starts are `initial` [D] if given, equal weights, then random walks
     around the best weights and fresh random ones, until `starts` (default: no limit) or `budget`, in hypotheses times
-    line searches, is used up; each ends after `patience` directions in a row (default twice D) that do not lower
-    the cost. Weights with which a list's choice hangs on a tie between different costs are returned only if nothing
-    else was found. The same arguments give the same weights. Raises `ValueError` if there is no feature, or if
-    `starts`, `patience` or `budget` is not positive.
+    line searches, is used up or the cost is 0; each ends after `patience` directions in a row (default three times D)
+    that do not lower the cost. Weights with which a list's choice hangs on a tie between different costs are returned
+    only if nothing else was found. On one machine the same arguments give the same weights. Raises `ValueError` if
+    there is no feature, or if `starts`, `patience` or `budget` is not positive.
     """
     count, dimension = features.shape
-    patience = 2 * dimension if patience is None else patience
+    patience = 3 * dimension if patience is None else patience
     if dimension == 0:
         raise ValueError("descend needs at least one feature")
     for name, value in (("starts", starts), ("patience", patience), ("budget", budget)):
@@ -240,21 +240,21 @@ def descend(
     rng = np.random.default_rng(seed)
     basis = _basis(features, offsets)
     lists = _Lists(features, offsets, costs, basis)
-    first = [np.ones(dimension)]
-    if initial is not None and np.any(initial):
-        first.insert(0, np.asarray(initial, dtype=np.float64))
-        lists.keep(first[0])
+    given = [] if initial is None or not np.any(initial) else [np.asarray(initial, dtype=np.float64)]
+    for weights in given:
+        lists.keep(weights)
+    first = [*given, np.ones(dimension)]
     searches = max(1, budget // count)
     starts = searches if starts is None else starts
     if count >= _SCREENED:
         sample = _Lists(*_sample(features, offsets, costs, rng), basis)
         rows = len(sample.costs)
         sample.restart(first, rng, starts=starts, patience=patience, searches=max(1, budget // 3 // rows))
-        first = [*first[: initial is not None], *(weights for _, _, weights in sample.found)]
+        first = [*given, *(weights for _, _, weights in sample.found)]
         searches = max(1, 2 * searches // 3)
     lists.restart(first, rng, starts=starts, patience=patience, searches=searches)
-    _, cost, weights = lists.found[0]
-    return cost, weights
+    _, cost, best = lists.found[0]
+    return cost, best
 
 
 def _basis(features: FloatArray, offsets: IntArray) -> FloatArray:
