@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
+# Not lazy: the module has the name of its function, and the function must win.
+from lpmert.minimize import Check, check, minimize
+
 _PLACES = {
     "NBest": "lpmert.nbest",
     "read_table": "lpmert.formats.tables",
@@ -17,9 +20,6 @@ _PLACES = {
     "from_choices": "lpmert.converters",
     "Problem": "lpmert.problem",
     "Evaluation": "lpmert.problem",
-    "minimize": "lpmert.minimize",
-    "check": "lpmert.minimize",
-    "Check": "lpmert.minimize",
     "Cell": "lpmert.result",
     "Limits": "lpmert.result",
     "Progress": "lpmert.result",
@@ -31,15 +31,12 @@ _PLACES = {
     "MethodError": "lpmert.result",
 }
 
-__all__ = [*_PLACES, "__version__"]
+__all__ = ["Check", "__version__", "check", "minimize", *_PLACES]
 
 if TYPE_CHECKING:
     from lpmert.converters import from_choices as from_choices
     from lpmert.converters import from_classification as from_classification
     from lpmert.formats.tables import read_table as read_table
-    from lpmert.minimize import Check as Check
-    from lpmert.minimize import check as check
-    from lpmert.minimize import minimize as minimize
     from lpmert.nbest import NBest as NBest
     from lpmert.problem import Evaluation as Evaluation
     from lpmert.problem import Problem as Problem

@@ -81,7 +81,6 @@ class Shared:
     format: str | None
     group: bool
     method: str
-    initial_weights: str | None
     ties: str
     time_limit: float | None
     node_limit: int | None
@@ -114,11 +113,9 @@ class Shared:
 
     def search_arguments(self) -> dict[str, Any]:
         """Return what `minimize` and `check` both take, apart from the callback."""
-        start = None if self.initial_weights is None else self.weights(self.initial_weights, "--initial-weights")
         return {
             "metric": self.metric,
             "method": self.method,
-            "initial_weights": start,
             "ties": self.ties,
             "time_limit": self.time_limit,
             "node_limit": self.node_limit,
@@ -144,7 +141,6 @@ _SHARED_OPTIONS = (
     ),
     click.option("--group", is_flag=True, help="Gather the rows of a list that lie apart in DATA."),
     click.option("--method", type=click.Choice(METHODS), default="auto", help="How to search."),
-    click.option("--initial-weights", metavar="WEIGHTS", help="Where to start; written as for `check --weights`."),
     click.option(
         "--ties", type=click.Choice(TIES), default="first", help="Which of hypotheses with equal features counts."
     ),
@@ -188,18 +184,20 @@ def main(ctx: click.Context) -> None:
 
 @main.command()
 @shared_options
-def solve(**options: Any) -> None:
+@click.option("--initial-weights", metavar="WEIGHTS", help="Where to start; written as for `lpmert check --weights`.")
+def solve(initial_weights: str | None, **options: Any) -> None:
     """Find the weights with the least loss on the lists in DATA.
 
     DATA is a table with one hypothesis a row: TSV, CSV, JSON lines or Parquet, plain or compressed; - is stdin.
     """
     shared = Shared(**options)
     arguments = shared.search_arguments()
+    start = None if initial_weights is None else shared.weights(initial_weights, "--initial-weights")
 
     def search(nbest: NBest, callback: Callback | None) -> Result:
         from lpmert.minimize import minimize
 
-        return minimize(nbest, callback=callback, **arguments)
+        return minimize(nbest, initial_weights=start, callback=callback, **arguments)
 
     _run(shared, search)
 

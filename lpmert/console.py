@@ -203,7 +203,7 @@ def check_report(check: Check, scale: Scale | None = None) -> str:
     given = _column("these weights", _l1_normalised(check.weights.tolist()))
     found = _column("better weights" if check.excess > 0 else "weights found", best.weights.tolist())
     table = [_feature_column(best), given, found, *_more_columns(best, scale)]
-    headline = _headline(_verdict(check), good=check.excess == 0 and best.status.proved)
+    headline = _headline(_verdict(check), good=check.excess == 0 and best.status.proved and not check.wins_by_ties)
     return "\n\n".join([headline, _pairs(figures), _table(table), _pairs(_run_facts(best, scale))])
 
 
@@ -215,9 +215,9 @@ def _verdict(check: Check) -> str:
     best = check.optimum
     if check.excess > 0:
         return "there are better weights"
-    if best.lower_bound is not None and check.loss < best.lower_bound:
+    if check.wins_by_ties:
         return "below the optimum, but only by ties: no weights that decide every list get this loss"
-    if check.excess == 0 and best.status.proved:
+    if best.status.proved:
         return "these weights are optimal: no weights give a lower loss"
     return "no better weights found, but it is not proved that there are none"
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from math import fsum
 from typing import Any
 
 import numpy as np
 
 from lpmert import canonical, rational
+from lpmert.kernels import decode
 from lpmert.metrics.base import AdditiveMetric, Metric, metric_by_name
 from lpmert.nbest import NBest
 from lpmert.result import DataError, FloatArray, IntArray, MethodError
@@ -58,7 +60,7 @@ class Problem:
         self.ties = ties
         if not isinstance(self.metric, AdditiveMetric):
             raise MethodError(f"metric {self.metric.name!r} is no sum over lists; the exact methods need one that is")
-        losses = np.asarray(self.metric.losses(nbest.statistics), dtype=np.float64)
+        losses = self._all_losses = np.asarray(self.metric.losses(nbest.statistics), dtype=np.float64)
         dense = nbest.dense_features()
         leader = canonical.group_identical(dense, nbest.offsets)
         self._rows = canonical.representatives(leader, losses, ties)
@@ -66,6 +68,7 @@ class Problem:
         self._dense = dense
         costs = canonical.fixed_point(losses[self._rows], self._offsets)
         rows, offsets = canonical.rows_of_lists(self._offsets, canonical.informative_lists(costs.costs, self._offsets))
+        self._informative = self._rows[rows], offsets
         features = dense[self._rows[rows]]
         costs = canonical.Costs(costs.costs[rows], costs.constant, costs.unit, costs.rounded)
         columns = canonical.varying_columns(features, offsets)
@@ -163,7 +166,7 @@ class Problem:
         chosen = np.flatnonzero(close & ~tied[lists])
         selection = np.empty(len(sizes), dtype=np.int64)
         selection[lists[chosen]] = chosen
-        losses = np.asarray(self._losses, dtype=np.float64)
+        losses = self._all_losses[self._rows]
         low, high = selection.copy(), selection.copy()
         for s in np.flatnonzero(tied):
             rows = offsets[s] + np.flatnonzero(close[offsets[s] : offsets[s + 1]])
@@ -184,16 +187,28 @@ class Problem:
             margin=float(max(0.0, lead.min())) if np.isfinite(lead).any() else None,
         )
 
-    @cached_property
-    def _losses(self) -> FloatArray:
-        assert_additive = self.metric
-        if not isinstance(assert_additive, AdditiveMetric):
-            raise MethodError(f"metric {self.metric.name!r} is no sum over lists")
-        return np.asarray(assert_additive.losses(self.nbest.statistics[self._rows]), dtype=np.float64)
+    def weight_ranges(self, weights: FloatArray) -> FloatArray:
+        """Return for each weight [D, 2] the open interval in which it alone may move without a list changing its choice.
+
+        Lists whose hypotheses all cost the same do not count.
+        """
+        rows, offsets = self._informative
+        features = self._dense[rows]
+        chosen = np.empty(len(offsets) - 1, dtype=np.int64)
+        decode(features, offsets, weights, chosen)
+        other = np.ones(len(rows), dtype=bool)
+        other[chosen] = False
+        differences = (features[chosen][canonical.list_numbers(offsets)] - features)[other]
+        margins = differences @ weights
+        ranges = np.empty((len(weights), 2))
+        for d, column in enumerate(differences.T):
+            with np.errstate(divide="ignore", invalid="ignore"):
+                steps = -margins / column
+            ranges[d, 0] = weights[d] + np.max(steps, where=column > 0, initial=-np.inf)
+            ranges[d, 1] = weights[d] + np.min(steps, where=column < 0, initial=np.inf)
+        return ranges
 
     def _total(self, selection: IntArray) -> FloatArray:
-        from math import fsum
-
         chosen = self.nbest.statistics[self._rows[selection]]
         return np.array([fsum(column) for column in chosen.T.tolist()])
 

@@ -17,6 +17,7 @@ import numpy as np
 from lpmert.exact import cells_kernels as kernel
 from lpmert.exact.choices import Choices, ChoicesSearch
 from lpmert.exact.search import Incumbent, Search
+from lpmert.exact.solve import ExactMethod
 from lpmert.geometry.cone import covering_cones, outer_normals
 from lpmert.problem import Problem
 from lpmert.result import FloatArray, IntArray
@@ -26,7 +27,7 @@ _SLICES_A_CONE = 20
 
 
 @dataclass(frozen=True)
-class Cells:
+class Cells(ExactMethod):
     """Settings of the search over the weight space; none changes the optimum.
 
     leaf_lists: cones with at most so many open lists go to the search over selections. stalled_splits: splits in a row, times
@@ -34,6 +35,8 @@ class Cells:
     """
 
     leaf_lists: int = 10
+    cuts: int = 4
+    cut_rows: int = 2000
     stalled_splits: int = 4
     selections: Choices = field(default_factory=Choices)
 
@@ -56,6 +59,7 @@ class _Cone(NamedTuple):
     stalled: int
     rays: FloatArray
     errors: FloatArray
+    point: FloatArray
 
     @property
     def nbytes(self) -> int:
@@ -79,13 +83,24 @@ class CellsSearch:
         self._stack = _new_stack(2 * n_rows + 1000, 2 * problem.n_lists + 1000, 64, n_features)
         self._stack.best_weights[:] = incumbent.weights
         self._children = (_new_child(n_rows, problem.n_lists, n_features), _new_child(n_rows, problem.n_lists, n_features))
-        self._work = kernel.Work(np.empty(n_rows), np.empty(n_features, dtype=np.int64), np.zeros((n_features, n_features)))
+        self._work = kernel.Work(
+            np.empty(n_rows),
+            np.empty(n_features, dtype=np.int64),
+            np.zeros((n_features, n_features)),
+            np.empty(n_features),
+            np.empty(n_features),
+            np.empty((settings.cuts, n_features)),
+            np.empty((settings.cuts + 1, n_features + settings.cuts + 1)),
+            np.empty(settings.cuts, dtype=np.int64),
+            np.empty(n_features),
+        )
         choice = settings.selections
         self._kernel_settings = kernel.Settings(
             np.int64(self._granularity),
             settings.leaf_lists,
             1_000_000,
             2_500,
+            settings.cut_rows,
             settings.stalled_splits * n_features,
             3 * settings.stalled_splits * n_features,
             kernel.SelectionSettings(
@@ -144,6 +159,7 @@ class CellsSearch:
     def counters(self) -> Mapping[str, int]:
         return {
             "nodes": self.nodes,
+            "cut_off": int(self._stack.numbers[kernel.CUT_OFF]),
             "leaves": int(self._stack.numbers[kernel.LEAVES]),
             "lps": self.lps,
             "exact_leaves": self._exact_leaves,
@@ -205,7 +221,7 @@ class CellsSearch:
         exact = unit_rays | _sums_are_exact(self._features)
         n_features = rays.shape[0]
         errors = np.where(exact, 0.0, n_features * np.finfo(np.float64).eps * sizes)
-        return _Cone(scores, np.arange(len(self._costs)), self._offsets, 0, 0, 0, 0, rays.copy(), errors)
+        return _Cone(scores, np.arange(len(self._costs)), self._offsets, 0, 0, 0, 0, rays.copy(), errors, np.full(n_features, 1 / n_features))
 
     def _close_exactly(self, cone: _Cone) -> None:
         """Search a cone's selections to the end, with exact answers where rounding hides them."""
@@ -243,7 +259,7 @@ def _sums_are_exact(features: FloatArray) -> bool:
 
 
 def _new_stack(n_rows: int, n_ends: int, n_cones: int, n_features: int) -> kernel.Stack:
-    numbers = np.zeros(6, dtype=np.int64)
+    numbers = np.zeros(7, dtype=np.int64)
     numbers[kernel.TOP] = -1
     whole = [np.zeros(n_cones, dtype=np.int64) for _ in range(8)]
     return kernel.Stack(
@@ -253,6 +269,7 @@ def _new_stack(n_rows: int, n_ends: int, n_cones: int, n_features: int) -> kerne
         np.empty(n_ends, dtype=np.int64),
         *whole,
         np.empty((n_cones, n_features, n_features)),
+        np.empty((n_cones, n_features)),
         np.empty((n_cones, n_features)),
         np.zeros(n_features),
     )
@@ -288,6 +305,7 @@ def _cone_at(stack: kernel.Stack, t: int) -> _Cone:
         int(stack.stalled[t]),
         stack.rays[t].copy(),
         stack.errors[t].copy(),
+        stack.points[t].copy(),
     )
 
 
@@ -299,5 +317,5 @@ def _put_cone(stack: kernel.Stack, cone: _Cone) -> None:
     stack.first_end[0], stack.n_lists[0] = 0, n_ends - 1
     stack.fixed[0], stack.least[0], stack.bound[0] = cone.fixed, cone.least, cone.bound
     stack.stalled[0] = cone.stalled
-    stack.rays[0], stack.errors[0] = cone.rays, cone.errors
+    stack.rays[0], stack.errors[0], stack.points[0] = cone.rays, cone.errors, cone.point
     stack.numbers[kernel.TOP] = 0

@@ -21,7 +21,7 @@ from lpmert.result import FloatArray, IntArray
 EMPTY, PAUSED, FULL, HARD = range(4)
 
 # Positions in Stack.numbers.
-TOP, NODES, LEAVES, LEAF_LPS, UPPER_COST, DONE_WORK = range(6)
+TOP, NODES, LEAVES, LEAF_LPS, UPPER_COST, DONE_WORK, CUT_OFF = range(7)
 
 
 class Stack(NamedTuple):
@@ -29,7 +29,8 @@ class Stack(NamedTuple):
 
     numbers: see the positions above. scores [R, D] at the rays, ids [R] rows of the problem, ends [E] of each list among the
     rows of its cone (n_lists[t] + 1 of them from first_end[t]). fixed: cost of the lists that are settled; least: that and
-    every open list's cheapest survivor; bound: the best known; stalled: splits since a tenth of the lists was last settled. rays [T, D, D]; errors [T, D]: of the scores at each ray.
+    every open list's cheapest survivor; bound: the best known; stalled: splits since a tenth of the lists was last settled. rays [T, D, D]; errors [T, D]: of the scores at each ray; points
+    [T, D]: where in the simplex of the rays the cost is thought least.
     """
 
     numbers: IntArray
@@ -46,6 +47,7 @@ class Stack(NamedTuple):
     stalled: IntArray
     rays: FloatArray
     errors: FloatArray
+    points: FloatArray
     best_weights: FloatArray
 
 
@@ -61,11 +63,17 @@ class Child(NamedTuple):
 
 
 class Work(NamedTuple):
-    """Work space: middle [R] scores at the midpoint; best [D]: winners at the rays; disagreement [D, D]."""
+    """Work space: middle [R] scores at the midpoint; best [D]: winners at the rays; disagreement [D, D]; the rest for cuts."""
 
     middle: FloatArray
     best: IntArray
     disagreement: FloatArray
+    gain: FloatArray
+    ceiling: FloatArray
+    cuts: FloatArray
+    table: FloatArray
+    basis: IntArray
+    x: FloatArray
 
 
 class Settings(NamedTuple):
@@ -78,6 +86,7 @@ class Settings(NamedTuple):
     leaf_lists: int
     leaf_work: int
     leaf_rows: int
+    cut_rows: int
     most_stalled: int
     hopeless: int
     selections: SelectionSettings
@@ -268,6 +277,173 @@ def _room(stack):
 
 
 @njit(cache=True)
+def _add_cut(stack, t, costs, x, cut, work):
+    """Fill cut [D]: what the open lists cost beyond their least, bounded from below by a linear function on the cone.
+
+    For weights sum_k x_k ray_k with x in the simplex. Where the winner j at x beats every hypothesis of cost <= l, with
+    gain g_k > 0 at some rays, weights with sum_k x_k g_k > 0 cost at least the next level; the largest convex function below
+    this step is max over tau of sum_k x_k min(1, tau g_k). Returns the cost at x, and whether its winners are clear.
+    """
+    n_features = len(x)
+    first, first_end = stack.first_row[t], stack.first_end[t]
+    gain, ceiling = work.gain, work.ceiling
+    cut[:] = 0.0
+    cost = stack.fixed[t]
+    clear = True
+    tolerance = 0.0
+    for d in range(n_features):
+        tolerance += 2.0 * x[d] * stack.errors[t, d]
+    for a in range(stack.n_lists[t]):
+        begin, end = first + stack.ends[first_end + a], first + stack.ends[first_end + a + 1]
+        top, second = -np.inf, -np.inf
+        best = begin
+        for i in range(begin, end):
+            total = 0.0
+            for d in range(n_features):
+                total += x[d] * stack.scores[i, d]
+            if total > top:
+                second, top, best = top, total, i
+            elif total > second:
+                second = total
+        if top - second <= tolerance + 4.0 * n_features * EPSILON * abs(top):
+            clear = False
+        reached = costs[stack.ids[best]]
+        cost += reached
+        if reached == costs[stack.ids[begin]]:
+            continue
+        for d in range(n_features):
+            ceiling[d] = -np.inf
+        i = begin
+        while costs[stack.ids[i]] < reached:
+            level = costs[stack.ids[i]]
+            while costs[stack.ids[i]] == level:
+                for d in range(n_features):
+                    ceiling[d] = max(ceiling[d], stack.scores[i, d])
+                i += 1
+            slope = 0.0
+            for d in range(n_features):
+                gain[d] = stack.scores[best, d] - ceiling[d] - 2.0 * stack.errors[t, d]
+                slope += x[d] * gain[d]
+            if slope <= 0.0:
+                break  # a costlier level's winner does not beat more of its ceiling
+            steepness = 0.0
+            bound_gain = np.inf
+            while slope > 0.0:
+                largest = 0.0
+                for d in range(n_features):
+                    if gain[d] < bound_gain and gain[d] > largest:
+                        largest = gain[d]
+                if largest == 0.0:
+                    break
+                steepness = 1.0 / largest
+                for d in range(n_features):
+                    if gain[d] == largest:
+                        slope -= x[d] * gain[d]
+                bound_gain = largest
+            step = float(costs[stack.ids[i]] - level)
+            for d in range(n_features):
+                cut[d] += step * min(1.0, steepness * gain[d])
+    return cost, clear
+
+
+@njit(cache=True)
+def _least_over_cuts(cuts, n_cuts, table, basis, x):
+    """Return min over x in the simplex of the largest of the cuts [n_cuts, D], and write that x.
+
+    The value is recomputed from the multipliers of the cuts, so that it is a bound whatever the pivots' rounding.
+    """
+    n_features = cuts.shape[1]
+    low, high = np.inf, -np.inf
+    for q in range(n_cuts):
+        for d in range(n_features):
+            low, high = min(low, cuts[q, d]), max(high, cuts[q, d])
+    scale = high - low
+    if scale <= 0.0:
+        return low
+    # With entries a in [1, 2], x = u / sum(u) for the u >= 0 of largest sum with a u <= 1 (a matrix game as a linear program).
+    last = n_features + n_cuts
+    for q in range(n_cuts):
+        for d in range(n_features):
+            table[q, d] = (cuts[q, d] - low) / scale + 1.0
+        for k in range(n_cuts):
+            table[q, n_features + k] = 1.0 if k == q else 0.0
+        table[q, last] = 1.0
+        basis[q] = n_features + q
+    for c in range(last + 1):
+        table[n_cuts, c] = -1.0 if c < n_features else 0.0
+    for _ in range(8 * (n_features + n_cuts)):
+        entering = -1
+        least = -1e-11
+        for c in range(last):
+            if table[n_cuts, c] < least:
+                least, entering = table[n_cuts, c], c
+        if entering < 0:
+            break
+        leaving = -1
+        ratio = np.inf
+        for q in range(n_cuts):
+            if table[q, entering] > 1e-12 and table[q, last] < ratio * table[q, entering]:
+                ratio, leaving = table[q, last] / table[q, entering], q
+        if leaving < 0:
+            break
+        pivot = 1.0 / table[leaving, entering]
+        for c in range(last + 1):
+            table[leaving, c] *= pivot
+        basis[leaving] = entering
+        for q in range(n_cuts + 1):
+            factor = table[q, entering]
+            if q != leaving and factor != 0.0:
+                for c in range(last + 1):
+                    table[q, c] -= factor * table[leaving, c]
+    x[:] = 0.0
+    total = 0.0
+    for q in range(n_cuts):
+        if basis[q] < n_features:
+            x[basis[q]] = max(0.0, table[q, last])
+            total += x[basis[q]]
+    for d in range(n_features):
+        x[d] /= total
+    prices = 0.0
+    for q in range(n_cuts):
+        prices += max(0.0, table[n_cuts, n_features + q])
+    value = np.inf
+    for d in range(n_features):
+        mixed = 0.0
+        for q in range(n_cuts):
+            mixed += max(0.0, table[n_cuts, n_features + q]) * cuts[q, d]
+        value = min(value, mixed / prices)
+    return value
+
+
+@njit(cache=True)
+def _cut_off(stack, t, costs, work, settings):
+    """Raise the bound of cone t by cuts, from its point on; say whether it exceeds what is left to find."""
+    n = stack.numbers
+    n_features = len(work.x)
+    x = work.x
+    x[:] = stack.points[t]
+    for q in range(len(work.cuts)):
+        cost, clear = _add_cut(stack, t, costs, x, work.cuts[q], work)
+        if clear and cost < n[UPPER_COST]:
+            n[UPPER_COST] = cost
+            for d in range(n_features):
+                stack.best_weights[d] = 0.0
+                for k in range(n_features):
+                    stack.best_weights[d] += x[k] * stack.rays[t, k, d]
+        left = float(n[UPPER_COST] - settings.granularity - stack.least[t])
+        here = 0.0
+        for d in range(n_features):
+            here += x[d] * work.cuts[q, d]
+        if here <= left:
+            break  # the cuts' function is tight at x: no number of cuts can exceed what it is there
+        value = _least_over_cuts(work.cuts, q + 1, work.table, work.basis, x)
+        if value > left + 1e-9 * (left + settings.granularity):
+            return True
+    stack.points[t] = x
+    return False
+
+
+@njit(cache=True)
 def _search_leaf(features, costs, child, stack, settings):
     """Search the selections of a small cone, keep what improves, and return the state that the search ended in."""
     n = stack.numbers
@@ -329,6 +505,22 @@ def _search_leaf(features, costs, child, stack, settings):
 
 
 @njit(cache=True)
+def _carry_point(x, p, q, first, carried):
+    """Write the parent's point x in the coordinates of the child whose ray p (first) or q moved to the midpoint."""
+    moved, stays = (p, q) if first else (q, p)
+    n_features = len(x)
+    for d in range(n_features):
+        carried[d] = 0.9 * x[d] + 0.1 / n_features
+    carried[moved] = 0.9 * 2.0 * min(x[moved], x[stays]) + 0.1 / n_features
+    carried[stays] = 0.9 * max(x[stays] - x[moved], 0.0) + 0.1 / n_features
+    total = 0.0
+    for d in range(n_features):
+        total += carried[d]
+    for d in range(n_features):
+        carried[d] /= total
+
+
+@njit(cache=True)
 def explore(features, costs, stack, children, work, settings, budget):
     """Split, prune and bound cones depth first until the stack is EMPTY or FULL, a cone is too HARD, or the budget is spent.
 
@@ -346,11 +538,17 @@ def explore(features, costs, stack, children, work, settings, budget):
             return PAUSED
         if not _room(stack):
             return FULL
+        n[DONE_WORK] += len(work.cuts) * stack.n_rows[t]
+        if len(work.cuts) > 0 and stack.n_rows[t] <= settings.cut_rows and _cut_off(stack, t, costs, work, settings):
+            n[TOP] -= 1
+            n[CUT_OFF] += 1
+            continue
         p, q = _longest_edge(stack, t, costs, work)
         error, exact_ray = _halve(stack, t, p, q, work)
         if stack.stalled[t] >= settings.hopeless or not exact_ray:
             return HARD
         parent_bound, parent_stalled, parent_lists = stack.bound[t], stack.stalled[t], stack.n_lists[t]
+        point = stack.points[t].copy()
         n[DONE_WORK] += 4 * stack.n_rows[t] + 50
         for c in range(2):
             child = children[c]
@@ -385,4 +583,5 @@ def explore(features, costs, stack, children, work, settings, budget):
                 if state == ASKING:
                     stalled = settings.hopeless
             _push(stack, child, bound, stalled)
+            _carry_point(point, p, q, (first if k == 0 else 1 - first) == 0, stack.points[n[TOP]])
     return EMPTY

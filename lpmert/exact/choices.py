@@ -16,6 +16,7 @@ import numpy as np
 from lpmert import rational
 from lpmert.exact import choices_kernels as kernel
 from lpmert.exact.search import Incumbent, Search
+from lpmert.exact.solve import ExactMethod
 from lpmert.geometry.leastnorm import FEASIBLE, INFEASIBLE, new_corrals, new_scratch, sorted_lists
 from lpmert.geometry.lp import LinOptimizer
 from lpmert.kernels import INFINITE_COST
@@ -27,7 +28,7 @@ _POOL_BYTES = 1 << 26
 
 
 @dataclass(frozen=True)
-class Choices:
+class Choices(ExactMethod):
     """Settings of the search over selections; the switches never change the optimum.
 
     sharpness: how steeply a candidate's excess cost counts when the next list to decide is chosen; core_preference: how

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -131,3 +131,34 @@ def _ending(search: Search, limits: Limits, seconds: float, loss: float, lower: 
     if search.memory > limits.memory_limit:
         return Status.MEMORY_LIMIT
     return None
+
+
+class DirectSearch:
+    """A search that is done in one step: `settle` improves the incumbent and returns the cost left unsettled, or `None`."""
+
+    def __init__(self, incumbent: Incumbent, settle: Callable[[], int | None]) -> None:
+        self.incumbent = incumbent
+        self.unsettled: int | None = None
+        self._settle = settle
+        self.finished = False
+        self.nodes = 0
+        self.lps = 0
+        self.memory = 0
+
+    @property
+    def lower_bound(self) -> int:
+        if not self.finished:
+            return 0
+        return self.incumbent.cost if self.unsettled is None else min(self.unsettled, self.incumbent.cost)
+
+    @property
+    def open_nodes(self) -> int:
+        return 0 if self.finished else 1
+
+    def counters(self) -> Mapping[str, int]:
+        return {"nodes": self.nodes, "lps": self.lps}
+
+    def advance(self) -> None:
+        self.unsettled = self._settle()
+        self.nodes = 1
+        self.finished = True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 from numba import njit
 
@@ -9,13 +11,18 @@ from lpmert.kernels import EPSILON
 from lpmert.result import FloatArray
 
 _OUTWARD = 1e-7
+_MOST_ORTHANT_FEATURES = 7
 
 
 def covering_cones(n_features: int) -> FloatArray:
-    """Return the D + 1 cones [D + 1, D, D] over the facets of one simplex around the origin; rays are rows.
+    """Return cones [K, D, D] that cover the weight space; rays are rows, and exact.
 
-    The simplex has the unit vectors and -(1, ..., 1) as its vertices, so that every ray is exact.
+    The 2^D orthants while these are few, as their shape is better; else the D + 1 cones over the facets of one simplex
+    around the origin, with the unit vectors and -(1, ..., 1) as its vertices.
     """
+    if n_features <= _MOST_ORTHANT_FEATURES:
+        signs = np.array(list(product((1.0, -1.0), repeat=n_features)))
+        return signs[:, :, None] * np.eye(n_features)
     vertices = np.vstack([np.eye(n_features), -np.ones(n_features)])
     return np.stack([np.delete(vertices, k, axis=0) for k in range(n_features + 1)])
 

@@ -1,0 +1,100 @@
+"""Choose among the exact methods by the shape of the problem, and run two side by side where neither is sure to be best."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from lpmert.exact.cells import Cells
+from lpmert.exact.choices import Choices
+from lpmert.exact.search import Incumbent, Search
+from lpmert.exact.solve import ExactMethod
+from lpmert.exact.sweep import Sweep
+from lpmert.problem import Problem
+
+_FEW_LISTS = 12
+"""With so few lists the selections are searched first, whatever the number of features."""
+
+_MOST_CELL_FEATURES = 8
+"""Beyond so many features the cones of the weight space are too many to be worth a share of the time."""
+
+_SHARE = 4
+"""Slices of work that the likelier method gets for each one of the other."""
+
+
+@dataclass(frozen=True)
+class Auto(ExactMethod):
+    """`sweep` for one or two features; else `cells` and `choices`, which share incumbent and bound."""
+
+    cells: Cells = field(default_factory=Cells)
+    choices: Choices = field(default_factory=Choices)
+
+    name = "auto"
+
+    def start(self, problem: Problem, incumbent: Incumbent) -> Search:
+        """Return the search, or the pair of searches, for this problem."""
+        if problem.n_features <= 2:
+            return Sweep().start(problem, incumbent)
+        choices = self.choices.start(problem, incumbent)
+        if problem.n_features > _MOST_CELL_FEATURES or problem.n_lists <= _FEW_LISTS:
+            return choices
+        cells = self.cells.start(problem, incumbent)
+        pairs = bool((problem.offsets[1:] - problem.offsets[:-1] == 2).all())
+        return Portfolio([choices, cells] if pairs else [cells, choices], incumbent)
+
+
+class Portfolio:
+    """Searches that take turns, the first with the larger share, and share the incumbent.
+
+    Each slice is an amount of work, not of time, so that the outcome does not depend on the machine's speed.
+    """
+
+    def __init__(self, searches: list[Search], incumbent: Incumbent) -> None:
+        self.incumbent = incumbent
+        self._searches = searches
+        self._turn = 0
+
+    @property
+    def finished(self) -> bool:
+        return any(search.finished for search in self._searches) or self.lower_bound >= self.incumbent.cost
+
+    @property
+    def unsettled(self) -> int | None:
+        """What the search that finished left unsettled; before, the least that any has met."""
+        finished = [search for search in self._searches if search.finished]
+        if finished:
+            return None if any(search.unsettled is None for search in finished) else finished[0].unsettled
+        met = [search.unsettled for search in self._searches if search.unsettled is not None]
+        return min(met, default=None)
+
+    @property
+    def lower_bound(self) -> int:
+        return max(search.lower_bound for search in self._searches)
+
+    @property
+    def nodes(self) -> int:
+        return sum(search.nodes for search in self._searches)
+
+    @property
+    def open_nodes(self) -> int:
+        return sum(search.open_nodes for search in self._searches)
+
+    @property
+    def lps(self) -> int:
+        return sum(search.lps for search in self._searches)
+
+    @property
+    def memory(self) -> int:
+        return sum(search.memory for search in self._searches)
+
+    def counters(self) -> Mapping[str, int]:
+        total: dict[str, int] = {}
+        for search in self._searches:
+            for name, count in search.counters().items():
+                total[name] = total.get(name, 0) + count
+        return total
+
+    def advance(self) -> None:
+        """Give the next search in turn a slice."""
+        self._turn += 1
+        self._searches[1 if self._turn % (_SHARE + 1) == 0 else 0].advance()

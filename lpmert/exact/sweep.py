@@ -1,0 +1,33 @@
+"""Sweep over all directions: exact and fast where at most two features matter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lpmert.exact.planar import sweep_directions
+from lpmert.exact.search import DirectSearch, Incumbent, Search
+from lpmert.exact.solve import ExactMethod
+from lpmert.problem import Problem
+from lpmert.result import MethodError
+
+
+@dataclass(frozen=True)
+class Sweep(ExactMethod):
+    """Och's line search over the whole circle of directions, in exact arithmetic where rounding could matter."""
+
+    name = "sweep"
+
+    def start(self, problem: Problem, incumbent: Incumbent) -> Search:
+        """Return a search that is over after one step; raises `MethodError` for more than two features."""
+        if problem.n_features > 2:
+            raise MethodError(
+                f"method 'sweep' takes at most two features that matter, here are {problem.n_features}: use 'auto'"
+            )
+
+        def settle() -> int | None:
+            optimum = sweep_directions(problem.features, problem.offsets, problem.costs)
+            if optimum.representable_cost is not None and optimum.representable_weights is not None:
+                incumbent.improve(optimum.representable_cost, optimum.representable_weights, "W")
+            return None if optimum.representable_cost == optimum.cost else optimum.cost
+
+        return DirectSearch(incumbent, settle)

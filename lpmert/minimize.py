@@ -1,0 +1,211 @@
+"""The doors: find the best weights, or tell how far given weights are from them. All input checks are here."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lpmert.result import Callback, FloatArray, Limits, MethodError, Result, Status
+
+if TYPE_CHECKING:
+    from lpmert.exact.solve import ExactMethod
+    from lpmert.metrics.base import Metric
+    from lpmert.nbest import NBest
+    from lpmert.problem import Problem
+
+METHODS: Mapping[str, str] = {
+    "auto": "lpmert.exact.auto:Auto",
+    "cells": "lpmert.exact.cells:Cells",
+    "choices": "lpmert.exact.choices:Choices",
+    "sweep": "lpmert.exact.sweep:Sweep",
+    "exhaustive": "lpmert.exact.enumerate:Exhaustive",
+}
+"""Names of the methods, and where their classes are."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """What given weights cost, beside the best there are.
+
+    weights [D] as given. `loss` is that of decoding with ties broken as asked; `loss_best_ties` and `loss_worst_ties` are
+    those with the `tied_lists` at their best and worst. `optimum` is the result of the search.
+    """
+
+    weights: FloatArray
+    names: tuple[str, ...]
+    loss: float
+    score: float
+    statistics: FloatArray
+    tied_lists: int
+    loss_best_ties: float
+    loss_worst_ties: float
+    margin: float | None
+    optimum: Result
+
+    @property
+    def excess(self) -> float:
+        """Loss beyond the best found; never below 0."""
+        return max(0.0, self.loss - self.optimum.loss)
+
+    @property
+    def wins_by_ties(self) -> bool:
+        """Whether the loss is below the proved least one: only ties, broken by list order, can do that."""
+        return self.optimum.status is Status.OPTIMAL and self.loss < self.optimum.loss
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the check as plain numbers, strings, lists and dictionaries, ready for JSON."""
+        return {
+            "weights": dict(zip(self.names, self.weights.tolist(), strict=True)),
+            "loss": self.loss,
+            "score": self.score,
+            "statistics": self.statistics.tolist(),
+            "tied_lists": self.tied_lists,
+            "loss_best_ties": self.loss_best_ties,
+            "loss_worst_ties": self.loss_worst_ties,
+            "margin": self.margin,
+            "excess": self.excess,
+            "wins_by_ties": self.wins_by_ties,
+            "optimum": self.optimum.to_dict(),
+        }
+
+    def to_json(self) -> str:
+        """Return `to_dict` as one JSON object."""
+        return json.dumps(self.to_dict(), allow_nan=False, indent=2)
+
+    def __str__(self) -> str:
+        """Return a short report."""
+        ties = f" ({self.tied_lists} lists tied)" if self.tied_lists else ""
+        return f"loss {self.loss:.10g}{ties}, {self.excess:.10g} above the best found\nbest: {self.optimum}"
+
+
+def minimize(
+    nbest: NBest,
+    *,
+    metric: str | Metric = "loss",
+    method: str | ExactMethod = "auto",
+    initial_weights: object = None,
+    ties: str = "first",
+    time_limit: float | None = None,
+    node_limit: int | None = None,
+    gap: float | None = None,
+    target: float | None = None,
+    memory_limit: int = 1 << 30,
+    jobs: int = 1,
+    seed: int = 0,
+    callback: Callback | None = None,
+) -> Result:
+    """Find weights with the least loss on N-best lists, and prove that no weights do better.
+
+    metric: a name or a metric object. method: "auto", "cells", "choices", "sweep", "exhaustive", or an object of their
+    classes. initial_weights [D] start the search. ties: which of several hypotheses with identical features stands for them.
+    time_limit in seconds; gap relative; target a loss at which to stop; memory_limit in bytes for open nodes; None means no
+    limit. jobs: accepted, one process is used. callback gets a `Progress` and stops the search by a true answer. Limits and
+    Ctrl-C never raise: the result then holds the best weights and a valid bound. Raises `DataError`, `MetricError`,
+    `MethodError`.
+    """
+    started = time.perf_counter()
+    solver = _method(method)
+    limits = _limits(time_limit, node_limit, gap, target, memory_limit)
+    _positive_integer(jobs, "jobs", 1)
+    _positive_integer(seed, "seed", 0)
+    problem = _problem(nbest, metric, ties)
+    initial = None if initial_weights is None else problem.checked_weights(initial_weights)
+    return solver.solve(problem, limits, callback, seed, initial, started)
+
+
+def check(
+    nbest: NBest,
+    weights: object,
+    *,
+    metric: str | Metric = "loss",
+    method: str | ExactMethod = "auto",
+    ties: str = "first",
+    time_limit: float | None = None,
+    node_limit: int | None = None,
+    gap: float | None = None,
+    target: float | None = None,
+    memory_limit: int = 1 << 30,
+    jobs: int = 1,
+    seed: int = 0,
+    callback: Callback | None = None,
+) -> Check:
+    """Tell what weights [D] cost on N-best lists, and how far that is from the least loss or its bounds.
+
+    The other arguments are those of `minimize`, whose search starts from these weights. Raises as `minimize` does.
+    """
+    problem = _problem(nbest, metric, ties)
+    given = problem.checked_weights(weights)
+    evaluation = problem.evaluate(given)
+    optimum = minimize(
+        nbest,
+        metric=metric,
+        method=method,
+        initial_weights=given,
+        ties=ties,
+        time_limit=time_limit,
+        node_limit=node_limit,
+        gap=gap,
+        target=target,
+        memory_limit=memory_limit,
+        jobs=jobs,
+        seed=seed,
+        callback=callback,
+    )
+    figures = {k: getattr(evaluation, k) for k in ("loss", "score", "statistics", "tied_lists", "margin")}
+    return Check(
+        weights=given,
+        names=nbest.names,
+        loss_best_ties=evaluation.loss_best_ties,
+        loss_worst_ties=evaluation.loss_worst_ties,
+        optimum=optimum,
+        **figures,
+    )
+
+
+def _problem(nbest: NBest, metric: str | Metric, ties: str) -> Problem:
+    from lpmert.nbest import NBest
+    from lpmert.problem import Problem
+    from lpmert.result import DataError
+
+    if not isinstance(nbest, NBest):
+        raise DataError(f"the first argument must be an NBest, not {type(nbest).__name__}; build one with lpmert.NBest(...)")
+    return Problem(nbest, metric, ties=ties)
+
+
+def _method(method: str | ExactMethod) -> ExactMethod:
+    from importlib import import_module
+
+    from lpmert.exact.solve import ExactMethod
+
+    if isinstance(method, str):
+        if method not in METHODS:
+            raise MethodError(f"no method {method!r}; choose one of {', '.join(METHODS)}")
+        module, name = METHODS[method].split(":")
+        built: ExactMethod = getattr(import_module(module), name)()
+        return built
+    if not isinstance(method, ExactMethod):
+        raise MethodError(f"method must be one of {', '.join(METHODS)}, or an object of their classes; got {method!r}")
+    return method
+
+
+def _limits(
+    time_limit: float | None, node_limit: int | None, gap: float | None, target: float | None, memory_limit: int
+) -> Limits:
+    for name, value in (("time_limit", time_limit), ("gap", gap)):
+        if value is not None and not (isinstance(value, int | float) and value >= 0):
+            raise MethodError(f"{name} must be a number of at least 0, or None; got {value!r}")
+    if target is not None and not (isinstance(target, int | float) and not math.isnan(target)):
+        raise MethodError(f"target must be a number, or None; got {target!r}")
+    if node_limit is not None:
+        _positive_integer(node_limit, "node_limit", 0)
+    _positive_integer(memory_limit, "memory_limit", 1)
+    return Limits(time_limit, node_limit, gap, target, memory_limit)
+
+
+def _positive_integer(value: object, name: str, least: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise MethodError(f"{name} must be a whole number of at least {least}; got {value!r}")
