@@ -227,7 +227,7 @@ def _excess(check: Check) -> str:
     least = f"{number(check.excess)}{_share(check.excess, best.loss)}"
     if best.lower_bound is None or best.lower_bound >= best.loss:
         return least
-    most = check.loss - best.lower_bound
+    most = max(check.excess, check.loss - best.lower_bound)
     return f"at least {least}, at most {number(most)}{_share(most, best.lower_bound)}"
 
 

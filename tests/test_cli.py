@@ -1,0 +1,338 @@
+"""The command line: exit codes, messages, output files, and what Ctrl-C and limits leave behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from lpmert import cli
+from lpmert.result import Status
+
+# w1 > w2 chooses losses 0 and 3, w2 > w1 chooses 2 and 0; equal weights tie, and the first of each list costs nothing
+TABLE = "list\tam\tlm\terrors\na\t1\t0\t0\na\t0\t1\t2\nb\t0\t1\t0\nb\t1\t0\t3\n"
+OPTIMUM = 2.0
+COLUMNS = ["--segment", "list", "--features", "am,lm", "--loss", "errors"]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> str:
+    path = tmp_path / "lists.tsv"
+    path.write_text(TABLE)
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def hard(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Arguments for a problem that no search finishes within the patience of a test."""
+    rng = np.random.default_rng(0)
+    names = [f"f{d}" for d in range(8)]
+    rows = ["\t".join(["list", *names, "errors"])]
+    for number in range(60):
+        for features, errors in zip(rng.normal(size=(30, 8)), rng.integers(0, 10, size=30), strict=True):
+            rows.append("\t".join([str(number), *map(repr, features.tolist()), str(errors)]))
+    path = tmp_path_factory.mktemp("hard") / "hard.tsv"
+    path.write_text("\n".join(rows) + "\n")
+    return [str(path), "--segment", "list", "--features", ",".join(names), "--loss", "errors"]
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(cli.main, list(arguments))
+
+
+def environment() -> dict[str, str]:
+    root = str(Path(__file__).resolve().parents[1])
+    return os.environ | {"PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])}
+
+
+def start(*arguments: str, **options: Any) -> subprocess.Popen[str]:
+    # a shell may have started the tests with SIGINT ignored, which children inherit
+    return subprocess.Popen(
+        [sys.executable, "-m", "lpmert", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        **options,
+    )
+
+
+def wait_for_line(process: subprocess.Popen[str], text: str) -> None:
+    assert process.stderr is not None
+    for line in process.stderr:
+        if text in line:
+            return
+    raise AssertionError(f"the process ended without a line with {text!r}")
+
+
+class TestSolve:
+    def test_a_proved_optimum_is_reported_and_exits_with_0(self, table: str) -> None:
+        outcome = run("solve", table, *COLUMNS)
+        assert outcome.exit_code == 0, outcome.output
+        lines = outcome.stdout.splitlines()
+        assert lines[0] == Status.OPTIMAL.value
+        assert ["loss", "2"] in [line.split() for line in lines]
+        assert "2 lists, 4 hypotheses, 2 features" in outcome.stderr
+        assert "seed 0" in outcome.stderr
+
+    def test_json_is_all_that_stdout_holds_and_gives_the_optimum(self, table: str) -> None:
+        found = json.loads(run("solve", table, *COLUMNS, "--json").stdout)
+        assert (found["loss"], found["lower_bound"], found["status"]) == (OPTIMUM, OPTIMUM, "optimal")
+        assert found["weights"]["lm"] > found["weights"]["am"]
+        assert "read" in found["seconds"]
+
+    def test_an_output_file_gets_the_json_and_stdout_nothing(self, table: str, tmp_path: Path) -> None:
+        for extra in ([], ["--json"]):
+            outcome = run("solve", table, *COLUMNS, "-o", str(tmp_path / "r.json"), *extra)
+            assert (outcome.exit_code, outcome.stdout) == (0, "")
+            assert json.loads((tmp_path / "r.json").read_text())["loss"] == OPTIMUM
+            (tmp_path / "r.json").unlink()
+
+    def test_the_saved_file_is_a_result_again(self, table: str, tmp_path: Path) -> None:
+        from lpmert.result import Result as Found
+
+        run("solve", table, *COLUMNS, "-o", str(tmp_path / "r.json"))
+        assert Found.load(tmp_path / "r.json").status is Status.OPTIMAL
+
+    def test_quiet_leaves_stderr_empty(self, table: str) -> None:
+        assert run("solve", table, *COLUMNS, "--quiet").stderr == ""
+
+    def test_weights_are_also_shown_scaled(self, table: str) -> None:
+        weights = json.loads(run("solve", table, *COLUMNS, "--json").stdout)["weights"]
+        name = max(weights, key=lambda name: abs(weights[name]))
+        target = 2 * int(np.sign(weights[name]))
+        rows = [
+            line.split() for line in run("solve", table, *COLUMNS, "--scale", f"{name}={target}").stdout.splitlines()
+        ]
+        assert float(next(row for row in rows if row[:1] == [name])[2]) == target
+
+    @pytest.mark.parametrize("method", cli.METHODS)
+    def test_every_method_finds_the_optimum(self, table: str, method: str) -> None:
+        assert json.loads(run("solve", table, *COLUMNS, "--json", "--method", method).stdout)["loss"] == OPTIMUM
+
+    def test_several_jobs_are_accepted_and_the_log_says_that_one_is_used(self, table: str) -> None:
+        assert "one process" in run("solve", table, *COLUMNS, "--jobs", "2", "-v").stderr
+        assert "one process" not in run("solve", table, *COLUMNS, "--jobs", "2").stderr
+
+    def test_columns_may_be_called_by_any_name(self, tmp_path: Path) -> None:
+        path = tmp_path / "odd.csv"
+        path.write_text(TABLE.replace("\t", ",").replace("am", "a=m"))
+        outcome = run("solve", str(path), "--segment", "list", "--features", "a=m,lm", "--statistics", "errors")
+        assert outcome.exit_code == 0, outcome.output
+        assert run("solve", str(path), *COLUMNS, "--scale", "lm=1").exit_code == 1  # there is no column am
+
+    def test_the_methods_offered_are_those_of_the_library(self) -> None:
+        from lpmert.minimize import METHODS
+
+        assert set(cli.METHODS) == {"auto", *METHODS}
+
+    def test_the_formats_and_ties_offered_are_those_of_the_library(self) -> None:
+        from lpmert.formats.tables import FORMATS
+        from lpmert.problem import TIES
+
+        assert (cli.FORMATS, cli.TIES) == (FORMATS, TIES)
+
+
+class TestCheck:
+    def test_weights_that_are_not_optimal_are_told_their_excess(self, table: str) -> None:
+        outcome = run("check", table, *COLUMNS, "--weights", "1,0")
+        assert outcome.exit_code == 0, outcome.output
+        rows = [line.split() for line in outcome.stdout.splitlines()]
+        assert outcome.stdout.startswith("there are better weights")
+        assert ["loss", "3"] in rows
+        assert ["optimum", "2"] in rows
+        assert ["excess", "1", "(50.00%)"] in rows
+
+    def test_optimal_weights_are_called_optimal(self, table: str) -> None:
+        assert "these weights are optimal" in run("check", table, *COLUMNS, "--weights", "-1,2").stdout
+
+    def test_weights_below_the_optimum_are_said_to_win_by_ties(self, table: str) -> None:
+        outcome = run("check", table, *COLUMNS, "--weights", "0.5,0.5")
+        assert "only by ties" in outcome.stdout
+        assert "2 lists: loss 0 at best, 5 at worst" in outcome.stdout
+
+    def test_the_json_has_the_loss_the_optimum_and_the_excess(self, table: str) -> None:
+        found = json.loads(run("check", table, *COLUMNS, "--weights", "1,0", "--json").stdout)
+        assert (found["loss"], found["excess"], found["optimum"]["loss"]) == (3.0, 1.0, OPTIMUM)
+
+    @pytest.mark.parametrize("weights", [["--weights=-1,2"], ["--weights", "-1,2"], ["--weights", "lm=2, am=-1"]])
+    def test_weights_may_be_negative_and_named_in_any_order(self, table: str, weights: list[str]) -> None:
+        found = json.loads(run("check", table, *COLUMNS, *weights, "--json").stdout)
+        assert found["loss"] == OPTIMUM
+
+    def test_weights_come_from_a_file_that_solve_wrote_whatever_the_order_of_features(
+        self, table: str, tmp_path: Path
+    ) -> None:
+        run("solve", table, *COLUMNS, "-o", str(tmp_path / "r.json"))
+        columns = ["--segment", "list", "--features", "lm,am", "--loss", "errors"]
+        outcome = run("check", table, *columns, "--weights", str(tmp_path / "r.json"), "--json")
+        assert json.loads(outcome.stdout)["loss"] == OPTIMUM
+
+
+class TestWrongUse:
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (["--no-such-flag"], "no-such-flag"),
+            (["--method", "guess"], "exhaustive"),
+            (["--time-limit", "-1"], "below 0"),
+            (["--time-limit", "nan"], "finite"),
+            (["--gap", "much"], "finite"),
+            (["--target", "inf"], "finite"),
+            (["--node-limit", "1.5"], "1.5"),
+            (["--memory-limit", "lots"], "2GiB"),
+            (["--memory-limit", "0"], "at least one byte"),
+            (["--jobs", "0"], "jobs"),
+            (["--scale", "am"], "am=1"),
+            (["--scale", "am=0"], "other than 0"),
+            (["--scale", "xx=1"], "am, lm"),
+            (["--statistics", "errors"], "--loss"),
+            (["--features", "am,,lm"], "empty name"),
+            (["--features", "am,lm,am"], "'am' is given twice"),
+            (["--initial-weights", "1,2,3"], "3 numbers for 2 features (am, lm)"),
+            (["--initial-weights", "am=1"], "no weight for lm"),
+            (["--initial-weights", "am=1,lm=1,xx=1"], "no feature xx; the features are am, lm"),
+            (["--initial-weights", "am=1,am=2"], "each name once"),
+            (["--initial-weights", "1,nan"], "finite numbers"),
+            (["--initial-weights", "one,two"], "the features are am, lm"),
+        ],
+    )
+    def test_wrong_usage_exits_with_2_and_says_what_is_wrong(
+        self, table: str, arguments: list[str], message: str
+    ) -> None:
+        outcome = run("solve", table, *COLUMNS, *arguments)
+        assert outcome.exit_code == 2
+        assert message in outcome.stderr
+        assert outcome.stdout == ""
+
+    def test_either_loss_or_statistics_is_needed(self, table: str) -> None:
+        outcome = run("solve", table, "--segment", "list", "--features", "am,lm")
+        assert (outcome.exit_code, "--statistics" in outcome.stderr) == (2, True)
+
+    def test_check_needs_weights(self, table: str) -> None:
+        assert run("check", table, *COLUMNS).exit_code == 2
+
+
+class TestFailures:
+    def fails(self, *arguments: str) -> str:
+        outcome = run(*arguments)
+        assert outcome.exit_code == 1
+        assert outcome.stdout == ""
+        assert outcome.stderr.startswith("lpmert: error: ")
+        assert outcome.stderr.count("\n") == 1
+        return outcome.stderr
+
+    def test_a_missing_file_is_named(self) -> None:
+        assert "no-such-file.tsv" in self.fails("solve", "no-such-file.tsv", *COLUMNS)
+
+    def test_a_directory_is_named(self, tmp_path: Path) -> None:
+        assert str(tmp_path) in self.fails("solve", str(tmp_path), *COLUMNS)
+
+    def test_a_missing_column_is_named(self, table: str) -> None:
+        assert "xx" in self.fails("solve", table, "--segment", "list", "--features", "am,xx", "--loss", "errors")
+
+    def test_a_bad_number_is_named_with_its_line(self, tmp_path: Path) -> None:
+        path = tmp_path / "bad.tsv"
+        path.write_text(TABLE.replace("b\t0\t1\t0", "b\tzero\t1\t0"))
+        assert f"{path}:4" in self.fails("solve", str(path), *COLUMNS)
+
+    def test_an_unknown_metric_is_named(self, table: str) -> None:
+        assert "nonsense" in run("solve", table, *COLUMNS, "--metric", "nonsense", "-q").stderr
+
+    def test_a_place_that_cannot_be_written_is_named_before_the_data_are_read(self, tmp_path: Path) -> None:
+        place = str(tmp_path / "no" / "r.json")
+        assert place in self.fails("solve", "no-such-file.tsv", *COLUMNS, "-o", place)
+
+    def test_a_weights_file_that_is_none_is_named(self, table: str) -> None:
+        assert table in self.fails("check", table, *COLUMNS, "--weights", table)
+
+    def test_nothing_is_written_where_the_run_fails(self, tmp_path: Path) -> None:
+        path = tmp_path / "bad.tsv"
+        path.write_text(TABLE + "c\tx\t1\t0\n")
+        self.fails("solve", str(path), *COLUMNS, "-o", str(tmp_path / "r.json"))
+        assert [entry.name for entry in tmp_path.iterdir()] == ["bad.tsv"]
+
+    def test_an_earlier_file_survives_a_failure(self, tmp_path: Path) -> None:
+        (tmp_path / "r.json").write_text("before")
+        self.fails("solve", "no-such-file.tsv", *COLUMNS, "-o", str(tmp_path / "r.json"))
+        assert (tmp_path / "r.json").read_text() == "before"
+
+
+class TestEndings:
+    @pytest.mark.parametrize("status", Status)
+    def test_only_a_run_that_did_what_was_asked_exits_with_0(self, status: Status) -> None:
+        expected = {Status.INTERRUPTED: 130} | dict.fromkeys(
+            [Status.OPTIMAL, Status.OPTIMAL_TO_TOLERANCE, Status.GAP, Status.TARGET, Status.HEURISTIC], 0
+        )
+        assert cli._exit_code(status) == expected.get(status, 3)
+
+    def test_a_time_limit_exits_with_3_and_leaves_a_loss_and_a_bound(self, hard: list[str], tmp_path: Path) -> None:
+        outcome = run("solve", *hard, "--time-limit", "1", "-o", str(tmp_path / "r.json"))
+        assert outcome.exit_code == 3, outcome.stderr
+        found = json.loads((tmp_path / "r.json").read_text())
+        assert found["status"] == "time_limit"
+        assert 0 <= found["lower_bound"] < found["loss"]
+        assert "time limit" in outcome.stderr
+
+    def test_the_first_interrupt_ends_the_search_with_a_valid_result(self, hard: list[str], tmp_path: Path) -> None:
+        process = start("solve", *hard, "-o", str(tmp_path / "r.json"))
+        wait_for_line(process, "LowerBound")
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        _, log = process.communicate(timeout=30)
+        assert process.returncode == 130
+        assert "Traceback" not in log
+        found = json.loads((tmp_path / "r.json").read_text())
+        assert found["status"] == "interrupted"
+        assert found["lower_bound"] < found["loss"]
+
+    @pytest.mark.parametrize("delay", [0.0, 0.1, 0.5])
+    def test_an_interrupt_before_the_search_ends_cleanly_and_writes_nothing(self, tmp_path: Path, delay: float) -> None:
+        # standard input stays open, so that the program waits for data until it is interrupted
+        process = start("solve", "-", *COLUMNS, "-o", str(tmp_path / "r.json"), stdin=subprocess.PIPE)
+        while not any(tmp_path.iterdir()):
+            time.sleep(0.01)
+        time.sleep(delay)
+        process.send_signal(signal.SIGINT)
+        _, log = process.communicate(timeout=30)
+        assert process.returncode == 130, log
+        assert log == "lpmert: interrupted\n"
+        assert list(tmp_path.iterdir()) == []
+
+    def test_a_reader_that_goes_away_causes_no_noise(self, table: str) -> None:
+        process = start("solve", table, *COLUMNS, "--quiet")
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
+        process.wait(timeout=30)
+
+
+class TestStart:
+    @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["solve", "--help"], ["check", "--help"]])
+    def test_help_and_version_import_nothing_heavy(self, arguments: list[str]) -> None:
+        run_ = subprocess.run(
+            [sys.executable, "-X", "importtime", "-m", "lpmert", *arguments],
+            capture_output=True,
+            text=True,
+            env=environment(),
+            check=True,
+        )
+        imported = {line.rsplit("|", 1)[-1].strip().split(".")[0] for line in run_.stderr.splitlines()}
+        assert "click" in imported
+        assert not imported & {"numpy", "numba", "scipy", "highspy", "rich"}
+
+    def test_the_version_is_printed(self) -> None:
+        import lpmert
+
+        assert run("--version").stdout == f"lpmert, version {lpmert.__version__}\n"
