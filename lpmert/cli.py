@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -189,6 +190,9 @@ def solve(initial_weights: str | None, **options: Any) -> None:
     """Find the weights with the least loss on the lists in DATA.
 
     DATA is a table with one hypothesis a row: TSV, CSV, JSON lines or Parquet, plain or compressed; - is stdin.
+
+    The column Src of the progress says what found the best weights so far: I they were given, L line searches,
+    C a cell of the weight space, S a selection, X exact arithmetic, W the sweep, E the enumeration of everything.
     """
     shared = Shared(**options)
     arguments = shared.search_arguments()
@@ -225,7 +229,7 @@ def check(weights: str, **options: Any) -> None:
 
 def _run(shared: Shared, search: Callable[[NBest, Callback | None], Result | Check]) -> NoReturn:
     """Read the data, search, show the outcome, and exit with the code of its status."""
-    with _logging_to_stderr(shared), _destination(shared.output) as file:
+    with _logging_to_stderr(shared), _destination(shared.output) as file, _uninterrupted_cleanup():
         nbest, seconds = _read(shared)
         with nullcontext() if shared.quiet else ProgressLog(time_limit=shared.time_limit) as callback:
             outcome = search(nbest, callback)
@@ -262,6 +266,16 @@ def _destination(output: str | None) -> Iterator[TextIO | None]:
 
     with atomic_writer(output) as file:
         yield file
+
+
+@contextmanager
+def _uninterrupted_cleanup() -> Iterator[None]:
+    """Let no second Ctrl-C cut short the cleaning up after one that aborts, which takes no time."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        raise
 
 
 def _read(shared: Shared) -> tuple[NBest, float]:
