@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lpmert.exact import cells_kernels as kernel
 from lpmert.exact.choices import Choices, ChoicesSearch
@@ -51,7 +52,8 @@ class _Cone(NamedTuple):
     """One cone off the stack: see `cells_kernels.Stack`. rows index the problem; ends starts with 0."""
 
     scores: FloatArray
-    ids: IntArray
+    ids: NDArray[np.int32]
+    costs: IntArray
     ends: IntArray
     fixed: int
     least: int
@@ -63,7 +65,7 @@ class _Cone(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        return self.scores.nbytes + self.ids.nbytes + self.ends.nbytes + self.rays.nbytes + 200
+        return self.scores.nbytes + self.ids.nbytes + self.costs.nbytes + self.ends.nbytes + self.rays.nbytes + 200
 
 
 class CellsSearch:
@@ -94,6 +96,8 @@ class CellsSearch:
             np.empty(settings.cuts, dtype=np.int64),
             np.empty(n_features),
         )
+        self._largest_sum = float(np.abs(self._features).sum(axis=1).max(initial=0.0))
+        self._sums_are_exact = _sums_are_exact(self._features, self._largest_sum)
         choice = settings.selections
         self._kernel_settings = kernel.Settings(
             np.int64(self._granularity),
@@ -103,6 +107,7 @@ class CellsSearch:
             settings.cut_rows,
             settings.stalled_splits * n_features,
             3 * settings.stalled_splits * n_features,
+            self._largest_sum,
             kernel.SelectionSettings(
                 np.int64(self._granularity),
                 choice.sharpness,
@@ -172,7 +177,7 @@ class CellsSearch:
         if numbers[kernel.TOP] < 0:
             self._take_cone()
         state = kernel.explore(
-            self._features, self._costs, self._stack, self._children, self._work, self._kernel_settings, _SLICE
+            self._features, self._stack, self._children, self._work, self._kernel_settings, _SLICE
         )
         if numbers[kernel.UPPER_COST] < self.incumbent.cost:
             self.incumbent.improve(int(numbers[kernel.UPPER_COST]), self._stack.best_weights, "C")
@@ -192,6 +197,7 @@ class CellsSearch:
         if not self._heap:
             return
         _, _, cone = heapq.heappop(self._heap)
+        root = isinstance(cone, int)
         if isinstance(cone, int):
             cone = self._root(cone)
         else:
@@ -199,6 +205,9 @@ class CellsSearch:
         while len(cone.ids) + 1 > len(self._stack.ids) or len(cone.ends) > len(self._stack.ends):
             self._stack = _larger(self._stack)
         _put_cone(self._stack, cone)
+        if root:
+            limit = self.incumbent.cost - self._granularity
+            kernel.prune_root(self._stack, self._children[0], self._work, self._kernel_settings, limit)
 
     def _put_back(self) -> None:
         """Move the stack's cones to the frontier, so that the least bound of all comes next."""
@@ -215,13 +224,13 @@ class CellsSearch:
     def _root(self, k: int) -> _Cone:
         """Return a cone of the starting cover with all hypotheses."""
         rays = self._roots[k]
+        n_rows, n_features = self._features.shape
         scores = np.ascontiguousarray(self._features @ rays.T)
-        sizes = np.abs(self._features).sum(axis=1).max(initial=0.0)
-        unit_rays = np.count_nonzero(rays, axis=1) == 1
-        exact = unit_rays | _sums_are_exact(self._features)
-        n_features = rays.shape[0]
-        errors = np.where(exact, 0.0, n_features * np.finfo(np.float64).eps * sizes)
-        return _Cone(scores, np.arange(len(self._costs)), self._offsets, 0, 0, 0, 0, rays.copy(), errors, np.full(n_features, 1 / n_features))
+        exact = (np.count_nonzero(rays, axis=1) == 1) | self._sums_are_exact
+        errors = np.where(exact, 0.0, n_features * np.finfo(np.float64).eps * self._largest_sum)
+        ids = np.arange(n_rows, dtype=np.int32)
+        point = np.full(n_features, 1 / n_features)
+        return _Cone(scores, ids, self._costs, self._offsets, 0, 0, 0, 0, rays.copy(), errors, point)
 
     def _close_exactly(self, cone: _Cone) -> None:
         """Search a cone's selections to the end, with exact answers where rounding hides them."""
@@ -232,7 +241,7 @@ class CellsSearch:
             self._settings.selections,
             np.ascontiguousarray(self._features[cone.ids]),
             cone.ends.copy(),
-            self._costs[cone.ids],
+            cone.costs,
             self._granularity,
             upper,
             normals if certain else None,
@@ -248,9 +257,8 @@ class CellsSearch:
             self.unsettled = unsettled if self.unsettled is None else min(self.unsettled, unsettled)
 
 
-def _sums_are_exact(features: FloatArray) -> bool:
-    """Whether all features are multiples of one power of two so large that sums over a row are exact."""
-    largest = np.abs(features).sum(axis=1).max(initial=0.0)
+def _sums_are_exact(features: FloatArray, largest: float) -> bool:
+    """Whether all features are multiples of one power of two so large that sums over a row, up to `largest`, are exact."""
     for exponent in (0, 10, 20, 30, 40):
         scaled = np.ldexp(features, exponent)
         if np.all(scaled == np.rint(scaled)):
@@ -265,6 +273,7 @@ def _new_stack(n_rows: int, n_ends: int, n_cones: int, n_features: int) -> kerne
     return kernel.Stack(
         numbers,
         np.empty((n_rows, n_features)),
+        np.empty(n_rows, dtype=np.int32),
         np.empty(n_rows, dtype=np.int64),
         np.empty(n_ends, dtype=np.int64),
         *whole,
@@ -279,6 +288,7 @@ def _new_child(n_rows: int, n_lists: int, n_features: int) -> kernel.Child:
     return kernel.Child(
         np.zeros(4, dtype=np.int64),
         np.empty((n_rows, n_features)),
+        np.empty(n_rows, dtype=np.int32),
         np.empty(n_rows, dtype=np.int64),
         np.empty(n_lists + 1, dtype=np.int64),
         np.empty((n_features, n_features)),
@@ -298,6 +308,7 @@ def _cone_at(stack: kernel.Stack, t: int) -> _Cone:
     return _Cone(
         stack.scores[rows].copy(),
         stack.ids[rows].copy(),
+        stack.costs[rows].copy(),
         stack.ends[ends].copy(),
         int(stack.fixed[t]),
         int(stack.least[t]),
@@ -312,7 +323,8 @@ def _cone_at(stack: kernel.Stack, t: int) -> _Cone:
 def _put_cone(stack: kernel.Stack, cone: _Cone) -> None:
     """Make this cone the only one on the stack."""
     n_rows, n_ends = len(cone.ids), len(cone.ends)
-    stack.scores[:n_rows], stack.ids[:n_rows], stack.ends[:n_ends] = cone.scores, cone.ids, cone.ends
+    stack.scores[:n_rows], stack.ids[:n_rows], stack.costs[:n_rows] = cone.scores, cone.ids, cone.costs
+    stack.ends[:n_ends] = cone.ends
     stack.first_row[0], stack.n_rows[0] = 0, n_rows
     stack.first_end[0], stack.n_lists[0] = 0, n_ends - 1
     stack.fixed[0], stack.least[0], stack.bound[0] = cone.fixed, cone.least, cone.bound

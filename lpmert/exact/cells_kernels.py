@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from lpmert.exact.choices_kernels import ASKING, DONE, LPS, UPPER, WORK, new_tree, search
 from lpmert.exact.choices_kernels import Settings as SelectionSettings
@@ -17,6 +18,8 @@ from lpmert.geometry.cone import exact_sum, outer_normals
 from lpmert.geometry.leastnorm import Corrals, Lists, Scratch, transpose_lists
 from lpmert.kernels import EPSILON, INFINITE_COST
 from lpmert.result import FloatArray, IntArray
+
+_SAMPLED_LISTS = 100
 
 EMPTY, PAUSED, FULL, HARD = range(4)
 
@@ -27,7 +30,7 @@ TOP, NODES, LEAVES, LEAF_LPS, UPPER_COST, DONE_WORK, CUT_OFF = range(7)
 class Stack(NamedTuple):
     """Open cones, the next one last. Survivors of cone t are rows first_row[t] .. + n_rows[t] of scores and ids.
 
-    numbers: see the positions above. scores [R, D] at the rays, ids [R] rows of the problem, ends [E] of each list among the
+    numbers: see the positions above. scores [R, D] at the rays, ids and costs [R] of the hypotheses, ends [E] of each list among the
     rows of its cone (n_lists[t] + 1 of them from first_end[t]). fixed: cost of the lists that are settled; least: that and
     every open list's cheapest survivor; bound: the best known; stalled: splits since a tenth of the lists was last settled. rays [T, D, D]; errors [T, D]: of the scores at each ray; points
     [T, D]: where in the simplex of the rays the cost is thought least.
@@ -35,7 +38,8 @@ class Stack(NamedTuple):
 
     numbers: IntArray
     scores: FloatArray
-    ids: IntArray
+    ids: NDArray[np.int32]
+    costs: IntArray
     ends: IntArray
     first_row: IntArray
     n_rows: IntArray
@@ -56,7 +60,8 @@ class Child(NamedTuple):
 
     numbers: IntArray
     scores: FloatArray
-    ids: IntArray
+    ids: NDArray[np.int32]
+    costs: IntArray
     ends: IntArray
     rays: FloatArray
     errors: FloatArray
@@ -79,7 +84,7 @@ class Work(NamedTuple):
 class Settings(NamedTuple):
     """granularity of costs; leaf_lists: cones with at most so many open lists go to the search over selections;
     leaf_work: scores it may compute there before the cone is split on; most_stalled: splits without progress after which a
-    cone of at most leaf_rows survivors goes there too; hopeless: after which it is HARD.
+    cone of at most leaf_rows survivors goes there too; hopeless: after which it is HARD. largest: bound on all scores.
     """
 
     granularity: int
@@ -89,21 +94,77 @@ class Settings(NamedTuple):
     cut_rows: int
     most_stalled: int
     hopeless: int
+    largest: float
     selections: SelectionSettings
 
 
+# Functions called once a list take single arrays: numba counts references for each array of a tuple it passes on.
+
+
 @njit(cache=True)
-def _prune(stack, t, costs, middle, replaced, child, limit):
+def _beats(scores, winner, loser, tolerance):
+    """Whether one row of scores is at least another at every ray, beyond the error of the scores."""
+    least = np.inf
+    for d in range(len(tolerance)):
+        least = min(least, scores[winner, d] - scores[loser, d] - tolerance[d])
+    return least >= 0.0
+
+
+@njit(cache=True)
+def _move(scores, ids, costs, source, target):
+    for d in range(scores.shape[1]):
+        scores[target, d] = scores[source, d]
+    ids[target] = ids[source]
+    costs[target] = costs[source]
+
+
+@njit(cache=True)
+def _drop_beaten(scores, ids, costs, start, end, best, tolerance):
+    """Drop rows start .. end that another row beats at every ray, first what row `best` beats; return the new end.
+
+    Scores are linear in the weights, so the order at the rays is the order in the cone. Rows keep their order.
+    """
+    left = start
+    for i in range(start, end):
+        if i == best or not _beats(scores, best, i, tolerance):
+            if i == best:
+                best = left
+            if left != i:
+                _move(scores, ids, costs, i, left)
+            left += 1
+    end = left
+    if end - start <= 2:
+        return end
+    left = start
+    for i in range(start, end):
+        beaten = False
+        if i != best:
+            for j in range(start, end):
+                if j != best and j != i and (j < left or j > i) and _beats(scores, j, i, tolerance):
+                    beaten = True
+                    break
+        if not beaten:
+            if i == best:
+                best = left
+            if left != i:
+                _move(scores, ids, costs, i, left)
+            left += 1
+    return left
+
+
+@njit(cache=True)
+def _prune(stack, t, middle, replaced, child, limit, largest):
     """Fill the child of cone t whose ray `replaced` moves to the midpoint; return (its centre's cost, centre is clear).
 
-    A hypothesis is dropped where another of its list is at least as good at every ray, beyond the error of the scores: scores
-    are linear, so the order at the rays is the order in the cone. Stops as soon as the bound exceeds `limit`.
+    Lists whose survivors all cost the same are settled. Stops as soon as the bound exceeds `limit`. With replaced = -1 the
+    child is the cone itself. largest bounds the magnitude of all scores.
     """
-    n_features = child.errors.shape[0]
+    n_features = len(child.errors)
     first, first_end = stack.first_row[t], stack.first_end[t]
-    scores, ids = child.scores, child.ids
+    parent_scores, parent_ids, parent_costs, parent_ends = stack.scores, stack.ids, stack.costs, stack.ends
+    scores, ids, costs = child.scores, child.ids, child.costs
     tolerance = 2.0 * child.errors
-    centre_tolerance = 0.0
+    centre_tolerance = 4.0 * n_features * n_features * EPSILON * largest
     for d in range(n_features):
         centre_tolerance += tolerance[d]
     fixed = stack.fixed[t]
@@ -114,76 +175,39 @@ def _prune(stack, t, costs, middle, replaced, child, limit):
     n_lists = 0
     child.ends[0] = 0
     for a in range(stack.n_lists[t]):
-        begin, end = first + stack.ends[first_end + a], first + stack.ends[first_end + a + 1]
+        begin, end = first + parent_ends[first_end + a], first + parent_ends[first_end + a + 1]
         start = kept
-        before = costs[stack.ids[begin]]
         top, second = -np.inf, -np.inf
         best = start
         for i in range(begin, end):
+            for d in range(n_features):
+                scores[kept, d] = parent_scores[i, d]
+            if replaced >= 0:
+                scores[kept, replaced] = middle[i - first]
             total = 0.0
             for d in range(n_features):
-                value = stack.scores[i, d]
-                if d == replaced:
-                    value = middle[i - first]
-                scores[kept, d] = value
-                total += value
-            ids[kept] = stack.ids[i]
-            if total > top:
-                second, top, best = top, total, kept
-            elif total > second:
-                second = total
+                total += scores[kept, d]
+            ids[kept] = parent_ids[i]
+            costs[kept] = parent_costs[i]
+            second = max(second, min(top, total))
+            best = kept if total > top else best
+            top = max(top, total)
             kept += 1
-        if top - second <= centre_tolerance + 4.0 * n_features * EPSILON * abs(top):
-            clear = False
-        centre += costs[ids[best]]
-        # Drop what the winner at the centre beats everywhere, then what any other survivor beats.
-        left = start
-        for i in range(start, kept):
-            beaten = i != best
-            if beaten:
-                for d in range(n_features):
-                    if scores[i, d] > scores[best, d] - tolerance[d]:
-                        beaten = False
-                        break
-            if not beaten:
-                if left != i:
-                    for d in range(n_features):
-                        scores[left, d] = scores[i, d]
-                    ids[left] = ids[i]
-                if i == best:
-                    best = left
-                left += 1
-        kept = left
-        if kept - start > 2:
-            left = start
-            for i in range(start, kept):
-                beaten = False
-                if i != best:
-                    for j in range(start, kept):
-                        if j == i or left <= j < i or j == best:
-                            continue
-                        beaten = True
-                        for d in range(n_features):
-                            if scores[i, d] > scores[j, d] - tolerance[d]:
-                                beaten = False
-                                break
-                        if beaten:
-                            break
-                if not beaten:
-                    if left != i:
-                        for d in range(n_features):
-                            scores[left, d] = scores[i, d]
-                        ids[left] = ids[i]
-                    if i == best:
-                        best = left
-                    left += 1
-            kept = left
-        least = costs[ids[start]]
-        bound += least - before
+        clear = clear and top - second > centre_tolerance
+        centre += costs[best]
+        if kept - start == 2:
+            if _beats(scores, best, 2 * start + 1 - best, tolerance):
+                if best != start:
+                    _move(scores, ids, costs, best, start)
+                kept = start + 1
+        else:
+            kept = _drop_beaten(scores, ids, costs, start, kept, best, tolerance)
+        least = costs[start]
+        bound += least - parent_costs[begin]
         if bound > limit:
             child.numbers[3] = bound
             return INFINITE_COST, False
-        if costs[ids[kept - 1]] == least:
+        if costs[kept - 1] == least:
             fixed += least
             kept = start
         else:
@@ -194,12 +218,15 @@ def _prune(stack, t, costs, middle, replaced, child, limit):
 
 
 @njit(cache=True)
-def _longest_edge(stack, t, costs, work):
-    """Return the edge (p, q) with the most cost at stake between its ends' winners, weighted by its length."""
+def _longest_edge(stack, t, work):
+    """Return the edge (p, q) with the most cost at stake between its ends' winners, weighted by its length.
+
+    Where there are many lists an even sample of them tells.
+    """
     n_features = len(work.best)
     first, first_end = stack.first_row[t], stack.first_end[t]
     work.disagreement[:] = 0.0
-    for a in range(stack.n_lists[t]):
+    for a in range(0, stack.n_lists[t], max(1, stack.n_lists[t] // _SAMPLED_LISTS)):
         begin, end = first + stack.ends[first_end + a], first + stack.ends[first_end + a + 1]
         for d in range(n_features):
             top = -np.inf
@@ -210,7 +237,7 @@ def _longest_edge(stack, t, costs, work):
         for p in range(n_features):
             for q in range(p + 1, n_features):
                 if work.best[p] != work.best[q]:
-                    work.disagreement[p, q] += abs(costs[stack.ids[work.best[p]]] - costs[stack.ids[work.best[q]]])
+                    work.disagreement[p, q] += abs(stack.costs[work.best[p]] - stack.costs[work.best[q]])
     most = -1.0
     chosen = (0, 1)
     for p in range(n_features):
@@ -261,6 +288,7 @@ def _push(stack, child, bound, stalled):
     stack.bound[top], stack.stalled[top] = bound, stalled
     stack.scores[rows : rows + n_rows] = child.scores[:n_rows]
     stack.ids[rows : rows + n_rows] = child.ids[:n_rows]
+    stack.costs[rows : rows + n_rows] = child.costs[:n_rows]
     stack.ends[ends : ends + n_lists + 1] = child.ends[: n_lists + 1]
     stack.rays[top] = child.rays
     stack.errors[top] = child.errors
@@ -277,7 +305,7 @@ def _room(stack):
 
 
 @njit(cache=True)
-def _add_cut(stack, t, costs, x, cut, work):
+def _add_cut(stack, t, x, cut, work):
     """Fill cut [D]: what the open lists cost beyond their least, bounded from below by a linear function on the cone.
 
     For weights sum_k x_k ray_k with x in the simplex. Where the winner j at x beats every hypothesis of cost <= l, with
@@ -307,16 +335,16 @@ def _add_cut(stack, t, costs, x, cut, work):
                 second = total
         if top - second <= tolerance + 4.0 * n_features * EPSILON * abs(top):
             clear = False
-        reached = costs[stack.ids[best]]
+        reached = stack.costs[best]
         cost += reached
-        if reached == costs[stack.ids[begin]]:
+        if reached == stack.costs[begin]:
             continue
         for d in range(n_features):
             ceiling[d] = -np.inf
         i = begin
-        while costs[stack.ids[i]] < reached:
-            level = costs[stack.ids[i]]
-            while costs[stack.ids[i]] == level:
+        while stack.costs[i] < reached:
+            level = stack.costs[i]
+            while stack.costs[i] == level:
                 for d in range(n_features):
                     ceiling[d] = max(ceiling[d], stack.scores[i, d])
                 i += 1
@@ -340,7 +368,7 @@ def _add_cut(stack, t, costs, x, cut, work):
                     if gain[d] == largest:
                         slope -= x[d] * gain[d]
                 bound_gain = largest
-            step = float(costs[stack.ids[i]] - level)
+            step = float(stack.costs[i] - level)
             for d in range(n_features):
                 cut[d] += step * min(1.0, steepness * gain[d])
     return cost, clear
@@ -416,14 +444,14 @@ def _least_over_cuts(cuts, n_cuts, table, basis, x):
 
 
 @njit(cache=True)
-def _cut_off(stack, t, costs, work, settings):
+def _cut_off(stack, t, work, settings):
     """Raise the bound of cone t by cuts, from its point on; say whether it exceeds what is left to find."""
     n = stack.numbers
     n_features = len(work.x)
     x = work.x
     x[:] = stack.points[t]
     for q in range(len(work.cuts)):
-        cost, clear = _add_cut(stack, t, costs, x, work.cuts[q], work)
+        cost, clear = _add_cut(stack, t, x, work.cuts[q], work)
         if clear and cost < n[UPPER_COST]:
             n[UPPER_COST] = cost
             for d in range(n_features):
@@ -444,7 +472,7 @@ def _cut_off(stack, t, costs, work, settings):
 
 
 @njit(cache=True)
-def _search_leaf(features, costs, child, stack, settings):
+def _search_leaf(features, child, stack, settings):
     """Search the selections of a small cone, keep what improves, and return the state that the search ended in."""
     n = stack.numbers
     n_features = features.shape[1]
@@ -458,7 +486,7 @@ def _search_leaf(features, costs, child, stack, settings):
     own_costs = np.empty(n_rows + 2 * n_features, dtype=np.int64)
     reach = np.zeros(n_features)
     for i in range(n_rows):
-        own_costs[i] = costs[child.ids[i]]
+        own_costs[i] = child.costs[i]
         for d in range(n_features):
             rows[i, d] = features[child.ids[i], d]
             reach[d] = max(reach[d], abs(rows[i, d]))
@@ -521,7 +549,24 @@ def _carry_point(x, p, q, first, carried):
 
 
 @njit(cache=True)
-def explore(features, costs, stack, children, work, settings, budget):
+def prune_root(stack, child, work, settings, limit):
+    """Prune the only cone on the stack in place."""
+    child.rays[:] = stack.rays[0]
+    child.errors[:] = stack.errors[0]
+    centre, clear = _prune(stack, 0, work.middle, -1, child, limit, settings.largest)
+    n = stack.numbers
+    n[NODES] += 1
+    if clear and centre < n[UPPER_COST]:
+        n[UPPER_COST] = centre
+        stack.best_weights[:] = child.rays.sum(axis=0)
+    n[TOP] = -1
+    if child.numbers[3] <= limit:
+        _push(stack, child, child.numbers[3], 0)
+        stack.points[0, :] = 1.0 / len(child.errors)
+
+
+@njit(cache=True)
+def explore(features, stack, children, work, settings, budget):
     """Split, prune and bound cones depth first until the stack is EMPTY or FULL, a cone is too HARD, or the budget is spent.
 
     A HARD cone stays on top of the stack: exact arithmetic outside must close it and take it off.
@@ -539,11 +584,11 @@ def explore(features, costs, stack, children, work, settings, budget):
         if not _room(stack):
             return FULL
         n[DONE_WORK] += len(work.cuts) * stack.n_rows[t]
-        if len(work.cuts) > 0 and stack.n_rows[t] <= settings.cut_rows and _cut_off(stack, t, costs, work, settings):
+        if len(work.cuts) > 0 and stack.n_rows[t] <= settings.cut_rows and _cut_off(stack, t, work, settings):
             n[TOP] -= 1
             n[CUT_OFF] += 1
             continue
-        p, q = _longest_edge(stack, t, costs, work)
+        p, q = _longest_edge(stack, t, work)
         error, exact_ray = _halve(stack, t, p, q, work)
         if stack.stalled[t] >= settings.hopeless or not exact_ray:
             return HARD
@@ -558,7 +603,8 @@ def explore(features, costs, stack, children, work, settings, budget):
             child.errors[replaced] = error
             for d in range(len(work.best)):
                 child.rays[replaced, d] = 0.5 * (stack.rays[t, p, d] + stack.rays[t, q, d])
-            centre, clear = _prune(stack, t, costs, work.middle, replaced, child, n[UPPER_COST] - settings.granularity)
+            limit = n[UPPER_COST] - settings.granularity
+            centre, clear = _prune(stack, t, work.middle, replaced, child, limit, settings.largest)
             n[NODES] += 1
             if clear and centre < n[UPPER_COST]:
                 n[UPPER_COST] = centre
@@ -577,7 +623,7 @@ def explore(features, costs, stack, children, work, settings, budget):
             stalled = parent_stalled + 1 if n_lists >= 0.9 * parent_lists and child.numbers[0] <= settings.leaf_rows else 0
             if n_lists <= settings.leaf_lists or stalled >= settings.most_stalled:
                 n[LEAVES] += 1
-                state = _search_leaf(features, costs, child, stack, settings)
+                state = _search_leaf(features, child, stack, settings)
                 if state == DONE:
                     continue
                 if state == ASKING:
