@@ -1,0 +1,1 @@
+"""Measurements of lpmert against other programs; `python -m benchmarks.floor --help`."""
