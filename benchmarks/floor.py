@@ -1,7 +1,7 @@
 """Race lpmert against the floor prototypes: same arrays, same process, one thread, rounds taken in turn.
 
-The prototypes and their data are not part of the repository: they are looked for where `--prototypes` says, in `prototypes`
-under the environment variable LPMERT_SHARED, or in `../shared/prototypes` beside the checkout.
+The prototypes and their data are not part of the repository: they are looked for where `--prototypes` says, in
+`prototypes` under the environment variable LPMERT_SHARED, or in `../shared/prototypes` beside the checkout.
 """
 
 from __future__ import annotations

@@ -1,0 +1,121 @@
+"""The commands and examples in README.md and docs/ do what these say."""
+
+from __future__ import annotations
+
+import doctest
+import math
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "proofs" / "README.md"]
+COMPARED = re.compile(
+    r"(proved|stopped|optimal|there are|loss|lower bound|gap|best found|optimum|excess|search|am|lm|words)\b"
+)
+DIGITS = 2e-3
+
+
+def blocks(path: Path, language: str) -> list[str]:
+    """Return the fenced blocks of one language."""
+    return re.findall(rf"^```{language}\n(.*?)^```", path.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+
+
+def sessions() -> list[tuple[str, list[str]]]:
+    """Return every `$ lpmert` command of the documents with the lines of output under it."""
+    found = []
+    for path in DOCUMENTS:
+        for block in blocks(path, "console"):
+            for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+                command, *output = part.rstrip("\n").split("\n")
+                found.append((command, output))
+    return found
+
+
+def words_of(line: str) -> list[str | float]:
+    """Return the words of a line; numbers as numbers."""
+    words: list[str | float] = []
+    for word in line.split():
+        try:
+            words.append(float(word.strip("(),%").replace(",", "")))
+        except ValueError:
+            words.append(word)
+    return words
+
+
+def same(shown: str, printed: str) -> bool:
+    """Whether two lines say the same, numbers to three digits."""
+    first, second = words_of(shown), words_of(printed)
+    return len(first) == len(second) and all(
+        math.isclose(a, b, rel_tol=DIGITS, abs_tol=DIGITS) if isinstance(a, float) and isinstance(b, float) else a == b
+        for a, b in zip(first, second, strict=True)
+    )
+
+
+@pytest.mark.parametrize(("command", "output"), sessions(), ids=[command[:60] for command, _ in sessions()])
+def test_a_command_prints_what_the_document_shows(command: str, output: list[str]) -> None:
+    program, *arguments = shlex.split(command)
+    assert program == "lpmert"
+    run = subprocess.run(
+        [sys.executable, "-m", "lpmert", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert run.returncode == 0, run.stderr
+    printed = run.stdout.split("\n")
+    shown = [line for line in output if COMPARED.match(line)]
+    assert shown, "the document shows no line that could be compared"
+    missing = [line for line in shown if not any(same(line, other) for other in printed)]
+    assert not missing, run.stdout
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=[path.name for path in DOCUMENTS])
+def test_python_examples_run(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    text = "\n".join(blocks(path, "python"))
+    example = doctest.DocTestParser().get_doctest(text, {}, path.name, str(path), 0)
+    report: list[str] = []
+    outcome = doctest.DocTestRunner(verbose=False).run(example, out=report.append)
+    assert outcome.failed == 0, "".join(report)
+
+
+def test_every_link_within_the_repository_leads_somewhere() -> None:
+    for path in DOCUMENTS:
+        for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", path.read_text(encoding="utf-8")):
+            if "://" not in target:
+                assert (path.parent / target).exists(), f"{path.name}: {target}"
+
+
+def test_ci_runs_exactly_the_test_command_of_the_readme() -> None:
+    (shown,) = [block for block in blocks(ROOT / "README.md", "bash") if "pytest" in block]
+    in_readme = [step.strip() for step in shown.split("&&")]
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8").split("\n")
+    in_script = [line.strip() for line in script if line.strip() and not line.startswith(("#", "set ", "cd "))]
+    assert in_script == in_readme
+
+
+def test_the_readme_solves_the_example_whose_output_it_shows() -> None:
+    (shown,) = [block for block in blocks(ROOT / "README.md", "bash") if "solve" in block]
+    last = shown.split("&&")[-1].strip().removeprefix(".venv/bin/")
+    assert last in [command for command, _ in sessions()]
+
+
+def test_the_readme_names_every_method_and_exit_code() -> None:
+    from lpmert.cli import METHODS, ExitCode
+
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    for name in METHODS:
+        assert f"| `{name}` |" in text
+    for code in [*ExitCode, 2]:
+        assert f"| {int(code)} |" in text
+
+
+def test_functions_and_tests_that_a_proof_names_exist() -> None:
+    text = (ROOT / "proofs" / "README.md").read_text(encoding="utf-8")
+    named = re.findall(r"`(lpmert/[\w/]+\.py|tests/[\w/]+\.py)::(\w+)`", text)
+    assert named
+    for path, name in named:
+        source = (ROOT / path).read_text(encoding="utf-8")
+        assert re.search(rf"^\s*(def|class) {name}\b", source, re.MULTILINE), f"{path} has no {name}"
