@@ -26,7 +26,9 @@ def group_identical(features: FloatArray, offsets: IntArray) -> IntArray:
     new = np.ones(len(order), dtype=bool)
     new[1:] = (plain[order[1:]] != plain[order[:-1]]).any(axis=1) | (lists[order[1:]] != lists[order[:-1]])
     leader = np.empty(len(order), dtype=np.int64)
-    leader[order] = order[np.flatnonzero(new)][np.cumsum(new) - 1]  # lexsort is stable: the first of a run is the first row
+    leader[order] = order[np.flatnonzero(new)][
+        np.cumsum(new) - 1
+    ]  # lexsort is stable: the first of a run is the first row
     return leader
 
 
@@ -52,8 +54,8 @@ def take_rows(offsets: IntArray, rows: IntArray) -> IntArray:
 class Costs:
     """Losses in fixed point: loss = unit * (constant + cost), exact unless `rounded`.
 
-    costs [M] int64, the least of every list 0. Where losses are no multiples of `unit`, the sum over all lists is off by at
-    most half a unit a list, far below the spacing of doubles at the sum itself.
+    costs [M] int64, the least of every list 0. Where losses are no multiples of `unit`, the sum over all lists is off
+    by at most half a unit a list, far below the spacing of doubles at the sum itself.
     """
 
     costs: IntArray
@@ -79,10 +81,6 @@ def fixed_point(losses: FloatArray, offsets: IntArray) -> Costs:
     exponent = max(exponent, -1074)
     scaled = np.ldexp(losses, -exponent) if exponent > -1000 else np.ldexp(np.ldexp(losses, 1000), -exponent - 1000)
     whole = np.rint(scaled)
-    # A loss far beyond 2**62 units can only come from a list whose losses are all as large: split off its own least loss.
-    wide = np.abs(whole).max(initial=0.0) >= 2.0**62
-    if wide:
-        raise DataError("the losses differ too little beside their size; subtract a constant from all of them")
     units = whole.astype(np.int64)
     least = np.minimum.reduceat(units, offsets[:-1])
     costs = units - least[list_numbers(offsets)]
@@ -115,7 +113,7 @@ def column_scales(features: FloatArray, offsets: IntArray) -> FloatArray:
     deviation = np.abs(0.5 * features - 0.5 * first)
     largest = deviation.max(axis=0, initial=0.0)
     safe = np.where(largest > 0, largest, 1.0)
-    spread = 2.0 * safe * np.sqrt(np.square(deviation / safe).mean(axis=0))
+    spread = 2.0 * safe * np.sqrt(np.square(deviation / safe).sum(axis=0) / max(1, len(features)))
     exponents = np.frexp(np.where(largest > 0, spread, 1.0))[1]
     return np.ldexp(1.0, -exponents)
 

@@ -1,4 +1,7 @@
-"""The doors: find the best weights, or tell how far given weights are from them. All input checks are here."""
+"""The doors: find the best weights, or tell how far given weights are from them. All input checks are here.
+
+Nothing heavy is imported before it is needed, so that the command line starts at once.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lpmert.result import Callback, FloatArray, Limits, MethodError, Result, Status
-
 if TYPE_CHECKING:
     from lpmert.exact.solve import ExactMethod
     from lpmert.metrics.base import Metric
     from lpmert.nbest import NBest
     from lpmert.problem import Problem
+    from lpmert.result import Callback, FloatArray, Limits, Result
 
 METHODS: Mapping[str, str] = {
     "auto": "lpmert.exact.auto:Auto",
@@ -31,8 +33,8 @@ METHODS: Mapping[str, str] = {
 class Check:
     """What given weights cost, beside the best there are.
 
-    weights [D] as given. `loss` is that of decoding with ties broken as asked; `loss_best_ties` and `loss_worst_ties` are
-    those with the `tied_lists` at their best and worst. `optimum` is the result of the search.
+    weights [D] as given. `loss` is that of decoding with ties broken as asked; `loss_best_ties` and `loss_worst_ties`
+    are those with the `tied_lists` at their best and worst. `optimum` is the result of the search.
     """
 
     weights: FloatArray
@@ -54,7 +56,7 @@ class Check:
     @property
     def wins_by_ties(self) -> bool:
         """Whether the loss is below the proved least one: only ties, broken by list order, can do that."""
-        return self.optimum.status is Status.OPTIMAL and self.loss < self.optimum.loss
+        return self.optimum.status.proved and self.loss < self.optimum.loss
 
     def to_dict(self) -> dict[str, Any]:
         """Return the check as plain numbers, strings, lists and dictionaries, ready for JSON."""
@@ -101,11 +103,11 @@ def minimize(
     """Find weights with the least loss on N-best lists, and prove that no weights do better.
 
     metric: a name or a metric object. method: "auto", "cells", "choices", "sweep", "exhaustive", or an object of their
-    classes. initial_weights [D] start the search. ties: which of several hypotheses with identical features stands for them.
-    time_limit in seconds; gap relative; target a loss at which to stop; memory_limit in bytes for open nodes; None means no
-    limit. jobs: accepted, one process is used. callback gets a `Progress` and stops the search by a true answer. Limits and
-    Ctrl-C never raise: the result then holds the best weights and a valid bound. Raises `DataError`, `MetricError`,
-    `MethodError`.
+    classes. initial_weights [D] start the search. ties: which of several hypotheses with identical features stands for
+    them. time_limit in seconds; gap relative; target a loss at which to stop; memory_limit in bytes for open nodes;
+    None means no limit. jobs: accepted, one process is used. callback gets a `Progress` and stops the search by a true
+    answer. Limits and Ctrl-C never raise: the result then holds the best weights and a valid bound. Raises `DataError`,
+    `MetricError`, `MethodError`.
     """
     started = time.perf_counter()
     solver = _method(method)
@@ -172,7 +174,9 @@ def _problem(nbest: NBest, metric: str | Metric, ties: str) -> Problem:
     from lpmert.result import DataError
 
     if not isinstance(nbest, NBest):
-        raise DataError(f"the first argument must be an NBest, not {type(nbest).__name__}; build one with lpmert.NBest(...)")
+        raise DataError(
+            f"the first argument must be an NBest, not {type(nbest).__name__}; build one with lpmert.NBest(...)"
+        )
     return Problem(nbest, metric, ties=ties)
 
 
@@ -180,6 +184,7 @@ def _method(method: str | ExactMethod) -> ExactMethod:
     from importlib import import_module
 
     from lpmert.exact.solve import ExactMethod
+    from lpmert.result import MethodError
 
     if isinstance(method, str):
         if method not in METHODS:
@@ -195,6 +200,8 @@ def _method(method: str | ExactMethod) -> ExactMethod:
 def _limits(
     time_limit: float | None, node_limit: int | None, gap: float | None, target: float | None, memory_limit: int
 ) -> Limits:
+    from lpmert.result import Limits, MethodError
+
     for name, value in (("time_limit", time_limit), ("gap", gap)):
         if value is not None and not (isinstance(value, int | float) and value >= 0):
             raise MethodError(f"{name} must be a number of at least 0, or None; got {value!r}")
@@ -207,5 +214,7 @@ def _limits(
 
 
 def _positive_integer(value: object, name: str, least: int) -> None:
+    from lpmert.result import MethodError
+
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise MethodError(f"{name} must be a whole number of at least {least}; got {value!r}")

@@ -23,9 +23,9 @@ TIES = ("first", "best", "worst")
 class Evaluation:
     """What weights cost: decoding with ties broken as the problem says, and the same with ties at their best and worst.
 
-    `tied_lists` counts lists in which hypotheses with other features come within rounding of the best score; `margin` is
-    the least lead of a winner over hypotheses with other features, `None` where no list has two. selection [S] counts
-    hypotheses from 0 within their list.
+    `tied_lists` counts lists in which hypotheses with other features come within rounding of the best score; `margin`
+    is the least lead of a winner over hypotheses with other features, `None` where no list has two. selection [S]
+    counts hypotheses from 0 within their list.
     """
 
     loss: float
@@ -45,10 +45,10 @@ class Evaluation:
 class Problem:
     """N-best lists and a metric in the canonical form of every method.
 
-    features [m, d] float64, offsets [s + 1], costs [m] int64: identical vectors collapsed (`ties` names which hypothesis
-    stands for them), columns that are constant or exactly collinear within lists dropped, columns scaled by powers of
-    two, lists that cost the same whatever the weights folded into `constant`, parallel lists of two merged. Loss =
-    unit * (constant + sum of costs), exact unless `rounded`. Raises `DataError`, `MetricError`, `MethodError`.
+    features [m, d] float64, offsets [s + 1], costs [m] int64: identical vectors collapsed (`ties` names which
+    hypothesis stands for them), columns that are constant or exactly collinear within lists dropped, columns scaled by
+    powers of two, lists that cost the same whatever the weights folded into `constant`, parallel lists of two merged.
+    Loss = unit * (constant + sum of costs), exact unless `rounded`. Raises `DataError`, `MetricError`, `MethodError`.
     """
 
     def __init__(self, nbest: NBest, metric: str | Metric = "loss", *, ties: str = "first") -> None:
@@ -77,8 +77,10 @@ class Problem:
         features = np.ascontiguousarray(features[:, columns] * scales)
         if not np.all(np.isfinite(features)):
             raise DataError("a feature spans so many orders of magnitude that it cannot be scaled; rescale it")
-        self.features, self.offsets, costs = canonical.merge_parallel_pairs(features, offsets, costs)
-        self.columns, self.scales = columns, scales
+        features, self.offsets, costs = canonical.merge_parallel_pairs(features, offsets, costs)
+        left = canonical.varying_columns(features, self.offsets)  # merging can drop a feature's last list
+        self.features = np.ascontiguousarray(features[:, left])
+        self.columns, self.scales = columns[left], scales[left]
         self.costs, self.constant, self.unit, self.rounded = costs.costs, costs.constant, costs.unit, costs.rounded
 
     @property
@@ -89,7 +91,7 @@ class Problem:
     @property
     def n_features(self) -> int:
         """Number of independent features."""
-        return self.features.shape[1]
+        return int(self.features.shape[1])
 
     @cached_property
     def granularity(self) -> int:
@@ -98,7 +100,7 @@ class Problem:
 
     @property
     def free(self) -> tuple[str, ...]:
-        """Features that the canonical form dropped; their weight is 0 and any change can be made up for by the others."""
+        """Features that the canonical form dropped: their weight is 0, and no other would serve better."""
         return tuple(name for d, name in enumerate(self.nbest.names) if d not in set(self.columns.tolist()))
 
     @property
@@ -131,7 +133,7 @@ class Problem:
         """
         part = np.asarray(weights, dtype=np.float64)[self.columns] / self.scales
         largest = np.abs(part).max(initial=0.0)
-        return part / largest if largest > 0 else part
+        return np.asarray(part / largest) if largest > 0 else part
 
     def checked_weights(self, weights: object) -> FloatArray:
         """Return weights as an array [D]; raises `DataError` unless there is one finite number for each feature."""
@@ -150,16 +152,21 @@ class Problem:
 
         Raises `DataError` if the weights do not fit the features.
         """
-        w = self.checked_weights(weights)
+        w = given = self.checked_weights(weights)
         largest = np.abs(w).max(initial=0.0)
-        if largest > 0:
-            w = np.ldexp(w, -int(np.frexp(largest)[1]))  # decoding does not see the factor; products cannot overflow
+        exponent = int(np.frexp(largest)[1])
+        w = np.ldexp(w, -exponent)  # decoding does not see the factor; products cannot overflow
         features = self._dense[self._rows]
         offsets = self._offsets
         sizes = np.diff(offsets)
         lists = canonical.list_numbers(offsets)
         scores = features @ w
-        error = 2 * (len(w) + 3) * np.finfo(np.float64).eps * np.maximum.reduceat(np.abs(features) @ np.abs(w), offsets[:-1])
+        error = (
+            2
+            * (len(w) + 3)
+            * np.finfo(np.float64).eps
+            * np.maximum.reduceat(np.abs(features) @ np.abs(w), offsets[:-1])
+        )
         best = np.maximum.reduceat(scores, offsets[:-1])
         close = scores >= (best - error)[lists]
         tied = np.add.reduceat(close.astype(np.int64), offsets[:-1]) > 1
@@ -170,7 +177,7 @@ class Problem:
         low, high = selection.copy(), selection.copy()
         for s in np.flatnonzero(tied):
             rows = offsets[s] + np.flatnonzero(close[offsets[s] : offsets[s + 1]])
-            selection[s] = self._first_best(w, rows)
+            selection[s] = rows[_first_best(given, features[rows])]
             low[s] = rows[np.argmin(losses[rows])]
             high[s] = rows[np.argmax(losses[rows])]
         second = np.where(np.arange(len(scores)) == selection[lists], -np.inf, scores)
@@ -184,11 +191,12 @@ class Problem:
             tied_lists=int(tied.sum()),
             loss_best_ties=self.metric.loss(self._total(low)),
             loss_worst_ties=self.metric.loss(self._total(high)),
-            margin=float(max(0.0, lead.min())) if np.isfinite(lead).any() else None,
+            margin=float(np.ldexp(max(0.0, lead.min()), exponent)) if np.isfinite(lead).any() else None,
         )
 
     def weight_ranges(self, weights: FloatArray) -> FloatArray:
-        """Return for each weight [D, 2] the open interval in which it alone may move without a list changing its choice.
+        """Return for each weight [D, 2] the open interval in which it alone may move without a list changing its
+        choice.
 
         Lists whose hypotheses all cost the same do not count.
         """
@@ -212,11 +220,11 @@ class Problem:
         chosen = self.nbest.statistics[self._rows[selection]]
         return np.array([fsum(column) for column in chosen.T.tolist()])
 
-    def _first_best(self, weights: FloatArray, rows: IntArray) -> int:
-        """Return the first row with the largest score in exact arithmetic."""
-        features = self._dense[self._rows]
-        best = int(rows[0])
-        for row in rows[1:].tolist():
-            if rational.compare_scores(weights, features[row], features[best]) > 0:
-                best = row
-        return best
+
+def _first_best(weights: FloatArray, features: FloatArray) -> int:
+    """Return the first row of features [n, D] with the largest score in exact arithmetic."""
+    best = 0
+    for row in range(1, len(features)):
+        if rational.compare_scores(weights, features[row], features[best]) > 0:
+            best = row
+    return best

@@ -120,8 +120,8 @@ class Cell:
     """The optimal cell around the returned weights.
 
     ranges [D, 2]: for each weight, the open interval in which it may move with all others fixed (infinite ends allowed)
-    without any list changing its choice. centre [D]: the Chebyshev centre of the cell cut with the unit box, in canonical
-    feature scaling, mapped back and L1-normalised. margin: the least normalised margin at the centre.
+    without any list changing its choice. centre [D]: the Chebyshev centre of the cell cut with the unit box, in
+    canonical feature scaling, mapped back and L1-normalised. margin: the least normalised margin at the centre.
     """
 
     ranges: FloatArray
@@ -134,9 +134,9 @@ class Result:
     """What a method found and what it proved.
 
     weights [D] are L1-normalised, in the order of `names`, for the features as the caller gave them. `loss` is what
-    decoding with these weights gives. `lower_bound` is the proven least loss, `None` for heuristics. selection [S] holds
-    the chosen hypothesis of each list, counted from 0 within the list. `margin` is the least score difference between a
-    chosen hypothesis and any other of its list at these weights. Unknown is `None`.
+    decoding with these weights gives. `lower_bound` is the proven least loss, `None` for heuristics. selection [S]
+    holds the chosen hypothesis of each list, counted from 0 within the list. `margin` is the least score difference
+    between a chosen hypothesis and any other of its list at these weights. Unknown is `None`.
     """
 
     weights: FloatArray
@@ -185,15 +185,15 @@ class Result:
     def scaled_to(self, name: str, value: float) -> FloatArray:
         """Return the weights [D] times the positive factor that brings feature `name` to `value`.
 
-        Decoding does not see a positive factor, so these weights are as good. Raises `ValueError` if the name is unknown,
-        or if its weight is 0 or of the other sign than `value`.
+        Decoding does not see a positive factor, so these weights are as good. Raises `ValueError` if the name is
+        unknown, or if its weight is 0 or of the other sign than `value`.
         """
         if name not in self.names:
             raise ValueError(f"no feature {name!r}; the features are {', '.join(self.names)}")
         weight = self.weights[self.names.index(name)]
         if weight * value <= 0:
             raise ValueError(f"the weight of {name!r} is {weight:g}: no positive factor brings it to {value:g}")
-        return self.weights * (value / weight)
+        return np.asarray(self.weights * (value / weight))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as plain numbers, strings, lists and dictionaries, ready for JSON."""

@@ -1,4 +1,6 @@
-"""Choose among the exact methods by the shape of the problem, and run two side by side where neither is sure to be best."""
+"""Choose among the exact methods by the shape of the problem, and run two side by side where neither is sure to be
+best.
+"""
 
 from __future__ import annotations
 

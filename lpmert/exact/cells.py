@@ -1,8 +1,8 @@
 """Branch and bound over the weight space: cones of weights, and in each the hypotheses that may still win.
 
 Best first over a frontier of coarse cones, depth first inside each. The bound of a cone is the sum of every list's
-cheapest survivor. Small or stalled cones go to the search over selections, restricted to the cone; where rounding leaves
-that undecided, exact arithmetic closes the cone.
+cheapest survivor. Small or stalled cones go to the search over selections, restricted to the cone; where rounding
+leaves that undecided, exact arithmetic closes the cone.
 """
 
 from __future__ import annotations
@@ -10,18 +10,19 @@ from __future__ import annotations
 import heapq
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lpmert.exact import cells_kernels as kernel
+from lpmert.exact import cells_stack as layout
+from lpmert.exact.cells_stack import Cone, Work, cone_at, larger, new_child, new_stack, put_cone
 from lpmert.exact.choices import Choices, ChoicesSearch
+from lpmert.exact.choices_tree import Settings as SelectionSettings
 from lpmert.exact.search import Incumbent, Search
 from lpmert.exact.solve import ExactMethod
 from lpmert.geometry.cone import covering_cones, outer_normals
 from lpmert.problem import Problem
-from lpmert.result import FloatArray, IntArray
+from lpmert.result import FloatArray
 
 _SLICE = 1_000_000
 _SLICES_A_CONE = 20
@@ -31,12 +32,13 @@ _SLICES_A_CONE = 20
 class Cells(ExactMethod):
     """Settings of the search over the weight space; none changes the optimum.
 
-    leaf_lists: cones with at most so many open lists go to the search over selections. stalled_splits: splits in a row, times
-    the number of features, without a tenth of the lists settled, after which a larger cone goes there too.
+    leaf_lists: cones with at most so many open lists go to the search over selections. stalled_splits: splits in a row,
+    times the number of features, without a tenth of the lists settled, after which a larger cone goes there too. cuts:
+    how many cutting planes may raise the bound of a cone with at most cut_rows survivors; 0 turns them off.
     """
 
     leaf_lists: int = 10
-    cuts: int = 4
+    cuts: int = 8
     cut_rows: int = 2000
     stalled_splits: int = 4
     selections: Choices = field(default_factory=Choices)
@@ -46,26 +48,6 @@ class Cells(ExactMethod):
     def start(self, problem: Problem, incumbent: Incumbent) -> Search:
         """Return a search over the whole weight space that begins with this incumbent."""
         return CellsSearch(self, problem, incumbent)
-
-
-class _Cone(NamedTuple):
-    """One cone off the stack: see `cells_kernels.Stack`. rows index the problem; ends starts with 0."""
-
-    scores: FloatArray
-    ids: NDArray[np.int32]
-    costs: IntArray
-    ends: IntArray
-    fixed: int
-    least: int
-    bound: int
-    stalled: int
-    rays: FloatArray
-    errors: FloatArray
-    point: FloatArray
-
-    @property
-    def nbytes(self) -> int:
-        return self.scores.nbytes + self.ids.nbytes + self.costs.nbytes + self.ends.nbytes + self.rays.nbytes + 200
 
 
 class CellsSearch:
@@ -82,10 +64,13 @@ class CellsSearch:
         self._offsets = problem.offsets
         self._granularity = problem.granularity
         n_rows, n_features = self._features.shape
-        self._stack = _new_stack(2 * n_rows + 1000, 2 * problem.n_lists + 1000, 64, n_features)
+        self._stack = new_stack(2 * n_rows + 1000, 2 * problem.n_lists + 1000, 64, n_features)
         self._stack.best_weights[:] = incumbent.weights
-        self._children = (_new_child(n_rows, problem.n_lists, n_features), _new_child(n_rows, problem.n_lists, n_features))
-        self._work = kernel.Work(
+        self._children = (
+            new_child(n_rows, problem.n_lists, n_features),
+            new_child(n_rows, problem.n_lists, n_features),
+        )
+        self._work = Work(
             np.empty(n_rows),
             np.empty(n_features, dtype=np.int64),
             np.zeros((n_features, n_features)),
@@ -95,12 +80,13 @@ class CellsSearch:
             np.empty((settings.cuts + 1, n_features + settings.cuts + 1)),
             np.empty(settings.cuts, dtype=np.int64),
             np.empty(n_features),
+            np.empty(n_features),
         )
         self._largest_sum = float(np.abs(self._features).sum(axis=1).max(initial=0.0))
         self._sums_are_exact = _sums_are_exact(self._features, self._largest_sum)
         choice = settings.selections
         self._kernel_settings = kernel.Settings(
-            np.int64(self._granularity),
+            self._granularity,
             settings.leaf_lists,
             1_000_000,
             2_500,
@@ -108,8 +94,8 @@ class CellsSearch:
             settings.stalled_splits * n_features,
             3 * settings.stalled_splits * n_features,
             self._largest_sum,
-            kernel.SelectionSettings(
-                np.int64(self._granularity),
+            SelectionSettings(
+                self._granularity,
                 choice.sharpness,
                 choice.core_preference,
                 choice.look_ahead,
@@ -118,7 +104,7 @@ class CellsSearch:
             ),
         )
         self._roots = covering_cones(n_features)
-        self._heap: list[tuple[int, int, _Cone | int]] = [(0, k, k) for k in range(len(self._roots))]
+        self._heap: list[tuple[int, int, Cone | int]] = [(0, k, k) for k in range(len(self._roots))]
         self._pushed = len(self._roots)
         self._slices = 0
         self._held = 0
@@ -128,7 +114,7 @@ class CellsSearch:
 
     @property
     def finished(self) -> bool:
-        return self.lower_bound >= self.incumbent.cost or (not self._heap and self._stack.numbers[kernel.TOP] < 0)
+        return self.lower_bound >= self.incumbent.cost or (not self._heap and self._stack.numbers[layout.TOP] < 0)
 
     @property
     def lower_bound(self) -> int:
@@ -139,7 +125,7 @@ class CellsSearch:
         open_bounds = [upper]
         if self._heap:
             open_bounds.append(self._heap[0][0])
-        top = int(self._stack.numbers[kernel.TOP])
+        top = int(self._stack.numbers[layout.TOP])
         if top >= 0:
             open_bounds.append(int(self._stack.bound[: top + 1].min()))
         least = min(open_bounds)
@@ -147,15 +133,15 @@ class CellsSearch:
 
     @property
     def nodes(self) -> int:
-        return int(self._stack.numbers[kernel.NODES]) + self._exact_nodes
+        return int(self._stack.numbers[layout.NODES]) + self._exact_nodes
 
     @property
     def open_nodes(self) -> int:
-        return len(self._heap) + int(self._stack.numbers[kernel.TOP]) + 1
+        return len(self._heap) + int(self._stack.numbers[layout.TOP]) + 1
 
     @property
     def lps(self) -> int:
-        return int(self._stack.numbers[kernel.LEAF_LPS]) + self._exact_lps
+        return int(self._stack.numbers[layout.LEAF_LPS]) + self._exact_lps
 
     @property
     def memory(self) -> int:
@@ -164,8 +150,8 @@ class CellsSearch:
     def counters(self) -> Mapping[str, int]:
         return {
             "nodes": self.nodes,
-            "cut_off": int(self._stack.numbers[kernel.CUT_OFF]),
-            "leaves": int(self._stack.numbers[kernel.LEAVES]),
+            "cut_off": int(self._stack.numbers[layout.CUT_OFF]),
+            "leaves": int(self._stack.numbers[layout.LEAVES]),
             "lps": self.lps,
             "exact_leaves": self._exact_leaves,
         }
@@ -173,19 +159,17 @@ class CellsSearch:
     def advance(self) -> None:
         """Search on for one slice of work."""
         numbers = self._stack.numbers
-        numbers[kernel.UPPER_COST] = self.incumbent.cost
-        if numbers[kernel.TOP] < 0:
+        numbers[layout.UPPER_COST] = self.incumbent.cost
+        if numbers[layout.TOP] < 0:
             self._take_cone()
-        state = kernel.explore(
-            self._features, self._stack, self._children, self._work, self._kernel_settings, _SLICE
-        )
-        if numbers[kernel.UPPER_COST] < self.incumbent.cost:
-            self.incumbent.improve(int(numbers[kernel.UPPER_COST]), self._stack.best_weights, "C")
+        state = kernel.explore(self._features, self._stack, self._children, self._work, self._kernel_settings, _SLICE)
+        if numbers[layout.UPPER_COST] < self.incumbent.cost:
+            self.incumbent.improve(int(numbers[layout.UPPER_COST]), self._stack.best_weights, "C")
         if state == kernel.FULL:
-            self._stack = _larger(self._stack)
+            self._stack = larger(self._stack)
         elif state == kernel.HARD:
-            self._close_exactly(_cone_at(self._stack, int(numbers[kernel.TOP])))
-            numbers[kernel.TOP] -= 1
+            self._close_exactly(cone_at(self._stack, int(numbers[layout.TOP])))
+            numbers[layout.TOP] -= 1
         elif state == kernel.PAUSED:
             self._slices += 1
             if self._slices >= _SLICES_A_CONE:
@@ -203,8 +187,8 @@ class CellsSearch:
         else:
             self._held -= cone.nbytes
         while len(cone.ids) + 1 > len(self._stack.ids) or len(cone.ends) > len(self._stack.ends):
-            self._stack = _larger(self._stack)
-        _put_cone(self._stack, cone)
+            self._stack = larger(self._stack)
+        put_cone(self._stack, cone)
         if root:
             limit = self.incumbent.cost - self._granularity
             kernel.prune_root(self._stack, self._children[0], self._work, self._kernel_settings, limit)
@@ -213,15 +197,15 @@ class CellsSearch:
         """Move the stack's cones to the frontier, so that the least bound of all comes next."""
         self._slices = 0
         numbers = self._stack.numbers
-        for t in range(int(numbers[kernel.TOP]) + 1):
-            cone = _cone_at(self._stack, t)
+        for t in range(int(numbers[layout.TOP]) + 1):
+            cone = cone_at(self._stack, t)
             if cone.bound <= self.incumbent.cost - self._granularity:
                 heapq.heappush(self._heap, (cone.bound, self._pushed, cone))
                 self._pushed += 1
                 self._held += cone.nbytes
-        numbers[kernel.TOP] = -1
+        numbers[layout.TOP] = -1
 
-    def _root(self, k: int) -> _Cone:
+    def _root(self, k: int) -> Cone:
         """Return a cone of the starting cover with all hypotheses."""
         rays = self._roots[k]
         n_rows, n_features = self._features.shape
@@ -230,9 +214,9 @@ class CellsSearch:
         errors = np.where(exact, 0.0, n_features * np.finfo(np.float64).eps * self._largest_sum)
         ids = np.arange(n_rows, dtype=np.int32)
         point = np.full(n_features, 1 / n_features)
-        return _Cone(scores, ids, self._costs, self._offsets, 0, 0, 0, 0, rays.copy(), errors, point)
+        return Cone(scores, ids, self._costs, self._offsets, 0, 0, 0, 0, rays.copy(), errors, point)
 
-    def _close_exactly(self, cone: _Cone) -> None:
+    def _close_exactly(self, cone: Cone) -> None:
         """Search a cone's selections to the end, with exact answers where rounding hides them."""
         self._exact_leaves += 1
         normals, certain = outer_normals(np.ascontiguousarray(cone.rays))
@@ -258,76 +242,9 @@ class CellsSearch:
 
 
 def _sums_are_exact(features: FloatArray, largest: float) -> bool:
-    """Whether all features are multiples of one power of two so large that sums over a row, up to `largest`, are exact."""
+    """Whether the features are multiples of a power of two so large that sums of a row, up to `largest`, are exact."""
     for exponent in (0, 10, 20, 30, 40):
         scaled = np.ldexp(features, exponent)
         if np.all(scaled == np.rint(scaled)):
             return bool(np.ldexp(largest, exponent) < 2.0**52)
     return False
-
-
-def _new_stack(n_rows: int, n_ends: int, n_cones: int, n_features: int) -> kernel.Stack:
-    numbers = np.zeros(7, dtype=np.int64)
-    numbers[kernel.TOP] = -1
-    whole = [np.zeros(n_cones, dtype=np.int64) for _ in range(8)]
-    return kernel.Stack(
-        numbers,
-        np.empty((n_rows, n_features)),
-        np.empty(n_rows, dtype=np.int32),
-        np.empty(n_rows, dtype=np.int64),
-        np.empty(n_ends, dtype=np.int64),
-        *whole,
-        np.empty((n_cones, n_features, n_features)),
-        np.empty((n_cones, n_features)),
-        np.empty((n_cones, n_features)),
-        np.zeros(n_features),
-    )
-
-
-def _new_child(n_rows: int, n_lists: int, n_features: int) -> kernel.Child:
-    return kernel.Child(
-        np.zeros(4, dtype=np.int64),
-        np.empty((n_rows, n_features)),
-        np.empty(n_rows, dtype=np.int32),
-        np.empty(n_rows, dtype=np.int64),
-        np.empty(n_lists + 1, dtype=np.int64),
-        np.empty((n_features, n_features)),
-        np.empty(n_features),
-    )
-
-
-def _larger(stack: kernel.Stack) -> kernel.Stack:
-    """Return the stack with twice the room."""
-    keep = (stack.numbers, stack.best_weights)
-    return kernel.Stack(*(a if any(a is k for k in keep) else np.concatenate([a, np.empty_like(a)]) for a in stack))
-
-
-def _cone_at(stack: kernel.Stack, t: int) -> _Cone:
-    rows = slice(stack.first_row[t], stack.first_row[t] + stack.n_rows[t])
-    ends = slice(stack.first_end[t], stack.first_end[t] + stack.n_lists[t] + 1)
-    return _Cone(
-        stack.scores[rows].copy(),
-        stack.ids[rows].copy(),
-        stack.costs[rows].copy(),
-        stack.ends[ends].copy(),
-        int(stack.fixed[t]),
-        int(stack.least[t]),
-        int(stack.bound[t]),
-        int(stack.stalled[t]),
-        stack.rays[t].copy(),
-        stack.errors[t].copy(),
-        stack.points[t].copy(),
-    )
-
-
-def _put_cone(stack: kernel.Stack, cone: _Cone) -> None:
-    """Make this cone the only one on the stack."""
-    n_rows, n_ends = len(cone.ids), len(cone.ends)
-    stack.scores[:n_rows], stack.ids[:n_rows], stack.costs[:n_rows] = cone.scores, cone.ids, cone.costs
-    stack.ends[:n_ends] = cone.ends
-    stack.first_row[0], stack.n_rows[0] = 0, n_rows
-    stack.first_end[0], stack.n_lists[0] = 0, n_ends - 1
-    stack.fixed[0], stack.least[0], stack.bound[0] = cone.fixed, cone.least, cone.bound
-    stack.stalled[0] = cone.stalled
-    stack.rays[0], stack.errors[0], stack.points[0] = cone.rays, cone.errors, cone.point
-    stack.numbers[kernel.TOP] = 0

@@ -15,6 +15,7 @@ import numpy as np
 
 from lpmert import rational
 from lpmert.exact import choices_kernels as kernel
+from lpmert.exact import choices_tree as layout
 from lpmert.exact.search import Incumbent, Search
 from lpmert.exact.solve import ExactMethod
 from lpmert.geometry.leastnorm import FEASIBLE, INFEASIBLE, new_corrals, new_scratch, sorted_lists
@@ -32,9 +33,9 @@ class Choices(ExactMethod):
     """Settings of the search over selections; the switches never change the optimum.
 
     sharpness: how steeply a candidate's excess cost counts when the next list to decide is chosen; core_preference: how
-    much lists outside every core are held back then. look_ahead tests each undecided list at every node, not only at the
-    root; use_cores raises bounds by disjoint cores; use_witnesses saves LPs by remembered weights. kept_witnesses and
-    kept_cores bound what a node remembers.
+    much lists outside every core are held back then. look_ahead tests each undecided list at every node, not only at
+    the root; use_cores raises bounds by disjoint cores; use_witnesses saves LPs by remembered weights. kept_witnesses
+    and kept_cores bound what a node remembers.
     """
 
     sharpness: float = 2.0
@@ -75,10 +76,12 @@ class ChoicesSearch:
             features, offsets, costs = _with_cone(features, offsets, costs, cone)
         self._features, self._offsets = features, offsets
         self._lists = sorted_lists(features, offsets, costs)
-        self._order = np.lexsort((np.arange(len(costs)), costs, np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))))
+        self._order = np.lexsort(
+            (np.arange(len(costs)), costs, np.repeat(np.arange(len(offsets) - 1), np.diff(offsets)))
+        )
         n_lists, n_features = len(offsets) - 1, features.shape[1]
         pool_size = int(np.clip(_POOL_BYTES // (4 * max(1, n_lists)), 100, 100_000))
-        self._tree = kernel.new_tree(
+        self._tree = layout.new_tree(
             self._lists,
             n_fixed,
             pool_size,
@@ -90,8 +93,8 @@ class ChoicesSearch:
         self._corrals = new_corrals(n_lists - n_fixed + 2, n_features)
         self._corrals.point[0] = incumbent.weights
         self._scratch = new_scratch(n_features, int(np.diff(offsets).max(initial=1)))
-        self._settings = kernel.Settings(
-            np.int64(granularity),
+        self._settings = layout.Settings(
+            granularity,
             settings.sharpness,
             settings.core_preference,
             settings.look_ahead,
@@ -111,15 +114,15 @@ class ChoicesSearch:
 
     @property
     def nodes(self) -> int:
-        return int(self._tree.numbers[kernel.NODES]) + 1
+        return int(self._tree.numbers[layout.NODES]) + 1
 
     @property
     def open_nodes(self) -> int:
-        return max(0, int(self._tree.numbers[kernel.DEPTH]) + 1)
+        return max(0, int(self._tree.numbers[layout.DEPTH]) + 1)
 
     @property
     def lps(self) -> int:
-        return int(self._tree.numbers[kernel.LPS])
+        return int(self._tree.numbers[layout.LPS])
 
     @property
     def memory(self) -> int:
@@ -130,9 +133,9 @@ class ChoicesSearch:
         return {
             "nodes": self.nodes,
             "lps": self.lps,
-            "lp_rounds": int(numbers[kernel.ROUNDS]),
-            "lps_for_cores": int(numbers[kernel.CORE_LPS]),
-            "witnesses": int(numbers[kernel.POOLED]),
+            "lp_rounds": int(numbers[layout.ROUNDS]),
+            "lps_for_cores": int(numbers[layout.CORE_LPS]),
+            "witnesses": int(numbers[layout.POOLED]),
             "exact_decisions": self._exact_decisions,
         }
 
@@ -142,11 +145,11 @@ class ChoicesSearch:
         upper = self.incumbent.cost
         if self.unsettled is not None:
             upper = min(upper, self.unsettled)
-        tree, depth = self._tree, int(self._tree.numbers[kernel.DEPTH])
+        tree, depth = self._tree, int(self._tree.numbers[layout.DEPTH])
         if self._state == kernel.DONE or depth < 0:
             return upper
         open_bounds = [upper]
-        if tree.numbers[kernel.PHASE] != kernel.DESCEND:
+        if tree.numbers[layout.PHASE] != layout.DESCEND:
             open_bounds.append(int(tree.bound[depth]))
             depth -= 1
         for level in range(depth + 1):
@@ -160,28 +163,28 @@ class ChoicesSearch:
     def advance(self) -> None:
         """Search on until a slice's work is done; exact questions are answered on the way."""
         numbers = self._tree.numbers
-        numbers[kernel.UPPER] = self.incumbent.cost
-        goal = numbers[kernel.WORK] + _SLICE
-        while numbers[kernel.WORK] < goal:
+        numbers[layout.UPPER] = self.incumbent.cost
+        goal = numbers[layout.WORK] + _SLICE
+        while numbers[layout.WORK] < goal:
             self._state = kernel.search(
-                self._lists, self._tree, self._corrals, self._scratch, self._settings, goal - numbers[kernel.WORK]
+                self._lists, self._tree, self._corrals, self._scratch, self._settings, goal - numbers[layout.WORK]
             )
-            if numbers[kernel.UPPER] < self.incumbent.cost:
-                self.incumbent.improve(int(numbers[kernel.UPPER]), self._tree.best_weights, "S")
+            if numbers[layout.UPPER] < self.incumbent.cost:
+                self.incumbent.improve(int(numbers[layout.UPPER]), self._tree.best_weights, "S")
             if self._state != kernel.ASKING:
                 break
             self._answer()
-            numbers[kernel.WORK] += len(self._lists.costs) + 100_000  # an exact answer takes about a millisecond
+            numbers[layout.WORK] += len(self._lists.costs) + 100_000  # an exact answer takes about a millisecond
 
     def _answer(self) -> None:
         """Decide in exact arithmetic whether the choices that the kernel asks about go together."""
         tree, numbers = self._tree, self._tree.numbers
-        asked = tree.decided[: numbers[kernel.ASKED]].copy()
+        asked = tree.decided[: numbers[layout.ASKED]].copy()
         chosen = tree.chosen[asked].copy()
-        first_undecided = int(numbers[kernel.FIXED] + numbers[kernel.DEPTH])
+        first_undecided = int(numbers[layout.FIXED] + numbers[layout.DEPTH])
         tree.chosen[asked[first_undecided:]] = -1
         self._exact_decisions += 1
-        slot = int(numbers[kernel.DEPTH]) + 1
+        slot = int(numbers[layout.DEPTH]) + 1
         core = self._core_of_corral(slot, dict(zip(asked.tolist(), chosen.tolist(), strict=True)))
         if core is None:
             rows = self._order[self._offsets[asked] + chosen]
@@ -192,11 +195,11 @@ class ChoicesSearch:
                 return
             core = sorted({s for s, _, _ in verdict.core})
         position = dict(zip(asked.tolist(), chosen.tolist(), strict=True))
-        q = int(numbers[kernel.EXACT_CORES]) % len(tree.exact_cores)
+        q = int(numbers[layout.EXACT_CORES]) % len(tree.exact_cores)
         tree.exact_core_sizes[q] = len(core)
         for k, s in enumerate(core):
             tree.exact_cores[q, k] = s, position[s]
-        numbers[kernel.EXACT_CORES] += 1
+        numbers[layout.EXACT_CORES] += 1
 
     def _core_of_corral(self, slot: int, position: Mapping[int, int]) -> list[int] | None:
         """Return the lists of a core among the rows with which the kernel stopped, if exact arithmetic confirms one."""
@@ -208,27 +211,29 @@ class ChoicesSearch:
         chosen = self._lists.rows[begin + [position[s] for s in lists.tolist()]]
         others = self._lists.rows[begin + self._corrals.others[slot, :size]]
         hint = self._corrals.multipliers[slot, :size]
-        multipliers = rational.farkas(rational.difference_rows(chosen, others), np.where(hint > 1e-9, hint, 0.0).tolist())
+        multipliers = rational.farkas(
+            rational.difference_rows(chosen, others), np.where(hint > 1e-9, hint, 0.0).tolist()
+        )
         if multipliers is None:
             return None
         return sorted({int(s) for s, m in zip(lists, multipliers, strict=True) if m > 0})
 
     def _accept(self, weights: FloatArray | None, *, complete: bool, lists: IntArray, positions: IntArray) -> None:
-        """Go on from choices that are attainable exactly; a complete selection that no doubles decode stays unsettled."""
+        """Go on from choices attainable exactly; a complete selection that no doubles decode stays unsettled."""
         numbers = self._tree.numbers
         if weights is not None:
             self._tree.answer_weights[:] = weights
-            numbers[kernel.ANSWER] = FEASIBLE
+            numbers[layout.ANSWER] = FEASIBLE
         elif not complete:
             self._tree.answer_weights[:] = self.incumbent.weights
-            numbers[kernel.ANSWER] = FEASIBLE
+            numbers[layout.ANSWER] = FEASIBLE
         else:
-            numbers[kernel.ANSWER] = INFEASIBLE
+            numbers[layout.ANSWER] = INFEASIBLE
         if complete:
             cost = int(self._lists.costs[self._offsets[lists] + positions].sum())
             if weights is not None:
                 self.incumbent.improve(cost, weights, "X")
-                numbers[kernel.UPPER] = min(int(numbers[kernel.UPPER]), cost)
+                numbers[layout.UPPER] = min(int(numbers[layout.UPPER]), cost)
             elif self.unsettled is None or cost < self.unsettled:
                 self.unsettled = cost
 

@@ -1,4 +1,4 @@
-"""What the searches share: the incumbent, the contract of a resumable search, and the loop that drives one to a result."""
+"""What the searches share: incumbent, the contract of a resumable search, and the loop that drives one."""
 
 from __future__ import annotations
 
@@ -35,12 +35,14 @@ class Incumbent:
 class Search(Protocol):
     """A search that works in slices and can stop after any of them.
 
-    `lower_bound` is a cost that no attainable selection undercuts; it never exceeds the incumbent's. `unsettled` is the least
-    cost of a selection that is attainable exactly but by no double-precision weights, or `None`.
+    `lower_bound` is a cost that no attainable selection undercuts; it never exceeds the incumbent's. `unsettled` is the
+    least cost of a selection that is attainable exactly but by no double-precision weights, or `None`.
     """
 
     incumbent: Incumbent
-    unsettled: int | None
+
+    @property
+    def unsettled(self) -> int | None: ...
 
     @property
     def finished(self) -> bool: ...
@@ -83,7 +85,8 @@ class Outcome:
 def drive(problem: Problem, search: Search, limits: Limits, callback: Callback | None, started: float) -> Outcome:
     """Run a search until it is finished, a limit is reached, the callback answers true, or Ctrl-C is pressed.
 
-    `started` is the `time.perf_counter()` from which the time limit counts. Every way out leaves a valid incumbent and bound.
+    `started` is the `time.perf_counter()` from which the time limit counts. Every way out leaves a valid incumbent and
+    bound.
     """
     trace: list[tuple[float, float | None, float]] = []
     reported = search.incumbent.cost + 1
@@ -102,7 +105,15 @@ def drive(problem: Problem, search: Search, limits: Limits, callback: Callback |
                 reported = cost
                 gap = relative_gap(loss, lower)
                 point = Progress(
-                    seconds, search.nodes, search.open_nodes, lower, loss, gap, search.lps, source, problem.to_caller(weights)
+                    seconds,
+                    search.nodes,
+                    search.open_nodes,
+                    lower,
+                    loss,
+                    gap,
+                    search.lps,
+                    source,
+                    problem.to_caller(weights),
                 )
                 if callback(point) and status is None:
                     status = Status.CALLBACK
@@ -134,7 +145,9 @@ def _ending(search: Search, limits: Limits, seconds: float, loss: float, lower: 
 
 
 class DirectSearch:
-    """A search that is done in one step: `settle` improves the incumbent and returns the cost left unsettled, or `None`."""
+    """A search that is done in one step: `settle` improves the incumbent and returns the cost left unsettled, or
+    `None`.
+    """
 
     def __init__(self, incumbent: Incumbent, settle: Callable[[], int | None]) -> None:
         self.incumbent = incumbent

@@ -41,8 +41,8 @@ class ExactMethod(ABC):
     ) -> Result:
         """Find the least loss and prove it, as far as the limits allow.
 
-        initial_weights [D] of the caller start the search as well as they can. started: the `time.perf_counter()` from which
-        the time limit counts.
+        initial_weights [D] of the caller start the search as well as they can. started: the `time.perf_counter()` from
+        which the time limit counts.
         """
         begin = time.perf_counter()
         started = begin if started is None else started
@@ -54,7 +54,11 @@ class ExactMethod(ABC):
             search = self.start(problem, incumbent)
         outcome = drive(problem, search, limits or Limits(), callback, started)
         result = self._report(problem, search, outcome, seed)
-        seconds = {"prepare": begin - started, "incumbent": ready - begin, "search": outcome.seconds - (ready - started)}
+        seconds = {
+            "prepare": begin - started,
+            "incumbent": ready - begin,
+            "search": outcome.seconds - (ready - started),
+        }
         return result.with_seconds(**seconds, total=time.perf_counter() - started)
 
     def settings(self) -> str:
@@ -123,7 +127,7 @@ def first_incumbent(problem: Problem, seed: int, initial_weights: FloatArray | N
 
 
 def _polished(problem: Problem, outcome: Outcome) -> tuple[FloatArray, FloatArray, float | None]:
-    """Return caller's weights in the middle of the optimal cell, the cell's centre, and its margin (`None` if unknown)."""
+    """Return weights [D] in the middle of the optimal cell, the cell's centre, and its margin (`None` if unknown)."""
     original = _normalised(problem.to_caller(outcome.weights))
     if problem.n_lists == 0 or problem.n_features == 0:
         return original, original, None
@@ -143,7 +147,7 @@ def _normalised(weights: FloatArray) -> FloatArray:
     if largest == 0.0:
         return np.full(len(weights), 1.0 / max(1, len(weights)))
     scaled = weights / largest
-    return scaled / np.abs(scaled).sum()
+    return np.asarray(scaled / np.abs(scaled).sum())
 
 
 def _counters(problem: Problem, search: Search) -> Mapping[str, int]:

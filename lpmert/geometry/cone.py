@@ -1,4 +1,6 @@
-"""Simplicial cones: starting cover of the weight space, exact midpoints, and normals of a cone that surely contains one."""
+"""Simplicial cones: starting cover of the weight space, exact midpoints, and normals of a cone that surely contains
+one.
+"""
 
 from __future__ import annotations
 

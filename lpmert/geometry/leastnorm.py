@@ -2,8 +2,8 @@
 
 The rows are the normalised differences chosen - other of the decided lists. Their hull misses the origin exactly when
 some w has a positive product with every row (Wolfe 1976, Finding the nearest point in a polytope). A verdict is given
-only where it is certain: FEASIBLE when every chosen hypothesis leads by more than the rounding error, INFEASIBLE when the
-origin is inside a simplex of D + 1 rows by more than the rounding error; all else is UNDECIDED and left to exact
+only where it is certain: FEASIBLE when every chosen hypothesis leads by more than the rounding error, INFEASIBLE when
+the origin is inside a simplex of D + 1 rows by more than the rounding error; all else is UNDECIDED and left to exact
 arithmetic.
 """
 
@@ -37,7 +37,8 @@ class Lists(NamedTuple):
 
 
 class Corrals(NamedTuple):
-    """Starting points of LPs, one slot a search depth: affinely independent rows and the least-norm point of their hull.
+    """Starting points of LPs, one slot a search depth: affinely independent rows and the least-norm point of their
+    hull.
 
     rows [slots, D + 4, D], multipliers, lists, others [slots, D + 4], size [slots], point [slots, D].
     """

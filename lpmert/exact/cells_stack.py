@@ -1,0 +1,190 @@
+"""The state of the search over the weight space: open cones on a stack, and the children of the cone at hand."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from lpmert.result import FloatArray, IntArray
+
+# Positions in Stack.numbers.
+TOP, NODES, LEAVES, LEAF_LPS, UPPER_COST, DONE_WORK, CUT_OFF = range(7)
+
+
+class Stack(NamedTuple):
+    """Open cones, the next one last. Survivors of cone t are rows first_row[t] .. + n_rows[t] of scores and ids.
+
+    numbers: see the positions above. scores [R, D] at the rays, ids and costs [R] of the hypotheses, ends [E] of each
+    list among the rows of its cone (n_lists[t] + 1 of them from first_end[t]). fixed: cost of the lists that are
+    settled; least: that and every open list's cheapest survivor; bound: the best known; stalled: splits since a tenth
+    of the lists was last settled. rays [T, D, D]; errors [T, D]: of the scores at each ray; points [T, D]: where in the
+    simplex of the rays the cost is thought least.
+    """
+
+    numbers: IntArray
+    scores: FloatArray
+    ids: NDArray[np.int32]
+    costs: IntArray
+    ends: IntArray
+    first_row: IntArray
+    n_rows: IntArray
+    first_end: IntArray
+    n_lists: IntArray
+    fixed: IntArray
+    least: IntArray
+    bound: IntArray
+    stalled: IntArray
+    rays: FloatArray
+    errors: FloatArray
+    points: FloatArray
+    best_weights: FloatArray
+
+
+class Child(NamedTuple):
+    """What pruning a child leaves: like one cone of a stack. numbers: [0] rows, [1] lists, [2] fixed, [3] bound."""
+
+    numbers: IntArray
+    scores: FloatArray
+    ids: NDArray[np.int32]
+    costs: IntArray
+    ends: IntArray
+    rays: FloatArray
+    errors: FloatArray
+
+
+class Work(NamedTuple):
+    """Work space: middle [R] scores at the midpoint; best [D]: winners at the rays; disagreement [D, D]; the rest for
+    cuts.
+    """
+
+    middle: FloatArray
+    best: IntArray
+    disagreement: FloatArray
+    gain: FloatArray
+    ceiling: FloatArray
+    cuts: FloatArray
+    table: FloatArray
+    basis: IntArray
+    x: FloatArray
+    inner: FloatArray
+
+
+class Cone(NamedTuple):
+    """One cone off the stack: see `Stack`. rows index the problem; ends starts with 0."""
+
+    scores: FloatArray
+    ids: NDArray[np.int32]
+    costs: IntArray
+    ends: IntArray
+    fixed: int
+    least: int
+    bound: int
+    stalled: int
+    rays: FloatArray
+    errors: FloatArray
+    point: FloatArray
+
+    @property
+    def nbytes(self) -> int:
+        return self.scores.nbytes + self.ids.nbytes + self.costs.nbytes + self.ends.nbytes + self.rays.nbytes + 200
+
+
+def new_stack(n_rows: int, n_ends: int, n_cones: int, n_features: int) -> Stack:
+    numbers = np.zeros(7, dtype=np.int64)
+    numbers[TOP] = -1
+    whole = [np.zeros(n_cones, dtype=np.int64) for _ in range(8)]
+    return Stack(
+        numbers,
+        np.empty((n_rows, n_features)),
+        np.empty(n_rows, dtype=np.int32),
+        np.empty(n_rows, dtype=np.int64),
+        np.empty(n_ends, dtype=np.int64),
+        *whole,
+        np.empty((n_cones, n_features, n_features)),
+        np.empty((n_cones, n_features)),
+        np.empty((n_cones, n_features)),
+        np.zeros(n_features),
+    )
+
+
+def new_child(n_rows: int, n_lists: int, n_features: int) -> Child:
+    return Child(
+        np.zeros(4, dtype=np.int64),
+        np.empty((n_rows, n_features)),
+        np.empty(n_rows, dtype=np.int32),
+        np.empty(n_rows, dtype=np.int64),
+        np.empty(n_lists + 1, dtype=np.int64),
+        np.empty((n_features, n_features)),
+        np.empty(n_features),
+    )
+
+
+def larger(stack: Stack) -> Stack:
+    """Return the stack with twice the room."""
+    keep = (stack.numbers, stack.best_weights)
+    return Stack(*(a if any(a is k for k in keep) else np.concatenate([a, np.empty_like(a)]) for a in stack))
+
+
+def cone_at(stack: Stack, t: int) -> Cone:
+    rows = slice(stack.first_row[t], stack.first_row[t] + stack.n_rows[t])
+    ends = slice(stack.first_end[t], stack.first_end[t] + stack.n_lists[t] + 1)
+    return Cone(
+        stack.scores[rows].copy(),
+        stack.ids[rows].copy(),
+        stack.costs[rows].copy(),
+        stack.ends[ends].copy(),
+        int(stack.fixed[t]),
+        int(stack.least[t]),
+        int(stack.bound[t]),
+        int(stack.stalled[t]),
+        stack.rays[t].copy(),
+        stack.errors[t].copy(),
+        stack.points[t].copy(),
+    )
+
+
+def put_cone(stack: Stack, cone: Cone) -> None:
+    """Make this cone the only one on the stack."""
+    n_rows, n_ends = len(cone.ids), len(cone.ends)
+    stack.scores[:n_rows], stack.ids[:n_rows], stack.costs[:n_rows] = cone.scores, cone.ids, cone.costs
+    stack.ends[:n_ends] = cone.ends
+    stack.first_row[0], stack.n_rows[0] = 0, n_rows
+    stack.first_end[0], stack.n_lists[0] = 0, n_ends - 1
+    stack.fixed[0], stack.least[0], stack.bound[0] = cone.fixed, cone.least, cone.bound
+    stack.stalled[0] = cone.stalled
+    stack.rays[0], stack.errors[0], stack.points[0] = cone.rays, cone.errors, cone.point
+    stack.numbers[TOP] = 0
+
+
+@njit(cache=True)
+def push(stack, child, bound, stalled):
+    """Put a child on top of the stack; say whether there was room."""
+    top = stack.numbers[TOP] + 1
+    rows, ends = 0, 0
+    if top > 0:
+        rows = stack.first_row[top - 1] + stack.n_rows[top - 1]
+        ends = stack.first_end[top - 1] + stack.n_lists[top - 1] + 1
+    n_rows, n_lists = child.numbers[0], child.numbers[1]
+    stack.first_row[top], stack.n_rows[top] = rows, n_rows
+    stack.first_end[top], stack.n_lists[top] = ends, n_lists
+    stack.fixed[top], stack.least[top] = child.numbers[2], child.numbers[3]
+    stack.bound[top], stack.stalled[top] = bound, stalled
+    stack.scores[rows : rows + n_rows] = child.scores[:n_rows]
+    stack.ids[rows : rows + n_rows] = child.ids[:n_rows]
+    stack.costs[rows : rows + n_rows] = child.costs[:n_rows]
+    stack.ends[ends : ends + n_lists + 1] = child.ends[: n_lists + 1]
+    stack.rays[top] = child.rays
+    stack.errors[top] = child.errors
+    stack.numbers[TOP] = top
+
+
+@njit(cache=True)
+def has_room(stack):
+    """Whether two children of the top cone fit on the stack in its place."""
+    top = stack.numbers[TOP]
+    rows = stack.first_row[top] + 2 * stack.n_rows[top]
+    ends = stack.first_end[top] + 2 * (stack.n_lists[top] + 1)
+    return top + 2 < len(stack.bound) and rows <= len(stack.ids) and ends <= len(stack.ends)
