@@ -95,18 +95,28 @@ class Cone(NamedTuple):
 def new_stack(n_rows: int, n_ends: int, n_cones: int, n_features: int) -> Stack:
     numbers = np.zeros(7, dtype=np.int64)
     numbers[TOP] = -1
-    whole = [np.zeros(n_cones, dtype=np.int64) for _ in range(8)]
+
+    def one_each() -> IntArray:
+        return np.zeros(n_cones, dtype=np.int64)
+
     return Stack(
         numbers,
-        np.empty((n_rows, n_features)),
-        np.empty(n_rows, dtype=np.int32),
-        np.empty(n_rows, dtype=np.int64),
-        np.empty(n_ends, dtype=np.int64),
-        *whole,
-        np.empty((n_cones, n_features, n_features)),
-        np.empty((n_cones, n_features)),
-        np.empty((n_cones, n_features)),
-        np.zeros(n_features),
+        scores=np.empty((n_rows, n_features)),
+        ids=np.empty(n_rows, dtype=np.int32),
+        costs=np.empty(n_rows, dtype=np.int64),
+        ends=np.empty(n_ends, dtype=np.int64),
+        first_row=one_each(),
+        n_rows=one_each(),
+        first_end=one_each(),
+        n_lists=one_each(),
+        fixed=one_each(),
+        least=one_each(),
+        bound=one_each(),
+        stalled=one_each(),
+        rays=np.empty((n_cones, n_features, n_features)),
+        errors=np.empty((n_cones, n_features)),
+        points=np.empty((n_cones, n_features)),
+        best_weights=np.zeros(n_features),
     )
 
 
@@ -124,8 +134,12 @@ def new_child(n_rows: int, n_lists: int, n_features: int) -> Child:
 
 def larger(stack: Stack) -> Stack:
     """Return the stack with twice the room."""
-    keep = (stack.numbers, stack.best_weights)
-    return Stack(*(a if any(a is k for k in keep) else np.concatenate([a, np.empty_like(a)]) for a in stack))
+    grown = {
+        name: np.concatenate([array, np.empty_like(array)])
+        for name, array in stack._asdict().items()
+        if name not in ("numbers", "best_weights")
+    }
+    return stack._replace(**grown)
 
 
 def cone_at(stack: Stack, t: int) -> Cone:
