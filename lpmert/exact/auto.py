@@ -4,7 +4,7 @@ best.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from lpmert.exact.cells import Cells
@@ -20,8 +20,11 @@ _FEW_LISTS = 12
 _MOST_CELL_FEATURES = 8
 """Beyond so many features the cones of the weight space are too many to be worth a share of the time."""
 
-_SHARE = 4
-"""Slices of work that the likelier method gets for each one of the other."""
+_HEAD_START = 60
+"""Slices of work, of about a twentieth of a second, that the likelier method gets before the other gets any."""
+
+_SHARE = 6
+"""Slices that it gets from then on for each one of the other."""
 
 
 @dataclass(frozen=True)
@@ -37,23 +40,23 @@ class Auto(ExactMethod):
         """Return the search, or the pair of searches, for this problem."""
         if problem.n_features <= 2:
             return Sweep().start(problem, incumbent)
-        choices = self.choices.start(problem, incumbent)
         if problem.n_features > _MOST_CELL_FEATURES or problem.n_lists <= _FEW_LISTS:
-            return choices
-        cells = self.cells.start(problem, incumbent)
+            return self.choices.start(problem, incumbent)
         pairs = bool((problem.offsets[1:] - problem.offsets[:-1] == 2).all())
-        return Portfolio([choices, cells] if pairs else [cells, choices], incumbent)
+        first, second = (self.choices, self.cells) if pairs else (self.cells, self.choices)
+        return Portfolio(first.start(problem, incumbent), lambda: second.start(problem, incumbent), incumbent)
 
 
 class Portfolio:
-    """Searches that take turns, the first with the larger share, and share the incumbent.
+    """Two searches that share the incumbent: the first has a head start and the larger share of the turns.
 
     Each slice is an amount of work, not of time, so that the outcome does not depend on the machine's speed.
     """
 
-    def __init__(self, searches: list[Search], incumbent: Incumbent) -> None:
+    def __init__(self, first: Search, start_second: Callable[[], Search], incumbent: Incumbent) -> None:
         self.incumbent = incumbent
-        self._searches = searches
+        self._searches = [first]
+        self._start_second = start_second
         self._turn = 0
 
     @property
@@ -99,4 +102,9 @@ class Portfolio:
     def advance(self) -> None:
         """Give the next search in turn a slice."""
         self._turn += 1
-        self._searches[1 if self._turn % (_SHARE + 1) == 0 else 0].advance()
+        if self._turn <= _HEAD_START or self._turn % (_SHARE + 1) != 0:
+            self._searches[0].advance()
+            return
+        if len(self._searches) == 1:
+            self._searches.append(self._start_second())
+        self._searches[1].advance()

@@ -209,8 +209,13 @@ class CellsSearch:
         """Return a cone of the starting cover with all hypotheses."""
         rays = self._roots[k]
         n_rows, n_features = self._features.shape
-        scores = np.ascontiguousarray(self._features @ rays.T)
-        exact = (np.count_nonzero(rays, axis=1) == 1) | self._sums_are_exact
+        unit = np.count_nonzero(rays, axis=1) == 1
+        if unit.all():  # an orthant: no products to add up
+            axis = np.abs(rays).argmax(axis=1)
+            scores = np.ascontiguousarray(self._features[:, axis] * rays[np.arange(n_features), axis])
+        else:
+            scores = np.ascontiguousarray(self._features @ rays.T)
+        exact = unit | self._sums_are_exact
         errors = np.where(exact, 0.0, n_features * np.finfo(np.float64).eps * self._largest_sum)
         ids = np.arange(n_rows, dtype=np.int32)
         point = np.full(n_features, 1 / n_features)
