@@ -118,7 +118,7 @@ class Problem:
 
     @cached_property
     def _reach(self) -> FloatArray:
-        return np.abs(self.features).max(axis=0, initial=0.0)
+        return np.asarray(np.abs(self.features).max(axis=0, initial=0.0))
 
     def to_caller(self, weights: FloatArray) -> FloatArray:
         """Return canonical weights [d] as weights [D] for the features as given, exactly."""
