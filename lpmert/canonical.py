@@ -22,7 +22,7 @@ def group_identical(features: FloatArray, offsets: IntArray) -> IntArray:
     """Return for every row [M] the first row of its list with the same feature vector."""
     lists = list_numbers(offsets)
     plain = features + 0.0  # -0.0 equals 0.0
-    # Sorting by one mixed number is quicker than by all columns, and tells the same unless unequal rows mix to the same.
+    # Sorting by one mixed number is quicker than by all columns; it tells the same unless unequal rows mix to the same.
     mixed = np.zeros(len(plain))
     for d, column in enumerate(plain.T):
         mixed += column * (1.0 + 1.0 / (d + np.pi))
