@@ -20,10 +20,10 @@ _FEW_LISTS = 12
 _MOST_CELL_FEATURES = 8
 """Beyond so many features the cones of the weight space are too many to be worth a share of the time."""
 
-_HEAD_START = 60
+_HEAD_START = 40
 """Slices of work, of about a twentieth of a second, that the likelier method gets before the other gets any."""
 
-_SHARE = 6
+_SHARE = 12
 """Slices that it gets from then on for each one of the other."""
 
 

@@ -24,8 +24,8 @@ from lpmert.geometry.cone import covering_cones, outer_normals
 from lpmert.problem import Problem
 from lpmert.result import FloatArray
 
-_SLICE = 1_000_000
-_SLICES_A_CONE = 20
+_SLICE = 4_000_000
+_SLICES_A_CONE = 5
 
 
 @dataclass(frozen=True)

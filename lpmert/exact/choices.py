@@ -25,6 +25,9 @@ from lpmert.problem import Problem
 from lpmert.result import FloatArray, IntArray
 
 _SLICE = 4_000_000
+_ANSWER = 300_000
+"""An exact answer in units of work: a few milliseconds."""
+
 _POOL_BYTES = 1 << 26
 
 
@@ -174,7 +177,7 @@ class ChoicesSearch:
             if self._state != kernel.ASKING:
                 break
             self._answer()
-            numbers[layout.WORK] += len(self._lists.costs) + 100_000  # an exact answer takes about a millisecond
+            numbers[layout.WORK] += 5 * len(self._lists.costs) + _ANSWER
 
     def _answer(self) -> None:
         """Decide in exact arithmetic whether the choices that the kernel asks about go together."""
