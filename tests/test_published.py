@@ -1,0 +1,189 @@
+"""Proved optima of real data, the shipped example, and problems brought over by the converters."""
+
+from __future__ import annotations
+
+import time
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from shared import SHARED_DATA, librispeech, needs_shared, swahili, train_choices
+
+import lpmert
+from lpmert import NBest, Result, Status
+from lpmert.problem import Problem
+
+EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "asr" / "nbest.tsv.gz"
+
+
+def numpy_loss(nbest: NBest, weights: NDArray[np.float64]) -> float:
+    """The loss of decoding in plain floating point, first hypothesis on ties."""
+    scores = nbest.dense_features() @ weights
+    chosen = [begin + int(np.argmax(scores[begin:end])) for begin, end in zip(nbest.offsets, nbest.offsets[1:], strict=False)]
+    return float(nbest.statistics[chosen, 0].sum())
+
+
+def assert_proved(result: Result, nbest: NBest, loss: float, tolerance: float = 0.0) -> None:
+    assert result.status is Status.OPTIMAL
+    assert result.loss == pytest.approx(loss, rel=0, abs=tolerance)
+    assert result.lower_bound == result.loss
+    assert numpy_loss(nbest, result.weights) == pytest.approx(result.loss, rel=1e-12)
+
+
+@needs_shared
+@pytest.mark.parametrize("method", ["auto", "cells"])
+def test_speech_with_three_features(method: str) -> None:
+    assert_proved(lpmert.minimize(librispeech(), method=method), librispeech(), 1767)
+
+
+@needs_shared
+def test_speech_with_four_features() -> None:
+    nbest = librispeech(("decoder", "ctc", "lm", "n_tokens"))
+    assert_proved(lpmert.minimize(nbest), nbest, 1758)
+
+
+@needs_shared
+@pytest.mark.slow
+def test_speech_with_five_features() -> None:
+    nbest = librispeech(("decoder", "ctc", "lm", "n_tokens", "n_words"))
+    assert_proved(lpmert.minimize(nbest), nbest, 1746)
+
+
+@needs_shared
+def test_common_speech_weights_are_checked() -> None:
+    nbest, weights = librispeech(), np.array([0.6, 0.4, 0.6])
+    found = lpmert.check(nbest, weights)
+    assert found.loss == numpy_loss(nbest, weights)
+    assert found.optimum.loss == 1767
+    assert found.excess == found.loss - 1767 > 0
+    assert not found.wins_by_ties
+
+
+@needs_shared
+@pytest.mark.parametrize("method", ["auto", "choices"])
+@pytest.mark.parametrize(("first", "loss"), [(0, 4.948169), (8, 4.641196), (16, 5.091451), (24, 5.890797)])
+def test_swahili_with_fourteen_features(first: int, loss: float, method: str) -> None:
+    nbest = swahili().restrict(slice(first, first + 8))
+    assert_proved(lpmert.minimize(nbest, method=method), nbest, loss, tolerance=1e-6)
+
+
+@needs_shared
+@pytest.mark.parametrize("method", ["auto", "choices", "cells"])
+@pytest.mark.parametrize(("count", "loss"), [(100, 25), (200, 45), (400, 115), (2929, 858)])
+def test_choices_of_train_trips(count: int, loss: int, method: str) -> None:
+    nbest = train_choices().restrict(slice(count))
+    assert_proved(lpmert.minimize(nbest, method=method), nbest, loss)
+
+
+@needs_shared
+def test_merged_train_choices_cost_what_they_cost_before() -> None:
+    nbest = train_choices()
+    problem = Problem(nbest)
+    assert problem.n_lists < 1500
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        w = rng.normal(size=problem.n_features)
+        scores = problem.features @ w
+        pairs = zip(problem.offsets[:-1], problem.offsets[1:], strict=True)
+        cost = sum(int(problem.costs[begin + int(np.argmax(scores[begin:end]))]) for begin, end in pairs)
+        assert problem.loss_of(cost) == numpy_loss(nbest, problem.to_caller(w))
+
+
+@needs_shared
+@pytest.mark.parametrize("method", ["auto", "choices", "cells"])
+def test_the_time_limit_is_kept_on_spelling_normalisation(method: str) -> None:
+    assert SHARED_DATA is not None
+    path = SHARED_DATA / "csmt-normalisation" / "nbest-pool.tsv.xz"
+    names = path_columns(path)[4:-1]
+    assert len(names) == 8
+    nbest = lpmert.read_table(path, segment="sent", features=names, loss="errors")
+    began = time.perf_counter()
+    result = lpmert.minimize(nbest, method=method, time_limit=2.0)
+    assert time.perf_counter() - began < 5.0
+    assert result.lower_bound is not None
+    assert 148 <= result.lower_bound <= result.loss
+    assert numpy_loss(nbest, result.weights) == result.loss
+
+
+def path_columns(path: Path) -> list[str]:
+    import lzma
+
+    with lzma.open(path, "rt", encoding="utf-8") as file:
+        return file.readline().rstrip("\n").split("\t")
+
+
+def example(*features: str) -> NBest:
+    return lpmert.read_table(EXAMPLE, segment="utterance", features=list(features), loss="errors")
+
+
+@pytest.mark.parametrize("features", [("am", "lm"), ("am", "lm", "words")])
+def test_the_example_is_proved_by_unlike_searches(features: tuple[str, ...]) -> None:
+    nbest = example(*features)
+    found = [lpmert.minimize(nbest, method=method) for method in ("auto", "cells")]
+    for result in found:
+        assert_proved(result, nbest, found[0].loss)
+    assert found[0].loss <= numpy_loss(nbest, np.array([1, 9.5, -0.6296])[: len(features)])
+
+
+def test_two_weights_of_the_example_are_the_best_of_all_directions() -> None:
+    """Every direction between two neighbouring critical ones of a random sample costs at least the optimum."""
+    nbest = example("am", "lm")
+    best = lpmert.minimize(nbest).loss
+    angles = np.random.default_rng(0).uniform(0, 2 * np.pi, 300)
+    assert min(numpy_loss(nbest, np.array([np.cos(a), np.sin(a)])) for a in angles) >= best
+
+
+def zero_one(points: NDArray[np.float64], labels: NDArray[np.bool_]) -> int:
+    """Least number of errors of a line in the plane: through two points, tilted and shifted a little each way."""
+    least = min(int(labels.sum()), int((~labels).sum()))
+    for i, j in combinations(range(len(points)), 2):
+        along = points[j] - points[i]
+        normal = np.array([-along[1], along[0]])
+        side = (points - points[i]) @ normal
+        side[[i, j]] = 0.0
+        for first, second in ((1, 1), (1, -1), (-1, 1), (-1, -1)):
+            signs = np.sign(side)
+            signs[i], signs[j] = first, second
+            errors = int(np.sum((signs > 0) != labels))
+            least = min(least, errors, len(labels) - errors)
+    return least
+
+
+@pytest.mark.parametrize("method", ["auto", "choices", "cells"])
+@pytest.mark.parametrize("seed", range(4))
+def test_linear_classification_in_the_plane_agrees_with_brute_force(seed: int, method: str) -> None:
+    rng = np.random.default_rng(seed)
+    points = rng.normal(size=(24, 2))
+    labels = points[:, 0] + 0.8 * rng.normal(size=24) > 0
+    nbest = lpmert.from_classification(points, labels)
+    assert_proved(lpmert.minimize(nbest, method=method), nbest, zero_one(points, labels))
+
+
+@pytest.mark.parametrize("width", [2, 4, 8])
+def test_separable_classes_are_separated(width: int) -> None:
+    rng = np.random.default_rng(width)
+    points = rng.normal(size=(200, width))
+    labels = points @ rng.normal(size=width) > 0.3
+    nbest = lpmert.from_classification(points, labels)
+    assert_proved(lpmert.minimize(nbest), nbest, 0)
+
+
+def test_parity_in_the_plane_costs_one_error() -> None:
+    nbest = lpmert.from_classification([[0, 0], [1, 1], [0, 1], [1, 0]], [1, 1, 0, 0])
+    assert_proved(lpmert.minimize(nbest), nbest, 1)
+
+
+def test_choices_by_fixed_tastes_are_predicted_without_error() -> None:
+    rng = np.random.default_rng(3)
+    features, tastes = rng.normal(size=(300, 4)), rng.normal(size=4)
+    chosen = np.zeros(300, dtype=bool)
+    for begin in range(0, 300, 3):
+        chosen[begin + int(np.argmax(features[begin : begin + 3] @ tastes))] = True
+    nbest = lpmert.from_choices(features, np.repeat(np.arange(100), 3), chosen)
+    assert_proved(lpmert.minimize(nbest), nbest, 0)
+    turned = lpmert.from_choices(-features, np.repeat(np.arange(100), 3), chosen)
+    result = lpmert.minimize(turned)
+    assert result.loss == 0
+    assert Problem(nbest).evaluate(-result.weights).loss == 0
