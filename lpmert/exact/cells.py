@@ -20,12 +20,16 @@ from lpmert.exact.choices import Choices, ChoicesSearch
 from lpmert.exact.choices_tree import Settings as SelectionSettings
 from lpmert.exact.search import Incumbent, Search
 from lpmert.exact.solve import ExactMethod
-from lpmert.geometry.cone import covering_cones, outer_normals
+from lpmert.geometry.cone import covering_cones, outer_normals, wider_rays
+from lpmert.geometry.leastnorm import sorted_lists
+from lpmert.kernels import INFINITE_COST
 from lpmert.problem import Problem
 from lpmert.result import FloatArray
 
 _SLICE = 4_000_000
 _SLICES_A_CONE = 5
+_FRONTIER_BYTES = 1 << 28
+"""Beyond so much memory the frontier takes no more cones: the one at hand is searched depth first to its end."""
 
 
 @dataclass(frozen=True)
@@ -57,13 +61,9 @@ class CellsSearch:
         self.incumbent = incumbent
         self.unsettled: int | None = None
         self._settings = settings
-        numbers = np.repeat(np.arange(problem.n_lists), np.diff(problem.offsets))
-        order = np.lexsort((np.arange(len(numbers)), problem.costs, numbers))
-        self._features = np.ascontiguousarray(problem.features[order])
-        self._costs = problem.costs[order]
-        self._offsets = problem.offsets
+        self._lists = sorted_lists(problem.features, problem.offsets, problem.costs)
         self._granularity = problem.granularity
-        n_rows, n_features = self._features.shape
+        n_rows, n_features = self._lists.rows.shape
         self._stack = new_stack(2 * n_rows + 1000, 2 * problem.n_lists + 1000, 64, n_features)
         self._stack.best_weights[:] = incumbent.weights
         self._children = (
@@ -82,8 +82,8 @@ class CellsSearch:
             np.empty(n_features),
             np.empty(n_features),
         )
-        self._largest_sum = float(np.abs(self._features).sum(axis=1).max(initial=0.0))
-        self._sums_are_exact = _sums_are_exact(self._features, self._largest_sum)
+        self._largest_sum = float(np.abs(self._lists.rows).sum(axis=1).max(initial=0.0))
+        self._sums_are_exact = _sums_are_exact(self._lists.rows, self._largest_sum)
         choice = settings.selections
         self._kernel_settings = kernel.Settings(
             self._granularity,
@@ -93,7 +93,7 @@ class CellsSearch:
             settings.cut_rows,
             settings.stalled_splits * n_features,
             3 * settings.stalled_splits * n_features,
-            self._largest_sum,
+            2.0 * self._largest_sum,
             SelectionSettings(
                 self._granularity,
                 choice.sharpness,
@@ -108,6 +108,7 @@ class CellsSearch:
         self._pushed = len(self._roots)
         self._slices = 0
         self._held = 0
+        self._closing: tuple[ChoicesSearch, int] | None = None
         self._exact_leaves = 0
         self._exact_nodes = 0
         self._exact_lps = 0
@@ -158,21 +159,23 @@ class CellsSearch:
 
     def advance(self) -> None:
         """Search on for one slice of work."""
+        if self._closing is not None:
+            self._close()
+            return
         numbers = self._stack.numbers
         numbers[layout.UPPER_COST] = self.incumbent.cost
         if numbers[layout.TOP] < 0:
             self._take_cone()
-        state = kernel.explore(self._features, self._stack, self._children, self._work, self._kernel_settings, _SLICE)
+        state = kernel.explore(self._lists, self._stack, self._children, self._work, self._kernel_settings, _SLICE)
         if numbers[layout.UPPER_COST] < self.incumbent.cost:
             self.incumbent.improve(int(numbers[layout.UPPER_COST]), self._stack.best_weights, "C")
         if state == kernel.FULL:
             self._stack = larger(self._stack)
         elif state == kernel.HARD:
-            self._close_exactly(cone_at(self._stack, int(numbers[layout.TOP])))
-            numbers[layout.TOP] -= 1
+            self._start_closing(cone_at(self._stack, int(numbers[layout.TOP])))
         elif state == kernel.PAUSED:
             self._slices += 1
-            if self._slices >= _SLICES_A_CONE:
+            if self._slices >= _SLICES_A_CONE and self._held < _FRONTIER_BYTES:
                 self._put_back()
 
     def _take_cone(self) -> None:
@@ -207,43 +210,72 @@ class CellsSearch:
 
     def _root(self, k: int) -> Cone:
         """Return a cone of the starting cover with all hypotheses."""
-        rays = self._roots[k]
-        n_rows, n_features = self._features.shape
+        return self._whole(self._roots[k].copy())
+
+    def _whole(self, rays: FloatArray) -> Cone:
+        """Return the cone of these rays with all hypotheses."""
+        features, costs, offsets = self._lists.rows, self._lists.costs, self._lists.offsets
+        n_rows, n_features = features.shape
         unit = np.count_nonzero(rays, axis=1) == 1
         if unit.all():  # an orthant: no products to add up
             axis = np.abs(rays).argmax(axis=1)
-            scores = np.ascontiguousarray(self._features[:, axis] * rays[np.arange(n_features), axis])
+            scores = np.ascontiguousarray(features[:, axis] * rays[np.arange(n_features), axis])
         else:
-            scores = np.ascontiguousarray(self._features @ rays.T)
-        exact = unit | self._sums_are_exact
-        errors = np.where(exact, 0.0, n_features * np.finfo(np.float64).eps * self._largest_sum)
+            scores = np.ascontiguousarray(features @ rays.T)
+        exact = (np.abs(rays) == 1.0).sum(axis=1) == np.count_nonzero(rays, axis=1)
+        exact &= unit | self._sums_are_exact
+        size = np.abs(rays).max(initial=0.0) * self._largest_sum
+        errors = np.where(exact, 0.0, n_features * np.finfo(np.float64).eps * size)
         ids = np.arange(n_rows, dtype=np.int32)
         point = np.full(n_features, 1 / n_features)
-        return Cone(scores, ids, self._costs, self._offsets, 0, 0, 0, 0, rays.copy(), errors, point)
+        return Cone(scores, ids, costs, offsets, 0, 0, 0, 0, rays, errors, point)
 
-    def _close_exactly(self, cone: Cone) -> None:
-        """Search a cone's selections to the end, with exact answers where rounding hides them."""
+    def _start_closing(self, cone: Cone) -> None:
+        """Prepare the search of a cone's selections with exact answers, over a slightly wider cone.
+
+        The hypotheses that may win in the wider cone are found anew among all. Where the cone is too thin for that,
+        the whole weight space is searched.
+        """
         self._exact_leaves += 1
         normals, certain = outer_normals(np.ascontiguousarray(cone.rays))
-        upper = Incumbent(self.incumbent.cost - cone.fixed, cone.rays.sum(axis=0), "")
+        wider = wider_rays(cone.rays) if certain else None
+        incumbent = Incumbent(self.incumbent.cost, self.incumbent.weights, "")
+        everything = self._lists.rows, self._lists.offsets, self._lists.costs
+        fixed = 0
+        if wider is not None:
+            stack = new_stack(len(self._lists.costs) + 1, len(self._lists.offsets) + 1, 4, len(wider))
+            put_cone(stack, self._whole(wider))
+            kernel.prune_root(stack, self._children[0], self._work, self._kernel_settings, INFINITE_COST)
+            kept = cone_at(stack, 0)
+            fixed = kept.fixed
+            everything = np.ascontiguousarray(self._lists.rows[kept.ids]), kept.ends, kept.costs
+        incumbent.cost -= fixed
         search = ChoicesSearch(
             self._settings.selections,
-            np.ascontiguousarray(self._features[cone.ids]),
-            cone.ends.copy(),
-            cone.costs,
+            *everything,
             self._granularity,
-            upper,
-            normals if certain else None,
+            incumbent,
+            normals if wider is not None else None,
         )
-        while not search.finished:
+        self._closing = search, fixed
+
+    def _close(self) -> None:
+        """Go on with the cone on top of the stack in exact arithmetic, and take it off when it is done."""
+        if self._closing is None:
+            return
+        search, fixed = self._closing
+        if not search.finished:
             search.advance()
-        self._exact_nodes += search.nodes
-        self._exact_lps += search.lps
-        if upper.cost + cone.fixed < self.incumbent.cost:
-            self.incumbent.improve(upper.cost + cone.fixed, upper.weights, "X")
-        if search.unsettled is not None:
-            unsettled = search.unsettled + cone.fixed
-            self.unsettled = unsettled if self.unsettled is None else min(self.unsettled, unsettled)
+        if search.incumbent.cost + fixed < self.incumbent.cost:
+            self.incumbent.improve(search.incumbent.cost + fixed, search.incumbent.weights, "X")
+        if search.finished:
+            if search.unsettled is not None:
+                unsettled = search.unsettled + fixed
+                self.unsettled = unsettled if self.unsettled is None else min(self.unsettled, unsettled)
+            self._exact_nodes += search.nodes
+            self._exact_lps += search.lps
+            self._closing = None
+            self._stack.numbers[layout.TOP] -= 1
 
 
 def _sums_are_exact(features: FloatArray, largest: float) -> bool:

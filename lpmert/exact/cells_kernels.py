@@ -18,8 +18,8 @@ from lpmert.exact.choices_tree import Settings as SelectionSettings
 from lpmert.exact.cuts import cut_off
 from lpmert.exact.prune import prune
 from lpmert.geometry.cone import exact_sum, outer_normals
-from lpmert.geometry.leastnorm import Corrals, Lists, Scratch, transpose_lists
-from lpmert.kernels import EPSILON, INFINITE_COST
+from lpmert.geometry.leastnorm import Corrals, Lists, Scratch, rounding_bound, transpose_lists
+from lpmert.kernels import EPSILON, INFINITE_COST, clear_cost
 
 _SAMPLED_LISTS = 100
 
@@ -101,8 +101,13 @@ def _halve(stack, t, p, q, work):
 
 
 @njit(cache=True)
-def _search_leaf(features, child, stack, settings):
-    """Search the selections of a small cone, keep what improves, and return the state that the search ended in."""
+def _search_leaf(lists_of_all, child, stack, settings):
+    """Search the selections of a small cone, keep what improves, and return the state that the search ended in.
+
+    The search sees a slightly wider cone, where a dropped hypothesis might win. What it finds is therefore decoded on
+    all lists; if that gives another cost, the leaf's bound cannot be trusted, and the state is ASKING.
+    """
+    features = lists_of_all.rows
     n = stack.numbers
     n_features = features.shape[1]
     normals, certain = outer_normals(child.rays)
@@ -156,8 +161,14 @@ def _search_leaf(features, child, stack, settings):
     n[LEAF_LPS] += tree.numbers[LPS]
     n[DONE_WORK] += tree.numbers[WORK]
     if tree.numbers[UPPER] < n[UPPER_COST] - fixed:
-        n[UPPER_COST] = tree.numbers[UPPER] + fixed
-        stack.best_weights[:] = tree.best_weights
+        weights = tree.best_weights
+        bound = rounding_bound(lists_of_all, weights)
+        cost, clear = clear_cost(features, lists_of_all.offsets, lists_of_all.costs, weights, bound)
+        if clear and cost < n[UPPER_COST]:
+            n[UPPER_COST] = cost
+            stack.best_weights[:] = weights
+        if not clear or cost != tree.numbers[UPPER] + fixed:
+            return ASKING
     return state
 
 
@@ -195,7 +206,7 @@ def _carry_point(x, p, q, first, carried):
 
 
 @njit(cache=True)
-def explore(features, stack, children, work, settings, budget):
+def explore(lists, stack, children, work, settings, budget):
     """Split, prune and bound cones depth first until the stack is EMPTY or FULL, a cone is too HARD, or the budget is
     spent.
 
@@ -255,7 +266,7 @@ def explore(features, stack, children, work, settings, budget):
             )
             if n_lists <= settings.leaf_lists or stalled >= settings.most_stalled:
                 n[LEAVES] += 1
-                state = _search_leaf(features, child, stack, settings)
+                state = _search_leaf(lists, child, stack, settings)
                 if state == DONE:
                     continue
                 if state == ASKING:

@@ -100,6 +100,10 @@ def _together(lists, tree, corrals, slot, scratch, n_decided, start):
             corrals.size[slot] = 0
             corrals.point[slot] = tree.answer_weights
             n[ANSWER] = UNANSWERED
+        elif n[ANSWER] == INFEASIBLE:
+            verdict = INFEASIBLE
+            n[CORE_SIZE] = 0
+            n[ANSWER] = UNANSWERED
         else:
             n[ASKED] = n_decided
     return verdict
@@ -242,6 +246,8 @@ def _core_bound(lists, tree, corrals, scratch, settings):
                 return _CLOSED  # every list at its cheapest: the node's bound is attained
             return _OPEN
         size = n[CORE_SIZE]
+        if size == 0:
+            return _OPEN  # attainable, but by no weights that doubles can hold: noted outside, and nothing learnt
         q = n[CORES] % len(tree.cores)
         tree.core_sizes[q] = size
         tree.cores[q] = tree.core
@@ -354,6 +360,18 @@ def _retreat(tree):
 
 
 @njit(cache=True)
+def _close_root(lists, tree, corrals, scratch):
+    """Find and record a witness where there was nothing to decide."""
+    copy_corral(corrals, 0, 1)
+    verdict = _together(lists, tree, corrals, 1, scratch, tree.numbers[FIXED], 0)
+    if verdict == UNDECIDED:
+        return ASKING
+    if verdict == FEASIBLE:
+        _record_witness(lists, tree, corrals.point[1], scratch.scores)
+    return _CLOSED
+
+
+@njit(cache=True)
 def search(lists, tree, corrals, scratch, settings, budget):
     """Search until DONE, until an exact answer is needed (ASKING), or until the budget of scores is spent (WORKING)."""
     n = tree.numbers
@@ -365,12 +383,13 @@ def search(lists, tree, corrals, scratch, settings, budget):
         verdict = _OPEN
         if n[PHASE] == LOOK:
             verdict = _look_ahead(lists, tree, corrals, scratch, settings)
-            if verdict == _OPEN:
+            if verdict == _OPEN and n[FIXED] + depth == len(tree.chosen):
+                # All decided: the witness was recorded on the way in, unless there was no way in.
+                verdict = _CLOSED if depth > 0 else _close_root(lists, tree, corrals, scratch)
+            elif verdict == _OPEN:
                 bound = _start_core_bound(lists, tree) if settings.use_cores else _open_bound(lists, tree)
                 tree.bound[depth] = max(tree.bound[depth], bound)
                 n[PHASE] = CORE if settings.use_cores else CHOOSE
-                if n[FIXED] + depth == len(tree.chosen):
-                    verdict = _CLOSED  # all decided: the witness was recorded on the way in
         if verdict == _OPEN and n[PHASE] == CORE:
             verdict = _core_bound(lists, tree, corrals, scratch, settings)
             if verdict == _OPEN:

@@ -71,14 +71,17 @@ class ExactMethod(ABC):
         weights, centre, margin = _polished(problem, outcome)
         evaluation = problem.evaluate(weights)
         loss = evaluation.loss
-        lower = loss if outcome.status is Status.OPTIMAL else min(loss, problem.loss_of(outcome.lower_bound))
+        status = outcome.status
+        if status is Status.OPTIMAL and not _holds(problem, outcome):
+            status = Status.OPTIMAL_TO_TOLERANCE
+        lower = loss if status is Status.OPTIMAL else min(loss, problem.loss_of(outcome.lower_bound))
         return Result(
             weights=weights,
             names=problem.nbest.names,
             loss=loss,
             score=evaluation.score,
             lower_bound=lower,
-            status=outcome.status,
+            status=status,
             method=self.name,
             statistics=evaluation.statistics,
             selection=evaluation.selection,
@@ -124,6 +127,15 @@ def first_incumbent(problem: Problem, seed: int, initial_weights: FloatArray | N
     # Every neighbour is tied: what the ties cost at worst is attained beside these weights, if not exactly at them.
     cost, _ = clear_cost(features, offsets, costs, weights, problem.rounding_bound(weights))
     return Incumbent(int(cost), weights, "L")
+
+
+def _holds(problem: Problem, outcome: Outcome) -> bool:
+    """Whether the weights decode to the cost that the search claims, beyond rounding."""
+    if problem.n_features == 0:
+        return True
+    bound = problem.rounding_bound(outcome.weights)
+    cost, clear = clear_cost(problem.features, problem.offsets, problem.costs, outcome.weights, bound)
+    return bool(clear and cost == outcome.cost)
 
 
 def _polished(problem: Problem, outcome: Outcome) -> tuple[FloatArray, FloatArray, float | None]:

@@ -13,6 +13,8 @@ from lpmert.kernels import EPSILON
 from lpmert.result import FloatArray
 
 _OUTWARD = 1e-7
+_WIDER = 1e-5
+_WORST_CONDITION = 1e8
 _MOST_ORTHANT_FEATURES = 7
 
 
@@ -27,6 +29,16 @@ def covering_cones(n_features: int) -> FloatArray:
         return signs[:, :, None] * np.eye(n_features)
     vertices = np.vstack([np.eye(n_features), -np.ones(n_features)])
     return np.stack([np.delete(vertices, k, axis=0) for k in range(n_features + 1)])
+
+
+def wider_rays(rays: FloatArray) -> FloatArray | None:
+    """Return rays [D, D] of a cone that contains that of `outer_normals`, or `None` where rounding makes that unsure.
+
+    In coordinates x along the given rays, outer_normals asks for x_k >= -1e-7 sum(x); these rays ask for 1e-5.
+    """
+    if np.linalg.cond(rays) > _WORST_CONDITION:
+        return None
+    return np.asarray((1.0 + _WIDER) * rays - _WIDER * rays.sum(axis=0))
 
 
 @njit(cache=True)
