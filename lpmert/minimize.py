@@ -24,6 +24,7 @@ METHODS: Mapping[str, str] = {
     "cells": "lpmert.exact.cells:Cells",
     "choices": "lpmert.exact.choices:Choices",
     "sweep": "lpmert.exact.sweep:Sweep",
+    "lp-mert": "lpmert.exact.divide:LpMert",
     "exhaustive": "lpmert.exact.enumerate:Exhaustive",
 }
 """Names of the methods, and where their classes are."""

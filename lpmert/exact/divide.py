@@ -278,6 +278,7 @@ class DivideSearch:
                 level = neighbours(level, self._join)
             self._streams += [stream for stream in level if stream not in self._streams]
         self.root = level[0]
+        self._take(self.root)
         yield
 
     def _join(self, left: Stream, right: Stream) -> TwoHalves:

@@ -1,4 +1,4 @@
-"""Is a combination of choices attainable? Known witnesses, learnt cores, a kernel and exact arithmetic, in this order."""
+"""Is a combination attainable? Known witnesses, learnt cores, a linear program, exact arithmetic, in this order."""
 
 from __future__ import annotations
 
@@ -185,8 +185,8 @@ class Extremity:
         if verdict == INFEASIBLE:
             lists, others = corrals.lists[slot, :size], corrals.others[slot, :size]
             heads = self.lists.offsets[lists]
-            triples = zip(lists.tolist(), (heads + self._chosen[lists]).tolist(), (heads + others).tolist(), strict=True)
-            return _Answer(False, core=tuple(triples))
+            triples = np.column_stack([lists, heads + self._chosen[lists], heads + others])
+            return _Answer(False, core=tuple(map(tuple, triples.tolist())))
         self.counters["exact_decisions"] += 1
         return self._optimize(part, positions, None, corrals.point[slot].copy())
 
@@ -202,9 +202,7 @@ class Extremity:
         elif hint.weights is not None:
             corrals.point[slot] = hint.weights
 
-    def _optimize(
-        self, part: Part, positions: IntArray, hint: Combination | None, start: FloatArray | None
-    ) -> _Answer:
+    def _optimize(self, part: Part, positions: IntArray, hint: Combination | None, start: FloatArray | None) -> _Answer:
         chosen = part.lists, self.lists.offsets[part.lists] + positions
         rows = None if hint is None else hint.rows
         if not self.settings.row_generation:
@@ -230,8 +228,8 @@ class Extremity:
     ) -> FloatArray | None:
         """Return weights that the published linear program finds for a combination that only ties can attain.
 
-        Maximise w.(h - centroid) with w.(h - h_j) >= 0 for all j. At such weights all rows of a core are zero; D + 1 rows
-        of a core have rank D and leave no weights.
+        Maximise w.(h - centroid) with w.(h - h_j) >= 0 for all j. At such weights all rows of a core are zero; D + 1
+        rows of a core have rank D and leave no weights.
         """
         rows = self.lists.rows
         if len(core) > rows.shape[1]:

@@ -1,4 +1,4 @@
-"""Which streams of combinations to combine: neighbours, or those that conflict most, so that contradictions show early."""
+"""Which streams of combinations to combine: neighbours, or those that conflict most, to meet contradictions early."""
 
 from __future__ import annotations
 
