@@ -74,8 +74,9 @@ class Problem:
         columns = canonical.varying_columns(features, offsets)
         columns = columns[canonical.independent_columns(features[:, columns], offsets)]
         scales = canonical.column_scales(features[:, columns], offsets)
-        features = np.ascontiguousarray(features[:, columns] * scales)
-        if not np.all(np.isfinite(features)):
+        unscaled = features[:, columns]
+        features = np.ascontiguousarray(unscaled * scales)
+        if not np.array_equal(features / scales, unscaled):
             raise DataError("a feature spans so many orders of magnitude that it cannot be scaled; rescale it")
         features, self.offsets, costs = canonical.merge_parallel_pairs(features, offsets, costs)
         left = canonical.varying_columns(features, self.offsets)  # merging can drop a feature's last list

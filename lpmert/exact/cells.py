@@ -21,8 +21,8 @@ from lpmert.exact.choices_tree import Settings as SelectionSettings
 from lpmert.exact.search import Incumbent, Search
 from lpmert.exact.solve import ExactMethod
 from lpmert.geometry.cone import covering_cones, outer_normals, wider_rays
-from lpmert.geometry.leastnorm import sorted_lists
-from lpmert.kernels import INFINITE_COST
+from lpmert.geometry.leastnorm import rounding_bound, sorted_lists
+from lpmert.kernels import INFINITE_COST, clear_cost
 from lpmert.problem import Problem
 from lpmert.result import FloatArray
 
@@ -194,7 +194,7 @@ class CellsSearch:
         put_cone(self._stack, cone)
         if root:
             limit = self.incumbent.cost - self._granularity
-            kernel.prune_root(self._stack, self._children[0], self._work, self._kernel_settings, limit)
+            kernel.prune_root(self._lists, self._stack, self._children[0], self._work, self._kernel_settings, limit)
 
     def _put_back(self) -> None:
         """Move the stack's cones to the frontier, so that the least bound of all comes next."""
@@ -245,7 +245,7 @@ class CellsSearch:
         if wider is not None:
             stack = new_stack(len(self._lists.costs) + 1, len(self._lists.offsets) + 1, 4, len(wider))
             put_cone(stack, self._whole(wider))
-            kernel.prune_root(stack, self._children[0], self._work, self._kernel_settings, INFINITE_COST)
+            kernel.prune_root(self._lists, stack, self._children[0], self._work, self._kernel_settings, INFINITE_COST)
             kept = cone_at(stack, 0)
             fixed = kept.fixed
             everything = np.ascontiguousarray(self._lists.rows[kept.ids]), kept.ends, kept.costs
@@ -267,15 +267,24 @@ class CellsSearch:
         if not search.finished:
             search.advance()
         if search.incumbent.cost + fixed < self.incumbent.cost:
-            self.incumbent.improve(search.incumbent.cost + fixed, search.incumbent.weights, "X")
+            found = search.incumbent.weights
+            cost, clear = clear_cost(
+                self._lists.rows, self._lists.offsets, self._lists.costs, found, rounding_bound(self._lists, found)
+            )
+            if clear:
+                self.incumbent.improve(int(cost), found, "X")
+            else:
+                self._leave_unsettled(search.incumbent.cost + fixed)
         if search.finished:
             if search.unsettled is not None:
-                unsettled = search.unsettled + fixed
-                self.unsettled = unsettled if self.unsettled is None else min(self.unsettled, unsettled)
+                self._leave_unsettled(search.unsettled + fixed)
             self._exact_nodes += search.nodes
             self._exact_lps += search.lps
             self._closing = None
             self._stack.numbers[layout.TOP] -= 1
+
+    def _leave_unsettled(self, cost: int) -> None:
+        self.unsettled = cost if self.unsettled is None else min(self.unsettled, cost)
 
 
 def _sums_are_exact(features: FloatArray, largest: float) -> bool:

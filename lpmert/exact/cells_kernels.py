@@ -11,15 +11,15 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from lpmert.exact.cells_stack import CUT_OFF, DONE_WORK, LEAF_LPS, LEAVES, NODES, TOP, UPPER_COST, has_room, push
+from lpmert.exact.cells_stack import CUT_OFF, DONE_WORK, LEAF_LPS, LEAVES, NODES, TOP, UPPER_COST, has_room, offer, push
 from lpmert.exact.choices_kernels import ASKING, DONE, search
 from lpmert.exact.choices_tree import LPS, UPPER, WORK, new_tree
 from lpmert.exact.choices_tree import Settings as SelectionSettings
 from lpmert.exact.cuts import cut_off
 from lpmert.exact.prune import prune
 from lpmert.geometry.cone import exact_sum, outer_normals
-from lpmert.geometry.leastnorm import Corrals, Lists, Scratch, rounding_bound, transpose_lists
-from lpmert.kernels import EPSILON, INFINITE_COST, clear_cost
+from lpmert.geometry.leastnorm import Corrals, Lists, Scratch, transpose_lists
+from lpmert.kernels import EPSILON, INFINITE_COST
 
 _SAMPLED_LISTS = 100
 
@@ -161,19 +161,14 @@ def _search_leaf(lists_of_all, child, stack, settings):
     n[LEAF_LPS] += tree.numbers[LPS]
     n[DONE_WORK] += tree.numbers[WORK]
     if tree.numbers[UPPER] < n[UPPER_COST] - fixed:
-        weights = tree.best_weights
-        bound = rounding_bound(lists_of_all, weights)
-        cost, clear = clear_cost(features, lists_of_all.offsets, lists_of_all.costs, weights, bound)
-        if clear and cost < n[UPPER_COST]:
-            n[UPPER_COST] = cost
-            stack.best_weights[:] = weights
+        cost, clear = offer(lists_of_all, stack, tree.best_weights)
         if not clear or cost != tree.numbers[UPPER] + fixed:
             return ASKING
     return state
 
 
 @njit(cache=True)
-def prune_root(stack, child, work, settings, limit):
+def prune_root(lists, stack, child, work, settings, limit):
     """Prune the only cone on the stack in place."""
     child.rays[:] = stack.rays[0]
     child.errors[:] = stack.errors[0]
@@ -181,8 +176,7 @@ def prune_root(stack, child, work, settings, limit):
     n = stack.numbers
     n[NODES] += 1
     if clear and centre < n[UPPER_COST]:
-        n[UPPER_COST] = centre
-        stack.best_weights[:] = child.rays.sum(axis=0)
+        offer(lists, stack, child.rays.sum(axis=0))
     n[TOP] = -1
     if child.numbers[3] <= limit:
         push(stack, child, child.numbers[3], 0)
@@ -225,7 +219,7 @@ def explore(lists, stack, children, work, settings, budget):
         if not has_room(stack):
             return FULL
         n[DONE_WORK] += len(work.cuts) * stack.n_rows[t]
-        if len(work.cuts) > 0 and stack.n_rows[t] <= settings.cut_rows and cut_off(stack, t, work, settings):
+        if len(work.cuts) > 0 and stack.n_rows[t] <= settings.cut_rows and cut_off(lists, stack, t, work, settings):
             n[TOP] -= 1
             n[CUT_OFF] += 1
             continue
@@ -248,11 +242,7 @@ def explore(lists, stack, children, work, settings, budget):
             centre, clear = prune(stack, t, work.middle, replaced, child, limit, settings.largest)
             n[NODES] += 1
             if clear and centre < n[UPPER_COST]:
-                n[UPPER_COST] = centre
-                stack.best_weights[:] = 0.0
-                for k in range(len(work.best)):
-                    for d in range(len(work.best)):
-                        stack.best_weights[d] += child.rays[k, d]
+                offer(lists, stack, child.rays.sum(axis=0))
         n[TOP] -= 1
         first = 0 if children[0].numbers[3] > children[1].numbers[3] else 1  # the better child is pushed last
         for k in range(2):

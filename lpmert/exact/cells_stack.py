@@ -8,6 +8,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from lpmert.geometry.leastnorm import rounding_bound
+from lpmert.kernels import clear_cost
 from lpmert.result import FloatArray, IntArray
 
 # Positions in Stack.numbers.
@@ -193,6 +195,17 @@ def push(stack, child, bound, stalled):
     stack.rays[top] = child.rays
     stack.errors[top] = child.errors
     stack.numbers[TOP] = top
+
+
+@njit(cache=True)
+def offer(lists, stack, weights):
+    """Decode weights on all lists and take them if they cost less, beyond rounding; return (cost, clear)."""
+    bound = rounding_bound(lists, weights)
+    cost, clear = clear_cost(lists.rows, lists.offsets, lists.costs, weights, bound)
+    if clear and cost < stack.numbers[UPPER_COST]:
+        stack.numbers[UPPER_COST] = cost
+        stack.best_weights[:] = weights
+    return cost, clear
 
 
 @njit(cache=True)

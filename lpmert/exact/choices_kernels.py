@@ -355,6 +355,7 @@ def _retreat(tree):
         tree.pointer[tree.trail_list[q]] = tree.trail_old[q]
     n[DEPTH] = depth - 1
     n[PHASE] = DESCEND
+    n[ANSWER] = UNANSWERED  # an answer belongs to the question of this node, which may have closed without it
     if depth > 0:
         tree.chosen[tree.branch_list[depth - 1]] = -1
 

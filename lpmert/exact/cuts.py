@@ -9,20 +9,22 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from lpmert.exact.cells_stack import UPPER_COST
+from lpmert.exact.cells_stack import UPPER_COST, offer
 from lpmert.kernels import EPSILON
 
 _STEP = 0.3
+_ROUNDING = 1e-11
+"""Relative error of a sum over lists: far more than their number times the unit roundoff."""
 
 
 @njit(cache=True)
-def _add_cut(stack, t, x, cut, work):
+def _add_cut(stack, t, x, cut, work, largest):
     """Fill cut [D]: what the open lists cost beyond their least, bounded from below by a linear function on the cone.
 
     For weights sum_k x_k ray_k with x in the simplex. Where the winner j at x beats every hypothesis of cost <= l, with
     gain g_k > 0 at some rays, weights with sum_k x_k g_k > 0 cost at least the next level; the largest convex function
-    below this step is max over tau of sum_k x_k min(1, tau g_k). Returns the cost at x, and whether its winners are
-    clear.
+    below this step is max over tau of sum_k x_k min(1, tau g_k). Returns the cost at x, whether its winners are
+    clear, and the mass of what was added up, to bound its rounding. largest bounds the magnitude of all scores.
     """
     n_features = len(x)
     first, first_end = stack.first_row[t], stack.first_end[t]
@@ -30,7 +32,8 @@ def _add_cut(stack, t, x, cut, work):
     cut[:] = 0.0
     cost = stack.fixed[t]
     clear = True
-    tolerance = 0.0
+    mass = 0.0
+    tolerance = 4.0 * n_features * n_features * EPSILON * largest
     for d in range(n_features):
         tolerance += 2.0 * x[d] * stack.errors[t, d]
     for a in range(stack.n_lists[t]):
@@ -45,7 +48,7 @@ def _add_cut(stack, t, x, cut, work):
                 second, top, best = top, total, i
             elif total > second:
                 second = total
-        if top - second <= tolerance + 4.0 * n_features * EPSILON * abs(top):
+        if top - second <= tolerance:
             clear = False
         reached = stack.costs[best]
         cost += reached
@@ -81,9 +84,13 @@ def _add_cut(stack, t, x, cut, work):
                         slope -= x[d] * gain[d]
                 bound_gain = largest
             step = float(stack.costs[i] - level)
+            most = 1.0
             for d in range(n_features):
-                cut[d] += step * min(1.0, steepness * gain[d])
-    return cost, clear
+                height = min(1.0, steepness * gain[d])
+                cut[d] += step * height
+                most = max(most, -height)
+            mass += step * most
+    return cost, clear, mass
 
 
 @njit(cache=True)
@@ -156,21 +163,19 @@ def _least_over_cuts(cuts, n_cuts, table, basis, x):
 
 
 @njit(cache=True)
-def cut_off(stack, t, work, settings):
+def cut_off(lists, stack, t, work, settings):
     """Raise the bound of cone t by cuts, from its point on; say whether it exceeds what is left to find."""
     n = stack.numbers
     n_features = len(work.x)
     x, inner = work.x, work.inner
     x[:] = stack.points[t]
     least_here = np.inf
+    heaviest = 0.0
     for q in range(len(work.cuts)):
-        cost, clear = _add_cut(stack, t, x, work.cuts[q], work)
+        cost, clear, mass = _add_cut(stack, t, x, work.cuts[q], work, settings.largest)
+        heaviest = max(heaviest, mass)
         if clear and cost < n[UPPER_COST]:
-            n[UPPER_COST] = cost
-            for d in range(n_features):
-                stack.best_weights[d] = 0.0
-                for k in range(n_features):
-                    stack.best_weights[d] += x[k] * stack.rays[t, k, d]
+            offer(lists, stack, (stack.rays[t] * x.reshape(n_features, 1)).sum(axis=0))
         left = float(n[UPPER_COST] - settings.granularity - stack.least[t])
         here = 0.0
         for d in range(n_features):
@@ -181,7 +186,7 @@ def cut_off(stack, t, work, settings):
         if here <= left:
             break  # the cuts' function is tight at x: no number of cuts can exceed what it is there
         value = _least_over_cuts(work.cuts, q + 1, work.table, work.basis, x)
-        if value > left + 1e-9 * (left + settings.granularity):
+        if value > left + 1e-9 * settings.granularity + _ROUNDING * (heaviest + left):
             return True
         # The next cut between the cuts' minimum and the best point so far: Kelley's method jumps about otherwise.
         for d in range(n_features):

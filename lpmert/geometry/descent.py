@@ -19,6 +19,9 @@ from lpmert.result import FloatArray, IntArray
 DEFAULT_BUDGET = 3_000_000
 """Hypotheses times line searches that `descend` spends unless told otherwise: 0.1 s for lists of 30 to 100."""
 
+_OVERHEAD = 1_000
+"""What a line search costs beyond its hypotheses, in hypotheses."""
+
 _TABLE = 64
 """Directions drawn for one start; a longer descent goes through them again."""
 
@@ -244,12 +247,12 @@ def descend(
     for weights in given:
         lists.keep(weights)
     first = [*given, np.ones(dimension)]
-    searches = max(1, budget // count)
+    searches = max(1, budget // (count + _OVERHEAD))
     starts = searches if starts is None else starts
     if count >= _SCREENED:
         sample = _Lists(*_sample(features, offsets, costs, rng), basis)
         rows = len(sample.costs)
-        sample.restart(first, rng, starts=starts, patience=patience, searches=max(1, budget // 3 // rows))
+        sample.restart(first, rng, starts=starts, patience=patience, searches=max(1, budget // 3 // (rows + _OVERHEAD)))
         first = [*given, *(weights for _, _, weights in sample.found)]
         searches = max(1, 2 * searches // 3)
     lists.restart(first, rng, starts=starts, patience=patience, searches=searches)

@@ -19,6 +19,7 @@ from lpmert.result import FloatArray, IntArray
 
 INFEASIBLE, FEASIBLE, UNDECIDED = 0, 1, 2
 _VANISHED = 1e-16
+_SMALLEST_NORM = 1e-280
 _MOST_ROUNDS = 500
 
 
@@ -304,6 +305,9 @@ def separate(lists, decided, n_decided, start, chosen, corrals, slot, scratch, c
             value = lists.rows[begin + chosen[entering_list], d] - lists.rows[begin + entering, d]
             rows[size, d] = value
             norm += value * value
+        if norm < _SMALLEST_NORM:
+            corrals.size[slot] = size
+            return UNDECIDED
         norm = 1.0 / np.sqrt(norm)
         for d in range(n_features):
             rows[size, d] *= norm
