@@ -64,8 +64,8 @@ def take_rows(offsets: IntArray, rows: IntArray) -> IntArray:
 class Costs:
     """Losses in fixed point: loss = unit * (constant + cost), exact unless `rounded`.
 
-    costs [M] int64, the least of every list 0. Where losses are no multiples of `unit`, the sum over S lists is off by at
-    most S / 2 units, about S / 2**60 of the range of the loss.
+    costs [M] int64, the least of every list 0. Where losses are no multiples of `unit`, the sum over S lists is off by
+    at most S / 2 units, about S / 2**60 of the range of the loss.
     """
 
     costs: IntArray

@@ -6,12 +6,20 @@ raises, prints or allocates in an inner loop.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 from numba import njit
 
 EPSILON = float(np.finfo(np.float64).eps)
 INFINITE_COST = np.int64(1) << np.int64(61)
 """A cost no incumbent reaches: choosing such a hypothesis is forbidden."""
+
+
+def internal(function: Callable[..., Any]) -> Any:
+    """Compile a kernel that only other kernels call; leaving out its Python entry saves time to compile."""
+    return njit(cache=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)  # type: ignore[call-overload]
 
 
 @njit(cache=True)

@@ -19,7 +19,7 @@ from lpmert.exact.cuts import cut_off
 from lpmert.exact.prune import prune
 from lpmert.geometry.cone import exact_sum, outer_normals
 from lpmert.geometry.leastnorm import Corrals, Lists, Scratch, transpose_lists
-from lpmert.kernels import EPSILON, INFINITE_COST
+from lpmert.kernels import EPSILON, INFINITE_COST, internal
 
 _SAMPLED_LISTS = 100
 
@@ -44,7 +44,7 @@ class Settings(NamedTuple):
     selections: SelectionSettings
 
 
-@njit(cache=True)
+@internal
 def _longest_edge(stack, t, work):
     """Return the edge (p, q) with the most cost at stake between its ends' winners, weighted by its length.
 
@@ -79,7 +79,7 @@ def _longest_edge(stack, t, work):
     return chosen
 
 
-@njit(cache=True)
+@internal
 def _halve(stack, t, p, q, work):
     """Compute the midpoint of edge (p, q) and its scores; return (error of the scores, whether the ray is exact)."""
     first = stack.first_row[t]
@@ -100,7 +100,7 @@ def _halve(stack, t, p, q, work):
     return error if exact else error + EPSILON * largest, exact_ray
 
 
-@njit(cache=True)
+@internal
 def _search_leaf(lists_of_all, child, stack, settings):
     """Search the selections of a small cone, keep what improves, and return the state that the search ended in.
 
@@ -183,7 +183,7 @@ def prune_root(lists, stack, child, work, settings, limit):
         stack.points[0, :] = 1.0 / len(child.errors)
 
 
-@njit(cache=True)
+@internal
 def _carry_point(x, p, q, first, carried):
     """Write the parent's point x in the coordinates of the child whose ray p (first) or q moved to the midpoint."""
     moved, stays = (p, q) if first else (q, p)

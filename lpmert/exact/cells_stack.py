@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from lpmert.geometry.leastnorm import rounding_bound
-from lpmert.kernels import clear_cost
+from lpmert.kernels import clear_cost, internal
 from lpmert.result import FloatArray, IntArray
 
 # Positions in Stack.numbers.
@@ -175,7 +174,7 @@ def put_cone(stack: Stack, cone: Cone) -> None:
     stack.numbers[TOP] = 0
 
 
-@njit(cache=True)
+@internal
 def push(stack, child, bound, stalled):
     """Put a child on top of the stack; say whether there was room."""
     top = stack.numbers[TOP] + 1
@@ -197,7 +196,7 @@ def push(stack, child, bound, stalled):
     stack.numbers[TOP] = top
 
 
-@njit(cache=True)
+@internal
 def offer(lists, stack, weights):
     """Decode weights on all lists and take them if they cost less, beyond rounding; return (cost, clear)."""
     bound = rounding_bound(lists, weights)
@@ -208,7 +207,7 @@ def offer(lists, stack, weights):
     return cost, clear
 
 
-@njit(cache=True)
+@internal
 def has_room(stack):
     """Whether two children of the top cone fit on the stack in its place."""
     top = stack.numbers[TOP]

@@ -31,12 +31,12 @@ from lpmert.exact.choices_tree import (
     WORK,
 )
 from lpmert.geometry.leastnorm import FEASIBLE, INFEASIBLE, UNDECIDED, copy_corral, decode_clearly, separate
-from lpmert.kernels import INFINITE_COST
+from lpmert.kernels import INFINITE_COST, internal
 
 WORKING, ASKING, DONE, _OPEN, _CLOSED = range(5)
 
 
-@njit(cache=True)
+@internal
 def _record_witness(lists, tree, weights, scores):
     """Decode a witness, keep its selection, and take it as incumbent if it is better beyond rounding."""
     n = tree.numbers
@@ -52,7 +52,7 @@ def _record_witness(lists, tree, weights, scores):
         n[POOLED] += 1
 
 
-@njit(cache=True)
+@internal
 def _known_core(tree):
     """Return the number of an exact core within the choices now made, or -1."""
     for q in range(min(tree.numbers[EXACT_CORES], len(tree.exact_cores))):
@@ -66,7 +66,7 @@ def _known_core(tree):
     return -1
 
 
-@njit(cache=True)
+@internal
 def _together(lists, tree, corrals, slot, scratch, n_decided, start):
     """Decide whether the first n_decided lists' choices go together; where rounding hides it, use or ask for an exact
     answer.
@@ -109,7 +109,7 @@ def _together(lists, tree, corrals, slot, scratch, n_decided, start):
     return verdict
 
 
-@njit(cache=True)
+@internal
 def _open_bound(lists, tree):
     """Return the cost of the decided lists and of every undecided list's cheapest candidate."""
     bound = tree.base[tree.numbers[DEPTH]]
@@ -119,7 +119,7 @@ def _open_bound(lists, tree):
     return bound
 
 
-@njit(cache=True)
+@internal
 def _look_ahead(lists, tree, corrals, scratch, settings):
     """Move each undecided list's pointer to its cheapest hypothesis that goes together with the decided ones."""
     n = tree.numbers
@@ -172,7 +172,7 @@ def _look_ahead(lists, tree, corrals, scratch, settings):
     return _OPEN
 
 
-@njit(cache=True)
+@internal
 def _charge(tree, core, size):
     """Charge a core's least residual to its undecided lists and return it; INFINITE_COST if all are decided."""
     least = INFINITE_COST
@@ -189,7 +189,7 @@ def _charge(tree, core, size):
     return least
 
 
-@njit(cache=True)
+@internal
 def _start_core_bound(lists, tree):
     """Set what each list can be charged, and charge the learnt cores that apply; return the bound."""
     bound = _open_bound(lists, tree)
@@ -217,7 +217,7 @@ def _start_core_bound(lists, tree):
     return bound
 
 
-@njit(cache=True)
+@internal
 def _core_bound(lists, tree, corrals, scratch, settings):
     """Raise the bound by disjoint cores among the cheapest choices (as in core-guided MaxSAT)."""
     n = tree.numbers
@@ -259,7 +259,7 @@ def _core_bound(lists, tree, corrals, scratch, settings):
     return _CLOSED
 
 
-@njit(cache=True)
+@internal
 def _branch(lists, tree, settings):
     """Branch on the undecided list with the fewest candidates within the slack, weighted by how cheap they are."""
     n = tree.numbers
@@ -291,7 +291,7 @@ def _branch(lists, tree, settings):
     return _OPEN
 
 
-@njit(cache=True)
+@internal
 def _descend(lists, tree, corrals, scratch, settings):
     """Open the next child of the node, or say that there is none left within the bound."""
     n = tree.numbers
@@ -345,7 +345,7 @@ def _descend(lists, tree, corrals, scratch, settings):
     return _OPEN
 
 
-@njit(cache=True)
+@internal
 def _retreat(tree):
     """Go back to the parent, undoing the moves of the pointers."""
     n = tree.numbers
@@ -360,7 +360,7 @@ def _retreat(tree):
         tree.chosen[tree.branch_list[depth - 1]] = -1
 
 
-@njit(cache=True)
+@internal
 def _close_root(lists, tree, corrals, scratch):
     """Find and record a witness where there was nothing to decide."""
     copy_corral(corrals, 0, 1)

@@ -7,17 +7,16 @@ lists is minimised by a few cutting planes, each a linear function on the cone.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from lpmert.exact.cells_stack import UPPER_COST, offer
-from lpmert.kernels import EPSILON
+from lpmert.kernels import EPSILON, internal
 
 _STEP = 0.3
 _ROUNDING = 1e-11
 """Relative error of a sum over lists: far more than their number times the unit roundoff."""
 
 
-@njit(cache=True)
+@internal
 def _add_cut(stack, t, x, cut, work, largest):
     """Fill cut [D]: what the open lists cost beyond their least, bounded from below by a linear function on the cone.
 
@@ -93,7 +92,7 @@ def _add_cut(stack, t, x, cut, work, largest):
     return cost, clear, mass
 
 
-@njit(cache=True)
+@internal
 def _least_over_cuts(cuts, n_cuts, table, basis, x):
     """Return min over x in the simplex of the largest of the cuts [n_cuts, D], and write that x.
 
@@ -162,7 +161,7 @@ def _least_over_cuts(cuts, n_cuts, table, basis, x):
     return value
 
 
-@njit(cache=True)
+@internal
 def cut_off(lists, stack, t, work, settings):
     """Raise the bound of cone t by cuts, from its point on; say whether it exceeds what is left to find."""
     n = stack.numbers

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from lpmert.kernels import EPSILON, INFINITE_COST
+from lpmert.kernels import EPSILON, INFINITE_COST, internal
 
 # Functions called once a list take single arrays: numba counts references for each array of a tuple it passes on.
 
 
-@njit(cache=True)
+@internal
 def _beats(scores, winner, loser, tolerance):
     """Whether one row of scores is at least another at every ray, beyond the error of the scores."""
     least = np.inf
@@ -19,7 +18,7 @@ def _beats(scores, winner, loser, tolerance):
     return least >= 0.0
 
 
-@njit(cache=True)
+@internal
 def _move(scores, ids, costs, source, target):
     for d in range(scores.shape[1]):
         scores[target, d] = scores[source, d]
@@ -27,7 +26,7 @@ def _move(scores, ids, costs, source, target):
     costs[target] = costs[source]
 
 
-@njit(cache=True)
+@internal
 def _drop_beaten(scores, ids, costs, start, end, best, tolerance):
     """Drop rows start .. end that another row beats at every ray, first what row `best` beats; return the new end.
 
@@ -61,7 +60,7 @@ def _drop_beaten(scores, ids, costs, start, end, best, tolerance):
     return left
 
 
-@njit(cache=True)
+@internal
 def prune(stack, t, middle, replaced, child, limit, largest):
     """Fill the child of cone t whose ray `replaced` moves to the midpoint; return (its centre's cost, centre is clear).
 

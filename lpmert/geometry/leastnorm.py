@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from lpmert.kernels import EPSILON
+from lpmert.kernels import EPSILON, internal
 from lpmert.result import FloatArray, IntArray
 
 INFEASIBLE, FEASIBLE, UNDECIDED = 0, 1, 2
@@ -125,7 +125,7 @@ def rounding_bound(lists, weights):
     return 2.0 * (len(weights) + 3) * EPSILON * total
 
 
-@njit(cache=True)
+@internal
 def largest(scores, length):
     """Return the position of the first largest score, with four running maxima that the processor can overlap."""
     a = b = c = d = -np.inf
@@ -165,7 +165,7 @@ def decode_clearly(lists, weights, selection, scores):
     return cost, clear
 
 
-@njit(cache=True)
+@internal
 def copy_corral(corrals, source, target):
     """Copy one slot to another."""
     size = corrals.size[source]
@@ -180,7 +180,7 @@ def copy_corral(corrals, source, target):
         corrals.point[target, d] = corrals.point[source, d]
 
 
-@njit(cache=True)
+@internal
 def _factorise(rows, size, dirty, factor, forward):
     """Bring rows dirty.. of the Cholesky factor of (1 + rows rows^T), and the forward solution for 1, up to date."""
     n_features = rows.shape[1]
@@ -201,7 +201,7 @@ def _factorise(rows, size, dirty, factor, forward):
         forward[i] = value / factor[i, i]
 
 
-@njit(cache=True)
+@internal
 def _surely_inside(rows, multipliers, size, factor):
     """Whether the origin lies inside the simplex of D + 1 rows, D not counting columns of zeros, whatever the rounding.
 
