@@ -26,6 +26,8 @@ METHODS: Mapping[str, str] = {
     "sweep": "lpmert.exact.sweep:Sweep",
     "lp-mert": "lpmert.exact.divide:LpMert",
     "exhaustive": "lpmert.exact.enumerate:Exhaustive",
+    "groups": "lpmert.exact.grouping:Groups",
+    "subspace": "lpmert.approximate.subspace:Subspace",
 }
 """Names of the methods, and where their classes are."""
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from lpmert.exact.cells import Cells
 from lpmert.exact.choices import Choices
+from lpmert.exact.grouping import Groups
 from lpmert.exact.search import Incumbent, Search
 from lpmert.exact.solve import ExactMethod
 from lpmert.exact.sweep import Sweep
@@ -26,13 +27,17 @@ _HEAD_START = 40
 _SHARE = 12
 """Slices that it gets from then on for each one of the other."""
 
+_GROUPS_SHARE = 1
+"""The same beside `groups`, which raises the bound where no other search can, but rarely ends."""
+
 
 @dataclass(frozen=True)
 class Auto(ExactMethod):
-    """`sweep` for one or two features; else `cells` and `choices`, which share incumbent and bound."""
+    """`sweep` for one or two features; else `cells` and `choices` in turns, with many features `choices` and `groups`."""
 
     cells: Cells = field(default_factory=Cells)
     choices: Choices = field(default_factory=Choices)
+    groups: Groups = field(default_factory=Groups)
 
     name = "auto"
 
@@ -40,8 +45,11 @@ class Auto(ExactMethod):
         """Return the search, or the pair of searches, for this problem."""
         if problem.n_features <= 2:
             return Sweep().start(problem, incumbent)
-        if problem.n_features > _MOST_CELL_FEATURES or problem.n_lists <= _FEW_LISTS:
+        if problem.n_lists <= _FEW_LISTS:
             return self.choices.start(problem, incumbent)
+        if problem.n_features > _MOST_CELL_FEATURES:
+            selections = self.choices.start(problem, incumbent)
+            return Portfolio(selections, lambda: self.groups.start(problem, incumbent), incumbent, _GROUPS_SHARE)
         pairs = bool((problem.offsets[1:] - problem.offsets[:-1] == 2).all())
         first, second = (self.choices, self.cells) if pairs else (self.cells, self.choices)
         return Portfolio(first.start(problem, incumbent), lambda: second.start(problem, incumbent), incumbent)
@@ -53,10 +61,13 @@ class Portfolio:
     Each slice is an amount of work, not of time, so that the outcome does not depend on the machine's speed.
     """
 
-    def __init__(self, first: Search, start_second: Callable[[], Search], incumbent: Incumbent) -> None:
+    def __init__(
+        self, first: Search, start_second: Callable[[], Search], incumbent: Incumbent, share: int = _SHARE
+    ) -> None:
         self.incumbent = incumbent
         self._searches = [first]
         self._start_second = start_second
+        self._share = share
         self._turn = 0
 
     @property
@@ -102,7 +113,7 @@ class Portfolio:
     def advance(self) -> None:
         """Give the next search in turn a slice."""
         self._turn += 1
-        if self._turn <= _HEAD_START or self._turn % (_SHARE + 1) != 0:
+        if self._turn <= _HEAD_START or self._turn % (self._share + 1) != 0:
             self._searches[0].advance()
             return
         if len(self._searches) == 1:

@@ -1,0 +1,143 @@
+"""Exact search in random subspaces through the best weights: a neighbourhood far larger than a line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from lpmert.canonical import group_identical, take_rows
+from lpmert.exact.cells import Cells, CellsSearch
+from lpmert.exact.planar import sweep_directions
+from lpmert.exact.search import Incumbent, Outcome, Search
+from lpmert.exact.solve import ExactMethod
+from lpmert.kernels import clear_cost
+from lpmert.problem import Problem
+from lpmert.result import FloatArray, IntArray, MethodError, Result, Status
+
+_SLICES = 100
+"""Slices of `cells` that one subspace may take: about a second."""
+
+
+@dataclass(frozen=True)
+class Subspace(ExactMethod):
+    """A heuristic: solve the problem exactly in one random subspace after the other, always through the best weights.
+
+    dimension: that of the subspaces, at least 2; two are no more than a line search. patience: subspaces in a row
+    without a better loss after which it stops. slices: the most work in one subspace. Where there are no more features
+    than dimensions, the whole space is searched once.
+    """
+
+    dimension: int = 3
+    patience: int = 40
+    slices: int = _SLICES
+
+    name = "subspace"
+
+    def __post_init__(self) -> None:
+        for name, least in (("dimension", 2), ("patience", 1), ("slices", 1)):
+            if getattr(self, name) < least:
+                raise MethodError(f"{name} of method 'subspace' must be at least {least}, not {getattr(self, name)}")
+
+    def start(self, problem: Problem, incumbent: Incumbent) -> Search:
+        """Return a search that begins with this incumbent, on which its random numbers depend too."""
+        return SubspaceSearch(self, problem, incumbent)
+
+    def _report(self, problem: Problem, search: Search, outcome: Outcome, seed: int) -> Result:
+        result = super()._report(problem, search, outcome, seed)
+        return replace(
+            result,
+            lower_bound=None,
+            status=Status.HEURISTIC if result.status.finished and search.finished else result.status,
+            trace=tuple((seconds, None, loss) for seconds, _, loss in result.trace),
+        )
+
+
+class SubspaceSearch:
+    """A resumable search of one random subspace after the other; its bound is only that no cost is negative."""
+
+    def __init__(self, settings: Subspace, problem: Problem, incumbent: Incumbent) -> None:
+        self.incumbent = incumbent
+        self.unsettled: int | None = None
+        self.lower_bound = 0
+        self.nodes = 0
+        self.lps = 0
+        self.memory = 0
+        self._settings = settings
+        self._problem = problem
+        self._rng = random_numbers(incumbent)
+        self._failures = 0
+
+    @property
+    def finished(self) -> bool:
+        return self.incumbent.cost == 0 or self._failures >= self._settings.patience
+
+    @property
+    def open_nodes(self) -> int:
+        return 0 if self.finished else 1
+
+    def counters(self) -> Mapping[str, int]:
+        return {"nodes": self.nodes, "subspaces": self.nodes}
+
+    def advance(self) -> None:
+        """Search one subspace."""
+        settings = self._settings
+        better = improve(self._problem, self.incumbent, self._rng, dimension=settings.dimension, slices=settings.slices)
+        self.nodes += 1
+        self._failures = 0 if better else self._failures + 1
+        if settings.dimension >= self._problem.n_features:
+            self._failures = settings.patience
+
+
+def random_numbers(incumbent: Incumbent) -> np.random.Generator:
+    """Return random numbers that depend on the incumbent, and through it on the seed with which that was found."""
+    return np.random.default_rng(np.frombuffer(incumbent.weights.tobytes(), dtype=np.uint32))
+
+
+def improve(
+    problem: Problem, incumbent: Incumbent, rng: np.random.Generator, *, dimension: int = 3, slices: int = _SLICES
+) -> bool:
+    """Search a random subspace through the incumbent, and return whether that gave better weights.
+
+    The lists' features in the subspace are rounded; the weights found there count as what they cost on the features
+    themselves, and only where every choice that matters is clear of rounding. slices: the most work of `cells`.
+    """
+    n = problem.n_features
+    whole = dimension >= n
+    basis = np.eye(n) if whole else np.column_stack([incumbent.weights, rng.normal(size=(n, dimension - 1))])
+    features = problem.features if whole else np.ascontiguousarray(problem.features @ basis)
+    leader = group_identical(features, problem.offsets)
+    rows = np.flatnonzero(leader == np.arange(len(leader)))
+    section = _Section(features[rows], take_rows(problem.offsets, rows), problem.costs[rows])
+    inner = incumbent.weights if whole else np.eye(dimension)[0]
+    found = _solve(section, Incumbent(incumbent.cost, inner, ""), slices)
+    if found is None:
+        return False
+    weights = basis @ found
+    weights /= np.abs(weights).max()
+    cost, clear = clear_cost(problem.features, problem.offsets, problem.costs, weights, problem.rounding_bound(weights))
+    return bool(clear) and incumbent.improve(int(cost), weights, "U")
+
+
+class _Section(Problem):
+    """The lists within a subspace, as far as a search looks at a problem."""
+
+    def __init__(self, features: FloatArray, offsets: IntArray, costs: IntArray) -> None:
+        self.features, self.offsets, self.costs = features, offsets, costs
+
+
+def _solve(section: Problem, start: Incumbent, slices: int) -> FloatArray | None:
+    """Return weights [d] better than the start's, if the search finds any."""
+    before = start.cost
+    if section.n_features <= 2:
+        optimum = sweep_directions(section.features, section.offsets, section.costs)
+        if optimum.representable_cost is not None and optimum.representable_weights is not None:
+            start.improve(optimum.representable_cost, optimum.representable_weights, "")
+    else:
+        search = CellsSearch(Cells(), section, start)
+        for _ in range(slices):
+            if search.finished:
+                break
+            search.advance()
+    return start.weights if start.cost < before else None
