@@ -33,7 +33,7 @@ _GROUPS_SHARE = 1
 
 @dataclass(frozen=True)
 class Auto(ExactMethod):
-    """`sweep` for one or two features; else `cells` and `choices` in turns, with many features `choices` and `groups`."""
+    """`sweep` for one or two features; else in turns `cells` and `choices`, with many features `choices` and `groups`."""
 
     cells: Cells = field(default_factory=Cells)
     choices: Choices = field(default_factory=Choices)
