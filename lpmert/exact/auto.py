@@ -33,7 +33,7 @@ _GROUPS_SHARE = 1
 
 @dataclass(frozen=True)
 class Auto(ExactMethod):
-    """`sweep` for one or two features; else `choices` in turns with `cells`, or with `groups` where features are many."""
+    """`sweep` for one or two features; else `choices` in turns with `cells`, or, with many features, with `groups`."""
 
     cells: Cells = field(default_factory=Cells)
     choices: Choices = field(default_factory=Choices)
