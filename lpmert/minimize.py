@@ -26,6 +26,7 @@ METHODS: Mapping[str, str] = {
     "sweep": "lpmert.exact.sweep:Sweep",
     "lp-mert": "lpmert.exact.divide:LpMert",
     "exhaustive": "lpmert.exact.enumerate:Exhaustive",
+    "mip": "lpmert.exact.mip:Mip",
     "groups": "lpmert.exact.grouping:Groups",
     "subspace": "lpmert.approximate.subspace:Subspace",
 }
