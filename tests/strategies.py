@@ -60,7 +60,9 @@ def _generic(rng: np.random.Generator, offsets: IntArray, width: int) -> tuple[F
 
 def _integers(rng: np.random.Generator, offsets: IntArray, width: int) -> tuple[FloatArray, FloatArray]:
     reach = int(rng.integers(1, 4))
-    return rng.integers(-reach, reach + 1, (offsets[-1], width)).astype(float), rng.integers(0, 3, offsets[-1]).astype(float)
+    return rng.integers(-reach, reach + 1, (offsets[-1], width)).astype(float), rng.integers(0, 3, offsets[-1]).astype(
+        float
+    )
 
 
 def _binary(rng: np.random.Generator, offsets: IntArray, width: int) -> tuple[FloatArray, FloatArray]:
@@ -134,7 +136,9 @@ def _real_losses(rng: np.random.Generator, offsets: IntArray, width: int) -> tup
 
 
 def _mixed_losses(rng: np.random.Generator, offsets: IntArray, width: int) -> tuple[FloatArray, FloatArray]:
-    losses = rng.integers(-3, 4, offsets[-1]) * 10.0 ** np.repeat(rng.integers(0, 13, len(offsets) - 1), np.diff(offsets))
+    losses = rng.integers(-3, 4, offsets[-1]) * 10.0 ** np.repeat(
+        rng.integers(0, 13, len(offsets) - 1), np.diff(offsets)
+    )
     return rng.integers(-4, 5, (offsets[-1], width)).astype(float), losses
 
 
@@ -142,7 +146,9 @@ def _ulps(rng: np.random.Generator, offsets: IntArray, width: int) -> tuple[Floa
     """Rows a few ulps apart."""
     pool = rng.normal(size=(2, width))
     features = pool[rng.integers(0, 2, offsets[-1])]
-    return features * (1 + 2.0**-52 * rng.integers(-3, 4, features.shape)), rng.integers(0, 4, offsets[-1]).astype(float)
+    return features * (1 + 2.0**-52 * rng.integers(-3, 4, features.shape)), rng.integers(0, 4, offsets[-1]).astype(
+        float
+    )
 
 
 KINDS: dict[str, Maker] = {
@@ -279,7 +285,7 @@ def _search(vectors: list[list[tuple[Fraction, ...]]], costs: list[list[Fraction
 def exact_decode(lists: Lists, weights: FloatArray, ties: str = "first") -> tuple[list[int], int]:
     """Each list's winner at these weights (counted in its list) in exact arithmetic, and how many lists are tied.
 
-    Hypotheses with identical features count as one, for which the first, best or worst stands; otherwise the first wins.
+    Hypotheses with identical features count as one, for which the first, best or worst stands; else the first wins.
     """
     exact = [Fraction(value) for value in weights.tolist()]
     winners, tied = [], 0

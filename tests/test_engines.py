@@ -170,6 +170,30 @@ def test_methods_agree_beyond_the_reach_of_brute_force(features: int, integer: b
         assert len({result.loss for result in results}) == 1
 
 
+def pairs(seed: int, *, wide: bool) -> Lists:
+    """Ten to thirty lists of two or three; losses of one or of three orders of magnitude."""
+    rng = np.random.default_rng(seed)
+    features, count, length = int(rng.integers(2, 5)), int(rng.integers(10, 30)), int(rng.choice([2, 2, 3]))
+    offsets = np.arange(0, count * length + 1, length)
+    rows = rng.normal(size=(offsets[-1], features))
+    losses = rng.integers(0, 9, offsets[-1])
+    if wide:
+        losses = rng.integers(0, 4, offsets[-1]) * 10 ** np.repeat(rng.integers(0, 3, count), length)
+    return Lists(rows, offsets, losses.astype(float))
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_searches_with_and_without_cores_agree(wide: bool) -> None:
+    """Bounds by disjoint cores matter most with many short lists whose losses differ in size."""
+    for seed in range(150):
+        lists = pairs(seed, wide=wide)
+        by_cones = lpmert.minimize(lists.nbest, method=Cells(leaf_lists=0))
+        assert_decodes(by_cones, lists)
+        for method in (Choices(), Choices(look_ahead=False), Choices(use_cores=False), "auto", Cells()):
+            result = lpmert.minimize(lists.nbest, method=method)
+            assert (seed, result.status, result.loss) == (seed, Status.OPTIMAL, by_cones.loss)
+
+
 @pytest.mark.parametrize("method", ["choices", "cells", "auto", "exhaustive"])
 @pytest.mark.parametrize("features", [2, 3, 5])
 def test_a_planted_optimum_is_found(features: int, method: str) -> None:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from strategies import KINDS, Lists, random_lists
+from oracle import is_strictly_best
+from strategies import KINDS, Lists, random_lists, strictly_feasible
 
 from lpmert.geometry import leastnorm
 from lpmert.geometry.leastnorm import FEASIBLE, INFEASIBLE, UNDECIDED, new_corrals, new_scratch, separate, sorted_lists
 from lpmert.geometry.lp import LinOptimizer
 from lpmert.problem import Problem
-from oracle import is_strictly_best
-from strategies import strictly_feasible
-from fractions import Fraction
 
 Selection = NDArray[np.int64]
 

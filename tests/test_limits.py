@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -246,3 +250,34 @@ def test_no_start_is_worse_than_the_one_given(method: str) -> None:
 def test_wrong_settings_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(lpmert.MethodError):
         lpmert.minimize(MEDIUM.nbest, **wrong)
+
+
+_INTERRUPTED = """
+import random, signal, sys
+import lpmert
+from lpmert.exact.cells import Cells
+from strategies import random_lists
+
+lists = random_lists("opposite", 1006, most_lists=6, most_hypotheses=6, most_features=4, most_selections=200)
+method = Cells(leaf_lists=0)
+lpmert.minimize(lists.nbest, method=method, time_limit=0.5)
+signal.signal(signal.SIGALRM, signal.default_int_handler)
+random.seed(1)
+for _ in range(60):
+    signal.setitimer(signal.ITIMER_REAL, random.uniform(0.05, 0.3))
+    try:
+        lpmert.minimize(lists.nbest, method=method, time_limit=1.0)
+    except KeyboardInterrupt:
+        pass
+    signal.setitimer(signal.ITIMER_REAL, 0)
+"""
+
+
+@pytest.mark.slow
+def test_an_interrupt_at_any_moment_does_not_crash() -> None:
+    """A signal that arrives while compiled code makes Python objects must not leave them half made."""
+    here = Path(__file__).resolve().parent
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(here), str(here.parent)])}
+    command = [sys.executable, "-c", _INTERRUPTED]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=environment)
+    assert done.returncode == 0, done.stderr

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -17,6 +17,7 @@ from lpmert import canonical
 from lpmert.nbest import NBest
 from lpmert.problem import Problem
 from lpmert.result import DataError, MethodError
+
 
 @pytest.fixture(autouse=True, scope="module")
 def _short_descent() -> Iterator[None]:
@@ -194,7 +195,7 @@ def test_losses_that_are_whole_multiples_of_a_power_of_two_stay_exact(numbers: l
     assert costs.costs.dtype == np.int64
     assert costs.costs.min() >= 0
     total = Fraction(0)
-    for begin, end in zip(offsets[:-1], offsets[1:], strict=True):
+    for begin, end in pairwise(offsets):
         least = min(map(Fraction, losses[begin:end].tolist()))
         total += least
         if not costs.rounded:

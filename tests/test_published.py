@@ -21,7 +21,9 @@ EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "asr" / "nbest.tsv.
 def numpy_loss(nbest: NBest, weights: NDArray[np.float64]) -> float:
     """The loss of decoding in plain floating point, first hypothesis on ties."""
     scores = nbest.dense_features() @ weights
-    chosen = [begin + int(np.argmax(scores[begin:end])) for begin, end in zip(nbest.offsets, nbest.offsets[1:], strict=False)]
+    chosen = [
+        begin + int(np.argmax(scores[begin:end])) for begin, end in zip(nbest.offsets, nbest.offsets[1:], strict=False)
+    ]
     return float(nbest.statistics[chosen, 0].sum())
 
 
