@@ -148,9 +148,11 @@ class MipSearch:
         if self._settings.margin == 0:
             self._bound = max(self._bound, self._cost_of(answer.bound))
         attained = answer.selection is not None and self._take(self._program, answer.selection)
-        if answer.optimal:
+        if answer.optimal and answer.selection is not None:
             self._closed = attained or self.lower_bound >= self.incumbent.cost
-        elif math.isinf(self._deadline):
+        elif answer.infeasible and (self._settings.margin > 0 or self.unsettled is not None):
+            self._closed = True
+        elif answer.optimal or math.isinf(self._deadline):
             raise MethodError(f"solver {self._settings.solver!r} gave up on the program: {answer.status}")
         else:
             time.sleep(max(0.0, self._deadline - time.perf_counter()))
@@ -184,6 +186,7 @@ class _Answer:
     """What a solver said: rows of the selection, if it has one; a bound on the objective (0 if it tells none)."""
 
     optimal: bool
+    infeasible: bool
     selection: IntArray | None
     bound: float
     nodes: int
@@ -255,7 +258,8 @@ class _Program:
             ones = np.flatnonzero(values > 0.5)
             if len(ones) == len(self._offsets) - 1:
                 selection = ones
-        return _Answer(optimal, selection, bound, nodes, pulp.LpSolution[self._program.sol_status])
+        status = self._program.sol_status
+        return _Answer(optimal, status == pulp.LpSolutionInfeasible, selection, bound, nodes, pulp.LpSolution[status])
 
 
 def _normalised(rows: FloatArray) -> FloatArray:
