@@ -39,13 +39,15 @@ _GROUP_BUDGET = 300_000
 """Work for the first weights of a group, as in `descend`."""
 
 _DESCENT_BUDGET = 10_000_000
-"""Work of one descent on all lists, as in `descend`."""
+"""Work of the first descents on all lists, as in `descend`; later ones, which begin many more times, take more."""
+
+_LONGEST_DESCENT = 100_000_000
 
 _DESCENTS = 5
 """Descents for each search of a subspace."""
 
-_IMPROVE_EVERY = 8
-"""One turn in so many goes to better weights; it takes as long as several slices of a group."""
+_SLICE_WORK = 1_000_000
+"""A slice in a group takes about as long as so much work of a descent; better weights get as much time as the bound."""
 
 _SUBSPACE_SLICES = 40
 
@@ -80,7 +82,8 @@ class GroupedSearch:
         self._to_sample = int(np.clip(_SAMPLE_WORK // max(1, problem.features.size), 50, _MOST_SAMPLED))
         self._root = _Group(np.arange(problem.n_lists))
         self._queue: deque[_Group] = deque()
-        self._turn = 0
+        self._improvements = 0
+        self._credit = 0
         self._searches = 0
         self._counted: dict[str, int] = {}
 
@@ -125,11 +128,16 @@ class GroupedSearch:
         if not self._queue:
             self._prepare()
             return
-        self._turn += 1
-        if self._turn % _IMPROVE_EVERY == 0 and self._root.parts:
+        if self._credit >= self._next_work and self._root.parts:
+            self._credit -= self._next_work
             self._improve()
         else:
+            self._credit += _SLICE_WORK
             self._search_group()
+
+    @property
+    def _next_work(self) -> int:
+        return min(_DESCENT_BUDGET * (4 + self._improvements) // 4, _LONGEST_DESCENT)
 
     def _prepare(self) -> None:
         """Sample some more, and form the groups when there is enough; no sample is needed where one group is all."""
@@ -148,8 +156,9 @@ class GroupedSearch:
         return [group.search for group in self._queue if group.search is not None]
 
     def _improve(self) -> None:
-        problem, incumbent = self._problem, self.incumbent
-        if self._turn // _IMPROVE_EVERY % (_DESCENTS + 1) == 0:
+        problem, incumbent, budget = self._problem, self.incumbent, self._next_work
+        self._improvements += 1
+        if self._improvements % (_DESCENTS + 1) == 0:
             improve(problem, incumbent, self._rng, slices=_SUBSPACE_SLICES)
             return
         _, weights = descend(
@@ -158,7 +167,7 @@ class GroupedSearch:
             problem.costs,
             seed=int(self._rng.integers(1 << 32)),
             initial=incumbent.weights,
-            budget=_DESCENT_BUDGET,
+            budget=budget,
         )
         bound = problem.rounding_bound(weights)
         cost, clear = clear_cost(problem.features, problem.offsets, problem.costs, weights, bound)

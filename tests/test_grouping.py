@@ -1,0 +1,159 @@
+"""The sum of the groups' optima never exceeds the optimum, only rises, and ends in a proof."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from shared import needs_shared, swahili
+from strategies import KINDS, Lists, best_loss, exact_decode, loss_of, random_lists, short_descent
+
+import lpmert
+from lpmert import Status
+from lpmert.exact.auto import Auto
+from lpmert.exact.choices import Choices
+from lpmert.exact.grouping import Groups, gather, sampled_costs
+from lpmert.exact.search import Incumbent
+from lpmert.exact.solve import first_incumbent
+from lpmert.geometry.descent import descend
+from lpmert.problem import Problem
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _short_descent() -> Iterator[None]:
+    with short_descent():
+        yield
+
+
+def lists_of(seed: int, *, lists: int, hypotheses: int, features: int) -> Lists:
+    rng = np.random.default_rng(seed)
+    offsets = np.arange(0, lists * hypotheses + 1, hypotheses)
+    return Lists(rng.normal(size=(offsets[-1], features)), offsets, rng.integers(0, 6, offsets[-1]).astype(float))
+
+
+@pytest.mark.parametrize("size", [1, 2, 100])
+@pytest.mark.parametrize("kind", KINDS)
+def test_groups_of_any_size_end_with_the_least_loss(kind: str, size: int) -> None:
+    for seed in range(12):
+        lists = random_lists(kind, seed, most_lists=6, most_hypotheses=4, most_features=3, most_selections=150)
+        least = best_loss(lists)
+        result = lpmert.minimize(lists.nbest, method=Groups(size=size))
+        slack = 1e-12 * float(np.abs(lists.losses).sum())
+        assert result.lower_bound is not None
+        assert result.loss == float(loss_of(lists, exact_decode(lists, result.weights)[0]))
+        if result.status is Status.OPTIMAL:
+            assert result.loss == result.lower_bound == pytest.approx(float(least), abs=slack)
+        else:
+            assert result.status is Status.OPTIMAL_TO_TOLERANCE
+            assert result.lower_bound - slack <= least <= result.loss + slack
+
+
+@pytest.mark.parametrize("size", [2, 5, 8])
+def test_the_bound_never_exceeds_the_optimum_and_never_falls(size: int) -> None:
+    for seed in range(3):
+        lists = lists_of(seed, lists=24, hypotheses=6, features=4)
+        optimum = lpmert.minimize(lists.nbest, method="cells")
+        assert optimum.status is Status.OPTIMAL
+        problem = Problem(lists.nbest)
+        search = Groups(size=size).start(problem, first_incumbent(problem, seed, None))
+        bounds, losses = [], []
+        while not search.finished:
+            search.advance()
+            bounds.append(problem.loss_of(search.lower_bound))
+            losses.append(problem.loss_of(search.incumbent.cost))
+        assert all(a <= b for a, b in pairwise(bounds))
+        assert all(a >= b for a, b in pairwise(losses))
+        assert max(bounds) <= optimum.loss <= min(losses)
+        assert bounds[-1] == losses[-1] == optimum.loss
+
+
+def test_groups_of_one_list_give_the_sum_of_the_least_attainable_losses() -> None:
+    """A list alone can choose each of its corners; in the plane these are few."""
+    lists = lists_of(4, lists=12, hypotheses=9, features=3)
+    alone = 0.0
+    for begin, end in pairwise(lists.offsets):
+        one = Lists(lists.features[begin:end], np.array([0, end - begin]), lists.losses[begin:end])
+        alone += lpmert.minimize(one.nbest, method="exhaustive").loss
+    problem = Problem(lists.nbest)
+    search = Groups(size=1).start(problem, Incumbent(1 << 40, np.ones(3), ""))
+    while search.counters()["groups"] <= problem.n_lists:  # until a second one is joined
+        search.advance()
+    assert problem.loss_of(search.lower_bound) >= alone
+
+
+def test_one_group_is_the_search_over_selections() -> None:
+    lists = lists_of(5, lists=10, hypotheses=6, features=5)
+    groups = lpmert.minimize(lists.nbest, method=Groups(size=10))
+    choices = lpmert.minimize(lists.nbest, method=Choices())
+    assert groups.status is choices.status is Status.OPTIMAL
+    assert groups.loss == choices.loss
+    assert groups.counters["groups"] == 1
+    assert groups.counters["lps"] == choices.counters["lps"]
+
+
+def test_the_bound_beats_the_sum_of_minima_where_no_search_ends() -> None:
+    lists = lists_of(6, lists=60, hypotheses=20, features=10)
+    oracle = sum(lists.losses[begin:end].min() for begin, end in pairwise(lists.offsets))
+    result = lpmert.minimize(lists.nbest, method="groups", node_limit=3000)
+    assert result.status is Status.NODE_LIMIT
+    assert result.lower_bound is not None
+    assert oracle < result.lower_bound < result.loss
+
+
+def test_the_same_seed_gives_the_same_search() -> None:
+    lists = lists_of(7, lists=40, hypotheses=10, features=10)
+    first, second = (lpmert.minimize(lists.nbest, method="groups", node_limit=500) for _ in range(2))
+    assert first.weights.tolist() == second.weights.tolist()
+    assert first.lower_bound == second.lower_bound
+    assert first.counters == second.counters
+
+
+def test_lists_that_are_never_cheap_together_are_gathered() -> None:
+    """Of six columns 0 and 3, 1 and 4, 2 and 5 exclude each other."""
+    rng = np.random.default_rng(0)
+    cheap = rng.integers(0, 2, (200, 3))
+    excess = np.column_stack([cheap, 1 - cheap]).astype(float)
+    groups = {tuple(sorted(group.tolist())) for group in gather(excess, 2)}
+    assert groups == {(0, 3), (1, 4), (2, 5)}
+    parts = gather(rng.random((50, 11)), 4)
+    assert sorted(np.concatenate(parts).tolist()) == list(range(11))
+    assert sorted(map(len, parts)) == [3, 4, 4]
+
+
+def test_sampled_costs_are_what_each_list_costs() -> None:
+    problem = Problem(lists_of(8, lists=5, hypotheses=4, features=3).nbest)
+    weights = np.random.default_rng(0).normal(size=(6, problem.n_features))
+    for row, costs in zip(weights, sampled_costs(problem, weights), strict=True):
+        scores = problem.features @ row
+        for s, (begin, end) in enumerate(pairwise(problem.offsets)):
+            assert costs[s] == problem.costs[begin + np.argmax(scores[begin:end])]
+
+
+def test_auto_searches_groups_too_where_features_and_lists_are_many() -> None:
+    lists = lists_of(9, lists=20, hypotheses=12, features=12)
+    problem = Problem(lists.nbest)
+    search = Auto().start(problem, first_incumbent(problem, 0, None))
+    for _ in range(120):
+        search.advance()
+    assert search.finished or search.counters()["groups"] > 0
+    assert problem.loss_of(search.lower_bound) <= problem.loss_of(search.incumbent.cost)
+
+
+def test_groups_of_no_lists_are_refused() -> None:
+    with pytest.raises(lpmert.MethodError, match="size"):
+        Groups(size=0)
+
+
+@needs_shared
+@pytest.mark.slow
+def test_all_swahili_lists_have_a_bound_above_the_sum_of_minima_after_two_minutes() -> None:
+    nbest = swahili()
+    result = lpmert.minimize(nbest, method="groups", time_limit=120)
+    oracle = float(np.minimum.reduceat(nbest.statistics[:, 0], nbest.offsets[:-1]).sum())
+    assert result.lower_bound is not None
+    assert oracle + 2.0 < result.lower_bound < result.loss
+    problem = Problem(nbest)
+    cost, _ = descend(problem.features, problem.offsets, problem.costs, starts=20, patience=200, budget=10**10)
+    assert result.loss <= problem.loss_of(cost)
