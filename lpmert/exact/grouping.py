@@ -25,6 +25,9 @@ from lpmert.result import FloatArray, IntArray, MethodError
 _PATIENCE = 20
 """Slices that a group gets before the next one has its turn."""
 
+_MOST_OPEN = 64
+"""Groups that are searched in turns; the next one begins when one of these is finished, so that memory is bounded."""
+
 _SAMPLE_WORK = 3_000_000_000
 """Weights in the sample, times hypotheses, times features: a second or two."""
 
@@ -185,7 +188,7 @@ class GroupedSearch:
             self._queue.popleft()
             self._close(group, group.search)
         elif group.slices % _PATIENCE == 0:
-            self._queue.rotate(-1)
+            self._queue.insert(_MOST_OPEN - 1, self._queue.popleft())
 
     def _close(self, group: _Group, search: ChoicesSearch) -> None:
         """Keep what a finished search found; the group's parent can begin when all its parts are closed."""
