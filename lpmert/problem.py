@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from math import fsum
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -42,6 +42,18 @@ class Evaluation:
         return {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in asdict(self).items()}
 
 
+class Unmerged(NamedTuple):
+    """The lists of a problem before parallel lists of two were merged: features [m, d], offsets [s + 1].
+
+    columns [d] are those of the caller's features, scales [d] the powers of two they were multiplied by.
+    """
+
+    features: FloatArray
+    offsets: IntArray
+    columns: IntArray
+    scales: FloatArray
+
+
 class Problem:
     """N-best lists and a metric in the canonical form of every method.
 
@@ -67,6 +79,7 @@ class Problem:
         self._offsets = canonical.take_rows(nbest.offsets, self._rows)
         self._dense = dense
         costs = canonical.fixed_point(losses[self._rows], self._offsets)
+        self._all_costs, self._all_constant = costs.costs, costs.constant
         rows, offsets = canonical.rows_of_lists(self._offsets, canonical.informative_lists(costs.costs, self._offsets))
         self._informative = self._rows[rows], offsets
         features = dense[self._rows[rows]]
@@ -78,6 +91,7 @@ class Problem:
         features = np.ascontiguousarray(unscaled * scales)
         if not np.array_equal(features / scales, unscaled):
             raise DataError("a feature spans so many orders of magnitude that it cannot be scaled; rescale it")
+        self.unmerged = Unmerged(features, offsets, columns, scales)
         features, self.offsets, costs = canonical.merge_parallel_pairs(features, offsets, costs)
         left = canonical.varying_columns(features, self.offsets)  # merging can drop a feature's last list
         self.features = np.ascontiguousarray(features[:, left])
@@ -153,7 +167,27 @@ class Problem:
 
         Raises `DataError` if the weights do not fit the features.
         """
-        w = given = self.checked_weights(weights)
+        decoded = self._decode(self.checked_weights(weights))
+        total = self._total(decoded.selection)
+        return Evaluation(
+            loss=self.metric.loss(total),
+            score=self.metric.score(total),
+            statistics=total,
+            selection=self._rows[decoded.selection] - self.nbest.offsets[:-1],
+            tied_lists=decoded.tied_lists,
+            loss_best_ties=self.metric.loss(self._total(decoded.low)),
+            loss_worst_ties=self.metric.loss(self._total(decoded.high)),
+            margin=decoded.margin,
+        )
+
+    def attains(self, weights: FloatArray, cost: int) -> bool:
+        """Whether weights [D] of the caller have this cost in exact arithmetic, and no tie between costs decides it."""
+        decoded = self._decode(weights)
+        found = self._all_constant + sum(self._all_costs[decoded.selection].tolist())
+        return decoded.strict and found == self.constant + cost
+
+    def _decode(self, given: FloatArray) -> _Decoded:
+        w = given
         largest = np.abs(w).max(initial=0.0)
         exponent = int(np.frexp(largest)[1])
         w = np.ldexp(w, -exponent)  # decoding does not see the factor; products cannot overflow
@@ -176,24 +210,18 @@ class Problem:
         selection[lists[chosen]] = chosen
         losses = self._all_losses[self._rows]
         low, high = selection.copy(), selection.copy()
+        strict = True
         for s in np.flatnonzero(tied):
             rows = offsets[s] + np.flatnonzero(close[offsets[s] : offsets[s + 1]])
-            selection[s] = rows[_first_best(given, features[rows])]
+            winners = rows[_best(given, features[rows])]
+            selection[s] = winners[0]
+            strict = strict and bool((self._all_costs[winners] == self._all_costs[winners[0]]).all())
             low[s] = rows[np.argmin(losses[rows])]
             high[s] = rows[np.argmax(losses[rows])]
         second = np.where(np.arange(len(scores)) == selection[lists], -np.inf, scores)
         lead = scores[selection] - np.maximum.reduceat(second, offsets[:-1])
-        total = self._total(selection)
-        return Evaluation(
-            loss=self.metric.loss(total),
-            score=self.metric.score(total),
-            statistics=total,
-            selection=self._rows[selection] - self.nbest.offsets[:-1],
-            tied_lists=int(tied.sum()),
-            loss_best_ties=self.metric.loss(self._total(low)),
-            loss_worst_ties=self.metric.loss(self._total(high)),
-            margin=float(np.ldexp(max(0.0, lead.min()), exponent)) if np.isfinite(lead).any() else None,
-        )
+        margin = float(np.ldexp(max(0.0, lead.min()), exponent)) if np.isfinite(lead).any() else None
+        return _Decoded(selection, low, high, int(tied.sum()), strict, margin)
 
     def weight_ranges(self, weights: FloatArray) -> FloatArray:
         """Return for each weight [D, 2] the open interval in which it alone may move without a list changing its
@@ -222,10 +250,26 @@ class Problem:
         return np.array([fsum(column) for column in chosen.T.tolist()])
 
 
-def _first_best(weights: FloatArray, features: FloatArray) -> int:
-    """Return the first row of features [n, D] with the largest score in exact arithmetic."""
-    best = 0
+class _Decoded(NamedTuple):
+    """Rows chosen [S] with ties broken as asked, at best and at worst; strict: no tie between unequal costs."""
+
+    selection: IntArray
+    low: IntArray
+    high: IntArray
+    tied_lists: int
+    strict: bool
+    margin: float | None
+
+
+def _best(weights: FloatArray, features: FloatArray) -> IntArray:
+    """Return the rows of features [n, D] with the largest score in exact arithmetic, the first one first."""
+    if not weights.any():
+        return np.arange(len(features))
+    best = [0]
     for row in range(1, len(features)):
-        if rational.compare_scores(weights, features[row], features[best]) > 0:
-            best = row
-    return best
+        sign = rational.compare_scores(weights, features[row], features[best[0]])
+        if sign > 0:
+            best = [row]
+        elif sign == 0:
+            best.append(row)
+    return np.array(best)

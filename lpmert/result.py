@@ -133,7 +133,8 @@ class Cell:
 class Result:
     """What a method found and what it proved.
 
-    weights [D] are L1-normalised, in the order of `names`, for the features as the caller gave them. `loss` is what
+    weights [D] are L1-normalised, in the order of `names`, for the features as the caller gave them; where the cell is
+    so thin that this division would leave it, their absolute values sum to at least 1/2 instead. `loss` is what
     decoding with these weights gives. `lower_bound` is the proven least loss, `None` for heuristics. selection [S]
     holds the chosen hypothesis of each list, counted from 0 within the list. `margin` is the least score difference
     between a chosen hypothesis and any other of its list at these weights. Unknown is `None`.

@@ -84,7 +84,7 @@ class ChoicesSearch:
         )
         n_lists, n_features = len(offsets) - 1, features.shape[1]
         pool_size = int(np.clip(_POOL_BYTES // (4 * max(1, n_lists)), 100, 100_000))
-        self._tree = layout.new_tree(
+        self._tree: layout.Tree = layout.new_tree(  # type: ignore[no-untyped-call]
             self._lists,
             n_fixed,
             pool_size,

@@ -26,6 +26,7 @@ from lpmert.exact.choices_tree import (
     PHASE,
     POOLED,
     ROUNDS,
+    SUM,
     UNANSWERED,
     UPPER,
     WORK,
@@ -255,7 +256,8 @@ def _core_bound(lists, tree, corrals, scratch, settings):
         least = _charge(tree, tree.core, size)
         if least == INFINITE_COST:
             return _CLOSED
-        tree.bound[depth] += least
+        n[SUM] += least  # the node's own sum: its parent's bound, if larger, does not add up with its cores
+        tree.bound[depth] = max(tree.bound[depth], n[SUM])
     return _CLOSED
 
 
@@ -389,6 +391,7 @@ def search(lists, tree, corrals, scratch, settings, budget):
                 verdict = _CLOSED if depth > 0 else _close_root(lists, tree, corrals, scratch)
             elif verdict == _OPEN:
                 bound = _start_core_bound(lists, tree) if settings.use_cores else _open_bound(lists, tree)
+                n[SUM] = bound
                 tree.bound[depth] = max(tree.bound[depth], bound)
                 n[PHASE] = CORE if settings.use_cores else CHOOSE
         if verdict == _OPEN and n[PHASE] == CORE:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+from numba.extending import register_jitable
 from numpy.typing import NDArray
 
 from lpmert.result import FloatArray, IntArray
@@ -13,9 +13,8 @@ from lpmert.result import FloatArray, IntArray
 UNANSWERED = -1
 
 # Positions in Tree.numbers.
-LPS, ROUNDS, WORK, NODES, DEPTH, PHASE, UPPER, POOLED, CORES, EXACT_CORES, ANSWER, ASKED, CORE_SIZE, CORE_LPS, FIXED = (
-    range(15)
-)
+LPS, ROUNDS, WORK, NODES, DEPTH, PHASE, UPPER, POOLED = range(8)
+CORES, EXACT_CORES, ANSWER, ASKED, CORE_SIZE, CORE_LPS, FIXED, SUM = range(8, 16)
 LOOK, CORE, CHOOSE, DESCEND = range(4)  # phases of a node
 
 
@@ -72,12 +71,15 @@ class Settings(NamedTuple):
     use_witnesses: bool
 
 
-@njit(cache=True)
+@register_jitable
 def new_tree(lists, n_fixed, pool_size, kept_witnesses, kept_cores, upper, weights):
-    """Return a search that has not begun; the last n_fixed lists are decided for their first hypothesis for good."""
+    """Return a search that has not begun; the last n_fixed lists are decided for their first hypothesis for good.
+
+    Compiled only within kernels: boxing so many arrays for Python is no place for a signal to arrive.
+    """
     n_lists = len(lists.offsets) - 1
     n_rows, n_features = lists.rows.shape
-    numbers = np.zeros(15, dtype=np.int64)
+    numbers = np.zeros(16, dtype=np.int64)
     numbers[UPPER] = upper
     numbers[ANSWER] = UNANSWERED
     numbers[FIXED] = n_fixed

@@ -82,7 +82,15 @@ class Outcome:
     trace: list[tuple[float, float | None, float]] = field(default_factory=list)
 
 
-def drive(problem: Problem, search: Search, limits: Limits, callback: Callback | None, started: float) -> Outcome:
+def drive(
+    problem: Problem,
+    search: Search,
+    limits: Limits,
+    callback: Callback | None,
+    started: float,
+    *,
+    interrupted: bool = False,
+) -> Outcome:
     """Run a search until it is finished, a limit is reached, the callback answers true, or Ctrl-C is pressed.
 
     `started` is the `time.perf_counter()` from which the time limit counts. Every way out leaves a valid incumbent and
@@ -99,7 +107,7 @@ def drive(problem: Problem, search: Search, limits: Limits, callback: Callback |
             seconds = time.perf_counter() - started
             if not trace or (lower, loss) != trace[-1][1:]:
                 trace.append((seconds, lower, loss))
-            status = _ending(search, limits, seconds, loss, lower)
+            status = Status.INTERRUPTED if interrupted else _ending(search, limits, seconds, loss, lower)
             if callback is not None:
                 source = search.incumbent.source if cost < reported else ""
                 reported = cost

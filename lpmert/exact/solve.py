@@ -46,13 +46,18 @@ class ExactMethod(ABC):
         """
         begin = time.perf_counter()
         started = begin if started is None else started
-        incumbent = first_incumbent(problem, seed, initial_weights)
+        interrupted = False
+        try:
+            incumbent = first_incumbent(problem, seed, initial_weights)
+        except KeyboardInterrupt:
+            interrupted = True
+            incumbent = _any_incumbent(problem)
         ready = time.perf_counter()
         if problem.n_features == 0:
             search: Search = DirectSearch(incumbent, lambda: None)
         else:
             search = self.start(problem, incumbent)
-        outcome = drive(problem, search, limits or Limits(), callback, started)
+        outcome = drive(problem, search, limits or Limits(), callback, started, interrupted=interrupted)
         result = self._report(problem, search, outcome, seed)
         seconds = {
             "prepare": begin - started,
@@ -68,11 +73,14 @@ class ExactMethod(ABC):
         return self.name + (f"({', '.join(changed)})" if changed else "")
 
     def _report(self, problem: Problem, search: Search, outcome: Outcome, seed: int) -> Result:
-        weights, centre, margin = _polished(problem, outcome)
+        try:
+            weights, margin, holds = _polished(problem, outcome, seed)
+        except KeyboardInterrupt:
+            weights, margin, holds = _normalised(problem.to_caller(outcome.weights)), None, False
         evaluation = problem.evaluate(weights)
         loss = evaluation.loss
         status = outcome.status
-        if status is Status.OPTIMAL and not _holds(problem, outcome):
+        if status is Status.OPTIMAL and not holds:
             status = Status.OPTIMAL_TO_TOLERANCE
         lower = loss if status is Status.OPTIMAL else min(loss, problem.loss_of(outcome.lower_bound))
         return Result(
@@ -93,7 +101,7 @@ class ExactMethod(ABC):
             loss_best_ties=evaluation.loss_best_ties,
             loss_worst_ties=evaluation.loss_worst_ties,
             free=problem.free,
-            cell=None if margin is None else Cell(problem.weight_ranges(weights), centre, margin),
+            cell=None if margin is None else Cell(problem.weight_ranges(weights), weights, margin),
             counters=_counters(problem, search),
             trace=tuple(outcome.trace),
         )
@@ -124,33 +132,53 @@ def first_incumbent(problem: Problem, seed: int, initial_weights: FloatArray | N
             return best
         size = np.abs(weights).max() * 10.0 ** (-8 + k / 3)
         candidates = [weights + size * rng.normal(size=n)]
-    # Every neighbour is tied: what the ties cost at worst is attained beside these weights, if not exactly at them.
-    cost, _ = clear_cost(features, offsets, costs, weights, problem.rounding_bound(weights))
+    return _any_incumbent(problem)
+
+
+def _any_incumbent(problem: Problem) -> Incumbent:
+    """Return weights with what their ties cost at worst: that much is attained beside them, if not exactly at them."""
+    weights = np.ones(problem.n_features)
+    bound = problem.rounding_bound(weights)
+    cost, _ = clear_cost(problem.features, problem.offsets, problem.costs, weights, bound)
     return Incumbent(int(cost), weights, "L")
 
 
-def _holds(problem: Problem, outcome: Outcome) -> bool:
-    """Whether the weights decode to the cost that the search claims, beyond rounding."""
-    if problem.n_features == 0:
-        return True
-    bound = problem.rounding_bound(outcome.weights)
-    cost, clear = clear_cost(problem.features, problem.offsets, problem.costs, outcome.weights, bound)
-    return bool(clear and cost == outcome.cost)
+def _polished(problem: Problem, outcome: Outcome, seed: int) -> tuple[FloatArray, float | None, bool]:
+    """Return weights [D] in the middle of the optimal cell, its margin (`None` if unknown), and whether they hold.
+
+    They hold if, in exact arithmetic, they have the cost that the search claims without the help of a tie. Merged lists
+    that cancel each other can be tied at the search's weights; the cell's centre is taken among the lists unmerged.
+    """
+    lists = problem.unmerged
+    found = problem.to_caller(outcome.weights)
+    start = found[lists.columns] / lists.scales
+    centre, margin = found, None
+    if len(lists.offsets) > 1 and len(lists.columns):
+        rows = np.empty(len(lists.offsets) - 1, dtype=np.int64)
+        decode(lists.features, lists.offsets, start, rows)
+        optimizer = LinOptimizer(lists.features, lists.offsets)
+        inner, margin = optimizer.centre((np.arange(len(rows)), rows), start=start)
+        centre = np.zeros(len(found))
+        centre[lists.columns] = inner * lists.scales
+    if problem.attains(_normalised(centre), outcome.cost):
+        return _normalised(centre), margin, True
+    # Cells so thin that normalising leaves them: a power of two changes no bit of the weights.
+    rng = np.random.default_rng(seed)
+    size = np.abs(found).max(initial=0.0) or 1.0
+    candidates = [_normalised(found), _halved(centre), _halved(found)]
+    for k in range(_PERTURBATIONS):
+        step = np.zeros(len(found))
+        step[lists.columns] = rng.normal(size=len(lists.columns)) * lists.scales
+        candidates.append(_normalised(found + size * 10.0 ** (-k / 2) * step / (np.abs(step).max(initial=0.0) or 1.0)))
+    for weights in candidates:
+        if problem.attains(weights, outcome.cost):
+            return weights, None, True
+    return _normalised(found), None, False
 
 
-def _polished(problem: Problem, outcome: Outcome) -> tuple[FloatArray, FloatArray, float | None]:
-    """Return weights [D] in the middle of the optimal cell, the cell's centre, and its margin (`None` if unknown)."""
-    original = _normalised(problem.to_caller(outcome.weights))
-    if problem.n_lists == 0 or problem.n_features == 0:
-        return original, original, None
-    features, offsets = problem.features, problem.offsets
-    rows = np.empty(problem.n_lists, dtype=np.int64)
-    decode(features, offsets, outcome.weights, rows)
-    centre, margin = LinOptimizer(features, offsets).centre((np.arange(problem.n_lists), rows), start=outcome.weights)
-    weights = _normalised(problem.to_caller(centre))
-    if margin is None or problem.evaluate(weights).loss != problem.evaluate(original).loss:
-        return original, original, None
-    return weights, weights, margin
+def _halved(weights: FloatArray) -> FloatArray:
+    """Return weights [D] times the power of two that brings the sum of their absolute values into [1/2, 1)."""
+    return np.asarray(np.ldexp(weights, -int(np.frexp(np.abs(weights).sum())[1])))
 
 
 def _normalised(weights: FloatArray) -> FloatArray:
