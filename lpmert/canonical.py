@@ -79,9 +79,9 @@ def fixed_point(losses: FloatArray, offsets: IntArray) -> Costs:
 
     Raises `DataError` if the sum of the losses overflows.
     """
-    low = np.minimum.reduceat(losses, offsets[:-1])
-    spread = np.maximum.reduceat(losses, offsets[:-1]) - low
-    reach = float(np.sum(spread)) + float(np.abs(losses).max(initial=0.0))
+    with np.errstate(over="ignore"):  # an overflow is infinite, and refused below
+        spread = np.maximum.reduceat(losses, offsets[:-1]) - np.minimum.reduceat(losses, offsets[:-1])
+        reach = float(np.sum(spread)) + float(np.abs(losses).max(initial=0.0))
     if not np.isfinite(reach):
         raise DataError("the losses overflow when summed; divide them by a common factor")
     exponent = int(np.frexp(reach)[1]) - _COST_BITS

@@ -25,7 +25,7 @@ METHODS: Mapping[str, str] = {
     "choices": "lpmert.exact.choices:Choices",
     "sweep": "lpmert.exact.sweep:Sweep",
     "lp-mert": "lpmert.exact.divide:LpMert",
-    "exhaustive": "lpmert.exact.enumerate:Exhaustive",
+    "exhaustive": "lpmert.exact.exhaustive:Exhaustive",
     "mip": "lpmert.exact.mip:Mip",
     "groups": "lpmert.exact.grouping:Groups",
     "subspace": "lpmert.approximate.subspace:Subspace",

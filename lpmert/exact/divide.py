@@ -14,13 +14,13 @@ from typing import Protocol
 
 import numpy as np
 
-from lpmert.exact.extremity import Combination, Extremity, Part
+from lpmert.exact.extremity import Combination, Extremity
 from lpmert.exact.pairing import neighbours, pair_by_conflict
 from lpmert.exact.search import Incumbent, Search
 from lpmert.exact.solve import ExactMethod
 from lpmert.kernels import INFINITE_COST
 from lpmert.problem import Problem
-from lpmert.result import MethodError
+from lpmert.result import IntArray, MethodError
 
 _SLICE_STEPS = 3000
 _SLICE_LPS = {"least-norm": 1000, "highs": 60}
@@ -48,6 +48,7 @@ class LpMert(ExactMethod):
     row_generation: bool = True
     use_witnesses: bool = True
     use_cores: bool = True
+    look_ahead: bool = True
     lazy: bool = True
     pair: bool = True
     sampled: int = 32
@@ -70,7 +71,7 @@ class Stream(Protocol):
     """The attainable combinations of some lists in order of cost, found when they are asked for and kept."""
 
     @property
-    def part(self) -> Part: ...
+    def part(self) -> IntArray: ...
 
     @property
     def found(self) -> list[Combination]: ...
@@ -87,13 +88,12 @@ class OneList:
     """Algorithm 1: the hypotheses of one list in order of cost, without those that are interior."""
 
     def __init__(self, number: int, extremity: Extremity) -> None:
-        self.part = Part.of((number,))
+        self.part = np.array([number])
         self.found: list[Combination] = []
         begin, end = extremity.lists.offsets[number : number + 2]
         self._costs = extremity.lists.costs[begin:end].tolist()
         self._position = 0
         self._extremity = extremity
-        extremity.witnesses.register(self.part.key)
 
     @property
     def bound(self) -> int:
@@ -116,13 +116,12 @@ class TwoHalves:
 
     def __init__(self, left: Stream, right: Stream, extremity: Extremity, *, lazy: bool) -> None:
         self.left, self.right = left, right
-        self.part = Part.of(left.part.key + right.part.key)
+        self.part = np.concatenate([left.part, right.part])
         self.found: list[Combination] = []
         self._extremity = extremity
         self._lazy = lazy
         self._reached = 0
         self.frontier = [(self._cost_of(0, 0), 0, 0)]
-        extremity.witnesses.register(self.part.key)
 
     @property
     def bound(self) -> int:
@@ -134,7 +133,7 @@ class TwoHalves:
             return
         left, right = self.left.found[cell[0]], self.right.found[cell[1]]
         cost, positions = combine(left, right)
-        combination = self._extremity.test(self.part, cost, positions, left)
+        combination = self._extremity.test(self.part, cost, positions, left, right)
         self.expand_frontier(cell)
         if combination is not None:
             self.found.append(combination)

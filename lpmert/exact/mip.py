@@ -138,11 +138,12 @@ class MipSearch:
     def advance(self) -> None:
         """Solve the program; take over what it found, or cut off a selection that only ties reach."""
         if self._program is None:
-            self._program = _Program(self._problem, self._unit, self._settings.margin)
+            self._program = _Program(self._problem, self._unit, self._settings.margin, self._deadline)
         left = self._deadline - time.perf_counter()
-        if left <= 0:
+        if left <= 0 or not self._program.complete:
             return
-        answer = self._program.solve(self._solver, left)
+        # PuLP takes about as long to hand the program over as building it took.
+        answer = self._program.solve(self._solver, max(left - self._program.seconds, left / 10))
         self._programs += 1
         self.nodes += answer.nodes
         if self._settings.margin == 0:
@@ -194,15 +195,20 @@ class _Answer:
 
 
 class _Program:
-    """The mixed-integer program, to which cuts can be added."""
+    """The mixed-integer program, to which cuts can be added; not `complete` if the deadline came first."""
 
-    def __init__(self, problem: Problem, unit: float, margin: float) -> None:
+    def __init__(self, problem: Problem, unit: float, margin: float, deadline: float) -> None:
+        self.complete = False
+        self.seconds = 0.0
+        started = time.perf_counter()
         self._program = program = pulp.LpProblem("lpmert", pulp.LpMinimize)
         self._offsets = problem.offsets
         weights = [program.add_variable(f"w{d}", -1, 1) for d in range(problem.n_features)]
         self._chosen = [program.add_variable(f"z{i}", cat=pulp.LpBinary) for i in range(len(problem.costs))]
         self._program += pulp.LpAffineExpression(zip(self._chosen, (problem.costs / unit).tolist(), strict=True))
         for begin, end in pairwise(problem.offsets.tolist()):
+            if time.perf_counter() >= deadline:
+                return
             self._program += pulp.lpSum(self._chosen[begin:end]) == 1
             for i in range(begin, end):
                 others = np.delete(problem.features[begin:end], i - begin, axis=0)
@@ -210,6 +216,8 @@ class _Program:
                     self._compare(weights, self._chosen[i], row, margin)
         if margin == 0:
             self._touch_surface(weights)
+        self.complete = True
+        self.seconds = time.perf_counter() - started
 
     @property
     def n_rows(self) -> int:
