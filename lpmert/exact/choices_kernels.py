@@ -77,6 +77,11 @@ def _together(lists, tree, corrals, slot, scratch, n_decided, start):
     n = tree.numbers
     rounds = n[ROUNDS]
     verdict = separate(lists, tree.decided, n_decided, start, tree.chosen, corrals, slot, scratch, n)
+    if verdict == UNDECIDED and n[ANSWER] == UNANSWERED:
+        # A degenerate core often has a sound one beside it, which another way in may meet.
+        corrals.size[slot] = 0
+        corrals.point[slot] = tree.best_weights
+        verdict = separate(lists, tree.decided, n_decided, 0, tree.chosen, corrals, slot, scratch, n)
     n[WORK] += (n[ROUNDS] - rounds + 1) * max(1, len(lists.costs) // 4)
     if verdict == INFEASIBLE:
         size = 0
