@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lpmert.nbest import NBest
     from lpmert.result import Callback, Result, Status
 
-METHODS = ("auto", "cells", "choices", "sweep", "lp-mert", "exhaustive", "mip", "groups", "subspace")
+METHODS = ("auto", "cells", "choices", "sweep", "lp-mert", "exhaustive", "mip", "groups", "subspace", "beam")
 FORMATS = ("tsv", "csv", "jsonl", "parquet")
 TIES = ("first", "best", "worst")
 

@@ -29,6 +29,7 @@ METHODS: Mapping[str, str] = {
     "mip": "lpmert.exact.mip:Mip",
     "groups": "lpmert.exact.grouping:Groups",
     "subspace": "lpmert.approximate.subspace:Subspace",
+    "beam": "lpmert.approximate.beam:Beam",
 }
 """Names of the methods, and where their classes are."""
 

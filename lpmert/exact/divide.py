@@ -14,10 +14,11 @@ from typing import Protocol
 
 import numpy as np
 
-from lpmert.exact.extremity import Combination, Extremity
+from lpmert.exact.combination import Combination, Tester
 from lpmert.exact.pairing import neighbours, pair_by_conflict
 from lpmert.exact.search import Incumbent, Search
 from lpmert.exact.solve import ExactMethod
+from lpmert.geometry.leastnorm import Lists
 from lpmert.kernels import INFINITE_COST
 from lpmert.problem import Problem
 from lpmert.result import IntArray, MethodError
@@ -33,14 +34,16 @@ _LARGEST_COUNT = 10**300
 class LpMert(ExactMethod):
     """Settings of LP-MERT; the switches never change the optimum.
 
-    objective: "margin" asks for strict attainability, as all methods here; "published" maximises w.(h - centroid) and
-    also accepts combinations that only ties attain, so that the lower bound can fall below every strict selection. lp:
-    "least-norm" decides in a kernel and in exact arithmetic where rounding hides the answer, "highs" on HiGHS.
-    row_generation: start from few rows and from what the first half ended with; off: all rows at once.
-    use_witnesses: weights known to make the choices save the linear program; use_cores: choices that hold a learnt core
-    are dropped without one. lazy: a neighbour waits in the frontier at a bound until it is the cheapest; off: it is
-    found at once, as published. pair: lists that conflict most are combined first; off: in order. sampled: pieces of
-    work spent on each possible pair. Raises `MethodError` for an unknown objective or lp, or a negative sampled.
+    objective: "margin" asks for strict attainability, as all methods here. "published" maximises w.(h - centroid) and
+    also accepts what only ties attain: where that costs less than every strict selection, it stays the lower bound, and
+    the status says so. lp: "least-norm" decides in a kernel, and in exact arithmetic where rounding hides the answer;
+    "highs" decides on HiGHS. row_generation: begin with few rows and where the first half ended; off: with all rows.
+    use_witnesses: weights known to make the choices save the linear program. use_cores: choices that hold a learnt core
+    are dropped without one. look_ahead: find each other list's cheapest hypothesis that goes with a combination, drop
+    the combination if no selection below the incumbent is left, and now and then complete one greedily; only with the
+    objective "margin". lazy: a neighbour waits in the frontier at a bound until it is the cheapest; off: it is found at
+    once, as published. pair: combine first the lists that conflict most, as far as `sampled` pieces of work on every
+    pair show; off: in order. Raises `MethodError` for an unknown objective or lp, or a negative sampled.
     """
 
     objective: str = "margin"
@@ -50,7 +53,7 @@ class LpMert(ExactMethod):
     use_cores: bool = True
     look_ahead: bool = True
     lazy: bool = True
-    pair: bool = True
+    pair: bool = False
     sampled: int = 32
 
     name = "lp-mert"
@@ -65,6 +68,22 @@ class LpMert(ExactMethod):
     def start(self, problem: Problem, incumbent: Incumbent) -> Search:
         """Return the search as one that can pause."""
         return DivideSearch(self, problem, incumbent)
+
+
+class Decider(Protocol):
+    """Decides which combinations a stream holds."""
+
+    @property
+    def lists(self) -> Lists: ...
+
+    def decide(
+        self,
+        part: IntArray,
+        cost: int,
+        positions: IntArray,
+        halves: tuple[Combination, Combination] | None = None,
+    ) -> Combination | None:
+        """Return the combination of these lists' positions if the stream is to hold it."""
 
 
 class Stream(Protocol):
@@ -87,13 +106,13 @@ class Stream(Protocol):
 class OneList:
     """Algorithm 1: the hypotheses of one list in order of cost, without those that are interior."""
 
-    def __init__(self, number: int, extremity: Extremity) -> None:
+    def __init__(self, number: int, tester: Decider) -> None:
         self.part = np.array([number])
         self.found: list[Combination] = []
-        begin, end = extremity.lists.offsets[number : number + 2]
-        self._costs = extremity.lists.costs[begin:end].tolist()
+        begin, end = tester.lists.offsets[number : number + 2]
+        self._costs = tester.lists.costs[begin:end].tolist()
         self._position = 0
-        self._extremity = extremity
+        self._tester = tester
 
     @property
     def bound(self) -> int:
@@ -101,7 +120,7 @@ class OneList:
 
     def get_next_best(self) -> None:
         position = self._position
-        combination = self._extremity.test(self.part, self._costs[position], np.array([position], dtype=np.int64))
+        combination = self._tester.decide(self.part, self._costs[position], np.array([position], dtype=np.int64))
         self._position += 1
         if combination is not None:
             self.found.append(combination)
@@ -114,11 +133,11 @@ class TwoHalves:
     the first column the one above, so that none enters twice.
     """
 
-    def __init__(self, left: Stream, right: Stream, extremity: Extremity, *, lazy: bool) -> None:
+    def __init__(self, left: Stream, right: Stream, tester: Decider, *, lazy: bool) -> None:
         self.left, self.right = left, right
         self.part = np.concatenate([left.part, right.part])
         self.found: list[Combination] = []
-        self._extremity = extremity
+        self._tester = tester
         self._lazy = lazy
         self._reached = 0
         self.frontier = [(self._cost_of(0, 0), 0, 0)]
@@ -133,7 +152,7 @@ class TwoHalves:
             return
         left, right = self.left.found[cell[0]], self.right.found[cell[1]]
         cost, positions = combine(left, right)
-        combination = self._extremity.test(self.part, cost, positions, left, right)
+        combination = self._tester.decide(self.part, cost, positions, (left, right))
         self.expand_frontier(cell)
         if combination is not None:
             self.found.append(combination)
@@ -175,7 +194,7 @@ class TwoHalves:
         return _cost_at(self.left, m) + _cost_at(self.right, n)
 
 
-def combine(left: Combination, right: Combination) -> tuple[int, np.ndarray[tuple[int], np.dtype[np.int64]]]:
+def combine(left: Combination, right: Combination) -> tuple[int, IntArray]:
     """Return cost and positions of two combinations together: the sparse one, one hypothesis a list."""
     return left.cost + right.cost, np.concatenate([left.positions, right.positions])
 
@@ -190,12 +209,12 @@ class DivideSearch:
     def __init__(self, settings: LpMert, problem: Problem, incumbent: Incumbent) -> None:
         self.incumbent = incumbent
         self.unsettled: int | None = None
-        self.extremity = Extremity(settings, problem, incumbent)
+        self.tester = Tester(settings, problem, incumbent)
         self.root: Stream | None = None
         self._settings = settings
         self._granularity = problem.granularity
         self._sizes = np.diff(problem.offsets).tolist()
-        self._streams: list[Stream] = [OneList(s, self.extremity) for s in range(problem.n_lists)]
+        self._streams: list[Stream] = [OneList(s, self.tester) for s in range(problem.n_lists)]
         self._planting = self._plant()
         self._seen = 0
 
@@ -216,7 +235,7 @@ class DivideSearch:
 
     @property
     def nodes(self) -> int:
-        return self.extremity.tested.total()
+        return self.tester.tested.total()
 
     @property
     def open_nodes(self) -> int:
@@ -224,24 +243,23 @@ class DivideSearch:
 
     @property
     def lps(self) -> int:
-        return self.extremity.counters["lps"]
+        return self.tester.extremity.counters["lps"]
 
     @property
     def memory(self) -> int:
         found = sum(len(stream.found) for stream in self._streams)
-        return self.extremity.memory + found * _COMBINATION_BYTES + self.open_nodes * _CELL_BYTES
+        return self.tester.memory + found * _COMBINATION_BYTES + self.open_nodes * _CELL_BYTES
 
     def counters(self) -> Mapping[str, int]:
         """Return what was counted; `tested_n` are combinations of n lists, `solved_n` those that took a program."""
-        extremity = self.extremity
-        by_length = {f"tested_{n}": count for n, count in sorted(extremity.tested.items())}
-        by_length |= {f"solved_{n}": count for n, count in sorted(extremity.solved.items())}
+        tester = self.tester
+        by_length = {f"tested_{n}": count for n, count in sorted(tester.tested.items())}
+        by_length |= {f"solved_{n}": count for n, count in sorted(tester.solved.items())}
         everything = prod(self._sizes)
         total = {"combinations": everything} if everything < _LARGEST_COUNT else {}
         return {
             "nodes": self.nodes,
-            **extremity.counters,
-            "witnesses": len(extremity.witnesses),
+            **tester.counters,
             **by_length,
             **total,
         }
@@ -261,8 +279,8 @@ class DivideSearch:
     def _take(self, root: Stream) -> None:
         """Use what the root has found: the first strict combination is the optimum."""
         for combination in root.found[self._seen :]:
-            if combination.strict and combination.weights is not None:
-                self.incumbent.improve(combination.cost, combination.weights, "D")
+            if combination.strict and combination.start.weights is not None:
+                self.incumbent.improve(combination.cost, combination.start.weights, "D")
             elif self.unsettled is None:
                 self.unsettled = combination.cost
         self._seen = len(root.found)
@@ -281,4 +299,4 @@ class DivideSearch:
         yield
 
     def _join(self, left: Stream, right: Stream) -> TwoHalves:
-        return TwoHalves(left, right, self.extremity, lazy=self._settings.lazy)
+        return TwoHalves(left, right, self.tester, lazy=self._settings.lazy)

@@ -7,61 +7,65 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lpmert.result import FloatArray, IntArray
 
+_FIRST_ROOM = 64
+
 
 class Witnesses:
-    """Weights that decode to known selections, looked up by the choices on a registered part of the lists."""
+    """Weights [d] that decode to known selections [S], found again by their choices on some of the lists.
 
-    def __init__(self, most: int) -> None:
-        """Keep at most so many witnesses."""
+    sizes [S]: hypotheses of each list; most: witnesses kept at most.
+    """
+
+    def __init__(self, sizes: IntArray, most: int) -> None:
+        self._sizes = sizes
         self._most = most
         self._weights: list[FloatArray] = []
-        self._selections: list[IntArray] = []
+        self._selections = np.empty((len(sizes), min(most, _FIRST_ROOM)), dtype=np.int64)
         self._known: set[bytes] = set()
-        self._parts: dict[tuple[int, ...], dict[bytes, int]] = {}
-        self._columns: dict[tuple[int, ...], IntArray] = {}
 
     def __len__(self) -> int:
         return len(self._weights)
 
-    def register(self, part: Sequence[int]) -> None:
-        """Make lookups by the choices on these lists possible."""
-        key = tuple(part)
-        if key in self._parts:
-            return
-        columns = self._columns[key] = np.array(key, dtype=np.int64)
-        found = self._parts[key] = {}
-        for number, selection in enumerate(self._selections):
-            found.setdefault(selection[columns].tobytes(), number)
-
-    def forget(self, part: Sequence[int]) -> None:
-        """Drop a registered part."""
-        self._parts.pop(tuple(part), None)
-        self._columns.pop(tuple(part), None)
-
     def add(self, weights: FloatArray, selection: IntArray) -> None:
-        """Keep weights [D] that make the positions selection [S] strictly best, unless that selection is known."""
-        if len(self._weights) >= self._most:
-            return
+        """Keep weights that make the positions of the selection strictly best, unless that selection is known."""
+        count = len(self._weights)
         whole = selection.tobytes()
-        if whole in self._known:
+        if count >= self._most or whole in self._known:
             return
+        if count == self._selections.shape[1]:
+            self._selections = np.concatenate([self._selections, np.empty_like(self._selections)], axis=1)
         self._known.add(whole)
-        number = len(self._weights)
         self._weights.append(weights.copy())
-        self._selections.append(selection.copy())
-        for key, found in self._parts.items():
-            found.setdefault(selection[self._columns[key]].tobytes(), number)
+        self._selections[:, count] = selection
 
-    def find(self, part: Sequence[int], positions: IntArray) -> FloatArray | None:
-        """Return weights [D] that make these choices on a registered part, if any are known."""
-        number = self._parts[tuple(part)].get(positions.tobytes())
-        return None if number is None else self._weights[number]
+    def agreeing(self, lists: IntArray, positions: Sequence[int]) -> IntArray:
+        """Return the numbers of the witnesses that make these choices, one position for each of the lists."""
+        count = len(self._weights)
+        if not len(lists):
+            return np.arange(count)
+        numbers = np.flatnonzero(self._selections[lists[0], :count] == positions[0])
+        for s, position in zip(lists[1:].tolist(), positions[1:], strict=True):
+            if not len(numbers):
+                break
+            numbers = numbers[self._selections[s, numbers] == position]
+        return numbers
+
+    def weights(self, number: int) -> FloatArray:
+        """Return the weights [d] of a witness."""
+        return self._weights[number]
+
+    def attained(self, numbers: IntArray) -> NDArray[np.bool_]:
+        """Return [S, longest list] whether any of these witnesses makes the choice."""
+        made = np.zeros((len(self._sizes), int(self._sizes.max(initial=1))), dtype=np.bool_)
+        made[np.arange(len(self._sizes))[:, None], self._selections[:, numbers]] = True
+        return made
 
     @property
     def memory(self) -> int:
         """Bytes held, about."""
-        each = sum(64 + 8 * len(key) for key in self._parts)
-        return sum(len(weights) * 8 + len(self._selections[0]) * 16 + each for weights in self._weights[:1]) * len(self)
+        each = sum(weights.nbytes for weights in self._weights[:1]) + 8 * len(self._sizes)
+        return self._selections.nbytes + each * len(self._weights)
