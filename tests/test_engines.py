@@ -48,7 +48,7 @@ def _short_descent() -> Iterator[None]:
 
 
 def methods(lists: Lists) -> list[str | ExactMethod]:
-    found: list[str | ExactMethod] = ["exhaustive", "choices", "cells", "auto"]
+    found: list[str | ExactMethod] = ["exhaustive", "choices", "cells", "lp-mert", "auto"]
     return [*found, "sweep"] if Problem(lists.nbest).n_features <= 2 else found
 
 
@@ -195,7 +195,7 @@ def test_searches_with_and_without_cores_agree(wide: bool) -> None:
             assert (seed, result.status, result.loss) == (seed, Status.OPTIMAL, by_cones.loss)
 
 
-@pytest.mark.parametrize("method", ["choices", "cells", "auto", "exhaustive"])
+@pytest.mark.parametrize("method", ["choices", "cells", "lp-mert", "auto", "exhaustive"])
 @pytest.mark.parametrize("features", [2, 3, 5])
 def test_a_planted_optimum_is_found(features: int, method: str) -> None:
     for seed in range(8):
@@ -211,7 +211,7 @@ def test_a_planted_optimum_is_found(features: int, method: str) -> None:
         assert result.selection.tolist() == planted
 
 
-@pytest.mark.parametrize("method", ["choices", "cells", "auto", "exhaustive"])
+@pytest.mark.parametrize("method", ["choices", "cells", "lp-mert", "auto", "exhaustive"])
 def test_the_second_best_selection_is_told_from_the_best(method: str) -> None:
     """One selection costs one unit in 2^45 less than all others that are attainable."""
     for seed in range(10):
