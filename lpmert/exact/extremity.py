@@ -165,4 +165,5 @@ class Extremity:
             method="highs",
             options={"primal_feasibility_tolerance": 1e-10},
         )
-        return np.asarray(answer.x) if answer.status == 0 and answer.fun < -_WEAK_TOLERANCE else None
+        found = answer.status == 0 and answer.fun is not None and answer.fun < -_WEAK_TOLERANCE
+        return np.asarray(answer.x) if found else None
