@@ -67,7 +67,7 @@ class Beam(ExactMethod):
         )
 
 
-class BeamTester:
+class BeamScreen:
     """Tests combinations by linear programs over the best rows under the incumbent's weights."""
 
     def __init__(self, beam: int, problem: Problem, incumbent: Incumbent) -> None:
@@ -164,7 +164,7 @@ class BeamSearch:
     def __init__(self, beam: int, problem: Problem, incumbent: Incumbent) -> None:
         self.incumbent = incumbent
         self.finished = incumbent.cost == 0
-        self._tester = BeamTester(beam, problem, incumbent)
+        self._screen = BeamScreen(beam, problem, incumbent)
         self._passes = 0
         self._n_lists = problem.n_lists
         self._plant()
@@ -172,14 +172,14 @@ class BeamSearch:
     def _plant(self) -> None:
         self._began_with = self.incumbent.cost
         self._passes += 1
-        level: list[Stream] = [OneList(s, self._tester) for s in range(self._n_lists)]
+        level: list[Stream] = [OneList(s, self._screen) for s in range(self._n_lists)]
         while len(level) > 1:
-            level = neighbours(level, lambda left, right: TwoHalves(left, right, self._tester, lazy=True))
+            level = neighbours(level, lambda left, right: TwoHalves(left, right, self._screen, lazy=True))
         self._root = level[0]
 
     @property
     def nodes(self) -> int:
-        return self._tester.counters["tested"]
+        return self._screen.counters["tested"]
 
     @property
     def open_nodes(self) -> int:
@@ -187,7 +187,7 @@ class BeamSearch:
 
     @property
     def lps(self) -> int:
-        return self._tester.counters["lps"]
+        return self._screen.counters["lps"]
 
     @property
     def memory(self) -> int:
@@ -196,7 +196,7 @@ class BeamSearch:
 
     def counters(self) -> Mapping[str, int]:
         """Return what was counted, by name."""
-        return {"nodes": self.nodes, **self._tester.counters, "passes": self._passes}
+        return {"nodes": self.nodes, **self._screen.counters, "passes": self._passes}
 
     def advance(self) -> None:
         """Search on for the pass's first combination of all lists that is no dearer than the incumbent."""

@@ -57,7 +57,7 @@ class Combination:
     strict: bool = True
 
 
-class Tester:
+class Screen:
     """Tests combinations; every witness met is decoded on all lists and improves the incumbent.
 
     `tested` and `solved` count combinations, and those that took a linear program, by length.

@@ -14,7 +14,7 @@ from typing import Protocol
 
 import numpy as np
 
-from lpmert.exact.combination import Combination, Tester
+from lpmert.exact.combination import Combination, Screen
 from lpmert.exact.pairing import neighbours, pair_by_conflict
 from lpmert.exact.search import Incumbent, Search
 from lpmert.exact.solve import ExactMethod
@@ -106,13 +106,13 @@ class Stream(Protocol):
 class OneList:
     """Algorithm 1: the hypotheses of one list in order of cost, without those that are interior."""
 
-    def __init__(self, number: int, tester: Decider) -> None:
+    def __init__(self, number: int, screen: Decider) -> None:
         self.part = np.array([number])
         self.found: list[Combination] = []
-        begin, end = tester.lists.offsets[number : number + 2]
-        self._costs = tester.lists.costs[begin:end].tolist()
+        begin, end = screen.lists.offsets[number : number + 2]
+        self._costs = screen.lists.costs[begin:end].tolist()
         self._position = 0
-        self._tester = tester
+        self._screen = screen
 
     @property
     def bound(self) -> int:
@@ -120,7 +120,7 @@ class OneList:
 
     def get_next_best(self) -> None:
         position = self._position
-        combination = self._tester.decide(self.part, self._costs[position], np.array([position], dtype=np.int64))
+        combination = self._screen.decide(self.part, self._costs[position], np.array([position], dtype=np.int64))
         self._position += 1
         if combination is not None:
             self.found.append(combination)
@@ -133,11 +133,11 @@ class TwoHalves:
     the first column the one above, so that none enters twice.
     """
 
-    def __init__(self, left: Stream, right: Stream, tester: Decider, *, lazy: bool) -> None:
+    def __init__(self, left: Stream, right: Stream, screen: Decider, *, lazy: bool) -> None:
         self.left, self.right = left, right
         self.part = np.concatenate([left.part, right.part])
         self.found: list[Combination] = []
-        self._tester = tester
+        self._screen = screen
         self._lazy = lazy
         self._reached = 0
         self.frontier = [(self._cost_of(0, 0), 0, 0)]
@@ -152,7 +152,7 @@ class TwoHalves:
             return
         left, right = self.left.found[cell[0]], self.right.found[cell[1]]
         cost, positions = combine(left, right)
-        combination = self._tester.decide(self.part, cost, positions, (left, right))
+        combination = self._screen.decide(self.part, cost, positions, (left, right))
         self.expand_frontier(cell)
         if combination is not None:
             self.found.append(combination)
@@ -209,12 +209,12 @@ class DivideSearch:
     def __init__(self, settings: LpMert, problem: Problem, incumbent: Incumbent) -> None:
         self.incumbent = incumbent
         self.unsettled: int | None = None
-        self.tester = Tester(settings, problem, incumbent)
+        self.screen = Screen(settings, problem, incumbent)
         self.root: Stream | None = None
         self._settings = settings
         self._granularity = problem.granularity
         self._sizes = np.diff(problem.offsets).tolist()
-        self._streams: list[Stream] = [OneList(s, self.tester) for s in range(problem.n_lists)]
+        self._streams: list[Stream] = [OneList(s, self.screen) for s in range(problem.n_lists)]
         self._planting = self._plant()
         self._seen = 0
 
@@ -235,7 +235,7 @@ class DivideSearch:
 
     @property
     def nodes(self) -> int:
-        return self.tester.tested.total()
+        return self.screen.tested.total()
 
     @property
     def open_nodes(self) -> int:
@@ -243,23 +243,23 @@ class DivideSearch:
 
     @property
     def lps(self) -> int:
-        return self.tester.extremity.counters["lps"]
+        return self.screen.extremity.counters["lps"]
 
     @property
     def memory(self) -> int:
         found = sum(len(stream.found) for stream in self._streams)
-        return self.tester.memory + found * _COMBINATION_BYTES + self.open_nodes * _CELL_BYTES
+        return self.screen.memory + found * _COMBINATION_BYTES + self.open_nodes * _CELL_BYTES
 
     def counters(self) -> Mapping[str, int]:
         """Return what was counted; `tested_n` are combinations of n lists, `solved_n` those that took a program."""
-        tester = self.tester
-        by_length = {f"tested_{n}": count for n, count in sorted(tester.tested.items())}
-        by_length |= {f"solved_{n}": count for n, count in sorted(tester.solved.items())}
+        screen = self.screen
+        by_length = {f"tested_{n}": count for n, count in sorted(screen.tested.items())}
+        by_length |= {f"solved_{n}": count for n, count in sorted(screen.solved.items())}
         everything = prod(self._sizes)
         total = {"combinations": everything} if everything < _LARGEST_COUNT else {}
         return {
             "nodes": self.nodes,
-            **tester.counters,
+            **screen.counters,
             **by_length,
             **total,
         }
@@ -299,4 +299,4 @@ class DivideSearch:
         yield
 
     def _join(self, left: Stream, right: Stream) -> TwoHalves:
-        return TwoHalves(left, right, self.tester, lazy=self._settings.lazy)
+        return TwoHalves(left, right, self.screen, lazy=self._settings.lazy)
