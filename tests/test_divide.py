@@ -95,7 +95,7 @@ def test_every_setting_finds_the_least_loss_and_proves_it(kind: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_setting_on_many_more_problems(kind: str) -> None:
-    for seed in range(2000, 2100):
+    for seed in range(2000, 2050):
         lists = random_lists(kind, seed, most_selections=300)
         least = best_loss(lists)
         slack = 1e-12 * float(np.abs(lists.losses).sum())

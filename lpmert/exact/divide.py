@@ -220,17 +220,17 @@ class DivideSearch:
 
     @property
     def finished(self) -> bool:
-        return self.root is not None and self.lower_bound_found >= self.incumbent.cost
+        return self.root is not None and self._bound_found >= self.incumbent.cost
 
     @property
-    def lower_bound_found(self) -> int:
+    def _bound_found(self) -> int:
         """What the root's next combination costs at least, rounded up to the incumbent where nothing lies between."""
         bound = 0 if self.root is None else self.root.bound
         return self.incumbent.cost if bound > self.incumbent.cost - self._granularity else bound
 
     @property
     def lower_bound(self) -> int:
-        bound = self.lower_bound_found
+        bound = self._bound_found
         return bound if self.unsettled is None else min(bound, self.unsettled)
 
     @property
