@@ -115,10 +115,7 @@ def minimize(
     `MetricError`, `MethodError`.
     """
     started = time.perf_counter()
-    solver = _method(method)
-    limits = _limits(time_limit, node_limit, gap, target, memory_limit)
-    _positive_integer(jobs, "jobs", 1)
-    _positive_integer(seed, "seed", 0)
+    solver, limits = _settings(method, time_limit, node_limit, gap, target, memory_limit, jobs, seed)
     problem = _problem(nbest, metric, ties)
     initial = None if initial_weights is None else problem.checked_weights(initial_weights)
     return solver.solve(problem, limits, callback, seed, initial, started)
@@ -144,24 +141,12 @@ def check(
 
     The other arguments are those of `minimize`, whose search starts from these weights. Raises as `minimize` does.
     """
+    started = time.perf_counter()
+    solver, limits = _settings(method, time_limit, node_limit, gap, target, memory_limit, jobs, seed)
     problem = _problem(nbest, metric, ties)
     given = problem.checked_weights(weights)
     evaluation = problem.evaluate(given)
-    optimum = minimize(
-        nbest,
-        metric=metric,
-        method=method,
-        initial_weights=given,
-        ties=ties,
-        time_limit=time_limit,
-        node_limit=node_limit,
-        gap=gap,
-        target=target,
-        memory_limit=memory_limit,
-        jobs=jobs,
-        seed=seed,
-        callback=callback,
-    )
+    optimum = solver.solve(problem, limits, callback, seed, given, started)
     figures = {k: getattr(evaluation, k) for k in ("loss", "score", "statistics", "tied_lists", "margin")}
     return Check(
         weights=given,
@@ -183,6 +168,23 @@ def _problem(nbest: NBest, metric: str | Metric, ties: str) -> Problem:
             f"the first argument must be an NBest, not {type(nbest).__name__}; build one with lpmert.NBest(...)"
         )
     return Problem(nbest, metric, ties=ties)
+
+
+def _settings(
+    method: str | ExactMethod,
+    time_limit: float | None,
+    node_limit: int | None,
+    gap: float | None,
+    target: float | None,
+    memory_limit: int,
+    jobs: int,
+    seed: int,
+) -> tuple[ExactMethod, Limits]:
+    solver = _method(method)
+    limits = _limits(time_limit, node_limit, gap, target, memory_limit)
+    _positive_integer(jobs, "jobs", 1)
+    _positive_integer(seed, "seed", 0)
+    return solver, limits
 
 
 def _method(method: str | ExactMethod) -> ExactMethod:

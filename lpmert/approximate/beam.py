@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -16,8 +16,8 @@ from lpmert.exact.combination import Combination
 from lpmert.exact.divide import LpMert, OneList, Stream, TwoHalves
 from lpmert.exact.extremity import Extremity, Start
 from lpmert.exact.pairing import neighbours
-from lpmert.exact.search import Incumbent, Outcome, Search
-from lpmert.exact.solve import ExactMethod
+from lpmert.exact.search import Incumbent, Search
+from lpmert.exact.solve import HeuristicMethod
 from lpmert.geometry.leastnorm import (
     FEASIBLE,
     UNDECIDED,
@@ -30,14 +30,14 @@ from lpmert.geometry.leastnorm import (
 )
 from lpmert.geometry.lp import LinOptimizer
 from lpmert.problem import Problem
-from lpmert.result import IntArray, MethodError, Result, Status
+from lpmert.result import IntArray, MethodError
 
 _SLICE_LPS = 200
 _SLICE_STEPS = 3000
 
 
 @dataclass(frozen=True)
-class Beam(ExactMethod):
+class Beam(HeuristicMethod):
     """LP-MERT as a heuristic: of a combination's rows only the best `beam` under the best weights so far are kept.
 
     A combination that is not among them itself is dropped. The best weights are replaced whenever a linear program
@@ -56,15 +56,6 @@ class Beam(ExactMethod):
     def start(self, problem: Problem, incumbent: Incumbent) -> Search:
         """Return the passes as a search that can pause."""
         return BeamSearch(self.beam, problem, incumbent)
-
-    def _report(self, problem: Problem, search: Search, outcome: Outcome, seed: int) -> Result:
-        result = super()._report(problem, search, outcome, seed)
-        return replace(
-            result,
-            lower_bound=None,
-            status=Status.HEURISTIC if result.status.finished and search.finished else result.status,
-            trace=tuple((seconds, None, loss) for seconds, _, loss in result.trace),
-        )
 
 
 class BeamScreen:

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from lpmert.canonical import group_identical, take_rows
 from lpmert.exact.cells import Cells, CellsSearch
 from lpmert.exact.planar import sweep_directions
-from lpmert.exact.search import Incumbent, Outcome, Search
-from lpmert.exact.solve import ExactMethod
+from lpmert.exact.search import Incumbent, Search
+from lpmert.exact.solve import HeuristicMethod
 from lpmert.kernels import clear_cost
 from lpmert.problem import Problem
-from lpmert.result import FloatArray, IntArray, MethodError, Result, Status
+from lpmert.result import FloatArray, IntArray, MethodError
 
 _SLICES = 100
 """Slices of `cells` that one subspace may take: about a second."""
 
 
 @dataclass(frozen=True)
-class Subspace(ExactMethod):
+class Subspace(HeuristicMethod):
     """A heuristic: solve the problem exactly in one random subspace after the other, always through the best weights.
 
     dimension: that of the subspaces, at least 2; two are no more than a line search. patience: subspaces in a row
@@ -43,15 +43,6 @@ class Subspace(ExactMethod):
     def start(self, problem: Problem, incumbent: Incumbent) -> Search:
         """Return a search that begins with this incumbent, on which its random numbers depend too."""
         return SubspaceSearch(self, problem, incumbent)
-
-    def _report(self, problem: Problem, search: Search, outcome: Outcome, seed: int) -> Result:
-        result = super()._report(problem, search, outcome, seed)
-        return replace(
-            result,
-            lower_bound=None,
-            status=Status.HEURISTIC if result.status.finished and search.finished else result.status,
-            trace=tuple((seconds, None, loss) for seconds, _, loss in result.trace),
-        )
 
 
 class SubspaceSearch:

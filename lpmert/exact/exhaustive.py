@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from lpmert.exact.search import Incumbent, Search
+from lpmert.exact.search import Incumbent, Search, UnboundedSearch
 from lpmert.exact.solve import ExactMethod
 from lpmert.geometry.lp import LinOptimizer, Verdict
 from lpmert.problem import Problem
@@ -27,31 +27,14 @@ class Exhaustive(ExactMethod):
         return ExhaustiveSearch(problem, incumbent)
 
 
-class ExhaustiveSearch:
+class ExhaustiveSearch(UnboundedSearch):
     """A resumable enumeration; it knows no bound above 0 before its end."""
 
     def __init__(self, problem: Problem, incumbent: Incumbent) -> None:
-        self.incumbent = incumbent
-        self.unsettled: int | None = None
+        super().__init__(incumbent)
         self.finished = problem.n_lists == 0
-        self.nodes = 0
-        self.lps = 0
-        self.memory = 0
         self._costs, self._heads = problem.costs, problem.offsets[:-1]
         self._selections = iter(()) if self.finished else attainable_selections(problem.features, problem.offsets)
-
-    @property
-    def lower_bound(self) -> int:
-        if not self.finished:
-            return 0
-        return self.incumbent.cost if self.unsettled is None else min(self.unsettled, self.incumbent.cost)
-
-    @property
-    def open_nodes(self) -> int:
-        return 0 if self.finished else 1
-
-    def counters(self) -> Mapping[str, int]:
-        return {"nodes": self.nodes, "lps": self.lps}
 
     def advance(self) -> None:
         """Look at the next selections."""

@@ -152,15 +152,12 @@ def _ending(search: Search, limits: Limits, seconds: float, loss: float, lower: 
     return None
 
 
-class DirectSearch:
-    """A search that is done in one step: `settle` improves the incumbent and returns the cost left unsettled, or
-    `None`.
-    """
+class UnboundedSearch:
+    """What a search has that knows no bound above 0 before its end."""
 
-    def __init__(self, incumbent: Incumbent, settle: Callable[[], int | None]) -> None:
+    def __init__(self, incumbent: Incumbent) -> None:
         self.incumbent = incumbent
         self.unsettled: int | None = None
-        self._settle = settle
         self.finished = False
         self.nodes = 0
         self.lps = 0
@@ -178,6 +175,16 @@ class DirectSearch:
 
     def counters(self) -> Mapping[str, int]:
         return {"nodes": self.nodes, "lps": self.lps}
+
+
+class DirectSearch(UnboundedSearch):
+    """A search that is done in one step: `settle` improves the incumbent and returns the cost left unsettled, or
+    `None`.
+    """
+
+    def __init__(self, incumbent: Incumbent, settle: Callable[[], int | None]) -> None:
+        super().__init__(incumbent)
+        self._settle = settle
 
     def advance(self) -> None:
         self.unsettled = self._settle()

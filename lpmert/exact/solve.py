@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import ClassVar
 
 import numpy as np
@@ -104,6 +104,19 @@ class ExactMethod(ABC):
             cell=None if margin is None else Cell(problem.weight_ranges(weights), weights, margin),
             counters=_counters(problem, search),
             trace=tuple(outcome.trace),
+        )
+
+
+class HeuristicMethod(ExactMethod):
+    """A method with the same doors that proves nothing: its results have no bound."""
+
+    def _report(self, problem: Problem, search: Search, outcome: Outcome, seed: int) -> Result:
+        result = super()._report(problem, search, outcome, seed)
+        return replace(
+            result,
+            lower_bound=None,
+            status=Status.HEURISTIC if result.status.finished and search.finished else result.status,
+            trace=tuple((seconds, None, loss) for seconds, _, loss in result.trace),
         )
 
 
