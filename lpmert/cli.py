@@ -9,10 +9,11 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO, TypeVar
 
 import click
@@ -44,8 +45,24 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
 
 
+COMMANDS: Mapping[str, str] = {}
+"""Commands with a module of their own, and where they are: what one of them needs is not imported for another."""
+
+
 class Program(click.Group):
     """The group of commands; turns the errors that a user can cause into one line on stderr and an exit code."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands."""
+        return [*super().list_commands(ctx), *COMMANDS]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command, imported now if it has a module of its own."""
+        if cmd_name not in COMMANDS:
+            return super().get_command(ctx, cmd_name)
+        module, name = COMMANDS[cmd_name].split(":")
+        command: click.Command = getattr(import_module(module), name)
+        return command
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the chosen command."""
