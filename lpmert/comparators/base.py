@@ -1,0 +1,242 @@
+"""The contract of a comparator: a heuristic that proves nothing, on the same problem and with the same report as the
+exact methods.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from math import inf
+from typing import ClassVar
+
+import numpy as np
+
+from lpmert import __version__
+from lpmert.kernels import decode
+from lpmert.problem import Evaluation, Problem
+from lpmert.result import Callback, FloatArray, Limits, Progress, Result, Status
+
+logger = logging.getLogger("lpmert")
+
+_REPORT_SECONDS = 0.1
+"""Least time between two calls of the callback."""
+
+_TIE_DRAWS = 4
+_TIE_SIZES = tuple(10.0 ** (exponent / 2) for exponent in range(-24, -3))
+"""Weights that hang on a tie are moved by steps of these sizes, relative to the largest weight."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """Where a comparator ended: canonical weights [d], and what it counted, by name."""
+
+    weights: FloatArray
+    counters: Mapping[str, int] = field(default_factory=dict)
+
+
+class Clock:
+    """Tells a comparator when its limits are used up, and keeps the best of the weights that it shows.
+
+    A comparator calls `keep` with every set of weights that it may have to stand by, and ends soon after `expired`
+    has answered true. `best` [d] are the kept weights with the least `loss`, `None` before the first; trace holds
+    (seconds, None, loss) for each improvement.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        limits: Limits | None = None,
+        callback: Callback | None = None,
+        started: float | None = None,
+    ) -> None:
+        self.status: Status | None = None
+        self.steps = 0
+        self.best: FloatArray | None = None
+        self.loss = inf
+        self.trace: list[tuple[float, float | None, float]] = []
+        self._problem = problem
+        self._limits = Limits() if limits is None else limits
+        self._callback = callback
+        self._started = time.perf_counter() if started is None else started
+        self._reported = -inf
+        self._improved = False
+
+    @property
+    def seconds(self) -> float:
+        """Time since the start."""
+        return time.perf_counter() - self._started
+
+    def keep(self, weights: FloatArray, loss: float | None = None) -> float:
+        """Remember weights [d] if they are better than those before, and return their loss.
+
+        loss: that of decoding with them, where it is known; otherwise they are decoded here.
+        """
+        known = decoded_loss(self._problem, weights) if loss is None else loss
+        if known < self.loss:
+            self.best, self.loss = np.array(weights, dtype=np.float64), known
+            self.trace.append((self.seconds, None, known))
+            self._improved = True
+        return known
+
+    def expired(self, steps: int = 1) -> bool:
+        """Count steps of work, tell the callback from time to time, and return whether to stop."""
+        self.steps += steps
+        if self.status is None:
+            self.status = self._ending()
+        return self.status is not None
+
+    def _ending(self) -> Status | None:
+        limits, seconds = self._limits, self.seconds
+        if limits.target is not None and self.loss <= limits.target:
+            return Status.TARGET
+        if limits.time_limit is not None and seconds >= limits.time_limit:
+            return Status.TIME_LIMIT
+        if limits.node_limit is not None and self.steps >= limits.node_limit:
+            return Status.NODE_LIMIT
+        if self._callback is None or self.best is None or seconds < self._reported + _REPORT_SECONDS:
+            return None
+        self._reported = seconds
+        source = "L" if self._improved else ""
+        self._improved = False
+        weights = self._problem.to_caller(self.best)
+        point = Progress(seconds, self.steps, 0, None, self.loss, None, 0, source, weights)
+        return Status.CALLBACK if self._callback(point) else None
+
+
+class Comparator(ABC):
+    """A frozen dataclass of settings, all with plain defaults, that looks for good weights and proves nothing."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
+        """Return the weights that the method ends with; raises `MethodError` if it cannot take the problem.
+
+        start: canonical weights [d], not all 0, or `None`. All that is random comes from `seed`. The problem has at
+        least one feature and one list.
+        """
+
+    def solve(
+        self,
+        problem: Problem,
+        limits: Limits | None = None,
+        callback: Callback | None = None,
+        seed: int = 0,
+        initial_weights: FloatArray | None = None,
+        started: float | None = None,
+    ) -> Result:
+        """Run the method and report what decoding with its weights gives.
+
+        initial_weights [D] of the caller start the method, where it starts from weights at all. started: the
+        `time.perf_counter()` from which the time limit counts. A step counts as a node; `limits.gap` has no meaning
+        here. Weights whose loss hangs on a tie are moved until it does not: no loss is below the optimum.
+        """
+        begin = time.perf_counter()
+        started = begin if started is None else started
+        clock = Clock(problem, limits, callback, started)
+        start = None if initial_weights is None else problem.to_canonical(initial_weights)
+        if start is not None and not start.any():
+            start = None
+        status = Status.INTERRUPTED
+        counters: Mapping[str, int] = {}
+        weights = np.ones(problem.n_features) if start is None else start
+        try:
+            if problem.n_features:
+                found = self.run(problem, start, seed, clock)
+                weights, counters = found.weights, found.counters
+            status = clock.status or Status.HEURISTIC
+        except KeyboardInterrupt:
+            logger.info("interrupted; the best weights so far are returned")
+            weights = weights if clock.best is None else clock.best
+        searched = time.perf_counter()
+        try:
+            given, evaluation = _clear_of_ties(problem, weights, seed)
+        except KeyboardInterrupt:
+            status = Status.INTERRUPTED
+            given = l1_normalised(problem.to_caller(weights))
+            evaluation = problem.evaluate(given)
+        ended = time.perf_counter()
+        return Result(
+            weights=given,
+            names=problem.nbest.names,
+            loss=evaluation.loss,
+            score=evaluation.score,
+            lower_bound=None,
+            status=status,
+            method=self.name,
+            statistics=evaluation.statistics,
+            selection=evaluation.selection,
+            margin=evaluation.margin,
+            signature=f"lpmert:{__version__}|{problem.signature}|method:{self.settings()}|seed:{seed}",
+            fingerprint=problem.nbest.fingerprint,
+            seed=seed,
+            tied_lists=evaluation.tied_lists,
+            loss_best_ties=evaluation.loss_best_ties,
+            loss_worst_ties=evaluation.loss_worst_ties,
+            free=problem.free,
+            counters={**_sizes(problem), "steps": clock.steps, **counters},
+            seconds={
+                "prepare": begin - started,
+                "search": searched - begin,
+                "report": ended - searched,
+                "total": ended - started,
+            },
+            trace=tuple(clock.trace),
+        )
+
+    def settings(self) -> str:
+        """Return the settings that differ from their defaults, for the signature."""
+        own = fields(self)  # type: ignore[arg-type]
+        changed = [f"{f.name}={getattr(self, f.name)!r}" for f in own if getattr(self, f.name) != f.default]
+        return self.name + (f"({', '.join(changed)})" if changed else "")
+
+
+def decoded_loss(problem: Problem, weights: FloatArray) -> float:
+    """Return the loss of decoding canonical weights [d] in floating point, the first hypothesis on ties."""
+    selection = np.empty(problem.n_lists, dtype=np.int64)
+    decode(problem.features, problem.offsets, weights, selection)
+    return problem.loss_of(int(problem.costs[selection].sum()))
+
+
+def l1_normalised(weights: FloatArray) -> FloatArray:
+    """Return weights [D] with absolute values that sum to 1; all zeros become equal weights."""
+    largest = np.abs(weights).max(initial=0.0)
+    if largest == 0.0:
+        return np.full(len(weights), 1.0 / max(1, len(weights)))
+    scaled = weights / largest
+    return np.asarray(scaled / np.abs(scaled).sum())
+
+
+def _clear_of_ties(problem: Problem, weights: FloatArray, seed: int) -> tuple[FloatArray, Evaluation]:
+    """Return weights [D] of the caller, moved as little as makes their loss independent of ties, and what they give."""
+    given = l1_normalised(problem.to_caller(weights))
+    evaluation = problem.evaluate(given)
+    if _is_clear(evaluation) or not problem.n_features:
+        return given, evaluation
+    rng = np.random.default_rng(seed)
+    largest = np.abs(weights).max() or 1.0
+    for size in _TIE_SIZES:
+        moved = weights + size * largest * rng.normal(size=(_TIE_DRAWS, len(weights)))
+        candidates = [l1_normalised(problem.to_caller(row)) for row in moved]
+        clear = [(row, found) for row in candidates if _is_clear(found := problem.evaluate(row))]
+        if clear:
+            return min(clear, key=lambda pair: pair[1].loss)
+    return given, evaluation
+
+
+def _is_clear(evaluation: Evaluation) -> bool:
+    return evaluation.loss_best_ties == evaluation.loss_worst_ties
+
+
+def _sizes(problem: Problem) -> Mapping[str, int]:
+    return {
+        "lists": problem.nbest.n_lists,
+        "hypotheses": problem.nbest.n_hypotheses,
+        "features": problem.nbest.n_features,
+        "canonical_lists": problem.n_lists,
+        "canonical_hypotheses": len(problem.costs),
+        "canonical_features": problem.n_features,
+    }
