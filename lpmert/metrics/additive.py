@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from lpmert.result import FloatArray, MetricError
 
 
 @dataclass(frozen=True)
 class SumOfLosses:
-    """The sum of one statistics column over the chosen hypotheses."""
+    """The sum of one statistics column over the chosen hypotheses; source tells in the signature what it counts."""
+
+    source: str = ""
 
     @property
     def name(self) -> str:
@@ -17,13 +21,13 @@ class SumOfLosses:
 
     @property
     def signature(self) -> str:
-        return "metric:loss|columns:1"
+        return f"metric:{self.name}|columns:1" + (f"|{self.source}" if self.source else "")
 
     def check(self, statistics: FloatArray) -> None:
         """Raise `MetricError` unless statistics [M, K] have one column."""
         if statistics.shape[1] != 1:
             raise MetricError(
-                f"metric 'loss' sums one statistics column, the lists have {statistics.shape[1]}: "
+                f"metric {self.name!r} sums one statistics column, the lists have {statistics.shape[1]}: "
                 "name one loss column, or choose a metric that takes them all"
             )
 
@@ -38,3 +42,22 @@ class SumOfLosses:
     def score(self, total: FloatArray) -> float:
         """Return the loss itself: its native unit is that of the column."""
         return float(total[0])
+
+
+@dataclass(frozen=True)
+class ZeroOne(SumOfLosses):
+    """The number of lists whose chosen hypothesis is wrong, from a column of 0 (right) and 1 (wrong)."""
+
+    @property
+    def name(self) -> str:
+        return "zero-one"
+
+    def check(self, statistics: FloatArray) -> None:
+        """Raise `MetricError` unless statistics [M, K] have one column of 0 and 1."""
+        super().check(statistics)
+        other = np.flatnonzero((statistics[:, 0] != 0) & (statistics[:, 0] != 1))
+        if len(other):
+            raise MetricError(
+                f"metric 'zero-one' takes a column of 0 and 1; hypothesis {other[0]} (from 0) has "
+                f"{statistics[other[0], 0]:g}: for other losses choose metric 'loss'"
+            )

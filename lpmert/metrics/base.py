@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Protocol, runtime_checkable
 
+import numpy as np
+
 from lpmert.result import FloatArray, MetricError
+
+METRICS = {
+    "loss": "lpmert.metrics.additive:SumOfLosses",
+    "zero-one": "lpmert.metrics.additive:ZeroOne",
+    "bleu": "lpmert.metrics.ratio:Bleu",
+    "chrf": "lpmert.metrics.ratio:Chrf",
+    "f1": "lpmert.metrics.ratio:f_beta",
+    "precision": "lpmert.metrics.ratio:precision",
+    "recall": "lpmert.metrics.ratio:recall",
+}
+"""Names of the metrics, and what builds each."""
+
+_EXACT_INTEGERS = 2.0**53
 
 
 @runtime_checkable
@@ -38,18 +54,62 @@ class AdditiveMetric(Metric, Protocol):
         """Return the loss [M] that each hypothesis adds, from statistics [M, K]."""
 
 
+@runtime_checkable
+class RatioMetric(Metric, Protocol):
+    """A metric that kernels can compute from summed statistics: see `lpmert.metrics.ratio_kernels`.
+
+    Its statistics are whole numbers of at least 0, so that their sums are exact in any order.
+    """
+
+    @property
+    def kind(self) -> int: ...
+
+    @property
+    def parameters(self) -> FloatArray: ...
+
+    def losses_of_totals(self, totals: FloatArray) -> FloatArray:
+        """Return the losses [n] of summed statistics [n, K]."""
+
+
+def losses_of_totals(metric: Metric, totals: FloatArray) -> FloatArray:
+    """Return the losses [n] of summed statistics [n, K] under any metric."""
+    if isinstance(metric, RatioMetric):
+        return metric.losses_of_totals(totals)
+    return np.array([metric.loss(total) for total in totals], dtype=np.float64)
+
+
 def metric_by_name(metric: str | Metric) -> Metric:
     """Return the metric of this name, or the argument itself if it is a metric.
 
     Raises `MetricError` for anything else.
     """
-    from lpmert.metrics.additive import SumOfLosses
-
-    known = {"loss": SumOfLosses()}
     if isinstance(metric, str):
-        if metric not in known:
-            raise MetricError(f"no metric {metric!r}; choose one of {', '.join(known)}, or pass a metric object")
-        return known[metric]
+        if metric not in METRICS:
+            raise MetricError(f"no metric {metric!r}; choose one of {', '.join(METRICS)}, or pass a metric object")
+        module, name = METRICS[metric].split(":")
+        built: Metric = getattr(import_module(module), name)()
+        return built
     if not isinstance(metric, Metric):
         raise MetricError(f"metric must be a name or have name, signature, check, loss and score; got {metric!r}")
     return metric
+
+
+def check_counts(name: str, columns: tuple[str, ...], statistics: FloatArray) -> None:
+    """Raise `MetricError` unless statistics [M, K] have these columns, all whole numbers of at least 0.
+
+    Whole numbers whose sums stay below 2**53, so that these are exact.
+    """
+    if statistics.shape[1] != len(columns):
+        raise MetricError(
+            f"metric {name!r} takes {len(columns)} statistics columns ({', '.join(columns)}), the lists have "
+            f"{statistics.shape[1]}: name these columns, in this order"
+        )
+    wrong = (statistics < 0) | (statistics != np.rint(statistics))
+    if wrong.any():
+        row, column = (int(place) for place in np.argwhere(wrong)[0])
+        raise MetricError(
+            f"metric {name!r} counts: hypothesis {row} (from 0), column {columns[column]!r} has "
+            f"{statistics[row, column]:g}, which is no whole number of at least 0"
+        )
+    if float(statistics.max(initial=0.0)) * len(statistics) > _EXACT_INTEGERS:
+        raise MetricError(f"metric {name!r}: the counts are so large that their sums are not exact; divide them")

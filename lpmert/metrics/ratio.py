@@ -1,0 +1,235 @@
+"""Metrics that are ratios of summed statistics: corpus BLEU, corpus chrF, precision, recall, F_beta."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from math import isfinite
+
+import numpy as np
+
+from lpmert.metrics import ratio_kernels as kernel
+from lpmert.metrics.base import check_counts
+from lpmert.result import FloatArray, MetricError
+
+BLEU_COLUMNS = (
+    "match_1",
+    "total_1",
+    "match_2",
+    "total_2",
+    "match_3",
+    "total_3",
+    "match_4",
+    "total_4",
+    "reference_length",
+)
+F_COLUMNS = ("match", "predicted", "gold")
+_LARGEST_FACTOR = 10**6
+
+
+class _InKernels(ABC):
+    """What all metrics that kernels compute share."""
+
+    @property
+    @abstractmethod
+    def kind(self) -> int:
+        """Number of the formula in `ratio_kernels`."""
+
+    @property
+    @abstractmethod
+    def parameters(self) -> FloatArray:
+        """Parameters of the formula."""
+
+    def loss(self, total: FloatArray) -> float:
+        """Return the loss of summed statistics [K]."""
+        return float(kernel.loss_of_total(self.kind, self.parameters, np.asarray(total, dtype=np.float64)))
+
+    def losses_of_totals(self, totals: FloatArray) -> FloatArray:
+        """Return the losses [n] of summed statistics [n, K]."""
+        losses = np.empty(len(totals))
+        kernel.losses_of_totals(self.kind, self.parameters, np.ascontiguousarray(totals, dtype=np.float64), losses)
+        return losses
+
+
+@dataclass(frozen=True)
+class Bleu(_InKernels):
+    """Corpus BLEU from n-gram matches and totals, without smoothing; loss = 1 - score / 100.
+
+    The score is 0 where an order has no match, as in sacrebleu with smooth_method="none". source tells in the signature
+    how the statistics were made. Source: Papineni et al., BLEU, ACL 2002.
+    """
+
+    source: str = ""
+
+    @property
+    def name(self) -> str:
+        return "bleu"
+
+    @property
+    def signature(self) -> str:
+        return "metric:bleu|columns:9|smooth:none|eff:no" + (f"|{self.source}" if self.source else "")
+
+    @property
+    def kind(self) -> int:
+        return kernel.BLEU
+
+    @property
+    def parameters(self) -> FloatArray:
+        return np.empty(0)
+
+    def check(self, statistics: FloatArray) -> None:
+        """Raise `MetricError` unless statistics [M, 9] are counts in the order of `BLEU_COLUMNS`."""
+        check_counts(self.name, BLEU_COLUMNS, statistics)
+        beyond = np.argwhere(statistics[:, 0:8:2] > statistics[:, 1:8:2])
+        if len(beyond):
+            row, order = (int(place) for place in beyond[0])
+            raise MetricError(
+                f"metric 'bleu': hypothesis {row} (from 0) has {statistics[row, 2 * order]:g} matches among "
+                f"{statistics[row, 2 * order + 1]:g} n-grams of order {order + 1}; the columns must be in the order "
+                f"{', '.join(BLEU_COLUMNS)}"
+            )
+
+    def score(self, total: FloatArray) -> float:
+        """Return BLEU, 0 to 100, of summed statistics [9]."""
+        return 100.0 * (1.0 - self.loss(total))
+
+
+@dataclass(frozen=True)
+class Chrf(_InKernels):
+    """Corpus chrF from n-grams of hypothesis and reference and their matches, order by order; loss = 1 - score / 100.
+
+    The mean precision and recall of the orders that occur, as in sacrebleu; word_order=2 is chrF++. source tells in the
+    signature how the statistics were made. Source: Popović, chrF, WMT 2015.
+    """
+
+    char_order: int = 6
+    word_order: int = 0
+    beta: float = 2.0
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        if self.char_order < 0 or self.word_order < 0 or self.char_order + self.word_order < 1:
+            raise MetricError(f"chrF needs an order; got char_order={self.char_order}, word_order={self.word_order}")
+        _check_beta(self.beta)
+
+    @property
+    def name(self) -> str:
+        return "chrf"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the statistics, three an order."""
+        orders = [f"char_{n}" for n in range(1, self.char_order + 1)]
+        orders += [f"word_{n}" for n in range(1, self.word_order + 1)]
+        return tuple(f"{what}_{order}" for order in orders for what in ("hypothesis", "reference", "match"))
+
+    @property
+    def signature(self) -> str:
+        columns = 3 * (self.char_order + self.word_order)
+        settings = f"nc:{self.char_order}|nw:{self.word_order}|beta:{self.beta:g}|eff:yes"
+        return f"metric:chrf|columns:{columns}|{settings}" + (f"|{self.source}" if self.source else "")
+
+    @property
+    def kind(self) -> int:
+        return kernel.CHRF
+
+    @property
+    def parameters(self) -> FloatArray:
+        return np.array([self.beta**2])
+
+    def check(self, statistics: FloatArray) -> None:
+        """Raise `MetricError` unless statistics [M, K] are counts of hypothesis, reference and match for each order."""
+        check_counts(self.name, self.columns, statistics)
+        least = np.minimum(statistics[:, 0::3], statistics[:, 1::3])
+        beyond = np.argwhere(statistics[:, 2::3] > least)
+        if len(beyond):
+            row, order = (int(place) for place in beyond[0])
+            raise MetricError(
+                f"metric 'chrf': hypothesis {row} (from 0) has {statistics[row, 3 * order + 2]:g} matches among "
+                f"{least[row, order]:g} n-grams; the columns of each order must be hypothesis, reference, match"
+            )
+
+    def score(self, total: FloatArray) -> float:
+        """Return chrF, 0 to 100, of summed statistics [K]."""
+        return 100.0 * (1.0 - self.loss(total))
+
+
+@dataclass(frozen=True)
+class LinearFraction(_InKernels):
+    """A loss (numerator . x) / (denominator . x) of summed counts x; 1 where the denominator is 0.
+
+    numerator, denominator: one whole number a column; no hypothesis may make either negative. The score is 1 - loss, or
+    with higher_is_better=False the loss itself.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    numerator: tuple[int, ...]
+    denominator: tuple[int, ...]
+    higher_is_better: bool = True
+
+    def __post_init__(self) -> None:
+        for what, factors in (("numerator", self.numerator), ("denominator", self.denominator)):
+            if len(factors) != len(self.columns):
+                raise MetricError(f"{what} needs one number for each of {', '.join(self.columns)}; got {factors}")
+            if any(not isinstance(f, int) or abs(f) > _LARGEST_FACTOR for f in factors):
+                raise MetricError(f"{what} must be whole numbers of at most {_LARGEST_FACTOR}; got {factors}")
+
+    @property
+    def signature(self) -> str:
+        above, below = (",".join(map(str, factors)) for factors in (self.numerator, self.denominator))
+        return f"metric:{self.name}|columns:{len(self.columns)}|loss:({above})/({below})"
+
+    @property
+    def kind(self) -> int:
+        return kernel.FRACTION
+
+    @property
+    def parameters(self) -> FloatArray:
+        return np.array([*self.numerator, 0, *self.denominator, 0], dtype=np.float64)
+
+    def check(self, statistics: FloatArray) -> None:
+        """Raise `MetricError` unless statistics [M, K] are counts that make numerator and denominator at least 0."""
+        check_counts(self.name, self.columns, statistics)
+        for what, factors in (("numerator", self.numerator), ("denominator", self.denominator)):
+            values = statistics @ np.array(factors, dtype=np.float64)
+            if (values < 0).any():
+                row = int(np.argmin(values))
+                raise MetricError(
+                    f"metric {self.name!r}: the {what} of the loss is {values[row]:g} for hypothesis {row} (from 0); "
+                    f"the columns must be {', '.join(self.columns)}, in this order"
+                )
+
+    def score(self, total: FloatArray) -> float:
+        """Return 1 - loss, or the loss, of summed statistics [K]."""
+        return 1.0 - self.loss(total) if self.higher_is_better else self.loss(total)
+
+
+def f_beta(beta: float = 1.0) -> LinearFraction:
+    """Return F_beta of summed matches, predictions and gold items; it is 0 where nothing is predicted or to be found.
+
+    beta counts as the decimal number that it prints as. Raises `MetricError` unless it is at least 0, and its square a
+    fraction of numbers of at most a million. Source: van Rijsbergen, Information Retrieval, 1979.
+    """
+    _check_beta(beta)
+    squared = Fraction(str(beta)) ** 2
+    p, q = squared.numerator, squared.denominator
+    if p + q > _LARGEST_FACTOR:
+        raise MetricError(f"beta={beta!r} has too many digits; round it")
+    return LinearFraction(f"f{beta:g}", F_COLUMNS, (-(p + q), q, p), (0, q, p))
+
+
+def precision() -> LinearFraction:
+    """Return the share of predictions that match; 0 where there are none."""
+    return LinearFraction("precision", F_COLUMNS, (-1, 1, 0), (0, 1, 0))
+
+
+def recall() -> LinearFraction:
+    """Return the share of gold items that are matched; 0 where there are none."""
+    return LinearFraction("recall", F_COLUMNS, (-1, 0, 1), (0, 0, 1))
+
+
+def _check_beta(beta: float) -> None:
+    if isinstance(beta, bool) or not isinstance(beta, int | float) or not isfinite(beta) or beta < 0:
+        raise MetricError(f"beta must be a number of at least 0; got {beta!r}")
