@@ -1,0 +1,181 @@
+"""N-best lists from score files with a line `key score` each, as Kaldi, icefall and ESPnet lay them out, and back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from lpmert.formats.files import COMPRESSED_ENDINGS, write_text
+from lpmert.formats.numbers import number_of_text
+from lpmert.formats.utterances import References, read_keyed, word_errors, words_of
+from lpmert.nbest import NBest
+from lpmert.result import DataError
+
+Keyed = dict[str, tuple[int, str]]
+Files = Mapping[str, str | Path]
+
+TEXT = "text"
+_RECOG = re.compile(r"([1-9][0-9]*)best_recog")
+_TENSOR = re.compile(r"tensor\(([^,()]*)(, [^()]*)?\)")  # how torch prints a number
+
+
+def read_scores(
+    scores: Files,
+    *,
+    texts: str | Path | None = None,
+    references: References | None = None,
+    losses: Files | None = None,
+    separator: str = "-",
+    partial: bool = False,
+) -> NBest:
+    """Read N-best lists from one file of lines `key number` for each feature.
+
+    `scores` are the files by feature. A key is the id of its list, the last `separator` in it, and what tells the
+    hypotheses of the list apart. `texts` is a file of lines `key word word ...`. The losses are either in the files of
+    `losses`, by name of the statistic, or the word errors of the texts against `references` (a Kaldi `text` or trn
+    file, or words by list id; more of them than lists only with `partial`). Lists and hypotheses keep the order of the
+    first file; the others may have any. Raises `DataError` with file and line where a key is missing or comes twice,
+    or a number is none.
+    """
+    if (references is None) == (losses is None):
+        raise DataError("give either references (and texts) or losses")
+    if references is not None and texts is None:
+        raise DataError("word errors need texts: give the file of lines `key word word ...`")
+    if not scores:
+        raise DataError("scores names no file; give one for each feature")
+    read = {path: read_keyed(path) for path in [*scores.values(), *(losses or {}).values()]}
+    words = None if texts is None else read_keyed(texts)
+    first_path, first = next(iter(read.items()))
+    everything = [*read.items(), *([] if texts is None or words is None else [(texts, words)])]
+    for path, keyed in everything[1:]:
+        _check_same_keys(first, first_path, keyed, path)
+    lists: dict[str, list[str]] = {}
+    for key, (line, _) in first.items():
+        list_id, found, rest = key.rpartition(separator)
+        if not (list_id and found and rest):
+            trouble = f"key {key!r} is not list id, {separator!r}, number of the hypothesis; set separator"
+            raise DataError(trouble, path=first_path, line=line)
+        lists.setdefault(list_id, []).append(key)
+    keys = [key for members in lists.values() for key in members]
+    columns = {path: _numbers(keyed, keys, path) for path, keyed in read.items()}
+    by_list = None if words is None else {name: [words[key][1] for key in members] for name, members in lists.items()}
+    if references is not None and by_list is not None:
+        names, statistics = ["errors"], word_errors(by_list, references, partial)
+    else:
+        names, statistics = list(losses or {}), np.column_stack([columns[path] for path in (losses or {}).values()])
+    return NBest(
+        features=np.column_stack([columns[path] for path in scores.values()]),
+        offsets=np.cumsum([0, *map(len, lists.values())]),
+        statistics=statistics,
+        names=list(scores),
+        list_ids=list(lists),
+        statistic_names=names,
+        texts=None if by_list is None else [text for members in by_list.values() for text in members],
+    )
+
+
+def write_scores(nbest: NBest, folder: str | Path, *, separator: str = "-") -> None:
+    """Write a file for each feature and statistic, called like it, and `text` where there are texts.
+
+    Keys are list id, separator and the number of the hypothesis, from 1. `read_scores` reads them back to exactly the
+    same numbers and texts. Raises `DataError` where a name cannot be a file name, two are equal, an id has white space,
+    or a text a line end.
+    """
+    place = Path(folder)
+    files = [*nbest.names, *nbest.statistic_names, *([] if nbest.texts is None else [TEXT])]
+    for name in files:
+        if "/" in name or name.startswith(".") or Path(name).suffix in COMPRESSED_ENDINGS or files.count(name) > 1:
+            raise DataError(f"{name!r} cannot be the name of a file here; rename the feature", path=place)
+    for cell in nbest.list_ids:
+        if words_of(cell) != [cell]:
+            raise DataError(f"list id {cell!r} has white space, which a key cannot; rename it", path=place)
+    if words_of(f"a{separator}") != [f"a{separator}"] or not separator or separator[-1].isdigit():
+        raise DataError(f"separator {separator!r} cannot stand before a number in a key; choose another", path=place)
+    for text in nbest.texts or ():
+        if "\n" in text or "\r" in text:
+            raise DataError(f"{text!r} holds a line end; replace it", path=place)
+    keys = [
+        f"{list_id}{separator}{number}"
+        for list_id, size in zip(nbest.list_ids, np.diff(nbest.offsets).tolist(), strict=True)
+        for number in range(1, size + 1)
+    ]
+    place.mkdir(parents=True, exist_ok=True)
+    columns: list[Sequence[str]] = [
+        [repr(number).removesuffix(".0") for number in column]
+        for table in (nbest.dense_features(), nbest.statistics)
+        for column in table.T.tolist()
+    ]
+    if nbest.texts is not None:
+        columns.append(nbest.texts)
+    for name, cells in zip(files, columns, strict=True):
+        write_text(place / name, "".join(f"{key} {cell}\n" for key, cell in zip(keys, cells, strict=True)))
+
+
+def read_espnet(
+    folder: str | Path, references: References, *, scores: Sequence[str] = ("score",), partial: bool = False
+) -> NBest:
+    """Read N-best lists that ESPnet wrote: folders `1best_recog`, `2best_recog`, ... with `text` and score files.
+
+    They lie in `folder` or, one set a job, in its folders `output.*`. `scores` are the files to take as features;
+    the number of words becomes a feature too. An utterance may have fewer hypotheses than others, but none left out in
+    the middle. Losses are word errors, as in `read_srilm`. Raises `DataError` with file and line.
+    """
+    place = Path(folder)
+    found: dict[str, list[tuple[list[float], str]]] = {}
+    for job in [place, *sorted(place.glob("output.*"))]:
+        ranked = sorted((int(match.group(1)), path) for path in job.glob("*") if (match := _RECOG.fullmatch(path.name)))
+        for expected, (rank, path) in enumerate(ranked, start=1):
+            if rank != expected:
+                raise DataError(f"no folder {expected}best_recog, but one for {rank}", path=job)
+            _add_rank(found, rank, path, scores)
+    if not found:
+        raise DataError("no folders 1best_recog, 2best_recog, ... here or in output.*", path=place)
+    texts = {utterance: [text for _, text in members] for utterance, members in found.items()}
+    return NBest(
+        features=[row for members in found.values() for row, _ in members],
+        offsets=np.cumsum([0, *map(len, texts.values())]),
+        statistics=word_errors(texts, references, partial),
+        names=[*scores, "words"],
+        list_ids=list(found),
+        statistic_names=["errors"],
+        texts=[text for members in texts.values() for text in members],
+    )
+
+
+def _add_rank(found: dict[str, list[tuple[list[float], str]]], rank: int, folder: Path, scores: Sequence[str]) -> None:
+    texts = read_keyed(folder / TEXT)
+    columns = []
+    for name in scores:
+        keyed = read_keyed(folder / name)
+        _check_same_keys(texts, folder / TEXT, keyed, folder / name)
+        columns.append(_numbers(keyed, list(texts), folder / name))
+    rows = np.column_stack(columns).tolist()
+    for (utterance, (line, text)), row in zip(texts.items(), rows, strict=True):
+        members = found.setdefault(utterance, [])
+        if len(members) != rank - 1:
+            trouble = f"utterance {utterance!r} has hypothesis {rank} but {len(members)} before it"
+            raise DataError(trouble, path=folder / TEXT, line=line)
+        members.append(([*row, float(len(words_of(text)))], text))
+
+
+def _check_same_keys(first: Keyed, first_path: str | Path, other: Keyed, path: str | Path) -> None:
+    for key, (line, _) in first.items():
+        if key not in other:
+            raise DataError(f"key {key!r} is missing in {path}; add it there", path=first_path, line=line)
+    for key, (line, _) in other.items():
+        if key not in first:
+            raise DataError(f"key {key!r} is missing in {first_path}; add it there", path=path, line=line)
+
+
+def _numbers(keyed: Keyed, keys: Sequence[str], path: str | Path) -> list[float]:
+    numbers = []
+    for key in keys:
+        line, text = keyed[key]
+        tensor = _TENSOR.fullmatch(text.strip(" \t"))
+        numbers.append(
+            number_of_text(tensor.group(1) if tensor else text.strip(" \t"), f"score of {key!r}", path, line)
+        )
+    return numbers

@@ -1,0 +1,178 @@
+"""N-best lists in the three forms of SRILM, one file an utterance, and back.
+
+Source: the manual page nbest-format(5) of SRILM and its source, lm/src/NBest.cc and Prob.h.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from lpmert.formats.files import lines, write_text
+from lpmert.formats.numbers import count_of_text, number_of_text
+from lpmert.formats.utterances import MANIFEST, References, nbest_with_errors, utterance_files, words_of
+from lpmert.nbest import NBest
+from lpmert.result import DataError
+
+FORMS = (1, 2, 3)
+NAMES = {1: ("score", "words"), 2: ("acoustic", "lm", "words"), 3: ("acoustic", "lm", "words")}
+"""Features by form. Scores are logarithms to base 10, in all forms."""
+
+_MAGIC = {"NBestList1.0": 1, "NBestList2.0": 2}
+_BYTELOG = 1024.0 / 10000.5 / math.log(10)  # in logarithms to base 10
+_TOKEN = (None, "(", "st:", None, "et:", None, "g:", None, "a:", None, ")")
+
+Hypothesis = tuple[list[float], str]
+"""Features and words."""
+
+
+def read_srilm(source: str | Path, references: References, *, partial: bool = False) -> NBest:
+    """Read N-best lists of SRILM, one file an utterance, with word errors against the references as losses.
+
+    `source` is a folder or a manifest, as for `utterance_files`; `references` a Kaldi `text` or trn file, or words by
+    utterance; with `partial` there may be more references than lists. The form of a file is that of its first line:
+
+    - `NBestList1.0`, or a score in parentheses: lines `(score) word word ...`. Features: score, words.
+    - `NBestList2.0`: lines `(score) word ( st: start et: end g: lm a: acoustic ) word ...`; phones and states, which
+      lie within the time of the word before them, are left out. Features: acoustic, lm, words. The score before the
+      words, which SRILM does not use either, is not kept.
+    - otherwise: lines `acoustic lm nwords word word ...`, after lines with `#`. Features: acoustic, lm, words (as the
+      file counts them, so without pauses where SRILM left them out).
+
+    Bytelogs (forms 1 and 2) become logarithms to base 10, those of form 3. Raises `DataError` with file and line.
+    """
+    names: tuple[str, ...] = ()
+    features: list[list[float]] = []
+    texts: dict[str, list[str]] = {}
+    for utterance, path in utterance_files(source):
+        form, hypotheses = read_list(path)
+        if names and NAMES[form] != names:
+            trouble = f"form {form}, but the files before have the features {', '.join(names)}; read them apart"
+            raise DataError(trouble, path=path)
+        names = NAMES[form]
+        features += [numbers for numbers, _ in hypotheses]
+        texts[utterance] = [words for _, words in hypotheses]
+    return nbest_with_errors(features, names, texts, references, partial)
+
+
+def write_srilm(nbest: NBest, folder: str | Path, *, form: int = 3) -> None:
+    """Write lists as files `<list id>.nbest.gz` of a folder and a manifest that gives their order.
+
+    `read_srilm` reads them back to exactly the same features and words; losses are not written. Form 3 needs the
+    features acoustic, lm, words; form 1 needs score and words, scores that come from bytelogs, and the number of
+    words of the texts. Raises `DataError` where that is not so, before anything is written.
+    """
+    place = Path(folder)
+    if form not in (1, 3):
+        raise DataError(f"form {form} cannot be written, which needs times; choose 1 or 3", path=place)
+    if nbest.names != NAMES[form] or nbest.texts is None:
+        trouble = f"form {form} holds the features {', '.join(NAMES[form])} and texts; use select_features"
+        raise DataError(trouble, path=place)
+    files = {}
+    write_line = _line_of_form_1 if form == 1 else _line_of_form_3
+    features = nbest.dense_features().tolist()
+    for number, list_id in enumerate(nbest.list_ids):
+        if words_of(list_id) != [list_id] or "/" in list_id or list_id.startswith("."):
+            raise DataError(f"list id {list_id!r} cannot be a file name; rename it", path=place)
+        start, end = nbest.offsets[number : number + 2].tolist()
+        rows = [write_line(features[row], nbest.texts[row], list_id, place) for row in range(start, end)]
+        files[f"{list_id}.nbest.gz"] = "".join(rows if form == 3 else ["NBestList1.0\n", *rows])
+    place.mkdir(parents=True, exist_ok=True)
+    for name, body in files.items():
+        write_text(place / name, body)
+    manifest = zip(nbest.list_ids, files, strict=True)
+    write_text(place / MANIFEST, "".join(f"{list_id} {name}\n" for list_id, name in manifest))
+
+
+def read_list(path: str | Path) -> tuple[int, list[Hypothesis]]:
+    """Return the form of a file, and features (in the order of `NAMES`) and words of each of its hypotheses."""
+    body = _without_comments(path)
+    line, first = next(body, (1, ""))
+    form = _MAGIC.get(first.rstrip(), 1 if first.startswith("(") else 3)
+    rows = [] if first.rstrip() in _MAGIC else [(line, first)] if first else []
+    rows += body
+    if not rows:
+        raise DataError("no hypotheses; leave the utterance out, or give it a list", path=path)
+    return form, [_PARSERS[form](words_of(text), path, number) for number, text in rows]
+
+
+def _without_comments(path: str | Path) -> Iterator[tuple[int, str]]:
+    for number, line in lines(path):
+        if not line.strip():
+            raise DataError("empty line; delete it", path=path, line=number)
+        if not line.startswith("#"):
+            yield number, line
+
+
+def _form_1(cells: Sequence[str], path: str | Path, line: int) -> Hypothesis:
+    words = cells[1:]
+    return [_score(cells[0], path, line), float(len(words))], " ".join(words)
+
+
+def _form_2(cells: Sequence[str], path: str | Path, line: int) -> Hypothesis:
+    _score(cells[0], path, line)
+    acoustic, lm, words = 0.0, 0.0, []
+    previous_end = -math.inf
+    for first in range(1, len(cells), len(_TOKEN)):
+        token = cells[first : first + len(_TOKEN)]
+        if len(token) < len(_TOKEN) or any(want not in (None, cell) for want, cell in zip(_TOKEN, token, strict=True)):
+            trouble = f"{' '.join(token)!r} should be: word ( st: start et: end g: lm a: acoustic )"
+            raise DataError(trouble, path=path, line=line)
+        start, end, g, a = (
+            number_of_text(cell, f"{what} of {token[0]!r}", path, line)
+            for what, cell in zip(("start", "end", "lm score", "acoustic score"), token[3::2], strict=False)
+        )
+        if start > previous_end:
+            words.append(token[0])
+            acoustic, lm, previous_end = acoustic + a, lm + g, end
+    return [acoustic * _BYTELOG, lm * _BYTELOG, float(len(words))], " ".join(words)
+
+
+def _form_3(cells: Sequence[str], path: str | Path, line: int) -> Hypothesis:
+    if len(cells) < 3:
+        raise DataError("too short; a line needs: acoustic lm nwords word word ...", path=path, line=line)
+    acoustic = number_of_text(cells[0], "acoustic score", path, line)
+    lm = number_of_text(cells[1], "lm score", path, line)
+    count = count_of_text(cells[2], "number of words", path, line)
+    words = cells[3:]
+    if count > sum(1 + word.count("_") for word in words):  # SRILM may count the parts of a multiword
+        raise DataError(f"{count} words announced, but only {len(words)} are there", path=path, line=line)
+    return [acoustic, lm, float(count)], " ".join(words)
+
+
+_PARSERS = {1: _form_1, 2: _form_2, 3: _form_3}
+
+
+def _score(cell: str, path: str | Path, line: int) -> float:
+    if not (cell.startswith("(") and cell.endswith(")")):
+        raise DataError(f"{cell!r} should be a score in parentheses", path=path, line=line)
+    return number_of_text(cell[1:-1], "score", path, line) * _BYTELOG
+
+
+def _line_of_form_1(features: Sequence[float], text: str, list_id: str, folder: Path) -> str:
+    score, count = features
+    guess = score / _BYTELOG
+    near = (float(round(guess)), guess, math.nextafter(guess, -math.inf), math.nextafter(guess, math.inf))
+    bytelog = next((number for number in near if number * _BYTELOG == score), None)
+    if bytelog is None:
+        raise DataError(f"list {list_id!r}: the score {score} is no bytelog; write form 3", path=folder)
+    if count != len(words_of(text)):
+        trouble = f"list {list_id!r}: {count:g} words for {text!r}, which form 1 cannot hold; write form 3"
+        raise DataError(trouble, path=folder)
+    return _line([f"({_plain(bytelog)})"], text, list_id, folder)
+
+
+def _line_of_form_3(features: Sequence[float], text: str, list_id: str, folder: Path) -> str:
+    return _line([_plain(number) for number in features], text, list_id, folder)
+
+
+def _line(cells: Sequence[str], text: str, list_id: str, folder: Path) -> str:
+    words = words_of(text)
+    if " ".join(words) != text:
+        raise DataError(f"list {list_id!r}: {text!r} is not words with single spaces between", path=folder)
+    return " ".join([*cells, *words]) + "\n"
+
+
+def _plain(number: float) -> str:
+    return repr(number).removesuffix(".0")

@@ -1,0 +1,165 @@
+"""Utterances: which file belongs to which, what was said in them, and the word errors of their hypotheses."""
+
+from __future__ import annotations
+
+import re
+import reprlib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from lpmert.formats.files import COMPRESSED_ENDINGS, lines
+from lpmert.nbest import NBest
+from lpmert.result import DataError, FloatArray
+
+MANIFEST = "manifest"
+References = str | Path | Mapping[str, str]
+"""Words by utterance, or the file that holds them."""
+
+_ENDINGS = (".nbest", ".score", ".scores", ".txt", ".lat", ".lattice", ".slf", ".htk")
+_WORD = re.compile(r"[^ \t\n\r\v\f]+")  # str.split would split at no-break and ideographic spaces too
+_TRN = re.compile(r"(.*?)\(([^ \t\n\r\v\f()]+)\)[ \t]*")
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words of a text: what stands between ASCII white space."""
+    return _WORD.findall(text)
+
+
+def utterance_files(source: str | Path) -> list[tuple[str, Path]]:
+    """Return utterance and path of each file that a folder or a manifest names.
+
+    A manifest has a line `utterance path` or just `path` for each file; paths count from the folder it is in. A folder
+    that holds a file `manifest` is read by it; of another one all files count, ordered by name, but hidden ones. An
+    utterance without a name is called like its file without the endings of compression and format. Raises `DataError`
+    if there are none, or an utterance comes twice.
+    """
+    place = Path(source)
+    if place.is_dir():
+        if not (place / MANIFEST).exists():
+            return _files_of_folder(place)
+        place /= MANIFEST
+    found: dict[str, tuple[int, Path]] = {}
+    for number, line in lines(place):
+        cells = words_of(line)
+        if not 1 <= len(cells) <= 2:
+            raise DataError(f"{len(cells)} words; a line needs utterance and path", path=place, line=number)
+        path = place.parent / cells[-1]
+        utterance = cells[0] if len(cells) == 2 else _utterance_of(path)
+        if utterance in found:
+            first = found[utterance][0]
+            raise DataError(f"utterance {utterance!r} comes twice, first on line {first}", path=place, line=number)
+        found[utterance] = (number, path)
+    if not found:
+        raise DataError("empty file; it must name at least one utterance", path=place)
+    return [(utterance, path) for utterance, (_, path) in found.items()]
+
+
+def read_keyed(path: str | Path) -> dict[str, tuple[int, str]]:
+    """Return line number and text by key of a file with lines `key text`, in the order of the file.
+
+    One space or tab ends the key; the text is what follows. Raises `DataError` if the file is empty, a line has no key,
+    or a key comes twice.
+    """
+    found: dict[str, tuple[int, str]] = {}
+    for number, line in lines(path):
+        match = _WORD.match(line)
+        if match is None:
+            trouble = "white space before the key; delete it" if line.strip() else "empty line; delete it"
+            raise DataError(trouble, path=path, line=number)
+        _add(found, match.group(), number, line[match.end() + 1 :], path)
+    if not found:
+        raise DataError("empty file", path=path)
+    return found
+
+
+def read_transcripts(references: References) -> dict[str, str]:
+    """Return the words of each utterance from a Kaldi `text` file or a trn file; a mapping is taken as it is.
+
+    Lines are `utterance word word ...`, or, if every line ends so, `word word ... (utterance)`.
+    """
+    if isinstance(references, Mapping):
+        return dict(references)
+    keyed = read_keyed(references)
+    trn: dict[str, tuple[int, str]] = {}
+    for key, (number, text) in keyed.items():
+        match = _TRN.fullmatch(f"{key} {text}")
+        if match is None:
+            return {key: text for key, (_, text) in keyed.items()}
+        _add(trn, match.group(2), number, match.group(1), references)
+    return {key: text for key, (_, text) in trn.items()}
+
+
+def nbest_with_errors(
+    features: Sequence[Sequence[float]],
+    names: Sequence[str],
+    lists: Mapping[str, Sequence[str]],
+    references: References,
+    partial: bool,
+) -> NBest:
+    """Return N-best lists with the word errors of their texts as losses.
+
+    features has a row for each hypothesis, `lists` the texts of the hypotheses of each utterance, in the same order.
+    Raises `DataError` if an utterance has no reference, or, unless `partial`, a reference no list.
+    """
+    texts = [text for hypotheses in lists.values() for text in hypotheses]
+    return NBest(
+        features=np.array(features, dtype=np.float64),
+        offsets=np.cumsum([0, *map(len, lists.values())]),
+        statistics=word_errors(lists, references, partial),
+        names=names,
+        list_ids=list(lists),
+        statistic_names=["errors"],
+        texts=texts,
+    )
+
+
+def word_errors(lists: Mapping[str, Iterable[str]], references: References, partial: bool) -> FloatArray:
+    """Return the word errors (substitutions, insertions, deletions) of every text of every utterance, [M]."""
+    path = None if isinstance(references, Mapping) else references
+    spoken = read_transcripts(references)
+    for utterance in lists:
+        if utterance not in spoken:
+            raise DataError(f"no reference for utterance {utterance!r}; add it, or leave the list out", path=path)
+    if not partial:
+        for utterance in spoken:
+            if utterance not in lists:
+                trouble = f"no list for the reference of {utterance!r}; add it, or allow a part with partial=True"
+                raise DataError(trouble, path=path)
+    try:
+        from rapidfuzz.distance import Levenshtein
+    except ImportError as error:
+        raise DataError("word errors need rapidfuzz, which is not installed; install lpmert[text]") from error
+    errors: list[float] = []
+    for utterance, texts in lists.items():
+        reference = words_of(spoken[utterance])
+        errors += [Levenshtein.distance(reference, words_of(text)) for text in texts]
+    return np.array(errors, dtype=np.float64)
+
+
+def _files_of_folder(folder: Path) -> list[tuple[str, Path]]:
+    found: dict[str, Path] = {}
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith("."):
+            continue
+        other = found.setdefault(_utterance_of(path), path)
+        if other != path:
+            raise DataError(f"{other.name} and {path.name} would be the same utterance; rename one", path=folder)
+    if not found:
+        raise DataError("the folder is empty; it must hold one file an utterance", path=folder)
+    return list(found.items())
+
+
+def _utterance_of(path: Path) -> str:
+    for endings in (COMPRESSED_ENDINGS, _ENDINGS):
+        if path.suffix in endings:
+            path = path.with_suffix("")
+    return path.name
+
+
+def _add(found: dict[str, tuple[int, str]], key: str, line: int, text: str, path: str | Path) -> None:
+    if key in found:
+        trouble = f"{reprlib.repr(key)} comes twice, first on line {found[key][0]}; delete one"
+        raise DataError(trouble, path=path, line=line)
+    found[key] = (line, text)
