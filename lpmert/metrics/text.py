@@ -1,0 +1,354 @@
+"""From texts and references to statistics: BLEU, chrF and TER as sacrebleu counts, WER and CER by rapidfuzz.
+
+Each class holds the settings of one metric; `measure_texts` gives lists with its statistics, and the metric to sum
+them. References are prepared once a list, and texts that repeat within a list are counted once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Protocol
+
+import numpy as np
+
+from lpmert.metrics.additive import SumOfLosses
+from lpmert.metrics.base import Metric
+from lpmert.metrics.ratio import BLEU_COLUMNS, Bleu, Chrf
+from lpmert.nbest import NBest
+from lpmert.result import DataError, MetricError
+
+Counter = Callable[[str], Sequence[float]]
+"""From a text to its statistics."""
+
+
+class TextMetric(Protocol):
+    """Settings of a metric on texts."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the statistics."""
+
+    def counter(self, references: Sequence[str]) -> Counter:
+        """Return what counts the statistics of a text against the references of its list."""
+
+    def metric(self, source: str) -> Metric:
+        """Return the metric that sums the statistics; source is for its signature."""
+
+    @property
+    def signature(self) -> str:
+        """The settings that change the statistics."""
+
+
+@dataclass(frozen=True)
+class BleuTexts:
+    """Corpus BLEU with sacrebleu's tokenizers, by name; reference_length is "closest" (sacrebleu's) or "shortest"."""
+
+    tokenize: str = "13a"
+    lowercase: bool = False
+    reference_length: str = "closest"
+
+    def __post_init__(self) -> None:
+        if self.reference_length not in ("closest", "shortest"):
+            raise MetricError(f"reference_length={self.reference_length!r} is none of closest, shortest")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return BLEU_COLUMNS
+
+    @property
+    def signature(self) -> str:
+        case = "lc" if self.lowercase else "mixed"
+        return f"case:{case}|tok:{self.tokenize}|len:{self.reference_length}|{_version('sacrebleu')}"
+
+    def metric(self, source: str) -> Metric:
+        return Bleu(source)
+
+    def counter(self, references: Sequence[str]) -> Counter:
+        bleu = _sacrebleu_bleu(self.tokenize, self.lowercase)
+        prepared = _prepared(bleu, references)
+        shortest = min(prepared["ref_lens"])
+
+        def count(text: str) -> list[float]:
+            counts = bleu._compute_segment_statistics(bleu._preprocess_segment(text), prepared)
+            length = counts[1] if self.reference_length == "closest" else shortest
+            matches_and_totals = zip(counts[2:6], counts[6:10], strict=True)
+            return [*(value for pair in matches_and_totals for value in pair), length]
+
+        return count
+
+
+@dataclass(frozen=True)
+class SentenceBleuTexts:
+    """1 - sentence BLEU of every list, summed; smoothing and smooth_value are sacrebleu's.
+
+    smoothing: "add-k" (Lin and Och, COLING 2004; with smooth_value 1 this is BLEU+1), "exp", "floor" or "none".
+    """
+
+    smoothing: str = "add-k"
+    smooth_value: float | None = None
+    effective_order: bool = False
+    tokenize: str = "13a"
+    lowercase: bool = False
+
+    def __post_init__(self) -> None:
+        if self.smoothing not in ("add-k", "exp", "floor", "none"):
+            raise MetricError(f"smoothing={self.smoothing!r} is none of add-k, exp, floor, none")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return ("loss",)
+
+    @property
+    def signature(self) -> str:
+        value = "" if self.smooth_value is None else f"[{self.smooth_value:g}]"
+        settings = f"smooth:{self.smoothing}{value}|eff:{'yes' if self.effective_order else 'no'}"
+        case = "lc" if self.lowercase else "mixed"
+        return f"sentence-bleu|{settings}|case:{case}|tok:{self.tokenize}|{_version('sacrebleu')}"
+
+    def metric(self, source: str) -> Metric:
+        return SumOfLosses(source)
+
+    def counter(self, references: Sequence[str]) -> Counter:
+        bleu = _sacrebleu_bleu(self.tokenize, self.lowercase)
+        prepared = _prepared(bleu, references)
+
+        def count(text: str) -> list[float]:
+            counts = bleu._compute_segment_statistics(bleu._preprocess_segment(text), prepared)
+            score = bleu.compute_bleu(
+                correct=counts[2:6],
+                total=counts[6:10],
+                sys_len=counts[0],
+                ref_len=counts[1],
+                smooth_method=self.smoothing,
+                smooth_value=self.smooth_value,
+                effective_order=self.effective_order,
+            )
+            return [1.0 - score.score / 100.0]
+
+        return count
+
+
+@dataclass(frozen=True)
+class ChrfTexts:
+    """Corpus chrF, or with per_sentence the sum of 1 - chrF of every list; word_order=2 is chrF++."""
+
+    char_order: int = 6
+    word_order: int = 0
+    beta: int = 2
+    lowercase: bool = False
+    whitespace: bool = False
+    per_sentence: bool = False
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return ("loss",) if self.per_sentence else self._corpus("").columns
+
+    @property
+    def signature(self) -> str:
+        case = "lc" if self.lowercase else "mixed"
+        settings = f"case:{case}|space:{'yes' if self.whitespace else 'no'}|{_version('sacrebleu')}"
+        if not self.per_sentence:
+            return settings
+        return f"sentence-chrf|nc:{self.char_order}|nw:{self.word_order}|beta:{self.beta:g}|{settings}"
+
+    def metric(self, source: str) -> Metric:
+        return SumOfLosses(source) if self.per_sentence else self._corpus(source)
+
+    def counter(self, references: Sequence[str]) -> Counter:
+        chrf = _sacrebleu().CHRF(
+            char_order=self.char_order,
+            word_order=self.word_order,
+            beta=self.beta,
+            lowercase=self.lowercase,
+            whitespace=self.whitespace,
+        )
+        prepared = _prepared(chrf, references)
+
+        def count(text: str) -> Any:
+            counts = chrf._compute_segment_statistics(chrf._preprocess_segment(text), prepared)
+            return [1.0 - chrf._compute_f_score(counts) / 100.0] if self.per_sentence else counts
+
+        return count
+
+    def _corpus(self, source: str) -> Chrf:
+        return Chrf(self.char_order, self.word_order, self.beta, source)
+
+
+@dataclass(frozen=True)
+class TerTexts:
+    """Edits of translation edit rate, as sacrebleu counts them; with per_sentence each list's edits over its length."""
+
+    normalized: bool = False
+    no_punct: bool = False
+    asian_support: bool = False
+    case_sensitive: bool = False
+    per_sentence: bool = False
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return ("loss",)
+
+    @property
+    def signature(self) -> str:
+        flags = {
+            "case": "mixed" if self.case_sensitive else "lc",
+            "norm": "yes" if self.normalized else "no",
+            "punct": "no" if self.no_punct else "yes",
+            "asian": "yes" if self.asian_support else "no",
+        }
+        settings = "|".join(f"{name}:{value}" for name, value in flags.items())
+        return f"{'sentence-' if self.per_sentence else ''}ter|{settings}|{_version('sacrebleu')}"
+
+    def metric(self, source: str) -> Metric:
+        return SumOfLosses(source)
+
+    def counter(self, references: Sequence[str]) -> Counter:
+        ter = _sacrebleu().TER(
+            normalized=self.normalized,
+            no_punct=self.no_punct,
+            asian_support=self.asian_support,
+            case_sensitive=self.case_sensitive,
+        )
+        prepared = _prepared(ter, references)
+
+        def count(text: str) -> list[float]:
+            edits, length = ter._compute_segment_statistics(ter._preprocess_segment(text), prepared)
+            return [_rate(edits, length) if self.per_sentence else float(edits)]
+
+        return count
+
+
+@dataclass(frozen=True)
+class EditTexts:
+    """Insertions, deletions and substitutions of words (WER) or characters (CER) against the nearest reference.
+
+    With per_sentence each list's edits are divided by the length of that reference.
+    """
+
+    unit: str = "word"
+    lowercase: bool = False
+    per_sentence: bool = False
+
+    def __post_init__(self) -> None:
+        if self.unit not in ("word", "character"):
+            raise MetricError(f"unit={self.unit!r} is none of word, character")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return ("loss",)
+
+    @property
+    def signature(self) -> str:
+        name = "wer" if self.unit == "word" else "cer"
+        case = "lc" if self.lowercase else "mixed"
+        return f"{'sentence-' if self.per_sentence else ''}{name}|case:{case}|{_version('rapidfuzz')}"
+
+    def metric(self, source: str) -> Metric:
+        return SumOfLosses(source)
+
+    def counter(self, references: Sequence[str]) -> Counter:
+        distance = _imported("rapidfuzz.distance").Levenshtein.distance
+        prepared = [self._units(reference) for reference in references]
+
+        def count(text: str) -> list[float]:
+            units = self._units(text)
+            nearest = min((distance(units, reference), len(reference)) for reference in prepared)
+            return [_rate(*nearest) if self.per_sentence else float(nearest[0])]
+
+        return count
+
+    def _units(self, text: str) -> Sequence[str]:
+        cased = text.lower() if self.lowercase else text
+        return cased.split() if self.unit == "word" else " ".join(cased.split())
+
+
+TEXT_METRICS: dict[str, TextMetric] = {
+    "bleu": BleuTexts(),
+    "sentence-bleu": SentenceBleuTexts(),
+    "chrf": ChrfTexts(),
+    "sentence-chrf": ChrfTexts(per_sentence=True),
+    "ter": TerTexts(),
+    "sentence-ter": TerTexts(per_sentence=True),
+    "wer": EditTexts(),
+    "cer": EditTexts(unit="character"),
+}
+"""Metrics on texts by name, with their usual settings."""
+
+
+def measure_texts(
+    nbest: NBest, references: Sequence[str | Sequence[str]], metric: str | TextMetric = "bleu"
+) -> tuple[NBest, Metric]:
+    """Return the lists with statistics counted from their texts, and the metric that sums these.
+
+    references: for each list one string, or several. metric: a name of `TEXT_METRICS`, or settings such as
+    `BleuTexts(tokenize="none")`. Raises `DataError` without texts or where references are missing, and `MetricError`
+    for a metric or tokenizer that is unknown or not installed.
+    """
+    settings = _settings(metric)
+    if nbest.texts is None:
+        raise DataError("the lists have no texts; read them with their column of texts, or give NBest texts")
+    if isinstance(references, str) or len(references) != nbest.n_lists:
+        raise DataError(f"references needs one entry for each of the {nbest.n_lists} lists; got {len(references)}")
+    several = [(one,) if isinstance(one, str) else tuple(one) for one in references]
+    rows: list[Sequence[float]] = []
+    bounds = zip(nbest.offsets[:-1].tolist(), nbest.offsets[1:].tolist(), strict=True)
+    for list_id, (begin, end), own in zip(nbest.list_ids, bounds, several, strict=True):
+        if not own or not all(isinstance(reference, str) for reference in own):
+            raise DataError(f"list {list_id!r} needs at least one reference, all of them strings; got {own!r}")
+        count = settings.counter(own)
+        texts = nbest.texts[begin:end]
+        known = {text: count(text) for text in dict.fromkeys(texts)}
+        rows += [known[text] for text in texts]
+    numbers = sorted({len(own) for own in several})
+    source = f"nrefs:{numbers[0] if len(numbers) == 1 else 'var'}|{settings.signature}"
+    measured = NBest(
+        nbest.features,
+        nbest.offsets,
+        np.array(rows, dtype=np.float64),
+        nbest.names,
+        nbest.list_ids,
+        settings.columns,
+        nbest.texts,
+    )
+    return measured, settings.metric(source)
+
+
+def _settings(metric: str | TextMetric) -> TextMetric:
+    if not isinstance(metric, str):
+        return metric
+    if metric not in TEXT_METRICS:
+        raise MetricError(f"no metric {metric!r} on texts; choose one of {', '.join(TEXT_METRICS)}")
+    return TEXT_METRICS[metric]
+
+
+def _rate(edits: float, length: float) -> float:
+    """Return edits over the length of the reference; against an empty one, 1 for any edits."""
+    return edits / length if length else float(edits > 0)
+
+
+def _prepared(metric: Any, references: Sequence[str]) -> Any:
+    return metric._extract_reference_info([metric._preprocess_segment(reference) for reference in references])
+
+
+def _sacrebleu_bleu(tokenize: str, lowercase: bool) -> Any:
+    bleu = _sacrebleu().BLEU
+    if tokenize not in bleu.TOKENIZERS:
+        raise MetricError(f"no tokenizer {tokenize!r}; sacrebleu has {', '.join(sorted(bleu.TOKENIZERS))}")
+    return bleu(tokenize=tokenize, lowercase=lowercase, force=True)
+
+
+def _sacrebleu() -> Any:
+    return _imported("sacrebleu.metrics")
+
+
+def _imported(module: str) -> Any:
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise MetricError(f"{module.split('.')[0]} is not installed; pip install 'lpmert[text]'") from error
+
+
+def _version(package: str) -> str:
+    return f"{package}:{_imported(package).__version__}"
