@@ -19,7 +19,7 @@ _PLACES = {
     "from_classification": "lpmert.converters",
     "from_choices": "lpmert.converters",
     "Problem": "lpmert.problem",
-    "Evaluation": "lpmert.problem",
+    "Evaluation": "lpmert.evaluation",
     "Cell": "lpmert.result",
     "Limits": "lpmert.result",
     "Progress": "lpmert.result",
@@ -29,6 +29,9 @@ _PLACES = {
     "DataError": "lpmert.result",
     "MetricError": "lpmert.result",
     "MethodError": "lpmert.result",
+    "RegionError": "lpmert.result",
+    "Region": "lpmert.region",
+    "Linear": "lpmert.region",
 }
 
 __all__ = ["Check", "__version__", "check", "minimize", *_PLACES]
@@ -36,9 +39,9 @@ __all__ = ["Check", "__version__", "check", "minimize", *_PLACES]
 if TYPE_CHECKING:
     from lpmert.converters import from_choices as from_choices
     from lpmert.converters import from_classification as from_classification
+    from lpmert.evaluation import Evaluation as Evaluation
     from lpmert.formats.tables import read_table as read_table
     from lpmert.nbest import NBest as NBest
-    from lpmert.problem import Evaluation as Evaluation
     from lpmert.problem import Problem as Problem
     from lpmert.result import Cell as Cell
     from lpmert.result import DataError as DataError

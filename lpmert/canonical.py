@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lpmert import rational
 from lpmert.result import DataError, FloatArray, IntArray
+
+Array = TypeVar("Array", FloatArray, IntArray)
 
 _COST_BITS = 60
 _SUSPICIOUS = 1e-10
@@ -60,6 +65,12 @@ def take_rows(offsets: IntArray, rows: IntArray) -> IntArray:
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
+def take_left(offsets: IntArray, left: NDArray[np.bool_]) -> IntArray:
+    """Return the offsets after keeping these rows [M]; lists of which none is left vanish."""
+    counts = np.add.reduceat(left.astype(np.int64), offsets[:-1])
+    return np.concatenate([[0], np.cumsum(counts[counts > 0])]).astype(np.int64)
+
+
 @dataclass(frozen=True)
 class Costs:
     """Losses in fixed point: loss = unit * (constant + cost), exact unless `rounded`.
@@ -74,32 +85,59 @@ class Costs:
     rounded: bool
 
 
-def fixed_point(losses: FloatArray, offsets: IntArray) -> Costs:
+def fixed_point(losses: FloatArray, offsets: IntArray, spare_bits: int = 0) -> Costs:
     """Return losses [M] as integers, so that sums are exact and do not depend on their order.
 
-    Raises `DataError` if the sum of the losses overflows.
+    spare_bits are left free for other costs. Raises `DataError` if the sum of the losses overflows.
     """
     with np.errstate(over="ignore"):  # an overflow is infinite, and refused below
         spread = np.maximum.reduceat(losses, offsets[:-1]) - np.minimum.reduceat(losses, offsets[:-1])
         reach = float(np.sum(spread)) + float(np.abs(losses).max(initial=0.0))
     if not np.isfinite(reach):
         raise DataError("the losses overflow when summed; divide them by a common factor")
-    exponent = int(np.frexp(reach)[1]) - _COST_BITS
+    exponent = int(np.frexp(reach)[1]) - _COST_BITS + spare_bits
     # Counts are whole numbers: a coarser unit keeps the integers small, which changes nothing but reads better.
     if exponent < 0 and np.all(losses == np.rint(losses)):
         exponent = 0
     exponent = max(exponent, -1074)
     scaled = np.ldexp(losses, -exponent) if exponent > -1000 else np.ldexp(np.ldexp(losses, 1000), -exponent - 1000)
     whole = np.rint(scaled)
-    units = whole.astype(np.int64)
-    least = np.minimum.reduceat(units, offsets[:-1])
-    costs = units - least[list_numbers(offsets)]
-    return Costs(costs, sum(least.tolist()), float(np.ldexp(1.0, exponent)), bool(np.any(whole != scaled)))
+    costs, constant = least_costs(whole.astype(np.int64), offsets)
+    return Costs(costs, constant, float(np.ldexp(1.0, exponent)), bool(np.any(whole != scaled)))
 
 
-def informative_lists(costs: IntArray, offsets: IntArray) -> IntArray:
-    """Return the lists whose hypotheses differ in cost; the others add a constant whatever the weights."""
-    return np.flatnonzero(np.maximum.reduceat(costs, offsets[:-1]) > 0)
+def informative_lists(values: FloatArray | IntArray, offsets: IntArray) -> IntArray:
+    """Return the lists whose hypotheses differ in values [M] or [M, K]; the others add a constant whatever the
+    weights.
+    """
+    differs = np.maximum.reduceat(values, offsets[:-1]) != np.minimum.reduceat(values, offsets[:-1])
+    return np.flatnonzero(differs if differs.ndim == 1 else differs.any(axis=1))
+
+
+def possible_winners(features: FloatArray, offsets: IntArray, centre: FloatArray, cosine: float) -> IntArray:
+    """Return the rows that no other row of their list beats wherever the cosine with the unit vector centre [D] is at
+    least `cosine`.
+
+    On this cap the least of d.w / |w| is |d| cos(angle(d, centre) + angle of the cap): it is positive exactly when
+    d.centre > |d| sin(angle of the cap). Differences within rounding of that are not counted.
+    """
+    sine = np.sqrt((1.0 - cosine) * (1.0 + cosine))
+    error = 8.0 * (features.shape[1] + 4) * np.finfo(np.float64).eps
+    kept = np.ones(len(features), dtype=bool)
+    scores = features @ centre
+    for begin, end in pairwise(offsets.tolist()):
+        block, order = features[begin:end], np.argsort(-scores[begin:end], kind="stable")
+        reach = np.abs(block).max(initial=0.0) * len(centre)
+        left = order
+        for best in order.tolist():
+            if not kept[begin + best]:
+                continue  # what beats it beats all that it beats
+            differences = block[best] - block[left]
+            lead = differences @ centre - sine * np.sqrt(np.square(differences).sum(axis=1))
+            beaten = lead > error * reach
+            kept[begin + left[beaten]] = False
+            left = left[~beaten]
+    return np.flatnonzero(kept)
 
 
 def rows_of_lists(offsets: IntArray, lists: IntArray) -> tuple[IntArray, IntArray]:
@@ -172,14 +210,16 @@ def _is_exact_combination(features: FloatArray, offsets: IntArray, others: list[
     return bool(np.all(exact[:, :-1] @ coefficients == exact[:, -1]))
 
 
-def merge_parallel_pairs(features: FloatArray, offsets: IntArray, costs: Costs) -> tuple[FloatArray, IntArray, Costs]:
-    """Merge lists of two whose difference vectors are parallel into one list with summed costs.
+def merge_parallel_pairs(features: FloatArray, offsets: IntArray) -> IntArray:
+    """Return for every row [M] the row that stands for it, itself unless its list is merged with an earlier one.
 
-    Such lists are decided by the same hyperplane. Candidates are found in floating point, parallels confirmed exactly.
+    Lists of two whose difference vectors are parallel are decided by the same hyperplane. Candidates are found in
+    floating point, parallels confirmed exactly.
     """
+    target = np.arange(len(features))
     pairs = np.flatnonzero(np.diff(offsets) == 2)
     if len(pairs) < 2:
-        return features, offsets, costs
+        return target
     up = features[offsets[pairs]]
     down = features[offsets[pairs] + 1]
     direction = up - down
@@ -188,8 +228,6 @@ def merge_parallel_pairs(features: FloatArray, offsets: IntArray, costs: Costs) 
     rounded = np.round(direction * np.sign(leading), 9) + 0.0
     _, group, count = np.unique(rounded, axis=0, return_inverse=True, return_counts=True)
     group = group.ravel()
-    merged = costs.costs.copy()
-    dropped = np.zeros(len(offsets) - 1, dtype=bool)
     seen: dict[tuple[int, ...], int] = {}
     for k in np.flatnonzero(count[group] > 1):
         (row,) = rational.difference_rows(up[k : k + 1], down[k : k + 1])
@@ -201,17 +239,20 @@ def merge_parallel_pairs(features: FloatArray, offsets: IntArray, costs: Costs) 
             continue
         leader = abs(seen[key]) - 1
         same = (seen[key] > 0) == (sign > 0)
-        merged[leader] += costs.costs[start + (0 if same else 1)]
-        merged[leader + 1] += costs.costs[start + (1 if same else 0)]
-        dropped[pairs[k]] = True
-    rows, new_offsets = rows_of_lists(offsets, np.flatnonzero(~dropped))
-    kept = merged[rows]
-    least = np.minimum.reduceat(kept, new_offsets[:-1])
-    kept = kept - least[list_numbers(new_offsets)]
-    summed = Costs(kept, costs.constant + sum(least.tolist()), costs.unit, costs.rounded)
-    rows_left, final_offsets = rows_of_lists(new_offsets, informative_lists(kept, new_offsets))
-    return (
-        np.ascontiguousarray(features[rows][rows_left]),
-        final_offsets,
-        Costs(kept[rows_left], summed.constant, costs.unit, costs.rounded),
-    )
+        target[start] = leader + (0 if same else 1)
+        target[start + 1] = leader + (1 if same else 0)
+    return target
+
+
+def merged(values: Array, target: IntArray) -> Array:
+    """Return values [M] or [M, K] of the rows that are left, each with those of the rows it stands for added."""
+    summed = np.zeros_like(values)
+    np.add.at(summed, target, values)
+    kept: Array = summed[target == np.arange(len(target))]
+    return kept
+
+
+def least_costs(costs: IntArray, offsets: IntArray) -> tuple[IntArray, int]:
+    """Return costs [M] with the least of every list 0, and what all selections cost beyond."""
+    least = np.minimum.reduceat(costs, offsets[:-1])
+    return costs - least[list_numbers(offsets)], sum(least.tolist())

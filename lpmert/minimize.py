@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from lpmert.metrics.base import Metric
     from lpmert.nbest import NBest
     from lpmert.problem import Problem
+    from lpmert.region import Region
     from lpmert.result import Callback, FloatArray, Limits, Result
 
 METHODS: Mapping[str, str] = {
@@ -39,7 +40,8 @@ class Check:
     """What given weights cost, beside the best there are.
 
     weights [D] as given. `loss` is that of decoding with ties broken as asked; `loss_best_ties` and `loss_worst_ties`
-    are those with the `tied_lists` at their best and worst. `optimum` is the result of the search.
+    are those with the `tied_lists` at their best and worst. `inside`: whether the weights lie in the region. `optimum`
+    is the result of the search.
     """
 
     weights: FloatArray
@@ -48,9 +50,10 @@ class Check:
     score: float
     statistics: FloatArray
     tied_lists: int
-    loss_best_ties: float
-    loss_worst_ties: float
+    loss_best_ties: float | None
+    loss_worst_ties: float | None
     margin: float | None
+    inside: bool
     optimum: Result
 
     @property
@@ -61,7 +64,7 @@ class Check:
     @property
     def wins_by_ties(self) -> bool:
         """Whether the loss is below the proved least one: only ties, broken by list order, can do that."""
-        return self.optimum.status.proved and self.loss < self.optimum.loss
+        return self.inside and self.optimum.status.proved and self.loss < self.optimum.loss
 
     def to_dict(self) -> dict[str, Any]:
         """Return the check as plain numbers, strings, lists and dictionaries, ready for JSON."""
@@ -76,6 +79,7 @@ class Check:
             "margin": self.margin,
             "excess": self.excess,
             "wins_by_ties": self.wins_by_ties,
+            "inside": self.inside,
             "optimum": self.optimum.to_dict(),
         }
 
@@ -96,6 +100,7 @@ def minimize(
     method: str | ExactMethod = "auto",
     initial_weights: object = None,
     ties: str = "first",
+    region: Region | None = None,
     time_limit: float | None = None,
     node_limit: int | None = None,
     gap: float | None = None,
@@ -107,16 +112,16 @@ def minimize(
 ) -> Result:
     """Find weights with the least loss on N-best lists, and prove that no weights do better.
 
-    metric: a name or a metric object. method: "auto", "cells", "choices", "sweep", "exhaustive", or an object of their
-    classes. initial_weights [D] start the search. ties: which of several hypotheses with identical features stands for
-    them. time_limit in seconds; gap relative; target a loss at which to stop; memory_limit in bytes for open nodes;
-    None means no limit. jobs: accepted, one process is used. callback gets a `Progress` and stops the search by a true
-    answer. Limits and Ctrl-C never raise: the result then holds the best weights and a valid bound. Raises `DataError`,
-    `MetricError`, `MethodError`.
+    metric: a name or a metric object. method: a name in `METHODS`, or an object of one of their classes.
+    initial_weights [D] start the search. ties: which of several hypotheses with identical features stands for them.
+    region: where the weights may lie, everywhere by default. time_limit in seconds; gap relative; target a loss at
+    which to stop; memory_limit in bytes for open nodes; None means no limit. jobs: accepted, one process is used.
+    callback gets a `Progress` and stops the search by a true answer. Limits and Ctrl-C never raise: the result then
+    holds the best weights and a valid bound. Raises `DataError`, `MetricError`, `MethodError`, `RegionError`.
     """
     started = time.perf_counter()
     solver, limits = _settings(method, time_limit, node_limit, gap, target, memory_limit, jobs, seed)
-    problem = _problem(nbest, metric, ties)
+    problem = _problem(nbest, metric, ties, region)
     initial = None if initial_weights is None else problem.checked_weights(initial_weights)
     return solver.solve(problem, limits, callback, seed, initial, started)
 
@@ -128,6 +133,7 @@ def check(
     metric: str | Metric = "loss",
     method: str | ExactMethod = "auto",
     ties: str = "first",
+    region: Region | None = None,
     time_limit: float | None = None,
     node_limit: int | None = None,
     gap: float | None = None,
@@ -143,7 +149,7 @@ def check(
     """
     started = time.perf_counter()
     solver, limits = _settings(method, time_limit, node_limit, gap, target, memory_limit, jobs, seed)
-    problem = _problem(nbest, metric, ties)
+    problem = _problem(nbest, metric, ties, region)
     given = problem.checked_weights(weights)
     evaluation = problem.evaluate(given)
     optimum = solver.solve(problem, limits, callback, seed, given, started)
@@ -153,21 +159,25 @@ def check(
         names=nbest.names,
         loss_best_ties=evaluation.loss_best_ties,
         loss_worst_ties=evaluation.loss_worst_ties,
+        inside=problem.inside(given),
         optimum=optimum,
         **figures,
     )
 
 
-def _problem(nbest: NBest, metric: str | Metric, ties: str) -> Problem:
+def _problem(nbest: NBest, metric: str | Metric, ties: str, region: Region | None) -> Problem:
     from lpmert.nbest import NBest
     from lpmert.problem import Problem
-    from lpmert.result import DataError
+    from lpmert.region import Region
+    from lpmert.result import DataError, RegionError
 
     if not isinstance(nbest, NBest):
         raise DataError(
             f"the first argument must be an NBest, not {type(nbest).__name__}; build one with lpmert.NBest(...)"
         )
-    return Problem(nbest, metric, ties=ties)
+    if region is not None and not isinstance(region, Region):
+        raise RegionError(f"region must be a Region or None, not {type(region).__name__}; build one with lpmert.Region")
+    return Problem(nbest, metric, ties=ties, region=region)
 
 
 def _settings(

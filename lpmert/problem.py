@@ -1,51 +1,35 @@
-"""The problem: N-best lists and a metric in canonical form, and what given weights cost on them."""
+"""The problem: N-best lists, a metric and a region in canonical form, and what given weights cost on them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+import math
+from dataclasses import replace
+from fractions import Fraction
 from functools import cached_property
-from math import fsum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from lpmert import canonical, rational
+from lpmert.evaluation import Evaluation, Evaluator
 from lpmert.kernels import decode
 from lpmert.metrics.base import AdditiveMetric, Metric, metric_by_name
 from lpmert.nbest import NBest
+from lpmert.reduction import Cap, reduce
+from lpmert.region import Region, limits_of
 from lpmert.result import DataError, FloatArray, IntArray, MethodError
 
 TIES = ("first", "best", "worst")
 
-
-@dataclass(frozen=True)
-class Evaluation:
-    """What weights cost: decoding with ties broken as the problem says, and the same with ties at their best and worst.
-
-    `tied_lists` counts lists in which hypotheses with other features come within rounding of the best score; `margin`
-    is the least lead of a winner over hypotheses with other features, `None` where no list has two. selection [S]
-    counts hypotheses from 0 within their list.
-    """
-
-    loss: float
-    score: float
-    statistics: FloatArray
-    selection: IntArray
-    tied_lists: int
-    loss_best_ties: float
-    loss_worst_ties: float
-    margin: float | None
-
-    def to_dict(self) -> Mapping[str, Any]:
-        """Return the figures as plain numbers and lists."""
-        return {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in asdict(self).items()}
+_LOSS_UNIT = 2.0**-56
+"""What a unit of cost is worth for a metric that is no sum over lists."""
 
 
 class Unmerged(NamedTuple):
     """The lists of a problem before parallel lists of two were merged: features [m, d], offsets [s + 1].
 
-    columns [d] are those of the caller's features, scales [d] the powers of two they were multiplied by.
+    The last of them are the limits of the region. columns [d] are those of the reduced features, scales [d] the powers
+    of two they were multiplied by.
     """
 
     features: FloatArray
@@ -55,52 +39,115 @@ class Unmerged(NamedTuple):
 
 
 class Problem:
-    """N-best lists and a metric in the canonical form of every method.
+    """N-best lists, a metric and a region in the canonical form of every method.
 
-    features [m, d] float64, offsets [s + 1], costs [m] int64: identical vectors collapsed (`ties` names which
-    hypothesis stands for them), columns that are constant or exactly collinear within lists dropped, columns scaled by
-    powers of two, lists that cost the same whatever the weights folded into `constant`, parallel lists of two merged.
-    Loss = unit * (constant + sum of costs), exact unless `rounded`. Raises `DataError`, `MetricError`, `MethodError`.
+    features [m, d] float64, offsets [s + 1]: identical vectors collapsed (`ties` names which hypothesis stands for
+    them), columns that are constant or exactly collinear within lists dropped unless the region constrains them,
+    columns scaled by powers of two, lists that cost the same whatever the weights folded away, parallel lists of two
+    merged. statistics [m, K], constant_statistics [K]: what the metric sums; for an additive metric K = 1, its losses.
+
+    With an additive metric: costs [m] int64; loss = unit * (constant + sum of costs), exact unless `rounded`; every
+    limit a.w >= 0 of the region is a list of two, {a, 0}, whose second hypothesis costs more than all other lists
+    together: methods that minimise the cost keep to the region. With another metric costs stand for losses in fixed
+    point, and methods have to keep to `limits` [k, d] themselves. A `cap` is for the methods that know it; without one
+    it is `None`. Raises `DataError`, `MetricError`, `MethodError`, `RegionError`.
     """
 
-    def __init__(self, nbest: NBest, metric: str | Metric = "loss", *, ties: str = "first") -> None:
+    def __init__(
+        self, nbest: NBest, metric: str | Metric = "loss", *, ties: str = "first", region: Region | None = None
+    ) -> None:
         if ties not in TIES:
             raise MethodError(f"ties={ties!r} is none of {', '.join(TIES)}")
         self.nbest = nbest
         self.metric = metric_by_name(metric)
         self.metric.check(nbest.statistics)
         self.ties = ties
-        if not isinstance(self.metric, AdditiveMetric):
-            raise MethodError(f"metric {self.metric.name!r} is no sum over lists; the exact methods need one that is")
-        losses = self._all_losses = np.asarray(self.metric.losses(nbest.statistics), dtype=np.float64)
+        self.region = region
+        losses = _losses(self.metric, nbest.statistics)
+        if losses is None and ties != "first":
+            raise MethodError(f"ties={ties!r} needs a loss for each hypothesis, which {self.metric.name!r} has not")
+        self._reduction = None if region is None else reduce(limits_of(region, nbest.names))
         dense = nbest.dense_features()
         leader = canonical.group_identical(dense, nbest.offsets)
-        self._rows = canonical.representatives(leader, losses, ties)
-        self._offsets = canonical.take_rows(nbest.offsets, self._rows)
-        self._dense = dense
-        costs = canonical.fixed_point(losses[self._rows], self._offsets)
+        self._rows = canonical.representatives(leader, np.zeros(len(leader)) if losses is None else losses, ties)
+        offsets = canonical.take_rows(nbest.offsets, self._rows)
+        dense = dense if len(self._rows) == len(dense) else dense[self._rows]
+        statistics = nbest.statistics[self._rows]
+        losses = None if losses is None else losses[self._rows]
+        self._canonicalise(dense, offsets, statistics, losses)
+
+    def _canonicalise(
+        self, dense: FloatArray, offsets: IntArray, statistics: FloatArray, losses: FloatArray | None
+    ) -> None:
+        """Bring lists without repeated vectors to canonical form: features [M, D], statistics [M, K], losses [M]."""
+        self.additive = losses is not None
+        limits = np.empty((0, dense.shape[1])) if self._reduction is None else self._reduction.rows
+        cap = None if self._reduction is None else self._reduction.cap
+        spare = int(len(limits) + 1).bit_length() if len(limits) else 0
+        costs = canonical.fixed_point(np.zeros(len(dense)) if losses is None else losses, offsets, spare)
+        self._evaluator = Evaluator(dense, offsets, statistics, statistics if losses is None else costs.costs, losses)
         self._all_costs, self._all_constant = costs.costs, costs.constant
-        rows, offsets = canonical.rows_of_lists(self._offsets, canonical.informative_lists(costs.costs, self._offsets))
-        self._informative = self._rows[rows], offsets
-        features = dense[self._rows[rows]]
-        costs = canonical.Costs(costs.costs[rows], costs.constant, costs.unit, costs.rounded)
-        columns = canonical.varying_columns(features, offsets)
-        columns = columns[canonical.independent_columns(features[:, columns], offsets)]
-        scales = canonical.column_scales(features[:, columns], offsets)
+        features = dense
+        rows = np.arange(len(dense))
+        self.rounded_features = False
+        if self._reduction is not None:
+            features = self._reduction.features(dense)
+            self.rounded_features = not self._reduction.exact(dense, features)
+        if cap is not None:
+            rows = canonical.possible_winners(features, offsets, cap.unit, cap.cosine)
+        summed = statistics if losses is None else losses[:, None]
+        kept_offsets = canonical.take_rows(offsets, rows)
+        prices, constant = canonical.least_costs(costs.costs[rows], kept_offsets)
+        kept, offsets = canonical.rows_of_lists(
+            kept_offsets, canonical.informative_lists(prices if self.additive else statistics[rows], kept_offsets)
+        )
+        folded = np.setdiff1d(kept_offsets[:-1], kept)
+        constant_statistics = summed[rows[folded]].sum(axis=0)
+        rows, prices = rows[kept], prices[kept]
+        self._informative = rows, offsets
+        features = features[rows]
+        if self.additive:
+            features, offsets, prices = _with_limits(features, offsets, prices, limits)
+        columns = np.arange(features.shape[1])
+        scales = np.ones(len(columns))
+        if cap is None:
+            used = limits.any(axis=0)
+            columns = np.flatnonzero(np.isin(columns, canonical.varying_columns(features, offsets)) | used)
+            if not used.any():
+                columns = columns[canonical.independent_columns(features[:, columns], offsets)]
+            scales = canonical.column_scales(features[:, columns], offsets)
         unscaled = features[:, columns]
         features = np.ascontiguousarray(unscaled * scales)
         if not np.array_equal(features / scales, unscaled):
             raise DataError("a feature spans so many orders of magnitude that it cannot be scaled; rescale it")
         self.unmerged = Unmerged(features, offsets, columns, scales)
-        features, self.offsets, costs = canonical.merge_parallel_pairs(features, offsets, costs)
-        left = canonical.varying_columns(features, self.offsets)  # merging can drop a feature's last list
+        target = canonical.merge_parallel_pairs(features, offsets)
+        own = target == np.arange(len(target))
+        n_limit_rows = len(features) - len(rows)
+        sums = np.vstack([summed[rows], np.zeros((n_limit_rows, summed.shape[1]))])
+        sums, features = canonical.merged(sums, target), features[own]
+        offsets = canonical.take_left(offsets, own)
+        prices, more = canonical.least_costs(canonical.merged(prices, target), offsets)
+        left_rows, self.offsets = canonical.rows_of_lists(
+            offsets, canonical.informative_lists(prices if self.additive else sums, offsets)
+        )
+        folded = np.setdiff1d(offsets[:-1], left_rows)
+        self.constant_statistics = constant_statistics + sums[folded].sum(axis=0)
+        self.statistics = sums[left_rows]
+        features = features[left_rows]
+        left = np.arange(len(columns))
+        if cap is None and not len(limits):
+            left = canonical.varying_columns(features, self.offsets)  # merging can drop a feature's last list
         self.features = np.ascontiguousarray(features[:, left])
         self.columns, self.scales = columns[left], scales[left]
-        self.costs, self.constant, self.unit, self.rounded = costs.costs, costs.constant, costs.unit, costs.rounded
+        self.limits = np.ascontiguousarray(limits[:, self.columns] * self.scales)
+        self.cap = None if cap is None else Cap(cap.centre[self.columns], cap.cosine)
+        self._prices, self.constant = prices[left_rows], costs.constant + constant + more
+        self.unit, self.rounded = (costs.unit, costs.rounded) if self.additive else (_LOSS_UNIT, True)
 
     @property
     def n_lists(self) -> int:
-        """Number of lists on which the weights matter, after merging."""
+        """Number of lists on which the weights matter, after merging, with those of the limits."""
         return len(self.offsets) - 1
 
     @property
@@ -108,24 +155,46 @@ class Problem:
         """Number of independent features."""
         return int(self.features.shape[1])
 
+    @property
+    def costs(self) -> IntArray:
+        """Costs [m] of the hypotheses, the least of every list 0.
+
+        Raises `MethodError` for a metric that is no sum over lists.
+        """
+        if not self.additive:
+            raise MethodError(f"metric {self.metric.name!r} is no sum over lists; this method needs one that is")
+        return self._prices
+
     @cached_property
     def granularity(self) -> int:
         """Greatest common divisor of all costs: two selections differ by a multiple of it."""
-        return max(1, int(np.gcd.reduce(self.costs))) if len(self.costs) else 1
+        return max(1, int(np.gcd.reduce(self._prices))) if self.additive and len(self._prices) else 1
 
     @property
     def free(self) -> tuple[str, ...]:
         """Features that the canonical form dropped: their weight is 0, and no other would serve better."""
-        return tuple(name for d, name in enumerate(self.nbest.names) if d not in set(self.columns.tolist()))
+        if self._reduction is not None and self._reduction.columns is None:
+            return ()
+        kept = self.columns
+        if self._reduction is not None and self._reduction.columns is not None:
+            kept = self._reduction.columns[kept]
+        dropped = np.setdiff1d(np.arange(self.nbest.n_features), kept)
+        fixed = () if self.region is None else self.region.fixed
+        return tuple(self.nbest.names[d] for d in dropped if self.nbest.names[d] not in fixed)
 
     @property
     def signature(self) -> str:
         """Every setting of the problem that changes the number."""
-        return f"{self.metric.signature}|ties:{self.ties}"
+        region = "" if self.region is None else f"|{self.region.signature}"
+        return f"{self.metric.signature}|ties:{self.ties}{region}"
 
     def loss_of(self, cost: int) -> float:
         """Return the loss of a total cost, correctly rounded where the unit is exact."""
         return (self.constant + cost) * self.unit
+
+    def cost_of_loss(self, loss: float) -> int:
+        """Return a loss in fixed point, rounded down: what stands for a cost where the metric is no sum over lists."""
+        return math.floor(Fraction(loss) / Fraction(self.unit)) - self.constant
 
     def rounding_bound(self, weights: FloatArray) -> float:
         """Return a bound on the rounding error of the difference of two scores at canonical weights [d]."""
@@ -135,18 +204,38 @@ class Problem:
     def _reach(self) -> FloatArray:
         return np.asarray(np.abs(self.features).max(axis=0, initial=0.0))
 
-    def to_caller(self, weights: FloatArray) -> FloatArray:
-        """Return canonical weights [d] as weights [D] for the features as given, exactly."""
-        full = np.zeros(self.nbest.n_features)
-        full[self.columns] = weights * self.scales
-        return full
+    @cached_property
+    def interior(self) -> FloatArray | None:
+        """Canonical weights [d] inside the region, `None` where there is no limit.
 
-    def to_canonical(self, weights: FloatArray) -> FloatArray:
+        Raises `RegionError`, naming the limits that contradict each other, if there are none.
+        """
+        from lpmert.geometry.interior import interior
+
+        return None if self._reduction is None else interior(self.limits, self._reduction.labels, self.cap)
+
+    def to_caller(self, weights: FloatArray, lists: Unmerged | None = None) -> FloatArray:
+        """Return canonical weights [d] as weights [D] for the features as given, exactly unless equations round.
+
+        lists: those whose columns the weights are for, if not the merged ones.
+        """
+        n_features = self.nbest.n_features if self._reduction is None else self._reduction.basis.shape[1]
+        columns, scales = (self.columns, self.scales) if lists is None else (lists.columns, lists.scales)
+        full = np.zeros(n_features)
+        full[columns] = weights * scales
+        return full if self._reduction is None else self._reduction.weights(full)
+
+    def to_canonical(self, weights: FloatArray, lists: Unmerged | None = None) -> FloatArray:
         """Return weights [D] of the caller as canonical weights [d] with the largest entry about 1.
 
-        Weight on a dropped collinear feature is not carried over, so that this is a starting point, not an equal.
+        lists: those whose columns the weights are for, if not the merged ones. Weight on a dropped collinear feature is
+        not carried over, so that this is a starting point, not an equal.
         """
-        part = np.asarray(weights, dtype=np.float64)[self.columns] / self.scales
+        full = np.asarray(weights, dtype=np.float64)
+        if self._reduction is not None:
+            full = self._reduction.coordinates(full)
+        columns, scales = (self.columns, self.scales) if lists is None else (lists.columns, lists.scales)
+        part = full[columns] / scales
         largest = np.abs(part).max(initial=0.0)
         return np.asarray(part / largest) if largest > 0 else part
 
@@ -167,61 +256,49 @@ class Problem:
 
         Raises `DataError` if the weights do not fit the features.
         """
-        decoded = self._decode(self.checked_weights(weights))
-        total = self._total(decoded.selection)
-        return Evaluation(
-            loss=self.metric.loss(total),
-            score=self.metric.score(total),
-            statistics=total,
-            selection=self._rows[decoded.selection] - self.nbest.offsets[:-1],
-            tied_lists=decoded.tied_lists,
-            loss_best_ties=self.metric.loss(self._total(decoded.low)),
-            loss_worst_ties=self.metric.loss(self._total(decoded.high)),
-            margin=decoded.margin,
-        )
+        evaluation = self._evaluator.evaluate(self.checked_weights(weights), self.metric)
+        return replace(evaluation, selection=self._rows[evaluation.selection] - self.nbest.offsets[:-1])
 
     def attains(self, weights: FloatArray, cost: int) -> bool:
-        """Whether weights [D] of the caller have this cost in exact arithmetic, and no tie between costs decides it."""
-        decoded = self._decode(weights)
-        found = self._all_constant + sum(self._all_costs[decoded.selection].tolist())
-        return decoded.strict and found == self.constant + cost
+        """Whether weights [D] of the caller lie in the region and have this cost in exact arithmetic, and no tie that
+        matters decides it.
+        """
+        decoded = self._evaluator.decode(weights)
+        if not decoded.strict or not self.inside(weights):
+            return False
+        if self.additive:
+            found = self._all_constant + sum(self._all_costs[decoded.selection].tolist())
+            return bool(found == self.constant + cost)
+        return self.cost_of_loss(self.metric.loss(self._evaluator.total(decoded.selection))) <= cost
 
-    def _decode(self, given: FloatArray) -> _Decoded:
-        w = given
-        largest = np.abs(w).max(initial=0.0)
-        exponent = int(np.frexp(largest)[1])
-        w = np.ldexp(w, -exponent)  # decoding does not see the factor; products cannot overflow
-        features = self._dense[self._rows]
-        offsets = self._offsets
-        sizes = np.diff(offsets)
-        lists = canonical.list_numbers(offsets)
-        scores = features @ w
-        error = (
-            2
-            * (len(w) + 3)
-            * np.finfo(np.float64).eps
-            * np.maximum.reduceat(np.abs(features) @ np.abs(w), offsets[:-1])
-        )
-        best = np.maximum.reduceat(scores, offsets[:-1])
-        close = scores >= (best - error)[lists]
-        tied = np.add.reduceat(close.astype(np.int64), offsets[:-1]) > 1
-        chosen = np.flatnonzero(close & ~tied[lists])
-        selection = np.empty(len(sizes), dtype=np.int64)
-        selection[lists[chosen]] = chosen
-        losses = self._all_losses[self._rows]
-        low, high = selection.copy(), selection.copy()
-        strict = True
-        for s in np.flatnonzero(tied):
-            rows = offsets[s] + np.flatnonzero(close[offsets[s] : offsets[s + 1]])
-            winners = rows[_best(given, features[rows])]
-            selection[s] = winners[0]
-            strict = strict and bool((self._all_costs[winners] == self._all_costs[winners[0]]).all())
-            low[s] = rows[np.argmin(losses[rows])]
-            high[s] = rows[np.argmax(losses[rows])]
-        second = np.where(np.arange(len(scores)) == selection[lists], -np.inf, scores)
-        lead = scores[selection] - np.maximum.reduceat(second, offsets[:-1])
-        margin = float(np.ldexp(max(0.0, lead.min()), exponent)) if np.isfinite(lead).any() else None
-        return _Decoded(selection, low, high, int(tied.sum()), strict, margin)
+    def inside(self, weights: FloatArray) -> bool:
+        """Whether weights [D] of the caller fulfil the limits and the cosine of the region, in exact arithmetic.
+
+        Equations are not looked at: they hold up to rounding by construction.
+        """
+        if self._reduction is None:
+            return True
+        zeros = np.zeros(len(weights))
+        if any(rational.compare_scores(weights, row, zeros) <= 0 for row in self._reduction.given_rows):
+            return False
+        return self._reduction.given_cap is None or self._reduction.given_cap.contains(weights)
+
+    def distances(self, weights: FloatArray) -> dict[str, float]:
+        """Return how far weights [D] of the caller lie inside each limit of the region, and their cosine if it counts.
+
+        Distances are Euclidean, in the scale of the weights given; negative outside.
+        """
+        if self._reduction is None:
+            return {}
+        rows, cap = self._reduction.given_rows, self._reduction.given_cap
+        inside = rows @ weights / np.linalg.norm(rows, axis=1)
+        found = dict(zip(self._reduction.labels, inside.tolist(), strict=True))
+        return found if cap is None else {**found, f"cosine >= {cap.cosine:g}": cap.cosine_of(weights) - cap.cosine}
+
+    @property
+    def limit_labels(self) -> tuple[str, ...]:
+        """Labels of `limits`; with an additive metric, those of the last lists of `unmerged` too."""
+        return () if self._reduction is None else self._reduction.labels
 
     def weight_ranges(self, weights: FloatArray) -> FloatArray:
         """Return for each weight [D, 2] the open interval in which it alone may move without a list changing its
@@ -230,7 +307,7 @@ class Problem:
         Lists whose hypotheses all cost the same do not count.
         """
         rows, offsets = self._informative
-        features = self._dense[rows]
+        features = self._evaluator.features[rows]
         chosen = np.empty(len(offsets) - 1, dtype=np.int64)
         decode(features, offsets, weights, chosen)
         other = np.ones(len(rows), dtype=bool)
@@ -245,31 +322,25 @@ class Problem:
             ranges[d, 1] = weights[d] + np.min(steps, where=column < 0, initial=np.inf)
         return ranges
 
-    def _total(self, selection: IntArray) -> FloatArray:
-        chosen = self.nbest.statistics[self._rows[selection]]
-        return np.array([fsum(column) for column in chosen.T.tolist()])
+
+def _losses(metric: Metric, statistics: FloatArray) -> FloatArray | None:
+    """Return the loss [M] of each hypothesis, `None` for a metric that is no sum over lists."""
+    if not isinstance(metric, AdditiveMetric):
+        return None
+    return np.asarray(metric.losses(statistics), dtype=np.float64)
 
 
-class _Decoded(NamedTuple):
-    """Rows chosen [S] with ties broken as asked, at best and at worst; strict: no tie between unequal costs."""
-
-    selection: IntArray
-    low: IntArray
-    high: IntArray
-    tied_lists: int
-    strict: bool
-    margin: float | None
-
-
-def _best(weights: FloatArray, features: FloatArray) -> IntArray:
-    """Return the rows of features [n, D] with the largest score in exact arithmetic, the first one first."""
-    if not weights.any():
-        return np.arange(len(features))
-    best = [0]
-    for row in range(1, len(features)):
-        sign = rational.compare_scores(weights, features[row], features[best[0]])
-        if sign > 0:
-            best = [row]
-        elif sign == 0:
-            best.append(row)
-    return np.array(best)
+def _with_limits(
+    features: FloatArray, offsets: IntArray, costs: IntArray, limits: FloatArray
+) -> tuple[FloatArray, IntArray, IntArray]:
+    """Append a list {a, 0} for every limit a.w >= 0, whose second hypothesis costs more than all selections."""
+    if not len(limits):
+        return features, offsets, costs
+    most = int(np.maximum.reduceat(costs, offsets[:-1]).sum()) if len(costs) else 0
+    unit = max(1, int(np.gcd.reduce(costs))) if len(costs) else 1
+    pairs = np.zeros((2 * len(limits), features.shape[1]))
+    pairs[::2] = limits
+    prices = np.zeros(len(pairs), dtype=np.int64)
+    prices[1::2] = most + unit
+    ends = offsets[-1] + 2 * np.arange(1, len(limits) + 1)
+    return np.vstack([features, pairs]), np.concatenate([offsets, ends]), np.concatenate([costs, prices])

@@ -38,6 +38,10 @@ class MethodError(LpmertError):
     """The method is unknown, or cannot work on this problem."""
 
 
+class RegionError(LpmertError):
+    """The region is empty, contradicts itself, or does not fit the features."""
+
+
 class Status(Enum):
     """How a run ended; the value is the sentence to show."""
 
@@ -137,7 +141,8 @@ class Result:
     so thin that this division would leave it, their absolute values sum to at least 1/2 instead. `loss` is what
     decoding with these weights gives. `lower_bound` is the proven least loss, `None` for heuristics. selection [S]
     holds the chosen hypothesis of each list, counted from 0 within the list. `margin` is the least score difference
-    between a chosen hypothesis and any other of its list at these weights. Unknown is `None`.
+    between a chosen hypothesis and any other of its list at these weights. `region` tells how far the weights lie
+    inside each limit, `limiting` beyond which limits the optimal cell goes on. Unknown is `None`.
     """
 
     weights: FloatArray
@@ -157,6 +162,8 @@ class Result:
     loss_best_ties: float | None = None
     loss_worst_ties: float | None = None
     free: tuple[str, ...] = ()
+    region: Mapping[str, float] = field(default_factory=dict)
+    limiting: tuple[str, ...] = ()
     cell: Cell | None = None
     counters: Mapping[str, int] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
@@ -216,6 +223,8 @@ class Result:
             "loss_best_ties": self.loss_best_ties,
             "loss_worst_ties": self.loss_worst_ties,
             "free": list(self.free),
+            "region": dict(self.region),
+            "limiting": list(self.limiting),
             "cell": None
             if self.cell is None
             else {
@@ -296,6 +305,8 @@ def _from_dict(data: Mapping[str, Any]) -> Result:
         loss_best_ties=data["loss_best_ties"],
         loss_worst_ties=data["loss_worst_ties"],
         free=tuple(data["free"]),
+        region=data["region"],
+        limiting=tuple(data["limiting"]),
         cell=None
         if cell is None or ranges is None
         else Cell(ranges.reshape(-1, 2), np.array([cell["centre"][name] for name in names]), cell["margin"]),

@@ -16,7 +16,8 @@ import numpy as np
 
 from lpmert import __version__
 from lpmert.kernels import decode
-from lpmert.problem import Evaluation, Problem
+from lpmert.evaluation import Evaluation
+from lpmert.problem import Problem
 from lpmert.result import Callback, FloatArray, Limits, Progress, Result, Status
 
 logger = logging.getLogger("lpmert")

@@ -6,17 +6,18 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from lpmert import __version__
+from lpmert.exact.capped import descend_in_cap
 from lpmert.exact.search import DirectSearch, Incumbent, Outcome, Search, drive
 from lpmert.geometry.descent import DEFAULT_BUDGET, descend
 from lpmert.geometry.lp import LinOptimizer
 from lpmert.kernels import clear_cost, decode
 from lpmert.problem import Problem
-from lpmert.result import Callback, Cell, FloatArray, Limits, Result, Status
+from lpmert.result import Callback, Cell, FloatArray, IntArray, Limits, MethodError, Result, Status
 
 _PERTURBATIONS = 24
 
@@ -25,6 +26,10 @@ class ExactMethod(ABC):
     """A frozen dataclass of settings that can start a search which ends with a proof."""
 
     name: ClassVar[str]
+    takes_ratios: ClassVar[bool] = False
+    """Whether the method takes metrics that are no sum over lists."""
+    takes_caps: ClassVar[bool] = False
+    """Whether the method keeps to a cosine around given weights."""
 
     @abstractmethod
     def start(self, problem: Problem, incumbent: Incumbent) -> Search:
@@ -42,8 +47,16 @@ class ExactMethod(ABC):
         """Find the least loss and prove it, as far as the limits allow.
 
         initial_weights [D] of the caller start the search as well as they can. started: the `time.perf_counter()` from
-        which the time limit counts.
+        which the time limit counts. Raises `MethodError` where the method cannot take the problem's metric or region,
+        `RegionError` for an empty region.
         """
+        if not (problem.additive or self.takes_ratios):
+            raise MethodError(
+                f"method {self.name!r} needs an additive loss, and metric {problem.metric.name!r} is no sum over "
+                "lists; use auto, cells or choices"
+            )
+        if not (problem.cap is None or self.takes_caps):
+            raise MethodError(f"method {self.name!r} cannot keep to a cosine; use auto, choices, cells or lp-mert")
         begin = time.perf_counter()
         started = begin if started is None else started
         interrupted = False
@@ -74,13 +87,14 @@ class ExactMethod(ABC):
 
     def _report(self, problem: Problem, search: Search, outcome: Outcome, seed: int) -> Result:
         try:
-            weights, margin, holds = _polished(problem, outcome, seed)
+            polished = _polished(problem, outcome, seed)
         except KeyboardInterrupt:
-            weights, margin, holds = _normalised(problem.to_caller(outcome.weights)), None, False
+            polished = _Polished(_normalised(problem.to_caller(outcome.weights)), None, False)
+        weights, margin, holds = polished.weights, polished.margin, polished.holds
         evaluation = problem.evaluate(weights)
         loss = evaluation.loss
         status = outcome.status
-        if status is Status.OPTIMAL and not holds:
+        if status is Status.OPTIMAL and (not holds or problem.rounded_features):
             status = Status.OPTIMAL_TO_TOLERANCE
         lower = loss if status is Status.OPTIMAL else min(loss, problem.loss_of(outcome.lower_bound))
         return Result(
@@ -101,6 +115,8 @@ class ExactMethod(ABC):
             loss_best_ties=evaluation.loss_best_ties,
             loss_worst_ties=evaluation.loss_worst_ties,
             free=problem.free,
+            region=problem.distances(weights),
+            limiting=polished.limiting,
             cell=None if margin is None else Cell(problem.weight_ranges(weights), weights, margin),
             counters=_counters(problem, search),
             trace=tuple(outcome.trace),
@@ -132,15 +148,19 @@ def first_incumbent(problem: Problem, seed: int, initial_weights: FloatArray | N
     initial = None if initial_weights is None else problem.to_canonical(initial_weights)
     if initial is not None and not initial.any():
         initial = None
-    _, weights = descend(features, offsets, costs, seed=seed, initial=initial, budget=DEFAULT_BUDGET)
+    inside = problem.interior
     rng = np.random.default_rng(seed)
-    candidates = [weights] if initial is None else [weights, initial]
+    if problem.cap is not None and inside is not None:
+        first = inside if initial is None or not problem.cap.contains(initial) else initial
+        return descend_in_cap(problem, first, rng)
+    _, weights = descend(features, offsets, costs, seed=seed, initial=initial, budget=DEFAULT_BUDGET)
+    candidates = [one for one in (weights, initial, inside) if one is not None]
     best: Incumbent | None = None
     for k in range(_PERTURBATIONS):
         for candidate in candidates:
             cost, clear = clear_cost(features, offsets, costs, candidate, problem.rounding_bound(candidate))
             if clear and (best is None or cost < best.cost):
-                best = Incumbent(int(cost), candidate, "L" if candidate is not initial else "I")
+                best = Incumbent(int(cost), candidate, "I" if candidate is initial else "L")
         if best is not None:
             return best
         size = np.abs(weights).max() * 10.0 ** (-8 + k / 3)
@@ -156,37 +176,67 @@ def _any_incumbent(problem: Problem) -> Incumbent:
     return Incumbent(int(cost), weights, "L")
 
 
-def _polished(problem: Problem, outcome: Outcome, seed: int) -> tuple[FloatArray, float | None, bool]:
-    """Return weights [D] in the middle of the optimal cell, its margin (`None` if unknown), and whether they hold.
+class _Polished(NamedTuple):
+    """Weights [D], the margin of the cell (`None` if unknown), whether they hold, and the limits that cut their cell.
 
-    They hold if, in exact arithmetic, they have the cost that the search claims without the help of a tie. Merged lists
-    that cancel each other can be tied at the search's weights; the cell's centre is taken among the lists unmerged.
+    They hold if, in exact arithmetic, they have the cost that the search claims without the help of a tie.
+    """
+
+    weights: FloatArray
+    margin: float | None
+    holds: bool
+    limiting: tuple[str, ...] = ()
+
+
+def _polished(problem: Problem, outcome: Outcome, seed: int) -> _Polished:
+    """Return weights in the middle of the optimal cell, as far as it lies in the region.
+
+    Merged lists that cancel each other can be tied at the search's weights; the cell's centre is taken among the lists
+    unmerged.
     """
     lists = problem.unmerged
     found = problem.to_caller(outcome.weights)
-    start = found[lists.columns] / lists.scales
+    start = problem.to_canonical(found, lists)
     centre, margin = found, None
+    limiting: tuple[str, ...] = ()
     if len(lists.offsets) > 1 and len(lists.columns):
         rows = np.empty(len(lists.offsets) - 1, dtype=np.int64)
         decode(lists.features, lists.offsets, start, rows)
         optimizer = LinOptimizer(lists.features, lists.offsets)
         inner, margin = optimizer.centre((np.arange(len(rows)), rows), start=start)
-        centre = np.zeros(len(found))
-        centre[lists.columns] = inner * lists.scales
+        centre = problem.to_caller(inner, lists)
+        limiting = _limiting(problem, optimizer, rows)
     if problem.attains(_normalised(centre), outcome.cost):
-        return _normalised(centre), margin, True
+        return _Polished(_normalised(centre), margin, True, limiting)
     # Cells so thin that normalising leaves them: a power of two changes no bit of the weights.
     rng = np.random.default_rng(seed)
     size = np.abs(found).max(initial=0.0) or 1.0
     candidates = [_normalised(found), _halved(centre), _halved(found)]
+    if problem.cap is not None:
+        # Both the cell and the cap are convex: on the way from the weights found to the centre lies what is in both.
+        near, far = _normalised(found), _normalised(centre)
+        candidates = [_normalised(near + 2.0**-k * (far - near)) for k in range(1, _PERTURBATIONS)] + candidates
     for k in range(_PERTURBATIONS):
-        step = np.zeros(len(found))
-        step[lists.columns] = rng.normal(size=len(lists.columns)) * lists.scales
+        step = problem.to_caller(rng.normal(size=len(lists.columns)), lists)
         candidates.append(_normalised(found + size * 10.0 ** (-k / 2) * step / (np.abs(step).max(initial=0.0) or 1.0)))
     for weights in candidates:
         if problem.attains(weights, outcome.cost):
-            return weights, None, True
-    return _normalised(found), None, False
+            return _Polished(weights, None, True, limiting)
+    return _Polished(_normalised(found), None, False, limiting)
+
+
+def _limiting(problem: Problem, optimizer: LinOptimizer, rows: IntArray) -> tuple[str, ...]:
+    """Return the limits beyond which the optimal cell goes on: there the same choices are made outside the region."""
+    labels = problem.limit_labels if problem.additive else ()
+    first = len(rows) - len(labels)
+    lists = np.arange(len(rows))
+    found = []
+    for k, label in enumerate(labels):
+        beyond = rows.copy()
+        beyond[first + k] = optimizer.offsets[first + k] + 1
+        if optimizer.solve((lists, beyond)).attainable:
+            found.append(label)
+    return tuple(found)
 
 
 def _halved(weights: FloatArray) -> FloatArray:

@@ -1,0 +1,60 @@
+"""A point inside a region, or which of its limits contradict each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from lpmert.geometry.lp import LinOptimizer
+from lpmert.geometry.projection import project
+from lpmert.reduction import Cap
+from lpmert.result import FloatArray, RegionError
+
+_STEPS = 60
+
+
+def interior(rows: FloatArray, labels: Sequence[str], cap: Cap | None) -> FloatArray | None:
+    """Return weights [d] with a positive product with every row [k, d], inside the cap; `None` without any limit.
+
+    Without a cap they are in the middle. Raises `RegionError`, naming the limits that contradict each other, where
+    there are none.
+    """
+    middle = None
+    if len(rows):
+        middle = _middle(rows, labels)
+    if cap is None:
+        return middle
+    if middle is None:
+        return cap.unit
+    nearest, multipliers = project(rows, cap.unit)
+    if cap.cosine_of(nearest) <= cap.cosine:
+        against = ", ".join(label for label, value in zip(labels, multipliers, strict=True) if value > 0)
+        raise RegionError(
+            f"the region is empty: within {against} the cosine reaches {max(0.0, cap.cosine_of(nearest)):.6g} only; "
+            f"ask for less than {cap.cosine:g} or drop a limit"
+        )
+    inward = middle / np.linalg.norm(middle)
+    for k in range(_STEPS):
+        weights = nearest / np.linalg.norm(nearest) + 2.0**-k * inward
+        if cap.contains(weights):
+            return weights
+    raise RegionError("the region is too thin for double precision; ask for a lower cosine or drop a limit")
+
+
+def _middle(rows: FloatArray, labels: Sequence[str]) -> FloatArray:
+    features = np.zeros((2 * len(rows), rows.shape[1]))
+    features[::2] = rows
+    optimizer = LinOptimizer(features, 2 * np.arange(len(rows) + 1))
+    chosen = np.arange(len(rows)), 2 * np.arange(len(rows))
+    verdict = optimizer.solve(chosen)
+    if not verdict.attainable:
+        against = ", ".join(labels[s] for s, _, _ in verdict.core)
+        raise RegionError(
+            f"the region has no inside: {against} leave no weights, or none with room around them; "
+            "drop or widen one of these limits, or fix a weight instead of squeezing it"
+        )
+    if verdict.weights is None:
+        raise RegionError("the region is too thin for double precision; widen a limit")
+    weights, _ = optimizer.centre(chosen, start=verdict.weights)
+    return weights

@@ -1,0 +1,232 @@
+"""Where the weights may lie: signs, boxes, fixed weights, linear limits, a fixed sum, and a cone around given weights.
+
+Decoding does not see a positive factor of the weights. So every region is a cone: limits other than signs are stated
+relative to a reference, which is a fixed weight other than 0 or a fixed sum.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from lpmert.result import FloatArray, RegionError
+
+Range = tuple[float | None, float | None]
+
+
+@dataclass(frozen=True)
+class Linear:
+    """lower <= sum of coefficients times weights <= upper; `None` for no limit, equal ends for an equation."""
+
+    coefficients: Mapping[str, float]
+    lower: float | None = None
+    upper: float | None = None
+
+
+@dataclass(frozen=True)
+class Region:
+    """Limits on the weights of features, by name.
+
+    bounds: (least, most) of single weights, `None` for no limit. fixed: weights that are given. nonnegative: no weight
+    is below 0. linear: limits on sums. total: what all weights add up to. cosine, around: only weights whose cosine
+    with the weights `around` is at least `cosine`, in the caller's own feature scaling.
+    """
+
+    bounds: Mapping[str, Range] = field(default_factory=dict)
+    fixed: Mapping[str, float] = field(default_factory=dict)
+    nonnegative: bool = False
+    linear: Sequence[Linear] = ()
+    total: float | None = None
+    cosine: float | None = None
+    around: Mapping[str, float] | None = None
+
+    @staticmethod
+    def simplex() -> Region:
+        """Return the region of weights that are not below 0 and add up to 1."""
+        return Region(nonnegative=True, total=1.0)
+
+    @property
+    def signature(self) -> str:
+        """Every limit, for the signature of a result."""
+        parts = [f"{name}:{_range_text(low, high)}" for name, (low, high) in self.bounds.items()]
+        parts += [f"{name}={value!r}" for name, value in self.fixed.items()]
+        parts += ["nonnegative"] if self.nonnegative else []
+        parts += [f"{_sum_text(one.coefficients)}:{_range_text(one.lower, one.upper)}" for one in self.linear]
+        parts += [] if self.total is None else [f"total={self.total!r}"]
+        if self.cosine is not None and self.around is not None:
+            parts.append(f"cosine>={self.cosine!r}~{_sum_text(self.around)}")
+        return "region:" + ";".join(parts)
+
+
+class Limits(NamedTuple):
+    """A region as a cone: rows [k, D] with a non-negative product, equations [e, D] with product 0, and a label a row.
+
+    centre [D] and cosine: the cap, or `None`.
+    """
+
+    rows: FloatArray
+    labels: tuple[str, ...]
+    equations: FloatArray
+    equation_labels: tuple[str, ...]
+    centre: FloatArray | None
+    cosine: float | None
+
+
+class _Builder:
+    """Collects the limits of a region over named features."""
+
+    def __init__(self, region: Region, names: Sequence[str]) -> None:
+        self.names = list(names)
+        self.rows: dict[tuple[float, ...], str] = {}
+        self.equations: list[tuple[FloatArray, str]] = []
+        self.reference = self._reference(region)
+
+    def vector(self, coefficients: Mapping[str, float]) -> FloatArray:
+        """Return coefficients by name as an array [D]."""
+        row = np.zeros(len(self.names))
+        for name, value in coefficients.items():
+            if name not in self.names:
+                raise RegionError(f"no feature {name!r}; the features are {', '.join(self.names)}")
+            row[self.names.index(name)] = _number(value, f"the limit of {name!r}")
+        return row
+
+    def _reference(self, region: Region) -> tuple[FloatArray, float, str] | None:
+        """Return (row, value, label): the row's product with the weights is the value once they are scaled."""
+        for name, value in region.fixed.items():
+            if _number(value, f"the fixed weight of {name!r}") != 0.0:
+                return self.vector({name: 1.0}), float(value), f"{name} = {value:g}"
+        if region.total is not None and _number(region.total, "the fixed sum") != 0.0:
+            return np.ones(len(self.names)), float(region.total), f"sum = {region.total:g}"
+        return None
+
+    def at_least(self, row: FloatArray, limit: float, label: str) -> None:
+        """Add row.w >= limit."""
+        self._add(self._homogeneous(row, limit, label), label)
+
+    def equal(self, row: FloatArray, value: float, label: str) -> None:
+        """Add row.w = value."""
+        self.equations.append((self._homogeneous(row, value, label), label))
+
+    def between(self, row: FloatArray, low: float | None, high: float | None, what: str) -> None:
+        """Add low <= row.w <= high."""
+        if low is not None and high is not None:
+            if low > high:
+                raise RegionError(f"{what}: the least, {low:g}, is above the most, {high:g}")
+            if low == high:
+                self.equal(row, low, f"{what} = {low:g}")
+                return
+        if low is not None:
+            self.at_least(row, low, f"{what} >= {low:g}")
+        if high is not None:
+            self.at_least(-row, -high, f"{what} <= {high:g}")
+
+    def _add(self, row: FloatArray, label: str) -> None:
+        if row.any():
+            self.rows.setdefault(tuple((row + 0.0).tolist()), label)
+
+    def _homogeneous(self, row: FloatArray, limit: float, label: str) -> FloatArray:
+        """Return the row a with a.w >= 0 equivalent to row.w >= limit, whatever the scale of w."""
+        if limit == 0.0:
+            return row
+        if self.reference is None:
+            raise RegionError(
+                f"{label}: decoding does not see the scale of the weights, so a limit other than 0 needs a reference; "
+                "fix a weight to a value other than 0, or fix the sum of the weights"
+            )
+        reference, value, _ = self.reference
+        # times |value|: no rounding where the reference is another weight
+        return np.asarray(abs(value) * row - math.copysign(limit, limit * value) * reference)
+
+
+def limits_of(region: Region, names: Sequence[str]) -> Limits:
+    """Return a region as a cone over the features of these names.
+
+    Raises `RegionError` for unknown features, limits that contradict each other at sight, and limits without a
+    reference.
+    """
+    builder = _Builder(region, names)
+    if builder.reference is not None:
+        row, value, label = builder.reference
+        builder.at_least(math.copysign(1.0, value) * row, 0.0, label)
+    reference = None if builder.reference is None else builder.reference[2]
+    for name, fixed in region.fixed.items():
+        label = f"{name} = {fixed:g}"
+        if label != reference:
+            builder.equal(builder.vector({name: 1.0}), float(fixed), label)
+    if region.total is not None:
+        label = f"sum = {region.total:g}"
+        if label != reference:
+            builder.equal(np.ones(len(builder.names)), float(region.total), label)
+    for name, (low, high) in region.bounds.items():
+        row = builder.vector({name: 1.0})
+        if name in region.fixed:
+            _check_fixed(name, region.fixed[name], low, high)
+        else:
+            builder.between(row, _end(low, name), _end(high, name), name)
+    if region.nonnegative:
+        for name in builder.names:
+            if name in region.fixed:
+                _check_fixed(name, region.fixed[name], 0.0, None)
+            else:
+                builder.at_least(builder.vector({name: 1.0}), 0.0, f"{name} >= 0")
+    for one in region.linear:
+        what = _sum_text(one.coefficients)
+        row = builder.vector(one.coefficients)
+        if not row.any():
+            raise RegionError("a linear limit has no coefficient other than 0")
+        builder.between(row, _end(one.lower, what), _end(one.upper, what), what)
+    centre, cosine = _cap(region, builder)
+    return Limits(
+        np.array(list(builder.rows)).reshape(len(builder.rows), len(builder.names)),
+        tuple(builder.rows.values()),
+        np.array([row for row, _ in builder.equations]).reshape(len(builder.equations), len(builder.names)),
+        tuple(label for _, label in builder.equations),
+        centre,
+        cosine,
+    )
+
+
+def _cap(region: Region, builder: _Builder) -> tuple[FloatArray | None, float | None]:
+    if (region.cosine is None) != (region.around is None):
+        raise RegionError("a cosine needs the weights around which it holds, and these need a cosine; give both")
+    if region.cosine is None or region.around is None:
+        return None, None
+    cosine = _number(region.cosine, "the cosine")
+    if not 0.0 < cosine < 1.0:
+        raise RegionError(f"the cosine must lie between 0 and 1, both excluded; got {cosine:g}")
+    missing = [name for name in builder.names if name not in region.around]
+    if missing:
+        raise RegionError(f"the weights around which the cosine holds have no {', '.join(missing)}")
+    centre = builder.vector(region.around)
+    if not centre.any():
+        raise RegionError("the weights around which the cosine holds are all 0")
+    return centre, cosine
+
+
+def _check_fixed(name: str, value: float, low: float | None, high: float | None) -> None:
+    if (low is not None and value < low) or (high is not None and value > high):
+        raise RegionError(f"{name} is fixed to {value:g}, outside of its limits {_range_text(low, high)}")
+
+
+def _end(value: float | None, what: str) -> float | None:
+    if value is None or math.isinf(value):
+        return None
+    return _number(value, f"the limit of {what}")
+
+
+def _number(value: float, what: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not math.isfinite(value):
+        raise RegionError(f"{what} must be a finite number; got {value!r}")
+    return float(value)
+
+
+def _range_text(low: float | None, high: float | None) -> str:
+    return f"{'' if low is None else repr(low)}..{'' if high is None else repr(high)}"
+
+
+def _sum_text(coefficients: Mapping[str, float]) -> str:
+    return ",".join(f"{name}={value:g}" for name, value in coefficients.items())
