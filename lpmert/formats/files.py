@@ -10,7 +10,7 @@ import secrets
 import shutil
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
@@ -56,7 +56,7 @@ def lines(path: str | Path) -> Iterator[tuple[int, str]]:
         yield from decoded_lines(stream, path)
 
 
-def decoded_lines(stream: io.BufferedReader, path: str | Path) -> Iterator[tuple[int, str]]:
+def decoded_lines(stream: Iterable[bytes], path: str | Path) -> Iterator[tuple[int, str]]:
     """Yield the lines of a stream that `open_bytes` opened for this path, as `lines` does."""
     for number, line in enumerate(stream, start=1):
         text = line.removesuffix(b"\n").removesuffix(b"\r")

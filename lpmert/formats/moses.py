@@ -1,0 +1,302 @@
+"""N-best lists of Moses and its kin (cdec, Joshua, travatar): `id ||| text ||| name= v v ... ||| score`, and back."""
+
+from __future__ import annotations
+
+import reprlib
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import zip_longest
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from lpmert.formats.files import atomic_writer, decoded_lines, lines, open_bytes
+from lpmert.formats.moses_features import FeatureReader, FeatureWriter, label_of
+from lpmert.formats.named import WHITE, number_text, numbers_of_words
+from lpmert.formats.utterances import words_of
+from lpmert.nbest import NBest
+from lpmert.result import DataError
+
+SEPARATOR = "|||"
+STATISTICS_LABEL = "statistics:"
+"""First word of the last field where `write_moses` puts the statistics."""
+
+Paths = str | Path | Sequence[str | Path]
+
+
+def read_moses(
+    paths: Paths,
+    *,
+    references: Paths = (),
+    metric: str = "bleu",
+    statistics: Paths = (),
+    last_field: bool = False,
+    statistic_names: Sequence[str] | None = None,
+    texts: bool = True,
+    deduplicate: bool = False,
+    group: bool = False,
+    partial: bool = False,
+) -> NBest:
+    """Read N-best lists in the format of Moses; lists with equal ids in several files (runs) are pooled.
+
+    Features are `name= v v ...` or `name: v v ...` (name_0, name_1, ..., on every line), `name=v` or, with an
+    underscore in the name, `name= v` (0 where a line lacks them), or plain numbers (feature1, ...). They are the third
+    field, or the fourth where the third is one number and the fourth has names. Other fields are not looked at.
+
+    Statistics come from one of: `references`, files with one sentence a line (id 0 is the first line; with `partial`
+    there may be more lines than lists), by `metric`, a name of `lpmert.metrics.text`; `statistics`, a file for each of
+    `paths`, whose line has the id and the numbers of the same line; the numbers in the last field, with `last_field`,
+    or without where `write_moses` put them. `statistic_names` names them. With `deduplicate`, what repeats an earlier
+    hypothesis of its list is dropped; with `texts=False`, texts do not count, and are not kept. With `group`, lines of
+    a list may lie apart. Raises `DataError` with file and line, and what `lpmert.metrics.text` raises.
+    """
+    files, reference_files, statistics_files = (_as_list(given) for given in (paths, references, statistics))
+    _check_sources(files, reference_files, statistics_files, last_field)
+    pool = _Pool(group)
+    for path, beside in zip_longest(files, statistics_files):
+        if beside is not None:
+            with_statistics = _Beside(beside, path)
+            pool.add(path, with_statistics.next)
+            with_statistics.end()
+        else:
+            pool.add(path, _unmeasured if reference_files else _last_field if last_field else _labelled)
+    nbest = pool.nbest(statistic_names, keep_texts=texts or bool(reference_files))
+    if deduplicate:
+        nbest = nbest.deduplicate()
+    if not reference_files:
+        return nbest
+    from lpmert.metrics.text import measure_texts
+
+    return measure_texts(nbest, _references(reference_files, nbest.list_ids, partial), metric)[0]
+
+
+def write_moses(nbest: NBest, path: str | Path) -> None:
+    """Write N-best lists in the format of Moses; `read_moses` reads back exactly the same numbers, names and texts.
+
+    The model score is written as 0, the statistics as a last field `statistics: name=v ...`. Features name_0, name_1,
+    ... become `name= v v ...`. Texts that are all empty read back as no texts. Raises `DataError` where a name, an id
+    or a text cannot be told from what is around it.
+    """
+    _check_writable(nbest, path)
+    writer = FeatureWriter(nbest.names)
+    dense = isinstance(nbest.features, np.ndarray)
+    texts = nbest.texts or ("",) * nbest.n_hypotheses
+    with atomic_writer(path) as stream:
+        for number, list_id in enumerate(nbest.list_ids):
+            start, end = nbest.offsets[number : number + 2].tolist()
+            block = nbest.features[start:end]
+            rows = (block if isinstance(block, np.ndarray) else block.toarray()).tolist()
+            for row, values in enumerate(rows, start):
+                # the first line has all features, so that reading finds them in the same order
+                features = writer.field(values, zeros=dense or row == 0)
+                named = zip(nbest.statistic_names, nbest.statistics[row].tolist(), strict=True)
+                statistics = " ".join(f"{name}={number_text(value)}" for name, value in named)
+                fields = list_id, texts[row], features, "0", f"{STATISTICS_LABEL} {statistics}"
+                stream.write(f" {SEPARATOR} ".join(fields) + "\n")
+
+
+class _Line(NamedTuple):
+    """The fields of a line that count, stripped; `last` is empty where the features are the last field."""
+
+    path: str | Path
+    number: int
+    list_id: str
+    text: str
+    features: str
+    last: str
+
+    def error(self, message: str) -> DataError:
+        return DataError(message, path=self.path, line=self.number)
+
+
+Statistics = tuple[tuple[str, ...] | None, list[float]]
+"""Names, or `None` where there are only numbers, and numbers of one line."""
+
+
+class _Pool:
+    """Hypotheses of all files, and which list each belongs to."""
+
+    def __init__(self, group: bool) -> None:
+        self._group = group
+        self._features = FeatureReader()
+        self._owners = array("q")
+        self._lists: dict[str, int] = {}
+        self._texts: list[str] = []
+        self._names: tuple[str, ...] | None = None
+        self._width = 0
+        self._statistics = array("d")
+
+    def add(self, path: str | Path, statistics_of: Callable[[_Line], Statistics]) -> None:
+        """Add the lists of a file."""
+        here: set[str] = set()
+        last = ""
+        for line in _split_lines(path):
+            if line.list_id != last and line.list_id in here and not self._group:
+                raise line.error(
+                    f"list {line.list_id!r} comes back here, after list {last!r}; sort the lines, or gather them with "
+                    "group=True (--group)"
+                )
+            last = line.list_id
+            here.add(last)
+            self._owners.append(self._lists.setdefault(last, len(self._lists)))
+            self._texts.append(line.text)
+            self._features.add(line.features, path, line.number)
+            self._add_statistics(line, *statistics_of(line))
+
+    def _add_statistics(self, line: _Line, names: tuple[str, ...] | None, numbers: Sequence[float]) -> None:
+        if not self._width:
+            self._names, self._width = names, len(numbers)
+        if names != self._names or len(numbers) != self._width or not numbers:
+            first = " ".join(self._names or ()) or f"{self._width} numbers"
+            raise line.error(f"{len(numbers)} statistics, but the first line has {first}; give every line the same")
+        self._statistics.extend(numbers)
+
+    def nbest(self, statistic_names: Sequence[str] | None, keep_texts: bool) -> NBest:
+        """Return the lists in the order in which they first came."""
+        owners = np.array(self._owners)
+        order = np.argsort(owners, kind="stable")
+        names, rows = self._features.rows.matrix()
+        texts = [self._texts[row] for row in order.tolist()] if keep_texts and any(self._texts) else None
+        return NBest(
+            features=rows[order],
+            offsets=np.cumsum([0, *np.bincount(owners).tolist()]),
+            statistics=np.array(self._statistics).reshape(len(owners), -1)[order],
+            names=names,
+            list_ids=list(self._lists),
+            statistic_names=self._names if statistic_names is None else statistic_names,
+            texts=texts,
+        )
+
+
+def _as_list(paths: Paths) -> list[str | Path]:
+    return [paths] if isinstance(paths, str | Path) else list(paths)
+
+
+def _check_sources(
+    files: Sequence[str | Path], references: Sequence[object], statistics: Sequence[object], last_field: bool
+) -> None:
+    if not files:
+        raise DataError("give at least one file of lists")
+    if sum((bool(references), bool(statistics), last_field)) > 1:
+        raise DataError("give one source of statistics: references, statistics or last_field", path=files[0])
+    if statistics and len(statistics) != len(files):
+        counts = f"{len(files)} files of lists and {len(statistics)} of statistics"
+        raise DataError(f"{counts}; give one for each", path=files[0])
+
+
+def _split_lines(path: str | Path) -> Iterator[_Line]:
+    count = place = 0
+    for number, text in _whole_lines(path):
+        fields = [field.strip(WHITE) for field in text.split(SEPARATOR)]
+        if not text.strip(WHITE):
+            raise DataError("empty line; delete it", path=path, line=number)
+        if not count:
+            count, place = len(fields), _place_of_features(fields)
+        if len(fields) != count or count <= place:
+            wanted = f"line 1 has {count}" if count > place else "a line needs id, text and features"
+            trouble = f"{len(fields)} fields between {SEPARATOR}, but {wanted}; a text must not hold {SEPARATOR}"
+            raise DataError(trouble, path=path, line=number)
+        if not fields[0]:
+            raise DataError("the first field must say which list the line belongs to", path=path, line=number)
+        yield _Line(path, number, fields[0], fields[1], fields[place], fields[-1] if count - 1 > place else "")
+
+
+def _whole_lines(path: str | Path) -> Iterator[tuple[int, str]]:
+    """Yield the lines as `lines` does; without a line end the last one could be cut off within a number."""
+    last = b""
+
+    def remembered(stream: Iterable[bytes]) -> Iterator[bytes]:
+        nonlocal last
+        for raw in stream:
+            last = raw
+            yield raw
+
+    number = None
+    with open_bytes(path) as stream:
+        for number, text in decoded_lines(remembered(stream), path):
+            yield number, text
+    if not last.endswith(b"\n"):
+        trouble = "no line end here, so the file may be cut off; add one if it is whole" if last else "empty file"
+        raise DataError(trouble, path=path, line=number)
+
+
+def _place_of_features(fields: Sequence[str]) -> int:
+    """Return 3 for the layout of travatar, `id ||| text ||| score ||| features`, else 2."""
+    if len(fields) > 3 and not fields[3].startswith(STATISTICS_LABEL):
+        score = words_of(fields[2])
+        if len(score) == 1 and label_of(score[0]) is None and any(map(label_of, words_of(fields[3]))):
+            return 3
+    return 2
+
+
+def _unmeasured(_: _Line) -> Statistics:
+    return None, [0.0]
+
+
+def _last_field(line: _Line) -> Statistics:
+    return None, numbers_of_words(words_of(line.last), "a statistic", line.path, line.number)
+
+
+def _labelled(line: _Line) -> Statistics:
+    if not line.last.startswith(STATISTICS_LABEL):
+        raise line.error("no statistics; give references, a file of statistics, or say that the last field has them")
+    parts = [word.rpartition("=") for word in words_of(line.last.removeprefix(STATISTICS_LABEL))]
+    numbers = numbers_of_words([number for _, _, number in parts], "a statistic", line.path, line.number)
+    return tuple(name for name, _, _ in parts), numbers
+
+
+class _Beside:
+    """A file of statistics: for each line of a file of lists its id and its numbers."""
+
+    def __init__(self, path: str | Path, lists: str | Path) -> None:
+        self._path, self._lists = path, lists
+        self._lines = lines(path)
+
+    def next(self, line: _Line) -> Statistics:
+        """Return the statistics of the next line."""
+        number, text = next(self._lines, (None, ""))
+        if number is None:
+            raise DataError(f"ends before line {line.number} of {self._lists}", path=self._path)
+        list_id, *words = words_of(text) or [""]
+        if list_id != line.list_id:
+            trouble = f"a line must begin with the id of the list, here {line.list_id!r}, not {list_id!r}"
+            raise DataError(trouble, path=self._path, line=number)
+        return None, numbers_of_words(words, "a statistic", self._path, number)
+
+    def end(self) -> None:
+        """Raise `DataError` if there are more lines."""
+        number, _ = next(self._lines, (None, ""))
+        if number is not None:
+            raise DataError(f"more lines than {self._lists}", path=self._path, line=number)
+
+
+def _references(paths: Sequence[str | Path], list_ids: Sequence[str], partial: bool) -> list[tuple[str, ...]]:
+    """Return the references of each list."""
+    columns = [[text.strip(WHITE) for _, text in lines(path)] for path in paths]
+    for path, column in zip(paths, columns, strict=True):
+        if len(column) != len(columns[0]):
+            raise DataError(f"{len(column)} lines, but {paths[0]} has {len(columns[0])}", path=path)
+    sentences = list(zip(*columns, strict=True))
+    found = []
+    for list_id in list_ids:
+        if not (list_id.isascii() and list_id.isdigit()):
+            raise DataError(f"list id {list_id!r} is no number of a line, from 0, of the references", path=paths[0])
+        if int(list_id) >= len(sentences):
+            raise DataError(f"{len(sentences)} lines, too few for list {list_id} (from 0)", path=paths[0])
+        found.append(int(list_id))
+    left = sorted(set(range(len(sentences))) - set(found))
+    if left and not partial:
+        trouble = "no list for this line; give all lists, or allow a part with partial=True (--partial)"
+        raise DataError(trouble, path=paths[0], line=left[0] + 1)
+    return [sentences[number] for number in found]
+
+
+def _check_writable(nbest: NBest, path: str | Path) -> None:
+    for name in (*nbest.names, *nbest.statistic_names):
+        if words_of(name) != [name] or SEPARATOR in name:
+            raise DataError(f"the name {name!r} has white space or {SEPARATOR}; rename it", path=path)
+    for text in (*nbest.list_ids, *(nbest.texts or ())):
+        if SEPARATOR in text or "\n" in text or "\r" in text or text.strip(WHITE) != text:
+            trouble = f"has {SEPARATOR}, a line end, or white space at an end, which the format cannot keep; replace it"
+            raise DataError(f"{reprlib.repr(text)} {trouble}", path=path)

@@ -1,0 +1,75 @@
+"""Rows of named numbers, as n-best lists in text have them: words to numbers, and rows to one matrix."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lpmert.formats.numbers import number_of_text
+from lpmert.nbest import MAGNITUDE_LIMIT
+from lpmert.result import FloatArray
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+WHITE = " \t\n\r\v\f"
+"""ASCII white space: `str.strip` and `str.split` would take no-break and ideographic spaces, too."""
+
+
+class NamedRows:
+    """Rows of numbers by name, each with names of its own, gathered into one matrix."""
+
+    def __init__(self) -> None:
+        self._columns: dict[str, int] = {}
+        self._starts = array("q", [0])
+        self._indices = array("q")
+        self._values = array("d")
+        self._names: tuple[str, ...] = ()
+        self._places: list[int] = []
+
+    def add(self, names: tuple[str, ...], values: Sequence[float]) -> None:
+        """Append a row that has these values under these names, each of which occurs once."""
+        if names is not self._names:  # rows mostly share one tuple
+            self._names = names
+            self._places = [self._columns.setdefault(name, len(self._columns)) for name in names]
+        self._indices.extend(self._places)
+        self._values.extend(values)
+        self._starts.append(len(self._values))
+
+    def matrix(self) -> tuple[tuple[str, ...], FloatArray | csr_array]:
+        """Return the names [D] in the order in which they first came, and the rows [M, D].
+
+        The rows are dense where every one has all names; else they are sparse, and a missing name stands for 0.
+        """
+        starts, indices = np.array(self._starts, dtype=np.int64), np.array(self._indices, dtype=np.int64)
+        values = np.array(self._values, dtype=np.float64)
+        shape = len(starts) - 1, len(self._columns)
+        if len(values) == shape[0] * shape[1]:
+            rows = np.empty(shape)
+            rows[np.repeat(np.arange(shape[0]), np.diff(starts)), indices] = values
+            return tuple(self._columns), rows
+        from scipy.sparse import csr_array
+
+        return tuple(self._columns), csr_array((values, indices, starts), shape=shape)
+
+
+def numbers_of_words(words: Sequence[str], what: str, path: str | Path, line: int) -> list[float]:
+    """Return the numbers that words of one line spell; `what` names them in the `DataError` if one spells none."""
+    joined = "".join(words)
+    if joined.isascii() and "_" not in joined:
+        try:
+            numbers = list(map(float, words))
+        except ValueError:
+            numbers = [np.nan]
+        if all(-MAGNITUDE_LIMIT <= number <= MAGNITUDE_LIMIT for number in numbers):
+            return numbers
+    return [number_of_text(word, what, path, line) for word in words]
+
+
+def number_text(number: float) -> str:
+    """Return the shortest text that reads back as exactly this number."""
+    return repr(number).removesuffix(".0")
