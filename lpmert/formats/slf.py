@@ -1,0 +1,275 @@
+"""Word lattices in HTK's Standard Lattice Format (SLF), as HTK, SRILM, Kaldi's tools and PocketSphinx write them.
+
+Source: The HTK Book, chapter "HTK Standard Lattice Format", and what HTK's HNet.c and SRILM's HTKLattice.cc accept.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import reprlib
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lpmert.formats.files import lines, write_text
+from lpmert.formats.numbers import count_of_text, number_of_text
+from lpmert.formats.utterances import words_of
+from lpmert.result import DataError
+
+NULL = "!NULL"
+WORDS = "words"
+_FIELDS = {"a": "acoustic", "l": "lm", "n": "ngram", "r": "pronunciation", "ds": "duration"}
+_FIELDS |= {f"x{number}": f"x{number}" for number in range(1, 10)}
+SCORE_NAMES = tuple(_FIELDS.values())
+_SCALES = {"acscale": "acoustic", "lmscale": "lm", "ngscale": "ngram", "prscale": "pronunciation"}
+_SCALES |= {"duscale": "duration", **{f"x{number}scale": f"x{number}" for number in range(1, 10)}}
+_SHORT = {"NODES": "N", "LINKS": "L", "START": "S", "END": "E", "WORD": "W", "acoustic": "a", "language": "l"}
+_SHORT |= {"ngram": "n"}
+
+_BLANK = r"[ \t\r\v\f]"
+_QUOTED = "|".join(rf"{quote}(?:[^{quote}\\]|\\.)*{quote}(?={_BLANK}|$)" for quote in "\"'")
+_IN_QUOTES = re.compile(_QUOTED)
+_FIELD = re.compile(rf"([A-Za-z0-9]+)=({_QUOTED}|[^ \t\r\v\f]+)(?:{_BLANK}+|$)")
+_ESCAPE = re.compile(rb"\\(?:([0-3][0-7][0-7])|(.))", re.DOTALL)
+_TO_ESCAPE = re.compile(r"""[\\"' \t\r\v\f\n#]""")
+
+Scores = Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node, with the word and the scores of links that have none of their own."""
+
+    word: str | None = None
+    scores: Scores = field(default_factory=dict)
+    line: int | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class Link:
+    """A link from a node to another one (numbers, from 0), with its word, if any, and its scores."""
+
+    start: int
+    end: int
+    word: str | None = None
+    scores: Scores = field(default_factory=dict)
+    line: int | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class Lattice:
+    """A directed graph whose paths from node `start` to node `end` are hypotheses.
+
+    Scores are natural logarithms, by name: those of `SCORE_NAMES` that the file has. `scales` are the factors that its
+    header gives for them, and, as `words`, the word insertion penalty. Links without a word or a score have that of
+    the node they lead to, or, unless `forward`, of the node they come from.
+    """
+
+    nodes: tuple[Node, ...]
+    links: tuple[Link, ...]
+    start: int
+    end: int
+    scales: Scores = field(default_factory=dict)
+    forward: bool = True
+
+    @property
+    def score_names(self) -> tuple[str, ...]:
+        """The names of the scores that occur, in a fixed order."""
+        parts: tuple[Node | Link, ...] = (*self.nodes, *self.links)
+        present = {name for part in parts for name in part.scores}
+        return tuple(name for name in SCORE_NAMES if name in present)
+
+
+def read_lattice(path: str | Path) -> Lattice:
+    """Read one lattice.
+
+    Logarithms to other bases and probabilities (header `base`) become natural logarithms. Fields that are no scores or
+    words, such as times and posteriors, are not looked at. A value in quotes is taken without them, and a backslash
+    makes a character literal or gives its octal code, as in HTK. Without `start` and `end` in the header, the only
+    node that no link leads to and the only one that none leaves are the ends. Raises `DataError` with file and line
+    for whatever is malformed, missing, or there twice, numbers of nodes and links that the header denies,
+    and for sub-lattices.
+    """
+    reader = _Reader(path)
+    for number, line in lines(path):
+        reader.add(number, line)
+    return reader.lattice()
+
+
+def write_lattice(lattice: Lattice, path: str | Path) -> None:
+    """Write a lattice that `read_lattice` reads back as an equal one, compressed if its name ends in .gz, .xz or .zst."""
+    names = {name: key for key, name in _FIELDS.items()}
+    scales = {name: key for key, name in _SCALES.items()} | {WORDS: "wdpenalty"}
+    header = [("VERSION", "1.1"), ("dir", "f" if lattice.forward else "b")]
+    header += [("start", str(lattice.start)), ("end", str(lattice.end))]
+    header += [(scales[name], repr(value)) for name, value in lattice.scales.items()]
+    rows = [[(key, value)] for key, value in header]
+    rows += [[("N", str(len(lattice.nodes))), ("L", str(len(lattice.links)))]]
+    for number, part in enumerate(lattice.nodes):
+        rows.append([("I", str(number)), *_written(part, names)])
+    for number, link in enumerate(lattice.links):
+        rows.append([("J", str(number)), ("S", str(link.start)), ("E", str(link.end)), *_written(link, names)])
+    write_text(path, "".join("\t".join(f"{key}={value}" for key, value in row) + "\n" for row in rows))
+
+
+def _written(part: Node | Link, names: Mapping[str, str]) -> list[tuple[str, str]]:
+    word = [] if part.word is None else [("W", _TO_ESCAPE.sub(lambda match: f"\\{ord(match[0]):03o}", part.word))]
+    return word + [(names[name], repr(value)) for name, value in part.scores.items()]
+
+
+Fields = dict[str, str]
+Lines = dict[int, tuple[int, Fields]]
+"""By number of a node or link, the line it is defined on and its fields."""
+
+
+class _Reader:
+    """Gathers the parts of one lattice."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = path
+        self.header: dict[str, tuple[int, str]] = {}
+        self.nodes: Lines = {}
+        self.links: Lines = {}
+
+    def add(self, line: int, text: str) -> None:
+        """Take a line of the file."""
+        fields = self._fields(line, text)
+        for key, table in (("I", self.nodes), ("J", self.links)):
+            if key in fields:
+                number = count_of_text(fields[key], f"{key}=", self.path, line)
+                if number in table:
+                    raise self._error(line, f"{key}={number} comes twice, first on line {table[number][0]}")
+                table[number] = line, fields
+                return
+        for key, value in fields.items():
+            if key in self.header:
+                first = self.header[key][0]
+                raise self._error(line, f"{key}= comes twice, first on line {first}; a file holds one lattice")
+            self.header[key] = line, value
+
+    def lattice(self) -> Lattice:
+        """Return the lattice that the lines make up."""
+        for key in ("SUBLAT", "S"):
+            if key in self.header:
+                raise self._error(self.header[key][0], "sub-lattices cannot be read; expand them first")
+        base = self._number("base") if "base" in self.header else math.e
+        if base < 0:
+            raise self._error(self.header["base"][0], f"{base} is no base of logarithms")
+        scales = {name: self._number(key) for key, name in _SCALES.items() if key in self.header}
+        if "wdpenalty" in self.header:
+            line, value = self.header["wdpenalty"]
+            scales[WORDS] = self._logarithm(line, "wdpenalty", value, base)
+        n_nodes = self._size("N", self.nodes, "I")
+        self._size("L", self.links, "J")
+        nodes = tuple(self._node(number, base) for number in range(n_nodes))
+        forward = self._direction()
+        links = tuple(self._link(number, base, nodes, forward) for number in range(len(self.links)))
+        start = self._end("start", {link.end for link in links}, n_nodes)
+        end = self._end("end", {link.start for link in links}, n_nodes)
+        return Lattice(nodes, links, start, end, scales, forward)
+
+    def _fields(self, line: int, text: str) -> Fields:
+        fields: Fields = {}
+        place = len(text) - len(text.lstrip(" \t\r\v\f"))
+        while place < len(text) and text[place] != "#":
+            match = _FIELD.match(text, place)
+            if match is None:
+                raise self._error(line, f"{reprlib.repr(text[place:])} should be a field name=value")
+            key = _SHORT.get(match[1], match[1])
+            if key in fields:
+                raise self._error(line, f"{key}= comes twice in one line")
+            fields[key] = match[2]
+            place = match.end()
+        return fields
+
+    def _size(self, key: str, table: Lines, part: str) -> int:
+        if key not in self.header:
+            raise self._error(None, f"no {key}= in the header, the number of lines {part}=")
+        line, value = self.header[key]
+        size = count_of_text(value, f"{key}=", self.path, line)
+        for number, (other, _) in table.items():
+            if number >= size:
+                raise self._error(other, f"{part}={number}, but line {line} says {key}={size}")
+        if len(table) < size:
+            missing = next(number for number in range(size) if number not in table)
+            raise self._error(line, f"{key}={size}, but there is no {part}={missing}")
+        return size
+
+    def _node(self, number: int, base: float) -> Node:
+        line, fields = self.nodes[number]
+        if "L" in fields:
+            raise self._error(line, "sub-lattices cannot be read; expand them first")
+        return Node(self._word(line, fields), self._scores(line, fields, base), line)
+
+    def _link(self, number: int, base: float, nodes: Sequence[Node], forward: bool) -> Link:
+        line, fields = self.links[number]
+        ends = []
+        for key in ("S", "E"):
+            if key not in fields:
+                raise self._error(line, f"no {key}=, which must name a node")
+            ends.append(count_of_text(fields[key], f"{key}=", self.path, line))
+            if ends[-1] >= len(nodes):
+                raise self._error(line, f"{key}={ends[-1]}, but there are only nodes 0 to {len(nodes) - 1}")
+        word = self._word(line, fields)
+        other = nodes[ends[1] if forward else ends[0]].word
+        if word is not None and other not in (None, NULL, word):
+            raise self._error(line, f"the link has the word {word!r}, its node {other!r}; leave one of them out")
+        return Link(ends[0], ends[1], word, self._scores(line, fields, base), line)
+
+    def _word(self, line: int, fields: Fields) -> str | None:
+        if "W" not in fields:
+            return None
+        value = fields["W"]
+        if _IN_QUOTES.fullmatch(value):
+            value = value[1:-1]
+        escaped = value.encode("utf-8")
+        try:
+            word = _ESCAPE.sub(lambda match: bytes([int(match[1], 8)]) if match[1] else match[2], escaped).decode(
+                "utf-8"
+            )
+        except UnicodeDecodeError as error:
+            raise self._error(line, f"the word {value!r} is not UTF-8; convert the file to UTF-8") from error
+        if words_of(word) != [word]:
+            raise self._error(line, f"the word {word!r} is empty or has white space; write it as one word")
+        return word
+
+    def _scores(self, line: int, fields: Fields, base: float) -> Scores:
+        return {
+            name: self._logarithm(line, f"{key}=", fields[key], base) for key, name in _FIELDS.items() if key in fields
+        }
+
+    def _logarithm(self, line: int, what: str, value: str, base: float) -> float:
+        number = number_of_text(value, what, self.path, line)
+        if base == 0:
+            if number <= 0:
+                raise self._error(line, f"{what} {value} is no probability (the header says base=0)")
+            return math.log(number)
+        return number if base in (1, math.e) else number * math.log(base)
+
+    def _direction(self) -> bool:
+        line, value = self.header.get("dir", (None, "f"))
+        if value not in ("f", "b"):
+            raise self._error(line, f"dir={value} is neither f nor b")
+        return value == "f"
+
+    def _end(self, key: str, inner: Set[int], n_nodes: int) -> int:
+        if key in self.header:
+            line, value = self.header[key]
+            number = count_of_text(value, f"{key}=", self.path, line)
+            if number >= n_nodes:
+                raise self._error(line, f"{key}={number}, but there are only nodes 0 to {n_nodes - 1}")
+            return number
+        found = [number for number in range(n_nodes) if number not in inner]
+        if len(found) != 1:
+            line = self.nodes[found[1]][0] if found else self.header["N"][0]
+            trouble = f"nodes {found[0]} and {found[1]} could both be" if found else "no node can be"
+            raise self._error(line, f"{trouble} the {key} of the lattice; give {key}= in the header")
+        return found[0]
+
+    def _number(self, key: str) -> float:
+        line, value = self.header[key]
+        return number_of_text(value, f"{key}=", self.path, line)
+
+    def _error(self, line: int | None, message: str) -> DataError:
+        return DataError(message, path=self.path, line=line)
