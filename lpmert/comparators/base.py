@@ -15,8 +15,8 @@ from typing import ClassVar
 import numpy as np
 
 from lpmert import __version__
-from lpmert.kernels import decode
 from lpmert.evaluation import Evaluation
+from lpmert.kernels import decode
 from lpmert.problem import Problem
 from lpmert.result import Callback, FloatArray, Limits, Progress, Result, Status
 
@@ -152,6 +152,7 @@ class Comparator(ABC):
         except KeyboardInterrupt:
             logger.info("interrupted; the best weights so far are returned")
             weights = weights if clock.best is None else clock.best
+        weights = _within_region(problem, weights, clock.best)
         searched = time.perf_counter()
         try:
             given, evaluation = _clear_of_ties(problem, weights, seed)
@@ -178,6 +179,7 @@ class Comparator(ABC):
             loss_best_ties=evaluation.loss_best_ties,
             loss_worst_ties=evaluation.loss_worst_ties,
             free=problem.free,
+            region=problem.distances(given),
             counters={**_sizes(problem), "steps": clock.steps, **counters},
             seconds={
                 "prepare": begin - started,
@@ -196,10 +198,19 @@ class Comparator(ABC):
 
 
 def decoded_loss(problem: Problem, weights: FloatArray) -> float:
-    """Return the loss of decoding canonical weights [d] in floating point, the first hypothesis on ties."""
+    """Return the loss of decoding canonical weights [d] in floating point, infinite outside of the region.
+
+    The first hypothesis wins on ties.
+    """
+    if (problem.limits @ weights < 0.0).any():
+        return inf
+    if problem.cap is not None and problem.cap.cosine_of(weights) < problem.cap.cosine:
+        return inf
     selection = np.empty(problem.n_lists, dtype=np.int64)
     decode(problem.features, problem.offsets, weights, selection)
-    return problem.loss_of(int(problem.costs[selection].sum()))
+    if problem.additive:
+        return problem.loss_of(int(problem.costs[selection].sum()))
+    return problem.metric.loss(problem.constant_statistics + problem.statistics[selection].sum(axis=0))
 
 
 def l1_normalised(weights: FloatArray) -> FloatArray:
@@ -211,18 +222,29 @@ def l1_normalised(weights: FloatArray) -> FloatArray:
     return np.asarray(scaled / np.abs(scaled).sum())
 
 
+def _within_region(problem: Problem, weights: FloatArray, best: FloatArray | None) -> FloatArray:
+    """Return these weights [d] if they lie in the region, or else the best ones, or any that do."""
+    if decoded_loss(problem, weights) < inf:
+        return weights
+    logger.warning("the method left the region; the best weights that it met inside are returned")
+    within = problem.interior if best is None else best
+    return weights if within is None else within
+
+
 def _clear_of_ties(problem: Problem, weights: FloatArray, seed: int) -> tuple[FloatArray, Evaluation]:
     """Return weights [D] of the caller, moved as little as makes their loss independent of ties, and what they give."""
     given = l1_normalised(problem.to_caller(weights))
     evaluation = problem.evaluate(given)
-    if _is_clear(evaluation) or not problem.n_features:
+    if (_is_clear(evaluation) and problem.inside(given)) or not problem.n_features:
         return given, evaluation
     rng = np.random.default_rng(seed)
     largest = np.abs(weights).max() or 1.0
     for size in _TIE_SIZES:
         moved = weights + size * largest * rng.normal(size=(_TIE_DRAWS, len(weights)))
         candidates = [l1_normalised(problem.to_caller(row)) for row in moved]
-        clear = [(row, found) for row in candidates if _is_clear(found := problem.evaluate(row))]
+        clear = [
+            (row, found) for row in candidates if problem.inside(row) and _is_clear(found := problem.evaluate(row))
+        ]
         if clear:
             return min(clear, key=lambda pair: pair[1].loss)
     return given, evaluation
@@ -238,6 +260,6 @@ def _sizes(problem: Problem) -> Mapping[str, int]:
         "hypotheses": problem.nbest.n_hypotheses,
         "features": problem.nbest.n_features,
         "canonical_lists": problem.n_lists,
-        "canonical_hypotheses": len(problem.costs),
+        "canonical_hypotheses": len(problem.features),
         "canonical_features": problem.n_features,
     }

@@ -1,0 +1,178 @@
+"""Exact line searches on the lists of one problem, for additive and ratio metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from math import inf
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lpmert.canonical import list_numbers
+from lpmert.comparators import line_search_kernels as kernels
+from lpmert.comparators.line_search_kernels import ADDITIVE, MIDPOINT, SMOOTHED, WIDEST, Loss
+from lpmert.geometry.envelope import combine, line_events, new_workspace, unit_of
+from lpmert.metrics.base import RatioMetric
+from lpmert.metrics.ratio_kernels import losses_of_totals
+from lpmert.problem import Problem
+from lpmert.reduction import Cap
+from lpmert.result import FloatArray, IntArray, MethodError
+
+INTERVALS: Mapping[str, int] = {"midpoint": MIDPOINT, "widest": WIDEST, "smoothed": SMOOTHED}
+"""Which interval of a line is taken: of those with the least level the nearest or the widest, or the one around which
+the mean level is least (smoothed sample risk of Gao, Yu, Yuan and Xu, HLT/EMNLP 2005)."""
+
+SMOOTHING = 0.06
+"""Half the width of that mean, in units of |weights| / |direction|."""
+
+_NO_LIMITS = np.empty((0, 0))
+
+
+class Step(NamedTuple):
+    """The level that a line search promises, and the t on the line weights + t direction that has it."""
+
+    level: float
+    t: float
+
+
+class LineSearch:
+    """Line searches on lists with features [M, D] and offsets [S + 1]; source: Och, ACL 2003.
+
+    loss: what hypotheses cost. A level is a sum of costs, or the ratio metric's loss. limits [k, D] keep weights w with
+    limits @ w >= 0, and `cap` those within a cosine, where they are so at the start of a line. interval: one of
+    `INTERVALS`; smoothing: see `SMOOTHING`. Not for use by several threads at a time. Raises `MethodError` for another
+    interval.
+    """
+
+    def __init__(
+        self,
+        features: FloatArray,
+        offsets: IntArray,
+        loss: Loss,
+        *,
+        limits: FloatArray = _NO_LIMITS,
+        cap: Cap | None = None,
+        interval: str = "midpoint",
+        smoothing: float = SMOOTHING,
+    ) -> None:
+        if interval not in INTERVALS:
+            raise MethodError(f"interval={interval!r} is none of {', '.join(INTERVALS)}")
+        self.dimension = int(features.shape[1])
+        self._features, self._offsets, self._loss = features, offsets, loss
+        self._limits, self._cap = limits, cap
+        self._interval, self._smoothing = INTERVALS[interval], smoothing
+        self._work = new_workspace(features, offsets)
+        self._scored: FloatArray | None = None
+        self._buffers = kernels.new_buffers(offsets, len(loss.constant))
+
+    @cached_property
+    def _orders(self) -> NDArray[np.int32]:
+        lists = list_numbers(self._offsets)
+        return np.array([np.lexsort((column, lists)) for column in self._work.transposed], dtype=np.int32)
+
+    def _score(self, weights: FloatArray) -> None:
+        """Make the intercepts the scores at weights [D], unless they are these already."""
+        if self._scored is None or not np.array_equal(self._scored, weights):
+            self._scored = weights.copy()
+            combine(self._work.transposed, weights, self._work.intercepts)
+
+    def at(self, weights: FloatArray) -> float:
+        """Return the level of decoding with weights [D]."""
+        self._score(weights)
+        return float(kernels.level_at(self._work.intercepts, self._offsets, self._loss, self._buffers.total))
+
+    def along(self, weights: FloatArray, direction: FloatArray) -> Step:
+        """Return the best step on the line weights + t direction."""
+        work = self._work
+        self._score(weights)
+        combine(work.transposed, direction, work.slopes)
+        low, high = self.range(weights, direction)
+        scale = unit_of(weights, direction)
+        return Step(
+            *kernels.search_direction(
+                self._offsets, self._loss, low, high, scale, self._interval, self._smoothing, work, self._buffers
+            )
+        )
+
+    def best_coordinate(self, weights: FloatArray, coordinates: IntArray | None = None) -> tuple[int, Step]:
+        """Return the coordinate whose line from weights [D] has the best step, and that step.
+
+        coordinates: those to try, by default all; the first of equals wins.
+        """
+        tried = np.arange(self.dimension) if coordinates is None else coordinates
+        self._score(weights)
+        ranges = np.tile([-inf, inf], (self.dimension, 1))
+        if self._cap is not None or len(self._limits):
+            ranges[:] = [self.range(weights, axis) for axis in np.eye(self.dimension)]
+        coordinate, level, t = kernels.search_coordinates(
+            tried,
+            self._orders,
+            self._offsets,
+            self._loss,
+            ranges,
+            unit_of(weights, np.ones(1)),
+            self._interval,
+            self._smoothing,
+            self._work,
+            self._buffers,
+        )
+        return int(coordinate), Step(level, t)
+
+    def range(self, weights: FloatArray, direction: FloatArray) -> tuple[float, float]:
+        """Return the ends of the part of a line, around t = 0, that keeps to the limits."""
+        low, high = -inf, inf
+        if len(self._limits):
+            height, slope = self._limits @ weights, self._limits @ direction
+            with np.errstate(divide="ignore", invalid="ignore"):
+                crossing = -height / slope
+            low = float(np.max(crossing, where=slope > 0, initial=low))
+            high = float(np.min(crossing, where=slope < 0, initial=high))
+        if self._cap is not None:
+            unit, square = self._cap.unit, self._cap.cosine**2
+            along, start = float(unit @ direction), float(unit @ weights)
+            roots = np.roots(
+                [
+                    along**2 - square * float(direction @ direction),
+                    2 * (along * start - square * float(weights @ direction)),
+                    start**2 - square * float(weights @ weights),
+                ]
+            )
+            real = roots[np.isreal(roots)].real
+            low, high = (
+                max(low, real.max(where=real < 0, initial=low)),
+                min(high, real.min(where=real > 0, initial=high)),
+            )
+        return (low, high) if low < 0.0 < high else (-inf, inf)
+
+    def surface(self, weights: FloatArray, direction: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the thresholds [E] of the whole line weights + t direction and the levels [E + 1] between them."""
+        events = line_events(self._features, self._offsets, weights, direction)
+        values = self._loss.costs[:, None] if self._loss.kind == ADDITIVE else self._loss.statistics
+        changes = np.cumsum(values[events.entering] - values[events.leaving], axis=0)
+        first = values[events.start].sum(axis=0) + (0 if self._loss.kind == ADDITIVE else self._loss.constant)
+        totals = np.vstack([first, first + changes])
+        if self._loss.kind == ADDITIVE:
+            return events.thresholds, totals[:, 0].astype(np.float64)
+        levels = np.empty(len(totals))
+        losses_of_totals(self._loss.kind, self._loss.parameters, totals, levels)
+        return events.thresholds, levels
+
+
+def loss_of(problem: Problem) -> Loss:
+    """Return what the hypotheses of a problem cost; raises `MethodError` for a metric that kernels cannot compute."""
+    if problem.additive:
+        return Loss(ADDITIVE, np.empty(0), problem.costs, np.empty((0, 0)), np.empty(0))
+    if not isinstance(problem.metric, RatioMetric):
+        raise MethodError(
+            f"line search takes sums over lists and the ratio metrics of lpmert, not {problem.metric.name!r}; "
+            "give the metric `kind`, `parameters` and `losses_of_totals`, see lpmert.metrics.base.RatioMetric"
+        )
+    return Loss(
+        problem.metric.kind,
+        problem.metric.parameters,
+        np.empty(0, dtype=np.int64),
+        problem.statistics,
+        problem.constant_statistics,
+    )

@@ -1,0 +1,179 @@
+"""Och's minimum error rate training: line searches until none helps, from several starts.
+
+Sources: Och, ACL 2003; Cer, Jurafsky and Manning, Regularization and Search for Minimum Error Rate Training, WMT 2008
+(the choice of directions, each line minimised globally).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from lpmert.comparators.base import Clock, Comparator, Found
+from lpmert.comparators.line_search import SMOOTHING, LineSearch, Step, loss_of
+from lpmert.comparators.restarts import Descent, Restarts
+from lpmert.problem import Problem
+from lpmert.result import FloatArray, MethodError
+
+PATIENCE = 3
+"""Random directions in a row, times the number of features, that may fail to help."""
+
+
+@dataclass(frozen=True)
+class Och(Comparator):
+    """Line searches from the start (or equal weights) and from random weights; the best local optimum wins.
+
+    directions: "greedy" takes the best of all coordinates, "cyclic" one coordinate after the other, "powell" adapts a
+    set of directions, "random" draws them. restarts, stopping, walk_share, walk_deviation: see `Restarts`. interval,
+    smoothing: see `LineSearch`. The baseline of Galley and Quirk (EMNLP 2011) is `directions="powell"`.
+    """
+
+    directions: str = "greedy"
+    restarts: int = 20
+    stopping: str = "fixed"
+    walk_share: float = 0.5
+    walk_deviation: float = 0.1
+    interval: str = "midpoint"
+    smoothing: float = SMOOTHING
+
+    name: ClassVar[str] = "och"
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        if self.directions not in DESCENTS:
+            raise MethodError(f"directions={self.directions!r} is none of {', '.join(DESCENTS)}")
+        self._restarts()
+
+    def _restarts(self) -> Restarts:
+        return Restarts(self.restarts, self.stopping, self.walk_share, self.walk_deviation)
+
+    def run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
+        """Return the best local optimum."""
+        rng = np.random.default_rng(seed)
+        search = line_search_of(problem, self.interval, self.smoothing)
+        inside = problem.interior
+        first = [np.ones(search.dimension) if start is None else start]
+        if inside is not None and not problem.inside(problem.to_caller(first[0])):
+            first = [inside]
+        optima = self._restarts().run(
+            search, DESCENTS[self.directions], first, inside, rng, clock, lambda level: loss_of_level(problem, level)
+        )
+        return Found(min(optima, key=lambda item: item[0])[1], {"starts": len(optima), "line_searches": clock.steps})
+
+
+def line_search_of(problem: Problem, interval: str = "midpoint", smoothing: float = SMOOTHING) -> LineSearch:
+    """Return line searches on a problem, within its region."""
+    return LineSearch(
+        problem.features,
+        problem.offsets,
+        loss_of(problem),
+        limits=problem.limits,
+        cap=problem.cap,
+        interval=interval,
+        smoothing=smoothing,
+    )
+
+
+def loss_of_level(problem: Problem, level: float) -> float:
+    """Return the loss of a level of a line search on this problem."""
+    return problem.loss_of(int(level)) if problem.additive else level
+
+
+def greedy(
+    search: LineSearch, weights: FloatArray, _rng: np.random.Generator, clock: Clock
+) -> tuple[FloatArray, float]:
+    """Move along the coordinate that lowers the level most, until none does."""
+    level = search.at(weights)
+    while not clock.expired(search.dimension):
+        coordinate, step = search.best_coordinate(weights)
+        moved = _moved(search, weights, level, np.eye(search.dimension)[coordinate], step)
+        if moved is None:
+            break
+        weights, level = moved
+    return weights, level
+
+
+def cyclic(
+    search: LineSearch, weights: FloatArray, _rng: np.random.Generator, clock: Clock
+) -> tuple[FloatArray, float]:
+    """Move along one coordinate after the other, until a round of all of them has not lowered the level."""
+    level = search.at(weights)
+    coordinate = failures = 0
+    while failures < search.dimension and not clock.expired():
+        _, step = search.best_coordinate(weights, np.array([coordinate]))
+        moved = _moved(search, weights, level, np.eye(search.dimension)[coordinate], step)
+        failures = failures + 1 if moved is None else 0
+        weights, level = moved or (weights, level)
+        coordinate = (coordinate + 1) % search.dimension
+    return weights, level
+
+
+def random_directions(
+    search: LineSearch, weights: FloatArray, rng: np.random.Generator, clock: Clock
+) -> tuple[FloatArray, float]:
+    """Move along random directions, until `PATIENCE` times D of them in a row have not lowered the level."""
+    level = search.at(weights)
+    failures = 0
+    while failures < PATIENCE * search.dimension and not clock.expired():
+        direction: FloatArray = rng.normal(size=search.dimension)
+        moved = _moved(search, weights, level, direction, search.along(weights, direction))
+        failures = failures + 1 if moved is None else 0
+        weights, level = moved or (weights, level)
+    return weights, level
+
+
+def powell(
+    search: LineSearch, weights: FloatArray, _rng: np.random.Generator, clock: Clock
+) -> tuple[FloatArray, float]:
+    """Move along each of D directions in turn, replacing one by where a round led, until a round does not help.
+
+    The direction of the largest fall is replaced where Powell's criterion says so (Press and others, Numerical Recipes,
+    section on direction set methods): the round's way leads on downwards, and not by one direction alone.
+    """
+    level = search.at(weights)
+    directions = np.eye(search.dimension)
+    while True:
+        begin, level_at_begin = weights, level
+        falls = np.zeros(search.dimension)
+        for k, direction in enumerate(directions):
+            if clock.expired():
+                return weights, level
+            moved = _moved(search, weights, level, direction, search.along(weights, direction))
+            if moved is not None:
+                falls[k] = level - moved[1]
+                weights, level = moved
+        if level == level_at_begin:
+            return weights, level
+        way = weights - begin
+        largest = int(falls.argmax())
+        further = search.at(weights + way)
+        fall = level_at_begin - level
+        bend = 2 * (level_at_begin - 2 * level + further) * (fall - falls[largest]) ** 2
+        if further < level_at_begin and bend < falls[largest] * (level_at_begin - further) ** 2 and way.any():
+            moved = _moved(search, weights, level, way, search.along(weights, way))
+            weights, level = moved or (weights, level)
+            directions[largest] = directions[-1]
+            directions[-1] = way / np.linalg.norm(way)
+
+
+DESCENTS: Mapping[str, Descent] = {
+    "greedy": greedy,
+    "cyclic": cyclic,
+    "powell": powell,
+    "random": random_directions,
+}
+
+
+def _moved(
+    search: LineSearch, weights: FloatArray, level: float, direction: FloatArray, step: Step
+) -> tuple[FloatArray, float] | None:
+    """Return the weights a step away and their level, or `None` if decoding there does not lower the level."""
+    if not step.level < level:
+        return None
+    moved = weights + step.t * direction
+    moved = np.ldexp(moved, -int(np.frexp(np.abs(moved).max())[1]))  # a power of two changes no choice
+    reached = search.at(moved)
+    return (moved, reached) if reached < level else None

@@ -1,0 +1,105 @@
+"""Where line searches start again, and when they have started often enough."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from math import atan, inf, tan
+
+import numpy as np
+
+from lpmert.comparators.base import Clock
+from lpmert.comparators.line_search import LineSearch
+from lpmert.geometry.envelope import unit_of
+from lpmert.result import FloatArray, MethodError
+
+STOPPING = ("fixed", "foster-kuhn")
+
+LEAST_STARTS = 10
+"""Starts that the rule of Foster and Kuhn makes at least."""
+
+Descent = Callable[[LineSearch, FloatArray, np.random.Generator, Clock], tuple[FloatArray, float]]
+"""Returns the local optimum [d] that a search from weights [d] ends in, and its level."""
+
+
+@dataclass(frozen=True)
+class Restarts:
+    """How starts follow each other.
+
+    count: random starts, after those that are given. stopping "foster-kuhn": instead of `count`, at least
+    `LEAST_STARTS` starts in all, and whenever one of them yields a new best, at least as many further ones as there
+    were so far (Foster and Kuhn, Stabilizing Minimum Error Rate Training, WMT 2009, section 3). walk_share: the share
+    of random starts that step from the best weights so far (random walk) rather than being drawn afresh;
+    walk_deviation: standard deviation of such a step, for weights whose largest is 1 (after Moore and Quirk, COLING
+    2008).
+    """
+
+    count: int = 20
+    stopping: str = "fixed"
+    walk_share: float = 0.5
+    walk_deviation: float = 0.1
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        if self.count < 0:
+            raise MethodError(f"restarts must not be negative; got {self.count}")
+        if self.stopping not in STOPPING:
+            raise MethodError(f"stopping={self.stopping!r} is none of {', '.join(STOPPING)}")
+        if not 0.0 <= self.walk_share <= 1.0:
+            raise MethodError(f"walk_share must lie between 0 and 1; got {self.walk_share}")
+        if not self.walk_deviation > 0.0:
+            raise MethodError(f"walk_deviation must be positive; got {self.walk_deviation}")
+
+    def run(
+        self,
+        search: LineSearch,
+        descend: Descent,
+        given: Iterable[FloatArray],
+        inside: FloatArray | None,
+        rng: np.random.Generator,
+        clock: Clock,
+        loss_of_level: Callable[[float], float],
+    ) -> list[tuple[float, FloatArray]]:
+        """Descend from the given weights [d] and then from random ones; return all local optima, in order.
+
+        inside: weights within the limits, from which random ones are reached if there are limits.
+        """
+        found: list[tuple[float, FloatArray]] = []
+        best, best_start = inf, 0
+        first = list(given)
+        while not found or self._goes_on(len(found), len(first), best_start):
+            if found and clock.expired(0):
+                break
+            if len(found) < len(first):
+                start = first[len(found)]
+            elif found and rng.random() < self.walk_share:
+                start = self._step(search, min(found, key=lambda item: item[0])[1], rng)
+            else:
+                start = random_weights(search, inside, rng)
+            weights, level = descend(search, start, rng, clock)
+            clock.keep(weights, loss_of_level(level))
+            found.append((level, weights))
+            if level < best:
+                best, best_start = level, len(found)
+        return found
+
+    def _goes_on(self, starts: int, given: int, best_start: int) -> bool:
+        if self.stopping == "fixed":
+            return starts < given + self.count
+        return starts < max(LEAST_STARTS, given, 2 * best_start)
+
+    def _step(self, search: LineSearch, weights: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Return weights [d] a random step away, within the limits if the step meets them."""
+        step: FloatArray = self.walk_deviation * np.abs(weights).max() * rng.normal(size=len(weights))
+        high = search.range(weights, step)[1]
+        return np.asarray(weights + (step if high > 1.0 else step * high * rng.random()))
+
+
+def random_weights(search: LineSearch, inside: FloatArray | None, rng: np.random.Generator) -> FloatArray:
+    """Return random weights [d]: uniform in direction, or on a random line through weights `inside` the limits."""
+    direction: FloatArray = rng.normal(size=search.dimension)
+    if inside is None:
+        return direction
+    scale = unit_of(inside, direction)
+    low, high = (atan(end / scale) for end in search.range(inside, direction))
+    return np.asarray(inside + scale * tan(rng.uniform(low, high)) * direction)
