@@ -10,7 +10,7 @@ from pathlib import Path
 
 from lpmert.formats.kbest import Arc, distinct_best
 from lpmert.formats.slf import SCORE_NAMES, WORDS, Lattice, Link, Scores, read_lattice
-from lpmert.formats.utterances import References, nbest_with_errors, utterance_files
+from lpmert.formats.utterances import References, measured, utterance_files
 from lpmert.nbest import MAGNITUDE_LIMIT, NBest
 from lpmert.result import DataError
 
@@ -29,12 +29,12 @@ def read_lattices(
     n_best: int = 100,
     scales: Scores | None = None,
     counts: Counts | None = None,
+    metric: str = "wer",
     partial: bool = False,
 ) -> NBest:
-    """Read lattices in HTK's SLF, one file an utterance, and return their N-best lists, with word errors as losses.
+    """Read lattices in HTK's SLF, one file an utterance, and return their N-best lists.
 
-    `source` is a folder or a manifest, as for `utterance_files`; `references` a Kaldi `text` or trn file, or words by
-    utterance; with `partial` there may be more references than lattices. The features are the scores that the
+    `source`, `references`, `metric` and `partial` are those of `read_srilm`. The features are the scores that the
     lattices hold (acoustic, lm, ngram, pronunciation, duration, x1, ..., x9; natural logarithms), `words`, and one for
     each name in `counts`: how many of these words (silences, fillers) the hypothesis holds; they are left out of its
     text, like !NULL, <eps> and the sentence marks, and not counted as words. A list has the `n_best` best hypotheses
@@ -61,7 +61,7 @@ def read_lattices(
         hypotheses = best_hypotheses(lattice, n_best, scales=scales, counts=counts, path=path)
         features += [[hypothesis.features[name] for name in names] for hypothesis in hypotheses]
         texts[utterance] = [" ".join(hypothesis.words) for hypothesis in hypotheses]
-    return nbest_with_errors(features, names, texts, references, partial)
+    return measured(features, names, texts, references, metric, partial)
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from lpmert.formats.files import COMPRESSED_ENDINGS, write_text
+from lpmert.formats.named import number_text
 from lpmert.formats.numbers import number_of_text
-from lpmert.formats.utterances import References, read_keyed, word_errors, words_of
+from lpmert.formats.utterances import References, measured, read_keyed, words_of
 from lpmert.nbest import NBest
 from lpmert.result import DataError
 
@@ -29,16 +30,16 @@ def read_scores(
     references: References | None = None,
     losses: Files | None = None,
     separator: str = "-",
+    metric: str = "wer",
     partial: bool = False,
 ) -> NBest:
     """Read N-best lists from one file of lines `key number` for each feature.
 
     `scores` are the files by feature. A key is the id of its list, the last `separator` in it, and what tells the
     hypotheses of the list apart. `texts` is a file of lines `key word word ...`. The losses are either in the files of
-    `losses`, by name of the statistic, or the word errors of the texts against `references` (a Kaldi `text` or trn
-    file, or words by list id; more of them than lists only with `partial`). Lists and hypotheses keep the order of the
-    first file; the others may have any. Raises `DataError` with file and line where a key is missing or comes twice,
-    or a number is none.
+    `losses`, by name of the statistic, or the errors of the texts against `references`, which are, as `metric` and
+    `partial`, those of `read_srilm`. Lists and hypotheses keep the order of the first file; the others may have any.
+    Raises `DataError` with file and line where a key is missing or comes twice, or a number is none.
     """
     if (references is None) == (losses is None):
         raise DataError("give either references (and texts) or losses")
@@ -61,19 +62,18 @@ def read_scores(
         lists.setdefault(list_id, []).append(key)
     keys = [key for members in lists.values() for key in members]
     columns = {path: _numbers(keyed, keys, path) for path, keyed in read.items()}
-    by_list = None if words is None else {name: [words[key][1] for key in members] for name, members in lists.items()}
-    if references is not None and by_list is not None:
-        names, statistics = ["errors"], word_errors(by_list, references, partial)
-    else:
-        names, statistics = list(losses or {}), np.column_stack([columns[path] for path in (losses or {}).values()])
+    features = np.column_stack([columns[path] for path in scores.values()])
+    by_list = {name: [words[key][1] for key in members] for name, members in lists.items()} if words else {}
+    if references is not None:
+        return measured(features, list(scores), by_list, references, metric, partial)
     return NBest(
-        features=np.column_stack([columns[path] for path in scores.values()]),
+        features,
         offsets=np.cumsum([0, *map(len, lists.values())]),
-        statistics=statistics,
+        statistics=np.column_stack([columns[path] for path in (losses or {}).values()]),
         names=list(scores),
         list_ids=list(lists),
-        statistic_names=names,
-        texts=None if by_list is None else [text for members in by_list.values() for text in members],
+        statistic_names=list(losses or {}),
+        texts=[text for members in by_list.values() for text in members] if words else None,
     )
 
 
@@ -104,7 +104,7 @@ def write_scores(nbest: NBest, folder: str | Path, *, separator: str = "-") -> N
     ]
     place.mkdir(parents=True, exist_ok=True)
     columns: list[Sequence[str]] = [
-        [repr(number).removesuffix(".0") for number in column]
+        [number_text(number) for number in column]
         for table in (nbest.dense_features(), nbest.statistics)
         for column in table.T.tolist()
     ]
@@ -115,13 +115,18 @@ def write_scores(nbest: NBest, folder: str | Path, *, separator: str = "-") -> N
 
 
 def read_espnet(
-    folder: str | Path, references: References, *, scores: Sequence[str] = ("score",), partial: bool = False
+    folder: str | Path,
+    references: References,
+    *,
+    scores: Sequence[str] = ("score",),
+    metric: str = "wer",
+    partial: bool = False,
 ) -> NBest:
     """Read N-best lists that ESPnet wrote: folders `1best_recog`, `2best_recog`, ... with `text` and score files.
 
     They lie in `folder` or, one set a job, in its folders `output.*`. `scores` are the files to take as features;
     the number of words becomes a feature too. An utterance may have fewer hypotheses than others, but none left out in
-    the middle. Losses are word errors, as in `read_srilm`. Raises `DataError` with file and line.
+    the middle. `references`, `metric` and `partial` are those of `read_srilm`. Raises `DataError` with file and line.
     """
     place = Path(folder)
     found: dict[str, list[tuple[list[float], str]]] = {}
@@ -134,15 +139,8 @@ def read_espnet(
     if not found:
         raise DataError("no folders 1best_recog, 2best_recog, ... here or in output.*", path=place)
     texts = {utterance: [text for _, text in members] for utterance, members in found.items()}
-    return NBest(
-        features=[row for members in found.values() for row, _ in members],
-        offsets=np.cumsum([0, *map(len, texts.values())]),
-        statistics=word_errors(texts, references, partial),
-        names=[*scores, "words"],
-        list_ids=list(found),
-        statistic_names=["errors"],
-        texts=[text for members in texts.values() for text in members],
-    )
+    features = [row for members in found.values() for row, _ in members]
+    return measured(features, [*scores, "words"], texts, references, metric, partial)
 
 
 def _add_rank(found: dict[str, list[tuple[list[float], str]]], rank: int, folder: Path, scores: Sequence[str]) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lpmert.formats.files import lines, write_text
+from lpmert.formats.named import number_text
 from lpmert.formats.numbers import count_of_text, number_of_text
 from lpmert.formats.utterances import words_of
 from lpmert.result import DataError
@@ -98,12 +99,12 @@ def read_lattice(path: str | Path) -> Lattice:
 
 
 def write_lattice(lattice: Lattice, path: str | Path) -> None:
-    """Write a lattice that `read_lattice` reads back as an equal one, compressed if its name ends in .gz, .xz or .zst."""
+    """Write a lattice that `read_lattice` reads back as an equal one; by its ending the file is compressed."""
     names = {name: key for key, name in _FIELDS.items()}
     scales = {name: key for key, name in _SCALES.items()} | {WORDS: "wdpenalty"}
     header = [("VERSION", "1.1"), ("dir", "f" if lattice.forward else "b")]
     header += [("start", str(lattice.start)), ("end", str(lattice.end))]
-    header += [(scales[name], repr(value)) for name, value in lattice.scales.items()]
+    header += [(scales[name], number_text(value)) for name, value in lattice.scales.items()]
     rows = [[(key, value)] for key, value in header]
     rows += [[("N", str(len(lattice.nodes))), ("L", str(len(lattice.links)))]]
     for number, part in enumerate(lattice.nodes):
@@ -115,7 +116,7 @@ def write_lattice(lattice: Lattice, path: str | Path) -> None:
 
 def _written(part: Node | Link, names: Mapping[str, str]) -> list[tuple[str, str]]:
     word = [] if part.word is None else [("W", _TO_ESCAPE.sub(lambda match: f"\\{ord(match[0]):03o}", part.word))]
-    return word + [(names[name], repr(value)) for name, value in part.scores.items()]
+    return word + [(names[name], number_text(value)) for name, value in part.scores.items()]
 
 
 Fields = dict[str, str]

@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from lpmert.formats.files import lines, write_text
+from lpmert.formats.named import number_text
 from lpmert.formats.numbers import count_of_text, number_of_text
-from lpmert.formats.utterances import MANIFEST, References, nbest_with_errors, utterance_files, words_of
+from lpmert.formats.utterances import MANIFEST, References, measured, utterance_files, words_of
 from lpmert.nbest import NBest
 from lpmert.result import DataError
 
@@ -27,11 +28,12 @@ Hypothesis = tuple[list[float], str]
 """Features and words."""
 
 
-def read_srilm(source: str | Path, references: References, *, partial: bool = False) -> NBest:
-    """Read N-best lists of SRILM, one file an utterance, with word errors against the references as losses.
+def read_srilm(source: str | Path, references: References, *, metric: str = "wer", partial: bool = False) -> NBest:
+    """Read N-best lists of SRILM, one file an utterance.
 
     `source` is a folder or a manifest, as for `utterance_files`; `references` a Kaldi `text` or trn file, or words by
-    utterance; with `partial` there may be more references than lists. The form of a file is that of its first line:
+    utterance; with `partial` there may be more references than lists. The losses are the errors of `metric`, a name in
+    `lpmert.metrics.text`, by default of words. The form of a file is that of its first line:
 
     - `NBestList1.0`, or a score in parentheses: lines `(score) word word ...`. Features: score, words.
     - `NBestList2.0`: lines `(score) word ( st: start et: end g: lm a: acoustic ) word ...`; phones and states, which
@@ -53,7 +55,7 @@ def read_srilm(source: str | Path, references: References, *, partial: bool = Fa
         names = NAMES[form]
         features += [numbers for numbers, _ in hypotheses]
         texts[utterance] = [words for _, words in hypotheses]
-    return nbest_with_errors(features, names, texts, references, partial)
+    return measured(features, names, texts, references, metric, partial)
 
 
 def write_srilm(nbest: NBest, folder: str | Path, *, form: int = 3) -> None:
@@ -160,11 +162,11 @@ def _line_of_form_1(features: Sequence[float], text: str, list_id: str, folder: 
     if count != len(words_of(text)):
         trouble = f"list {list_id!r}: {count:g} words for {text!r}, which form 1 cannot hold; write form 3"
         raise DataError(trouble, path=folder)
-    return _line([f"({_plain(bytelog)})"], text, list_id, folder)
+    return _line([f"({number_text(bytelog)})"], text, list_id, folder)
 
 
 def _line_of_form_3(features: Sequence[float], text: str, list_id: str, folder: Path) -> str:
-    return _line([_plain(number) for number in features], text, list_id, folder)
+    return _line([number_text(number) for number in features], text, list_id, folder)
 
 
 def _line(cells: Sequence[str], text: str, list_id: str, folder: Path) -> str:
@@ -172,7 +174,3 @@ def _line(cells: Sequence[str], text: str, list_id: str, folder: Path) -> str:
     if " ".join(words) != text:
         raise DataError(f"list {list_id!r}: {text!r} is not words with single spaces between", path=folder)
     return " ".join([*cells, *words]) + "\n"
-
-
-def _plain(number: float) -> str:
-    return repr(number).removesuffix(".0")

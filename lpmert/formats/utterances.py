@@ -1,17 +1,18 @@
-"""Utterances: which file belongs to which, what was said in them, and the word errors of their hypotheses."""
+"""Utterances: which file belongs to which, what was said in them, and how far the hypotheses are from that."""
 
 from __future__ import annotations
 
 import re
 import reprlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from lpmert.formats.files import COMPRESSED_ENDINGS, lines
 from lpmert.nbest import NBest
-from lpmert.result import DataError, FloatArray
+from lpmert.result import DataError
 
 MANIFEST = "manifest"
 References = str | Path | Mapping[str, str]
@@ -91,32 +92,19 @@ def read_transcripts(references: References) -> dict[str, str]:
     return {key: text for key, (_, text) in trn.items()}
 
 
-def nbest_with_errors(
-    features: Sequence[Sequence[float]],
+def measured(
+    features: ArrayLike,
     names: Sequence[str],
     lists: Mapping[str, Sequence[str]],
     references: References,
+    metric: str,
     partial: bool,
 ) -> NBest:
-    """Return N-best lists with the word errors of their texts as losses.
+    """Return N-best lists with statistics counted from their texts, by a metric of `lpmert.metrics.text`.
 
-    features has a row for each hypothesis, `lists` the texts of the hypotheses of each utterance, in the same order.
+    features [M, D] has a row for each hypothesis, `lists` their texts by utterance, in the same order.
     Raises `DataError` if an utterance has no reference, or, unless `partial`, a reference no list.
     """
-    texts = [text for hypotheses in lists.values() for text in hypotheses]
-    return NBest(
-        features=np.array(features, dtype=np.float64),
-        offsets=np.cumsum([0, *map(len, lists.values())]),
-        statistics=word_errors(lists, references, partial),
-        names=names,
-        list_ids=list(lists),
-        statistic_names=["errors"],
-        texts=texts,
-    )
-
-
-def word_errors(lists: Mapping[str, Iterable[str]], references: References, partial: bool) -> FloatArray:
-    """Return the word errors (substitutions, insertions, deletions) of every text of every utterance, [M]."""
     path = None if isinstance(references, Mapping) else references
     spoken = read_transcripts(references)
     for utterance in lists:
@@ -127,15 +115,13 @@ def word_errors(lists: Mapping[str, Iterable[str]], references: References, part
             if utterance not in lists:
                 trouble = f"no list for the reference of {utterance!r}; add it, or allow a part with partial=True"
                 raise DataError(trouble, path=path)
-    try:
-        from rapidfuzz.distance import Levenshtein
-    except ImportError as error:
-        raise DataError("word errors need rapidfuzz, which is not installed; install lpmert[text]") from error
-    errors: list[float] = []
-    for utterance, texts in lists.items():
-        reference = words_of(spoken[utterance])
-        errors += [Levenshtein.distance(reference, words_of(text)) for text in texts]
-    return np.array(errors, dtype=np.float64)
+    from lpmert.metrics.text import measure_texts
+
+    rows = np.array(features, dtype=np.float64)
+    texts = [text for hypotheses in lists.values() for text in hypotheses]
+    offsets = np.cumsum([0, *map(len, lists.values())])
+    nbest = NBest(rows, offsets, np.zeros(len(rows)), names, list(lists), texts=texts)
+    return measure_texts(nbest, [spoken[utterance] for utterance in lists], metric)[0]
 
 
 def _files_of_folder(folder: Path) -> list[tuple[str, Path]]:
