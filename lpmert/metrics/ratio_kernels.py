@@ -10,7 +10,15 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from lpmert.kernels import EPSILON, internal
+
 BLEU, FRACTION, CHRF = range(3)
+
+_WIDEST = 256.0
+"""No tangent is taken at less than this share of the largest sum: its slope would drown the others in rounding."""
+
+_LARGEST = 1e4
+"""A minorant whose terms add up to more is of no use."""
 
 
 @njit(cache=True)
@@ -51,3 +59,110 @@ def losses_of_totals(kind, parameters, totals, losses):
     """Fill losses [n] with the losses of summed statistics [n, K]."""
     for i in range(len(totals)):
         losses[i] = loss_of_total(kind, parameters, totals[i])
+
+
+@njit(cache=True)
+def height_of_loss(kind, loss):
+    """Return the height of a loss: a monotone function of it that `minorant` bounds; infinite for a BLEU of 0."""
+    if kind == BLEU:
+        return -np.log1p(-loss) if loss < 1.0 else np.inf
+    return loss
+
+
+@njit(cache=True)
+def loss_of_height(kind, height):
+    """Return a loss that is no more than any whose height is at least this one."""
+    loss = -np.expm1(-height) if kind == BLEU else height
+    return max(0.0, loss - 8.0 * EPSILON)
+
+
+@internal
+def _bleu_minorant(low, high, at, slopes):
+    """Tangents for the logarithms of matches, chords for those of totals, a tangent of a McCormick envelope for
+    brevity.
+    """
+    constant = 0.0
+    size = 1.0
+    for n in range(0, 8, 2):
+        if high[n] < 1.0:
+            return np.inf, 0.0
+        point = min(high[n], max(at[n], low[n], high[n] / _WIDEST, 1.0))
+        constant += 0.25 * (1.0 - np.log(point))
+        slopes[n] = -0.25 / point
+        least, most = max(1.0, low[n + 1]), high[n + 1]
+        slopes[n + 1] = 0.25 * (np.log(most) - np.log(least)) / (most - least) if most > least else 0.0
+        constant += 0.25 * np.log(least) - slopes[n + 1] * least
+        size += np.log(point) + np.log(most) + slopes[n + 1] * most + high[n] / point
+    least, most = max(1.0, low[1]), high[1]
+    length = min(most, max(at[1], least, most / _WIDEST))
+    # reference / length - 1 with 1 / length between 1 / most and 1 / least, and at least its tangent
+    below = low[8] / length + (at[8] - low[8]) / most
+    above = high[8] / length + (at[8] - high[8]) / least
+    reference, steepness = (low[8], 1.0 / most) if below >= above else (high[8], 1.0 / least)
+    if max(below, above) > 1.0:
+        constant += reference * (2.0 / length - steepness) - 1.0
+        slopes[1] -= reference / (length * length)
+        slopes[8] = steepness
+        size += reference * (2.0 / length + steepness) + reference / length * most / length + steepness * high[8]
+    return constant, size
+
+
+@internal
+def _chrf_minorant(squared, low, high, at, slopes):
+    """A tangent of the harmonic mean of precision and recall, and above each of them a McCormick envelope."""
+    n_orders = 0
+    precision = 0.0
+    recall = 0.0
+    for n in range(0, len(low), 3):
+        if high[n] < 1.0 or high[n + 1] < 1.0:
+            continue
+        if low[n] < 1.0 or low[n + 1] < 1.0:
+            return 0.0, 0.0  # whether this order counts is open
+        n_orders += 1
+        precision += at[n + 2] / max(1.0, at[n])
+        recall += at[n + 2] / max(1.0, at[n + 1])
+    if n_orders == 0:
+        return 1.0, 0.0
+    if precision <= 0.0 or recall <= 0.0:
+        precision = recall = 1.0
+    below = squared * precision + recall
+    constant = 1.0
+    size = 1.0
+    for n in range(0, len(low), 3):
+        if high[n] < 1.0 or high[n + 1] < 1.0:
+            continue
+        for k in range(2):
+            share = recall / below if k == 0 else precision / below
+            factor = (1.0 + squared) * share * share / n_orders * (1.0 if k == 0 else squared)
+            least, most = low[n + k], high[n + k]
+            # 1 / count is at most its chord intercept - descent * count
+            descent = 1.0 / (least * most)
+            intercept = 1.0 / least + 1.0 / most
+            chord = intercept - descent * at[n + k]
+            above_high = high[n + 2] * chord + (at[n + 2] - high[n + 2]) / most
+            above_low = low[n + 2] * chord + (at[n + 2] - low[n + 2]) / least
+            match, steepness = (high[n + 2], 1.0 / most) if above_high <= above_low else (low[n + 2], 1.0 / least)
+            constant -= factor * match * (intercept - steepness)
+            slopes[n + k] += factor * match * descent
+            slopes[n + 2] -= factor * steepness
+            size += factor * (match * (2.0 * intercept + descent * most) + steepness * high[n + 2])
+    return constant, size
+
+
+@njit(cache=True)
+def minorant(kind, parameters, low, high, at, slopes):
+    """Fill slopes [K] and return a constant so that height(x) >= constant + slopes . x for all whole x in the box.
+
+    low, high [K]: the box of summed statistics; at [K]: where in it the bound should be good. The constant is rounded
+    down by what its computation may be off; it is infinite where every x in the box has a loss of 1, and the slopes are
+    0 where no bound is known. Source: tangents of the convex and chords of the concave terms of the logarithm of BLEU.
+    """
+    slopes[:] = 0.0
+    if kind == BLEU:
+        constant, size = _bleu_minorant(low, high, at, slopes)
+    else:
+        constant, size = _chrf_minorant(parameters[0], low, high, at, slopes)
+    if not size < _LARGEST:
+        slopes[:] = 0.0
+        return 0.0
+    return constant - 64.0 * EPSILON * size
