@@ -125,10 +125,8 @@ class FeatureWriter:
 
     def field(self, values: Sequence[float], *, zeros: bool) -> str:
         """Return the field for the numbers [D] of one hypothesis; sparse features that are 0 only with `zeros`."""
-        words = [
-            self._words(group, values) for group in self._groups if zeros or not group.sparse or _any(group, values)
-        ]
-        return " ".join(words or [self._words(self._groups[0], values)])
+        kept = [group for group in self._groups if zeros or not group.sparse or values[group.columns[0]]]
+        return " ".join(self._words(group, values) for group in kept or self._groups[:1])
 
     @staticmethod
     def _words(group: _Group, values: Sequence[float]) -> str:
