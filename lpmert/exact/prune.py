@@ -27,7 +27,7 @@ def _move(scores, ids, costs, source, target):
 
 
 @internal
-def _drop_beaten(scores, ids, costs, start, end, best, tolerance):
+def drop_beaten(scores, ids, costs, start, end, best, tolerance):
     """Drop rows start .. end that another row beats at every ray, first what row `best` beats; return the new end.
 
     Scores are linear in the weights, so the order at the rays is the order in the cone. Rows keep their order.
@@ -109,7 +109,7 @@ def prune(stack, t, middle, replaced, child, limit, largest):
                     _move(scores, ids, costs, best, start)
                 kept = start + 1
         else:
-            kept = _drop_beaten(scores, ids, costs, start, kept, best, tolerance)
+            kept = drop_beaten(scores, ids, costs, start, kept, best, tolerance)
         least = costs[start]
         bound += least - parent_costs[begin]
         if bound > limit:

@@ -17,7 +17,7 @@ BLEU, FRACTION, CHRF = range(3)
 _WIDEST = 256.0
 """No tangent is taken at less than this share of the largest sum: its slope would drown the others in rounding."""
 
-_LARGEST = 1e4
+_LARGEST = 1e3
 """A minorant whose terms add up to more is of no use."""
 
 
