@@ -16,7 +16,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 import zstandard
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from shared import SHARED_DATA, librispeech, needs_shared
@@ -377,30 +377,35 @@ finite = st.floats(-1e150, 1e150) | st.integers(-(2**53), 2**53).map(float) | st
 plain_text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\t\n\r"), max_size=8)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_written_tables_read_back_exactly(tmp_path: Path, data: st.DataObject) -> None:
-    list_ids = data.draw(st.lists(plain_text.filter(bool), min_size=1, max_size=4, unique=True))
+    kind = data.draw(st.sampled_from(["tsv", "csv", "jsonl", "parquet"]))
+    text = plain_text if kind == "tsv" else st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r"))
+    list_ids = data.draw(st.lists(text.filter(bool), min_size=1, max_size=4, unique=True))
     offsets = np.cumsum([0, *(data.draw(st.integers(1, 3)) for _ in list_ids)])
     size = int(offsets[-1])
     rows = st.lists(st.tuples(finite, finite), min_size=size, max_size=size)
+    names = data.draw(st.lists(text.filter(bool), min_size=4, max_size=4, unique=True))
     nbest = NBest(
         data.draw(rows),
         offsets,
         data.draw(rows),
-        names=["am", "lm"],
+        names=names[:2],
         list_ids=list_ids,
-        statistic_names=["match", "total"],
-        texts=data.draw(st.none() | st.lists(plain_text, min_size=size, max_size=size)),
+        statistic_names=names[2:],
+        texts=data.draw(st.none() | st.lists(text, min_size=size, max_size=size)),
     )
-    path = tmp_path / f"lists.tsv{data.draw(st.sampled_from(list(COMPRESSORS)))}"
-    write_table(nbest, path)
+    path = tmp_path / f"lists.{kind}{data.draw(st.sampled_from(list(COMPRESSORS)))}"
+    columns = {name: name + "_" for name in ("list", "text")}
+    assume(not set(columns.values()) & set(names))
+    write_table(nbest, path, segment=columns["list"], text=columns["text"])
     again = read_table(
         path,
-        segment="list",
-        features=["am", "lm"],
-        statistics=["match", "total"],
-        text=None if nbest.texts is None else "text",
+        segment=columns["list"],
+        features=names[:2],
+        statistics=names[2:],
+        text=None if nbest.texts is None else columns["text"],
     )
     assert again.fingerprint == nbest.fingerprint
     assert again.texts == nbest.texts
@@ -414,7 +419,7 @@ def test_sparse_features_are_written_like_dense_ones(tmp_path: Path) -> None:
     assert (tmp_path / "dense.tsv").read_text() == "list\tfeature1\tfeature2\tloss\n0\t0\t1.5\t0\n0\t2\t0\t1\n"
 
 
-def test_what_tsv_cannot_hold_is_refused(tmp_path: Path) -> None:
+def test_what_a_format_cannot_hold_is_refused(tmp_path: Path) -> None:
     def nbest(**changes: object) -> NBest:
         return NBest([[1.0], [2.0]], [0, 2], [0, 1], **changes)  # type: ignore[arg-type]
 
@@ -423,8 +428,13 @@ def test_what_tsv_cannot_hold_is_refused(tmp_path: Path) -> None:
             write_table(bad, tmp_path / "x.tsv")
     with pytest.raises(DataError, match="two columns would be called 'loss'"):
         write_table(nbest(names=["loss"]), tmp_path / "x.tsv")
-    with pytest.raises(DataError, match=r"choose a name that ends in \.tsv"):
-        write_table(nbest(), tmp_path / "x.csv.gz")
+    with pytest.raises(DataError, match="holds a carriage return, which CSV cannot"):
+        write_table(nbest(texts=["x", "y\rz"]), tmp_path / "x.csv.gz")
+    for kind in ("tsv", "csv", "jsonl", "parquet"):
+        with pytest.raises(DataError, match="half of a surrogate pair"):
+            write_table(nbest(texts=["x", "y\ud800z"]), tmp_path / "x", format=kind)
+    with pytest.raises(DataError, match="no format 'xml'"):
+        write_table(nbest(), tmp_path / "x.tsv", format="xml")
     assert list(tmp_path.iterdir()) == []
 
 

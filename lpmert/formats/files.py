@@ -80,7 +80,8 @@ def atomic_writer(path: str | Path) -> Iterator[TextIO]:
     """Open a UTF-8 text file that replaces `path` when the block ends, and vanishes if the block raises.
 
     It is compressed if the name ends in .gz, .xz or .zst; the same text always gives the same bytes. What is not a
-    regular file, such as a pipe, is written directly. Raises `DataError` if the place cannot be written.
+    regular file, such as a pipe, is written directly. Raises `DataError` if the place cannot be written, or a text has
+    half of a surrogate pair, which UTF-8 cannot hold.
     """
     target = Path(path).resolve()
     regular = target.is_file() or not target.exists()
@@ -102,9 +103,14 @@ def atomic_writer(path: str | Path) -> Iterator[TextIO]:
             if target.exists():
                 shutil.copymode(target, scratch)
             os.replace(scratch, target)
-    except BaseException:
+    except BaseException as error:
         if regular:
             scratch.unlink(missing_ok=True)
+        if isinstance(error, UnicodeEncodeError):
+            around = error.object[max(0, error.start - 10) : error.end + 10]
+            raise DataError(
+                f"{around!r} holds half of a surrogate pair, no character; replace it", path=path
+            ) from error
         raise
 
 

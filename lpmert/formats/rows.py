@@ -61,6 +61,16 @@ def repeated(names: Iterable[str]) -> str | None:
     return None
 
 
+def import_parquet(path: str | Path) -> tuple[Any, Any]:
+    """Return the modules pyarrow and pyarrow.parquet; raises `DataError` if they are not installed."""
+    try:
+        import pyarrow
+        import pyarrow.parquet as parquet
+    except ImportError as error:
+        raise DataError("pyarrow is not installed; install lpmert[parquet]", path=path) from error
+    return pyarrow, parquet
+
+
 def _by_content(stream: io.BufferedReader, path: str | Path) -> str:
     head = stream.peek()
     if head.startswith(_PARQUET_MAGIC):
@@ -153,11 +163,7 @@ def _refuse_constant(name: str) -> None:
 
 
 def _parquet_rows(stream: io.BufferedReader, path: str | Path, columns: Sequence[str]) -> Iterator[Row]:
-    try:
-        import pyarrow
-        import pyarrow.parquet as parquet
-    except ImportError as error:
-        raise DataError("pyarrow is not installed; install lpmert[parquet]", path=path) from error
+    pyarrow, parquet = import_parquet(path)
     try:
         file = parquet.ParquetFile(io.BytesIO(stream.read()))
         _picker(file.schema_arrow.names, columns, path, None)

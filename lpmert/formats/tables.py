@@ -1,18 +1,21 @@
-"""N-best lists from tables with one hypothesis a row (TSV, CSV, JSON lines, Parquet), and back to TSV."""
+"""N-best lists from tables with one hypothesis a row (TSV, CSV, JSON lines, Parquet), and back."""
 
 from __future__ import annotations
 
+import csv
+import json
 import reprlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 
 from lpmert.formats.files import atomic_writer, open_bytes
-from lpmert.formats.rows import FORMATS, Row, format_of_name, guess_format, read_rows, repeated
+from lpmert.formats.named import number_text
+from lpmert.formats.rows import FORMATS, Row, format_of_name, guess_format, import_parquet, read_rows, repeated
 from lpmert.nbest import MAGNITUDE_LIMIT, NBest
 from lpmert.result import DataError, FloatArray
 
@@ -47,34 +50,62 @@ def read_table(
         return _collect(read_rows(stream, path, kind, wanted.all), _Place(path, kind), wanted, group)
 
 
-def write_table(nbest: NBest, path: str | Path, *, segment: str = "list", text: str = "text") -> None:
-    """Write N-best lists as TSV that `read_table` reads back to exactly the same numbers.
+def write_table(
+    nbest: NBest, path: str | Path, *, segment: str = "list", text: str = "text", format: str | None = None
+) -> None:
+    """Write N-best lists as a table that `read_table` reads back to exactly the same numbers.
 
-    The columns are `segment`, the features, the statistics and, where there are texts, `text`. The file appears whole
-    or not at all and is compressed if its name ends in .gz, .xz or .zst. Raises `DataError` where a name, an id or a
-    text holds a tab or a line end, two columns have the same name, or the ending of the path means another format.
+    The columns are `segment`, the features, the statistics and, where there are texts, `text`. The format is the one
+    given or that of the name, else TSV. The file appears whole or not at all and is compressed if its name ends in .gz,
+    .xz or .zst. Raises `DataError` where two columns have the same name, or a name, an id or a text holds what the
+    format cannot: a tab or a line end in TSV, a carriage return in CSV.
     """
-    if format_of_name(path) not in (None, "tsv"):
-        raise DataError("tables are written as TSV; choose a name that ends in .tsv", path=path)
+    kind = format or format_of_name(path) or "tsv"
+    if kind not in FORMATS:
+        raise DataError(f"no format {kind!r}; the formats are {', '.join(FORMATS)}", path=path)
     header = [segment, *nbest.names, *nbest.statistic_names, *([] if nbest.texts is None else [text])]
     twice = repeated(header)
     if twice is not None:
         raise DataError(f"two columns would be called {twice!r}; rename a feature, or set segment or text", path=path)
+    characters, what = _REFUSED.get(kind, ("", ""))
     for cell in chain(header, nbest.list_ids, nbest.texts or ()):
-        if any(character in cell for character in "\t\n\r"):
-            raise DataError(f"{reprlib.repr(cell)} holds a tab or a line end, which TSV cannot; replace it", path=path)
-    features = nbest.features
+        if any(character in cell for character in characters):
+            shown = f"{reprlib.repr(cell)} holds {what}, which {kind.upper()} cannot"
+            raise DataError(f"{shown}; replace it, or choose another format", path=path)
     with atomic_writer(path) as stream:
-        stream.write("\t".join(header) + "\n")
-        for number, list_id in enumerate(nbest.list_ids):
-            start, end = nbest.offsets[number : number + 2].tolist()
-            block = features[start:end]
-            dense = block if isinstance(block, np.ndarray) else block.toarray()
-            for hypothesis, numbers in enumerate(np.hstack([dense, nbest.statistics[start:end]]).tolist(), start):
-                cells = [list_id, *(repr(number).removesuffix(".0") for number in numbers)]
-                if nbest.texts is not None:
-                    cells.append(nbest.texts[hypothesis])
-                stream.write("\t".join(cells) + "\n")
+        _write_rows(stream, kind, header, _cells(nbest), path)
+
+
+def _cells(nbest: NBest) -> Iterator[list[Any]]:
+    """Yield the cells of each row."""
+    for number, list_id in enumerate(nbest.list_ids):
+        start, end = nbest.offsets[number : number + 2].tolist()
+        block = nbest.features[start:end]
+        dense = block if isinstance(block, np.ndarray) else block.toarray()
+        for hypothesis, numbers in enumerate(np.hstack([dense, nbest.statistics[start:end]]).tolist(), start):
+            yield [list_id, *numbers, *([] if nbest.texts is None else [nbest.texts[hypothesis]])]
+
+
+def _strings(cells: Iterable[Any]) -> list[str]:
+    return [cell if isinstance(cell, str) else number_text(cell) for cell in cells]
+
+
+def _write_rows(stream: TextIO, kind: str, header: Sequence[str], rows: Iterator[list[Any]], path: str | Path) -> None:
+    if kind == "tsv":
+        stream.writelines("\t".join(_strings(cells)) + "\n" for cells in chain([header], rows))
+    elif kind == "csv":
+        csv.writer(stream, lineterminator="\n").writerows(map(_strings, chain([header], rows)))
+    elif kind == "jsonl":
+        records = (dict(zip(header, cells, strict=True)) for cells in rows)
+        stream.writelines(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+    else:
+        pyarrow, parquet = import_parquet(path)
+        columns = [pyarrow.array(column) for column in zip(*rows, strict=True)]
+        parquet.write_table(pyarrow.Table.from_arrays(columns, names=list(header)), stream.buffer)
+
+
+_REFUSED = {"tsv": ("\t\n\r", "a tab or a line end"), "csv": ("\r", "a carriage return")}
+"""Characters that a format cannot hold, or that would not read back as they are."""
 
 
 @dataclass(frozen=True)

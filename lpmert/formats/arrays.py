@@ -1,0 +1,146 @@
+"""N-best lists as numpy archives (npz): plain arrays and strings, never pickled objects."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lpmert.formats.files import atomic_writer, open_bytes
+from lpmert.nbest import NBest
+from lpmert.result import DataError, IntArray
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+_SPARSE = ("feature_values", "feature_columns", "feature_starts", "n_features")
+_LABELS = ("names", "list_ids", "statistic_names")
+_TEXTS = ("texts", "text_bytes", "text_ends")
+_NEEDED = ("features", "offsets", "statistics")
+_BROKEN = (ValueError, OSError, EOFError, RuntimeError, MemoryError, zlib.error, zipfile.BadZipFile)
+"""What zipfile and numpy raise where an archive is damaged, encrypted, packed in an unknown way, or holds objects."""
+
+
+def read_npz(path: str | Path) -> NBest:
+    """Read lists from an archive with the arrays `features` [M, D], `offsets` [S + 1] and `statistics` [M, K].
+
+    `names`, `list_ids`, `statistic_names` and `texts`, arrays of strings, may be left out as for `NBest`. Other forms,
+    which `write_npz` uses: texts as `text_bytes` in UTF-8 and `text_ends` [M]; sparse features as `feature_values`,
+    `feature_columns`, `feature_starts` and `n_features`, the parts of a scipy.sparse csr_array. Raises `DataError` for
+    anything else; arrays of Python objects are not read.
+    """
+    with open_bytes(path) as stream:
+        arrays = _arrays(stream.read(), path)
+    try:
+        return _lists(arrays)
+    except DataError as error:
+        raise DataError(str(error), path=path) from error
+
+
+def write_npz(nbest: NBest, path: str | Path) -> None:
+    """Write lists as a compressed archive that `read_npz` reads back to exactly the same lists.
+
+    The file appears whole or not at all. Raises `DataError` if a name or an id ends in a null character, which numpy
+    drops.
+    """
+    arrays: dict[str, Any] = {"offsets": nbest.offsets, "statistics": nbest.statistics}
+    features = nbest.features
+    if isinstance(features, np.ndarray):
+        arrays["features"] = features
+    else:
+        parts = features.data, features.indices, features.indptr, np.array(nbest.n_features)
+        arrays.update(zip(_SPARSE, parts, strict=True))
+    for what in _LABELS:
+        labels = getattr(nbest, what)
+        if any(label.endswith("\0") for label in labels):
+            raise DataError(f"{what} has a string that ends in a null character, which numpy drops", path=path)
+        arrays[what] = np.array(labels, dtype=str)
+    with atomic_writer(path) as stream:
+        if nbest.texts is not None:
+            # an array of strings would need the room of the longest one for each
+            encoded = [text.encode() for text in nbest.texts]
+            arrays["text_bytes"] = np.frombuffer(b"".join(encoded), dtype=np.uint8)
+            arrays["text_ends"] = np.cumsum([len(text) for text in encoded])
+        np.savez_compressed(stream.buffer, **arrays)
+
+
+def _arrays(content: bytes, path: str | Path) -> dict[str, Any]:
+    """Return the arrays of an archive by name; reading whole members lets zipfile check their sums."""
+    found: dict[str, Any] = {}
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            for member in archive.namelist():
+                name = member.removesuffix(".npy")
+                if name in found:
+                    raise ValueError(f"two arrays are called {name!r}")
+                with io.BytesIO(archive.read(member)) as data:
+                    found[name] = np.lib.format.read_array(data, allow_pickle=False)
+                    if data.read(1):
+                        raise ValueError(f"the array {name!r} is longer than its shape")
+    except _BROKEN as error:
+        raise DataError(f"not an archive of plain arrays ({error}); write it with numpy.savez", path=path) from error
+    return found
+
+
+def _lists(arrays: Mapping[str, Any]) -> NBest:
+    there = ", ".join(arrays)
+    unknown = [name for name in arrays if name not in (*_NEEDED, *_SPARSE, *_LABELS, *_TEXTS)]
+    if unknown:
+        raise DataError(f"an array {unknown[0]!r}, which lists do not have; the arrays are {there}")
+    for name in _NEEDED if "features" in arrays else (*_SPARSE, *_NEEDED[1:]):
+        if name not in arrays:
+            raise DataError(f"no array {name!r}; the arrays are {there}")
+    labels = {what: _strings(arrays[what], what) for what in _LABELS if what in arrays}
+    features = arrays["features"] if "features" in arrays else _csr(*(arrays[name] for name in _SPARSE))
+    return NBest(features, arrays["offsets"], arrays["statistics"], texts=_texts(arrays), **labels)
+
+
+def _strings(array: Any, what: str) -> list[str]:
+    if array.dtype.kind != "U" or array.ndim != 1:
+        raise DataError(f"{what} must be a row of strings, not {array.dtype} of shape {array.shape}")
+    strings: list[str] = array.tolist()
+    return strings
+
+
+def _texts(arrays: Mapping[str, Any]) -> list[str] | None:
+    if "texts" in arrays:
+        return _strings(arrays["texts"], "texts")
+    if "text_bytes" not in arrays and "text_ends" not in arrays:
+        return None
+    if "text_bytes" not in arrays or "text_ends" not in arrays or arrays["text_bytes"].dtype != np.uint8:
+        raise DataError("texts need text_bytes, of type uint8, and text_ends")
+    data: bytes = arrays["text_bytes"].tobytes()
+    ends = _integers(arrays["text_ends"], "text_ends").tolist()
+    starts = [0, *ends[:-1]]
+    if not ends or ends[-1] != len(data) or any(start > end for start, end in zip(starts, ends, strict=True)):
+        raise DataError("text_ends does not go up to the number of text_bytes")
+    try:
+        return [data[start:end].decode() for start, end in zip(starts, ends, strict=True)]
+    except UnicodeDecodeError as error:
+        raise DataError(f"text_bytes is not UTF-8: {error}") from error
+
+
+def _csr(values: Any, columns: Any, starts: Any, n_features: Any) -> csr_array:
+    from scipy.sparse import csr_array
+
+    width = _integers(n_features.reshape(-1), "n_features")
+    if len(width) != 1 or values.ndim != 1 or values.dtype.kind not in "iuf":
+        raise DataError("feature_values must be a row of numbers, and n_features one number")
+    parts = values, _integers(columns, "feature_columns"), _integers(starts, "feature_starts")
+    try:
+        rows = csr_array(parts, shape=(len(starts) - 1, int(width[0])))
+        rows.check_format(full_check=True)
+    except ValueError as error:
+        raise DataError(f"the sparse features are no csr_array: {error}") from error
+    return rows
+
+
+def _integers(array: Any, what: str) -> IntArray:
+    if array.dtype.kind not in "iu" or array.ndim != 1:
+        raise DataError(f"{what} must be a row of integers, not {array.dtype} of shape {array.shape}")
+    return np.asarray(array, dtype=np.int64)

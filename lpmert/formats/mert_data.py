@@ -1,0 +1,260 @@
+"""Data of Moses' mert: blocks of features and of statistics (scores) as text, one block a list, read and written."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from lpmert.formats.files import atomic_writer, lines
+from lpmert.formats.named import NamedRows, number_text, numbers_of_words
+from lpmert.formats.numbers import count_of_text
+from lpmert.formats.rows import repeated
+from lpmert.formats.utterances import words_of
+from lpmert.metrics.ratio import BLEU_COLUMNS
+from lpmert.nbest import NBest
+from lpmert.result import DataError
+
+SCORE_TYPES: Mapping[str, tuple[str, ...]] = {
+    "BLEU": BLEU_COLUMNS,
+    "WER": ("errors", "reference_length"),
+    "CDER": ("errors", "reference_length"),
+    "TER": ("edits_100", "reference_length_100", "rate_100"),
+    "PER": ("correct", "length", "reference_length"),
+}
+"""Names of the statistics of each type of score, in the order of the files; those of TER are times 100."""
+
+SPARSE = "sparse"
+"""Name of the one feature that `merge_sparse` makes of all sparse ones."""
+
+Paths = str | Path | Sequence[str | Path]
+
+
+class MertData(NamedTuple):
+    """Lists, the type of their statistics, and how many features, the first ones, are dense."""
+
+    nbest: NBest
+    score_type: str
+    n_dense: int
+
+
+def load_mert_data(features: Paths, scores: Paths) -> MertData:
+    """Read lists that begin `FEATURES_TXT_BEGIN_0 id hypotheses columns names` and `SCORES_TXT_BEGIN_0 ... type`.
+
+    Several files (runs) are pooled, lists with equal ids gathered. Sparse features are `name=value` after the numbers
+    of a line, and 0 where a line lacks them. Raises `DataError` with file and line unless each file of features has
+    the same blocks as its file of scores, and all have the same names, columns and type.
+    """
+    feature_files, score_files = ([one] if isinstance(one, str | Path) else list(one) for one in (features, scores))
+    if not feature_files or len(feature_files) != len(score_files):
+        raise DataError(f"{len(feature_files)} files of features and {len(score_files)} of scores; give one for each")
+    pool = _Pool()
+    for pair in zip(feature_files, score_files, strict=True):
+        pool.add(*pair)
+    return pool.data()
+
+
+def read_mert_data(features: Paths, *, scores: Paths, deduplicate: bool = False) -> NBest:
+    """Return the lists of `load_mert_data`, without repeats of features and statistics if asked so."""
+    nbest = load_mert_data(features, scores).nbest
+    return nbest.deduplicate() if deduplicate else nbest
+
+
+def merge_sparse(data: MertData, weights: Mapping[str, float]) -> NBest:
+    """Return the lists with their dense features and one more, `sparse`: the sparse ones times these weights, summed.
+
+    A sparse feature without a weight counts 0, as in Moses.
+    """
+    rows = data.nbest.dense_features()
+    factors = np.array([weights.get(name, 0.0) for name in data.nbest.names[data.n_dense :]])
+    merged = np.column_stack([rows[:, : data.n_dense], rows[:, data.n_dense :] @ factors])
+    names = [*data.nbest.names[: data.n_dense], SPARSE]
+    nbest = data.nbest
+    return NBest(merged, nbest.offsets, nbest.statistics, names, nbest.list_ids, nbest.statistic_names, nbest.texts)
+
+
+def write_mert_data(nbest: NBest, features: str | Path, *, scores: str | Path, score_type: str | None = None) -> None:
+    """Write a file of features and one of scores that `read_mert_data` reads back to exactly the same numbers.
+
+    `score_type` may be left out where the names of the statistics are those of one in `SCORE_TYPES`. Of sparse rows,
+    leading features without any 0 are written as dense ones, the others as `name=value`. Texts are not kept. Raises
+    `DataError` where a name or an id has white space.
+    """
+    kind = _score_type(nbest, features) if score_type is None else score_type
+    for word in (*nbest.names, *nbest.list_ids, kind):
+        if words_of(word) != [word]:
+            raise DataError(f"{word!r} has white space, which separates words here; rename it", path=features)
+    dense = nbest.n_features
+    if not isinstance(nbest.features, np.ndarray):
+        full = (nbest.dense_features() != 0).all(axis=0)
+        dense = int(np.argmin(full)) if not full.all() else dense
+    with atomic_writer(features) as feature_stream, atomic_writer(scores) as score_stream:
+        for number, list_id in enumerate(nbest.list_ids):
+            start, end = nbest.offsets[number : number + 2].tolist()
+            names = " ".join(nbest.names[:dense])
+            feature_stream.write(f"FEATURES_TXT_BEGIN_0 {list_id} {end - start} {dense} {names}\n")
+            block = nbest.features[start:end]
+            for row, values in enumerate((block if isinstance(block, np.ndarray) else block.toarray()).tolist(), start):
+                # the first line has all features, so that reading finds them in the same order
+                sparse = zip(nbest.names[dense:], values[dense:], strict=True)
+                words = [number_text(value) for value in values[:dense]]
+                words += [f"{name}={number_text(value)}" for name, value in sparse if value or row == 0]
+                feature_stream.write(" ".join(words) + "\n")
+            feature_stream.write("FEATURES_TXT_END_0\n")
+            score_stream.write(f"SCORES_TXT_BEGIN_0 {list_id} {end - start} {nbest.statistics.shape[1]} {kind}\n")
+            for numbers in nbest.statistics[start:end].tolist():
+                score_stream.write(" ".join(map(number_text, numbers)) + "\n")
+            score_stream.write("SCORES_TXT_END_0\n")
+
+
+class _Block(NamedTuple):
+    """One list of a file: where it begins, the words after the counts of its first line, and its rows as words."""
+
+    line: int
+    list_id: str
+    width: int
+    extra: tuple[str, ...]
+    rows: list[tuple[int, list[str]]]
+
+
+class _Pool:
+    """Lists of all files."""
+
+    def __init__(self) -> None:
+        self._features = NamedRows()
+        self._statistics: list[list[float]] = []
+        self._owners = array("q")
+        self._lists: dict[str, int] = {}
+        self._names: tuple[str, ...] | None = None
+        self._type = ""
+        self._width = 0
+
+    def add(self, features: str | Path, scores: str | Path) -> None:
+        """Add the lists of a file of features and the file of scores that belongs to it."""
+        pairs = zip_longest(_blocks(features, "FEATURES"), _blocks(scores, "SCORES"))
+        for feature_block, score_block in pairs:
+            if feature_block is None or score_block is None:
+                short, long = (features, scores) if feature_block is None else (scores, features)
+                line = (feature_block or score_block).line
+                raise DataError(f"ends before the list on line {line} of {long}", path=short)
+            _check_pair(feature_block, score_block, features, scores)
+            owner = self._lists.setdefault(feature_block.list_id, len(self._lists))
+            self._owners.extend([owner] * len(feature_block.rows))
+            self._add_features(feature_block, features)
+            self._add_scores(score_block, scores)
+        if not self._owners:
+            raise DataError("empty file", path=features)
+
+    def _add_features(self, block: _Block, path: str | Path) -> None:
+        names = block.extra or tuple(f"feature{number}" for number in range(1, block.width + 1))
+        if len(names) != block.width:
+            raise DataError(f"{len(names)} names for {block.width} columns", path=path, line=block.line)
+        if self._names is None:
+            if repeated(names) is not None:
+                raise DataError(f"two columns are called {repeated(names)!r}", path=path, line=block.line)
+            self._names = names
+        if names != self._names:
+            first = " ".join(self._names)
+            raise DataError(f"other names than those of the first list, {first}", path=path, line=block.line)
+        for line, words in block.rows:
+            numbers = words[: block.width]
+            pairs = [_pair(word, path, line) for word in words[block.width :]]
+            if len(numbers) < block.width or any("=" in word for word in numbers):
+                raise DataError(f"fewer than {block.width} numbers", path=path, line=line)
+            own = (*self._names, *(name for name, _ in pairs)) if pairs else self._names
+            if pairs and repeated(own) is not None:
+                raise DataError(f"feature {repeated(own)!r} comes twice", path=path, line=line)
+            values = [*numbers, *(value for _, value in pairs)]
+            self._features.add(own, numbers_of_words(values, "a feature", path, line))
+
+    def _add_scores(self, block: _Block, path: str | Path) -> None:
+        if len(block.extra) != 1:
+            raise DataError(f"{len(block.extra)} words for the type of the scores", path=path, line=block.line)
+        if not self._width:
+            self._type, self._width = block.extra[0], block.width
+        if (block.extra[0], block.width) != (self._type, self._width) or not block.width:
+            trouble = f"{block.width} columns of {block.extra[0]}, but the first list has {self._width} of {self._type}"
+            raise DataError(trouble, path=path, line=block.line)
+        for line, words in block.rows:
+            if len(words) != block.width:
+                raise DataError(f"{len(words)} words in {block.width} columns", path=path, line=line)
+            self._statistics.append(numbers_of_words(words, "a statistic", path, line))
+
+    def data(self) -> MertData:
+        """Return the lists in the order in which they first came."""
+        owners = np.array(self._owners)
+        order = np.argsort(owners, kind="stable")
+        names, rows = self._features.matrix()
+        columns = SCORE_TYPES.get(self._type, ())
+        nbest = NBest(
+            features=rows[order],
+            offsets=np.cumsum([0, *np.bincount(owners).tolist()]),
+            statistics=np.array(self._statistics)[order],
+            names=names,
+            list_ids=list(self._lists),
+            statistic_names=columns if len(columns) == self._width else None,
+        )
+        return MertData(nbest, self._type, len(self._names or ()))
+
+
+def _blocks(path: str | Path, what: str) -> Iterator[_Block]:
+    rows = lines(path)
+    for line, text in rows:
+        words = words_of(text)
+        if not words or words[0] != f"{what}_TXT_BEGIN_0":
+            raise _bad_start(text, what, path, line)
+        if len(words) < 4:
+            raise DataError(f"{words[0]} needs id, hypotheses and columns", path=path, line=line)
+        count = count_of_text(words[2], "the number of hypotheses", path, line)
+        width = count_of_text(words[3], "the number of columns", path, line)
+        if not count:
+            raise DataError(f"list {words[1]!r} is empty; leave it out", path=path, line=line)
+        found: list[tuple[int, list[str]]] = []
+        for row_line, row in rows:
+            cells = words_of(row)
+            if cells[:1] == [f"{what}_TXT_END_0"]:
+                break
+            if len(found) == count:
+                raise DataError(f"more than the {count} hypotheses that line {line} says", path=path, line=row_line)
+            found.append((row_line, cells))
+        else:
+            raise DataError("the file ends within the list that begins here", path=path, line=line)
+        if len(found) != count:
+            trouble = f"{len(found)} hypotheses, but line {line} says {count}"
+            raise DataError(trouble, path=path, line=row_line)
+        yield _Block(line, words[1], width, tuple(words[4:]), found)
+
+
+def _bad_start(text: str, what: str, path: str | Path, line: int) -> DataError:
+    if text.startswith(f"{what}_BIN_BEGIN"):
+        return DataError("binary data; let Moses' extractor write text", path=path, line=line)
+    return DataError(f"a list must begin with {what}_TXT_BEGIN_0 here", path=path, line=line)
+
+
+def _check_pair(features: _Block, scores: _Block, feature_path: str | Path, score_path: str | Path) -> None:
+    if features.list_id != scores.list_id:
+        trouble = f"list {scores.list_id!r}, but line {features.line} of {feature_path} has {features.list_id!r}"
+        raise DataError(trouble, path=score_path, line=scores.line)
+    if len(features.rows) != len(scores.rows):
+        trouble = f"{len(scores.rows)} hypotheses, but line {features.line} of {feature_path} has {len(features.rows)}"
+        raise DataError(trouble, path=score_path, line=scores.line)
+
+
+def _pair(word: str, path: str | Path, line: int) -> tuple[str, str]:
+    """Return name and value of a sparse feature, `name=value` or as in old versions `name:value`."""
+    name, _, value = word.rpartition("=" if "=" in word else ":")
+    if not name:
+        trouble = f"{word!r} after the numbers is no sparse feature, such as name=1; or there are too many numbers"
+        raise DataError(trouble, path=path, line=line)
+    return name, value
+
+
+def _score_type(nbest: NBest, path: str | Path) -> str:
+    for kind, columns in SCORE_TYPES.items():
+        if nbest.statistic_names == columns and kind != "CDER":
+            return kind
+    raise DataError(f"give the type of the scores, such as {', '.join(SCORE_TYPES)}", path=path)
