@@ -86,7 +86,7 @@ def best_hypotheses(
     are compared by exact sums of these. Raises `DataError` if the lattice has a cycle or no path.
     """
     factors = {**_UNSCALED, **lattice.scales, **(scales or {})}
-    counted = {word: name for name, words in (counts or {}).items() for word in words}
+    counted = _counted(counts or {})
     arcs: list[tuple[Arc, Scores]] = []
     start, end, steps = _steps(lattice, path)
     for step in steps:
@@ -113,6 +113,17 @@ def best_hypotheses(
             raise DataError(f"the scores of a path add up beyond {MAGNITUDE_LIMIT:g}; rescale them", path=path)
         found.append(Hypothesis(way.words, sums))
     return found
+
+
+def _counted(counts: Counts) -> dict[str, str]:
+    counted: dict[str, str] = {}
+    for name, words in counts.items():
+        if isinstance(words, str):
+            raise DataError(f"counts[{name!r}] must be a sequence of words, not the one string {words!r}")
+        for word in words:
+            if counted.setdefault(word, name) != name:
+                raise DataError(f"counts has {word!r} under {counted[word]!r} and {name!r}; choose one")
+    return counted
 
 
 @dataclass(frozen=True)

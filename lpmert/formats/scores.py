@@ -11,7 +11,7 @@ import numpy as np
 from lpmert.formats.files import COMPRESSED_ENDINGS, write_text
 from lpmert.formats.named import number_text
 from lpmert.formats.numbers import number_of_text
-from lpmert.formats.utterances import References, measured, read_keyed, words_of
+from lpmert.formats.utterances import References, made_folder, measured, read_keyed, words_of
 from lpmert.nbest import NBest
 from lpmert.result import DataError
 
@@ -87,7 +87,8 @@ def write_scores(nbest: NBest, folder: str | Path, *, separator: str = "-") -> N
     place = Path(folder)
     files = [*nbest.names, *nbest.statistic_names, *([] if nbest.texts is None else [TEXT])]
     for name in files:
-        if "/" in name or name.startswith(".") or Path(name).suffix in COMPRESSED_ENDINGS or files.count(name) > 1:
+        hidden = name.startswith(".") or Path(name).suffix in COMPRESSED_ENDINGS
+        if hidden or not {"/", "\0"}.isdisjoint(name) or files.count(name) > 1:
             raise DataError(f"{name!r} cannot be the name of a file here; rename the feature", path=place)
     for cell in nbest.list_ids:
         if words_of(cell) != [cell]:
@@ -102,7 +103,7 @@ def write_scores(nbest: NBest, folder: str | Path, *, separator: str = "-") -> N
         for list_id, size in zip(nbest.list_ids, np.diff(nbest.offsets).tolist(), strict=True)
         for number in range(1, size + 1)
     ]
-    place.mkdir(parents=True, exist_ok=True)
+    made_folder(place)
     columns: list[Sequence[str]] = [
         [number_text(number) for number in column]
         for table in (nbest.dense_features(), nbest.statistics)

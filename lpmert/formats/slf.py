@@ -16,6 +16,7 @@ from lpmert.formats.files import lines, write_text
 from lpmert.formats.named import number_text
 from lpmert.formats.numbers import count_of_text, number_of_text
 from lpmert.formats.utterances import words_of
+from lpmert.nbest import MAGNITUDE_LIMIT
 from lpmert.result import DataError
 
 NULL = "!NULL"
@@ -33,7 +34,7 @@ _QUOTED = "|".join(rf"{quote}(?:[^{quote}\\]|\\.)*{quote}(?={_BLANK}|$)" for quo
 _IN_QUOTES = re.compile(_QUOTED)
 _FIELD = re.compile(rf"([A-Za-z0-9]+)=({_QUOTED}|[^ \t\r\v\f]+)(?:{_BLANK}+|$)")
 _ESCAPE = re.compile(rb"\\(?:([0-3][0-7][0-7])|(.))", re.DOTALL)
-_TO_ESCAPE = re.compile(r"""[\\"' \t\r\v\f\n#]""")
+_TO_ESCAPE = re.compile(r"""[\\"']""")
 
 Scores = Mapping[str, float]
 
@@ -99,24 +100,34 @@ def read_lattice(path: str | Path) -> Lattice:
 
 
 def write_lattice(lattice: Lattice, path: str | Path) -> None:
-    """Write a lattice that `read_lattice` reads back as an equal one; by its ending the file is compressed."""
-    names = {name: key for key, name in _FIELDS.items()}
+    """Write a lattice that `read_lattice` reads back as an equal one; by its ending the file is compressed.
+
+    Raises `DataError` for a word with white space, or a score or scale that the format does not have.
+    """
+    keys = {name: key for key, name in _FIELDS.items()}
     scales = {name: key for key, name in _SCALES.items()} | {WORDS: "wdpenalty"}
-    header = [("VERSION", "1.1"), ("dir", "f" if lattice.forward else "b")]
-    header += [("start", str(lattice.start)), ("end", str(lattice.end))]
-    header += [(scales[name], number_text(value)) for name, value in lattice.scales.items()]
-    rows = [[(key, value)] for key, value in header]
-    rows += [[("N", str(len(lattice.nodes))), ("L", str(len(lattice.links)))]]
-    for number, part in enumerate(lattice.nodes):
-        rows.append([("I", str(number)), *_written(part, names)])
+
+    def numbers(values: Scores, known: Mapping[str, str]) -> list[str]:
+        for name, value in values.items():
+            if name not in known or not abs(value) <= MAGNITUDE_LIMIT:
+                raise DataError(f"a lattice cannot hold {name} = {value}", path=path)
+        return [f"{known[name]}={number_text(value)}" for name, value in values.items()]
+
+    def attributes(part: Node | Link) -> list[str]:
+        if part.word is None:
+            return numbers(part.scores, keys)
+        if words_of(part.word) != [part.word]:
+            raise DataError(f"the word {part.word!r} is empty or has white space; write it as one word", path=path)
+        word = _TO_ESCAPE.sub(lambda match: f"\\{ord(match[0]):03o}", part.word)
+        return [f"W={word}", *numbers(part.scores, keys)]
+
+    rows = [[f"dir={'f' if lattice.forward else 'b'}", f"start={lattice.start}", f"end={lattice.end}"]]
+    rows += [[scale] for scale in numbers(lattice.scales, scales)]
+    rows += [[f"N={len(lattice.nodes)}", f"L={len(lattice.links)}"]]
+    rows += [[f"I={number}", *attributes(node)] for number, node in enumerate(lattice.nodes)]
     for number, link in enumerate(lattice.links):
-        rows.append([("J", str(number)), ("S", str(link.start)), ("E", str(link.end)), *_written(link, names)])
-    write_text(path, "".join("\t".join(f"{key}={value}" for key, value in row) + "\n" for row in rows))
-
-
-def _written(part: Node | Link, names: Mapping[str, str]) -> list[tuple[str, str]]:
-    word = [] if part.word is None else [("W", _TO_ESCAPE.sub(lambda match: f"\\{ord(match[0]):03o}", part.word))]
-    return word + [(names[name], number_text(value)) for name, value in part.scores.items()]
+        rows.append([f"J={number}", f"S={link.start}", f"E={link.end}", *attributes(link)])
+    write_text(path, "VERSION=1.1\n" + "".join("\t".join(row) + "\n" for row in rows))
 
 
 Fields = dict[str, str]

@@ -12,11 +12,10 @@ from pathlib import Path
 from lpmert.formats.files import lines, write_text
 from lpmert.formats.named import number_text
 from lpmert.formats.numbers import count_of_text, number_of_text
-from lpmert.formats.utterances import MANIFEST, References, measured, utterance_files, words_of
+from lpmert.formats.utterances import MANIFEST, References, made_folder, measured, utterance_files, words_of
 from lpmert.nbest import NBest
 from lpmert.result import DataError
 
-FORMS = (1, 2, 3)
 NAMES = {1: ("score", "words"), 2: ("acoustic", "lm", "words"), 3: ("acoustic", "lm", "words")}
 """Features by form. Scores are logarithms to base 10, in all forms."""
 
@@ -72,15 +71,14 @@ def write_srilm(nbest: NBest, folder: str | Path, *, form: int = 3) -> None:
         trouble = f"form {form} holds the features {', '.join(NAMES[form])} and texts; use select_features"
         raise DataError(trouble, path=place)
     files = {}
-    write_line = _line_of_form_1 if form == 1 else _line_of_form_3
     features = nbest.dense_features().tolist()
     for number, list_id in enumerate(nbest.list_ids):
-        if words_of(list_id) != [list_id] or "/" in list_id or list_id.startswith("."):
+        if words_of(list_id) != [list_id] or not {"/", "\0"}.isdisjoint(list_id) or list_id.startswith("."):
             raise DataError(f"list id {list_id!r} cannot be a file name; rename it", path=place)
         start, end = nbest.offsets[number : number + 2].tolist()
-        rows = [write_line(features[row], nbest.texts[row], list_id, place) for row in range(start, end)]
+        rows = [_line(form, features[row], nbest.texts[row], list_id, place) for row in range(start, end)]
         files[f"{list_id}.nbest.gz"] = "".join(rows if form == 3 else ["NBestList1.0\n", *rows])
-    place.mkdir(parents=True, exist_ok=True)
+    made_folder(place)
     for name, body in files.items():
         write_text(place / name, body)
     manifest = zip(nbest.list_ids, files, strict=True)
@@ -152,25 +150,17 @@ def _score(cell: str, path: str | Path, line: int) -> float:
     return number_of_text(cell[1:-1], "score", path, line) * _BYTELOG
 
 
-def _line_of_form_1(features: Sequence[float], text: str, list_id: str, folder: Path) -> str:
-    score, count = features
-    guess = score / _BYTELOG
-    near = (float(round(guess)), guess, math.nextafter(guess, -math.inf), math.nextafter(guess, math.inf))
-    bytelog = next((number for number in near if number * _BYTELOG == score), None)
-    if bytelog is None:
-        raise DataError(f"list {list_id!r}: the score {score} is no bytelog; write form 3", path=folder)
-    if count != len(words_of(text)):
-        trouble = f"list {list_id!r}: {count:g} words for {text!r}, which form 1 cannot hold; write form 3"
+def _line(form: int, features: list[float], text: str, list_id: str, folder: Path) -> str:
+    """Return the line of a hypothesis; raises `DataError` unless it reads back as the same."""
+    head = [f"({round(features[0] / _BYTELOG)})"] if form == 1 else list(map(number_text, features))
+    line = " ".join([*head, text] if text else head)
+    try:
+        same = _PARSERS[form](words_of(line), folder, 1) == (features, text)
+    except DataError:
+        same = False
+    if not same:
+        numbers = ", ".join(f"{name} {number_text(value)}" for name, value in zip(NAMES[form], features, strict=True))
+        needs = "a score from a whole bytelog, the number of words" if form == 1 else "a number of words that is there"
+        trouble = f"list {list_id!r}: {text!r} with {numbers}; form {form} needs {needs}, and words with single spaces"
         raise DataError(trouble, path=folder)
-    return _line([f"({number_text(bytelog)})"], text, list_id, folder)
-
-
-def _line_of_form_3(features: Sequence[float], text: str, list_id: str, folder: Path) -> str:
-    return _line([number_text(number) for number in features], text, list_id, folder)
-
-
-def _line(cells: Sequence[str], text: str, list_id: str, folder: Path) -> str:
-    words = words_of(text)
-    if " ".join(words) != text:
-        raise DataError(f"list {list_id!r}: {text!r} is not words with single spaces between", path=folder)
-    return " ".join([*cells, *words]) + "\n"
+    return line + "\n"

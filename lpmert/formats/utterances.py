@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -44,8 +44,9 @@ def utterance_files(source: str | Path) -> list[tuple[str, Path]]:
     found: dict[str, tuple[int, Path]] = {}
     for number, line in lines(place):
         cells = words_of(line)
-        if not 1 <= len(cells) <= 2:
-            raise DataError(f"{len(cells)} words; a line needs utterance and path", path=place, line=number)
+        if not 1 <= len(cells) <= 2 or "\0" in line:
+            trouble = f"{reprlib.repr(line)} should be utterance and path, or just a path"
+            raise DataError(trouble, path=place, line=number)
         path = place.parent / cells[-1]
         utterance = cells[0] if len(cells) == 2 else _utterance_of(path)
         if utterance in found:
@@ -63,16 +64,7 @@ def read_keyed(path: str | Path) -> dict[str, tuple[int, str]]:
     One space or tab ends the key; the text is what follows. Raises `DataError` if the file is empty, a line has no key,
     or a key comes twice.
     """
-    found: dict[str, tuple[int, str]] = {}
-    for number, line in lines(path):
-        match = _WORD.match(line)
-        if match is None:
-            trouble = "white space before the key; delete it" if line.strip() else "empty line; delete it"
-            raise DataError(trouble, path=path, line=number)
-        _add(found, match.group(), number, line[match.end() + 1 :], path)
-    if not found:
-        raise DataError("empty file", path=path)
-    return found
+    return _keyed(lines(path), path)
 
 
 def read_transcripts(references: References) -> dict[str, str]:
@@ -82,14 +74,27 @@ def read_transcripts(references: References) -> dict[str, str]:
     """
     if isinstance(references, Mapping):
         return dict(references)
-    keyed = read_keyed(references)
-    trn: dict[str, tuple[int, str]] = {}
-    for key, (number, text) in keyed.items():
-        match = _TRN.fullmatch(f"{key} {text}")
+    rows = list(lines(references))
+    found: dict[str, tuple[int, str]] = {}
+    for number, line in rows:
+        match = _TRN.fullmatch(line)
         if match is None:
-            return {key: text for key, (_, text) in keyed.items()}
-        _add(trn, match.group(2), number, match.group(1), references)
-    return {key: text for key, (_, text) in trn.items()}
+            found = _keyed(rows, references)
+            break
+        _add(found, match[2], number, match[1], references)
+    if not found:
+        raise DataError("empty file", path=references)
+    return {key: text for key, (_, text) in found.items()}
+
+
+def made_folder(path: str | Path) -> Path:
+    """Return the folder, made if there is none; raises `DataError` if it cannot be."""
+    folder = Path(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"cannot be written: {error.strerror}", path=folder) from error
+    return folder
 
 
 def measured(
@@ -126,7 +131,11 @@ def measured(
 
 def _files_of_folder(folder: Path) -> list[tuple[str, Path]]:
     found: dict[str, Path] = {}
-    for path in sorted(folder.iterdir()):
+    try:
+        paths = sorted(folder.iterdir())
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror}", path=folder) from error
+    for path in paths:
         if path.name.startswith("."):
             continue
         other = found.setdefault(_utterance_of(path), path)
@@ -142,6 +151,19 @@ def _utterance_of(path: Path) -> str:
         if path.suffix in endings:
             path = path.with_suffix("")
     return path.name
+
+
+def _keyed(rows: Iterable[tuple[int, str]], path: str | Path) -> dict[str, tuple[int, str]]:
+    found: dict[str, tuple[int, str]] = {}
+    for number, line in rows:
+        match = _WORD.match(line)
+        if match is None:
+            trouble = "white space before the key; delete it" if line.strip() else "empty line; delete it"
+            raise DataError(trouble, path=path, line=number)
+        _add(found, match.group(), number, line[match.end() + 1 :], path)
+    if not found:
+        raise DataError("empty file", path=path)
+    return found
 
 
 def _add(found: dict[str, tuple[int, str]], key: str, line: int, text: str, path: str | Path) -> None:
