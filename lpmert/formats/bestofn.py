@@ -91,6 +91,7 @@ class _Reader:
     def _begin(self, key: Any) -> None:
         if type(key) not in (str, int) or key == "":
             raise self._error(f'"id" is {reprlib.repr(key)}, not a string or an integer')
+        self._check_unicode('"id"', str(key))
         first = self.begun.setdefault(str(key), self.line)
         if first != self.line:
             raise self._error(f"id {str(key)!r} comes twice, first on line {first}")
@@ -130,10 +131,18 @@ class _Reader:
         """Return names and numbers of an object, in the order of names, if there are any yet."""
         if not isinstance(value, dict) or not value or "" in value:
             raise self._error(f'{what}: "{key}" must be an object of numbers by name, not {reprlib.repr(value)}')
+        if not names:
+            for name in value:
+                self._check_unicode(f"{what}: the name", name)
         names = names or tuple(value)
         if set(names) != set(value):
             raise self._error(f'{what}: "{key}" has {", ".join(value)}; the candidates before have {", ".join(names)}')
         return names, [number_of_json(value[name], f"{what}: {key} {name!r}", self.path, self.line) for name in names]
+
+    def _check_unicode(self, what: str, text: str) -> None:
+        """Refuse lone surrogates, which JSON can hold, in what has to be printed."""
+        if any("\ud800" <= character <= "\udfff" for character in text):
+            raise self._error(f"{what} {text!r} is no text; replace the surrogates in it")
 
     def _error(self, message: str) -> DataError:
         return DataError(message, path=self.path, line=self.line)

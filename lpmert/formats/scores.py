@@ -45,8 +45,9 @@ def read_scores(
         raise DataError("give either references (and texts) or losses")
     if references is not None and texts is None:
         raise DataError("word errors need texts: give the file of lines `key word word ...`")
-    if not scores:
-        raise DataError("scores names no file; give one for each feature")
+    for what, named in (("scores", scores), ("losses", losses)):
+        if named is not None and not named:
+            raise DataError(f"{what} names no file; give at least one")
     read = {path: read_keyed(path) for path in [*scores.values(), *(losses or {}).values()]}
     words = None if texts is None else read_keyed(texts)
     first_path, first = next(iter(read.items()))
