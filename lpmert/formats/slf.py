@@ -111,7 +111,7 @@ def write_lattice(lattice: Lattice, path: str | Path) -> None:
         for name, value in values.items():
             if name not in known or not abs(value) <= MAGNITUDE_LIMIT:
                 raise DataError(f"a lattice cannot hold {name} = {value}", path=path)
-        return [f"{known[name]}={number_text(value)}" for name, value in values.items()]
+        return [f"{key}={number_text(values[name])}" for name, key in known.items() if name in values]
 
     def attributes(part: Node | Link) -> list[str]:
         if part.word is None:
