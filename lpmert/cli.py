@@ -45,7 +45,9 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
 
 
-COMMANDS: Mapping[str, str] = {}
+COMMANDS: Mapping[str, str] = {
+    "convert": "lpmert.commands.convert:convert",
+}
 """Commands with a module of their own, and where they are: what one of them needs is not imported for another."""
 
 

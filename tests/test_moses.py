@@ -92,8 +92,8 @@ def test_runs_are_pooled_by_list_and_repeats_dropped_on_request(tmp_path: Path) 
     pooled = read_moses([first, second], last_field=True)
     assert pooled.list_ids == ("0", "2", "1")
     assert pooled.texts == ("a", "c", "b", "b", "d")
-    assert read_moses([first, second], last_field=True, deduplicate=True).texts == ("a", "c", "b", "d")
-    without = read_moses([first, second], last_field=True, deduplicate=True, texts=False)
+    assert read_moses([first, second], last_field=True).deduplicate().texts == ("a", "c", "b", "d")
+    without = read_moses([first, second], last_field=True, texts=False).deduplicate()
     assert (without.texts, without.offsets.tolist()) == (None, [0, 1, 2, 3])
 
 
@@ -317,9 +317,9 @@ def test_swahili_runs_have_the_counts_of_their_readme() -> None:
     folder = SHARED_DATA / "swahili-mert-100best"
     runs = [folder / f"run{run}.nbest.txt.xz" for run in (3, 5, 7)]
     statistics = [folder / f"run{run}.bleustats.txt.xz" for run in (3, 5, 7)]
-    pooled = read_moses(runs, statistics=statistics, texts=False, deduplicate=True)
+    pooled = read_moses(runs, statistics=statistics, texts=False).deduplicate()
     assert (pooled.n_lists, pooled.n_hypotheses, pooled.n_features) == (500, 61_961, 14)
-    last = read_moses(runs[2], statistics=statistics[2], texts=False, deduplicate=True)
+    last = read_moses(runs[2], statistics=statistics[2], texts=False).deduplicate()
     assert (last.n_lists, last.n_hypotheses) == (500, 48_343)
     assert last.names[6:9] == ("Distortion0_0", "LM0_0", "WordPenalty0_0")
 
@@ -338,7 +338,7 @@ def test_pools_of_runs_have_the_counts_of_their_readme(
             runs.setdefault(run, []).append(rest)
     files = [put(tmp_path, "".join(rest), f"run{run}") for run, rest in runs.items()]
     names = [f"{pool}.reference.{number}.xz" for number in range(references)] or [f"{pool}.reference.xz"]
-    nbest = read_moses(files, references=[folder / name for name in names], deduplicate=True)
+    nbest = read_moses(files, references=[folder / name for name in names]).deduplicate()
     assert (nbest.n_hypotheses, nbest.n_features) == (hypotheses, 14)
 
 

@@ -58,10 +58,9 @@ def load_mert_data(features: Paths, scores: Paths) -> MertData:
     return pool.data()
 
 
-def read_mert_data(features: Paths, *, scores: Paths, deduplicate: bool = False) -> NBest:
-    """Return the lists of `load_mert_data`, without repeats of features and statistics if asked so."""
-    nbest = load_mert_data(features, scores).nbest
-    return nbest.deduplicate() if deduplicate else nbest
+def read_mert_data(features: Paths, *, scores: Paths) -> NBest:
+    """Return the lists of `load_mert_data`."""
+    return load_mert_data(features, scores).nbest
 
 
 def merge_sparse(data: MertData, weights: Mapping[str, float]) -> NBest:

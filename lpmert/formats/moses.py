@@ -34,7 +34,6 @@ def read_moses(
     last_field: bool = False,
     statistic_names: Sequence[str] | None = None,
     texts: bool = True,
-    deduplicate: bool = False,
     group: bool = False,
     partial: bool = False,
 ) -> NBest:
@@ -47,9 +46,9 @@ def read_moses(
     Statistics come from one of: `references`, files with one sentence a line (id 0 is the first line; with `partial`
     there may be more lines than lists), by `metric`, a name of `lpmert.metrics.text`; `statistics`, a file for each of
     `paths`, whose line has the id and the numbers of the same line; the numbers in the last field, with `last_field`,
-    or without where `write_moses` put them. `statistic_names` names them. With `deduplicate`, what repeats an earlier
-    hypothesis of its list is dropped; with `texts=False`, texts do not count, and are not kept. With `group`, lines of
-    a list may lie apart. Raises `DataError` with file and line, and what `lpmert.metrics.text` raises.
+    or without where `write_moses` put them. `statistic_names` names them. Texts are not kept with `texts=False`, so
+    that `NBest.deduplicate` does not look at them. With `group`, lines of a list may lie apart. Raises `DataError` with
+    file and line, and what `lpmert.metrics.text` raises.
     """
     files, reference_files, statistics_files = (_as_list(given) for given in (paths, references, statistics))
     _check_sources(files, reference_files, statistics_files, last_field)
@@ -62,13 +61,11 @@ def read_moses(
         else:
             pool.add(path, _unmeasured if reference_files else _last_field if last_field else _labelled)
     nbest = pool.nbest(statistic_names, keep_texts=texts or bool(reference_files))
-    if deduplicate:
-        nbest = nbest.deduplicate()
-    if not reference_files:
-        return nbest
-    from lpmert.metrics.text import measure_texts
+    if reference_files:
+        from lpmert.metrics.text import measure_texts
 
-    return measure_texts(nbest, _references(reference_files, nbest.list_ids, partial), metric)[0]
+        nbest, _ = measure_texts(nbest, _references(reference_files, nbest.list_ids, partial), metric)
+    return nbest
 
 
 def write_moses(nbest: NBest, path: str | Path) -> None:

@@ -1,0 +1,1 @@
+"""Commands with modules of their own, imported when they are called."""

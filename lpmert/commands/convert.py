@@ -1,0 +1,147 @@
+"""`lpmert convert`: from one format of N-best lists to another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import click
+
+from lpmert.console import say
+from lpmert.formats.detect import FORMATS, detect, format_of_target, options_of, read, reader_of, write, writer_of
+from lpmert.options import column_names, finite
+
+Value = TypeVar("Value")
+
+_READER_NAMES: Mapping[str, Mapping[str, str]] = {
+    "moses": {"statistics": "statistic_names", "statistics_file": "statistics", "drop_texts": "texts"},
+    "scores": {"text_file": "texts"},
+}
+_WRITER_NAMES = {"scores_out": "scores"}
+"""What the reader or writer of a format calls a flag, where the names differ."""
+
+_OF_WRITERS = ("scores_out", "score_type", "form")
+_OF_BOTH = ("segment", "text", "separator")
+
+
+def _named(convert: Callable[[str], Value], kind: str) -> Callable[[str], tuple[str, Value]]:
+    """Return a function from NAME=VALUE to name and value, which raises `click.BadParameter` for anything else."""
+
+    def parse(text: str) -> tuple[str, Value]:
+        name, equals, value = text.partition("=")
+        if not (name and equals and value):
+            raise click.BadParameter(f"{text!r} is not NAME={kind}.")
+        return name, convert(value)
+
+    parse.__name__ = f"NAME={kind}"
+    return parse
+
+
+_FILE_BY_NAME = _named(str, "FILE")
+
+
+@click.command()
+@click.argument("source", nargs=-1, required=True, metavar="IN...")
+@click.argument("target", metavar="OUT", type=click.Path())
+@click.option("--from", "from_format", type=click.Choice(list(FORMATS)), help="Format of IN; else its content says.")
+@click.option("--to", "to_format", type=click.Choice(list(FORMATS)), help="Format of OUT; else its ending says.")
+@click.option("--deduplicate", is_flag=True, help="Drop what repeats an earlier hypothesis of its list.")
+@click.option("--segment", metavar="COLUMN", help="Tables: column that says which list a row belongs to.")
+@click.option("--features", type=column_names, metavar="A,B,C", help="Tables: columns of the features.")
+@click.option("--loss", metavar="COLUMN", help="Tables: column of the loss.")
+@click.option("--statistics", type=column_names, metavar="A,B,C", help="Tables: columns of statistics. Moses: names.")
+@click.option("--text", metavar="COLUMN", help="Tables: column of the text.")
+@click.option("--group", is_flag=True, help="Tables, moses: gather the rows of a list that lie apart.")
+@click.option("--references", multiple=True, metavar="FILE", help="Texts: what the hypotheses are measured against.")
+@click.option(
+    "--metric",
+    metavar="NAME",
+    help="Texts: how they are measured: bleu, ter, wer, ... [default: moses bleu, others wer]",
+)
+@click.option("--partial", is_flag=True, help="Texts: there may be more references than lists.")
+@click.option("--statistics-file", multiple=True, metavar="FILE", help="Moses: statistics beside the lists, one an IN.")
+@click.option("--last-field", is_flag=True, help="Moses: the last field has the statistics.")
+@click.option("--drop-texts", is_flag=True, help="Moses: do not keep the texts.")
+@click.option("--scores", multiple=True, metavar="FILE", help="Mert: files of scores, one an IN. ESPnet: which scores.")
+@click.option("--text-file", metavar="FILE", help="Scores: file of the texts.")
+@click.option("--losses", multiple=True, type=_FILE_BY_NAME, metavar="NAME=FILE", help="Scores: files of statistics.")
+@click.option("--separator", metavar="TEXT", help="Scores: what ends the id of the list in a key. [default: -]")
+@click.option("--n-best", type=click.IntRange(min=1), metavar="N", help="SLF: hypotheses a list. [default: 100]")
+@click.option(
+    "--scales", multiple=True, type=_named(finite, "NUMBER"), metavar="NAME=NUMBER", help="SLF: weight of a score."
+)
+@click.option(
+    "--counts",
+    multiple=True,
+    type=_named(column_names, "WORD,WORD"),
+    metavar="NAME=WORD,WORD",
+    help="SLF: words to count, as a feature.",
+)
+@click.option("--scores-out", metavar="FILE", help="To mert: the file of scores; OUT has the features.")
+@click.option("--score-type", metavar="TYPE", help="To mert: type of the scores, such as BLEU.")
+@click.option("--form", type=click.IntRange(1, 3), help="To SRILM: which form of list. [default: 3]")
+@click.option("-q", "--quiet", is_flag=True, help="Do not say what was converted.")
+def convert(
+    source: tuple[str, ...],
+    target: str,
+    from_format: str | None,
+    to_format: str | None,
+    deduplicate: bool,
+    quiet: bool,
+    **flags: Any,
+) -> None:
+    """Convert the N-best lists in IN to another format, exactly: reading OUT gives the same numbers.
+
+    Several IN, runs of moses or mert, are pooled by list. For --from scores, IN are NAME=FILE, one for each feature.
+    The help of a flag says to which formats it belongs. docs/formats.md describes all of them.
+    """
+    files: Any = dict(map(_FILE_BY_NAME, source)) if from_format == "scores" else source
+    kind = from_format or detect(files)
+    to_kind = to_format or format_of_target(target)
+    given = {name: _value(name, value) for name, value in flags.items() if value not in (None, False, ())}
+    if "references" in given and kind != "moses":
+        if len(given["references"]) > 1:
+            raise click.UsageError(f"--references is one file for {kind}.")
+        given["references"] = given["references"][0]
+    reading = _arguments(reader_of(kind), given, _READER_NAMES.get(kind, {}), f"reading {kind}", _OF_WRITERS)
+    of_readers = [name for name in given if name not in (*_OF_WRITERS, *_OF_BOTH)]
+    writing = _arguments(writer_of(to_kind), given, _WRITER_NAMES, f"writing {to_kind}", of_readers)
+    for name in given:
+        if name not in (*reading, *writing):
+            raise click.UsageError(f"{_flag(name)} is no option for reading {kind} or writing {to_kind}.")
+    nbest = read(files, kind, **dict(reading.values()))
+    if deduplicate:
+        nbest = nbest.deduplicate()
+    write(nbest, target, to_kind, **dict(writing.values()))
+    if not quiet:
+        say(
+            f"{target}: {nbest.n_lists:,} lists, {nbest.n_hypotheses:,} hypotheses; features {', '.join(nbest.names)}; "
+            f"statistics {', '.join(nbest.statistic_names)}"
+        )
+
+
+def _value(name: str, value: Any) -> Any:
+    if name in ("losses", "scales", "counts"):
+        return dict(value)
+    return not value if name == "drop_texts" else value
+
+
+def _arguments(
+    function: Callable[..., Any], given: Mapping[str, Any], names: Mapping[str, str], what: str, others: Any
+) -> dict[str, tuple[str, Any]]:
+    """Return for each flag that a reader or writer takes the name and value of its argument."""
+    known = options_of(function)
+    found = {
+        flag: (names.get(flag, flag), value)
+        for flag, value in given.items()
+        if flag not in others and names.get(flag, flag) in known
+    }
+    missing = [name for name, needed in known.items() if needed and name not in dict(found.values())]
+    if missing:
+        flags = [flag for flag, name in names.items() if name == missing[0]] or missing
+        raise click.UsageError(f"{_flag(flags[0])} is needed for {what}.")
+    return found
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"

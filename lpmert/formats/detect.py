@@ -1,0 +1,225 @@
+"""One door to all formats of N-best lists: read and write by name, or by what a file looks like."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lpmert.formats.files import BYTE_ORDER_MARK, STDIN, open_bytes
+from lpmert.formats.rows import format_of_name
+from lpmert.formats.utterances import utterance_files, words_of
+from lpmert.nbest import NBest
+from lpmert.result import DataError
+
+Source = str | Path | Sequence[str | Path] | Mapping[str, str | Path]
+"""A file or folder, several files (runs), or for scores the files by name of the feature."""
+
+
+class Format(NamedTuple):
+    """What a format is, and which functions (module:function in lpmert.formats) read and write it."""
+
+    description: str
+    reader: str
+    writer: str | None
+    pooled: bool = False
+    """Whether several files are one set of lists."""
+
+
+_TABLES = "tables:read_table", "tables:write_table"
+
+FORMATS: Mapping[str, Format] = {
+    "tsv": Format("table with tabs", *_TABLES),
+    "csv": Format("table with commas", *_TABLES),
+    "jsonl": Format("JSON lines, one hypothesis a line", *_TABLES),
+    "parquet": Format("Parquet table", *_TABLES),
+    "npz": Format("numpy archive", "arrays:read_npz", "arrays:write_npz"),
+    "moses": Format("Moses, cdec, Joshua, travatar lists", "moses:read_moses", "moses:write_moses", True),
+    "mert": Format("data of Moses' mert", "mert_data:read_mert_data", "mert_data:write_mert_data", True),
+    "best-of-n": Format("JSON lines, one list a line", "bestofn:read_best_of_n", "bestofn:write_best_of_n"),
+    "srilm": Format("SRILM lists, one utterance a file", "srilm:read_srilm", "srilm:write_srilm"),
+    "slf": Format("HTK lattices, one utterance a file", "lattice:read_lattices", None),
+    "scores": Format("one file a score", "scores:read_scores", "scores:write_scores"),
+    "espnet": Format("folders that ESPnet wrote", "scores:read_espnet", None),
+}
+TABLES = ("tsv", "csv", "jsonl", "parquet")
+
+_HEAD = 1 << 16
+_SLF = re.compile(r"(VERSION|V|UTTERANCE|U|NODES|N|I)=")
+_SRILM = re.compile(r"NBestList[12]\.0\b|\(-?[0-9.]+\) |(-?[0-9.]+(e[-+]?[0-9]+)?[ \t]+){2}[0-9]+([ \t]|$)")
+_BEST_OF_N = re.compile(r'(?<!\\)"candidates"\s*:\s*\[')
+_REMEDY = f"give the format, one of {', '.join(FORMATS)}"
+
+
+def read(source: Source, format: str | None = None, **options: Any) -> NBest:
+    """Read N-best lists in any format of `FORMATS`; without a name, in that which `detect` finds.
+
+    The options are those of the format's reader. Raises `DataError` for options that are missing or that the reader
+    does not take, and for whatever the reader cannot use.
+    """
+    kind = detect(source) if format is None else _known(format)
+    if kind in TABLES:
+        options["format"] = kind
+    if not FORMATS[kind].pooled and isinstance(source, Sequence) and not isinstance(source, str):
+        if len(source) != 1:
+            raise DataError(f"format {kind} is read from one file or folder; got {len(source)}")
+        source = source[0]
+    _check_options(reader_of(kind), options, f"reading {kind}")
+    nbest: NBest = reader_of(kind)(source, **options)
+    return nbest
+
+
+def write(nbest: NBest, path: str | Path, format: str | None = None, **options: Any) -> None:
+    """Write N-best lists in any format of `FORMATS` that can be written; without a name, in that of the path's ending.
+
+    The options are those of the format's writer. Raises `DataError` as `read` does, and where the format cannot hold
+    the lists.
+    """
+    kind = format_of_target(path) if format is None else _known(format)
+    if kind in TABLES:
+        options["format"] = kind
+    _check_options(writer_of(kind), options, f"writing {kind}")
+    writer_of(kind)(nbest, path, **options)
+
+
+def reader_of(format: str) -> Callable[..., NBest]:
+    """Return the function that reads a format."""
+    return _function(FORMATS[_known(format)].reader)
+
+
+def writer_of(format: str) -> Callable[..., None]:
+    """Return the function that writes a format; raises `DataError` if there is none."""
+    writer = FORMATS[_known(format)].writer
+    if writer is None:
+        writable = ", ".join(name for name, one in FORMATS.items() if one.writer)
+        raise DataError(f"format {format} is only read; choose one of {writable}")
+    return _function(writer)
+
+
+def options_of(function: Callable[..., Any]) -> dict[str, bool]:
+    """Return the options of a reader or writer, and whether each is needed."""
+    parameters = list(inspect.signature(function).parameters.values())
+    skipped = 1 if function.__name__.startswith("read") else 2
+    return {one.name: one.default is inspect.Parameter.empty for one in parameters[skipped:]}
+
+
+def format_of_target(path: str | Path) -> str:
+    """Return the format that the ending of a path names; raises `DataError` if it names none."""
+    kind = format_of_name(path) or ("npz" if Path(path).suffix == ".npz" else None)
+    if kind is None:
+        raise DataError(f"the ending does not say in which format to write; {_REMEDY}", path=path)
+    return kind
+
+
+def detect(source: Source) -> str:
+    """Return the name of the format that a file looks like, from its first bytes, then from its ending.
+
+    Of a folder or manifest the first file counts, of several files the first. Raises `DataError` if that does not tell.
+    """
+    if isinstance(source, Mapping):
+        return "scores"
+    if not isinstance(source, str | Path):
+        if not source:
+            raise DataError("give at least one file")
+        source = source[0]
+    if str(source) == STDIN:
+        raise DataError(f"standard input cannot be looked at twice; {_REMEDY}", path=source)
+    if Path(source).is_dir():
+        kind = _by_folder(Path(source))
+    else:
+        with open_bytes(source) as stream:
+            head = stream.read(_HEAD)
+        if not head:
+            raise DataError("empty file", path=source)
+        kind = _by_magic(head) or _by_first_line(head, source)
+    if kind is None:
+        raise DataError(f"cannot tell the format; {_REMEDY}", path=source)
+    return kind
+
+
+def _known(format: str) -> str:
+    if format not in FORMATS:
+        raise DataError(f"no format {format!r}; the formats are {', '.join(FORMATS)}")
+    return format
+
+
+def _function(place: str) -> Callable[..., Any]:
+    module, name = place.split(":")
+    function: Callable[..., Any] = getattr(import_module(f"lpmert.formats.{module}"), name)
+    return function
+
+
+def _check_options(function: Callable[..., Any], options: Mapping[str, Any], what: str) -> None:
+    known = options_of(function)
+    for name in options:
+        if name not in known:
+            raise DataError(f"{what} takes no option {name!r}; its options are {', '.join(known) or 'none'}")
+    for name, needed in known.items():
+        if needed and name not in options:
+            raise DataError(f"{what} needs the option {name!r}")
+
+
+def _by_magic(head: bytes) -> str | None:
+    if head.startswith(b"PAR1"):
+        return "parquet"
+    return "npz" if head.startswith(b"PK\x03\x04") else None
+
+
+def _by_first_line(head: bytes, path: str | Path) -> str | None:
+    first = next(_lines(head), "")
+    named = format_of_name(path)
+    if named in ("tsv", "csv"):
+        return named
+    if first.startswith("SCORES_"):
+        raise DataError(
+            "these are the scores of mert data; give the file of features, and this one as scores", path=path
+        )
+    if first.startswith("FEATURES_"):
+        return "mert"
+    if first.startswith("{"):
+        return "best-of-n" if _BEST_OF_N.search(first) else "jsonl"
+    if "|||" in first:
+        return "moses"
+    if _by_utterance(head) is not None:
+        raise DataError(
+            f"looks like the file of one utterance; give the folder or a manifest of all, or {_REMEDY}", path=path
+        )
+    for kind, separator in (("tsv", "\t"), ("csv", ",")):
+        if separator in first and named is None:
+            return kind
+    return named or _by_manifest(path, first)
+
+
+def _by_utterance(head: bytes) -> str | None:
+    """Return slf or srilm if the first bytes of the file of one utterance look like it."""
+    first = next((line for line in _lines(head) if not line.startswith("#")), "")
+    if _SLF.match(first):
+        return "slf"
+    return "srilm" if _SRILM.match(first) else None
+
+
+def _by_manifest(path: str | Path, first: str) -> str | None:
+    words = words_of(first)
+    if not 1 <= len(words) <= 2 or not (Path(path).parent / words[-1]).is_file():
+        return None
+    return _by_files(path)
+
+
+def _by_folder(folder: Path) -> str | None:
+    if any(True for pattern in ("1best_recog", "output.*/1best_recog") for _ in folder.glob(pattern)):
+        return "espnet"
+    return _by_files(folder)
+
+
+def _by_files(place: str | Path) -> str | None:
+    with open_bytes(utterance_files(place)[0][1]) as stream:
+        return _by_utterance(stream.read(_HEAD))
+
+
+def _lines(head: bytes) -> Iterator[str]:
+    """Yield the lines that are not empty, of which the last one may be cut off."""
+    text = head.removeprefix(BYTE_ORDER_MARK).decode(errors="replace")
+    return (line for line in text.split("\n") if line.strip())
