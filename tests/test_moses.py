@@ -227,7 +227,7 @@ text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r
 )
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_written_lists_read_back_exactly(tmp_path: Path, data: st.DataObject) -> None:
     list_ids = data.draw(st.lists(text.filter(bool), min_size=1, max_size=3, unique=True))
@@ -286,7 +286,7 @@ def test_what_the_format_cannot_hold_is_refused(tmp_path: Path, changes: dict[st
 PIECES = [b"|||", b"\n", b"\r", b"\0", b" ", b"=", b"1e400", b"nan", b"inf", b"_", b"\xff", b"\xef\xbb\xbf", b"9" * 400]
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_mutated_lists_are_read_whole_or_refused(tmp_path: Path, data: st.DataObject) -> None:
     mutated = bytearray(data.draw(st.sampled_from([MOSES, LEGACY, PAIRS, TRAVATAR])).encode())
