@@ -20,11 +20,12 @@ import click
 
 import lpmert
 from lpmert.console import LogHandler, ProgressLog, Scale, check_report, result_report, say, summary
-from lpmert.options import column_names, finite, nonnegative, parse_weights, scale, size
+from lpmert.options import bounds, column_names, finite, linear, nonnegative, pairs, parse_weights, scale, size
 
 if TYPE_CHECKING:
     from lpmert.minimize import Check
     from lpmert.nbest import NBest
+    from lpmert.region import Linear, Region
     from lpmert.result import Callback, Result, Status
 
 METHODS = ("auto", "cells", "choices", "sweep", "lp-mert", "exhaustive", "mip", "groups", "subspace", "beam")
@@ -102,6 +103,13 @@ class Shared:
     group: bool
     method: str
     ties: str
+    bounds: dict[str, Any] | None
+    fix: dict[str, float] | None
+    nonnegative: bool
+    linear: tuple[Linear, ...]
+    total: float | None
+    cosine: float | None
+    around: str | None
     time_limit: float | None
     node_limit: int | None
     gap: float | None
@@ -126,6 +134,26 @@ class Shared:
             raise click.BadParameter(
                 f"no feature {self.scale.name}; the features are {features}.", param_hint="--scale"
             )
+        if (self.cosine is None) != (self.around is None):
+            raise click.UsageError("--cosine and --around go together.")
+
+    def region(self) -> Region | None:
+        """Return where the weights may lie; `None` for everywhere."""
+        limits = (self.bounds, self.fix, self.nonnegative, self.linear, self.total is not None, self.around)
+        if not any(limits):
+            return None
+        from lpmert.region import Region
+
+        around = None if self.around is None else self.weights(self.around, "--around")
+        return Region(
+            bounds=self.bounds or {},
+            fixed=self.fix or {},
+            nonnegative=self.nonnegative,
+            linear=self.linear,
+            total=self.total,
+            cosine=self.cosine,
+            around=None if around is None else dict(zip(self.features, around, strict=True)),
+        )
 
     def weights(self, text: str, option: str) -> list[float]:
         """Return one weight for each feature from what the user gave for this option."""
@@ -137,6 +165,7 @@ class Shared:
             "metric": self.metric,
             "method": self.method,
             "ties": self.ties,
+            "region": self.region(),
             "time_limit": self.time_limit,
             "node_limit": self.node_limit,
             "gap": self.gap,
@@ -164,6 +193,13 @@ _SHARED_OPTIONS = (
     click.option(
         "--ties", type=click.Choice(TIES), default="first", help="Which of hypotheses with equal features counts."
     ),
+    click.option("--bounds", type=bounds, metavar="A:0..,B:0..1", help="Limits of single weights."),
+    click.option("--fix", type=pairs, metavar="A=1,B=0.5", help="Weights that are given."),
+    click.option("--nonnegative", is_flag=True, help="No weight below 0."),
+    click.option("--linear", type=linear, multiple=True, metavar="A=1,B=-2:0..", help="Limits of a sum: A - 2 B >= 0."),
+    click.option("--total", type=finite, metavar="W", help="What all weights add up to."),
+    click.option("--cosine", type=finite, metavar="C", help="Only weights with this cosine or more with --around."),
+    click.option("--around", metavar="WEIGHTS", help="Written as for `lpmert check --weights`."),
     click.option("--time-limit", type=nonnegative, metavar="SECONDS", help="Stop after this time."),
     click.option("--node-limit", type=click.IntRange(min=0), metavar="N", help="Stop after this many search nodes."),
     click.option("--gap", type=nonnegative, metavar="SHARE", help="Stop at this relative gap, such as 0.01."),

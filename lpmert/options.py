@@ -7,10 +7,16 @@ import math
 import os
 import re
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from lpmert.console import Scale
+
+if TYPE_CHECKING:
+    from lpmert.region import Linear
+
+Range = tuple[float | None, float | None]
 
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
@@ -60,6 +66,46 @@ def scale(text: str) -> Scale:
     if not name.strip() or not value:
         raise click.BadParameter(f"{text!r} does not give a feature a weight other than 0, as am=1 does.")
     return Scale(name.strip(), value)
+
+
+def bounds(text: str) -> dict[str, Range]:
+    """Return ranges by name from lm:0..,ctc:0..1,am:..2; raises `click.BadParameter` for anything else."""
+    found: dict[str, Range] = {}
+    for part in text.split(","):
+        name, _, ends = part.rpartition(":")
+        limits = _range(ends)
+        if not name.strip() or limits is None:
+            raise click.BadParameter(f"{part!r} does not give a feature its limits, as lm:0.. or ctc:0..1 do.")
+        if name.strip() in found:
+            raise click.BadParameter(f"{name.strip()!r} is given twice.")
+        found[name.strip()] = limits
+    return found
+
+
+def pairs(text: str) -> dict[str, float]:
+    """Return numbers by name from ac=1,lm=0.5; raises `click.BadParameter` for anything else."""
+    named = _named_weights([part.strip() for part in text.split(",")])
+    if named is None:
+        raise click.BadParameter(f"{text!r} does not give features numbers, each once, as ac=1,lm=0.5 does.")
+    return named
+
+
+def linear(text: str) -> Linear:
+    """Return a limit on a sum from lm=1,ctc=-2:0..; raises `click.BadParameter` for anything else."""
+    from lpmert.region import Linear
+
+    coefficients, _, ends = text.rpartition(":")
+    limits = _range(ends)
+    if not coefficients or limits is None:
+        raise click.BadParameter(f"{text!r} is no limit on a sum; lm=1,ctc=-2:0.. means lm - 2 ctc >= 0.")
+    return Linear(pairs(coefficients), *limits)
+
+
+def _range(text: str) -> Range | None:
+    low, dots, high = text.partition("..")
+    ends = [None if not end.strip() else _finite_number(end) for end in (low, high)]
+    wrong = any(end.strip() and value is None for end, value in zip((low, high), ends, strict=True))
+    return None if not dots or wrong or ends == [None, None] else (ends[0], ends[1])
 
 
 def parse_weights(text: str, features: Sequence[str], option: str) -> list[float]:

@@ -115,7 +115,8 @@ class _Section(Problem):
     """The lists within a subspace, as far as a search looks at a problem."""
 
     def __init__(self, features: FloatArray, offsets: IntArray, costs: IntArray) -> None:
-        self.features, self.offsets, self._prices, self.additive = features, offsets, costs, True
+        self.features, self.offsets, self._prices = features, offsets, costs
+        self.additive, self.cap = True, None
 
 
 def _solve(section: Problem, start: Incumbent, slices: int) -> FloatArray | None:

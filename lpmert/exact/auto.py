@@ -21,6 +21,9 @@ _FEW_LISTS = 12
 _MOST_CELL_FEATURES = 8
 """Beyond so many features the cones of the weight space are too many to be worth a share of the time."""
 
+_MOST_CAPPED_FEATURES = 4
+"""The same within a cosine around given weights: cones are a poor fit for its round shape."""
+
 _HEAD_START = 40
 """Slices of work, of about a twentieth of a second, that the likelier method gets before the other gets any."""
 
@@ -40,12 +43,15 @@ class Auto(ExactMethod):
     groups: Groups = field(default_factory=Groups)
 
     name = "auto"
+    takes_caps = True
 
     def start(self, problem: Problem, incumbent: Incumbent) -> Search:
         """Return the search, or the pair of searches, for this problem."""
-        if problem.n_features <= 2:
+        if problem.n_features <= 2 and problem.cap is None:
             return Sweep().start(problem, incumbent)
         if problem.n_lists <= _FEW_LISTS:
+            return self.choices.start(problem, incumbent)
+        if problem.cap is not None and problem.n_features > _MOST_CAPPED_FEATURES:
             return self.choices.start(problem, incumbent)
         if problem.n_features > _MOST_CELL_FEATURES:
             selections = self.choices.start(problem, incumbent)

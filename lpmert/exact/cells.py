@@ -20,7 +20,7 @@ from lpmert.exact.choices import Choices, ChoicesSearch
 from lpmert.exact.choices_tree import Settings as SelectionSettings
 from lpmert.exact.search import Incumbent, Search
 from lpmert.exact.solve import ExactMethod
-from lpmert.geometry.cone import covering_cones, outer_normals, wider_rays
+from lpmert.geometry.cone import cone_around, covering_cones, outer_normals, wider_rays
 from lpmert.geometry.leastnorm import rounding_bound, sorted_lists
 from lpmert.kernels import INFINITE_COST, clear_cost
 from lpmert.problem import Problem
@@ -48,6 +48,7 @@ class Cells(ExactMethod):
     selections: Choices = field(default_factory=Choices)
 
     name = "cells"
+    takes_caps = True
 
     def start(self, problem: Problem, incumbent: Incumbent) -> Search:
         """Return a search over the whole weight space that begins with this incumbent."""
@@ -61,7 +62,8 @@ class CellsSearch:
         self.incumbent = incumbent
         self.unsettled: int | None = None
         self._settings = settings
-        self._lists = sorted_lists(problem.features, problem.offsets, problem.costs)
+        self._cap = problem.cap
+        self._lists = sorted_lists(problem.features, problem.offsets, problem.costs, problem.cap)
         self._granularity = problem.granularity
         n_rows, n_features = self._lists.rows.shape
         self._stack = new_stack(2 * n_rows + 1000, 2 * problem.n_lists + 1000, 64, n_features)
@@ -103,7 +105,8 @@ class CellsSearch:
                 choice.use_witnesses,
             ),
         )
-        self._roots = covering_cones(n_features)
+        around = None if problem.cap is None else cone_around(problem.cap)
+        self._roots = covering_cones(n_features) if around is None else around[None, :, :]
         self._heap: list[tuple[int, int, Cone | int]] = [(0, k, k) for k in range(len(self._roots))]
         self._pushed = len(self._roots)
         self._slices = 0
@@ -256,6 +259,7 @@ class CellsSearch:
             self._granularity,
             incumbent,
             normals if wider is not None else None,
+            self._cap,
         )
         self._closing = search, fixed
 

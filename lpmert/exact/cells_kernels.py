@@ -45,7 +45,7 @@ class Settings(NamedTuple):
 
 
 @internal
-def _longest_edge(stack, t, work):
+def longest_edge(stack, t, work):
     """Return the edge (p, q) with the most cost at stake between its ends' winners, weighted by its length.
 
     Where there are many lists an even sample of them tells.
@@ -80,7 +80,7 @@ def _longest_edge(stack, t, work):
 
 
 @internal
-def _halve(stack, t, p, q, work):
+def halve(stack, t, p, q, work):
     """Compute the midpoint of edge (p, q) and its scores; return (error of the scores, whether the ray is exact)."""
     first = stack.first_row[t]
     n_features = len(work.best)
@@ -138,7 +138,7 @@ def _search_leaf(lists_of_all, child, stack, settings):
             reach[d] = max(reach[d], abs(normals[k, d]))
     columns = np.empty(rows.size)
     transpose_lists(rows, offsets, columns)
-    lists = Lists(rows, columns, offsets, own_costs, reach)
+    lists = Lists(rows, columns, offsets, own_costs, reach, lists_of_all.cap)
     centre = np.zeros(n_features)
     for k in range(n_features):
         for d in range(n_features):
@@ -223,8 +223,8 @@ def explore(lists, stack, children, work, settings, budget):
             n[TOP] -= 1
             n[CUT_OFF] += 1
             continue
-        p, q = _longest_edge(stack, t, work)
-        error, exact_ray = _halve(stack, t, p, q, work)
+        p, q = longest_edge(stack, t, work)
+        error, exact_ray = halve(stack, t, p, q, work)
         if stack.stalled[t] >= settings.hopeless or not exact_ray:
             return HARD
         parent_bound, parent_stalled, parent_lists = stack.bound[t], stack.stalled[t], stack.n_lists[t]

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lpmert.geometry.leastnorm import rounding_bound
+from lpmert.geometry.leastnorm import in_cap, rounding_bound
 from lpmert.kernels import clear_cost, internal
 from lpmert.result import FloatArray, IntArray
 
@@ -201,7 +201,7 @@ def offer(lists, stack, weights):
     """Decode weights on all lists and take them if they cost less, beyond rounding; return (cost, clear)."""
     bound = rounding_bound(lists, weights)
     cost, clear = clear_cost(lists.rows, lists.offsets, lists.costs, weights, bound)
-    if clear and cost < stack.numbers[UPPER_COST]:
+    if clear and cost < stack.numbers[UPPER_COST] and in_cap(lists.cap, weights):
         stack.numbers[UPPER_COST] = cost
         stack.best_weights[:] = weights
     return cost, clear

@@ -22,6 +22,7 @@ from lpmert.geometry.leastnorm import FEASIBLE, INFEASIBLE, new_corrals, new_scr
 from lpmert.geometry.lp import LinOptimizer
 from lpmert.kernels import INFINITE_COST
 from lpmert.problem import Problem
+from lpmert.reduction import Cap
 from lpmert.result import FloatArray, IntArray
 
 _SLICE = 4_000_000
@@ -50,16 +51,19 @@ class Choices(ExactMethod):
     kept_cores: int = 400
 
     name = "choices"
+    takes_caps = True
 
     def start(self, problem: Problem, incumbent: Incumbent) -> Search:
         """Return a search over the whole weight space that begins with this incumbent."""
-        return ChoicesSearch(self, problem.features, problem.offsets, problem.costs, problem.granularity, incumbent)
+        lists = problem.features, problem.offsets, problem.costs
+        return ChoicesSearch(self, *lists, problem.granularity, incumbent, cap=problem.cap)
 
 
 class ChoicesSearch:
     """A resumable search over selections of lists in canonical form, optionally inside a cone.
 
-    features [m, d], offsets [s + 1], costs [m]; cone [k, d]: only weights with a positive product with every row count.
+    features [m, d], offsets [s + 1], costs [m]; cone [k, d]: only weights with a positive product with every row count,
+    and only those inside the cap.
     """
 
     def __init__(
@@ -71,6 +75,7 @@ class ChoicesSearch:
         granularity: int,
         incumbent: Incumbent,
         cone: FloatArray | None = None,
+        cap: Cap | None = None,
     ) -> None:
         self.incumbent = incumbent
         self.unsettled: int | None = None
@@ -78,7 +83,8 @@ class ChoicesSearch:
         if cone is not None:
             features, offsets, costs = _with_cone(features, offsets, costs, cone)
         self._features, self._offsets = features, offsets
-        self._lists = sorted_lists(features, offsets, costs)
+        self._cap = cap
+        self._lists = sorted_lists(features, offsets, costs, cap)
         self._order = np.lexsort(
             (np.arange(len(costs)), costs, np.repeat(np.arange(len(offsets) - 1), np.diff(offsets)))
         )
@@ -109,7 +115,7 @@ class ChoicesSearch:
 
     @cached_property
     def _optimizer(self) -> LinOptimizer:
-        return LinOptimizer(self._features, self._offsets)
+        return LinOptimizer(self._features, self._offsets, self._cap)
 
     @property
     def finished(self) -> bool:
@@ -188,7 +194,9 @@ class ChoicesSearch:
         tree.chosen[asked[first_undecided:]] = -1
         self._exact_decisions += 1
         slot = int(numbers[layout.DEPTH]) + 1
-        core = self._core_of_corral(slot, dict(zip(asked.tolist(), chosen.tolist(), strict=True)))
+        core = None
+        if self._cap is None:
+            core = self._core_of_corral(slot, dict(zip(asked.tolist(), chosen.tolist(), strict=True)))
         if core is None:
             rows = self._order[self._offsets[asked] + chosen]
             start = self._corrals.point[slot].copy()

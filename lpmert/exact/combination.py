@@ -65,8 +65,8 @@ class Screen:
 
     def __init__(self, settings: SavingSettings, problem: Problem, incumbent: Incumbent) -> None:
         self.incumbent = incumbent
-        self.lists = sorted_lists(problem.features, problem.offsets, problem.costs)
-        self.extremity = Extremity(settings, self.lists)
+        self.lists = sorted_lists(problem.features, problem.offsets, problem.costs, problem.cap)
+        self.extremity = Extremity(settings, self.lists, problem.cap)
         self.cores = Cores(problem.n_lists)
         self.tested: Counter[int] = Counter()
         self.solved: Counter[int] = Counter()

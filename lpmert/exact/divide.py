@@ -16,12 +16,12 @@ import numpy as np
 
 from lpmert.exact.combination import Combination, Screen
 from lpmert.exact.pairing import neighbours, pair_by_conflict
-from lpmert.exact.search import Incumbent, Search
-from lpmert.exact.solve import ExactMethod
+from lpmert.exact.search import Incumbent, Outcome, Search
+from lpmert.exact.solve import ExactMethod, unproved
 from lpmert.geometry.leastnorm import Lists
 from lpmert.kernels import INFINITE_COST
 from lpmert.problem import Problem
-from lpmert.result import IntArray, MethodError
+from lpmert.result import IntArray, MethodError, Result
 
 _SLICE_STEPS = 3000
 _SLICE_LPS = {"least-norm": 1000, "highs": 60}
@@ -43,7 +43,10 @@ class LpMert(ExactMethod):
     the combination if no selection below the incumbent is left, and now and then complete one greedily; only with the
     objective "margin". lazy: a neighbour waits in the frontier at a bound until it is the cheapest; off: it is found at
     once, as published. pair: combine first the lists that conflict most, as far as `sampled` pieces of work on every
-    pair show; off: in order. Raises `MethodError` for an unknown objective or lp, or a negative sampled.
+    pair show; off: in order. cosine_test: how a region's cosine is asked of a combination: "exact" by projection;
+    "published" by the weights of the cell nearest the centre in a linear program, which can miss cells that reach into
+    the cap, so that the result has no bound. Raises `MethodError` for an unknown objective, lp or cosine_test, or a
+    negative sampled.
     """
 
     objective: str = "margin"
@@ -55,19 +58,31 @@ class LpMert(ExactMethod):
     lazy: bool = True
     pair: bool = False
     sampled: int = 32
+    cosine_test: str = "exact"
 
     name = "lp-mert"
+    takes_caps = True
 
     def __post_init__(self) -> None:
-        for setting, allowed in (("objective", ("margin", "published")), ("lp", tuple(_SLICE_LPS))):
+        for setting, allowed in (
+            ("objective", ("margin", "published")),
+            ("lp", tuple(_SLICE_LPS)),
+            ("cosine_test", ("exact", "published")),
+        ):
             if getattr(self, setting) not in allowed:
                 raise MethodError(f"{setting} must be one of {', '.join(allowed)}; got {getattr(self, setting)!r}")
         if self.sampled < 0:
             raise MethodError(f"sampled must be at least 0; got {self.sampled!r}")
 
     def start(self, problem: Problem, incumbent: Incumbent) -> Search:
-        """Return the search as one that can pause."""
+        """Return the search as one that can pause; raises `MethodError` for ties within a cosine."""
+        if self.objective == "published" and problem.cap is not None:
+            raise MethodError("objective='published' accepts ties, which a cosine cannot be asked of; use 'margin'")
         return DivideSearch(self, problem, incumbent)
+
+    def _report(self, problem: Problem, search: Search, outcome: Outcome, seed: int) -> Result:
+        result = super()._report(problem, search, outcome, seed)
+        return result if self.cosine_test == "exact" or problem.cap is None else unproved(result, search)
 
 
 class Decider(Protocol):

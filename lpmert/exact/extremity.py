@@ -15,6 +15,7 @@ from scipy.optimize import linprog
 
 from lpmert.geometry.leastnorm import FEASIBLE, INFEASIBLE, Lists, new_corrals, new_scratch, separate
 from lpmert.geometry.lp import LinOptimizer
+from lpmert.reduction import Cap
 from lpmert.result import FloatArray, IntArray
 
 _CORRAL_BYTES = 1 << 25
@@ -30,6 +31,9 @@ class ProgramSettings(Protocol):
 
     @property
     def row_generation(self) -> bool: ...
+
+    @property
+    def cosine_test(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,8 +65,9 @@ class Extremity:
     rows_in_full are all comparisons of the questions asked, rows_held those that took part in a program.
     """
 
-    def __init__(self, settings: ProgramSettings, lists: Lists) -> None:
+    def __init__(self, settings: ProgramSettings, lists: Lists, cap: Cap | None = None) -> None:
         self.lists = lists
+        self._cap = cap
         self.sizes = np.diff(lists.offsets)
         self.counters: Counter[str] = Counter(lps=0, rows_in_full=0, rows_held=0, exact_decisions=0)
         self.scratch = new_scratch(lists.rows.shape[1], int(self.sizes.max(initial=1)))
@@ -77,7 +82,7 @@ class Extremity:
 
     @cached_property
     def _optimizer(self) -> LinOptimizer:
-        return LinOptimizer(self.lists.rows, self.lists.offsets)
+        return LinOptimizer(self.lists.rows, self.lists.offsets, self._cap)
 
     @property
     def memory(self) -> int:
@@ -92,9 +97,11 @@ class Extremity:
         self.counters["lps"] += 1
         self.counters["rows_in_full"] += int(self.sizes[part].sum()) - len(part)
         near = near if self._settings.row_generation else None
-        if self._settings.lp == "least-norm":
-            return self._separate(part, positions, near)
-        return self._optimize(part, positions, near)
+        decide = self._separate if self._settings.lp == "least-norm" else self._optimize
+        answer = decide(part, positions, near)
+        if self._cap is None or self._settings.cosine_test == "exact" or answer.start is None:
+            return answer
+        return answer if self._passes_published_test(part, positions, self._cap) else Answer(None)
 
     def keep(self, start: Start) -> None:
         """Keep the corral of the last answer for programs to come, in place of the oldest one."""
@@ -148,22 +155,43 @@ class Extremity:
             return Answer(Start(len(part), verdict.weights, rows=verdict.rows))
         return Answer(None, core=verdict.core)
 
+    def _passes_published_test(self, part: IntArray, positions: IntArray, cap: Cap) -> bool:
+        """Whether the weights of the cell with the largest product with the cap's centre lie in the cap.
+
+        Galley and Quirk, section 6. The answer is a corner of the box around the origin, which can lie outside of the
+        cap although the cell reaches into it.
+        """
+        differences = self._differences(part, positions)
+        answer = _box_program(cap.unit, differences)
+        return answer is not None and cap.cosine_of(answer) >= cap.cosine
+
     def weak_weights(self, part: IntArray, positions: IntArray) -> FloatArray | None:
         """Return weights [d] of the published linear program for choices that only ties attain; `None` if interior.
 
         Maximise w.(h - centroid) with w.(h - h_j) >= 0 for all j; what is not clearly positive counts as interior.
         """
+        differences = self._differences(part, positions)
+        weights = _box_program(differences.mean(axis=0), differences)
+        if weights is None or weights @ differences.mean(axis=0) <= _WEAK_TOLERANCE:
+            return None
+        return weights
+
+    def _differences(self, part: IntArray, positions: IntArray) -> FloatArray:
+        """Return the chosen hypotheses minus all of their lists [R, d], to a common scale."""
         rows, offsets = self.lists.rows, self.lists.offsets
         pairs = zip(part.tolist(), positions.tolist(), strict=True)
         differences = np.concatenate([rows[offsets[s] + h] - rows[offsets[s] : offsets[s + 1]] for s, h in pairs])
-        differences /= np.abs(differences).max()
-        answer = linprog(
-            -differences.mean(axis=0),
-            A_ub=-differences,
-            b_ub=np.zeros(len(differences)),
-            bounds=(-1, 1),
-            method="highs",
-            options={"primal_feasibility_tolerance": 1e-10},
-        )
-        found = answer.status == 0 and answer.fun is not None and answer.fun < -_WEAK_TOLERANCE
-        return np.asarray(answer.x) if found else None
+        return np.asarray(differences / np.abs(differences).max())
+
+
+def _box_program(objective: FloatArray, differences: FloatArray) -> FloatArray | None:
+    """Return the w in [-1, 1]^d with differences w >= 0 and the largest objective; `None` if HiGHS ends without."""
+    answer = linprog(
+        -objective,
+        A_ub=-differences,
+        b_ub=np.zeros(len(differences)),
+        bounds=(-1, 1),
+        method="highs",
+        options={"primal_feasibility_tolerance": 1e-10},
+    )
+    return np.asarray(answer.x) if answer.status == 0 else None

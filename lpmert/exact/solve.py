@@ -66,7 +66,7 @@ class ExactMethod(ABC):
             interrupted = True
             incumbent = _any_incumbent(problem)
         ready = time.perf_counter()
-        if problem.n_features == 0:
+        if problem.n_features == 0 or problem.n_lists == 0:
             search: Search = DirectSearch(incumbent, lambda: None)
         else:
             search = self.start(problem, incumbent)
@@ -127,13 +127,17 @@ class HeuristicMethod(ExactMethod):
     """A method with the same doors that proves nothing: its results have no bound."""
 
     def _report(self, problem: Problem, search: Search, outcome: Outcome, seed: int) -> Result:
-        result = super()._report(problem, search, outcome, seed)
-        return replace(
-            result,
-            lower_bound=None,
-            status=Status.HEURISTIC if result.status.finished and search.finished else result.status,
-            trace=tuple((seconds, None, loss) for seconds, _, loss in result.trace),
-        )
+        return unproved(super()._report(problem, search, outcome, seed), search)
+
+
+def unproved(result: Result, search: Search) -> Result:
+    """Return a result without its bounds."""
+    return replace(
+        result,
+        lower_bound=None,
+        status=Status.HEURISTIC if result.status.finished and search.finished else result.status,
+        trace=tuple((seconds, None, loss) for seconds, _, loss in result.trace),
+    )
 
 
 def first_incumbent(problem: Problem, seed: int, initial_weights: FloatArray | None) -> Incumbent:

@@ -10,12 +10,15 @@ import numpy as np
 from numba import njit
 
 from lpmert.kernels import EPSILON
+from lpmert.reduction import Cap
 from lpmert.result import FloatArray
 
 _OUTWARD = 1e-7
 _WIDER = 1e-5
 _WORST_CONDITION = 1e8
 _MOST_ORTHANT_FEATURES = 7
+_RAY_BITS = 12
+_ROOM = 1.02
 
 
 def covering_cones(n_features: int) -> FloatArray:
@@ -29,6 +32,31 @@ def covering_cones(n_features: int) -> FloatArray:
         return signs[:, :, None] * np.eye(n_features)
     vertices = np.vstack([np.eye(n_features), -np.ones(n_features)])
     return np.stack([np.delete(vertices, k, axis=0) for k in range(n_features + 1)])
+
+
+def cone_around(cap: Cap) -> FloatArray | None:
+    """Return the rays [D, D] of a cone that contains the cap, or `None` where rounding makes that unsure.
+
+    They lead from the origin to the corners of a regular simplex around the cap, rounded to few bits, so that midpoints
+    stay exact.
+    """
+    n = len(cap.unit)
+    if n < 2:
+        return None
+    # Columns: the corners of a regular simplex around the origin, in the n - 1 directions across the centre.
+    across = np.linalg.svd(cap.unit[None, :])[2][1:]
+    corners = np.linalg.svd(np.eye(n) - 1.0 / n)[0][:, : n - 1]
+    corners /= np.linalg.norm(corners, axis=1, keepdims=True)
+    tangent = np.sqrt(1.0 / cap.cosine**2 - 1.0)
+    rays = cap.unit + (n - 1) * _ROOM * tangent * corners @ across
+    bits = _RAY_BITS - np.frexp(np.abs(rays).max())[1] - min(0, int(np.frexp(tangent)[1]))
+    rays = np.ldexp(np.rint(np.ldexp(rays, bits)), -bits)
+    if np.linalg.cond(rays) > _WORST_CONDITION:
+        return None
+    normals = np.linalg.inv(rays).T
+    normals /= np.linalg.norm(normals, axis=1, keepdims=True)
+    sine = np.sqrt((1.0 - cap.cosine) * (1.0 + cap.cosine))
+    return rays if (normals @ cap.unit > sine * (1.0 + 1e-6) + 1e-7).all() else None
 
 
 def wider_rays(rays: FloatArray) -> FloatArray | None:

@@ -5,6 +5,10 @@ some w has a positive product with every row (Wolfe 1976, Finding the nearest po
 only where it is certain: FEASIBLE when every chosen hypothesis leads by more than the rounding error, INFEASIBLE when
 the origin is inside a simplex of D + 1 rows by more than the rounding error; all else is UNDECIDED and left to exact
 arithmetic.
+
+Within a cap, weights whose cosine with a unit vector c is at least t, the same steps project c onto the cone of the
+rows: for any multipliers x >= 0 and any w of the cone, c.w <= (c + x rows).w <= |c + x rows| |w|. INFEASIBLE then means
+that |c + x rows| < t.
 """
 
 from __future__ import annotations
@@ -15,19 +19,24 @@ import numpy as np
 from numba import njit
 
 from lpmert.kernels import EPSILON, internal
+from lpmert.reduction import Cap
 from lpmert.result import FloatArray, IntArray
 
 INFEASIBLE, FEASIBLE, UNDECIDED = 0, 1, 2
 _VANISHED = 1e-16
 _SMALLEST_NORM = 1e-280
 _MOST_ROUNDS = 500
+_CAP_MARGIN = 1e-9
+"""What rows of length 1 keep from 0 within a cap, so that the nearest weights do not tie."""
+
+_CAP_TOLERANCE = 1e-12
 
 
 class Lists(NamedTuple):
     """Lists with hypotheses in order of cost, in the two layouts that the kernels read.
 
     rows [M, D]; columns [M * D]: list after list, the same numbers feature by feature; reach [D]: the largest magnitude
-    of each feature.
+    of each feature. cap: empty, or a unit vector [D] and the least cosine with it.
     """
 
     rows: FloatArray
@@ -35,6 +44,7 @@ class Lists(NamedTuple):
     offsets: IntArray
     costs: IntArray
     reach: FloatArray
+    cap: FloatArray
 
 
 class Corrals(NamedTuple):
@@ -80,14 +90,15 @@ def new_scratch(n_features: int, longest: int) -> Scratch:
     return Scratch(np.zeros((most, most)), np.zeros(most), np.zeros(most), np.zeros(longest))
 
 
-def sorted_lists(features: FloatArray, offsets: IntArray, costs: IntArray) -> Lists:
+def sorted_lists(features: FloatArray, offsets: IntArray, costs: IntArray, cap: Cap | None = None) -> Lists:
     """Return lists in order of cost (stable)."""
     numbers = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     order = np.lexsort((np.arange(len(costs)), costs, numbers))
     rows = np.ascontiguousarray(features[order])
     columns = np.empty(rows.size)
     transpose_lists(rows, offsets, columns)
-    return Lists(rows, columns, offsets, costs[order], np.abs(rows).max(axis=0, initial=0.0))
+    limit = np.empty(0) if cap is None else np.append(cap.unit, cap.cosine)
+    return Lists(rows, columns, offsets, costs[order], np.abs(rows).max(axis=0, initial=0.0), limit)
 
 
 @njit(cache=True)
@@ -180,13 +191,30 @@ def copy_corral(corrals, source, target):
         corrals.point[target, d] = corrals.point[source, d]
 
 
+@njit(cache=True)
+def in_cap(cap, weights):
+    """Whether weights [D] surely lie in the cap; an empty one holds everything."""
+    n_features = len(weights)
+    if len(cap) == 0:
+        return True
+    along, norm = 0.0, 0.0
+    for d in range(n_features):
+        along += cap[d] * weights[d]
+        norm += weights[d] * weights[d]
+    return along >= (cap[n_features] + 4.0 * n_features * EPSILON) * np.sqrt(norm)
+
+
 @internal
-def _factorise(rows, size, dirty, factor, forward):
-    """Bring rows dirty.. of the Cholesky factor of (1 + rows rows^T), and the forward solution for 1, up to date."""
+def _factorise(rows, size, dirty, factor, forward, cap):
+    """Bring rows dirty.. of the Cholesky factor of (1 + rows rows^T), and the forward solution for 1, up to date.
+
+    Within a cap the factor is that of rows rows^T, and the forward solution for margin - rows centre.
+    """
     n_features = rows.shape[1]
+    capped = len(cap) > 0
     for i in range(dirty, size):
         for j in range(i + 1):
-            value = 1.0
+            value = 0.0 if capped else 1.0
             for d in range(n_features):
                 value += rows[i, d] * rows[j, d]
             for q in range(j):
@@ -196,6 +224,10 @@ def _factorise(rows, size, dirty, factor, forward):
             else:
                 factor[i, j] = value / factor[j, j]
         value = 1.0
+        if capped:
+            value = _CAP_MARGIN
+            for d in range(n_features):
+                value -= rows[i, d] * cap[d]
         for q in range(i):
             value -= factor[i, q] * forward[q]
         forward[i] = value / factor[i, i]
@@ -261,6 +293,10 @@ def separate(lists, decided, n_decided, start, chosen, corrals, slot, scratch, c
     factor, forward, target, scores = scratch.factor, scratch.forward, scratch.target, scratch.scores
     n_features = rows.shape[1]
     size = corrals.size[slot]
+    capped = len(lists.cap) > 0
+    if capped and size == 0:
+        for d in range(n_features):
+            point[d] = lists.cap[d]
     counters[0] += 1
     position = start
     dirty = 0
@@ -268,6 +304,14 @@ def separate(lists, decided, n_decided, start, chosen, corrals, slot, scratch, c
         norm = 0.0
         for d in range(n_features):
             norm += point[d] * point[d]
+        if capped:
+            mass = 1.0
+            for k in range(size):
+                mass += multipliers[k]
+            least = lists.cap[n_features] - _CAP_TOLERANCE - 16.0 * n_features * EPSILON * mass
+            if least > 0.0 and norm < least * least:
+                corrals.size[slot] = size
+                return INFEASIBLE
         if size > 0 and norm < _VANISHED:
             corrals.size[slot] = size
             return INFEASIBLE if _surely_inside(rows, multipliers, size, factor) else UNDECIDED
@@ -291,7 +335,7 @@ def separate(lists, decided, n_decided, start, chosen, corrals, slot, scratch, c
                 position = 0
         if entering < 0:
             corrals.size[slot] = size
-            return FEASIBLE
+            return FEASIBLE if in_cap(lists.cap, point) else UNDECIDED
         stalled = size >= n_features + 2
         for k in range(size):
             stalled = stalled or (row_lists[k] == entering_list and row_others[k] == entering)
@@ -312,11 +356,11 @@ def separate(lists, decided, n_decided, start, chosen, corrals, slot, scratch, c
         for d in range(n_features):
             rows[size, d] *= norm
         row_lists[size], row_others[size] = entering_list, entering
-        multipliers[size] = 1.0 if size == 0 else 0.0
+        multipliers[size] = 1.0 if size == 0 and not capped else 0.0
         size += 1
         dirty = min(dirty, size - 1)
         while True:  # move towards the affine least-norm point, dropping rows whose multiplier would turn negative
-            _factorise(rows, size, dirty, factor, forward)
+            _factorise(rows, size, dirty, factor, forward, lists.cap)
             dirty = size
             total = 0.0
             for i in range(size - 1, -1, -1):
@@ -327,6 +371,8 @@ def separate(lists, decided, n_decided, start, chosen, corrals, slot, scratch, c
                 total += target[i]
             step = 1.0
             leaving = -1
+            if capped:
+                total = 1.0
             for i in range(size):
                 target[i] /= total
                 if target[i] <= 1e-12:
@@ -353,7 +399,7 @@ def separate(lists, decided, n_decided, start, chosen, corrals, slot, scratch, c
             size = kept
             dirty = min(dirty, size)
         for d in range(n_features):
-            value = 0.0
+            value = lists.cap[d] if capped else 0.0
             for k in range(size):
                 value += multipliers[k] * rows[k, d]
             point[d] = value

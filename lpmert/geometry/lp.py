@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpmert import rational
+from lpmert.geometry.projection import reach_cap
+from lpmert.reduction import Cap
 from lpmert.result import FloatArray, IntArray, LpmertError
 
 Chosen = Mapping[int, int] | tuple[IntArray, IntArray]
@@ -43,7 +45,8 @@ class Verdict:
     `margin` are `None`, and `exact_weights` holds integers [D].
 
     Unattainable: `core` holds at most D+1 triples (list, chosen row, other row), and the positive integers
-    `multipliers` add up the differences features[chosen] - features[other] to exactly zero.
+    `multipliers` add up the differences features[chosen] - features[other] to exactly zero. Where only a cap stands
+    against the choices, `multipliers` is empty.
 
     rows: the other hypotheses (rows of the features) that the linear program held, to start a similar one.
     """
@@ -62,13 +65,14 @@ class Verdict:
 class LinOptimizer:
     """Decides which hypotheses of which lists can be strictly best together, for features [M, D] and offsets [S+1].
 
-    After Galley and Quirk (EMNLP 2011), section 3, with the margin as objective, so that a tie never passes. `counters`
-    counts linear programs ("lps"), their simplex iterations and rows, those that HiGHS could not solve, and verdicts
-    that needed exact feasibility ("exact_decisions"). Raises `ValueError` for features that are not finite or too large
-    to subtract.
+    After Galley and Quirk (EMNLP 2011), section 3, with the margin as objective, so that a tie never passes. With a cap
+    only weights inside it count. `counters` counts linear programs ("lps"), their simplex iterations and rows, those
+    that HiGHS could not solve, and verdicts that needed exact feasibility ("exact_decisions"). Raises `ValueError` for
+    features that are not finite or too large to subtract.
     """
 
-    def __init__(self, features: FloatArray, offsets: IntArray) -> None:
+    def __init__(self, features: FloatArray, offsets: IntArray, cap: Cap | None = None) -> None:
+        self.cap = cap
         self.features = np.ascontiguousarray(features, dtype=np.float64)
         self.offsets = np.asarray(offsets, dtype=np.int64)
         if not (np.abs(self.features) <= np.finfo(np.float64).max / 4).all():
@@ -83,7 +87,9 @@ class LinOptimizer:
         first. rows: other hypotheses to compare with first, e.g. `Verdict.rows` of a similar choice; those that do not
         belong are ignored. Raises `ValueError` for a row outside of its list.
         """
-        return _Decision(self, chosen).decide(start, rows)
+        decision = _Decision(self, chosen)
+        verdict = decision.decide(start, rows)
+        return verdict if self.cap is None or verdict.weights is None else decision.reach(self.cap, verdict)
 
     def centre(self, chosen: Chosen, *, start: FloatArray | None = None) -> tuple[FloatArray, float | None]:
         """Return the weights [D] in the box [-1, 1]^D with the largest least margin, and that margin.
@@ -213,6 +219,21 @@ class _Decision:
                 break
             new = self._unclear(weights)
         return self._decide_exactly()
+
+    def reach(self, cap: Cap, verdict: Verdict) -> Verdict:
+        """Return whether weights of the cap make the choices of an attainable verdict."""
+        if verdict.weights is None or cap.contains(verdict.weights):
+            return verdict
+        normals = self.comparisons.normals
+        weights, support = reach_cap(normals, cap, verdict.weights)
+        if support is not None:
+            core = tuple(self.comparisons.triple(int(i)) for i in np.flatnonzero(support))
+            return Verdict(False, verdict.rows, self.iterations, core=core)
+        if weights is not None:
+            weights = np.ldexp(weights, -int(np.frexp(np.abs(weights).max())[1]))
+        if weights is not None and self.comparisons.confirmed(weights):
+            return self._attainable(weights)
+        return Verdict(True, verdict.rows, self.iterations, representable=False)
 
     def centre(self, start: FloatArray | None) -> tuple[FloatArray, float | None]:
         """Maximise the least margin over all comparisons."""

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
+from lpmert.reduction import Cap
 from lpmert.result import FloatArray
+
+_TOLERANCE = 1e-12
+_STEPS = 50
 
 
 def project(rows: FloatArray, centre: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -20,3 +25,24 @@ def project(rows: FloatArray, centre: FloatArray) -> tuple[FloatArray, FloatArra
     scaled = rows / np.where(norms > 0, norms, 1.0)[:, None]
     multipliers, _ = nnls(scaled.T, -centre, maxiter=10 * (len(rows) + 10))
     return centre + multipliers @ scaled, multipliers / np.where(norms > 0, norms, 1.0)
+
+
+def reach_cap(rows: FloatArray, cap: Cap, inside: FloatArray) -> tuple[FloatArray | None, NDArray[np.bool_] | None]:
+    """Return (weights [d], None) in the cap with a positive product with every row [k, d], or (None, core [k]).
+
+    inside [d] has a positive product with every row. core marks rows with which no weights of the cap have one, beyond
+    rounding. Where rounding hides the answer both are `None`.
+    """
+    nearest, multipliers = project(rows, cap.unit)
+    norms = np.linalg.norm(rows, axis=1)
+    length = float(np.linalg.norm(nearest))
+    mass = 1.0 + float(multipliers @ norms)
+    if length < cap.cosine - _TOLERANCE - 16 * len(cap.unit) * np.finfo(np.float64).eps * mass:
+        return None, multipliers > 0
+    error = (len(cap.unit) + 2) * np.finfo(np.float64).eps
+    toward = inside / np.linalg.norm(inside)
+    for k in range(_STEPS):
+        weights = nearest / length + 2.0**-k * toward if length > 0 else toward
+        if (rows @ weights > error * (np.abs(rows) @ np.abs(weights))).all() and cap.contains(weights):
+            return weights, None
+    return None, None
