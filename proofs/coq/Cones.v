@@ -1,0 +1,335 @@
+(** Cones of weights: order at the rays (K1), the cones that cover the space and the halves of a cone
+    (K2), the bound of a cone (K3), wider cones (K4) and cuts (K5). *)
+
+From Coq Require Import Reals Lra Lia List ZArith.
+From Lpmert Require Import Vectors Selections.
+Import ListNotations.
+Open Scope R_scope.
+
+(** The closed cone of n rays. *)
+Definition in_cone (D n : nat) (v : nat -> vec) (w : vec) : Prop :=
+  exists x, (forall k, (k < n)%nat -> 0 <= x k) /\ same D w (combine n x v).
+
+Section Order.
+  Variable D n : nat.
+  Variable v : nat -> vec.
+
+  (** K1: order at all rays is order in the cone. *)
+  Theorem order_in_the_cone : forall i j w,
+    (forall k, (k < n)%nat -> dot D i (v k) <= dot D j (v k)) -> in_cone D n v w -> dot D i w <= dot D j w.
+  Proof.
+    intros i j w H [x [P E]]. rewrite (dot_same_r D i w _ E), (dot_same_r D j w _ E), !dot_combine.
+    apply sum_le. intros k Hk. apply Rmult_le_compat_l; auto.
+  Qed.
+
+  (** ... and inside it one strict lead is enough for a strict one. *)
+  Theorem order_inside_the_cone : forall i j w x,
+    (forall k, (k < n)%nat -> dot D i (v k) <= dot D j (v k)) ->
+    (exists k, (k < n)%nat /\ dot D i (v k) < dot D j (v k)) ->
+    (forall k, (k < n)%nat -> 0 < x k) -> same D w (combine n x v) -> dot D i w < dot D j w.
+  Proof.
+    intros i j w x H [q [Hq L]] P E. rewrite (dot_same_r D i w _ E), (dot_same_r D j w _ E), !dot_combine.
+    assert (S : sum n (fun k => x k * (dot D j (v k) - dot D i (v k))) =
+              sum n (fun k => x k * dot D j (v k)) - sum n (fun k => x k * dot D i (v k))).
+    { rewrite <- sum_sub. apply sum_ext. intros. ring. }
+    assert (M : x q * (dot D j (v q) - dot D i (v q)) <= sum n (fun k => x k * (dot D j (v k) - dot D i (v k)))).
+    { apply (sum_member n (fun k => x k * (dot D j (v k) - dot D i (v k)))); auto.
+      intros k Hk. specialize (H k Hk). specialize (P k Hk). nra. }
+    specialize (P q Hq). nra.
+  Qed.
+
+  (** K1 with errors: computed scores that are off by at most e_k at ray k. *)
+  Theorem order_with_errors : forall i j w (a b e : nat -> R),
+    (forall k, (k < n)%nat -> Rabs (a k - dot D i (v k)) <= e k /\ Rabs (b k - dot D j (v k)) <= e k) ->
+    (forall k, (k < n)%nat -> 2 * e k <= b k - a k) -> in_cone D n v w -> dot D i w <= dot D j w.
+  Proof.
+    intros i j w a b e A L. apply order_in_the_cone. intros k Hk.
+    destruct (A k Hk) as [A1 A2]. specialize (L k Hk).
+    unfold Rabs in A1, A2. destruct (Rcase_abs (a k - dot D i (v k))), (Rcase_abs (b k - dot D j (v k))); lra.
+  Qed.
+End Order.
+
+(** The mean of two scores is the score at the midpoint, with the mean of their errors and a rounding. *)
+Theorem midpoint_error : forall D i (p q : vec) a b ea eb r c,
+  Rabs (a - dot D i p) <= ea -> Rabs (b - dot D i q) <= eb -> Rabs (c - (a + b) / 2) <= r ->
+  Rabs (c - dot D i (times (/ 2) (plus p q))) <= (ea + eb) / 2 + r.
+Proof.
+  intros D i p q a b ea eb r c A B C. rewrite dot_times_r, dot_plus_r.
+  unfold Rabs in *.
+  destruct (Rcase_abs (a - dot D i p)), (Rcase_abs (b - dot D i q)), (Rcase_abs (c - (a + b) / 2)),
+    (Rcase_abs (c - / 2 * (dot D i p + dot D i q))); lra.
+Qed.
+
+(** ** K2: the cones cover the space *)
+
+(** The 2^D orthants. *)
+Theorem orthants_cover : forall D w, exists sign : nat -> R,
+  (forall k, sign k = 1 \/ sign k = -1) /\ in_cone D D (fun k => single k (sign k)) w.
+Proof.
+  intros D w. exists (fun k => if Rle_dec 0 (w k) then 1 else -1). split.
+  - intros k. destruct (Rle_dec 0 (w k)); auto.
+  - exists (fun k => Rabs (w k)). split; [intros; apply Rabs_pos|].
+    intros d Hd. unfold combine.
+    rewrite (sum_ext D _ (single d (w d))); [now rewrite sum_single|].
+    intros k _. unfold single. rewrite (Nat.eqb_sym d k). destruct (Nat.eqb_spec k d) as [->|]; [|ring].
+    unfold Rabs. destruct (Rle_dec 0 (w d)), (Rcase_abs (w d)); lra.
+Qed.
+
+(** The D + 1 cones over the facets of the simplex with the vertices e_1, ..., e_D and -(1, ..., 1): all
+    but vertex q. *)
+Definition corner (D k : nat) : vec := if Nat.eqb k D then fun _ => -1 else single k 1.
+
+Lemma least_entry : forall D (w : vec), (0 < D)%nat ->
+  exists q, (q < D)%nat /\ forall k, (k < D)%nat -> w q <= w k.
+Proof.
+  induction D as [|D IH]; intros w H; [lia|]. destruct (Nat.eq_dec D 0) as [->|].
+  - exists 0%nat. split; auto. intros k Hk. replace k with 0%nat by lia. lra.
+  - destruct (IH w) as [q [Hq L]]; [lia|]. destruct (Rle_dec (w q) (w D)).
+    + exists q. split; [lia|]. intros k Hk. destruct (Nat.eq_dec k D) as [->|]; auto. apply L. lia.
+    + exists D. split; [lia|]. intros k Hk. destruct (Nat.eq_dec k D) as [->|]; [lra|].
+      specialize (L k ltac:(lia)). lra.
+Qed.
+
+Theorem simplex_covers : forall D w, exists q x, (q <= D)%nat /\ x q = 0 /\
+  (forall k, (k <= D)%nat -> 0 <= x k) /\ same D w (combine (S D) x (corner D)).
+Proof.
+  intros D w.
+  assert (E : forall m d, (d < D)%nat ->
+    combine (S D) (fun k => if Nat.eqb k D then m else w k + m) (corner D) d = w d).
+  { intros m d Hd. unfold combine. simpl. unfold corner at 2. rewrite !Nat.eqb_refl.
+    rewrite (sum_ext D _ (single d (w d + m))); [rewrite sum_single by auto; lra|].
+    intros k Hk. unfold corner, single. destruct (Nat.eqb_spec k D); [lia|].
+    rewrite (Nat.eqb_sym d k). destruct (Nat.eqb_spec k d) as [->|]; ring. }
+  destruct (Nat.eq_dec D 0) as [->|N].
+  { exists 0%nat, (fun _ => 0). repeat split; auto; [intros; lra | intros d Hd; lia]. }
+  destruct (least_entry D w) as [q [Hq L]]; [lia|].
+  destruct (Rle_dec 0 (w q)) as [P|P].
+  - exists D, (fun k => if Nat.eqb k D then 0 else w k + 0). rewrite Nat.eqb_refl. repeat split; auto.
+    + intros k Hk. destruct (Nat.eqb_spec k D); [lra|]. specialize (L k ltac:(lia)). lra.
+    + intros d Hd. now rewrite E.
+  - exists q, (fun k => if Nat.eqb k D then - w q else w k + - w q). repeat split.
+    + lia.
+    + destruct (Nat.eqb_spec q D); [lia | lra].
+    + intros k Hk. destruct (Nat.eqb_spec k D); [lra|]. specialize (L k ltac:(lia)). lra.
+    + intros d Hd. now rewrite E.
+Qed.
+
+(** A cone and its halves: the midpoint of two rays takes the place of either. *)
+Definition midpoint (v : nat -> vec) (p q : nat) : vec := times (/ 2) (plus (v p) (v q)).
+
+Definition child (v : nat -> vec) (p q replaced : nat) : nat -> vec :=
+  fun k => if Nat.eqb k replaced then midpoint v p q else v k.
+
+Lemma half_covers : forall D n v p q x, (p < n)%nat -> (q < n)%nat -> p <> q ->
+  (forall k, (k < n)%nat -> 0 <= x k) -> x p <= x q ->
+  in_cone D n (child v p q p) (combine n x v).
+Proof.
+  intros D n v p q x Hp Hq N P L.
+  exists (fun k => if Nat.eqb k p then 2 * x p else if Nat.eqb k q then x q - x p else x k). split.
+  - intros k Hk. assert (0 <= x p) by auto. specialize (P k Hk).
+    destruct (Nat.eqb_spec k p); [lra|]. destruct (Nat.eqb_spec k q); lra.
+  - intros d _. unfold combine.
+    rewrite (sum_ext n (fun k => (if Nat.eqb k p then _ else _) * _)
+              (fun k => x k * v k d + single p (x p * v q d) k + single q (- x p * v q d) k)).
+    + rewrite !sum_add, !sum_single by auto. ring.
+    + intros k Hk. unfold child, midpoint, times, plus, single.
+      destruct (Nat.eqb_spec k p) as [->|].
+      * destruct (Nat.eqb_spec p q); [contradiction | lra].
+      * destruct (Nat.eqb_spec k q) as [->|]; ring.
+Qed.
+
+Theorem halves_cover : forall D n v p q w, (p < n)%nat -> (q < n)%nat -> p <> q ->
+  in_cone D n v w -> in_cone D n (child v p q p) w \/ in_cone D n (child v p q q) w.
+Proof.
+  intros D n v p q w Hp Hq N [x [P E]].
+  assert (T : forall r, in_cone D n (child v p q r) (combine n x v) -> in_cone D n (child v p q r) w).
+  { intros r [y [Py Ey]]. exists y. split; auto. intros d Hd. now rewrite E, Ey. }
+  destruct (Rle_dec (x p) (x q)).
+  - left. apply T. now apply half_covers.
+  - right. apply T.
+    destruct (half_covers D n v q p x) as [y [Py Ey]]; auto; [lra|].
+    exists y. split; auto. intros d Hd. rewrite Ey by auto. unfold combine. apply sum_ext. intros k _.
+    unfold child, midpoint, times, plus. destruct (Nat.eqb k q); lra.
+Qed.
+
+(** ... and the halves lie within the cone, so that nothing is searched twice but their common face. *)
+Theorem halves_inside : forall D n v p q w, (p < n)%nat -> (q < n)%nat -> p <> q ->
+  in_cone D n (child v p q p) w -> in_cone D n v w.
+Proof.
+  intros D n v p q w Hp Hq N [x [P E]].
+  exists (fun k => if Nat.eqb k p then x p / 2 else if Nat.eqb k q then x q + x p / 2 else x k). split.
+  - intros k Hk. assert (0 <= x p) by auto. assert (0 <= x q) by auto. specialize (P k Hk).
+    destruct (Nat.eqb_spec k p); [lra|]. destruct (Nat.eqb_spec k q); lra.
+  - intros d Hd. rewrite E by auto. unfold combine.
+    rewrite (sum_ext n (fun k => (if Nat.eqb k p then _ else _) * _)
+              (fun k => x k * child v p q p k d + single p (- (x p / 2 * v q d)) k + single q (x p / 2 * v q d) k)).
+    + rewrite !sum_add, !sum_single by auto. lra.
+    + intros k Hk. unfold child, midpoint, times, plus, single.
+      destruct (Nat.eqb_spec k p) as [->|].
+      * destruct (Nat.eqb_spec p q); [contradiction | lra].
+      * destruct (Nat.eqb_spec k q) as [->|]; lra.
+Qed.
+
+(** ** K3: the bound of a cone *)
+
+Section Bound.
+  Variable D n : nat.
+  Variable v : nat -> vec.
+  Variable size : nat -> nat.
+  Variable feature : nat -> nat -> vec.
+  Variable cost : nat -> nat -> Z.
+
+  Definition beaten (s h : nat) : Prop :=
+    exists j, (j < size s)%nat /\ j <> h /\
+      forall k, (k < n)%nat -> dot D (feature s h) (v k) <= dot D (feature s j) (v k).
+
+  (** A hypothesis that another of its list equals or beats at every ray is strictly best nowhere in the
+      closed cone: dropping it loses no selection, and no boundary needs care. *)
+  Theorem beaten_never_wins : forall w s h,
+    in_cone D n v w -> beaten s h -> ~ strictly_best D size feature w s h.
+  Proof.
+    intros w s h C [j [Hj [N B]]] W.
+    assert (dot D (feature s h) w <= dot D (feature s j) w) by (eapply order_in_the_cone; eauto).
+    specialize (W j Hj N). lra.
+  Qed.
+
+  (** What survives bounds every selection that weights of the closed cone decode to. *)
+  Theorem cone_bound : forall part (floor : nat -> Z) w x,
+    (forall s h, In s part -> (h < size s)%nat -> ~ beaten s h -> (floor s <= cost s h)%Z) ->
+    in_cone D n v w -> decodes D size feature w part x -> (total floor part <= costs cost part x)%Z.
+  Proof.
+    intros part floor w x F C [V B]. apply total_le. intros s Is. apply F; auto.
+    intros H. eapply beaten_never_wins; eauto.
+  Qed.
+End Bound.
+
+(** ** K4: a cone within a wider, open one *)
+
+Theorem inside_the_wider_cone : forall D n v m (normal : nat -> vec) w,
+  (forall k j, (k < n)%nat -> (j < m)%nat -> 0 < dot D (normal j) (v k)) ->
+  in_cone D n v w -> ~ same D w zero -> forall j, (j < m)%nat -> 0 < dot D (normal j) w.
+Proof.
+  intros D n v m normal w H [x [P E]] N j Hj.
+  rewrite (dot_same_r D _ w _ E), dot_combine.
+  assert (dec : (exists k, (k < n)%nat /\ 0 < x k) \/ forall k, (k < n)%nat -> x k = 0).
+  { clear -P. induction n as [|n' IH]; [right; intros; lia|].
+    destruct IH as [[k [Hk L]]|Z]; [intros; apply P; lia | left; exists k; split; [lia | auto] |].
+    destruct (Rle_lt_or_eq_dec 0 (x n')) as [L|L]; [apply P; lia | left; exists n'; auto |].
+    right. intros k Hk. destruct (Nat.eq_dec k n') as [->|]; auto. apply Z. lia. }
+  destruct dec as [[k [Hk L]]|Z].
+  - assert (M : x k * dot D (normal j) (v k) <= sum n (fun k => x k * dot D (normal j) (v k))).
+    { apply (sum_member n (fun k => x k * dot D (normal j) (v k))); auto.
+      intros i Hi. apply Rmult_le_pos; auto. apply Rlt_le; auto. }
+    assert (0 < x k * dot D (normal j) (v k)) by (apply Rmult_lt_0_compat; auto). lra.
+  - exfalso. apply N. intros d Hd. rewrite E by auto. apply sum_zero. intros k Hk. rewrite Z by auto. ring.
+Qed.
+
+(** ** K5: cuts
+
+    A list's step function of costs, seen along the rays. A rung climbs from one cost to the next; its
+    gain at ray k is by how much the hypothesis j beats every hypothesis of at most the lower cost. *)
+Record rung := { next : R; steepness : R; gain : nat -> R }.
+
+Fixpoint ladder (from : R) (rungs : list rung) (k : nat) : R :=
+  match rungs with
+  | [] => 0
+  | r :: rest => (next r - from) * Rmin 1 (steepness r * gain r k) + ladder (next r) rest k
+  end.
+
+Section Cut.
+  Variable n : nat.
+  Variable size : nat.
+  Variable score : nat -> nat -> R.   (* of hypothesis i at ray k *)
+  Variable cost : nat -> R.
+  Variable j : nat.
+
+  (** The gains hold against all hypotheses of at most the lower cost, and no cost lies between. *)
+  Fixpoint sound (from : R) (rungs : list rung) : Prop :=
+    match rungs with
+    | [] => True
+    | r :: rest =>
+        from <= next r /\ 0 <= steepness r /\
+        (forall i k, (i < size)%nat -> (k < n)%nat -> cost i <= from -> gain r k <= score j k - score i k) /\
+        (forall i, (i < size)%nat -> cost i <= from \/ next r <= cost i) /\
+        sound (next r) rest
+    end.
+
+  Variable x : nat -> R.
+  Hypothesis positive : forall k, (k < n)%nat -> 0 <= x k.
+  Hypothesis simplex : sum n x = 1.
+
+  Definition at_x (f : nat -> R) : R := sum n (fun k => x k * f k).
+
+  Lemma ladder_step : forall from r rest,
+    at_x (ladder from (r :: rest)) =
+    (next r - from) * at_x (fun k => Rmin 1 (steepness r * gain r k)) + at_x (ladder (next r) rest).
+  Proof.
+    intros. unfold at_x. simpl. rewrite <- sum_scale, <- sum_add. apply sum_ext. intros. ring.
+  Qed.
+
+  Lemma rung_at_most_one : forall t g, at_x (fun k => Rmin 1 (t * g k)) <= 1.
+  Proof.
+    intros t g. apply Rle_trans with (sum n x); [|lra]. unfold at_x. apply sum_le. intros k Hk.
+    assert (Rmin 1 (t * g k) <= 1) by apply Rmin_l. specialize (positive k Hk). nra.
+  Qed.
+
+  (** Where a hypothesis of at most the lower cost wins, the rung is not positive. *)
+  Lemma rung_not_positive : forall t g i, 0 <= t ->
+    (forall k, (k < n)%nat -> g k <= score j k - score i k) ->
+    at_x (score j) <= at_x (score i) -> at_x (fun k => Rmin 1 (t * g k)) <= 0.
+  Proof.
+    intros t g i T G W.
+    apply Rle_trans with (at_x (fun k => t * (score j k - score i k))).
+    - unfold at_x. apply sum_le. intros k Hk. apply Rmult_le_compat_l; auto.
+      apply Rle_trans with (t * g k); [apply Rmin_r|]. apply Rmult_le_compat_l; auto.
+    - assert (E : at_x (fun k => t * (score j k - score i k)) = t * (at_x (score j) - at_x (score i))).
+      { unfold at_x. rewrite <- sum_sub, <- sum_scale. apply sum_ext. intros. ring. }
+      rewrite E. nra.
+  Qed.
+
+  Lemma ladder_not_positive : forall rungs from i, (i < size)%nat -> sound from rungs -> cost i <= from ->
+    at_x (score j) <= at_x (score i) -> at_x (ladder from rungs) <= 0.
+  Proof.
+    induction rungs as [|r rest IH]; intros from i Hi S C W.
+    - unfold at_x. simpl. rewrite sum_zero by (intros; ring). lra.
+    - destruct S as [S1 [S2 [S3 [S4 S5]]]]. rewrite ladder_step.
+      assert (at_x (fun k => Rmin 1 (steepness r * gain r k)) <= 0).
+      { apply rung_not_positive with (i := i); auto. }
+      assert (at_x (ladder (next r) rest) <= 0) by (apply IH with (i := i); auto; lra). nra.
+  Qed.
+
+  (** K5: a linear function along the rays below what the winner i at x costs beyond the least. *)
+  Theorem cut_below_cost : forall rungs from i, (i < size)%nat -> sound from rungs -> from <= cost i ->
+    at_x (score j) <= at_x (score i) -> at_x (ladder from rungs) <= cost i - from.
+  Proof.
+    induction rungs as [|r rest IH]; intros from i Hi S C W.
+    - unfold at_x. simpl. rewrite sum_zero by (intros; ring). lra.
+    - destruct (Rle_dec (cost i) from) as [L|L].
+      + apply Rle_trans with 0; [|lra]. now apply ladder_not_positive with (i := i).
+      + destruct S as [S1 [S2 [S3 [S4 S5]]]]. rewrite ladder_step.
+        destruct (S4 i Hi) as [|Q]; [lra|].
+        assert (at_x (ladder (next r) rest) <= cost i - next r) by (apply IH; auto).
+        assert (O := rung_at_most_one (steepness r) (gain r)). nra.
+  Qed.
+End Cut.
+
+(** K5: mixing cuts with any weights p >= 0 that add up to more than 0 bounds the excess by the least
+    value of the mixture at a ray. *)
+Theorem mixed_cuts : forall n count (cut : nat -> nat -> R) (p x : nat -> R) excess value,
+  (forall q, (q < count)%nat -> 0 <= p q) -> 0 < sum count p ->
+  (forall k, (k < n)%nat -> 0 <= x k) -> sum n x = 1 ->
+  (forall q, (q < count)%nat -> sum n (fun k => x k * cut q k) <= excess) ->
+  (forall k, (k < n)%nat -> value * sum count p <= sum count (fun q => p q * cut q k)) ->
+  value <= excess.
+Proof.
+  intros n count cut p x excess value P S X One Below V.
+  assert (A : value * sum count p <= sum n (fun k => x k * sum count (fun q => p q * cut q k))).
+  { rewrite <- (Rmult_1_r (value * sum count p)), <- One, <- sum_scale. apply sum_le. intros k Hk.
+    rewrite Rmult_comm. apply Rmult_le_compat_l; auto. }
+  assert (B : sum n (fun k => x k * sum count (fun q => p q * cut q k)) <= excess * sum count p).
+  { rewrite (sum_ext n _ (fun k => sum count (fun q => p q * (x k * cut q k)))).
+    - rewrite sum_swap, <- sum_scale. apply sum_le. intros q Hq. rewrite sum_scale.
+      specialize (Below q Hq). specialize (P q Hq). nra.
+    - intros k _. rewrite <- sum_scale. apply sum_ext. intros. ring. }
+  apply Rmult_le_reg_r with (sum count p); lra.
+Qed.

@@ -1,0 +1,181 @@
+(** Trees of nodes: a tree whose leaves are closed proves a bound (T1), costs that are multiples of a
+    common divisor (T2), open nodes (T3), the frontier over two streams (S4) and rounded losses (P4). *)
+
+From Coq Require Import Reals Lra Lia List ZArith Znumtheory.
+From Lpmert Require Import Vectors Selections Cones.
+Import ListNotations.
+
+(** ** T1 *)
+
+Section Closed.
+  Variable solution : Type.
+  Variable cost : solution -> Z.
+  Open Scope Z_scope.
+
+  (** A node is the set of solutions that it stands for. A leaf is closed where all of its solutions cost
+      at least the bound; that includes nodes without solutions. A split needs children that cover it. *)
+  Inductive closed (bound : Z) : (solution -> Prop) -> Prop :=
+  | leaf : forall node : solution -> Prop, (forall x, node x -> bound <= cost x) -> closed bound node
+  | branches : forall (node : solution -> Prop) (children : list (solution -> Prop)),
+      (forall x, node x -> exists child, In child children /\ child x) ->
+      (forall child, In child children -> closed bound child) -> closed bound node.
+
+  Theorem tree_bound : forall bound node, closed bound node -> forall x, node x -> bound <= cost x.
+  Proof.
+    intros bound node H. induction H as [node H | node children Cover _ IH]; auto.
+    intros x Hx. destruct (Cover x Hx) as [child [I C]]. eapply IH; eauto.
+  Qed.
+
+  (** T3: where a search stops, its bound is the least of the open nodes' bounds and the incumbent. *)
+  Theorem open_bound : forall (root : solution -> Prop) (nodes : list (solution -> Prop)) (lower : (solution -> Prop) -> Z) incumbent bound,
+    (forall x, root x -> incumbent <= cost x \/ exists node, In node nodes /\ node x) ->
+    (forall node x, In node nodes -> node x -> lower node <= cost x) ->
+    bound <= incumbent -> (forall node, In node nodes -> bound <= lower node) ->
+    forall x, root x -> bound <= cost x.
+  Proof.
+    intros root nodes lower incumbent bound H L I N x Hx.
+    destruct (H x Hx) as [|[node [In_ Nx]]]; [lia|].
+    specialize (L node x In_ Nx). specialize (N node In_). lia.
+  Qed.
+
+  (** T2: costs are multiples of g; a bound above the incumbent less g leaves nothing better. *)
+  Theorem granularity : forall g incumbent bound x, 0 < g -> (g | cost x) -> (g | incumbent) ->
+    incumbent - g < bound -> bound <= cost x -> incumbent <= cost x.
+  Proof.
+    intros g incumbent bound x G [a A] [b B] H L.
+    assert (b - 1 < a) by (apply Z.mul_lt_mono_pos_r with g; lia).
+    rewrite A, B. apply Z.mul_le_mono_nonneg_r; lia.
+  Qed.
+End Closed.
+
+(** The splits of the searches. *)
+Section Splits.
+  Open Scope R_scope.
+  Variable D : nat.
+  Variable size : nat -> nat.
+  Variable feature : nat -> nat -> vec.
+  Variable cost : nat -> nat -> Z.
+  Variable part : list nat.
+
+  (** A solution is a selection together with weights that decode to it. *)
+  Definition weighted : Type := (vec * (nat -> nat))%type.
+  Definition attained (wx : weighted) : Prop := decodes D size feature (fst wx) part (snd wx).
+
+  (** Choices: a node and one child for every hypothesis of a list. *)
+  Theorem choices_cover : forall (node : weighted -> Prop) s, In s part ->
+    (forall wx, node wx -> attained wx) -> forall wx, node wx ->
+    exists child, In child (map (fun h wx' => node wx' /\ snd wx' s = h) (seq 0 (size s))) /\ child wx.
+  Proof.
+    intros node s Is A wx N. exists (fun wx' => node wx' /\ snd wx' s = snd wx s). split; auto.
+    apply (in_map (fun h wx' => node wx' /\ snd wx' s = h)). apply in_seq.
+    destruct (A wx N) as [V _]. specialize (V s Is). lia.
+  Qed.
+
+  (** Cells: a cone and its two halves. *)
+  Theorem cells_cover : forall n v p q, (p < n)%nat -> (q < n)%nat -> p <> q ->
+    forall wx, attained wx /\ in_cone D n v (fst wx) ->
+    exists node : weighted -> Prop, In node [(fun wx' => attained wx' /\ in_cone D n (child v p q p) (fst wx'));
+                                              (fun wx' => attained wx' /\ in_cone D n (child v p q q) (fst wx'))] /\ node wx.
+  Proof.
+    intros n v p q Hp Hq N wx [A C].
+    destruct (halves_cover D n v p q (fst wx) Hp Hq N C) as [H|H].
+    - eexists. split; [left; reflexivity | simpl; auto].
+    - eexists. split; [right; left; reflexivity | simpl; auto].
+  Qed.
+
+  (** The bound for the weights is one for the selections: whatever is attainable has weights. *)
+  Theorem bound_for_selections : forall bound,
+    closed weighted (fun wx => costs cost part (snd wx)) bound attained ->
+    forall x, attainable D size feature part x -> (bound <= costs cost part x)%Z.
+  Proof.
+    intros bound H x [w W].
+    exact (tree_bound weighted (fun wx => costs cost part (snd wx)) bound attained H (w, x) W).
+  Qed.
+End Splits.
+
+(** ** S4: the frontier over two streams (Algorithm 2) *)
+
+Section Frontier.
+  Open Scope Z_scope.
+  Definition cell : Type := (nat * nat)%type.
+
+  (** The cells that enter after a cell: those to its right, and in the first column those below. *)
+  Definition after (c c' : cell) : Prop :=
+    (fst c' = fst c /\ (snd c <= snd c')%nat) \/ (snd c = 0%nat /\ (fst c <= fst c')%nat).
+
+  Definition successors (c : cell) : list cell :=
+    (fst c, S (snd c)) :: (if Nat.eqb (snd c) 0 then [(S (fst c), 0%nat)] else []).
+
+  (** Every cell has been visited or comes after one of the frontier. *)
+  Definition covered (frontier visited : list cell) : Prop :=
+    forall c, In c visited \/ exists f, In f frontier /\ after f c.
+
+  Theorem frontier_starts : covered [(0%nat, 0%nat)] [].
+  Proof. intros [m n]. right. exists (0%nat, 0%nat). split; [left; auto|]. right. simpl. lia. Qed.
+
+  Theorem frontier_steps : forall frontier visited before c behind,
+    frontier = before ++ c :: behind -> covered frontier visited ->
+    covered (successors c ++ before ++ behind) (c :: visited).
+  Proof.
+    intros frontier visited before [m n] behind -> H [i j].
+    destruct (H (i, j)) as [V|[[f g] [I A]]]; [left; right; auto|].
+    apply in_app_or in I. destruct I as [I|[E|I]].
+    - right. exists (f, g). split; auto. apply in_or_app. right. apply in_or_app. auto.
+    - inversion E; subst f g. destruct A as [[A1 A2]|[A1 A2]]; simpl in *.
+      + destruct (Nat.eq_dec j n) as [->|]; [left; left; congruence|].
+        right. exists (m, S n). split; [left; auto|]. left. simpl. lia.
+      + subst n. destruct (Nat.eq_dec i m) as [->|].
+        * destruct (Nat.eq_dec j 0) as [->|]; [left; left; auto|].
+          right. exists (m, 1%nat). split; [left; auto|]. left. simpl. lia.
+        * right. exists (S m, 0%nat). split; [right; left; auto|]. right. simpl. lia.
+    - right. exists (f, g). split; auto. apply in_or_app. right. apply in_or_app. auto.
+  Qed.
+
+  (** Both streams are in order of cost; what is waited for counts with a bound. The least of the frontier
+      is then a bound for all combinations that have not been visited. *)
+  Theorem frontier_bound : forall frontier visited (left right : nat -> Z) (known : cell -> Z) bound,
+    (forall i j, (i <= j)%nat -> left i <= left j) -> (forall i j, (i <= j)%nat -> right i <= right j) ->
+    covered frontier visited ->
+    (forall c, In c frontier -> known c <= left (fst c) + right (snd c)) ->
+    (forall c, In c frontier -> bound <= known c) ->
+    forall c, ~ In c visited -> bound <= left (fst c) + right (snd c).
+  Proof.
+    intros frontier visited left right known bound L R C K B c N.
+    destruct (C c) as [V|[f [I A]]]; [contradiction|].
+    specialize (K f I). specialize (B f I).
+    destruct A as [[A1 A2]|[A1 A2]].
+    - rewrite A1. specialize (R _ _ A2). lia.
+    - specialize (L _ _ A2). specialize (R (snd f) (snd c)). rewrite A1 in *. specialize (R ltac:(lia)). lia.
+  Qed.
+End Frontier.
+
+(** ** P4: losses in fixed point *)
+
+Section Rounding.
+  Open Scope R_scope.
+
+  (** Each loss is off by half a unit at most; then so is the cost of a selection of S lists by S / 2. *)
+  Theorem rounded_sum : forall n (loss whole : nat -> R) unit,
+    (forall s, (s < n)%nat -> Rabs (loss s - whole s) <= unit / 2) ->
+    Rabs (sum n loss - sum n whole) <= INR n * (unit / 2).
+  Proof.
+    induction n as [|n IH]; intros loss whole unit H.
+    - simpl. rewrite Rminus_0_r, Rabs_R0. lra.
+    - rewrite S_INR. simpl sum.
+      assert (A := IH loss whole unit (fun s L => H s (Nat.lt_lt_succ_r _ _ L))).
+      assert (B := H n (Nat.lt_succ_diag_r n)).
+      unfold Rabs in *. destruct (Rcase_abs (sum n loss - sum n whole)), (Rcase_abs (loss n - whole n)),
+        (Rcase_abs (sum n loss + loss n - (sum n whole + whole n))); lra.
+  Qed.
+
+  (** What is least in fixed point is within S units of the least. *)
+  Theorem rounded_optimum : forall n (best other best' other' : nat -> R) unit,
+    (forall s, (s < n)%nat -> Rabs (best s - best' s) <= unit / 2) ->
+    (forall s, (s < n)%nat -> Rabs (other s - other' s) <= unit / 2) ->
+    sum n best' <= sum n other' -> sum n best <= sum n other + INR n * unit.
+  Proof.
+    intros n best other best' other' unit A B L.
+    assert (P := rounded_sum n best best' unit A). assert (Q := rounded_sum n other other' unit B).
+    unfold Rabs in *. destruct (Rcase_abs (sum n best - sum n best')), (Rcase_abs (sum n other - sum n other')); lra.
+  Qed.
+End Rounding.
