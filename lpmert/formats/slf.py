@@ -34,7 +34,7 @@ _QUOTED = "|".join(rf"{quote}(?:[^{quote}\\]|\\.)*{quote}(?={_BLANK}|$)" for quo
 _IN_QUOTES = re.compile(_QUOTED)
 _FIELD = re.compile(rf"([A-Za-z0-9]+)=({_QUOTED}|[^ \t\r\v\f]+)(?:{_BLANK}+|$)")
 _ESCAPE = re.compile(rb"\\(?:([0-3][0-7][0-7])|(.))", re.DOTALL)
-_TO_ESCAPE = re.compile(r"""[\\"']""")
+_TO_ESCAPE = re.compile(r"""^["']|\\""")
 
 Scores = Mapping[str, float]
 

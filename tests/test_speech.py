@@ -1,0 +1,47 @@
+"""The shell commands in docs/speech.md work on the example files, one after the other."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from lpmert.cli import main
+from lpmert.formats.files import read_text
+from lpmert.formats.lattice import read_lattices
+from lpmert.formats.slf import read_lattice, write_lattice
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def test_shell_commands_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"^```sh\n(.*?)^```", (ROOT / "docs/speech.md").read_text(), re.MULTILINE | re.DOTALL)
+    commands = [line for block in blocks for line in block.splitlines()]
+    assert commands
+    for command in commands:
+        program, *arguments = shlex.split(command)
+        assert program == "lpmert"
+        outcome = CliRunner().invoke(main, arguments)
+        assert outcome.exit_code == 0, outcome.output
+    assert "proved optimal" in outcome.output
+    assert (tmp_path / "dev.tsv").exists()
+
+
+def test_example_lattices_are_written_as_they_are_read(tmp_path: Path) -> None:
+    for path in sorted((ROOT / "examples/speech/lattices").iterdir()):
+        write_lattice(read_lattice(path), tmp_path / path.name)
+        assert read_text(tmp_path / path.name) == read_text(path)
+
+
+def test_example_lattices_hold_what_was_said_or_close_to_it() -> None:
+    nbest = read_lattices(ROOT / "examples/speech/lattices", ROOT / "examples/speech/text", n_best=200)
+    assert nbest.n_lists == 12
+    assert nbest.names == ("acoustic", "lm", "words")
+    words = sum(len(line.split()) - 1 for line in (ROOT / "examples/speech/text").read_text().splitlines())
+    best = [nbest.statistics[a:b].min() for a, b in zip(nbest.offsets[:-1], nbest.offsets[1:], strict=True)]
+    assert 0 < sum(best) < words / 2
