@@ -48,6 +48,7 @@ class ExitCode(IntEnum):
 
 COMMANDS: Mapping[str, str] = {
     "convert": "lpmert.commands.convert:convert",
+    "mert": "lpmert.commands.mert:mert",
 }
 """Commands with a module of their own, and where they are: what one of them needs is not imported for another."""
 

@@ -52,14 +52,14 @@ class FeatureReader:
         self.rows.add(names, numbers_of_words(numbers, "a feature", path, line))
 
     def _new_layout(self, labels: Sequence[str | None], path: str | Path, line: int) -> tuple[str, ...]:
-        groups = _groups(labels)
+        groups = groups_of(labels)
         names: list[str] = []
         required: set[str] = set()
         for label, count in groups:
             if groups == [("", count)]:
                 found, everywhere = [f"feature{number}" for number in range(1, count + 1)], True
             else:
-                found, everywhere = _names_of_group(label, count, path, line)
+                found, everywhere = names_of_group(label, count, path, line)
             names += found
             required.update(found if everywhere else ())
         twice = repeated(names)
@@ -75,7 +75,7 @@ class FeatureReader:
         return tuple(names)
 
 
-def _groups(labels: Sequence[str | None]) -> list[tuple[str, int]]:
+def groups_of(labels: Sequence[str | None]) -> list[tuple[str, int]]:
     """Return each label and how many numbers follow it; the label is empty for those before the first one."""
     found, counts = [""], [0]
     for label in labels:
@@ -87,7 +87,7 @@ def _groups(labels: Sequence[str | None]) -> list[tuple[str, int]]:
     return [group for group in zip(found, counts, strict=True) if group != ("", 0)]
 
 
-def _names_of_group(label: str, count: int, path: str | Path, line: int) -> tuple[list[str], bool]:
+def names_of_group(label: str, count: int, path: str | Path, line: int) -> tuple[list[str], bool]:
     """Return the names of the numbers with a label, and whether every line must have them."""
     name, single = label[:-1], label[-1:] == _SINGLE
     if not name:

@@ -130,7 +130,7 @@ def _picker(
 
 
 def _jsonl_rows(lines: Lines, path: str | Path, columns: Sequence[str]) -> Iterator[Row]:
-    decoder = json.JSONDecoder(object_pairs_hook=_unique_keys, parse_constant=_refuse_constant)
+    decoder = json.JSONDecoder(object_pairs_hook=unique_keys, parse_constant=_refuse_constant)
     pick = itemgetter(*columns)
     number = 0
     for number, line in lines:
@@ -151,7 +151,8 @@ def _jsonl_rows(lines: Lines, path: str | Path, columns: Sequence[str]) -> Itera
         raise DataError("empty file", path=path)
 
 
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the pairs of a JSON object; raises `ValueError` if a key occurs twice."""
     record = dict(pairs)
     if len(record) != len(pairs):
         raise ValueError(f"the key {repeated(key for key, _ in pairs)!r} occurs twice")
