@@ -27,14 +27,14 @@ def random_nbest(seed: int, *, n_lists: int = 12, size: int = 5, n_features: int
     return NBest(features, offsets, rng.integers(0, 4, n_lists * size).astype(float))
 
 
-def objective(nbest: NBest, variance: float) -> tuple[Lists, FloatArray]:
+def objective(nbest: NBest) -> tuple[Lists, FloatArray]:
     lists = lists_of(Problem(nbest))
     return lists, gold_rows(lists, own_losses(SumOfLosses(), lists.statistics))
 
 
 @pytest.mark.parametrize("variance", [0.25, np.inf])
 def test_the_gradient_is_that_of_the_objective(variance: float) -> None:
-    lists, gold = objective(random_nbest(0), variance)
+    lists, gold = objective(random_nbest(0))
     weights = np.array([0.3, -1.2, 0.7])
     error = check_grad(
         lambda w: negative_log_likelihood(w, lists, gold, variance)[0],
@@ -62,7 +62,7 @@ def test_tied_hypotheses_of_least_loss_count_together() -> None:
 def test_the_weights_are_a_stationary_point_whatever_the_start(variance: float) -> None:
     nbest = random_nbest(1, n_lists=40, size=2)
     problem = Problem(nbest)
-    lists, gold = objective(nbest, variance)
+    lists, gold = objective(nbest)
     for start in (None, np.array([5.0, -5.0, 5.0])):
         found = Likelihood(variance=variance).run(problem, start, 0, Clock(problem))
         _, gradient = negative_log_likelihood(found.weights, lists, gold, variance)

@@ -1,0 +1,246 @@
+"""Sparse training at the scale of an input method: minimum sample risk, averaged perceptron and boosting.
+
+A generated set stands for the reranking of kana-kanji conversion (Gao et al., HLT/EMNLP 2005): 80,000 lists of 20
+conversions, 860,000 counts of words and word pairs, and the log probability of a baseline model whose mistakes are in
+part systematic. Losses are wrong characters.
+
+    python -m benchmarks.sample_risk                     # all three methods, the paper's scale
+    python -m benchmarks.sample_risk msr --lists 8000
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import resource
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.table import Table
+
+from lpmert.comparators.boosting import Boosting
+from lpmert.comparators.msr import MinimumSampleRisk
+from lpmert.comparators.perceptron import Perceptron
+from lpmert.comparators.sparse import Trained
+from lpmert.nbest import NBest
+
+Words = NDArray[np.int64]
+
+_LENGTH = 12
+_HOMOPHONES = 4
+_SYSTEMATIC = {"word": 1.1, "pair": 0.8}
+_RANDOM = 0.7
+_ADVANTAGE = 3.0
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How large the set is: lists, conversions a list, features with the base, words of the vocabulary."""
+
+    lists: int = 80_000
+    size: int = 20
+    features: int = 860_000
+    words: int = 60_000
+
+
+def write_set(path: Path, sizes: Sizes, seed: int) -> None:
+    """Generate a set and write its features (CSR), offsets and losses to an .npz file."""
+    rng = np.random.default_rng(seed)
+    words, losses = conversions(sizes, rng)
+    pairs = words[:, :-1] * sizes.words + words[:, 1:]
+    noise = [
+        scale * _normal_of(kind).sum(axis=1)
+        for scale, kind in ((_SYSTEMATIC["word"], words), (_SYSTEMATIC["pair"], pairs))
+    ]
+    wrong = (words.reshape(sizes.lists, sizes.size, -1) != words[:: sizes.size, None]).sum(axis=2).ravel()
+    base = sum(noise) + _RANDOM * rng.normal(size=len(words)) - _ADVANTAGE * wrong
+    order = (
+        np.arange(sizes.lists)[:, None] * sizes.size
+        + rng.permuted(np.tile(np.arange(sizes.size), (sizes.lists, 1)), axis=1)
+    ).ravel()
+    columns, starts, values = sparse_counts(words[order], pairs[order], base[order], sizes)
+    offsets = np.arange(0, len(words) + 1, sizes.size)
+    np.savez(path, columns=columns, starts=starts, values=values, offsets=offsets, losses=losses[order])
+
+
+def conversions(sizes: Sizes, rng: np.random.Generator) -> tuple[Words, NDArray[np.float64]]:
+    """Return the words [M, length] of all conversions, each list's right one first, and their wrong characters [M].
+
+    Words follow Zipf's law; every second one follows from the word before it. A wrong conversion has one or a few of
+    its words replaced by another of the same reading.
+    """
+    shares = 1.0 / np.arange(2.7, sizes.words + 2)
+    cumulative = np.cumsum(shares / shares.sum())
+    right = np.minimum(np.searchsorted(cumulative, rng.random((sizes.lists, _LENGTH))), sizes.words - 1)
+    for place in range(1, _LENGTH):
+        follows = rng.random(sizes.lists) < 0.5
+        partner = (right[:, place - 1] * 31 + rng.integers(0, 5, sizes.lists) ** 2 * 7) % sizes.words
+        right[follows, place] = partner[follows]
+    words = np.repeat(right, sizes.size, axis=0)
+    replaced = rng.random(words.shape) < 1.5 / _LENGTH
+    replaced[np.arange(len(words)), rng.integers(0, _LENGTH, len(words))] = True
+    replaced[:: sizes.size] = False
+    # words of one reading lie far apart in rank, so that a common and a rare one compete
+    stride = sizes.words // _HOMOPHONES
+    shift = rng.integers(1, _HOMOPHONES, words.shape) * stride
+    words = np.where(replaced, (words + shift) % (stride * _HOMOPHONES), words)
+    characters = 1 + right % 3
+    wrong = words.reshape(sizes.lists, sizes.size, -1) != right[:, None]
+    return words, (wrong * characters[:, None]).sum(axis=2).ravel().astype(np.float64)
+
+
+def sparse_counts(
+    words: Words, pairs: Words, base: NDArray[np.float64], sizes: Sizes
+) -> tuple[Words, Words, NDArray[np.float64]]:
+    """Return columns, row starts and values: column 0 is the base, then all words, then the most frequent pairs."""
+    found, inverse, counts = np.unique(pairs, return_inverse=True, return_counts=True)
+    n_pairs = sizes.features - 1 - sizes.words
+    if len(found) < n_pairs:
+        raise click.ClickException(f"only {len(found)} word pairs occur; ask for fewer features or more lists")
+    number = np.full(len(found), -1)
+    number[np.argsort(-counts, kind="stable")[:n_pairs]] = 1 + sizes.words + np.arange(n_pairs)
+    columns = np.hstack([np.zeros((len(words), 1), dtype=np.int64), 1 + words, number[inverse.reshape(pairs.shape)]])
+    values = np.ones(columns.shape)
+    values[:, 0] = base
+    kept = columns >= 0
+    starts = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
+    return columns[kept].astype(np.int32), starts, values[kept]
+
+
+def _normal_of(keys: Words) -> NDArray[np.float64]:
+    """Return for each key a fixed number that is distributed nearly as a normal variable of variance 1."""
+    mixed = keys.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    mixed ^= mixed >> np.uint64(29)
+    mixed *= np.uint64(0xBF58476D1CE4E5B9)
+    parts = [(mixed >> np.uint64(shift)) & np.uint64(0xFFFF) for shift in (0, 16, 32, 48)]
+    return np.asarray((sum(part.astype(np.float64) for part in parts) / 65535.0 - 2.0) * np.sqrt(3.0))
+
+
+def read_set(path: Path) -> NBest:
+    """Return the set of a file as N-best lists with sparse features."""
+    from scipy.sparse import csr_array
+
+    with np.load(path) as file:
+        rows = csr_array((file["values"], file["columns"], file["starts"]))
+        return NBest(rows, file["offsets"], file["losses"])
+
+
+@dataclass(frozen=True)
+class Run:
+    """One method: seconds of training, wrong characters with the base alone, as told by the method, and as decoded.
+
+    held_out: wrong characters of the lists that were left out, before and after.
+    """
+
+    method: str
+    seconds: float
+    loss_before: float
+    loss: float
+    decoded: float
+    held_out: tuple[float, float]
+    counters: dict[str, int]
+
+
+def decoded_loss(nbest: NBest, weights: NDArray[np.float64]) -> float:
+    """Return the loss of decoding with these weights, the first hypothesis on ties."""
+    scores = nbest.features @ weights
+    chosen = [a + int(np.argmax(scores[a:b])) for a, b in zip(nbest.offsets[:-1], nbest.offsets[1:], strict=True)]
+    return float(nbest.statistics[chosen].sum())
+
+
+def peak_gibibytes() -> float:
+    """Return the most memory that this process has held."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+
+
+@click.command()
+@click.argument("methods", nargs=-1, type=click.Choice(["msr", "perceptron", "boosting"]))
+@click.option("--lists", type=click.IntRange(min=10), default=Sizes.lists, show_default=True)
+@click.option("--held-out", type=click.IntRange(min=1), default=4_000, show_default=True, help="Further lists.")
+@click.option("--features", type=click.IntRange(min=100), default=Sizes.features, show_default=True)
+@click.option("--words", type=click.IntRange(min=40), default=Sizes.words, show_default=True, help="Vocabulary.")
+@click.option("--considered", default=20_000, show_default=True, help="Features that msr tries.")
+@click.option("--kept", default=2_000, show_default=True, help="Features that msr trains.")
+@click.option("--rounds", default=2_000, show_default=True, help="Rounds of boosting.")
+@click.option("--passes", default=10, show_default=True, help="Passes of the perceptron.")
+@click.option("--seed", default=0, show_default=True)
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write all figures as JSON to this file too.")
+def main(
+    methods: tuple[str, ...],
+    lists: int,
+    held_out: int,
+    features: int,
+    words: int,
+    considered: int,
+    kept: int,
+    rounds: int,
+    passes: int,
+    seed: int,
+    output: Path | None,
+) -> None:
+    """Generate a set, then load it and train METHODS (all if none is named) in one process."""
+    console = Console(width=120)
+    sizes = Sizes(lists=lists + held_out, features=features, words=words)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "set.npz"
+        begin = time.perf_counter()
+        # another process, so that its memory does not count
+        writer = multiprocessing.get_context("spawn").Process(target=write_set, args=(path, sizes, seed))
+        writer.start()
+        writer.join()
+        if writer.exitcode or not path.exists():
+            raise click.ClickException("the set could not be generated; see above")
+        console.print(f"generated in {time.perf_counter() - begin:.1f} s, {path.stat().st_size / 2**30:.2f} GiB")
+        begin = time.perf_counter()
+        whole = read_set(path)
+    load_seconds = time.perf_counter() - begin
+    nbest, test = whole.restrict(slice(0, lists)), whole.restrict(slice(lists, None))
+    del whole
+    base = np.zeros(nbest.n_features)
+    base[0] = 1.0
+    test_before = decoded_loss(test, base)
+    console.print(f"loaded {nbest!r} in {load_seconds:.1f} s, {peak_gibibytes():.2f} GiB")
+    trainers: dict[str, Callable[[], Trained]] = {
+        "msr": lambda: MinimumSampleRisk(kept=kept, considered=considered).train(nbest),
+        "perceptron": lambda: Perceptron(passes=passes).train(nbest, seed=seed),
+        "boosting": lambda: Boosting(rounds=rounds).train(nbest),
+    }
+    runs = []
+    for method in methods or tuple(trainers):
+        begin = time.perf_counter()
+        trained = trainers[method]()
+        seconds = time.perf_counter() - begin
+        decoded = decoded_loss(nbest, trained.weights)
+        after = test_before, decoded_loss(test, trained.weights)
+        runs.append(Run(method, seconds, trained.loss_before, trained.loss, decoded, after, trained.counters))
+        console.print(f"{method}: {seconds:.1f} s, {peak_gibibytes():.2f} GiB so far, {trained.counters}")
+    table = Table(title=f"wrong characters; {os.cpu_count()} cores, peak {peak_gibibytes():.2f} GiB")
+    for heading in ("method", "seconds", "before", "after", "decoded", "fall", "held out", "after", "fall"):
+        table.add_column(heading, justify="left" if heading == "method" else "right")
+    for run in runs:
+        losses = [f"{loss:,.0f}" for loss in (run.loss_before, run.loss, run.decoded)]
+        falls = [f"{100 * (1 - b / a):.1f}%" for a, b in ((run.loss_before, run.decoded), run.held_out)]
+        test_losses = [f"{loss:,.0f}" for loss in run.held_out]
+        table.add_row(run.method, f"{run.seconds:.1f}", *losses, falls[0], *test_losses, falls[1])
+    console.print(table)
+    if output is not None:
+        content = {
+            "sizes": asdict(sizes),
+            "seed": seed,
+            "load_seconds": load_seconds,
+            "peak_gibibytes": peak_gibibytes(),
+            "runs": [asdict(run) for run in runs],
+        }
+        output.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

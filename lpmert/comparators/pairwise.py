@@ -1,0 +1,83 @@
+"""PRO: rank sampled pairs of hypotheses of one list by logistic regression.
+
+Source: Hopkins and May, Tuning as Ranking, EMNLP 2011.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from lpmert.comparators.base import Clock, Comparator, Found
+from lpmert.comparators.softmax import Lists, lists_of, minimize_smooth, own_losses, positive
+from lpmert.problem import Problem
+from lpmert.result import FloatArray, IntArray, MethodError
+
+_GRADIENT_TOLERANCE = 1e-7
+"""Where L-BFGS ends, relative to the number of pairs."""
+
+
+@dataclass(frozen=True)
+class Pairwise(Comparator):
+    """Logistic regression of which of two hypotheses has the smaller loss, on the difference of their features.
+
+    From each list `samples` pairs are drawn (the paper's Gamma, 5000), those whose losses differ by less than
+    `least_difference` (its alpha, 0.05) are dropped, and the `pairs` that differ most (its Xi, 50) are kept. The losses
+    are those of the hypotheses by themselves, BLEU's smoothed by 1. The prior on the caller's weights is Gaussian with
+    mean 0 and `variance`; `inf` means none.
+    """
+
+    samples: int = 5000
+    pairs: int = 50
+    least_difference: float = 0.05
+    variance: float = 1.0
+
+    name: ClassVar[str] = "pro"
+
+    def __post_init__(self) -> None:
+        positive(self.name, samples=self.samples, pairs=self.pairs, variance=self.variance)
+        if not self.least_difference >= 0:
+            raise MethodError(f"least_difference of method 'pro' must be at least 0, not {self.least_difference!r}")
+
+    def run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
+        """Return the weights that rank the sampled pairs best; all zeros where no pair differs enough."""
+        lists = lists_of(problem)
+        better, worse = self.sample(lists, own_losses(problem.metric, lists.statistics), np.random.default_rng(seed))
+        weights = np.zeros(problem.n_features) if start is None else start
+        if not len(better):
+            return Found(weights, {"pairs": 0})
+        differences = lists.features[better] - lists.features[worse]
+        found, counters = minimize_smooth(
+            lambda w: logistic_loss(w, differences, lists.scale**2 / self.variance),
+            weights,
+            clock,
+            gradient=_GRADIENT_TOLERANCE * len(better),
+        )
+        clock.keep(found)
+        return Found(found, {"pairs": len(better), **counters})
+
+    def sample(self, lists: Lists, losses: FloatArray, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
+        """Return for every kept pair the row of smaller and the row of larger loss [M]."""
+        better, worse = [], []
+        for begin, end in zip(lists.offsets[:-1].tolist(), lists.offsets[1:].tolist(), strict=True):
+            first, second = rng.integers(begin, end, (2, self.samples))
+            difference = losses[second] - losses[first]
+            apart = np.flatnonzero((np.abs(difference) >= self.least_difference) & (difference != 0.0))
+            kept = apart[np.argsort(-np.abs(difference[apart]), kind="stable")[: self.pairs]]
+            swapped = difference[kept] < 0
+            better.append(np.where(swapped, second[kept], first[kept]))
+            worse.append(np.where(swapped, first[kept], second[kept]))
+        return np.concatenate(better), np.concatenate(worse)
+
+
+def logistic_loss(weights: FloatArray, differences: FloatArray, precision: FloatArray) -> tuple[float, FloatArray]:
+    """Return minus the log-likelihood that every difference [n, d] scores above 0 at weights [d], and its gradient.
+
+    precision [d]: the inverse variances of the Gaussian prior, which is part of it.
+    """
+    scores = differences @ weights
+    value = float(np.logaddexp(0.0, -scores).sum()) + 0.5 * float(precision @ weights**2)
+    share = np.exp(-np.logaddexp(0.0, scores))
+    return value, np.asarray(precision * weights - share @ differences)
