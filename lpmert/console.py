@@ -203,7 +203,9 @@ def check_report(check: Check, scale: Scale | None = None) -> str:
     given = _column("these weights", _l1_normalised(check.weights.tolist()))
     found = _column("better weights" if check.excess > 0 else "weights found", best.weights.tolist())
     table = [_feature_column(best), given, found, *_more_columns(best, scale)]
-    headline = _headline(_verdict(check), good=check.excess == 0 and best.status.proved and not check.wins_by_ties)
+    headline = _headline(
+        _verdict(check), good=check.excess == 0 and best.status.proved and check.inside and not check.wins_by_ties
+    )
     return "\n\n".join([headline, _pairs(figures), _table(table), _pairs(_run_facts(best, scale))])
 
 
@@ -213,6 +215,9 @@ def _headline(text: str, *, good: bool) -> str:
 
 def _verdict(check: Check) -> str:
     best = check.optimum
+    if not check.inside:
+        more = "and there are better ones in it" if check.excess > 0 else "and no better ones in it are known"
+        return f"these weights lie outside of the region, {more}"
     if check.excess > 0:
         return "there are better weights"
     if check.wins_by_ties:
@@ -275,6 +280,9 @@ def _run_facts(result: Result, scale: Scale | None) -> list[tuple[str, str]]:
     facts = []
     if scale is not None and _scaled(result, scale) is None:
         facts.append(("not scaled", f"no positive factor brings {scale.name} to {scale.value:g}"))
+    facts += _block("inside by", {label: number(distance) for label, distance in result.region.items()})
+    if result.limiting:
+        facts.append(("limited by", f"{', '.join(result.limiting)}: the best choices go on beyond"))
     if result.free:
         facts.append(("free", "whatever the weight of a free feature, the others can make up for it"))
     facts.append(("margin", number(result.margin)))

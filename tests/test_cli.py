@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -177,6 +178,56 @@ class TestCheck:
         columns = ["--segment", "list", "--features", "lm,am", "--loss", "errors"]
         outcome = run("check", table, *columns, "--weights", str(tmp_path / "r.json"), "--json")
         assert json.loads(outcome.stdout)["loss"] == OPTIMUM
+
+
+class TestRegions:
+    def solved(self, table: str, *options: str) -> dict[str, float]:
+        found = json.loads(run("solve", table, *COLUMNS, *options, "--json").stdout)
+        weights: dict[str, float] = found["weights"]
+        return {**weights, "loss": found["loss"]}
+
+    def test_signs_bounds_and_fixed_weights_hold(self, table: str) -> None:
+        found = self.solved(table, "--nonnegative")
+        assert found["am"] > 0 < found["lm"]
+        found = self.solved(table, "--fix", "lm=2", "--bounds", "am:-0.5..0.25")
+        assert -0.25 < found["am"] / found["lm"] < 0.125
+        found = self.solved(table, "--linear", "am=1,lm=-2:0..")
+        assert found["am"] > 2 * found["lm"]
+        found = self.solved(table, "--total", "1", "--bounds", "am:0.2..0.3")
+        assert 0.2 < found["am"] / (found["am"] + found["lm"]) < 0.3
+
+    def test_a_cosine_holds_around_weights(self, table: str) -> None:
+        found = self.solved(table, "--cosine", "0.999", "--around", "3,4")
+        assert (3 * found["am"] + 4 * found["lm"]) / 5 / math.hypot(found["am"], found["lm"]) >= 0.999
+
+    def test_the_report_tells_the_distance_to_each_limit(self, table: str) -> None:
+        outcome = run("solve", table, *COLUMNS, "--nonnegative")
+        assert "inside by" in outcome.stdout
+        assert "am >= 0" in outcome.stdout
+
+    def test_check_says_that_weights_lie_outside(self, table: str) -> None:
+        outcome = run("check", table, *COLUMNS, "--nonnegative", "--weights", "-1,2")
+        assert "outside of the region" in outcome.stdout
+
+    @pytest.mark.parametrize(
+        ("options", "code", "message"),
+        [
+            (["--bounds", "lm"], 2, "lm:0.."),
+            (["--bounds", "lm:0..,lm:..1"], 2, "twice"),
+            (["--bounds", "lm:.."], 2, "lm:0.."),
+            (["--fix", "lm"], 2, "ac=1"),
+            (["--linear", "lm:0.."], 2, "ac=1"),
+            (["--linear", "lm=1"], 2, "no limit"),
+            (["--cosine", "0.5"], 2, "--around"),
+            (["--bounds", "lm:0..1"], 1, "reference"),
+            (["--bounds", "xx:0.."], 1, "no feature 'xx'"),
+            (["--nonnegative", "--linear", "am=1,lm=1:..0"], 1, "no inside"),
+        ],
+    )
+    def test_a_region_without_sense_is_refused(self, table: str, options: list[str], code: int, message: str) -> None:
+        outcome = run("solve", table, *COLUMNS, *options)
+        assert outcome.exit_code == code
+        assert message in outcome.stderr
 
 
 class TestWrongUse:
