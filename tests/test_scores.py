@@ -207,6 +207,12 @@ def test_jobs_of_espnet_are_joined(tmp_path: Path) -> None:
     assert nbest.offsets.tolist() == [0, 1, 3]
 
 
+@pytest.mark.parametrize("scores", ["score", ()])
+def test_names_of_espnet_scores_must_be_a_sequence(tmp_path: Path, scores: str | tuple[str, ...]) -> None:
+    with pytest.raises(DataError, match="scores must be a sequence of file names"):
+        read_espnet(tmp_path, REFERENCES, scores=scores)
+
+
 @pytest.mark.parametrize(
     ("ranks", "file", "line", "message"),
     [
@@ -254,6 +260,34 @@ def test_mutated_files_give_all_lists_or_data_errors(tmp_path: Path, data: st.Da
     except DataError as error:
         message = str(error)
         if not message.startswith(str(tmp_path)) and "no reference for utterance" not in message:
+            pytest.fail(f"no path in {message!r}")
+    else:
+        assert nbest.n_hypotheses == 3
+        assert np.isfinite(nbest.dense_features()).all()
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_mutated_espnet_folders_give_all_lists_or_data_errors(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    folder = tmp_path_factory.mktemp("decode")
+    espnet(folder, {1: ("one tensor(-1.5)\ntwo-x -3\n", "one the cat\ntwo-x dog\n"), 2: ("one -2\n", "one the cut\n")})
+    path = (
+        folder
+        / data.draw(st.sampled_from(["1best_recog", "2best_recog"]))
+        / data.draw(st.sampled_from(["score", "text"]))
+    )
+    mutated = bytearray(path.read_bytes())
+    place = data.draw(st.integers(0, len(mutated)))
+    pieces = [b"", b" ", b"\n", b"(", b",", b"\0", b"1e400", b"nan", b"\xff", b"tensor(1)"]
+    mutated[place : place + data.draw(st.integers(0, 9))] = data.draw(st.sampled_from(pieces))
+    path.write_bytes(bytes(mutated))
+    try:
+        nbest = read_espnet(folder, REFERENCES, partial=True)
+    except DataError as error:
+        message = str(error)
+        if not message.startswith(str(folder)) and "no reference for utterance" not in message:
             pytest.fail(f"no path in {message!r}")
     else:
         assert nbest.n_hypotheses == 3

@@ -315,3 +315,28 @@ def test_damaged_compression_is_refused_by_name(tmp_path: Path) -> None:
     for damaged in (packed[:-1], packed[: len(packed) // 2], packed + packed[:7]):
         with pytest.raises(DataError, match=r"one: the compressed file is damaged or ends early"):
             read_srilm(folder_with(tmp_path, one=damaged), {"one": "x"})
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data(), which=st.sampled_from(["manifest", "text"]))
+def test_mutated_manifests_and_references_give_all_or_data_errors(
+    tmp_path: Path, data: st.DataObject, which: str
+) -> None:
+    folder = folder_with(tmp_path, a=FORM_3, b=FORM_3)
+    contents = {"manifest": b"one a\ntwo b\n", "text": b"one the cat\ntwo a dog\n"}
+    mutated = bytearray(contents[which])
+    for _ in range(data.draw(st.integers(1, 2))):
+        place = data.draw(st.integers(0, len(mutated)))
+        pieces = [b"", b" ", b"\n", b"\r\n", b"/", b"..", b"\0", b"(one)", b"\xff", b"x" * 300]
+        mutated[place : place + data.draw(st.integers(0, 5))] = data.draw(st.sampled_from(pieces))
+    for name, content in {**contents, which: bytes(mutated)}.items():
+        (folder / name).write_bytes(content)
+    try:
+        nbest = read_srilm(folder, folder / "text", partial=True)
+    except DataError as error:
+        if error.path is None:
+            pytest.fail(f"no path in {str(error)!r}")
+    else:
+        entries = (folder / "manifest").read_bytes().splitlines()
+        assert nbest.n_lists == len(entries)
+        assert nbest.n_hypotheses == 3 * len(entries)

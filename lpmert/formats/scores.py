@@ -130,6 +130,8 @@ def read_espnet(
     the number of words becomes a feature too. An utterance may have fewer hypotheses than others, but none left out in
     the middle. `references`, `metric` and `partial` are those of `read_srilm`. Raises `DataError` with file and line.
     """
+    if isinstance(scores, str) or not scores:
+        raise DataError(f"scores must be a sequence of file names, at least one, not {scores!r}")
     place = Path(folder)
     found: dict[str, list[tuple[list[float], str]]] = {}
     for job in [place, *sorted(place.glob("output.*"))]:
