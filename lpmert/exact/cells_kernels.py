@@ -184,7 +184,7 @@ def prune_root(lists, stack, child, work, settings, limit):
 
 
 @internal
-def _carry_point(x, p, q, first, carried):
+def carry_point(x, p, q, first, carried):
     """Write the parent's point x in the coordinates of the child whose ray p (first) or q moved to the midpoint."""
     moved, stays = (p, q) if first else (q, p)
     n_features = len(x)
@@ -262,5 +262,5 @@ def explore(lists, stack, children, work, settings, budget):
                 if state == ASKING:
                     stalled = settings.hopeless
             push(stack, child, bound, stalled)
-            _carry_point(point, p, q, (first if k == 0 else 1 - first) == 0, stack.points[n[TOP]])
+            carry_point(point, p, q, (first if k == 0 else 1 - first) == 0, stack.points[n[TOP]])
     return EMPTY

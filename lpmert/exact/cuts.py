@@ -11,13 +11,13 @@ import numpy as np
 from lpmert.exact.cells_stack import UPPER_COST, offer
 from lpmert.kernels import EPSILON, internal
 
-_STEP = 0.3
-_ROUNDING = 1e-11
+STEP = 0.3
+ROUNDING = 1e-11
 """Relative error of a sum over lists: far more than their number times the unit roundoff."""
 
 
 @internal
-def _add_cut(stack, t, x, cut, work, largest):
+def add_cut(stack, t, x, cut, work, largest):
     """Fill cut [D]: what the open lists cost beyond their least, bounded from below by a linear function on the cone.
 
     For weights sum_k x_k ray_k with x in the simplex. Where the winner j at x beats every hypothesis of cost <= l, with
@@ -93,7 +93,7 @@ def _add_cut(stack, t, x, cut, work, largest):
 
 
 @internal
-def _least_over_cuts(cuts, n_cuts, table, basis, x):
+def least_over_cuts(cuts, n_cuts, table, basis, x):
     """Return min over x in the simplex of the largest of the cuts [n_cuts, D], and write that x.
 
     The value is recomputed from the multipliers of the cuts, so that it is a bound whatever the pivots' rounding.
@@ -171,7 +171,7 @@ def cut_off(lists, stack, t, work, settings):
     least_here = np.inf
     heaviest = 0.0
     for q in range(len(work.cuts)):
-        cost, clear, mass = _add_cut(stack, t, x, work.cuts[q], work, settings.largest)
+        cost, clear, mass = add_cut(stack, t, x, work.cuts[q], work, settings.largest)
         heaviest = max(heaviest, mass)
         if clear and cost < n[UPPER_COST]:
             offer(lists, stack, (stack.rays[t] * x.reshape(n_features, 1)).sum(axis=0))
@@ -184,11 +184,11 @@ def cut_off(lists, stack, t, work, settings):
             inner[:] = x
         if here <= left:
             break  # the cuts' function is tight at x: no number of cuts can exceed what it is there
-        value = _least_over_cuts(work.cuts, q + 1, work.table, work.basis, x)
-        if value > left + 1e-9 * settings.granularity + _ROUNDING * (heaviest + left):
+        value = least_over_cuts(work.cuts, q + 1, work.table, work.basis, x)
+        if value > left + 1e-9 * settings.granularity + ROUNDING * (heaviest + left):
             return True
         # The next cut between the cuts' minimum and the best point so far: Kelley's method jumps about otherwise.
         for d in range(n_features):
-            x[d] = _STEP * x[d] + (1.0 - _STEP) * inner[d]
+            x[d] = STEP * x[d] + (1.0 - STEP) * inner[d]
     stack.points[t] = inner
     return False
