@@ -465,6 +465,7 @@ Qed.
 
 Section Choices.
   Variable D : nat.
+  Variable region : vec -> Prop.
   Variable size : nat -> nat.
   Variable feature : nat -> nat -> vec.
 
@@ -478,9 +479,9 @@ Section Choices.
     balanced D n m (comparison owner other x) ->
     (forall k, (k < n)%nat -> 0 < m k ->
        In (owner k) part /\ (other k < size (owner k))%nat /\ other k <> x (owner k) /\ y (owner k) = x (owner k)) ->
-    ~ attainable D size feature part y.
+    ~ attainable D region size feature part y.
   Proof.
-    intros n owner other m x y part B H [w [V W]].
+    intros n owner other m x y part B H [w [_ [V W]]].
     apply (certificate D n m _ B). exists w. intros k Hk Mk.
     destruct (H k Hk Mk) as [I [Ho [No E]]]. unfold comparison. rewrite dot_minus.
     assert (dot D (feature (owner k) (other k)) w < dot D (feature (owner k) (y (owner k))) w).
@@ -493,7 +494,7 @@ Section Choices.
     balanced D n m (comparison owner other x) ->
     (forall k, (k < n)%nat -> 0 < m k ->
        In (owner k) part /\ (other k < size (owner k))%nat /\ other k <> x (owner k)) ->
-    attainable D size feature part y ->
+    attainable D region size feature part y ->
     exists k, (k < n)%nat /\ 0 < m k /\ y (owner k) <> x (owner k).
   Proof.
     intros n owner other m x y part B H A.

@@ -12,10 +12,6 @@ Section Cap.
   Notation "u · v" := (dot D u v) (at level 40).
   Notation "| u |" := (norm D u) (at level 39, u at level 0).
 
-  (** The rows b_k of a cell, k < m: its closure, and the open cell. *)
-  Definition closed_cell (m : nat) (b : nat -> vec) (w : vec) : Prop := forall k, (k < m)%nat -> 0 <= b k · w.
-  Definition open_cell (m : nat) (b : nat -> vec) (w : vec) : Prop := forall k, (k < m)%nat -> 0 < b k · w.
-
   (** cos(w, w0) >= t, without a division. *)
   Definition in_cap (t : R) (w0 w : vec) : Prop := ~ same D w zero /\ t * |w0| * |w| <= w0 · w.
 
@@ -29,7 +25,7 @@ Section Cap.
   Qed.
 
   Theorem cosine_bound : forall m b (lambda : nat -> R) w0 w,
-    (forall k, (k < m)%nat -> 0 <= lambda k) -> closed_cell m b w ->
+    (forall k, (k < m)%nat -> 0 <= lambda k) -> closed_cell D m b w ->
     w0 · w <= |plus w0 (combine m lambda b)| * |w|.
   Proof.
     intros m b lambda w0 w P C. apply Rle_trans with (plus w0 (combine m lambda b) · w).
@@ -47,7 +43,7 @@ Section Cap.
   (** A length below t |w0| refutes the cap, for the closed cell. *)
   Theorem cap_refuted : forall m b (lambda : nat -> R) w0 t,
     (forall k, (k < m)%nat -> 0 <= lambda k) -> |plus w0 (combine m lambda b)| < t * |w0| ->
-    forall w, closed_cell m b w -> ~ in_cap t w0 w.
+    forall w, closed_cell D m b w -> ~ in_cap t w0 w.
   Proof.
     intros m b lambda w0 t P L w C [N H].
     assert (B := cosine_bound m b lambda w0 w P C). assert (W := norm_positive w N). nra.
@@ -57,7 +53,7 @@ Section Cap.
   Theorem cap_refuted_open : forall m b (lambda : nat -> R) w0 t,
     (forall k, (k < m)%nat -> 0 <= lambda k) -> (exists k, (k < m)%nat /\ 0 < lambda k) ->
     |plus w0 (combine m lambda b)| <= t * |w0| ->
-    forall w, open_cell m b w -> ~ in_cap t w0 w.
+    forall w, open_cell D m b w -> ~ in_cap t w0 w.
   Proof.
     intros m b lambda w0 t P [k [Hk L]] Len w C [N H].
     assert (B := dot_le_norms D (plus w0 (combine m lambda b)) w). rewrite dual in B.
@@ -73,9 +69,9 @@ Section Cap.
       |p| / |w0|. *)
   Theorem projection_is_best : forall m b (lambda : nat -> R) w0,
     let p := plus w0 (combine m lambda b) in
-    (forall k, (k < m)%nat -> 0 <= lambda k) -> closed_cell m b p ->
+    (forall k, (k < m)%nat -> 0 <= lambda k) -> closed_cell D m b p ->
     (forall k, (k < m)%nat -> lambda k * (b k · p) = 0) ->
-    w0 · p = |p| * |p| /\ forall w, closed_cell m b w -> w0 · w <= |p| * |w|.
+    w0 · p = |p| * |p| /\ forall w, closed_cell D m b w -> w0 · w <= |p| * |w|.
   Proof.
     intros m b lambda w0 p P C Z. split.
     - rewrite norm_square. assert (E := dual m b lambda w0 p). fold p in E.
@@ -84,30 +80,6 @@ Section Cap.
   Qed.
 
   (** ** G2: when the open cell meets the cap *)
-
-  (** A small step keeps what is strict. *)
-  Lemma small_step : forall m (b : nat -> vec) w v, open_cell m b w ->
-    exists e, 0 < e /\ forall a, 0 <= a <= e -> open_cell m b (plus w (times a v)).
-  Proof.
-    induction m as [|m IH]; intros b w v C.
-    - exists 1. split; [lra|]. intros a _ k Hk. lia.
-    - destruct (IH b w v) as [e [E He]]; [intros k Hk; apply C; lia|].
-      assert (Cm : 0 < b m · w) by (apply C; lia).
-      assert (A : 0 <= Rabs (b m · v)) by apply Rabs_pos.
-      pose (f := b m · w / (Rabs (b m · v) + 1) / 2).
-      assert (F : 0 < f).
-      { unfold f, Rdiv. apply Rmult_lt_0_compat; [apply Rmult_lt_0_compat; auto|lra].
-        apply Rinv_0_lt_compat. lra. }
-      exists (Rmin e f). split; [apply Rmin_glb_lt; auto|].
-      assert (M1 := Rmin_l e f). assert (M2 := Rmin_r e f).
-      intros a [A0 A1] k Hk. destruct (Nat.eq_dec k m) as [->|]; [|apply He; [lra | lia]].
-      rewrite dot_plus_r, dot_times_r.
-      assert (a * (b m · v) >= - (f * Rabs (b m · v))).
-      { assert (Q : - Rabs (b m · v) <= b m · v) by (unfold Rabs; destruct (Rcase_abs (b m · v)); lra).
-        assert (a * - Rabs (b m · v) <= a * (b m · v)) by (apply Rmult_le_compat_l; auto).
-        assert (a * Rabs (b m · v) <= f * Rabs (b m · v)) by (apply Rmult_le_compat_r; lra). lra. }
-      assert (f * (Rabs (b m · v) + 1) = b m · w / 2) by (unfold f; field; lra). nra.
-  Qed.
 
   Lemma norm_triangle : forall u v, |plus u v| <= |u| + |v|.
   Proof.
@@ -127,12 +99,12 @@ Section Cap.
   (** G2: an open cell with 0 <= t < 1 meets the cap exactly if it is not empty and some weights of its
       closure have a cosine above t; equality is not enough. *)
   Theorem open_cell_meets_cap : forall m b w0 t, 0 <= t < 1 -> ~ same D w0 zero ->
-    ((exists w, open_cell m b w /\ in_cap t w0 w) <->
-     ((exists u, open_cell m b u) /\ exists w, closed_cell m b w /\ t * |w0| * |w| < w0 · w)).
+    ((exists w, open_cell D m b w /\ in_cap t w0 w) <->
+     ((exists u, open_cell D m b u) /\ exists w, closed_cell D m b w /\ t * |w0| * |w| < w0 · w)).
   Proof.
     intros m b w0 t [T0 T1] N0. assert (W0 := norm_positive w0 N0). split.
     - intros [w [O [N H]]]. split; [exists w; auto|].
-      destruct (small_step m b w w0 O) as [e [E He]].
+      destruct (small_step D m b w w0 O) as [e [E He]].
       exists (plus w (times e w0)). split.
       + intros k Hk. apply Rlt_le, He; auto. lra.
       + (* both sides squared *)
@@ -237,10 +209,10 @@ Section Cap.
 
   (** Where the limits leave room, an open cell that meets them meets their inside. *)
   Theorem inside_the_limits : forall m b r (a : nat -> vec) u w,
-    open_cell r a u -> open_cell m b w -> closed_cell r a w ->
-    exists w', open_cell m b w' /\ open_cell r a w'.
+    open_cell D r a u -> open_cell D m b w -> closed_cell D r a w ->
+    exists w', open_cell D m b w' /\ open_cell D r a w'.
   Proof.
-    intros m b r a u w U O C. destruct (small_step m b w u O) as [e [E He]].
+    intros m b r a u w U O C. destruct (small_step D m b w u O) as [e [E He]].
     exists (plus w (times e u)). split; [apply He; lra|].
     intros k Hk. rewrite dot_plus_r, dot_times_r. specialize (C k Hk). specialize (U k Hk).
     assert (0 < e * (a k · u)) by (apply Rmult_lt_0_compat; auto). lra.

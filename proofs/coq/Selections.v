@@ -1,8 +1,8 @@
 (** Attainable selections: dividing (S1), sparse combinations (S2), what the published test does
-    instead (S3), look-ahead (S5), groups (S6), and merged lists of two (P3).
+    instead (S3), look-ahead (S5) and groups (S6).
 
     Lists are numbered; list s has the hypotheses 0 .. size s - 1. A selection x names one position
-    a list, a part is a Coq list of list numbers. *)
+    a list, a part is a Coq list of list numbers. Weights are those of a region, any set of vectors. *)
 
 From Coq Require Import Reals Lra Lia List Permutation ZArith.
 From Lpmert Require Import Vectors.
@@ -20,6 +20,7 @@ Proof. induction l as [|a l IH]; intros l' N; auto. inversion N; subst. auto. Qe
 
 Section Problem.
   Variable D : nat.
+  Variable region : vec -> Prop.
   Variable size : nat -> nat.
   Variable feature : nat -> nat -> vec.
   Variable cost : nat -> nat -> Z.
@@ -38,12 +39,12 @@ Section Problem.
   Definition decodes (w : vec) (part : list nat) (x : nat -> nat) : Prop :=
     valid part x /\ forall s, In s part -> strictly_best w s (x s).
 
-  Definition attainable (part : list nat) (x : nat -> nat) : Prop := exists w, decodes w part x.
+  Definition attainable (part : list nat) (x : nat -> nat) : Prop := exists w, region w /\ decodes w part x.
 
   (** S1 (dividing): what is attainable on some lists is attainable on fewer; hence what is interior
       stays interior under more lists. *)
   Theorem dividing : forall part part' x, incl part' part -> attainable part x -> attainable part' x.
-  Proof. intros part part' x Hi [w [Hv Hb]]. exists w. split; intros s Hs; auto. Qed.
+  Proof. intros part part' x Hi [w [R [Hv Hb]]]. exists w. split; auto. split; intros s Hs; auto. Qed.
 
   Theorem interior_stays_interior : forall part part' x,
     incl part part' -> ~ attainable part x -> ~ attainable part' x.
@@ -53,7 +54,7 @@ Section Problem.
   Lemma attainable_ext : forall part x y,
     (forall s, In s part -> x s = y s) -> attainable part x -> attainable part y.
   Proof.
-    intros part x y E [w [Hv Hb]]. exists w. split; intros s Hs; rewrite <- E by auto; auto.
+    intros part x y E [w [R [Hv Hb]]]. exists w. split; auto. split; intros s Hs; rewrite <- E by auto; auto.
   Qed.
 
   (** A strict winner is unique: the attainable selection of given weights is one only. *)
@@ -164,8 +165,8 @@ Section Problem.
   Qed.
 
   Corollary sparse_combination_attainable : forall part x, NoDup part -> valid part x ->
-    ((exists w, best_of_product w part x) <-> (exists w, best_of_sparse w part x)) /\
-    ((exists w, best_of_sparse w part x) <-> attainable part x).
+    ((exists w, region w /\ best_of_product w part x) <-> (exists w, region w /\ best_of_sparse w part x)) /\
+    ((exists w, region w /\ best_of_sparse w part x) <-> attainable part x).
   Proof.
     intros part x N V.
     split; split; intros [w H]; exists w; destruct (sparse_combination w part x N V); tauto.
@@ -284,7 +285,7 @@ Section Problem.
   Theorem attainable_is_published : forall part x,
     (exists s, In s part /\ (2 <= size s)%nat) -> attainable part x -> published part x.
   Proof.
-    intros part x [s [Is Hs]] [w [V B]]. split; auto. exists w. split.
+    intros part x [s [Is Hs]] [w [_ [V B]]]. split; auto. exists w. split.
     - intros t It j Hj. destruct (Nat.eq_dec j (x t)) as [->|]; [lra|]. apply Rlt_le, B; auto.
     - destruct (Nat.eq_dec (x s) 0) as [E|E].
       + exists s, 1%nat. split; auto. split; [lia|]. apply B; auto; lia.
@@ -347,7 +348,7 @@ Section Problem.
     (costs part least <= costs part x)%Z.
   Proof.
     intros part decided x least Hi Ha Hd Hl Sorted. apply total_le. intros s Is.
-    assert (V : (x s < size s)%nat) by (destruct Ha as [w [V _]]; auto).
+    assert (V : (x s < size s)%nat) by (destruct Ha as [w [_ [V _]]]; auto).
     apply Sorted; auto. destruct (in_dec Nat.eq_dec s decided) as [I|N]; auto.
     destruct (le_lt_dec (least s) (x s)) as [|L]; auto. exfalso.
     apply (Hl s (x s) Is N L). apply attainable_ext with (x := x).
@@ -377,36 +378,6 @@ Section Problem.
     intros s Is. apply Permutation_in with (concat groups); [now apply Permutation_sym|].
     apply in_concat. exists group. auto.
   Qed.
-
-  (** ** P3: merged lists of two *)
-
-  (** If a - b = f (c - d) with f > 0, weights prefer a to b exactly if they prefer c to d. *)
-  Theorem parallel_pairs : forall (a b c e w : vec) f,
-    0 < f -> same D (minus a b) (times f (minus c e)) ->
-    (dot D b w < dot D a w <-> dot D e w < dot D c w) /\ (dot D a w < dot D b w <-> dot D c w < dot D e w).
-  Proof.
-    intros a b c e w f Hf S. assert (E := dot_same D _ _ w S).
-    rewrite dot_minus, dot_times, dot_minus in E. split; split; intros; nra.
-  Qed.
-
-  (** ** P1: dropped features *)
-
-  (** If, within the lists, feature k is a combination of others, moving its weight to them changes no
-      comparison. *)
-  Theorem dropped_feature : forall k (a : nat -> R) (u v w : vec),
-    (k < D)%nat -> a k = 0 ->
-    u k - v k = sum D (fun d => a d * (u d - v d)) ->
-    let w' := fun d => if Nat.eqb d k then 0 else w d + a d * w k in
-    dot D (minus u v) w' = dot D (minus u v) w.
-  Proof.
-    intros k a u v w Hk Ha E w'.
-    assert (S : dot D (minus u v) (minus w' w) = 0).
-    2:{ rewrite dot_minus_r in S. lra. }
-    unfold dot, minus.
-    rewrite (sum_ext D _ (fun d => w k * (a d * (u d - v d)) - single k ((u k - v k) * w k) d)).
-    - rewrite sum_sub, sum_scale, <- E, sum_single by auto. ring.
-    - intros d Hd. unfold w', single. destruct (Nat.eqb_spec d k) as [->|]; rewrite ?Ha; ring.
-  Qed.
 End Problem.
 
 (** ** S3: dividing fails for the published test
@@ -431,7 +402,7 @@ Theorem published_is_not_hereditary :
   published 2 tied_size tied_feature [0; 1; 2]%nat chosen /\
   published 2 tied_size tied_feature [0; 2]%nat chosen /\
   ~ published 2 tied_size tied_feature [0; 1]%nat chosen /\
-  ~ attainable 2 tied_size tied_feature [0; 1; 2]%nat chosen.
+  ~ attainable 2 (fun _ => True) tied_size tied_feature [0; 1; 2]%nat chosen.
 Proof.
   intros chosen.
   assert (P : forall s j w, dot 2 (tied_feature s j) w =
@@ -454,7 +425,7 @@ Proof.
     rewrite !P in *. unfold chosen in *. simpl in A, B.
     assert (w 0%nat = 0) as E by (specialize (A ltac:(lia)); specialize (B ltac:(lia)); lra).
     destruct Is as [<-|[<-|[]]]; rewrite E in L; simpl in L; lra.
-  - intros [w [_ B]].
+  - intros [w [_ [_ B]]].
     assert (H0 := B 0%nat (or_introl eq_refl) 1%nat). assert (H1 := B 1%nat (or_intror (or_introl eq_refl)) 1%nat).
     rewrite !P in *. unfold chosen in *. simpl in H0, H1.
     specialize (H0 ltac:(lia) ltac:(lia)). specialize (H1 ltac:(lia) ltac:(lia)). lra.

@@ -1,5 +1,5 @@
 (** Trees of nodes: a tree whose leaves are closed proves a bound (T1), costs that are multiples of a
-    common divisor (T2), open nodes (T3), the frontier over two streams (S4) and rounded losses (P4). *)
+    common divisor (T2), open nodes (T3), and the frontier over two streams (S4). *)
 
 From Coq Require Import Reals Lra Lia List ZArith Znumtheory.
 From Lpmert Require Import Vectors Selections Cones.
@@ -52,6 +52,7 @@ End Closed.
 Section Splits.
   Open Scope R_scope.
   Variable D : nat.
+  Variable region : vec -> Prop.
   Variable size : nat -> nat.
   Variable feature : nat -> nat -> vec.
   Variable cost : nat -> nat -> Z.
@@ -59,7 +60,8 @@ Section Splits.
 
   (** A solution is a selection together with weights that decode to it. *)
   Definition weighted : Type := (vec * (nat -> nat))%type.
-  Definition attained (wx : weighted) : Prop := decodes D size feature (fst wx) part (snd wx).
+  Definition attained (wx : weighted) : Prop :=
+    region (fst wx) /\ decodes D size feature (fst wx) part (snd wx).
 
   (** Choices: a node and one child for every hypothesis of a list. *)
   Theorem choices_cover : forall (node : weighted -> Prop) s, In s part ->
@@ -68,7 +70,7 @@ Section Splits.
   Proof.
     intros node s Is A wx N. exists (fun wx' => node wx' /\ snd wx' s = snd wx s). split; auto.
     apply (in_map (fun h wx' => node wx' /\ snd wx' s = h)). apply in_seq.
-    destruct (A wx N) as [V _]. specialize (V s Is). lia.
+    destruct (A wx N) as [_ [V _]]. specialize (V s Is). lia.
   Qed.
 
   (** Cells: a cone and its two halves. *)
@@ -86,7 +88,7 @@ Section Splits.
   (** The bound for the weights is one for the selections: whatever is attainable has weights. *)
   Theorem bound_for_selections : forall bound,
     closed weighted (fun wx => costs cost part (snd wx)) bound attained ->
-    forall x, attainable D size feature part x -> (bound <= costs cost part x)%Z.
+    forall x, attainable D region size feature part x -> (bound <= costs cost part x)%Z.
   Proof.
     intros bound H x [w W].
     exact (tree_bound weighted (fun wx => costs cost part (snd wx)) bound attained H (w, x) W).
@@ -148,34 +150,3 @@ Section Frontier.
     - specialize (L _ _ A2). specialize (R (snd f) (snd c)). rewrite A1 in *. specialize (R ltac:(lia)). lia.
   Qed.
 End Frontier.
-
-(** ** P4: losses in fixed point *)
-
-Section Rounding.
-  Open Scope R_scope.
-
-  (** Each loss is off by half a unit at most; then so is the cost of a selection of S lists by S / 2. *)
-  Theorem rounded_sum : forall n (loss whole : nat -> R) unit,
-    (forall s, (s < n)%nat -> Rabs (loss s - whole s) <= unit / 2) ->
-    Rabs (sum n loss - sum n whole) <= INR n * (unit / 2).
-  Proof.
-    induction n as [|n IH]; intros loss whole unit H.
-    - simpl. rewrite Rminus_0_r, Rabs_R0. lra.
-    - rewrite S_INR. simpl sum.
-      assert (A := IH loss whole unit (fun s L => H s (Nat.lt_lt_succ_r _ _ L))).
-      assert (B := H n (Nat.lt_succ_diag_r n)).
-      unfold Rabs in *. destruct (Rcase_abs (sum n loss - sum n whole)), (Rcase_abs (loss n - whole n)),
-        (Rcase_abs (sum n loss + loss n - (sum n whole + whole n))); lra.
-  Qed.
-
-  (** What is least in fixed point is within S units of the least. *)
-  Theorem rounded_optimum : forall n (best other best' other' : nat -> R) unit,
-    (forall s, (s < n)%nat -> Rabs (best s - best' s) <= unit / 2) ->
-    (forall s, (s < n)%nat -> Rabs (other s - other' s) <= unit / 2) ->
-    sum n best' <= sum n other' -> sum n best <= sum n other + INR n * unit.
-  Proof.
-    intros n best other best' other' unit A B L.
-    assert (P := rounded_sum n best best' unit A). assert (Q := rounded_sum n other other' unit B).
-    unfold Rabs in *. destruct (Rcase_abs (sum n best - sum n best')), (Rcase_abs (sum n other - sum n other')); lra.
-  Qed.
-End Rounding.

@@ -183,6 +183,36 @@ Section Dot.
     destruct (Rle_or_lt (dot u v) 0); [nra|].
     apply Rsqr_incr_0_var; unfold Rsqr; nra.
   Qed.
+
+  Notation "u · v" := (dot u v) (at level 40).
+
+  (** The rows b_k of a cell, k < m: its closure, and the open cell. *)
+  Definition closed_cell (m : nat) (b : nat -> vec) (w : vec) : Prop := forall k, (k < m)%nat -> 0 <= b k · w.
+  Definition open_cell (m : nat) (b : nat -> vec) (w : vec) : Prop := forall k, (k < m)%nat -> 0 < b k · w.
+
+  (** A small step keeps what is strict. *)
+  Lemma small_step : forall m (b : nat -> vec) w v, open_cell m b w ->
+    exists e, 0 < e /\ forall a, 0 <= a <= e -> open_cell m b (plus w (times a v)).
+  Proof.
+    induction m as [|m IH]; intros b w v C.
+    - exists 1. split; [lra|]. intros a _ k Hk. lia.
+    - destruct (IH b w v) as [e [E He]]; [intros k Hk; apply C; lia|].
+      assert (Cm : 0 < b m · w) by (apply C; lia).
+      assert (A : 0 <= Rabs (b m · v)) by apply Rabs_pos.
+      pose (f := b m · w / (Rabs (b m · v) + 1) / 2).
+      assert (F : 0 < f).
+      { unfold f, Rdiv. apply Rmult_lt_0_compat; [apply Rmult_lt_0_compat; auto|lra].
+        apply Rinv_0_lt_compat. lra. }
+      exists (Rmin e f). split; [apply Rmin_glb_lt; auto|].
+      assert (M1 := Rmin_l e f). assert (M2 := Rmin_r e f).
+      intros a [A0 A1] k Hk. destruct (Nat.eq_dec k m) as [->|]; [|apply He; [lra | lia]].
+      rewrite dot_plus_r, dot_times_r.
+      assert (a * (b m · v) >= - (f * Rabs (b m · v))).
+      { assert (Q : - Rabs (b m · v) <= b m · v) by (unfold Rabs; destruct (Rcase_abs (b m · v)); lra).
+        assert (a * - Rabs (b m · v) <= a * (b m · v)) by (apply Rmult_le_compat_l; auto).
+        assert (a * Rabs (b m · v) <= f * Rabs (b m · v)) by (apply Rmult_le_compat_r; lra). lra. }
+      assert (f * (Rabs (b m · v) + 1) = b m · w / 2) by (unfold f; field; lra). nra.
+  Qed.
 End Dot.
 
 (** Sums of integers over a Coq list. *)
