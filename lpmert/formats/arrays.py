@@ -66,7 +66,9 @@ def write_npz(nbest: NBest, path: str | Path) -> None:
             encoded = [text.encode() for text in nbest.texts]
             arrays["text_bytes"] = np.frombuffer(b"".join(encoded), dtype=np.uint8)
             arrays["text_ends"] = np.cumsum([len(text) for text in encoded])
-        np.savez_compressed(stream.buffer, **arrays)
+        archive = io.BytesIO()  # an archive needs to go back, which compressed files cannot
+        np.savez_compressed(archive, **arrays)
+        stream.buffer.write(archive.getbuffer())
 
 
 def _arrays(content: bytes, path: str | Path) -> dict[str, Any]:
