@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import pairwise, product
 from math import inf
 
 import numpy as np
@@ -54,7 +54,7 @@ def log_loss(metric: Metric, total: FloatArray) -> float:
 
 def expected_by_enumeration(metric: Metric, lists: Lists, probabilities: FloatArray) -> float:
     total = 0.0
-    ranges = [range(a, b) for a, b in zip(lists.offsets[:-1], lists.offsets[1:], strict=True)]
+    ranges = [range(a, b) for a, b in pairwise(lists.offsets)]
     for rows in product(*ranges):
         chosen = list(rows)
         total += np.prod(probabilities[chosen]) * log_loss(metric, lists.statistics[chosen].sum(axis=0))
@@ -202,7 +202,7 @@ def best_in_the_plane(nbest: NBest, metric: Metric) -> float:
     """The least loss at any angle between two at which some pair of hypotheses ties."""
     features, offsets = nbest.dense_features(), nbest.offsets
     angles = [0.0]
-    for a, b in zip(offsets[:-1], offsets[1:], strict=True):
+    for a, b in pairwise(offsets):
         differences = (features[a:b, None] - features[None, a:b]).reshape(-1, 2)
         differences = differences[differences.any(axis=1)]
         angles += (np.arctan2(differences[:, 0], -differences[:, 1]) % (2 * np.pi)).tolist()
@@ -211,7 +211,7 @@ def best_in_the_plane(nbest: NBest, metric: Metric) -> float:
     losses = []
     for angle in middles:
         scores = features @ [np.cos(angle), np.sin(angle)]
-        chosen = [a + int(np.argmax(scores[a:b])) for a, b in zip(offsets[:-1], offsets[1:], strict=True)]
+        chosen = [a + int(np.argmax(scores[a:b])) for a, b in pairwise(offsets)]
         losses.append(metric.loss(nbest.statistics[chosen].sum(axis=0)))
     return min(losses)
 

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 _SLICE = 100
 """Rounds between two looks at the clock."""
 
+_NOTHING = 1e-12
+"""Relative to its start, an exponential loss that is as good as 0."""
+
 
 @dataclass(frozen=True)
 class Boosting(Comparator):
@@ -83,13 +86,14 @@ class Boosting(Comparator):
             reach,
             gains,
         )
-        rounds = 0
+        rounds, least = 0, _NOTHING * float(pairs.weights.sum())
         while rounds < self.rounds:
             size = min(_SLICE, self.rounds - rounds)
             taken = boosting_rounds(
                 size,
                 self.smoothing,
                 self.tolerance,
+                least,
                 pairs.by_feature.indptr,
                 pairs.by_feature.indices,
                 pairs.by_feature.data,

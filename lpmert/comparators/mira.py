@@ -30,8 +30,8 @@ class Mira(Comparator):
     costs, and the step at most `step` (the paper's C, 0.01). The cost of a hypothesis is its loss where the metric is a
     sum. Otherwise it is the metric's loss of the hypothesis together with a background of the statistics of earlier
     hopes, which begins with the mean statistics and fades by the factor `decay`; times the length of the reference in
-    that sum for BLEU, and times the largest statistic for other metrics. Of the averages of the weights up to the end of each of the `passes`, the
-    one that decodes best is returned.
+    that sum for BLEU, and times the largest statistic for other metrics. Of the averages of the weights up to the end
+    of each of the `passes`, the one that decodes best is returned.
     """
 
     passes: int = 60

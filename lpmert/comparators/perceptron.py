@@ -32,7 +32,7 @@ class Perceptron(Comparator):
     """
 
     passes: int = 20
-    rate: float = 0.1
+    rate: float = 1.0
     base: str | None = None
 
     name: ClassVar[str] = "perceptron"

@@ -170,6 +170,7 @@ def boosting_rounds(
     n_rounds,
     smoothing,
     tolerance,
+    least,
     by_feature,
     rows,
     values,
@@ -185,18 +186,29 @@ def boosting_rounds(
 ):
     """Take up to so many steps, each along the feature of the largest gain; return how many were taken.
 
-    It ends early where no gain is more than tolerance times the sum of pair_weights.
+    It ends early where no gain is more than tolerance times the sum of pair_weights, or that is not above least.
 
     by_feature [D + 1], rows, values and by_pair [P + 1], columns, pair_values: the same differences, gold row less
     other row, by feature and by pair. pair_weights [P]: importance times exp(-margin), kept up to date.
     """
-    for number in range(n_rounds):
+    taken = 0
+    while taken < n_rounds:
         d = np.argmax(gains)
         total = pair_weights.sum()
+        if total <= least or gains[d] <= tolerance * total:
+            break
+        # anew, because the sums kept up to date have rounding errors, which count where values are large
+        above[d] = below[d] = 0.0
+        for e in range(by_feature[d], by_feature[d + 1]):
+            if values[e] > 0:
+                above[d] += values[e] * pair_weights[rows[e]]
+            else:
+                below[d] -= values[e] * pair_weights[rows[e]]
+        gains[d] = _gain(above[d], below[d], reach[d])
         if gains[d] <= tolerance * total:
-            return number
+            continue
         floor = smoothing * total
-        step = 0.5 / reach[d] * np.log((max(above[d], 0.0) + floor) / (max(below[d], 0.0) + floor))
+        step = 0.5 / reach[d] * np.log((above[d] + floor) / (below[d] + floor))
         weights[d] += step
         for e in range(by_feature[d], by_feature[d + 1]):
             pair = rows[e]
@@ -212,4 +224,5 @@ def boosting_rounds(
             for k in range(by_pair[rows[e]], by_pair[rows[e] + 1]):
                 column = columns[k]
                 gains[column] = _gain(above[column], below[column], reach[column])
-    return n_rounds
+        taken += 1
+    return taken
