@@ -65,7 +65,7 @@ def numbers_of_words(words: Sequence[str], what: str, path: str | Path, line: in
             numbers = list(map(float, words))
         except ValueError:
             numbers = [np.nan]
-        if all(-MAGNITUDE_LIMIT <= number <= MAGNITUDE_LIMIT for number in numbers):
+        if sum(map(abs, numbers)) <= MAGNITUDE_LIMIT:  # false where one is not a number
             return numbers
     return [number_of_text(word, what, path, line) for word in words]
 
