@@ -163,6 +163,10 @@ def test_options_that_a_format_does_not_take_are_refused(tmp_path: Path) -> None
         (["--from", "tsv"], "--segment is needed for reading tsv"),
         (["--from", "srilm"], "--references is needed for reading srilm"),
         (["--from", "srilm", "--references", "x", "--references", "y"], "--references is one file for srilm"),
+        (["--tokenize", "none"], "--tokenize is no option for reading npz"),
+        (["--from", "moses", "--metric", "wer", "--tokenize", "none"], "--tokenize is no setting of metric wer"),
+        (["--from", "moses", "--metric", "x", "--lowercase"], "--metric x is none of bleu"),
+        (["--losses", "a=x", "--losses", "a=y"], "--losses names a twice"),
         (["--losses", "x"], "'x' is not NAME=FILE"),
         (["--scales", "x=y"], "'y' is not a finite number"),
         (["--nothing"], "No such option"),
@@ -202,6 +206,10 @@ def test_texts_are_measured_against_references(tmp_path: Path) -> None:
     assert read_npz(tmp_path / "y.npz").statistics.tolist() == [[1], [0]]
     run(tmp_path / "lists", tmp_path / "y.npz", *flags)
     assert read_npz(tmp_path / "y.npz").statistics.shape == (2, 9)
+    (tmp_path / "reference").write_text("A Cat.\n")
+    for more, matches in (([], [0, 0]), (["--lowercase"], [2, 2]), (["--lowercase", "--tokenize", "none"], [1, 1])):
+        assert run(tmp_path / "lists", tmp_path / "y.npz", *flags, *more).exit_code == 0
+        assert read_npz(tmp_path / "y.npz").statistics[:, 0].tolist() == matches
 
 
 def test_every_format_is_described_in_the_documentation() -> None:

@@ -15,9 +15,12 @@ from shared import SHARED_DATA, needs_shared
 
 from lpmert.formats.files import read_text
 from lpmert.formats.moses import read_moses, write_moses
+from lpmert.metrics.ratio import Bleu
+from lpmert.metrics.text import BleuTexts, SentenceBleuTexts
 from lpmert.nbest import NBest
 from lpmert.result import DataError
 
+SWAHILI = (SHARED_DATA or Path()) / "swahili-mert-100best"
 MOSES = """0 ||| the house ||| LM0= -1.5 TM0= -2 0.25 ||| -3.1 ||| 0
 0 ||| house ||| LM0= -1 TM0= 1e-3 7 ||| -3.2 ||| 1
 1 ||| small ||| LM0= -3 TM0= 4 5 ||| -1 ||| 2
@@ -313,15 +316,11 @@ def test_mutated_lists_are_read_whole_or_refused(tmp_path: Path, data: st.DataOb
 
 @needs_shared
 def test_swahili_runs_have_the_counts_of_their_readme() -> None:
-    assert SHARED_DATA is not None
-    folder = SHARED_DATA / "swahili-mert-100best"
-    runs = [folder / f"run{run}.nbest.txt.xz" for run in (3, 5, 7)]
-    statistics = [folder / f"run{run}.bleustats.txt.xz" for run in (3, 5, 7)]
+    runs = [SWAHILI / f"run{run}.nbest.txt.xz" for run in (3, 5, 7)]
+    statistics = [SWAHILI / f"run{run}.bleustats.txt.xz" for run in (3, 5, 7)]
     pooled = read_moses(runs, statistics=statistics, texts=False).deduplicate()
     assert (pooled.n_lists, pooled.n_hypotheses, pooled.n_features) == (500, 61_961, 14)
-    last = read_moses(runs[2], statistics=statistics[2], texts=False).deduplicate()
-    assert (last.n_lists, last.n_hypotheses) == (500, 48_343)
-    assert last.names[6:9] == ("Distortion0_0", "LM0_0", "WordPenalty0_0")
+    assert pooled.names[6:9] == ("Distortion0_0", "LM0_0", "WordPenalty0_0")
 
 
 @needs_shared
@@ -358,3 +357,29 @@ def test_lists_with_edits_have_the_figures_of_their_readme(
     errors = nbest.statistics.reshape(lists, hypotheses)
     assert errors[:, 0].sum() / length == pytest.approx(first, abs=5e-4 if units == "words" else 5e-5)
     assert errors.min(axis=1).sum() / length == pytest.approx(oracle, abs=5e-4 if units == "words" else 5e-5)
+
+
+@needs_shared
+def test_swahili_references_give_the_recorded_statistics(tmp_path: Path) -> None:
+    keyed = read_text(SWAHILI / "reference.txt.xz").split("\n")
+    references = put(tmp_path, "".join(line.partition("\t")[2] + "\n" for line in keyed[:-1]), "references")
+    lists = SWAHILI / "run7.nbest.txt.xz"
+    measured = read_moses(lists, references=references, metric=BleuTexts(tokenize="none"))
+    recorded = read_moses(lists, statistics=SWAHILI / "run7.bleustats.txt.xz", texts=False)
+    assert (measured.statistics == recorded.statistics).all()
+    assert recorded.deduplicate().n_hypotheses == 48_343
+
+
+@needs_shared
+def test_europarl_lists_have_the_scores_of_their_readme() -> None:
+    assert SHARED_DATA is not None
+    folder = SHARED_DATA / "moses-europarl-100best"
+    lists, references = folder / "nbest.out.xz", folder / "reference.txt.xz"
+    nbest = read_moses(lists, references=references, metric=BleuTexts(tokenize="none", lowercase=True))
+    assert (nbest.n_lists, nbest.n_hypotheses, nbest.n_features) == (100, 10_000, 15)
+    first = nbest.statistics[nbest.offsets[:-1]].sum(axis=0)
+    assert Bleu().score(first) == pytest.approx(11.10, abs=5e-3)
+    plus_one = SentenceBleuTexts(tokenize="none", lowercase=True, smooth_value=1)
+    losses = read_moses(lists, references=references, metric=plus_one).statistics.reshape(100, 100)
+    best = nbest.statistics.reshape(100, 100, 9)[np.arange(100), losses.argmin(axis=1)].sum(axis=0)
+    assert Bleu().score(best) == pytest.approx(16.52, abs=5e-3)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields, replace
+from inspect import signature
 from typing import Any, TypeVar
 
 import click
@@ -20,6 +22,7 @@ _READER_NAMES: Mapping[str, Mapping[str, str]] = {
 _WRITER_NAMES = {"scores_out": "scores"}
 """What the reader or writer of a format calls a flag, where the names differ."""
 
+_OF_METRICS = ("tokenize", "lowercase")
 _OF_WRITERS = ("scores_out", "score_type", "form")
 _OF_BOTH = ("segment", "text", "separator")
 
@@ -58,6 +61,8 @@ _FILE_BY_NAME = _named(str, "FILE")
     metavar="NAME",
     help="Texts: how they are measured: bleu, ter, wer, ... [default: moses bleu, others wer]",
 )
+@click.option("--tokenize", metavar="NAME", help="Texts: a tokenizer of sacrebleu, for bleu. none: at white space.")
+@click.option("--lowercase", is_flag=True, help="Texts: case does not count.")
 @click.option("--partial", is_flag=True, help="Texts: there may be more references than lists.")
 @click.option("--statistics-file", multiple=True, metavar="FILE", help="Moses: statistics beside the lists, one an IN.")
 @click.option("--last-field", is_flag=True, help="Moses: the last field has the statistics.")
@@ -95,7 +100,7 @@ def convert(
     Several IN, runs of moses or mert, are pooled by list. For --from scores, IN are NAME=FILE, one for each feature.
     The help of a flag says to which formats it belongs. docs/formats.md describes all of them.
     """
-    files: Any = dict(map(_FILE_BY_NAME, source)) if from_format == "scores" else source
+    files: Any = _by_name(map(_FILE_BY_NAME, source), "IN") if from_format == "scores" else source
     kind = from_format or detect(files)
     to_kind = to_format or format_of_target(target)
     given = {name: _value(name, value) for name, value in flags.items() if value not in (None, False, ())}
@@ -103,6 +108,9 @@ def convert(
         if len(given["references"]) > 1:
             raise click.UsageError(f"--references is one file for {kind}.")
         given["references"] = given["references"][0]
+    settings = {name: given.pop(name) for name in _OF_METRICS if name in given}
+    if settings:
+        given["metric"] = _metric(kind, given.get("metric"), settings)
     reading = _arguments(reader_of(kind), given, _READER_NAMES.get(kind, {}), f"reading {kind}", _OF_WRITERS)
     of_readers = [name for name in given if name not in (*_OF_WRITERS, *_OF_BOTH)]
     writing = _arguments(writer_of(to_kind), given, _WRITER_NAMES, f"writing {to_kind}", of_readers)
@@ -120,9 +128,35 @@ def convert(
         )
 
 
+def _metric(kind: str, name: str | None, settings: Mapping[str, Any]) -> Any:
+    """Return the metric on texts of this name, or that which a reader takes by default, with other settings."""
+    from lpmert.metrics.text import TEXT_METRICS
+
+    parameter = signature(reader_of(kind)).parameters.get("metric")
+    if parameter is None:
+        raise click.UsageError(f"{_flag(next(iter(settings)))} is no option for reading {kind}.")
+    chosen = name or parameter.default
+    metric: Any = TEXT_METRICS.get(chosen)
+    if metric is None:
+        raise click.UsageError(f"--metric {chosen} is none of {', '.join(TEXT_METRICS)}.")
+    for setting in settings:
+        if setting not in (field.name for field in fields(metric)):
+            raise click.UsageError(f"{_flag(setting)} is no setting of metric {chosen}.")
+    return replace(metric, **settings)
+
+
+def _by_name(pairs: Iterable[tuple[str, Value]], what: str) -> dict[str, Value]:
+    found: dict[str, Value] = {}
+    for name, value in pairs:
+        if name in found:
+            raise click.UsageError(f"{what} names {name} twice.")
+        found[name] = value
+    return found
+
+
 def _value(name: str, value: Any) -> Any:
     if name in ("losses", "scales", "counts"):
-        return dict(value)
+        return _by_name(value, _flag(name))
     return not value if name == "drop_texts" else value
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import reprlib
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -17,6 +18,11 @@ from lpmert.formats.named import WHITE, number_text, numbers_of_words
 from lpmert.formats.utterances import words_of
 from lpmert.nbest import NBest
 from lpmert.result import DataError
+
+if TYPE_CHECKING:
+    from lpmert.metrics.text import TextMetric
+
+logger = logging.getLogger(__name__)
 
 SEPARATOR = "|||"
 STATISTICS_LABEL = "statistics:"
@@ -29,7 +35,7 @@ def read_moses(
     paths: Paths,
     *,
     references: Paths = (),
-    metric: str = "bleu",
+    metric: str | TextMetric = "bleu",
     statistics: Paths = (),
     last_field: bool = False,
     statistic_names: Sequence[str] | None = None,
@@ -44,11 +50,11 @@ def read_moses(
     field, or the fourth where the third is one number and the fourth has names. Other fields are not looked at.
 
     Statistics come from one of: `references`, files with one sentence a line (id 0 is the first line; with `partial`
-    there may be more lines than lists), by `metric`, a name of `lpmert.metrics.text`; `statistics`, a file for each of
-    `paths`, whose line has the id and the numbers of the same line; the numbers in the last field, with `last_field`,
-    or without where `write_moses` put them. `statistic_names` names them. Texts are not kept with `texts=False`, so
-    that `NBest.deduplicate` does not look at them. With `group`, lines of a list may lie apart. Raises `DataError` with
-    file and line, and what `lpmert.metrics.text` raises.
+    there may be more lines than lists), by `metric`, one of `lpmert.metrics.text` or its name; `statistics`, a file for
+    each of `paths`, whose line has the id and the numbers of the same line; the numbers in the last field, with
+    `last_field`, or without where `write_moses` put them. `statistic_names` names them. Texts are not kept with
+    `texts=False`, so that `NBest.deduplicate` does not look at them. With `group`, lines of a list may lie apart.
+    Raises `DataError` with file and line, and what `lpmert.metrics.text` raises.
     """
     files, reference_files, statistics_files = (_as_list(given) for given in (paths, references, statistics))
     _check_sources(files, reference_files, statistics_files, last_field)
@@ -64,7 +70,8 @@ def read_moses(
     if reference_files:
         from lpmert.metrics.text import measure_texts
 
-        nbest, _ = measure_texts(nbest, _references(reference_files, nbest.list_ids, partial), metric)
+        nbest, summed = measure_texts(nbest, _references(reference_files, nbest.list_ids, partial), metric)
+        logger.info("statistics: %s", summed.signature)
     return nbest
 
 
