@@ -22,12 +22,12 @@ from lpmert.exact.divide import LpMert
 
 SETS = ("0:8", "8:16", "16:24", "24:32")
 LENGTHS = (1, 2, 4, 8)
-SWITCHES = ("row_generation", "use_witnesses", "use_cores", "look_ahead", "lazy")
+SWITCHES = ("row_generation", "use_witnesses", "use_cores", "look_ahead", "lazy", "chain")
 VARIANTS = {
     "default": LpMert(),
     **{f"without {switch}": replace(LpMert(), **{switch: False}) for switch in SWITCHES},  # type: ignore[arg-type]
-    "with pair": LpMert(pair=True),
-    "all off": LpMert(row_generation=False, use_witnesses=False, use_cores=False, look_ahead=False, lazy=False),
+    "with pair": LpMert(chain=False, pair=True),
+    "all off": LpMert(**dict.fromkeys(SWITCHES, False)),  # type: ignore[arg-type]
 }
 
 

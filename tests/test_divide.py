@@ -32,15 +32,15 @@ from lpmert.kernels import INFINITE_COST
 from lpmert.problem import Problem
 from lpmert.result import IntArray
 
-SWITCHES = ("row_generation", "use_witnesses", "use_cores", "look_ahead", "lazy")
+SWITCHES = ("row_generation", "use_witnesses", "use_cores", "look_ahead", "lazy", "chain")
 BARE = LpMert(**dict.fromkeys(SWITCHES, False))
 SETTINGS = [
     LpMert(),
     *(replace(LpMert(), **{switch: False}) for switch in SWITCHES),
     *(replace(BARE, **{switch: True}) for switch in SWITCHES),
     BARE,
-    LpMert(pair=True),
-    LpMert(pair=True, sampled=0),
+    LpMert(chain=False, pair=True),
+    LpMert(chain=False, pair=True, sampled=0),
     replace(BARE, pair=True, sampled=3),
     LpMert(lp="highs"),
     LpMert(lp="highs", row_generation=False, look_ahead=False),
@@ -297,7 +297,7 @@ def hard() -> lpmert.NBest:
     return lpmert.NBest(rng.normal(size=(400, 8)), np.arange(0, 401, 50), rng.random((400, 1)))
 
 
-@pytest.mark.parametrize("method", [LpMert(), LpMert(pair=True), LpMert(lp="highs")], ids=["plain", "pair", "highs"])
+@pytest.mark.parametrize("method", [LpMert(), LpMert(chain=False, pair=True), LpMert(lp="highs")], ids=["plain", "pair", "highs"])
 def test_limits_leave_a_valid_bound(method: LpMert) -> None:
     stopped = lpmert.minimize(hard(), method=method, node_limit=50)
     assert stopped.status is Status.NODE_LIMIT
@@ -308,7 +308,7 @@ def test_limits_leave_a_valid_bound(method: LpMert) -> None:
 
 def test_the_same_settings_count_the_same() -> None:
     lists = random_lists("generic", 5).nbest
-    first, second = (lpmert.minimize(lists, method=LpMert(pair=True)) for _ in range(2))
+    first, second = (lpmert.minimize(lists, method=LpMert(chain=False, pair=True)) for _ in range(2))
     assert first.counters == second.counters
     assert first.weights.tolist() == second.weights.tolist()
 

@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from lpmert.exact.combination import Combination, Screen
-from lpmert.exact.pairing import neighbours, pair_by_conflict
+from lpmert.exact.pairing import fewest_candidates_first, neighbours, pair_by_conflict
 from lpmert.exact.search import Incumbent, Outcome, Search
 from lpmert.exact.solve import ExactMethod, unproved
 from lpmert.geometry.leastnorm import Lists
@@ -42,11 +42,12 @@ class LpMert(ExactMethod):
     are dropped without one. look_ahead: find each other list's cheapest hypothesis that goes with a combination, drop
     the combination if no selection below the incumbent is left, and now and then complete one greedily; only with the
     objective "margin". lazy: a neighbour waits in the frontier at a bound until it is the cheapest; off: it is found at
-    once, as published. pair: combine first the lists that conflict most, as far as `sampled` pieces of work on every
-    pair show; off: in order. cosine_test: how a region's cosine is asked of a combination: "exact" by projection;
-    "published" by the weights of the cell nearest the centre in a linear program, which can miss cells that reach into
-    the cap, so that the result has no bound. Raises `MethodError` for an unknown objective, lp or cosine_test, or a
-    negative sampled.
+    once, as published. chain: combine one list after the other, those with the fewest candidates first, so that what is
+    looked at ahead is known early; off: a balanced tree, as published. pair: in a balanced tree combine first the lists
+    that conflict most, as far as `sampled` pieces of work on every pair show; off: in order. cosine_test: how a region's
+    cosine is asked of a combination: "exact" by projection; "published" by the weights of the cell with the largest
+    product with the centre, which can miss cells that reach into the cap, so that the result has no bound. Raises
+    `MethodError` for an unknown objective, lp or cosine_test, or a negative sampled.
     """
 
     objective: str = "margin"
@@ -56,6 +57,7 @@ class LpMert(ExactMethod):
     use_cores: bool = True
     look_ahead: bool = True
     lazy: bool = True
+    chain: bool = True
     pair: bool = False
     sampled: int = 32
     cosine_test: str = "exact"
@@ -301,8 +303,16 @@ class DivideSearch:
         self._seen = len(root.found)
 
     def _plant(self) -> Iterator[None]:
-        """Build a balanced binary tree over the lists from below; a piece of work at a time."""
+        """Build a binary tree over the lists from below, balanced or a chain; a piece of work at a time."""
         level = self._streams[:]
+        if self._settings.chain:
+            lists = self.screen.lists
+            costs = np.split(lists.costs, lists.offsets[1:-1])
+            first, *others = yield from fewest_candidates_first(level, costs, self.incumbent.cost)
+            for stream in others:
+                first = self._join(first, stream)
+                self._streams.append(first)
+            level = [first]
         while len(level) > 1:
             if self._settings.pair:
                 level = yield from pair_by_conflict(level, self._join, self._settings.sampled)

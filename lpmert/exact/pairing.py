@@ -1,4 +1,6 @@
-"""Which streams of combinations to combine: neighbours, or those that conflict most, to meet contradictions early."""
+"""Which streams of combinations to combine: neighbours, those that conflict most, or one list after the other, to meet
+contradictions early.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +9,16 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 import networkx
+import numpy as np
 
 from lpmert.kernels import INFINITE_COST
 
 if TYPE_CHECKING:
     from lpmert.exact.divide import Stream, TwoHalves
+    from lpmert.result import IntArray
+
+_SHARPNESS = 8.0
+"""How steeply a candidate's cost beyond the cheapest counts when lists are put in order, in units of the slack."""
 
 _BLOCK = 16
 """So many streams at most are matched at a time: the pairs to sample grow with the square."""
@@ -21,6 +28,25 @@ def neighbours(streams: Sequence[Stream], join: Callable[[Stream, Stream], TwoHa
     """Return the streams joined two by two in order; the last stays alone if their number is odd."""
     pairs = [join(left, right) for left, right in zip(streams[::2], streams[1::2], strict=False)]
     return [*pairs, *streams[2 * len(pairs) :]]
+
+
+def fewest_candidates_first(
+    streams: Sequence[Stream], costs: Sequence[IntArray], most: int
+) -> Generator[None, None, list[Stream]]:
+    """Return the streams of single lists, those first that have the fewest candidates in a selection of cost `most`.
+
+    costs: of each list's hypotheses. Every stream is first asked for its cheapest; yields after every piece of work.
+    """
+    for stream in streams:
+        while not stream.found and stream.bound < INFINITE_COST:
+            stream.get_next_best()
+            yield
+    slack = max(1, most - sum(_least(stream) for stream in streams))
+    weights = []
+    for stream, own in zip(streams, costs, strict=True):
+        excess = own[own >= _least(stream)] - _least(stream)
+        weights.append(float(np.exp(-_SHARPNESS * excess[excess < slack] / slack).sum()))
+    return [streams[k] for k in np.argsort(weights, kind="stable").tolist()]
 
 
 def pair_by_conflict(
@@ -52,7 +78,8 @@ def pair_by_conflict(
 
 
 def _conflict(pair: TwoHalves) -> int:
-    def least(stream: Stream) -> int:
-        return stream.found[0].cost if stream.found else stream.bound
+    return _least(pair) - _least(pair.left) - _least(pair.right)
 
-    return least(pair) - least(pair.left) - least(pair.right)
+
+def _least(stream: Stream) -> int:
+    return stream.found[0].cost if stream.found else stream.bound
