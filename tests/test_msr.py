@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import json
+import subprocess
+import sys
 from itertools import groupby, pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,6 +26,8 @@ from lpmert.metrics.ratio import f_beta
 from lpmert.nbest import NBest
 from lpmert.problem import Problem
 from lpmert.result import FloatArray, Limits, MethodError, Status
+
+ROOT = Path(__file__).resolve().parents[1]
 
 
 def sparse_nbest(seed: int, *, n_lists: int = 30, size: int = 6, n_features: int = 12, counts: int = 2) -> NBest:
@@ -119,6 +125,23 @@ def test_smoothing_is_the_mean_over_the_window(
     inside = sorted({point - width, point + width, *(t for t in ends if point - width < t < point + width)})
     mean = sum(float(line.at(np.array([(a + b) / 2]))[0]) * (b - a) for a, b in pairwise(inside)) / (2 * width)
     assert line.smoothed(np.array([point]), width)[0] == pytest.approx(mean, abs=1e-9)
+
+
+def test_thresholds_far_away_do_not_blur_the_loss_nearby() -> None:
+    line = Line(np.array([-1e90, 1.0, 1.01, 1e12]), np.array([5e6, 2e6 + 3.0, 2e6, 2e6 + 3.0, 1e6]))
+    points = np.array([0.0, 1.005, 1.0, 1e11])
+    expected = [3.0, 3.0 * 0.11 / 0.12, 3.0 * 0.11 / 0.12, 3.0]
+    assert line.smoothed(points, 0.06) - 2e6 == pytest.approx(expected, abs=1e-6)
+
+
+def test_features_next_to_nothing_are_trained_without_overflow() -> None:
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(60, 4)) * [1.0, 1e-310, 1e-200, 1.0]
+    nbest = NBest(csr_array(features), np.arange(0, 61, 3), rng.integers(0, 3, 60).astype(float))
+    with np.errstate(invalid="raise"):
+        trained = MinimumSampleRisk().train(nbest)
+    assert np.isfinite(trained.weights).all()
+    assert trained.loss <= trained.loss_before
 
 
 def test_the_smoothed_loss_prefers_a_wide_interval_to_a_narrow_better_one() -> None:
@@ -337,3 +360,27 @@ def test_on_kana_kanji_lists_words_and_pairs_lower_the_character_errors() -> Non
     trained = MinimumSampleRisk(kept=300, considered=5000).train(nbest)
     oracle = np.minimum.reduceat(nbest.statistics[:, 0], nbest.offsets[:-1]).sum()
     assert oracle < trained.loss < 0.8 * trained.loss_before
+
+
+def test_the_generated_benchmark_set_is_sparse_and_its_base_can_be_improved(tmp_path: Path) -> None:
+    from benchmarks.sample_risk import Sizes, decoded_loss, read_set, write_set
+
+    sizes = Sizes(lists=300, size=8, features=6_000, words=2_000)
+    write_set(tmp_path / "set.npz", sizes, 3)
+    nbest = read_set(tmp_path / "set.npz")
+    assert (nbest.n_lists, nbest.n_hypotheses, nbest.n_features) == (300, 2400, 6000)
+    assert (np.minimum.reduceat(nbest.statistics[:, 0], nbest.offsets[:-1]) == 0).all()  # the right one is there
+    trained = MinimumSampleRisk(kept=100, considered=1000).train(nbest)
+    assert decoded_loss(nbest, trained.weights) == trained.loss < 0.8 * trained.loss_before
+
+
+@pytest.mark.slow
+def test_the_benchmark_runs_and_writes_its_figures(tmp_path: Path) -> None:
+    output = tmp_path / "figures.json"
+    sizes = ["--lists", "400", "--held-out", "100", "--features", "9000", "--words", "3000", "--kept", "50"]
+    command = [sys.executable, "-m", "benchmarks.sample_risk", *sizes, "--considered", "500", "-o", str(output)]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    assert run.returncode == 0, run.stderr
+    figures = json.loads(output.read_text(encoding="utf-8"))
+    assert [one["method"] for one in figures["runs"]] == ["msr", "perceptron", "boosting"]
+    assert all(one["decoded"] == one["loss"] < one["loss_before"] for one in figures["runs"])

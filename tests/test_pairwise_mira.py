@@ -14,7 +14,7 @@ from test_annealing import random_lists_of
 import lpmert
 from lpmert.comparators.base import Comparator
 from lpmert.comparators.mira import Mira, Walk
-from lpmert.comparators.pairwise import Pairwise, logistic_loss
+from lpmert.comparators.pairwise import Pro, logistic_loss
 from lpmert.comparators.softmax import Lists
 from lpmert.metrics.additive import SumOfLosses
 from lpmert.metrics.base import Metric
@@ -23,7 +23,7 @@ from lpmert.nbest import NBest
 from lpmert.problem import Problem
 from lpmert.result import Limits, MethodError, Status
 
-METHODS = [Pairwise(samples=200), Mira(passes=10)]
+METHODS = [Pro(samples=200), Mira(passes=10)]
 
 
 def lists_with(losses: list[float], features: list[list[float]] | None = None) -> Lists:
@@ -34,7 +34,7 @@ def lists_with(losses: list[float], features: list[list[float]] | None = None) -
 def test_pairs_differ_enough_and_the_better_one_comes_first() -> None:
     losses = np.array([0.0, 0.04, 0.5, 0.2, 0.52])
     rng = np.random.default_rng(0)
-    better, worse = Pairwise(samples=500, pairs=400).sample(lists_with(losses.tolist()), losses, rng)
+    better, worse = Pro(samples=500, pairs=400).sample(lists_with(losses.tolist()), losses, rng)
     found = set(zip(better.tolist(), worse.tolist(), strict=True))
     # 0-1 and 2-4 are closer than 0.05
     assert found == {(0, 2), (0, 3), (0, 4), (1, 2), (1, 3), (1, 4), (3, 2), (3, 4)}
@@ -42,9 +42,7 @@ def test_pairs_differ_enough_and_the_better_one_comes_first() -> None:
 
 def test_only_the_pairs_that_differ_most_are_kept() -> None:
     losses = np.arange(20.0)
-    better, worse = Pairwise(samples=2000, pairs=7).sample(
-        lists_with(losses.tolist()), losses, np.random.default_rng(0)
-    )
+    better, worse = Pro(samples=2000, pairs=7).sample(lists_with(losses.tolist()), losses, np.random.default_rng(0))
     drawn = np.abs(losses[worse] - losses[better])
     assert len(better) == 7
     assert drawn.min() >= 18.0  # of 2000 draws among 400 about 30 differ by 18 or 19
@@ -53,7 +51,7 @@ def test_only_the_pairs_that_differ_most_are_kept() -> None:
 def test_pairs_stay_within_their_list() -> None:
     losses = np.arange(12.0)
     lists = Lists(np.zeros((12, 1)), np.array([0, 4, 5, 12]), losses[:, None], np.ones(1))
-    better, worse = Pairwise(samples=50).sample(lists, losses, np.random.default_rng(1))
+    better, worse = Pro(samples=50).sample(lists, losses, np.random.default_rng(1))
     assert (lists.numbers[better] == lists.numbers[worse]).all()
     assert 4 not in better.tolist() + worse.tolist()
 
@@ -77,7 +75,7 @@ def test_pro_gives_the_weights_of_logistic_regression_on_its_pairs() -> None:
     features = rng.normal(size=(100, 3))
     losses = rng.normal(size=100) - features @ [1.0, -1.0, 0.5]
     nbest = NBest(features, np.arange(0, 101, 10), losses)
-    method = Pairwise(samples=100, pairs=20, variance=2.0)
+    method = Pro(samples=100, pairs=20, variance=2.0)
     lists = Lists(features, nbest.offsets, nbest.statistics, np.ones(3))
     better, worse = method.sample(lists, losses, np.random.default_rng(5))
     differences = features[better] - features[worse]
@@ -90,7 +88,7 @@ def test_pro_gives_the_weights_of_logistic_regression_on_its_pairs() -> None:
 
 def test_pro_without_any_pair_says_so() -> None:
     nbest = NBest(np.array([[1.0], [2.0]]), np.array([0, 2]), np.array([0.0, 0.01]))
-    result = Pairwise().solve(Problem(nbest))
+    result = Pro().solve(Problem(nbest))
     assert result.counters["pairs"] == 0
 
 
@@ -158,7 +156,7 @@ def test_features_that_tell_the_matches_are_given_the_right_sign(method: Compara
     assert result.weights[0] > abs(result.weights[1])
 
 
-@pytest.mark.parametrize("method", [Pairwise(samples=5), Mira(passes=10)], ids=lambda method: method.name)
+@pytest.mark.parametrize("method", [Pro(samples=5), Mira(passes=10)], ids=lambda method: method.name)
 def test_equal_seeds_give_equal_weights(method: Comparator) -> None:
     problem = Problem(random_lists("generic", 3, most_lists=40, most_selections=10**12).nbest)
     first, again, other = (method.solve(problem, seed=seed).weights.tolist() for seed in (1, 1, 2))
@@ -173,7 +171,7 @@ def test_a_time_limit_ends_the_run(method: Comparator) -> None:
     assert np.isfinite(result.loss)
 
 
-@pytest.mark.parametrize("build", [lambda: Pairwise(pairs=0), lambda: Mira(decay=1.5), lambda: Mira(step=0.0)])
+@pytest.mark.parametrize("build", [lambda: Pro(pairs=0), lambda: Mira(decay=1.5), lambda: Mira(step=0.0)])
 def test_settings_without_meaning_are_refused(build: object) -> None:
     with pytest.raises(MethodError, match=r"pairs|decay|step"):
         build()  # type: ignore[operator]
@@ -182,5 +180,5 @@ def test_settings_without_meaning_are_refused(build: object) -> None:
 @needs_shared
 def test_on_speech_lists_both_end_within_five_percent_of_the_optimum() -> None:
     problem = Problem(librispeech())
-    for method in (Pairwise(), Mira(passes=10)):
+    for method in (Pro(), Mira(passes=10)):
         assert 1767 <= method.solve(problem).loss <= 1.05 * 1767  # 1767 is proved

@@ -20,7 +20,7 @@ _GRADIENT_TOLERANCE = 1e-7
 
 
 @dataclass(frozen=True)
-class Pairwise(Comparator):
+class Pro(Comparator):
     """Logistic regression of which of two hypotheses has the smaller loss, on the difference of their features.
 
     From each list `samples` pairs are drawn (the paper's Gamma, 5000), those whose losses differ by less than

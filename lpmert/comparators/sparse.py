@@ -23,6 +23,9 @@ from lpmert.result import FloatArray, IntArray, MethodError
 if TYPE_CHECKING:
     from scipy.sparse import csc_array, csr_array
 
+_FARTHEST = 1e100
+"""Thresholds beyond this are left out: sums with them would overflow."""
+
 
 @dataclass(frozen=True)
 class Trained:
@@ -154,14 +157,17 @@ class Line(NamedTuple):
 
     def smoothed(self, points: FloatArray, width: float) -> FloatArray:
         """Return the mean loss [n] within `width` on either side of points [n]."""
-        steps = np.concatenate([[0.0], np.cumsum(self.losses[1:-1] * np.diff(self.thresholds))])
-
-        def integral(ends: FloatArray) -> FloatArray:
-            place = np.searchsorted(self.thresholds, ends, side="right")
-            origin = np.maximum(place - 1, 0)
-            return np.asarray(steps[origin] + self.losses[place] * (ends - self.thresholds[origin]))
-
-        return np.asarray((integral(points + width) - integral(points - width)) / (2 * width))
+        first = np.searchsorted(self.thresholds, points - width, side="right")
+        last = np.searchsorted(self.thresholds, points + width, side="right")
+        # Losses count from that at one of the points: what is summed, and its rounding error, stays small.
+        level = self.losses[first[-1]]
+        losses = self.losses - level
+        steps = np.concatenate([[0.0], np.cumsum(losses[1:-1] * np.diff(self.thresholds))])
+        left = losses[first] * (self.thresholds[np.minimum(first, len(steps) - 1)] - (points - width))
+        right = losses[last] * (points + width - self.thresholds[np.maximum(last - 1, 0)])
+        between = steps[np.maximum(last - 1, 0)] - steps[np.minimum(first, len(steps) - 1)]
+        mean = np.where(first == last, losses[first], (left + between + right) / (2 * width))
+        return np.asarray(level + mean)
 
 
 class LineSearch:
@@ -195,7 +201,7 @@ class LineSearch:
         return float(self._loss(self._total[None])[0])
 
     def line(self, feature: int) -> Line | None:
-        """Return the loss along the feature's weight, `None` if no choice hangs on it."""
+        """Return the loss along the feature's weight, `None` if no choice hangs on it for weights up to 1e100."""
         lists = self.lists
         rows, values = lists.entries(feature)
         n_lists, n_events = kernels.line_events(
@@ -216,10 +222,12 @@ class LineSearch:
         before = self.chosen[self._lists[:n_lists]]
         start = self._total + (self._statistics[self._rows[:n_lists]] - self._statistics[before]).sum(axis=0)
         order = np.argsort(self._thresholds[:n_events], kind="stable")
+        thresholds = self._thresholds[order]
         left, entered = self._changes[:n_events][order].T
         changes = np.cumsum(self._statistics[entered] - self._statistics[left], axis=0)
         totals = np.concatenate([start[None], start + changes])
-        return Line(self._thresholds[:n_events][order], self._loss(totals))
+        begin, end = np.searchsorted(thresholds, [-_FARTHEST, _FARTHEST])
+        return Line(thresholds[begin:end], self._loss(totals[begin : end + 1])) if begin < end else None
 
     def best_weight(self, feature: int, smoothing: float) -> float:
         """Return the weight with the least smoothed loss: the middle of an interval, or the weight as it is.
