@@ -23,6 +23,7 @@ from lpmert.console import LogHandler, ProgressLog, Scale, check_report, result_
 from lpmert.options import bounds, column_names, finite, linear, nonnegative, pairs, parse_weights, scale, size
 
 if TYPE_CHECKING:
+    from lpmert.exact.solve import ExactMethod
     from lpmert.minimize import Check
     from lpmert.nbest import NBest
     from lpmert.region import Linear, Region
@@ -103,6 +104,7 @@ class Shared:
     format: str | None
     group: bool
     method: str
+    beam: int | None
     ties: str
     bounds: dict[str, Any] | None
     fix: dict[str, float] | None
@@ -135,8 +137,17 @@ class Shared:
             raise click.BadParameter(
                 f"no feature {self.scale.name}; the features are {features}.", param_hint="--scale"
             )
+        if self.beam is not None and self.method not in ("auto", "beam"):
+            raise click.UsageError(f"--beam is a method of its own; leave out --method {self.method}.")
         if (self.cosine is None) != (self.around is None):
             raise click.UsageError("--cosine and --around go together.")
+
+    def _method(self) -> str | ExactMethod:
+        if self.beam is None:
+            return self.method
+        from lpmert.approximate.beam import Beam
+
+        return Beam(beam=self.beam)
 
     def region(self) -> Region | None:
         """Return where the weights may lie; `None` for everywhere."""
@@ -164,7 +175,7 @@ class Shared:
         """Return what `minimize` and `check` both take, apart from the callback."""
         return {
             "metric": self.metric,
-            "method": self.method,
+            "method": self._method(),
             "ties": self.ties,
             "region": self.region(),
             "time_limit": self.time_limit,
@@ -191,6 +202,7 @@ _SHARED_OPTIONS = (
     ),
     click.option("--group", is_flag=True, help="Gather the rows of a list that lie apart in DATA."),
     click.option("--method", type=click.Choice(METHODS), default="auto", help="How to search."),
+    click.option("--beam", type=click.IntRange(min=1), metavar="N", help="LP-MERT with so many combinations a node."),
     click.option(
         "--ties", type=click.Choice(TIES), default="first", help="Which of hypotheses with equal features counts."
     ),

@@ -180,6 +180,12 @@ class TestCheck:
         assert json.loads(outcome.stdout)["loss"] == OPTIMUM
 
 
+def test_a_beam_is_a_heuristic(table: str) -> None:
+    found = json.loads(run("solve", table, *COLUMNS, "--beam", "5", "--json").stdout)
+    assert (found["method"], found["status"], found["lower_bound"]) == ("beam", "heuristic", None)
+    assert "beam=5" in found["signature"]
+
+
 class TestRegions:
     def solved(self, table: str, *options: str) -> dict[str, float]:
         found = json.loads(run("solve", table, *COLUMNS, *options, "--json").stdout)
@@ -236,6 +242,8 @@ class TestWrongUse:
         [
             (["--no-such-flag"], "no-such-flag"),
             (["--method", "guess"], "exhaustive"),
+            (["--method", "cells", "--beam", "10"], "leave out --method cells"),
+            (["--beam", "0"], "beam"),
             (["--time-limit", "-1"], "below 0"),
             (["--time-limit", "nan"], "finite"),
             (["--gap", "much"], "finite"),

@@ -44,10 +44,10 @@ class LpMert(ExactMethod):
     objective "margin". lazy: a neighbour waits in the frontier at a bound until it is the cheapest; off: it is found at
     once, as published. chain: combine one list after the other, those with the fewest candidates first, so that what is
     looked at ahead is known early; off: a balanced tree, as published. pair: in a balanced tree combine first the lists
-    that conflict most, as far as `sampled` pieces of work on every pair show; off: in order. cosine_test: how a region's
-    cosine is asked of a combination: "exact" by projection; "published" by the weights of the cell with the largest
-    product with the centre, which can miss cells that reach into the cap, so that the result has no bound. Raises
-    `MethodError` for an unknown objective, lp or cosine_test, or a negative sampled.
+    that conflict most, as far as `sampled` pieces of work on every pair show; off: in order. cosine_test: how a
+    region's cosine is asked of a combination: "exact" by projection; "published" by the weights of the cell with the
+    largest product with the centre, which can miss cells that reach into the cap, so that the result has no bound.
+    Raises `MethodError` for an unknown objective, lp or cosine_test, or a negative sampled.
     """
 
     objective: str = "margin"
