@@ -182,7 +182,19 @@ def test_what_the_format_cannot_hold_is_refused(tmp_path: Path) -> None:
             write_mert_data(nbest, tmp_path / "x", scores=tmp_path / "y", score_type="X")
     with pytest.raises(DataError, match="give the type of the scores, such as BLEU"):
         write_mert_data(NBest([[1.0]], [0, 1], [0]), tmp_path / "x", scores=tmp_path / "y")
+    with pytest.raises(DataError, match="features and scores need a file each"):
+        write_mert_data(NBest([[1.0]], [0, 1], [0]), tmp_path / "x", scores=tmp_path / "x", score_type="X")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_many_sparse_features_are_written_and_read_without_a_table_of_all(tmp_path: Path) -> None:
+    rows = sparse.random_array((2000, 50_000), density=1e-4, format="csr", rng=np.random.default_rng(0))
+    nbest = NBest(rows, np.arange(0, 2001, 10), np.zeros(2000))
+    write_mert_data(nbest, tmp_path / "x", scores=tmp_path / "y", score_type="X")
+    again = load_mert_data(tmp_path / "x", tmp_path / "y")
+    assert again.nbest.fingerprint == nbest.fingerprint
+    merged = merge_sparse(again, dict.fromkeys(nbest.names, 2.0))
+    assert merged.dense_features()[:, 0] == pytest.approx(2 * rows.sum(axis=1))
 
 
 PIECES = [b"\n", b"\r", b"\0", b" ", b"=", b":", b"1e400", b"nan", b"inf", b"_", b"\xff", b"9" * 400, b"_0"]

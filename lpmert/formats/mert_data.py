@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from lpmert.formats.files import atomic_writer, lines
-from lpmert.formats.named import NamedRows, number_text, numbers_of_words
+from lpmert.formats.named import NamedRows, number_text, numbers_of_words, rows_by_column
 from lpmert.formats.numbers import count_of_text
 from lpmert.formats.rows import repeated
 from lpmert.formats.utterances import words_of
@@ -68,12 +68,14 @@ def merge_sparse(data: MertData, weights: Mapping[str, float]) -> NBest:
 
     A sparse feature without a weight counts 0, as in Moses.
     """
-    rows = data.nbest.dense_features()
-    factors = np.array([weights.get(name, 0.0) for name in data.nbest.names[data.n_dense :]])
-    merged = np.column_stack([rows[:, : data.n_dense], rows[:, data.n_dense :] @ factors])
-    names = [*data.nbest.names[: data.n_dense], SPARSE]
     nbest = data.nbest
-    return NBest(merged, nbest.offsets, nbest.statistics, names, nbest.list_ids, nbest.statistic_names, nbest.texts)
+    names = nbest.names[: data.n_dense]
+    factors = np.array([weights.get(name, 0.0) for name in nbest.names[data.n_dense :]])
+    dense = nbest.features[:, : data.n_dense]
+    dense = dense if isinstance(dense, np.ndarray) else dense.toarray()
+    merged = np.column_stack([dense, nbest.features[:, data.n_dense :] @ factors])
+    columns = [*names, SPARSE]
+    return NBest(merged, nbest.offsets, nbest.statistics, columns, nbest.list_ids, nbest.statistic_names, nbest.texts)
 
 
 def write_mert_data(nbest: NBest, features: str | Path, *, scores: str | Path, score_type: str | None = None) -> None:
@@ -87,27 +89,33 @@ def write_mert_data(nbest: NBest, features: str | Path, *, scores: str | Path, s
     for word in (*nbest.names, *nbest.list_ids, kind):
         if words_of(word) != [word]:
             raise DataError(f"{word!r} has white space, which separates words here; rename it", path=features)
-    dense = nbest.n_features
-    if not isinstance(nbest.features, np.ndarray):
-        full = (nbest.dense_features() != 0).all(axis=0)
-        dense = int(np.argmin(full)) if not full.all() else dense
+    if Path(features).resolve() == Path(scores).resolve():
+        raise DataError("features and scores need a file each", path=features)
+    dense, names = _leading_dense(nbest), nbest.names
+    rows = rows_by_column(nbest.features)
     with atomic_writer(features) as feature_stream, atomic_writer(scores) as score_stream:
         for number, list_id in enumerate(nbest.list_ids):
             start, end = nbest.offsets[number : number + 2].tolist()
-            names = " ".join(nbest.names[:dense])
-            feature_stream.write(f"FEATURES_TXT_BEGIN_0 {list_id} {end - start} {dense} {names}\n")
-            block = nbest.features[start:end]
-            for row, values in enumerate((block if isinstance(block, np.ndarray) else block.toarray()).tolist(), start):
+            feature_stream.write(f"FEATURES_TXT_BEGIN_0 {list_id} {end - start} {dense} {' '.join(names[:dense])}\n")
+            for hypothesis, row in enumerate(islice(rows, end - start), start):
+                words = [number_text(row[column]) for column in range(dense)]
                 # the first line has all features, so that reading finds them in the same order
-                sparse = zip(nbest.names[dense:], values[dense:], strict=True)
-                words = [number_text(value) for value in values[:dense]]
-                words += [f"{name}={number_text(value)}" for name, value in sparse if value or row == 0]
+                columns = range(dense, len(names)) if hypothesis == 0 else (one for one in row if one >= dense)
+                words += [f"{names[column]}={number_text(row.get(column, 0.0))}" for column in columns]
                 feature_stream.write(" ".join(words) + "\n")
             feature_stream.write("FEATURES_TXT_END_0\n")
             score_stream.write(f"SCORES_TXT_BEGIN_0 {list_id} {end - start} {nbest.statistics.shape[1]} {kind}\n")
             for numbers in nbest.statistics[start:end].tolist():
                 score_stream.write(" ".join(map(number_text, numbers)) + "\n")
             score_stream.write("SCORES_TXT_END_0\n")
+
+
+def _leading_dense(nbest: NBest) -> int:
+    """Return how many of the first features no hypothesis lacks."""
+    if isinstance(nbest.features, np.ndarray):
+        return nbest.n_features
+    counts = np.bincount(nbest.features.indices, minlength=nbest.n_features)
+    return int(np.argmin(np.append(counts == nbest.n_hypotheses, False)))
 
 
 class _Block(NamedTuple):

@@ -14,7 +14,7 @@ import numpy as np
 
 from lpmert.formats.files import atomic_writer, decoded_lines, lines, open_bytes
 from lpmert.formats.moses_features import FeatureReader, FeatureWriter, label_of
-from lpmert.formats.named import WHITE, number_text, numbers_of_words
+from lpmert.formats.named import WHITE, number_text, numbers_of_words, rows_by_column
 from lpmert.formats.utterances import words_of
 from lpmert.nbest import NBest
 from lpmert.result import DataError
@@ -84,20 +84,17 @@ def write_moses(nbest: NBest, path: str | Path) -> None:
     """
     _check_writable(nbest, path)
     writer = FeatureWriter(nbest.names)
-    dense = isinstance(nbest.features, np.ndarray)
+    list_ids = [nbest.list_ids[number] for number in nbest.list_index.tolist()]
     texts = nbest.texts or ("",) * nbest.n_hypotheses
+    rows = zip(list_ids, texts, rows_by_column(nbest.features), nbest.statistics.tolist(), strict=True)
     with atomic_writer(path) as stream:
-        for number, list_id in enumerate(nbest.list_ids):
-            start, end = nbest.offsets[number : number + 2].tolist()
-            block = nbest.features[start:end]
-            rows = (block if isinstance(block, np.ndarray) else block.toarray()).tolist()
-            for row, values in enumerate(rows, start):
-                # the first line has all features, so that reading finds them in the same order
-                features = writer.field(values, zeros=dense or row == 0)
-                named = zip(nbest.statistic_names, nbest.statistics[row].tolist(), strict=True)
-                statistics = " ".join(f"{name}={number_text(value)}" for name, value in named)
-                fields = list_id, texts[row], features, "0", f"{STATISTICS_LABEL} {statistics}"
-                stream.write(f" {SEPARATOR} ".join(fields) + "\n")
+        for number, (list_id, text, row, values) in enumerate(rows):
+            # the first line has all features, so that reading finds them in the same order
+            features = writer.field(row) if number else writer.whole(row)
+            named = zip(nbest.statistic_names, map(number_text, values), strict=True)
+            statistics = " ".join(f"{name}={value}" for name, value in named)
+            fields = list_id, text, features, "0", f"{STATISTICS_LABEL} {statistics}"
+            stream.write(f" {SEPARATOR} ".join(fields) + "\n")
 
 
 class _Line(NamedTuple):

@@ -7,9 +7,8 @@ number after a name with an underscore, and `name=v`, are a sparse feature: 0 wh
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from lpmert.formats.named import NamedRows, number_text, numbers_of_words
 from lpmert.formats.rows import repeated
@@ -100,34 +99,40 @@ def names_of_group(label: str, count: int, path: str | Path, line: int) -> tuple
     return [f"{name}_{number}" for number in range(count)], True
 
 
-class _Group(NamedTuple):
-    """Features that are written after one label."""
-
-    label: str
-    columns: list[int]
-    sparse: bool
-
-
 class FeatureWriter:
     """Writes the features of lines so that `FeatureReader` gives back exactly these names and numbers."""
 
     def __init__(self, names: Sequence[str]) -> None:
-        self._groups: list[_Group] = []
+        self._groups: dict[str, list[int]] = {}
+        """Columns by label, of features that every line has."""
+        self._sparse: dict[int, str] = {}
+        """Label by column, of the others."""
         base = ""
         for column, name in enumerate(names):
             match = _OF_GROUP.fullmatch(name)
-            if match and match[1] == base and int(match[2]) == len(self._groups[-1].columns):
-                self._groups[-1].columns.append(column)
-                continue
-            base = match[1] if match and match[2] == "0" else ""
-            label = f"{base}= " if base else f"{name}= " if "_" in name else f"{name}="
-            self._groups.append(_Group(label, [column], not base))
+            if match and match[1] == base and int(match[2]) == len(self._groups[f"{base}= "]):
+                self._groups[f"{base}= "].append(column)
+            elif match and match[2] == "0":
+                base = match[1]
+                self._groups[f"{base}= "] = [column]
+            else:
+                base = ""
+                self._sparse[column] = f"{name}= " if "_" in name else f"{name}="
 
-    def field(self, values: Sequence[float], *, zeros: bool) -> str:
-        """Return the field for the numbers [D] of one hypothesis; sparse features that are 0 only with `zeros`."""
-        kept = [group for group in self._groups if zeros or not group.sparse or values[group.columns[0]]]
-        return " ".join(self._words(group, values) for group in kept or self._groups[:1])
+    def field(self, row: Mapping[int, float]) -> str:
+        """Return the field of one hypothesis from its numbers by column; columns that are left out hold 0."""
+        words = [
+            label + " ".join(number_text(row.get(column, 0.0)) for column in columns)
+            for label, columns in self._groups.items()
+        ]
+        words += [
+            self._sparse[column] + number_text(number) for column, number in row.items() if column in self._sparse
+        ]
+        return " ".join(words or [f"{self._sparse[0]}0"])
 
-    @staticmethod
-    def _words(group: _Group, values: Sequence[float]) -> str:
-        return group.label + " ".join(number_text(values[column]) for column in group.columns)
+    def whole(self, row: Mapping[int, float]) -> str:
+        """Return the same with all features in the order of their names."""
+        labels = {columns[0]: label for label, columns in self._groups.items()} | self._sparse
+        n_features = len(self._sparse) + sum(map(len, self._groups.values()))
+        words = (labels.get(column, "") + number_text(row.get(column, 0.0)) for column in range(n_features))
+        return " ".join(words)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,6 +56,16 @@ class NamedRows:
         from scipy.sparse import csr_array
 
         return tuple(self._columns), csr_array((values, indices, starts), shape=shape)
+
+
+def rows_by_column(features: FloatArray | csr_array) -> Iterator[dict[int, float]]:
+    """Yield the numbers of each row [M, D] by column; of sparse rows those that are not 0."""
+    if isinstance(features, np.ndarray):
+        for row in features:
+            yield dict(enumerate(row.tolist()))
+        return
+    for start, end in pairwise(features.indptr.tolist()):
+        yield dict(zip(features.indices[start:end].tolist(), features.data[start:end].tolist(), strict=True))
 
 
 def numbers_of_words(words: Sequence[str], what: str, path: str | Path, line: int) -> list[float]:
