@@ -126,7 +126,7 @@ def test_the_proved_least_errors_are_reached_and_written_as_moses_does(here: Pat
 
 
 def test_runs_are_merged(here: Path) -> None:
-    first, second = lists(1), lists(2)
+    first, second = lists(1, n_lists=4), lists(2, n_lists=4)
     put(here, first, "run1.")
     put(here, second, "run2.")
     files = ["--ffile", "run1.features,run2.features", "--scfile", "run1.scores,run2.scores"]
@@ -206,7 +206,10 @@ def test_bad_data_exit_with_1_and_write_nothing(here: Path, flags: list[str], st
 
 def test_weights_that_are_not_optimised_stay_as_they_were(here: Path) -> None:
     nbest = lists()
-    put(here, nbest)
+    put(here, nbest, start="0.2 0.12345678901234567 0.5\n")
+    assert run(*FLAGS, "-o", "d_0").exit_code == 0
+    assert written(here)[1:].tolist() == [0.12345678901234567, 0.5]
+    put(here, nbest, start="0.2 0.3 0.5\n")
     assert run(*FLAGS, "-o", "d_0,lm_1").exit_code == 0
     weights = written(here)
     assert weights[1] == 0.3

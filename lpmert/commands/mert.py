@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -126,8 +126,12 @@ def _tune(options: _Options) -> Status:
             seed=options.seed,
             callback=callback,
         )
-    weights = _scaled(result, region)
-    written = write_weights(WEIGHTS_FILE, names, weights, keeps_loss(problem, weights))
+    fixed = {} if region is None else {names.index(name): value for name, value in region.fixed.items()}
+    weights = _scaled(result, fixed)
+    keeps = keeps_loss(problem, weights)
+    written = write_weights(
+        WEIGHTS_FILE, names, weights, lambda given: keeps(given) and all(given[d] == fixed[d] for d in fixed)
+    )
     _report(problem, task, result, written)
     return result.status
 
@@ -210,18 +214,20 @@ def _best(problem: Problem, starts: Sequence[FloatArray]) -> FloatArray | None:
     return min(usable, key=lambda start: problem.evaluate(start).loss, default=None)
 
 
-def _scaled(result: Result, region: Region | None) -> FloatArray:
-    """Return the weights, in which fixed ones have just the values that they are fixed at."""
-    fixed = {} if region is None else region.fixed
-    given = [(name, value) for name, value in fixed.items() if value]
-    return result.scaled_to(*given[0]) if given else result.weights
+def _scaled(result: Result, fixed: Mapping[int, float]) -> FloatArray:
+    """Return the weights, scaled so that those that are fixed have just the values that they are fixed at."""
+    given = next(((result.names[place], value) for place, value in fixed.items() if value), None)
+    weights = result.weights.copy() if given is None else result.scaled_to(*given)
+    weights[list(fixed)] = list(fixed.values())
+    return weights
 
 
 def _report(problem: Problem, task: _Task, result: Result, written: FloatArray) -> None:
     from lpmert.formats.named import number_text
     from lpmert.formats.weights import DECIMALS
 
-    score = task.score(result.loss)
+    found = problem.evaluate(written)
+    score = task.score(found.loss)
     rounded = np.round(written, DECIMALS)
     if not np.array_equal(rounded, written) and rounded.any():
         there = task.score(problem.evaluate(rounded).loss)
@@ -234,5 +240,5 @@ def _report(problem: Problem, task: _Task, result: Result, written: FloatArray) 
     if result.lower_bound is not None:
         bound = task.score(result.lower_bound)
         say(f"Bound: no weights score above {bound:.6f}; gap {max(0.0, bound - score):.6f}")
-    if result.tied_lists:
-        say(f"{result.tied_lists} lists are tied at these weights; the first hypothesis in the files counts")
+    if found.tied_lists:
+        say(f"{found.tied_lists} lists are tied at these weights; the first hypothesis in the files counts")
