@@ -121,6 +121,8 @@ def test_folders_and_manifests_are_told_by_their_first_file(tmp_path: Path) -> N
 def test_what_cannot_be_told_asks_for_the_format(tmp_path: Path) -> None:
     path = tmp_path / "x"
     for content, message in (
+        ("x" * 5000 + "\n", "cannot tell the format"),
+        ("a\0b\n", "cannot tell the format"),
         ("hello\n", "cannot tell the format; give the format, one of tsv"),
         ("", "x: empty file"),
         ("SCORES_TXT_BEGIN_0 0 1 2 WER\n", "these are the scores of mert data"),

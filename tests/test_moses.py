@@ -289,6 +289,18 @@ def test_what_the_format_cannot_hold_is_refused(tmp_path: Path, changes: dict[st
 PIECES = [b"|||", b"\n", b"\r", b"\0", b" ", b"=", b"1e400", b"nan", b"inf", b"_", b"\xff", b"\xef\xbb\xbf", b"9" * 400]
 
 
+@pytest.mark.parametrize("statistics", ["", "3", "=3", "a=1 a=1", "a=x", "a=", "a=1 b=2 3"])
+def test_written_statistics_that_were_changed_are_refused(tmp_path: Path, statistics: str) -> None:
+    with pytest.raises(DataError, match=r"lists.txt:1: .*statistic"):
+        read_moses(put(tmp_path, f"0 ||| a ||| L= 1 ||| 0 ||| statistics: {statistics}\n"))
+
+
+def test_a_new_line_of_sparse_features_for_each_hypothesis_is_read(tmp_path: Path) -> None:
+    lines = [f"{number // 10} ||| a ||| L= 1 f{number}={number + 1} ||| {number}\n" for number in range(3000)]
+    nbest = read_moses(put(tmp_path, "".join(lines)), last_field=True)
+    assert nbest.features.sum() == 3000 + 3000 * 3001 / 2
+
+
 @settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_mutated_lists_are_read_whole_or_refused(tmp_path: Path, data: st.DataObject) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
@@ -203,7 +204,8 @@ def _by_utterance(head: bytes) -> str | None:
 
 def _by_manifest(path: str | Path, first: str) -> str | None:
     words = words_of(first)
-    if not 1 <= len(words) <= 2 or not (Path(path).parent / words[-1]).is_file():
+    # Path.is_file raises for names that are too long
+    if not 1 <= len(words) <= 2 or not os.path.isfile(Path(path).parent / words[-1]):
         return None
     return _by_files(path)
 

@@ -15,6 +15,7 @@ import numpy as np
 from lpmert.formats.files import atomic_writer, decoded_lines, lines, open_bytes
 from lpmert.formats.moses_features import FeatureReader, FeatureWriter, label_of
 from lpmert.formats.named import WHITE, number_text, numbers_of_words, rows_by_column
+from lpmert.formats.rows import repeated
 from lpmert.formats.utterances import words_of
 from lpmert.nbest import NBest
 from lpmert.result import DataError
@@ -243,8 +244,10 @@ def _labelled(line: _Line) -> Statistics:
     if not line.last.startswith(STATISTICS_LABEL):
         raise line.error("no statistics; give references, a file of statistics, or say that the last field has them")
     parts = [word.rpartition("=") for word in words_of(line.last.removeprefix(STATISTICS_LABEL))]
-    numbers = numbers_of_words([number for _, _, number in parts], "a statistic", line.path, line.number)
-    return tuple(name for name, _, _ in parts), numbers
+    names = tuple(name for name, _, _ in parts)
+    if not all(names) or repeated(names) is not None:
+        raise line.error(f"statistics are name=number, with each name once, after {STATISTICS_LABEL}")
+    return names, numbers_of_words([number for _, _, number in parts], "a statistic", line.path, line.number)
 
 
 class _Beside:

@@ -18,6 +18,7 @@ from lpmert.result import DataError
 _OF_GROUP = re.compile(r"([^_]+)_(0|[1-9][0-9]*)")
 _SINGLE = " "
 """Ends the label of name=v."""
+_KEPT_LAYOUTS = 1000
 
 
 def label_of(word: str) -> str | None:
@@ -42,6 +43,8 @@ class FeatureReader:
         labels = tuple(map(label_of, words))
         names = self._layouts.get(labels)
         if names is None:
+            if len(self._layouts) == _KEPT_LAYOUTS:
+                self._layouts.clear()  # sparse features make nearly every line a layout of its own
             names = self._layouts[labels] = self._new_layout(labels, path, line)
         numbers = [
             word[len(label) :] if label else word
