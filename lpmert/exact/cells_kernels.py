@@ -48,7 +48,8 @@ class Settings(NamedTuple):
 def longest_edge(stack, t, work):
     """Return the edge (p, q) with the most cost at stake between its ends' winners, weighted by its length.
 
-    Where there are many lists an even sample of them tells.
+    Where there are many lists an even sample of them tells. Lists tied at one end have the other end's winner at both:
+    no split comes nearer to a ray in which many boundaries meet.
     """
     n_features = len(work.best)
     first, first_end = stack.first_row[t], stack.first_end[t]
@@ -63,8 +64,9 @@ def longest_edge(stack, t, work):
                     work.best[d] = i
         for p in range(n_features):
             for q in range(p + 1, n_features):
-                if work.best[p] != work.best[q]:
-                    work.disagreement[p, q] += abs(stack.costs[work.best[p]] - stack.costs[work.best[q]])
+                i, j = work.best[p], work.best[q]
+                if stack.scores[j, p] < stack.scores[i, p] and stack.scores[i, q] < stack.scores[j, q]:
+                    work.disagreement[p, q] += abs(stack.costs[i] - stack.costs[j])
     most = -1.0
     chosen = (0, 1)
     for p in range(n_features):
