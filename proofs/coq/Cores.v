@@ -552,7 +552,7 @@ Qed.
 
 (** Every core holds a list that deviates from its cheapest choice; what these lists pay beyond it is at
     least what all cores were charged. *)
-Lemma charges_are_paid : forall cores residual (deviating : list nat),
+Theorem charges_are_paid : forall cores residual (deviating : list nat),
   NoDup deviating -> (forall s, 0 <= residual s) ->
   (forall core, In core cores -> exists s, In s core /\ In s deviating) ->
   charged residual cores <= total residual deviating.

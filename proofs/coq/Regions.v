@@ -2,7 +2,7 @@
     reference (G5), and equations (G6). *)
 
 From Coq Require Import Reals Lra Lia List.
-From Lpmert Require Import Vectors.
+From Lpmert Require Import Vectors Selections Cores.
 Import ListNotations.
 Open Scope R_scope.
 
@@ -25,12 +25,14 @@ Section Cap.
   Qed.
 
   Theorem cosine_bound : forall m b (lambda : nat -> R) w0 w,
-    (forall k, (k < m)%nat -> 0 <= lambda k) -> closed_cell D m b w ->
+    (forall k, (k < m)%nat -> 0 <= lambda k) -> (forall k, (k < m)%nat -> 0 < lambda k -> 0 <= b k · w) ->
     w0 · w <= |plus w0 (combine m lambda b)| * |w|.
   Proof.
     intros m b lambda w0 w P C. apply Rle_trans with (plus w0 (combine m lambda b) · w).
     - rewrite dual. assert (0 <= sum m (fun k => lambda k * (b k · w))); [|lra].
-      apply sum_nonneg. intros k Hk. apply Rmult_le_pos; auto.
+      apply sum_nonneg. intros k Hk. destruct (Rle_lt_or_eq_dec 0 (lambda k) (P k Hk)) as [L|E].
+      + apply Rmult_le_pos; auto.
+      + rewrite <- E. lra.
     - apply dot_le_norms.
   Qed.
 
@@ -46,7 +48,24 @@ Section Cap.
     forall w, closed_cell D m b w -> ~ in_cap t w0 w.
   Proof.
     intros m b lambda w0 t P L w C [N H].
-    assert (B := cosine_bound m b lambda w0 w P C). assert (W := norm_positive w N). nra.
+    assert (B := cosine_bound m b lambda w0 w P (fun k Hk _ => C k Hk)). assert (W := norm_positive w N). nra.
+  Qed.
+
+  (** For choices: the lists of the rows with a positive multiplier are a core within the cap. *)
+  Theorem capped_core : forall size feature n owner other (lambda : nat -> R) x y part w0 t,
+    (forall k, (k < n)%nat -> 0 <= lambda k) ->
+    |plus w0 (combine n lambda (comparison feature owner other x))| < t * |w0| ->
+    (forall k, (k < n)%nat -> 0 < lambda k ->
+       In (owner k) part /\ (other k < size (owner k))%nat /\ other k <> x (owner k) /\ y (owner k) = x (owner k)) ->
+    ~ attainable D (in_cap t w0) size feature part y.
+  Proof.
+    intros size feature n owner other lambda x y part w0 t P L H [w [[N C] [V B]]].
+    assert (Q := cosine_bound n (comparison feature owner other x) lambda w0 w P).
+    assert (W := norm_positive w N).
+    assert (w0 · w <= |plus w0 (combine n lambda (comparison feature owner other x))| * |w|); [|nra].
+    apply Q. intros k Hk Lk. destruct (H k Hk Lk) as [I [O [Ne E]]].
+    unfold comparison. rewrite dot_minus. specialize (B (owner k) I (other k) O). rewrite E in B.
+    specialize (B Ne). lra.
   Qed.
 
   (** For the open cell t |w0| itself is enough, if a multiplier is positive. *)
@@ -76,7 +95,7 @@ Section Cap.
     intros m b lambda w0 p P C Z. split.
     - rewrite norm_square. assert (E := dual m b lambda w0 p). fold p in E.
       rewrite (sum_zero m (fun k => lambda k * (b k · p))) in E by auto. lra.
-    - intros w Cw. now apply cosine_bound.
+    - intros w Cw. apply cosine_bound; auto.
   Qed.
 
   (** ** G2: when the open cell meets the cap *)

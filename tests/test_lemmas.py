@@ -1,0 +1,449 @@
+"""Lemmas and counterexamples of the proofs hold in numbers, and the functions that rely on them agree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from itertools import combinations, pairwise, product
+
+import numpy as np
+import oracle
+import pytest
+from scipy.optimize import linprog
+from strategies import short_descent
+
+import lpmert
+from lpmert import rational
+from lpmert.canonical import fixed_point
+from lpmert.exact.combination import Screen
+from lpmert.exact.divide import LpMert
+from lpmert.exact.search import Incumbent
+from lpmert.geometry.cone import covering_cones, outer_normals, wider_rays
+from lpmert.geometry.projection import project
+from lpmert.metrics.ratio import Bleu, Chrf, LinearFraction, f_beta, precision
+from lpmert.metrics.ratio_kernels import height_of_loss, minorant
+from lpmert.problem import Problem
+from lpmert.reduction import Cap
+from lpmert.region import Region, limits_of
+from lpmert.result import FloatArray
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _short_descent() -> Iterator[None]:
+    with short_descent():
+        yield
+
+
+# P: the problem
+
+
+def test_half_a_unit_for_each_list_is_reached() -> None:
+    # One loss of 1 sets the unit to 2^-58; the others are half a unit, and rounded to even, that is to 0.
+    n_lists = 8
+    losses = np.zeros(2 * n_lists + 2)
+    losses[1], losses[3::2] = 1.0, 2.0**-59
+    offsets = np.arange(0, len(losses) + 1, 2)
+    rounded = fixed_point(losses, offsets)
+    assert (rounded.unit, rounded.rounded) == (2.0**-58, True)
+    exact = sum(Fraction(one) for one in losses[1::2].tolist())
+    found = Fraction(rounded.unit) * (rounded.constant + sum(rounded.costs[1::2].tolist()))
+    assert exact - found == n_lists * Fraction(rounded.unit) / 2
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_differences_of_scores_are_off_by_less_than_their_bound(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    width = int(rng.integers(2, 20))
+    features = rng.normal(size=(40, width)) * 10.0 ** rng.integers(-3, 4, size=(40, width))
+    nbest = lpmert.NBest(features=features, offsets=[0, 40], statistics=np.arange(40.0))
+    problem = Problem(nbest)
+    weights = rng.normal(size=problem.n_features)
+    bound = problem.rounding_bound(weights)
+    scores = problem.features @ weights
+    exact = [
+        sum(Fraction(a) * Fraction(b) for a, b in zip(row, weights.tolist(), strict=True))
+        for row in problem.features.tolist()
+    ]
+    for i, j in combinations(range(40), 2):
+        assert abs(Fraction(scores[i] - scores[j]) - (exact[i] - exact[j])) < Fraction(bound)
+
+
+# S: selections
+
+Vectors = list[list[int]]
+
+# The examples of S3: lists in the plane, and the positions chosen.
+CROSS: Vectors = [[0, 0], [1, 0], [-1, 0]]
+STEP: Vectors = [[0, 0], [0, 1]]
+EDGE: Vectors = [[0, 0], [1, 0], [2, 0], [0, -1]]
+RIGHT: Vectors = [[0, 0], [1, 0], [2, 0]]
+LEFT: Vectors = [[0, 0], [-1, 0], [-2, 0]]
+
+
+def differences(lists: list[Vectors], chosen: tuple[int, ...]) -> list[list[int]]:
+    """One row for each other hypothesis of each list: the sparse combination."""
+    return [
+        [a - b for a, b in zip(one[pick], other, strict=True)]
+        for one, pick in zip(lists, chosen, strict=True)
+        for place, other in enumerate(one)
+        if place != pick
+    ]
+
+
+def product_differences(lists: list[Vectors], chosen: tuple[int, ...]) -> list[list[int]]:
+    """One row for each other combination: the full product."""
+
+    def point(picks: tuple[int, ...]) -> list[int]:
+        return [sum(column) for column in zip(*(one[p] for one, p in zip(lists, picks, strict=True)), strict=True)]
+
+    here = point(chosen)
+    others = product(*(range(len(one)) for one in lists))
+    return [[a - b for a, b in zip(here, point(picks), strict=True)] for picks in others if picks != chosen]
+
+
+def strict(rows: list[list[int]]) -> bool:
+    return oracle.strictly_feasible(rows) if rows else True
+
+
+def published(rows: list[list[int]]) -> bool:
+    """Whether some weights lose no comparison and win one: whether a linear program in a box has a positive maximum."""
+    if not rows:
+        return False
+    matrix = np.array(rows, dtype=float)
+    answer = linprog(-matrix.sum(axis=0), A_ub=-matrix, b_ub=np.zeros(len(matrix)), bounds=(-1, 1))
+    return bool(-answer.fun > 1e-6)
+
+
+def closed(rows: list[list[int]]) -> bool:
+    """Whether some weights other than 0 lose no comparison: one of them touches a side of the box."""
+    width = len(rows[0])
+    for d, sign in product(range(width), (-1.0, 1.0)):
+        bounds: list[tuple[float, float]] = [(-1.0, 1.0)] * width
+        bounds[d] = (sign, sign)
+        if linprog(np.zeros(width), A_ub=-np.array(rows, dtype=float), b_ub=np.zeros(len(rows)), bounds=bounds).success:
+            return True
+    return False
+
+
+def random_lists(rng: np.random.Generator, width: int) -> list[Vectors]:
+    """Two or three lists of different small vectors, with many ties."""
+    lists = []
+    for _ in range(int(rng.integers(2, 4))):
+        vectors = rng.integers(-1, 2, size=(int(rng.integers(2, 4)), width))
+        lists.append(np.unique(vectors, axis=0).tolist())
+    return lists
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_the_sparse_set_decides_the_same_as_the_product(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    lists = random_lists(rng, int(rng.integers(1, 4)))
+    for chosen in product(*(range(len(one)) for one in lists)):
+        sparse, full = differences(lists, chosen), product_differences(lists, chosen)
+        if not sparse:
+            continue
+        assert len(sparse) == sum(map(len, lists)) - len(lists)
+        assert strict(sparse) == rational_answer(full) == rational_answer(sparse)
+        assert published(sparse) == published(full)
+        assert closed(sparse) == closed(full)
+        # A vertex of the sum: other points, not other combinations.
+        assert rational_answer([row for row in full if any(row)]) == strict(sparse)
+
+
+def rational_answer(rows: list[list[int]]) -> bool:
+    return isinstance(rational.decide(rows), rational.Feasible)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_parts_of_attainable_selections_are_attainable(seed: int) -> None:
+    rng = np.random.default_rng(100 + seed)
+    lists = random_lists(rng, 2)
+    for chosen in product(*(range(len(one)) for one in lists)):
+        rows = differences(lists, chosen)
+        for left_out in range(len(lists)):
+            kept = [s for s in range(len(lists)) if s != left_out]
+            part = differences([lists[s] for s in kept], tuple(chosen[s] for s in kept))
+            if part and strict(rows):
+                assert strict(part)
+            if part and closed(rows):
+                assert closed(part)
+
+
+def test_the_published_test_on_the_examples() -> None:
+    # E1: interior in a part, extreme in the whole.
+    assert not published(differences([CROSS], (0,)))
+    assert published(differences([CROSS, STEP], (0, 1)))
+    # E2: the same three lists, combined in two orders.
+    assert not published(differences([RIGHT, LEFT], (0, 0)))
+    assert strict(differences([RIGHT, STEP], (0, 0)))
+    assert published(differences([RIGHT, LEFT, STEP], (0, 0, 0)))
+    assert not strict(differences([RIGHT, LEFT, STEP], (0, 0, 0)))
+    # E3: the only hypothesis of a list.
+    assert not published([[0, 0]])
+    assert strict(differences([[[1, 1]]], (0,)))
+    # E4: a point inside an edge.
+    assert published(differences([EDGE], (1,)))
+    assert not strict(differences([EDGE], (1,)))
+    # E5: lists that span less than the plane.
+    assert all(closed(differences([CROSS], (pick,))) for pick in range(3))
+    # The same by the linear program of the package.
+    for lists, chosen, expected in [
+        ([CROSS], (0,), False),
+        ([CROSS, STEP], (0, 1), True),
+        ([RIGHT, LEFT], (0, 0), False),
+        ([RIGHT, LEFT, STEP], (0, 0, 0), True),
+        ([EDGE], (1,), True),
+    ]:
+        assert (weak_weights(lists, chosen) is not None) == expected
+
+
+def weak_weights(lists: list[Vectors], chosen: tuple[int, ...]) -> FloatArray | None:
+    offsets = np.cumsum([0, *map(len, lists)])
+    losses = np.concatenate([np.arange(len(one)) for one in lists]).astype(float)
+    problem = Problem(lpmert.NBest(features=np.vstack(lists), offsets=offsets, statistics=losses))
+    assert problem.n_lists == len(lists)
+    screen = Screen(LpMert(objective="published"), problem, Incumbent(10**9, np.ones(problem.n_features), ""))
+    return screen.extremity.weak_weights(np.arange(len(lists)), np.array(chosen))
+
+
+def test_the_published_result_depends_on_the_order_of_the_lists() -> None:
+    bounds = []
+    for lists in ([RIGHT, STEP, LEFT], [RIGHT, LEFT, STEP]):
+        offsets = np.cumsum([0, *map(len, lists)])
+        losses = np.concatenate([np.minimum(np.arange(len(one)), 1) for one in lists]).astype(float)
+        nbest = lpmert.NBest(features=np.vstack(lists), offsets=offsets, statistics=losses)
+        assert lpmert.minimize(nbest, method="lp-mert").loss == 1.0
+        result = lpmert.minimize(nbest, method=LpMert(objective="published"))
+        assert result.loss == 1.0
+        bounds.append(result.lower_bound)
+    assert bounds == [0.0, 1.0]
+
+
+# C: cores
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 5, 9])
+def test_a_core_may_need_as_many_rows_as_features_and_one_more(width: int) -> None:
+    rows = [*np.eye(width, dtype=int).tolist(), [-1] * width]
+    answer = rational.decide(rows)
+    assert isinstance(answer, rational.Infeasible)
+    assert min(answer.multipliers) > 0
+    for left_out in range(width + 1):
+        assert rational_answer(rows[:left_out] + rows[left_out + 1 :])
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_weights_that_lose_nothing_of_a_core_tie_all_of_it(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    width = int(rng.integers(2, 5))
+    rows = rng.integers(-3, 4, size=(3 * width, width)).tolist()
+    answer = rational.decide(rows)
+    if not isinstance(answer, rational.Infeasible):
+        rows.append([-sum(column) for column in zip(*rows, strict=True)])
+        answer = rational.decide(rows)
+        assert isinstance(answer, rational.Infeasible)
+    core = [row for row, m in zip(rows, answer.multipliers, strict=True) if m]
+    assert len(core) <= width + 1
+    assert not published(core)
+    if len(core) == width + 1 and np.linalg.matrix_rank(np.array(core)) == width:
+        assert not closed(core)
+
+
+# K: cones
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 7, 8, 14])
+def test_every_vector_lies_in_a_starting_cone(width: int) -> None:
+    rng = np.random.default_rng(width)
+    inverses = np.linalg.inv(covering_cones(width))
+    vectors = np.vstack([rng.normal(size=(200, width)), rng.integers(-1, 2, size=(200, width))])
+    coordinates = vectors @ inverses
+    assert (coordinates >= -1e-12).all(axis=2).any(axis=0).all()
+
+
+@pytest.mark.parametrize("width", [2, 3, 6])
+def test_every_vector_of_a_cone_lies_in_one_of_its_halves(width: int) -> None:
+    rng = np.random.default_rng(width)
+    for _ in range(50):
+        rays = rng.normal(size=(width, width))
+        p, q = rng.choice(width, 2, replace=False)
+        inside = rng.exponential(size=(100, width)) * (rng.random((100, width)) < 0.7) @ rays
+        within = np.zeros(len(inside), dtype=bool)
+        for replaced in (p, q):
+            half = rays.copy()
+            half[replaced] = 0.5 * (rays[p] + rays[q])
+            within |= (inside @ np.linalg.inv(half) >= -1e-9 * np.linalg.cond(half)).all(axis=1)
+        assert within.all()
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_order_at_the_rays_is_order_in_the_cone(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    width = int(rng.integers(2, 6))
+    rays = rng.integers(-4, 5, size=(width, width))
+    features = rng.integers(-5, 6, size=(30, width))
+    scores = features @ rays.T
+    inside = rng.integers(0, 10, size=(200, width)) @ rays
+    for i, j in product(range(30), repeat=2):
+        if (scores[i] <= scores[j]).all():
+            assert (inside @ features[i] <= inside @ features[j]).all()
+
+
+@pytest.mark.parametrize("width", [2, 3, 5, 8])
+def test_wider_cones_contain_narrower_ones(width: int) -> None:
+    rng = np.random.default_rng(width)
+    checked = 0
+    for _ in range(40):
+        rays = np.round(rng.normal(size=(width, width)) * 1024) / 1024
+        normals, certain = outer_normals(rays)
+        wider = wider_rays(rays)
+        if not certain or wider is None or np.linalg.cond(rays) > 1e4:
+            continue
+        checked += 1
+        for k, d in product(range(width), repeat=2):  # in exact arithmetic
+            assert sum(Fraction(a) * Fraction(b) for a, b in zip(rays[k], normals[d], strict=True)) > 0
+        # The corners of the cone of the normals, in coordinates along the wider rays.
+        corners = np.linalg.inv(normals)
+        assert (corners.T @ np.linalg.inv(wider) > 0).all()
+    assert checked > 10
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_cuts_lie_below_the_cost_of_every_winner(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n_rays, n_rows = int(rng.integers(2, 5)), int(rng.integers(2, 9))
+    scores = rng.normal(size=(n_rows, n_rays))
+    costs = np.sort(rng.integers(0, 5, n_rows))
+    points = rng.dirichlet(np.ones(n_rays), size=400)
+    winners = (points @ scores.T).argmax(axis=1)
+    beyond = costs[winners] - costs[0]
+    x = rng.dirichlet(np.ones(n_rays))
+    best = int((scores @ x).argmax())
+    cut = np.zeros(n_rays)
+    levels = np.unique(costs[costs <= costs[best]])
+    for level, following in pairwise(levels):
+        gain = scores[best] - scores[costs <= level].max(axis=0)
+        # Every steepness gives a valid cut; those at the corners of the best one, and any other.
+        for steepness in [0.0, *(1.0 / gain[gain > 0]), rng.exponential()]:
+            heights = (following - level) * np.minimum(1.0, steepness * gain)
+            assert (points @ heights <= np.where(costs[winners] > level, following - level, 0.0) + 1e-12).all()
+        slopes = [0.0, *(1.0 / gain[gain > 0])]
+        steepest = max(slopes, key=lambda tau: float(x @ np.minimum(1.0, tau * gain)))
+        cut += (following - level) * np.minimum(1.0, steepest * gain)
+        between = x @ np.minimum(1.0, rng.exponential(10) * gain)
+        assert x @ np.minimum(1.0, steepest * gain) >= between - 1e-12
+    assert (points @ cut <= beyond + 1e-12).all()
+    mixture = rng.random()
+    assert (mixture * cut.min() <= beyond + 1e-12).all()
+
+
+# R: ratio metrics
+
+
+def random_box(rng: np.random.Generator, metric: Bleu | Chrf) -> list[FloatArray]:
+    """Statistics of the survivors of a few lists."""
+    lists = []
+    for _ in range(int(rng.integers(1, 5))):
+        count = int(rng.integers(1, 5))
+        if isinstance(metric, Bleu):
+            totals = np.maximum(rng.integers(0, 30, size=(count, 1)) - np.arange(4), 0)
+            matches = rng.binomial(totals, rng.random())
+            reference = rng.integers(1, 30, size=(count, 1))
+            lists.append(np.hstack([np.stack([matches, totals], axis=2).reshape(count, 8), reference]).astype(float))
+        else:
+            sizes = rng.integers(0, 12, size=(count, len(metric.columns) // 3, 2))
+            matches = rng.binomial(sizes.min(axis=2), rng.random())
+            both = np.concatenate([sizes, matches[:, :, None]], axis=2)
+            lists.append(both.reshape(count, -1).astype(float))
+    return lists
+
+
+@pytest.mark.parametrize("metric", [Bleu(), Chrf(char_order=2), Chrf(char_order=1, word_order=1, beta=1.0)])
+def test_minorants_lie_below_the_height(metric: Bleu | Chrf) -> None:
+    rng = np.random.default_rng(7)
+    tight = 0
+    for _ in range(300):
+        lists = random_box(rng, metric)
+        low = np.array([one.min(axis=0) for one in lists]).sum(axis=0)
+        high = np.array([one.max(axis=0) for one in lists]).sum(axis=0)
+        at = np.array([one[int(rng.integers(len(one)))] for one in lists]).sum(axis=0)
+        slopes = np.zeros(len(low))
+        constant = minorant(metric.kind, metric.parameters, low, high, at, slopes)
+        summed = sum(np.min(one @ slopes) for one in lists)
+        for picks in product(*(range(len(one)) for one in lists)):
+            total = np.array([one[pick] for one, pick in zip(lists, picks, strict=True)]).sum(axis=0)
+            height = height_of_loss(metric.kind, metric.loss(total))
+            assert constant + slopes @ total <= height + 1e-12
+            assert constant + summed <= height + 1e-12
+        if (low == high).all() and 0 < metric.loss(at) < 1:
+            tight += 1
+            assert constant + slopes @ at == pytest.approx(height_of_loss(metric.kind, metric.loss(at)), abs=1e-9)
+    assert tight > 5
+
+
+@pytest.mark.parametrize("metric", [f_beta(), f_beta(2.0), precision()], ids=["f1", "f2", "precision"])
+def test_the_iteration_of_dinkelbach_ends_at_the_least_fraction(metric: LinearFraction) -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(50):
+        gold = rng.integers(1, 6, size=20)
+        predicted = rng.integers(0, 6, size=20)
+        sums = np.column_stack([rng.binomial(np.minimum(gold, predicted), 0.5), predicted, gold]).astype(float)
+        above = [Fraction(int(value)) for value in sums @ np.array(metric.numerator)]
+        below = [Fraction(int(value)) for value in sums @ np.array(metric.denominator)]
+        losses = [a / b if b > 0 else Fraction(1) for a, b in zip(above, below, strict=True)]
+        assert [float(value) for value in losses] == pytest.approx([metric.loss(row) for row in sums])
+        t, rounds = Fraction(1), []
+        while True:
+            values = [a - t * b for a, b in zip(above, below, strict=True)]
+            bound = min(values)
+            positive = [b for b in below if b > 0]
+            if positive:
+                assert t + min(bound / min(positive), bound / max(positive)) <= min(losses)
+            if bound == 0:
+                break
+            at = values.index(bound)
+            assert losses[at] < t
+            t = losses[at]
+            rounds.append(t)
+        assert t == min(losses)
+        assert rounds == sorted(rounds, reverse=True)
+
+
+# G: regions
+
+
+def test_a_cell_that_only_touches_the_cap_is_not_in_it() -> None:
+    # The cell {w1 > 0, 4 w1 < 3 w2} and w0 = (1, 0): the closed cell reaches the cosine 3/5 at (3, 4) only.
+    rows, centre = np.array([[1.0, 0.0], [-4.0, 3.0]]), np.array([1.0, 0.0])
+    nearest, multipliers = project(rows, centre)
+    assert nearest == pytest.approx([0.36, 0.48])
+    assert (multipliers >= 0).all()
+    edge = np.array([3.0, 4.0])
+    assert Cap(centre, 0.6).contains(edge) == (Fraction(0.6) <= Fraction(3, 5))
+    rng = np.random.default_rng(0)
+    inside = rng.normal(size=(20000, 2))
+    inside = inside[(inside @ rows.T > 0).all(axis=1)]
+    cosines = inside @ centre / np.linalg.norm(inside, axis=1)
+    assert len(inside) > 1000
+    assert (cosines < 0.6).all()
+    for cosine, reaches in ((0.61, False), (0.59, True)):
+        hypotheses = [[0.0, 0.0], [-1.0, 0.0], [4.0, -3.0]]
+        nbest = lpmert.NBest(features=hypotheses, offsets=[0, 3], statistics=[0.0, 1.0, 1.0], names=["a", "b"])
+        region = Region(cosine=cosine, around={"a": 1.0, "b": 0.0})
+        assert lpmert.minimize(nbest, method="choices", region=region).loss == (0.0 if reaches else 1.0)
+
+
+@pytest.mark.parametrize("value", [1.0, -1.0, 0.5, -4.0])
+@pytest.mark.parametrize("limit", [0.25, -0.25, 3.0])
+def test_limits_with_a_reference_hold_exactly_where_the_scaled_weights_keep_them(value: float, limit: float) -> None:
+    region = Region(fixed={"a": value}, bounds={"b": (limit, None)})
+    limits = limits_of(region, ["a", "b", "c"])
+    rng = np.random.default_rng(0)
+    for w in rng.integers(-8, 9, size=(200, 3)).astype(float):
+        if w[0] * value <= 0:
+            continue
+        scaled = [Fraction(value) / Fraction(w[0]) * Fraction(one) for one in w.tolist()]
+        products = [
+            sum(Fraction(a) * Fraction(b) for a, b in zip(row, w.tolist(), strict=True)) for row in limits.rows.tolist()
+        ]
+        assert all(one >= 0 for one in products) == (scaled[1] >= Fraction(limit))
