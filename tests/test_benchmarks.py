@@ -6,11 +6,24 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+from click.testing import CliRunner
 
+from benchmarks import datasets
+from benchmarks.__main__ import main
 from benchmarks.floor import find_prototypes, geometric_mean
+from benchmarks.harness import Answer, Benchmark, Dataset, Task, contradictions
+from benchmarks.lists import Loss
+from benchmarks.report import write_report
+from benchmarks.rows import Row, keep_row, read_rows
+from benchmarks.runner import ROWS, Wishes, run
+from benchmarks.suites import NAMES
+from lpmert.nbest import NBest
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -56,3 +69,191 @@ def test_both_sides_prove_the_known_optimum(tmp_path: Path) -> None:
     (race,) = json.loads(output.read_text(encoding="utf-8"))["races"]
     assert race["agree"]
     assert race["optimum"] == pytest.approx(4.641196, abs=1e-6)  # the value published with the prototypes
+
+
+def row_of(**fields: object) -> Row:
+    plain: dict[str, Any] = {
+        "dataset": "toy",
+        "objective": "loss",
+        "solver": "one",
+        "seed": 0,
+        "time_limit": 10.0,
+        "status": "optimal",
+        "loss": 3.0,
+        "score": 3.0,
+        "lower_bound": 3.0,
+        "gap_abs": 0.0,
+        "gap_rel": 0.0,
+        "seconds": 0.5,
+        "processor_seconds": 0.5,
+        "peak_bytes": None,
+        "version": "0",
+        "cores": 1,
+        "processor": "any",
+        "load": 0.5,
+        "date": "2026-01-01T00:00:00+00:00",
+    }
+    return Row(**{**plain, **fields})
+
+
+TOY = NBest([[1.0, 0.0], [0.0, 1.0], [0.0, 2.0], [1.0, 1.0]], [0, 2, 4], [0.0, 2.0, 1.0, 3.0], names=["a", "b"])
+
+
+@dataclass
+class Guess:
+    """A solver that answers with fixed weights, whatever it claims, and counts its calls."""
+
+    weights: tuple[float, float]
+    status: str = "optimal"
+    lower_bound: float | None = None
+    reason: str | None = None
+    calls: list[str] = field(default_factory=list)
+    name: str = "guess"
+
+    def skip(self, _data: NBest, _objective: Loss) -> str | None:
+        return self.reason
+
+    def warm_up(self) -> None:
+        self.calls.append("warm up")
+
+    def solve(self, _data: NBest, _objective: Loss, _seed: int, _time_limit: float) -> Answer:
+        self.calls.append("solve")
+        return Answer(np.array(self.weights), self.status, self.lower_bound)
+
+
+def toy_benchmark(solver: Guess, optimum: float | None = None, **settings: Any) -> Benchmark:
+    dataset = Dataset("toy", lambda: TOY)
+    task = Task(dataset, Loss(), solver, time_limit=10.0, optimum=optimum)
+    return Benchmark("toy", "Toy", lambda: [task], lambda _: [], **settings)
+
+
+def test_the_harness_not_the_solver_says_what_weights_cost(tmp_path: Path) -> None:
+    # weights (1, 0) choose a hypothesis of loss 0 and one of loss 3, whatever the solver claims
+    run(toy_benchmark(Guess((1.0, 0.0), lower_bound=0.0)), Wishes(), tmp_path, print)
+    (row,) = read_rows(tmp_path / "toy.jsonl").values()
+    assert row.loss == 3.0
+    assert row.gap_abs == 3.0
+
+
+def test_a_solver_is_warmed_up_before_the_clock_starts(tmp_path: Path) -> None:
+    solver = Guess((1.0, 0.0))
+    run(toy_benchmark(solver), Wishes(), tmp_path, print)
+    assert solver.calls == ["warm up", "solve"]
+
+
+def test_rows_that_are_done_are_not_measured_again_unless_asked_for(tmp_path: Path) -> None:
+    solver = Guess((1.0, 0.0))
+    for wishes, solved in (
+        (Wishes(), 1),
+        (Wishes(), 1),
+        (Wishes(again=True), 2),
+        (Wishes(again_above=1e9), 2),
+        (Wishes(again_above=-1.0), 3),
+    ):
+        run(toy_benchmark(solver), wishes, tmp_path, print)
+        assert solver.calls.count("solve") == solved, wishes
+    assert len(read_rows(tmp_path / "toy.jsonl")) == 1
+
+
+def test_a_benchmark_that_does_not_resume_is_always_measured(tmp_path: Path) -> None:
+    solver = Guess((1.0, 0.0))
+    for _ in range(2):
+        run(toy_benchmark(solver, resumes=False), Wishes(), tmp_path, print)
+    assert solver.calls.count("solve") == 2
+
+
+def test_a_row_cut_off_at_a_lower_limit_is_measured_again(tmp_path: Path) -> None:
+    solver = Guess((1.0, 0.0), status="time_limit")
+    for limit, solved in ((1.0, 1), (1.0, 1), (2.0, 2)):
+        run(toy_benchmark(solver), Wishes(time_limit=limit), tmp_path, print)
+        assert solver.calls.count("solve") == solved
+
+
+def test_what_is_skipped_leaves_no_row_and_says_why(tmp_path: Path) -> None:
+    said: list[str] = []
+    run(toy_benchmark(Guess((1.0, 0.0), reason="too large")), Wishes(), tmp_path, said.append)
+    assert "too large" in said[0]
+    assert not read_rows(tmp_path / "toy.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("fields", "optimum", "proof", "expected"),
+    [
+        ({}, 3.0, True, ""),
+        ({"loss": 4.0}, 3.0, False, "called optimal"),
+        ({"loss": 2.0, "lower_bound": None, "status": "heuristic"}, 3.0, False, "below the known optimum"),
+        ({"loss": 5.0, "lower_bound": 4.0, "status": "time_limit"}, 3.0, False, "above the known optimum"),
+        ({"loss": 5.0, "lower_bound": None, "status": "time_limit"}, 3.0, True, "no proof"),
+        ({"loss": 5.0, "lower_bound": None, "status": "heuristic"}, 3.0, False, ""),
+        ({"lower_bound": 3.5}, None, False, "above the loss"),
+    ],
+)
+def test_what_contradicts_a_known_optimum_is_found(
+    fields: dict[str, object], optimum: float | None, proof: bool, expected: str
+) -> None:
+    (task,) = toy_benchmark(Guess((1.0, 0.0)), optimum).tasks()
+    found = list(contradictions(row_of(**fields), replace(task, proof=proof), 1e-9))
+    assert (expected in found[0]) if expected else not found
+
+
+def test_a_changed_optimum_is_told_for_rows_of_before_too(tmp_path: Path) -> None:
+    run(toy_benchmark(Guess((1.0, 0.0))), Wishes(), tmp_path, print)
+    (trouble,) = run(toy_benchmark(Guess((1.0, 0.0)), 2.0), Wishes(), tmp_path, print)
+    assert "known optimum is 2.0" in trouble
+
+
+def test_rows_survive_being_written_and_read(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    rows = [row_of(), row_of(solver="two", details={"parts": {"search": 0.25}, "list": [1.0, None]}, loss=None)]
+    for row in rows:
+        keep_row(path, row)
+    assert list(read_rows(path).values()) == rows
+
+
+def test_infinite_numbers_are_written_as_unknown(tmp_path: Path) -> None:
+    keep_row(tmp_path / "rows.jsonl", row_of(gap_rel=float("inf")))
+    (row,) = read_rows(tmp_path / "rows.jsonl").values()
+    assert row.gap_rel is None
+
+
+def test_generated_lists_are_the_same_everywhere() -> None:
+    # first raw bits of PCG64(0), from which the first feature is made by hand
+    raw = int(np.random.PCG64(0).random_raw(1)[0])
+    pieces = [(raw >> shift) & 0xFFFF for shift in (0, 16, 32, 48)]
+    nbest = datasets.generated(4, 3, 2).load()
+    assert nbest.features[0, 0] == (sum(pieces) - 4 * 2**15) / 2**16
+    assert nbest.n_lists == 4
+    assert nbest.n_hypotheses == 12
+
+
+def test_the_shipped_rows_of_every_benchmark_can_be_rendered(tmp_path: Path) -> None:
+    for path in write_report(NAMES, ROWS, tmp_path):
+        assert path.stat().st_size > 0
+    assert (tmp_path / "index.html").is_file()
+
+
+def test_the_command_lists_every_benchmark() -> None:
+    found = CliRunner().invoke(main, ["list"])
+    assert found.exit_code == 0
+    assert all(f"\n{name} " in f"\n{found.output}" for name in NAMES)
+
+
+def test_the_command_fails_when_an_optimum_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchmarks.__main__.benchmark", lambda _: toy_benchmark(Guess((1.0, 0.0)), 2.0))
+    found = CliRunner().invoke(main, ["run", "quick", "--rows", str(tmp_path)])
+    assert found.exit_code == 1
+    assert "known optimum" in found.output
+
+
+def test_methods_still_prove_the_optima_of_small_lists(tmp_path: Path) -> None:
+    small = ["--dataset", "asr3", "--dataset", "generated-S6-*", "--dataset", "generated-S8-*"]
+    found = CliRunner().invoke(main, ["run", "quick", *small, "--rows", str(tmp_path)])
+    assert found.exit_code == 0, found.output
+    assert found.output.count(": optimal") >= 10
+
+
+@pytest.mark.slow
+def test_every_method_still_proves_the_known_optima(tmp_path: Path) -> None:
+    found = CliRunner().invoke(main, ["run", "quick", "--rows", str(tmp_path)])
+    assert found.exit_code == 0, found.output
+    assert found.output.count(": optimal") > 20

@@ -1,0 +1,73 @@
+"""python -m benchmarks list | run NAME ... | report: everything measured about lpmert, and its rendering."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from benchmarks.report import RESULTS, write_report
+from benchmarks.runner import ROWS, Wishes, run
+from benchmarks.suites import NAMES, benchmark
+
+
+@click.group()
+def main() -> None:
+    """Measure lpmert; rows are kept, so that a run which was ended goes on where it stopped."""
+
+
+@main.command("list")
+def list_benchmarks() -> None:
+    """Name the benchmarks, and say what of them cannot be run here."""
+    for name in NAMES:
+        wanted = benchmark(name)
+        tasks = list(wanted.tasks())
+        reasons = sorted({reason for task in tasks if (reason := task.dataset.skip()) is not None})
+        source = f" [{wanted.source}]" if wanted.source else ""
+        click.echo(f"{name:12} {len(tasks):4} runs  {wanted.title}{source}")
+        for reason in reasons:
+            click.echo(f"{'':24}not all of it here: {reason}")
+
+
+@main.command("run")
+@click.argument("names", nargs=-1, required=True, type=click.Choice([*NAMES, "all"]))
+@click.option("--dataset", "datasets", multiple=True, help="Only these; a pattern as in a shell; repeatable.")
+@click.option("--solver", "solvers", multiple=True, help="Only these; a pattern as in a shell; repeatable.")
+@click.option(
+    "--time-limit", type=click.FloatRange(min=0), help="Seconds for each run, instead of the benchmark's own."
+)
+@click.option("--again", is_flag=True, help="Run again what is done already.")
+@click.option("--again-above", type=float, help="Run again what was measured above this load average.")
+@click.option("--at-most", type=click.FloatRange(min=0), help="Begin no further run after so many seconds a benchmark.")
+@click.option("--rows", type=click.Path(path_type=Path), default=ROWS, help="Folder of the rows.")
+def run_benchmarks(
+    names: tuple[str, ...],
+    datasets: tuple[str, ...],
+    solvers: tuple[str, ...],
+    time_limit: float | None,
+    again: bool,
+    again_above: float | None,
+    at_most: float | None,
+    rows: Path,
+) -> None:
+    """Run the benchmarks NAMES, or what is left of them; fail if an optimum has changed."""
+    wishes = Wishes(datasets, solvers, time_limit, again, again_above, at_most)
+    trouble = []
+    for name in NAMES if "all" in names else names:
+        trouble += run(benchmark(name), wishes, rows, click.echo)
+    if trouble:
+        raise click.ClickException("\n".join(["contradictions:", *trouble]))
+
+
+@main.command("report")
+@click.argument("names", nargs=-1, type=click.Choice(NAMES))
+@click.option("--rows", type=click.Path(path_type=Path), default=ROWS, help="Folder of the rows.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), default=RESULTS, help="Folder of the report.")
+def report(names: tuple[str, ...], rows: Path, output: Path) -> None:
+    """Render tables, figures and one page from the rows of all benchmarks, or of NAMES."""
+    for path in write_report(names or NAMES, rows, output):
+        click.echo(path)
+
+
+if __name__ == "__main__":
+    main(prog_name="python -m benchmarks")

@@ -1,0 +1,169 @@
+"""The lists that are measured: generated ones, the shipped example, and real ones that lie outside the repository.
+
+The latter are looked for where the environment variable LPMERT_SHARED_DATA points, and in `../shared/data` beside the
+checkout. Everything is loaded once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import cache, partial
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.harness import Dataset
+from lpmert.formats.moses import read_moses
+from lpmert.formats.tables import read_table
+from lpmert.nbest import NBest
+from lpmert.result import FloatArray, IntArray
+
+ROOT = Path(__file__).resolve().parents[1]
+_EXAMPLE = ROOT / "examples" / "asr" / "nbest.tsv.gz"
+_PIECE_BITS = 16
+_PIECES = 4
+ASR_COLUMNS = ("am", "lm", "words", "silences", "fillers")
+LIBRI_COLUMNS = ("decoder", "ctc", "lm", "n_tokens", "n_words")
+CSMT_COLUMNS = ("LM0", "LM1", "WordPenalty0", "PhrasePenalty0", "TM0_0", "TM0_1", "TM0_2", "TM0_3")
+
+
+def shared_data() -> Path | None:
+    """Return the folder of the data outside the repository, or `None`."""
+    named = os.environ.get("LPMERT_SHARED_DATA")
+    place = Path(named) if named else ROOT.parent / "shared" / "data"
+    return place if place.is_dir() else None
+
+
+def _missing(name: str) -> str | None:
+    place = shared_data()
+    if place is None:
+        return "data outside the repository: set LPMERT_SHARED_DATA to the folder that holds them"
+    return None if (place / name).exists() else f"LPMERT_SHARED_DATA has no {name}"
+
+
+def _path(name: str) -> Path:
+    place = shared_data()
+    if place is None or not (place / name).exists():
+        raise FileNotFoundError(_missing(name))
+    return place / name
+
+
+def generated(n_lists: int, size: int, n_features: int, seed: int = 0) -> Dataset:
+    """Return lists of which hidden weights explain part of the errors; these are small whole numbers.
+
+    All numbers come from the raw bits of a generator by whole-number arithmetic, so that they are the same everywhere.
+    """
+    name = f"generated-S{n_lists}-N{size}-D{n_features}" + (f"-{seed}" if seed else "")
+    return Dataset(name, partial(_generate, n_lists, size, n_features, seed))
+
+
+@cache
+def _generate(n_lists: int, size: int, n_features: int, seed: int) -> NBest:
+    bits = np.random.PCG64(seed)
+    n = n_lists * size
+
+    def normal(*shape: int) -> IntArray:
+        """Whole numbers, nearly normal, mean 0, standard deviation about 37837."""
+        raw = bits.random_raw(int(np.prod(shape))).reshape(shape)
+        pieces = [(raw >> np.uint64(_PIECE_BITS * k)) & np.uint64(2**_PIECE_BITS - 1) for k in range(_PIECES)]
+        return np.asarray(sum(piece.astype(np.int64) for piece in pieces) - _PIECES * 2 ** (_PIECE_BITS - 1))
+
+    features, hidden = normal(n, n_features), normal(n_features) >> 8
+    explained = features @ hidden
+    scale = int(np.sqrt(float(hidden @ hidden))) or 1
+    quality = explained // scale + normal(n)
+    errors = np.clip(4 - quality // 2**15, 0, None)
+    return NBest(features / 2.0**_PIECE_BITS, np.arange(0, n + 1, size), errors.astype(np.float64))
+
+
+def asr(n_features: int, lists: slice = slice(None)) -> Dataset:
+    """Return the shipped example, word errors of a speech recogniser, with its first features."""
+    part = "" if lists == slice(None) else f"-{lists.start}:{lists.stop}"
+    return Dataset(f"asr{n_features}{part}", partial(_restricted, partial(_asr, n_features), lists))
+
+
+@cache
+def _asr(n_features: int) -> NBest:
+    return read_table(_EXAMPLE, segment="utterance", features=ASR_COLUMNS[:n_features], loss="errors")
+
+
+def libri(n_features: int, n_lists: int | None = None) -> Dataset:
+    """Return word errors of the 30-best lists of LibriSpeech dev-other, with the first features."""
+    part = "" if n_lists is None else f"-0:{n_lists}"
+    file = "librispeech-asr-30best/dev_other.nbest.tsv.xz"
+    load = partial(_restricted, partial(_table, file, "utt", LIBRI_COLUMNS[:n_features], "errors"), slice(0, n_lists))
+    return Dataset(f"libri{n_features}{part}", load, partial(_missing, file))
+
+
+def csmt(n_lists: int | None = None) -> Dataset:
+    """Return character errors of the pooled lists of a speller, 8 features of unit deviation within lists."""
+    file = "csmt-normalisation/nbest-pool.tsv.xz"
+    part = "" if n_lists is None else f"-0:{n_lists}"
+    load = partial(_restricted, partial(_unit_deviation, file, "sent", CSMT_COLUMNS, "errors"), slice(0, n_lists))
+    return Dataset(f"csmt{part}", load, partial(_missing, file))
+
+
+def swahili(lists: slice = slice(None), *, n_features: int = 14, run: int = 7) -> Dataset:
+    """Return 1 - sentence BLEU+1 of the 100-best lists of one run of a translation system's tuning."""
+    part = "" if lists == slice(None) else f"-{lists.start or 0}:{lists.stop}"
+    name = f"swahili{part}" + (f"-D{n_features}" if n_features != 14 else "") + (f"-run{run}" if run != 7 else "")
+    load = partial(_restricted, partial(swahili_losses, run, n_features), lists)
+    return Dataset(name, load, partial(_missing, f"swahili-mert-100best/run{run}.nbest.txt.xz"))
+
+
+@cache
+def swahili_losses(run: int = 7, n_features: int = 14) -> NBest:
+    """Return all 500 lists with 1 - sentence BLEU+1 as loss, and the first features."""
+    counts = swahili_counts(run)
+    losses = 1.0 - sentence_bleu(counts.statistics)
+    names = counts.names[:n_features]
+    return NBest(counts.dense_features()[:, :n_features], counts.offsets, losses, names, counts.list_ids)
+
+
+@cache
+def swahili_counts(run: int = 7) -> NBest:
+    """Return all 500 lists with the 9 counts of BLEU."""
+    folder = "swahili-mert-100best"
+    return read_moses(_path(f"{folder}/run{run}.nbest.txt.xz"), statistics=_path(f"{folder}/run{run}.bleustats.txt.xz"))
+
+
+def sentence_bleu(counts: FloatArray) -> FloatArray:
+    """Return BLEU+1 [M], 0 to 1, of single sentences from counts [M, 9]: 1 is added for orders above 1."""
+    match, total, reference = counts[:, 0:8:2].copy(), counts[:, 1:8:2].copy(), counts[:, 8]
+    length = np.maximum(total[:, 0], 1e-9)
+    match[:, 1:] += 1
+    total[:, 1:] += 1
+    with np.errstate(divide="ignore"):
+        precision = np.log(match / np.maximum(total, 1e-9)).mean(axis=1)
+    bleu = np.exp(np.minimum(0.0, 1.0 - reference / length) + precision)
+    bleu[counts[:, 0] == 0] = 0.0
+    return np.asarray(bleu)
+
+
+@cache
+def _table(file: str, segment: str, columns: tuple[str, ...], loss: str) -> NBest:
+    return read_table(_path(file), segment=segment, features=list(columns), loss=loss)
+
+
+@cache
+def _unit_deviation(file: str, segment: str, columns: tuple[str, ...], loss: str) -> NBest:
+    nbest = _table(file, segment, columns, loss)
+    features, starts = nbest.dense_features(), nbest.offsets[:-1]
+    means = np.add.reduceat(features, starts, axis=0) / np.diff(nbest.offsets)[:, None]
+    deviation = (features - means[nbest.list_index]).std(axis=0)
+    scaled = features / np.where(deviation > 0, deviation, 1.0)
+    return NBest(scaled, nbest.offsets, nbest.statistics, nbest.names, nbest.list_ids)
+
+
+_PARTS: dict[tuple[str, int | None, int | None], NBest] = {}
+
+
+def _restricted(load: Callable[[], NBest], lists: slice) -> NBest:
+    nbest = load()
+    if lists in (slice(None), slice(0, None)):
+        return nbest
+    place = nbest.fingerprint, lists.start, lists.stop
+    if place not in _PARTS:
+        _PARTS[place] = nbest.restrict(lists)
+    return _PARTS[place]

@@ -1,0 +1,225 @@
+"""Objective, dataset and solver, as in benchopt: the harness times the solver and judges its answer itself.
+
+A benchmark is a list of tasks, each one solver on one dataset under one objective. Solvers are warmed up before the
+clock starts, because kernels are compiled at their first call.
+"""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from multiprocessing.connection import Connection
+from typing import Any, NamedTuple, Protocol
+
+import lpmert
+from benchmarks import machine
+from benchmarks.rows import Key, Row
+from benchmarks.tables import Figure, Table
+from lpmert.result import FloatArray, relative_gap
+
+Data = Any
+"""What a dataset holds: N-best lists for most objectives."""
+
+PROOFS = ("optimal", "optimal_to_tolerance")
+"""States of those that claim a proof."""
+
+_GRACE_SECONDS = 30.0
+"""A process of its own is ended so long after its time limit: it also loads, warms up and reports."""
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Data by name. load: returns it, the same object every time; skip: the reason why it is not there, or `None`."""
+
+    name: str
+    load: Callable[[], Data]
+    skip: Callable[[], str | None] = lambda: None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a solver says: weights [D], or whatever the objective judges; its status and bound are its own claims."""
+
+    weights: FloatArray | None
+    status: str
+    lower_bound: float | None = None
+    counters: Mapping[str, int] = field(default_factory=dict)
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Judgement(NamedTuple):
+    """What an answer is worth, found by the harness; `None` where there is nothing to judge."""
+
+    loss: float | None
+    score: float | None
+    details: Mapping[str, Any]
+
+
+class Objective(Protocol):
+    """What is minimised, and the judge of answers."""
+
+    @property
+    def name(self) -> str: ...
+
+    def judge(self, data: Data, answer: Answer) -> Judgement:
+        """Compute from the data alone what the answer is worth."""
+
+
+class Solver(Protocol):
+    """One way to minimise."""
+
+    @property
+    def name(self) -> str: ...
+
+    def skip(self, data: Data, objective: Any) -> str | None:
+        """Return why the solver cannot or should not try this, or `None`."""
+
+    def warm_up(self) -> None:
+        """Do everything once that costs more the first time."""
+
+    def solve(self, data: Data, objective: Any, seed: int, time_limit: float) -> Answer:
+        """Solve; this alone is timed."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """One solver on one dataset. optimum: the proved one, where it is known; proof: whether it must be proved here."""
+
+    dataset: Dataset
+    objective: Objective
+    solver: Solver
+    seed: int = 0
+    time_limit: float = 60.0
+    optimum: float | None = None
+    proof: bool = False
+
+    @property
+    def key(self) -> Key:
+        """What tells the task apart from the others of its benchmark."""
+        return self.dataset.name, self.objective.name, self.solver.name, self.seed
+
+    def done_by(self, row: Row) -> bool:
+        """Whether a row of this key makes the task superfluous: more time would change nothing, or it had enough."""
+        return not row.cut_short or row.time_limit >= self.time_limit
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """Tasks and what is shown of their rows.
+
+    source: the paper and its table or figure, or an empty string. apart: every row is measured in a process of its own,
+    which is ended when it overruns its time. resumes: rows done are not measured again. tolerance: how far from a known
+    optimum a proved loss may be, relatively.
+    """
+
+    name: str
+    title: str
+    tasks: Callable[[], Iterable[Task]]
+    render: Callable[[list[Row]], Iterable[Table | Figure]]
+    source: str = ""
+    apart: bool = False
+    resumes: bool = True
+    tolerance: float = 1e-9
+
+
+def measure(task: Task) -> Row:
+    """Warm up, solve with the clock on, and judge."""
+    data = task.dataset.load()
+    task.solver.warm_up()
+    gc.collect()
+    load, date = machine.load(), datetime.now(UTC)
+    memory = machine.PeakMemory()
+    processor_begin, begin = time.process_time(), time.perf_counter()
+    answer = task.solver.solve(data, task.objective, task.seed, task.time_limit)
+    seconds, processor_seconds = time.perf_counter() - begin, time.process_time() - processor_begin
+    peak = memory.bytes()
+    judgement = task.objective.judge(data, answer)
+    loss, bound = judgement.loss, answer.lower_bound
+    known = loss is not None and bound is not None
+    return replace(
+        _empty_row(task),
+        status=answer.status,
+        loss=loss,
+        score=judgement.score,
+        lower_bound=bound,
+        gap_abs=max(0.0, loss - bound) if loss is not None and bound is not None else None,
+        gap_rel=relative_gap(loss, bound) if known and loss is not None else None,
+        seconds=seconds,
+        processor_seconds=processor_seconds,
+        peak_bytes=peak,
+        counters=dict(answer.counters),
+        details={**answer.details, **judgement.details},
+        load=load,
+        date=date.isoformat(timespec="seconds"),
+    )
+
+
+def measure_apart(task: Task, again: Callable[[Key], Task]) -> Row:
+    """Measure in a process of its own; again: finds the task there by its key. An overrun gives a row that says so."""
+    context = multiprocessing.get_context("spawn")
+    receiver, sender = context.Pipe(duplex=False)
+    load, date = machine.load(), datetime.now(UTC)
+    process = context.Process(target=_work, args=(again, task.key, task.time_limit, sender), daemon=True)
+    process.start()
+    sender.close()
+    try:
+        if receiver.poll(task.time_limit + _GRACE_SECONDS):
+            row: Row = receiver.recv()
+            return row
+        status = "killed"
+    except EOFError:
+        status = "failed"
+    finally:
+        process.kill()
+        process.join()
+    row = replace(_empty_row(task), status=status, load=load, date=date.isoformat(timespec="seconds"))
+    return replace(row, seconds=task.time_limit, processor_seconds=task.time_limit)
+
+
+def _work(again: Callable[[Key], Task], key: Key, time_limit: float, sender: Connection) -> None:
+    sender.send(measure(replace(again(key), time_limit=time_limit)))
+
+
+def _empty_row(task: Task) -> Row:
+    dataset, objective, solver, seed = task.key
+    return Row(
+        dataset=dataset,
+        objective=objective,
+        solver=solver,
+        seed=seed,
+        time_limit=task.time_limit,
+        status="",
+        loss=None,
+        score=None,
+        lower_bound=None,
+        gap_abs=None,
+        gap_rel=None,
+        seconds=0.0,
+        processor_seconds=0.0,
+        peak_bytes=None,
+        version=lpmert.__version__,
+        cores=machine.cores(),
+        processor=machine.processor(),
+    )
+
+
+def contradictions(row: Row, task: Task, tolerance: float) -> Iterator[str]:
+    """Yield what in a row contradicts the known optimum, or itself."""
+    optimum = task.optimum
+    slack = tolerance * max(1.0, abs(optimum or row.loss or 0.0))
+    if row.loss is not None and row.lower_bound is not None and row.lower_bound > row.loss + slack:
+        yield f"the bound {row.lower_bound!r} is above the loss {row.loss!r} that its weights give"
+    if task.proof and row.status not in PROOFS:
+        yield f"no proof within {row.time_limit:g} seconds: {row.status}"
+    if optimum is None:
+        return
+    if row.status in PROOFS and (row.loss is None or abs(row.loss - optimum) > slack):
+        yield f"{row.loss!r} is called optimal, the known optimum is {optimum!r}"
+    elif row.loss is not None and row.loss < optimum - slack:
+        yield f"the loss {row.loss!r} is below the known optimum {optimum!r}"
+    if row.lower_bound is not None and row.lower_bound > optimum + slack:
+        yield f"the bound {row.lower_bound!r} is above the known optimum {optimum!r}"

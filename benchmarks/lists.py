@@ -1,0 +1,126 @@
+"""The objective and the solvers of nearly all benchmarks: a loss on N-best lists, and lpmert's methods."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Protocol
+
+import numpy as np
+
+from benchmarks.harness import Answer, Judgement
+from lpmert.metrics.base import Metric, metric_by_name
+from lpmert.nbest import NBest
+from lpmert.problem import Problem
+from lpmert.region import Region
+from lpmert.result import Callback, FloatArray, Limits, MethodError, Result
+
+_TOY_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class Loss:
+    """The loss of weights on N-best lists under a metric, within a region; label: the region's name."""
+
+    metric: str | Metric = "loss"
+    region: Region | None = None
+    label: str = ""
+
+    @property
+    def name(self) -> str:
+        """The metric and the region."""
+        return metric_by_name(self.metric).name + (f", {self.label}" if self.label else "")
+
+    def problem(self, data: NBest) -> Problem:
+        """Return the problem that solvers are to solve."""
+        return Problem(data, self.metric, region=self.region)
+
+    def judge(self, data: NBest, answer: Answer) -> Judgement:
+        """Decode with the weights; weights outside of the region have no loss."""
+        if answer.weights is None:
+            return Judgement(None, None, {})
+        problem = self.problem(data)
+        evaluation = problem.evaluate(answer.weights)
+        if not problem.inside(answer.weights):
+            return Judgement(None, None, {"outside": True})
+        details = {"tied_lists": evaluation.tied_lists} if evaluation.tied_lists else {}
+        return Judgement(evaluation.loss, evaluation.score, details)
+
+
+class Method(Protocol):
+    """What exact methods, heuristics and comparators of lpmert have in common."""
+
+    name: str
+
+    def solve(
+        self,
+        problem: Problem,
+        limits: Limits | None = None,
+        callback: Callback | None = None,
+        seed: int = 0,
+        initial_weights: FloatArray | None = None,
+        started: float | None = None,
+    ) -> Result: ...
+
+    def settings(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class Solve:
+    """A method of lpmert; the canonical form and the first weights are part of its time.
+
+    label: its name in rows, the settings that differ from their defaults unless given.
+    """
+
+    method: Any
+    label: str = ""
+
+    @property
+    def name(self) -> str:
+        """The label, or the settings that differ from their defaults."""
+        return self.label or str(self.method.settings())
+
+    def skip(self, data: NBest, objective: Loss) -> str | None:
+        """Return nothing: what a method cannot take it says itself."""
+        del data, objective
+        return None
+
+    def warm_up(self) -> None:
+        """Solve toy lists of two shapes, so that no kernel is compiled later."""
+        warm_up(self.method)
+
+    def solve(self, data: NBest, objective: Loss, seed: int, time_limit: float) -> Answer:
+        """Solve with the clock on."""
+        started = time.perf_counter()
+        method: Method = self.method
+        result = method.solve(objective.problem(data), Limits(time_limit=time_limit), None, seed, None, started)
+        return Answer(
+            weights=result.weights,
+            status=result.status.name.lower(),
+            lower_bound=result.lower_bound,
+            counters=dict(result.counters),
+            details={"parts": dict(result.seconds)},
+        )
+
+
+@cache
+def warm_up(method: Method) -> None:
+    """Let a method solve toy lists, once a process: of 2, 3 and 9 features, with sums, counts, limits and a cosine."""
+    rng = np.random.default_rng(0)
+    for n_features, n_lists in ((2, 5), (3, 20), (9, 13)):
+        features = rng.normal(size=(8 * n_lists, n_features))
+        counts = rng.integers(0, 5, (len(features), 3)) + np.array([0, 5, 5])
+        offsets = np.arange(0, len(features) + 1, 8)
+        around = {f"feature{number}": 1.0 for number in range(1, n_features + 1)}
+        for statistics, metric, region in (
+            (counts[:, 0], "loss", None),
+            (counts, "f1", None),
+            (counts[:, 0], "loss", Region(nonnegative=True)),
+            (counts[:, 0], "loss", Region(cosine=0.9, around=around)),
+        ):
+            nbest = NBest(features, offsets, statistics)
+            try:
+                method.solve(Problem(nbest, metric, region=region), Limits(time_limit=_TOY_SECONDS))
+            except MethodError:
+                continue  # not for this method: then it has nothing to compile for it either

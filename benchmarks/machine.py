@@ -1,0 +1,57 @@
+"""What a row tells of the machine: cores, the processor's name, load and the process's peak memory; nothing else."""
+
+from __future__ import annotations
+
+import os
+import platform
+from pathlib import Path
+
+_STATUS = Path("/proc/self/status")
+_CLEAR = Path("/proc/self/clear_refs")
+_RESET_PEAK = "5"
+
+
+def cores() -> int:
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def processor() -> str:
+    """Return the name of the processor."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def load() -> float | None:
+    """Return the load average over the last minute, `None` where the system tells none."""
+    return os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+
+
+class PeakMemory:
+    """The most memory that the process holds from now on, beyond what it holds now; `None` where Linux is not there."""
+
+    def __init__(self) -> None:
+        try:
+            _CLEAR.write_text(_RESET_PEAK, encoding="ascii")
+        except OSError:
+            self._before = None
+        else:
+            self._before = _field("VmRSS")
+
+    def bytes(self) -> int | None:
+        """Return the peak so far in bytes."""
+        peak = _field("VmHWM")
+        return None if self._before is None or peak is None else max(0, peak - self._before)
+
+
+def _field(name: str) -> int | None:
+    try:
+        lines = _STATUS.read_text(encoding="ascii").splitlines()
+    except OSError:
+        return None
+    found = [int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{name}:")]
+    return found[0] if found else None

@@ -1,0 +1,96 @@
+"""Rows, one for each solver on each dataset, and the files of JSON lines that hold them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from lpmert.formats.files import write_text
+
+Key = tuple[str, str, str, int]
+"""Dataset, objective, solver and seed: what tells the rows of one benchmark apart."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """What one solver did on one dataset.
+
+    loss and score are the harness's own evaluation of the weights. seconds are of the wall clock, processor_seconds of
+    all threads of the process; peak_bytes is memory beyond what the process held before; load is the load average just
+    before. details holds what only some benchmarks measure. Unknown is `None`.
+    """
+
+    dataset: str
+    objective: str
+    solver: str
+    seed: int
+    time_limit: float
+    status: str
+    loss: float | None
+    score: float | None
+    lower_bound: float | None
+    gap_abs: float | None
+    gap_rel: float | None
+    seconds: float
+    processor_seconds: float
+    peak_bytes: int | None
+    counters: Mapping[str, int] = field(default_factory=dict)
+    details: Mapping[str, Any] = field(default_factory=dict)
+    version: str = ""
+    cores: int = 0
+    processor: str = ""
+    load: float | None = None
+    date: str = ""
+
+    @property
+    def key(self) -> Key:
+        """What tells this row apart from the others of its benchmark."""
+        return self.dataset, self.objective, self.solver, self.seed
+
+    @property
+    def proved(self) -> bool:
+        """Whether the loss is proved to be the least."""
+        return self.status == "optimal"
+
+    @property
+    def cut_short(self) -> bool:
+        """Whether the time limit ended the run."""
+        return self.status in ("time_limit", "killed")
+
+    def to_json(self) -> str:
+        """Return the row as one line of JSON; infinite numbers become null."""
+        return json.dumps({name: _finite(value) for name, value in asdict(self).items()}, allow_nan=False)
+
+
+def read_rows(path: Path) -> dict[Key, Row]:
+    """Return the rows of a file by key; a file that is not there has none."""
+    if not path.exists():
+        return {}
+    known = {one.name for one in fields(Row)}
+    contents = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+    rows = [Row(**{name: value for name, value in content.items() if name in known}) for content in contents]
+    return {row.key: row for row in rows}
+
+
+def keep_row(path: Path, row: Row) -> None:
+    """Write a row into a file, in the place of the one with its key if there is one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows = {**read_rows(path), row.key: row}
+    write_text(path, "".join(one.to_json() + "\n" for one in rows.values()))
+
+
+def find(rows: Iterable[Row], **wanted: object) -> list[Row]:
+    """Return the rows whose fields have these values."""
+    return [row for row in rows if all(getattr(row, name) == value for name, value in wanted.items())]
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(name): _finite(one) for name, one in value.items()}
+    return [_finite(one) for one in value] if isinstance(value, list | tuple) else value

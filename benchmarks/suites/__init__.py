@@ -1,0 +1,16 @@
+"""The benchmarks by name; each module of this package has one, called BENCHMARK."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from benchmarks.harness import Benchmark
+
+NAMES = ("quick",)
+"""In the order of the report."""
+
+
+def benchmark(name: str) -> Benchmark:
+    """Return the benchmark of this name."""
+    found: Benchmark = import_module(f"benchmarks.suites.{name}").BENCHMARK
+    return found

@@ -1,0 +1,75 @@
+"""Every method on small lists whose optimum is known: fails when an optimum changes. Needs no other data.
+
+Each optimum was proved by at least two methods that share no search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from benchmarks import datasets
+from benchmarks.harness import Benchmark, Dataset, Task
+from benchmarks.lists import Loss, Solve
+from benchmarks.rows import Row
+from benchmarks.tables import Table, number, seconds
+from lpmert.approximate.beam import Beam
+from lpmert.approximate.subspace import Subspace
+from lpmert.comparators.base import Comparator
+from lpmert.comparators.och import Och
+from lpmert.exact.auto import Auto
+from lpmert.exact.cells import Cells
+from lpmert.exact.choices import Choices
+from lpmert.exact.divide import LpMert
+from lpmert.exact.mip import Mip
+from lpmert.exact.solve import HeuristicMethod
+from lpmert.exact.sweep import Sweep
+from lpmert.region import Region
+
+TIME_LIMIT = 60.0
+LOSS = Loss()
+HEURISTICS = (HeuristicMethod, Comparator)
+POSITIVE = Loss(region=Region(nonnegative=True), label="no weight below 0")
+RECOGNISER = {"am": 1.0, "lm": 9.5, "words": -0.6296}
+NEAR = Loss(region=Region(cosine=0.999, around=RECOGNISER), label="cosine 0.999")
+
+CASES: tuple[tuple[Dataset, Loss, float, tuple[Solve, ...]], ...] = (
+    (datasets.asr(2), LOSS, 979, (Solve(Sweep()), Solve(Cells()), Solve(Choices()))),
+    (datasets.asr(3), LOSS, 912, (Solve(Auto()), Solve(Cells()), Solve(Choices()), Solve(Och()), Solve(Subspace()))),
+    (datasets.asr(3), POSITIVE, 976, (Solve(Auto()), Solve(Choices()))),
+    (datasets.asr(3), NEAR, 969, (Solve(Cells()), Solve(Choices()))),
+    (datasets.asr(5, slice(0, 12)), LOSS, 31, (Solve(Auto()), Solve(LpMert()), Solve(Och()), Solve(Beam()))),
+    (datasets.generated(2000, 30, 2), LOSS, 4362, (Solve(Sweep()), Solve(Cells()))),
+    (datasets.generated(300, 20, 3), LOSS, 734, (Solve(Auto()), Solve(Choices()), Solve(Subspace()))),
+    (datasets.generated(8, 30, 8), LOSS, 13, (Solve(Cells()), Solve(Choices()), Solve(LpMert()), Solve(Beam()))),
+    (datasets.generated(6, 6, 4), LOSS, 15, (Solve(Cells()), Solve(Choices()), Solve(LpMert()), Solve(Mip()))),
+    (datasets.generated(100, 2, 5), LOSS, 343, (Solve(Auto()), Solve(Cells()), Solve(Mip()), Solve(Och()))),
+)
+
+
+def tasks() -> Iterator[Task]:
+    """Yield every case with each of its solvers."""
+    for dataset, objective, optimum, solvers in CASES:
+        for solver in solvers:
+            proof = not isinstance(solver.method, HEURISTICS)
+            yield Task(dataset, objective, solver, time_limit=TIME_LIMIT, optimum=optimum, proof=proof)
+
+
+def render(rows: list[Row]) -> Iterator[Table]:
+    """Yield one table of all rows."""
+    body = [
+        [
+            row.dataset,
+            row.objective,
+            row.solver,
+            row.status.replace("_", " "),
+            number(row.loss),
+            number(row.lower_bound),
+            seconds(row.seconds),
+        ]
+        for row in rows
+    ]
+    headings = ("lists", "objective", "solver", "status", "loss", "bound", "seconds")
+    yield Table("Small lists with known optima", headings, body, left=4)
+
+
+BENCHMARK = Benchmark("quick", "Known optima, quickly", tasks, render, resumes=False)
