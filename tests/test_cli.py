@@ -17,6 +17,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from lpmert import cli
+from lpmert.commands import shared
 from lpmert.result import Status
 
 # w1 > w2 chooses losses 0 and 3, w2 > w1 chooses 2 and 0; equal weights tie, and the first of each list costs nothing
@@ -117,7 +118,7 @@ class TestSolve:
         ]
         assert float(next(row for row in rows if row[:1] == [name])[2]) == target
 
-    @pytest.mark.parametrize("method", cli.METHODS)
+    @pytest.mark.parametrize("method", shared.METHODS)
     def test_every_method_finds_the_optimum(self, table: str, method: str) -> None:
         assert json.loads(run("solve", table, *COLUMNS, "--json", "--method", method).stdout)["loss"] == OPTIMUM
 
@@ -135,13 +136,13 @@ class TestSolve:
     def test_the_methods_offered_are_those_of_the_library(self) -> None:
         from lpmert.minimize import METHODS
 
-        assert set(cli.METHODS) == {"auto", *METHODS}
+        assert set(shared.METHODS) == {"auto", *METHODS}
 
     def test_the_formats_and_ties_offered_are_those_of_the_library(self) -> None:
         from lpmert.formats.tables import FORMATS
         from lpmert.problem import TIES
 
-        assert (cli.FORMATS, cli.TIES) == (FORMATS, TIES)
+        assert (shared.FORMATS, shared.TIES) == (FORMATS, TIES)
 
 
 class TestCheck:
@@ -349,7 +350,7 @@ class TestEndings:
         time.sleep(0.5)
         process.send_signal(signal.SIGINT)
         _, log = process.communicate(timeout=30)
-        assert process.returncode == 130
+        assert process.returncode == 130, log
         assert "Traceback" not in log
         found = json.loads((tmp_path / "r.json").read_text())
         assert found["status"] == "interrupted"

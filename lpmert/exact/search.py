@@ -10,6 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
+from lpmert.interrupts import Interrupts
 from lpmert.problem import Problem
 from lpmert.result import Callback, FloatArray, Limits, Progress, Status, relative_gap
 
@@ -88,8 +89,7 @@ def drive(
     limits: Limits,
     callback: Callback | None,
     started: float,
-    *,
-    interrupted: bool = False,
+    interrupts: Interrupts | None = None,
 ) -> Outcome:
     """Run a search until it is finished, a limit is reached, the callback answers true, or Ctrl-C is pressed.
 
@@ -107,7 +107,8 @@ def drive(
             seconds = time.perf_counter() - started
             if not trace or (lower, loss) != trace[-1][1:]:
                 trace.append((seconds, lower, loss))
-            status = Status.INTERRUPTED if interrupted else _ending(search, limits, seconds, loss, lower)
+            pressed = interrupts is not None and interrupts.pressed
+            status = Status.INTERRUPTED if pressed else _ending(search, limits, seconds, loss, lower)
             if callback is not None:
                 source = search.incumbent.source if cost < reported else ""
                 reported = cost

@@ -15,6 +15,7 @@ from lpmert.exact.capped import descend_in_cap
 from lpmert.exact.search import DirectSearch, Incumbent, Outcome, Search, drive
 from lpmert.geometry.descent import DEFAULT_BUDGET, descend
 from lpmert.geometry.lp import LinOptimizer
+from lpmert.interrupts import Interrupts
 from lpmert.kernels import clear_cost, decode
 from lpmert.problem import Problem
 from lpmert.result import Callback, Cell, FloatArray, IntArray, Limits, MethodError, Result, Status
@@ -57,20 +58,32 @@ class ExactMethod(ABC):
             )
         if not (problem.cap is None or self.takes_caps):
             raise MethodError(f"method {self.name!r} cannot keep to a cosine; use auto, choices, cells or lp-mert")
+        with Interrupts() as interrupts:
+            return self._solve(problem, limits or Limits(), callback, seed, initial_weights, started, interrupts)
+
+    def _solve(
+        self,
+        problem: Problem,
+        limits: Limits,
+        callback: Callback | None,
+        seed: int,
+        initial_weights: FloatArray | None,
+        started: float | None,
+        interrupts: Interrupts,
+    ) -> Result:
         begin = time.perf_counter()
         started = begin if started is None else started
-        interrupted = False
         try:
             incumbent = first_incumbent(problem, seed, initial_weights)
         except KeyboardInterrupt:
-            interrupted = True
+            interrupts.pressed = True
             incumbent = _any_incumbent(problem)
         ready = time.perf_counter()
         if problem.n_features == 0 or problem.n_lists == 0:
             search: Search = DirectSearch(incumbent, lambda: None)
         else:
             search = self.start(problem, incumbent)
-        outcome = drive(problem, search, limits or Limits(), callback, started, interrupted=interrupted)
+        outcome = drive(problem, search, limits, callback, started, interrupts)
         result = self._report(problem, search, outcome, seed)
         seconds = {
             "prepare": begin - started,

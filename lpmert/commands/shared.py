@@ -1,0 +1,166 @@
+"""What all searching commands have: the data, the metric, the region, the method and its limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from lpmert.console import Scale
+from lpmert.options import bounds, column_names, finite, linear, nonnegative, pairs, parse_weights, scale, size
+
+if TYPE_CHECKING:
+    from lpmert.exact.solve import ExactMethod
+    from lpmert.region import Linear, Region
+
+METHODS = ("auto", "cells", "choices", "sweep", "lp-mert", "exhaustive", "mip", "groups", "subspace", "beam")
+FORMATS = ("tsv", "csv", "jsonl", "parquet")
+TIES = ("first", "best", "worst")
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Shared:
+    """The values of the options that all searching commands have."""
+
+    data: str
+    segment: str
+    features: tuple[str, ...]
+    loss: str | None
+    statistics: tuple[str, ...] | None
+    metric: str
+    format: str | None
+    group: bool
+    method: str
+    beam: int | None
+    ties: str
+    bounds: dict[str, Any] | None
+    fix: dict[str, float] | None
+    nonnegative: bool
+    linear: tuple[Linear, ...]
+    total: float | None
+    cosine: float | None
+    around: str | None
+    time_limit: float | None
+    node_limit: int | None
+    gap: float | None
+    target: float | None
+    memory_limit: int
+    seed: int
+    jobs: int
+    scale: Scale | None
+    as_json: bool
+    output: str | None
+    quiet: bool
+    verbose: int
+
+    def __post_init__(self) -> None:
+        """Check what one option says against another, before anything is read."""
+        if (self.loss is None) == (self.statistics is None):
+            raise click.UsageError(
+                "Give either --loss with one column, or --statistics with the columns of the metric."
+            )
+        if self.scale is not None and self.scale.name not in self.features:
+            features = ", ".join(self.features)
+            raise click.BadParameter(
+                f"no feature {self.scale.name}; the features are {features}.", param_hint="--scale"
+            )
+        if self.beam is not None and self.method not in ("auto", "beam"):
+            raise click.UsageError(f"--beam is a method of its own; leave out --method {self.method}.")
+        if (self.cosine is None) != (self.around is None):
+            raise click.UsageError("--cosine and --around go together.")
+
+    def _method(self) -> str | ExactMethod:
+        if self.beam is None:
+            return self.method
+        from lpmert.approximate.beam import Beam
+
+        return Beam(beam=self.beam)
+
+    def region(self) -> Region | None:
+        """Return where the weights may lie; `None` for everywhere."""
+        limits = (self.bounds, self.fix, self.nonnegative, self.linear, self.total is not None, self.around)
+        if not any(limits):
+            return None
+        from lpmert.region import Region
+
+        around = None if self.around is None else self.weights(self.around, "--around")
+        return Region(
+            bounds=self.bounds or {},
+            fixed=self.fix or {},
+            nonnegative=self.nonnegative,
+            linear=self.linear,
+            total=self.total,
+            cosine=self.cosine,
+            around=None if around is None else dict(zip(self.features, around, strict=True)),
+        )
+
+    def weights(self, text: str, option: str) -> list[float]:
+        """Return one weight for each feature from what the user gave for this option."""
+        return parse_weights(text, self.features, option)
+
+    def search_arguments(self) -> dict[str, Any]:
+        """Return what `minimize` and `check` both take, apart from the callback."""
+        return {
+            "metric": self.metric,
+            "method": self._method(),
+            "ties": self.ties,
+            "region": self.region(),
+            "time_limit": self.time_limit,
+            "node_limit": self.node_limit,
+            "gap": self.gap,
+            "target": self.target,
+            "memory_limit": self.memory_limit,
+            "jobs": self.jobs,
+            "seed": self.seed,
+        }
+
+
+_SHARED_OPTIONS = (
+    click.argument("data", type=click.Path()),
+    click.option("--segment", required=True, metavar="COLUMN", help="Column that says which list a row belongs to."),
+    click.option("--features", required=True, type=column_names, metavar="A,B,C", help="Columns of the features."),
+    click.option("--loss", metavar="COLUMN", help="Column of the loss of a hypothesis, such as its word errors."),
+    click.option(
+        "--statistics", type=column_names, metavar="A,B,C", help="Columns that the metric sums, instead of --loss."
+    ),
+    click.option("--metric", default="loss", metavar="NAME", help="What turns summed statistics into a loss."),
+    click.option(
+        "--format", type=click.Choice(FORMATS), help="Format of DATA; if not given, its ending or content says."
+    ),
+    click.option("--group", is_flag=True, help="Gather the rows of a list that lie apart in DATA."),
+    click.option("--method", type=click.Choice(METHODS), default="auto", help="How to search."),
+    click.option("--beam", type=click.IntRange(min=1), metavar="N", help="LP-MERT with so many combinations a node."),
+    click.option(
+        "--ties", type=click.Choice(TIES), default="first", help="Which of hypotheses with equal features counts."
+    ),
+    click.option("--bounds", type=bounds, metavar="A:0..,B:0..1", help="Limits of single weights."),
+    click.option("--fix", type=pairs, metavar="A=1,B=0.5", help="Weights that are given."),
+    click.option("--nonnegative", is_flag=True, help="No weight below 0."),
+    click.option("--linear", type=linear, multiple=True, metavar="A=1,B=-2:0..", help="Limits of a sum: A - 2 B >= 0."),
+    click.option("--total", type=finite, metavar="W", help="What all weights add up to."),
+    click.option("--cosine", type=finite, metavar="C", help="Only weights with this cosine or more with --around."),
+    click.option("--around", metavar="WEIGHTS", help="Written as for `lpmert check --weights`."),
+    click.option("--time-limit", type=nonnegative, metavar="SECONDS", help="Stop after this time."),
+    click.option("--node-limit", type=click.IntRange(min=0), metavar="N", help="Stop after this many search nodes."),
+    click.option("--gap", type=nonnegative, metavar="SHARE", help="Stop at this relative gap, such as 0.01."),
+    click.option("--target", type=finite, metavar="LOSS", help="Stop at weights with this loss or a lower one."),
+    click.option("--memory-limit", type=size, default="1GiB", metavar="SIZE", help="Memory for the open search nodes."),
+    click.option("--seed", type=click.IntRange(min=0), default=0, metavar="N", help="Seed of all that is random."),
+    click.option("--jobs", type=click.IntRange(min=1), default=1, metavar="N", help="Processes that may be used."),
+    click.option("--scale", type=scale, metavar="NAME=W", help="Show the weights also so that this one is W."),
+    click.option("--json", "as_json", is_flag=True, help="Print JSON instead of the report."),
+    click.option("-o", "--output", type=click.Path(), metavar="FILE", help="Write JSON to FILE and print nothing."),
+    click.option("-q", "--quiet", is_flag=True, help="No progress and no log on stderr."),
+    click.option("-v", "--verbose", count=True, show_default=False, help="Log more; twice for everything."),
+)
+
+
+def shared_options(command: Command) -> Command:
+    """Add the argument and the options that all searching commands have."""
+    for option in reversed(_SHARED_OPTIONS):
+        command = option(command)
+    return command
