@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pytest
+
+import lpmert
+from lpmert import rational
 
 ROOT = Path(__file__).resolve().parents[1]
 PROOFS = ROOT / "proofs"
@@ -87,12 +93,27 @@ def test_the_table_says_what_the_pages_say() -> None:
 needs_coq = pytest.mark.skipif(shutil.which("coqc") is None, reason="needs Coq: run proofs/coq/install.sh")
 
 
+class Built(NamedTuple):
+    """The folder of the compiled proofs, and what the check said."""
+
+    folder: Path
+    run: subprocess.CompletedProcess[str]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    folder = tmp_path_factory.mktemp("coq")
+    environment = {**os.environ, "BUILD": str(folder)}
+    command = PROOFS / "coq" / "check.sh"
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
+    return Built(folder, run)
+
+
 @needs_coq
-def test_coq_accepts_the_proofs_without_axioms_of_our_own() -> None:
-    run = subprocess.run(PROOFS / "coq" / "check.sh", capture_output=True, text=True, timeout=600, check=False)
-    assert run.returncode == 0, run.stdout + run.stderr
+def test_coq_accepts_the_proofs_without_axioms_of_our_own(built: Built) -> None:
+    assert built.run.returncode == 0, built.run.stdout + built.run.stderr
     count = sum(len(theorems(path)) for path in (PROOFS / "coq").glob("*.v"))
-    assert run.stdout.splitlines()[-1].startswith(f"{count} theorems rest on nothing but")
+    assert built.run.stdout.splitlines()[-1].startswith(f"{count} theorems rest on nothing but")
 
 
 @needs_coq
@@ -117,3 +138,124 @@ def test_the_check_refuses_what_is_not_proved(tmp_path: Path, text: str, complai
     run = subprocess.run(tmp_path / "check.sh", capture_output=True, text=True, timeout=120, check=False)
     assert run.returncode != 0
     assert complaint in run.stderr
+
+
+# The checker that is proved, on problems solved by the package
+
+Vector = Sequence[int]
+
+
+class Small(NamedTuple):
+    """Lists of different integer vectors, and their costs."""
+
+    lists: list[list[Vector]]
+    costs: list[list[int]]
+
+    @property
+    def optimum(self) -> int:
+        offsets = np.cumsum([0, *map(len, self.lists)])
+        losses = np.concatenate([np.array(one, dtype=float) for one in self.costs])
+        nbest = lpmert.NBest(features=np.vstack(self.lists).astype(float), offsets=offsets, statistics=losses)
+        result = lpmert.minimize(nbest)
+        assert result.status.proved
+        return int(result.loss)
+
+    def rows(self, chosen: Sequence[int]) -> list[tuple[tuple[int, int], list[int]]]:
+        """((list, other hypothesis), difference) for the choices of the first lists."""
+        return [
+            ((s, other), [a - b for a, b in zip(self.lists[s][pick], vector, strict=True)])
+            for s, pick in enumerate(chosen)
+            for other, vector in enumerate(self.lists[s])
+            if other != pick
+        ]
+
+    def bound(self, chosen: Sequence[int], gone: set[tuple[int, int]]) -> int:
+        rest = range(len(chosen), len(self.lists))
+        left = sum(min((c for j, c in enumerate(self.costs[s]) if (s, j) not in gone), default=10**6) for s in rest)
+        return left + sum(self.costs[s][pick] for s, pick in enumerate(chosen))
+
+
+def random_problem(rng: np.random.Generator, width: int, n_lists: int) -> Small:
+    lists, costs = [], []
+    for _ in range(n_lists):
+        vectors = np.unique(rng.integers(-3, 4, size=(4, width)), axis=0)
+        lists.append(vectors.tolist())
+        costs.append(rng.integers(0, 9, len(vectors)).tolist())
+    return Small(lists, costs)
+
+
+def by_choices(
+    problem: Small, target: int, chosen: list[int], gone: set[tuple[int, int]], normals: Sequence[Vector] = ()
+) -> str:
+    """Return a tree over the choices of one list after the other; normals: of the cone that the weights lie in."""
+    rows = problem.rows(chosen)
+    answer = rational.decide([row for _, row in rows] + [list(normal) for normal in normals])
+    if isinstance(answer, rational.Infeasible):
+        triples = zip(answer.multipliers, rows, strict=False)
+        return f"Core [{'; '.join(f'({m}%Z, ({s}, {other}))' for m, ((s, other), _) in triples if m)}]"
+    if problem.bound(chosen, gone) >= target:
+        return "Bounded []"
+    s = len(chosen)
+    picks = range(len(problem.lists[s]))
+    children = [by_choices(problem, target, [*chosen, pick], gone, normals) for pick in picks]
+    return f"Branch {s} [{'; '.join(children)}]"
+
+
+def by_cones(problem: Small, target: int, rays: list[Vector], depth: int) -> str:
+    """Return a tree over cones of the plane, closed by choices where it gets deep."""
+    beaten: dict[tuple[int, int], int] = {}
+    for s, one in enumerate(problem.lists):
+        scores = [[sum(a * b for a, b in zip(vector, ray, strict=True)) for ray in rays] for vector in one]
+        for h, own in enumerate(scores):
+            for j, other in enumerate(scores):
+                if j != h and (s, j) not in beaten and all(a <= b for a, b in zip(own, other, strict=True)):
+                    beaten[s, h] = j
+    opening = "".join(f"Beaten {s} {h} {j} (" for (s, h), j in beaten.items())
+    if problem.bound([], set(beaten)) >= target:
+        inner = "Bounded []"
+    elif depth:
+        middle = [a + b for a, b in zip(*rays, strict=True)]
+        halves = [by_cones(problem, target, pair, depth - 1) for pair in ([middle, rays[1]], [rays[0], middle])]
+        inner = f"Halve 0 1 ({halves[0]}) ({halves[1]})"
+    else:
+        (a, b), (c, d) = rays
+        sign = 1 if a * d - b * c > 0 else -1
+        normals = [[sign * d, -sign * c], [-sign * b, sign * a]]
+        inner = by_choices(problem, target, [], set(beaten), normals)
+    return opening + inner + ")" * len(beaten)
+
+
+def statement(number: int, width: int, problem: Small, target: int, tree: str, answer: str) -> str:
+    hypotheses = [
+        "; ".join(
+            f"{{| features := [{'; '.join(map(str, v))}]; price := {c} |}}" for v, c in zip(one, cost, strict=True)
+        )
+        for one, cost in zip(problem.lists, problem.costs, strict=True)
+    ]
+    return (
+        f"Goal check {width} [{'; '.join(f'[{one}]' for one in hypotheses)}]%Z {target}%Z ({tree}) start = {answer}.\n"
+        f"Proof. (* {number} *) vm_compute. reflexivity. Qed.\n"
+    )
+
+
+@needs_coq
+def test_the_proved_checker_accepts_optima_and_nothing_higher(built: Built) -> None:
+    rng = np.random.default_rng(0)
+    text = "From Coq Require Import List ZArith.\nFrom Lpmert Require Import Checker.\nImport ListNotations.\n"
+    quadrants = [[[a, 0], [0, b]] for b in (1, -1) for a in (1, -1)]
+    for number in range(16):
+        width = 2 if number % 2 else int(rng.integers(1, 4))
+        problem = random_problem(rng, width, int(rng.integers(2, 5)))
+        optimum = problem.optimum
+        tree = by_choices(problem, optimum, [], set())
+        text += statement(number, width, problem, optimum, tree, "true")
+        text += statement(number, width, problem, optimum + 1, tree, "false")
+        if width == 2:
+            cones = [by_cones(problem, optimum, rays, 3) for rays in quadrants]
+            text += statement(number, 2, problem, optimum, f"Orthants [{'; '.join(cones)}]", "true")
+    assert "Halve" in text
+    assert "Core" in text
+    (built.folder / "Optima.v").write_text(text)
+    command = ["coqc", "-q", "-Q", ".", "Lpmert", "Optima.v"]
+    run = subprocess.run(command, cwd=built.folder, capture_output=True, text=True, timeout=300, check=False)
+    assert run.returncode == 0, run.stderr

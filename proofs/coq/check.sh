@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
 # Compiles the proofs beside this script and prints the axioms on which their theorems rest. Fails where these are more
-# than those of Coq's own real numbers. With --independent, coqchk checks the compiled files again; that is slow.
+# than those of Coq's own real numbers. With --independent, coqchk checks the compiled files again; that is slow. BUILD
+# names a folder for the compiled files, if they are to be kept.
 set -euo pipefail
 cd "$(dirname "$0")"
 
 allowed='ClassicalDedekindReals\.sig_(forall|not)_dec|FunctionalExtensionality\.functional_extensionality_dep|Classical_Prop\.classic'
-build=$(mktemp -d)
-trap 'rm -rf "$build"' EXIT
+build=${BUILD:-$(mktemp -d)}
+[ -n "${BUILD:-}" ] || trap 'rm -rf "$build"' EXIT
 
 cp ./*.v "$build"
 cd "$build"
+rm -f Axioms.v
 modules=()
 theorems=()
 for file in $(coqdep -sort -Q . Lpmert ./*.v); do
