@@ -25,6 +25,8 @@ ADDITIVE = -1
 MIDPOINT, WIDEST, SMOOTHED = range(3)
 """Which interval is taken."""
 
+_FAR = 1e6
+
 _DIGIT_BITS = 11
 _DIGITS = 6
 _SHIFT = np.uint64(_DIGIT_BITS)
@@ -46,10 +48,11 @@ class Loss(NamedTuple):
 class Buffers(NamedTuple):
     """Arrays that line searches on the same lists share.
 
-    hull [N + 1], starts [N + 1]: one list's envelope; keys, order and their spares [M], digits: for sorting events;
-    sorted [M]: thresholds in order; levels [M + 1]; integrals [M]; total [K].
+    tops [S]: the best intercept of each list; hull [N + 1], starts [N + 1]: one list's envelope; keys, order and their
+    spares [M], digits: for sorting events; sorted [M]: thresholds in order; levels [M + 1]; integrals [M]; total [K].
     """
 
+    tops: FloatArray
     hull: IntArray
     starts: FloatArray
     keys: NDArray[np.uint64]
@@ -68,6 +71,7 @@ def new_buffers(offsets: IntArray, n_statistics: int) -> Buffers:
     count = int(offsets[-1])
     largest = int(np.diff(offsets).max(initial=1))
     return Buffers(
+        tops=np.empty(len(offsets) - 1),
         hull=np.empty(largest + 1, dtype=np.int64),
         starts=np.empty(largest + 1),
         keys=np.empty(count, dtype=np.uint64),
@@ -106,32 +110,36 @@ def _push(intercepts, slopes, i, hull, starts, size):
 
 
 @internal
-def _coordinate_events(intercepts, slopes, order, offsets, work, hull, starts):
+def _coordinate_events(intercepts, tops, slopes, order, offsets, work, hull, starts):
     """Do the work of `envelope.find_events` for slopes whose order [M] within each list is known.
 
-    Left of a list's best intercept only lines above all lines of smaller slope can be on the envelope, right of it only
-    those above all of greater slope: two running maxima leave a few lines of each list.
+    tops [S]: the greatest intercept of each list. Left of it only lines above all lines of smaller slope can be on the
+    envelope, right of it only those above all of greater slope: two running maxima leave a few lines of each list.
     """
     count = 0
     for s in range(len(offsets) - 1):
-        begin, end = offsets[s], offsets[s + 1]
+        top = tops[s]
+        position = offsets[s]
         best = -inf
-        summit = begin
         size = 0
-        for position in range(begin, end):
+        while best < top:
             i = order[position]
+            position += 1
             if intercepts[i] > best:
                 best = intercepts[i]
-                summit = position
                 size = _push(intercepts, slopes, i, hull, starts, size)
+        last_on_the_left = position
+        position = offsets[s + 1]
         best = -inf
         kept = len(hull)
-        for position in range(end - 1, summit, -1):
+        while best < top:
+            position -= 1
             i = order[position]
             if intercepts[i] > best:
                 best = intercepts[i]
                 kept -= 1
                 hull[kept] = i
+        kept += position < last_on_the_left
         for k in range(kept, len(hull)):
             size = _push(intercepts, slopes, hull[k], hull, starts, size)
         work.start[s] = hull[0]
@@ -242,12 +250,17 @@ def _integral(t, e, thresholds, levels, integrals):
 
 
 @internal
-def _smoothed_interval(thresholds, levels, low, high, radius, integrals):
-    """Return the level at that middle of an interval around which the mean over t - radius..t + radius is least.
+def _smoothed_interval(thresholds, levels, low, high, scale, smoothing, integrals):
+    """Return the level at that middle of an interval around which the mean level is least, and the middle.
 
-    The middle of an unbounded interval lies `radius` beyond its end.
+    The mean is over t - radius..t + radius, the radius `smoothing` times `scale`; the middle of an unbounded interval
+    lies a radius beyond its end. Thresholds further than `_FAR` times the scale count as if they were there, where no
+    sum of them blurs the others.
     """
     last = len(thresholds)
+    radius = smoothing * scale
+    for e in range(last):
+        thresholds[e] = min(max(thresholds[e], -_FAR * scale), _FAR * scale)
     if last == 0:
         return levels[0], min(max(0.0, low), high)
     integrals[0] = 0.0
@@ -279,7 +292,7 @@ def _choose(loss, work, count, low, high, scale, interval, smoothing, buffers):
     thresholds, order = _sort_events(work.thresholds, count, buffers)
     levels = _fill_levels(loss, work, order, count, buffers)
     if interval == SMOOTHED:
-        return _smoothed_interval(thresholds, levels, low, high, smoothing * scale, buffers.integrals)
+        return _smoothed_interval(thresholds, levels, low, high, scale, smoothing, buffers.integrals)
     return _best_interval(thresholds, levels, low, high, scale, interval == WIDEST)
 
 
@@ -296,11 +309,13 @@ def search_coordinates(coordinates, orders, offsets, loss, ranges, scale, interv
 
     orders [D, M]: for each feature its hypotheses, sorted within their lists; ranges [D, 2]: the ends of t.
     """
+    for s in range(len(offsets) - 1):
+        buffers.tops[s] = work.intercepts[offsets[s] : offsets[s + 1]].max()
     best_level, best_coordinate, best_step = inf, -1, 0.0
     for coordinate in coordinates:
         slopes = work.transposed[coordinate]
         count = _coordinate_events(
-            work.intercepts, slopes, orders[coordinate], offsets, work, buffers.hull, buffers.starts
+            work.intercepts, buffers.tops, slopes, orders[coordinate], offsets, work, buffers.hull, buffers.starts
         )
         low, high = ranges[coordinate]
         level, step = _choose(loss, work, count, low, high, scale, interval, smoothing, buffers)

@@ -1,4 +1,4 @@
-"""Random search: independent directions, uniform on the sphere, the best of which is kept."""
+"""Random search: independent directions, the best of which is kept."""
 
 from __future__ import annotations
 
@@ -8,25 +8,36 @@ from typing import ClassVar
 import numpy as np
 
 from lpmert.comparators.base import Clock, Comparator, Found
+from lpmert.comparators.och import line_search_of
+from lpmert.comparators.restarts import random_weights
 from lpmert.problem import Problem
-from lpmert.result import FloatArray
+from lpmert.result import FloatArray, MethodError
 
 
 @dataclass(frozen=True)
 class RandomSearch(Comparator):
-    """Decode at `draws` random weights, uniform on the sphere, after the start if there is one, and keep the best."""
+    """Decode at `draws` random weights, after the start if there is one, and keep the best.
+
+    They are uniform in direction, for features brought to the same spread within lists.
+    """
 
     draws: int = 1000
 
     name: ClassVar[str] = "random"
 
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        if self.draws < 1:
+            raise MethodError(f"draws must be at least 1; got {self.draws}")
+
     def run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
         """Return the best of the weights tried."""
         rng = np.random.default_rng(seed)
-        best = rng.normal(size=problem.n_features) if start is None else start
+        search = line_search_of(problem)
+        best = random_weights(search, problem.interior, rng) if start is None else start
         clock.keep(best)
         for _ in range(self.draws):
             if clock.expired():
                 break
-            clock.keep(rng.normal(size=problem.n_features))
+            clock.keep(random_weights(search, problem.interior, rng))
         return Found(best if clock.best is None else clock.best)

@@ -1,0 +1,95 @@
+"""A grid of weights relative to one feature, as speech recognition rescoring scans them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from typing import ClassVar
+
+import numpy as np
+
+from lpmert.canonical import list_numbers
+from lpmert.comparators.base import Clock, Comparator, Found
+from lpmert.nbest import NBest
+from lpmert.problem import Problem
+from lpmert.result import FloatArray, MethodError
+
+EVALUATIONS = 576
+"""Points of the grid where their number is not given: 24 times 24 with three features."""
+
+_MOST_POINTS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Grid(Comparator):
+    """Decode at every point of a grid in which one feature has the weight 1, and keep the best.
+
+    reference: that feature's name, by default the first that matters; negative: its weight is -1. points: values for
+    each other feature, evenly spaced with both ends; by default as many as make up to `EVALUATIONS` points, at least 2.
+    low, high: the ends, for features brought to the same spread within lists; ranges: (name, low, high) for features
+    whose ends are given in the scale of the weights themselves.
+    """
+
+    reference: str | None = None
+    negative: bool = False
+    points: int | None = None
+    low: float = -2.0
+    high: float = 2.0
+    ranges: tuple[tuple[str, float, float], ...] = ()
+
+    name: ClassVar[str] = "grid"
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        if self.points is not None and self.points < 2:
+            raise MethodError(f"points must be at least 2; got {self.points}")
+        for name, low, high in (("low, high", self.low, self.high), *self.ranges):
+            if not low < high:
+                raise MethodError(f"{name}: the lower end must be below the upper one; got {low} and {high}")
+
+    def run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:  # noqa: ARG002
+        """Return the best point of the grid; the start and the seed play no part."""
+        names = problem.nbest.names
+        axes = self._axes(problem)
+        evaluations = 0
+        for point in product(*axes.values()):
+            if clock.expired():
+                break
+            weights = np.zeros(len(names))
+            weights[list(axes)] = point
+            clock.keep(problem.to_canonical(weights))
+            evaluations += 1
+        return Found(np.ones(problem.n_features) if clock.best is None else clock.best, {"evaluations": evaluations})
+
+    def _axes(self, problem: Problem) -> dict[int, list[float]]:
+        """Return the values of each feature that matters, by its number."""
+        nbest = problem.nbest
+        matter = [name for name in nbest.names if name not in problem.free]
+        reference = matter[0] if self.reference is None else self.reference
+        for name in (reference, *(name for name, _, _ in self.ranges)):
+            if name not in matter:
+                raise MethodError(f"grid: {name!r} is no feature that matters; these are {', '.join(matter)}")
+        axes_left = max(1, len(matter) - 1)
+        points = max(2, int(EVALUATIONS ** (1 / axes_left) + 1e-9)) if self.points is None else self.points
+        if points**axes_left > _MOST_POINTS:
+            raise MethodError(
+                f"a grid of {points} values for each of {axes_left} features has more than {_MOST_POINTS:,} points; "
+                "give fewer values, or search another way"
+            )
+        spread = _spread(nbest)
+        own = {name: (low, high) for name, low, high in self.ranges}
+        unit = dict(zip(nbest.names, spread[nbest.names.index(reference)] / spread, strict=True))
+        axes = {}
+        for name in matter:
+            low, high = own.get(name, (self.low * unit[name], self.high * unit[name]))
+            values = [-1.0 if self.negative else 1.0] if name == reference else np.linspace(low, high, points).tolist()
+            axes[nbest.names.index(name)] = values
+        return axes
+
+
+def _spread(nbest: NBest) -> FloatArray:
+    """Return the standard deviation [D] of each feature within the lists."""
+    features, offsets = nbest.dense_features(), nbest.offsets
+    means = np.add.reduceat(features, offsets[:-1], axis=0) / np.diff(offsets)[:, None]
+    deviation = (features - means[list_numbers(offsets)]).std(axis=0)
+    return np.where(deviation > 0.0, deviation, 1.0)

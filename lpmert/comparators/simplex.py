@@ -1,0 +1,71 @@
+"""Nelder and Mead's simplex on the loss itself (Zens, Hasan and Ney, EMNLP 2007), from several starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from lpmert.comparators.base import Clock, Comparator, Found
+from lpmert.comparators.och import line_search_of
+from lpmert.comparators.restarts import random_weights
+from lpmert.problem import Problem
+from lpmert.result import FloatArray, MethodError
+
+_TOLERANCE = 1e-4
+"""Size of the simplex at which it stops, for weights of about 1."""
+
+
+@dataclass(frozen=True)
+class NelderMead(Comparator):
+    """SciPy's Nelder-Mead from the start (or equal weights) and from `restarts` random weights; the best vertex wins.
+
+    edge: length of the first simplex's edges, for features brought to the same spread and weights whose largest is 1.
+    evaluations: most evaluations of a start; by default 200 for each feature, as in SciPy.
+    """
+
+    restarts: int = 5
+    edge: float = 0.5
+    evaluations: int | None = None
+
+    name: ClassVar[str] = "nelder-mead"
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        if self.restarts < 0 or not self.edge > 0.0 or (self.evaluations is not None and self.evaluations < 1):
+            raise MethodError(
+                "nelder-mead needs restarts >= 0, edge > 0 and evaluations >= 1; got "
+                f"{self.restarts}, {self.edge} and {self.evaluations}"
+            )
+
+    def run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
+        """Return the best vertex met."""
+        from scipy.optimize import minimize
+
+        rng = np.random.default_rng(seed)
+        search = line_search_of(problem)
+        spread = search.spread
+        first = problem.interior if start is None else start
+        weights = 1.0 / spread if first is None else first
+        evaluations = 0
+
+        def loss(scaled: FloatArray) -> float:
+            nonlocal evaluations
+            evaluations += 1
+            return clock.keep(scaled / spread) if scaled.any() else np.inf
+
+        def watch(_: FloatArray) -> None:
+            if clock.expired():
+                raise StopIteration
+
+        callback: Any = watch
+        for _ in range(self.restarts + 1):
+            scaled = weights * spread / np.abs(weights * spread).max()
+            simplex = np.vstack([scaled, scaled + self.edge * np.eye(len(scaled))])
+            options: Any = {"initial_simplex": simplex, "xatol": _TOLERANCE, "fatol": 0.0, "maxfev": self.evaluations}
+            minimize(loss, scaled, method="Nelder-Mead", callback=callback, options=options)
+            if clock.expired(0):
+                break
+            weights = random_weights(search, problem.interior, rng)
+        return Found(weights if clock.best is None else clock.best, {"evaluations": evaluations})
