@@ -10,15 +10,18 @@ import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
+    from lpmert.comparators.base import Comparator
     from lpmert.exact.solve import ExactMethod
     from lpmert.metrics.base import Metric
     from lpmert.nbest import NBest
     from lpmert.problem import Problem
     from lpmert.region import Region
     from lpmert.result import Callback, FloatArray, Limits, Result
+
+    Method: TypeAlias = ExactMethod | Comparator
 
 METHODS: Mapping[str, str] = {
     "auto": "lpmert.exact.auto:Auto",
@@ -32,7 +35,7 @@ METHODS: Mapping[str, str] = {
     "subspace": "lpmert.approximate.subspace:Subspace",
     "beam": "lpmert.approximate.beam:Beam",
 }
-"""Names of the methods, and where their classes are."""
+"""Names of the methods, and where their classes are; those of the comparators are in `lpmert.comparators`."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +100,7 @@ def minimize(
     nbest: NBest,
     *,
     metric: str | Metric = "loss",
-    method: str | ExactMethod = "auto",
+    method: str | Method = "auto",
     initial_weights: object = None,
     ties: str = "first",
     region: Region | None = None,
@@ -112,7 +115,7 @@ def minimize(
 ) -> Result:
     """Find weights with the least loss on N-best lists, and prove that no weights do better.
 
-    metric: a name or a metric object. method: a name in `METHODS`, or an object of one of their classes.
+    metric: a name or a metric object. method: a name in `METHODS` or of a comparator, or an object of their classes.
     initial_weights [D] start the search. ties: which of several hypotheses with identical features stands for them.
     region: where the weights may lie, everywhere by default. time_limit in seconds; gap relative; target a loss at
     which to stop; memory_limit in bytes for open nodes; None means no limit. jobs: accepted, one process is used.
@@ -131,7 +134,7 @@ def check(
     weights: object,
     *,
     metric: str | Metric = "loss",
-    method: str | ExactMethod = "auto",
+    method: str | Method = "auto",
     ties: str = "first",
     region: Region | None = None,
     time_limit: float | None = None,
@@ -181,7 +184,7 @@ def _problem(nbest: NBest, metric: str | Metric, ties: str, region: Region | Non
 
 
 def _settings(
-    method: str | ExactMethod,
+    method: str | Method,
     time_limit: float | None,
     node_limit: int | None,
     gap: float | None,
@@ -189,7 +192,7 @@ def _settings(
     memory_limit: int,
     jobs: int,
     seed: int,
-) -> tuple[ExactMethod, Limits]:
+) -> tuple[Method, Limits]:
     solver = _method(method)
     limits = _limits(time_limit, node_limit, gap, target, memory_limit)
     _positive_integer(jobs, "jobs", 1)
@@ -197,20 +200,23 @@ def _settings(
     return solver, limits
 
 
-def _method(method: str | ExactMethod) -> ExactMethod:
+def _method(method: str | Method) -> Method:
     from importlib import import_module
 
+    from lpmert.comparators import COMPARATORS
+    from lpmert.comparators.base import Comparator
     from lpmert.exact.solve import ExactMethod
     from lpmert.result import MethodError
 
+    known = {**METHODS, **COMPARATORS}
     if isinstance(method, str):
-        if method not in METHODS:
-            raise MethodError(f"no method {method!r}; choose one of {', '.join(METHODS)}")
-        module, name = METHODS[method].split(":")
-        built: ExactMethod = getattr(import_module(module), name)()
+        if method not in known:
+            raise MethodError(f"no method {method!r}; choose one of {', '.join(known)}")
+        module, name = known[method].split(":")
+        built: Method = getattr(import_module(module), name)()
         return built
-    if not isinstance(method, ExactMethod):
-        raise MethodError(f"method must be one of {', '.join(METHODS)}, or an object of their classes; got {method!r}")
+    if not isinstance(method, ExactMethod | Comparator):
+        raise MethodError(f"method must be one of {', '.join(known)}, or an object of their classes; got {method!r}")
     return method
 
 

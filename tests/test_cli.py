@@ -18,6 +18,8 @@ from click.testing import CliRunner, Result
 
 from lpmert import cli
 from lpmert.commands import shared
+from lpmert.comparators import COMPARATORS
+from lpmert.minimize import METHODS
 from lpmert.result import Status
 
 # w1 > w2 chooses losses 0 and 3, w2 > w1 chooses 2 and 0; equal weights tie, and the first of each list costs nothing
@@ -118,9 +120,15 @@ class TestSolve:
         ]
         assert float(next(row for row in rows if row[:1] == [name])[2]) == target
 
-    @pytest.mark.parametrize("method", shared.METHODS)
-    def test_every_method_finds_the_optimum(self, table: str, method: str) -> None:
+    @pytest.mark.parametrize("method", METHODS)
+    def test_every_exact_method_finds_the_optimum(self, table: str, method: str) -> None:
         assert json.loads(run("solve", table, *COLUMNS, "--json", "--method", method).stdout)["loss"] == OPTIMUM
+
+    @pytest.mark.parametrize("method", COMPARATORS)
+    def test_no_comparator_goes_below_the_optimum_or_claims_a_bound(self, table: str, method: str) -> None:
+        found = json.loads(run("solve", table, *COLUMNS, "--json", "--method", method).stdout)
+        assert found["loss"] >= OPTIMUM
+        assert found["lower_bound"] is None
 
     def test_several_jobs_are_accepted_and_the_log_says_that_one_is_used(self, table: str) -> None:
         assert "one process" in run("solve", table, *COLUMNS, "--jobs", "2", "-v").stderr
@@ -134,9 +142,7 @@ class TestSolve:
         assert run("solve", str(path), *COLUMNS, "--scale", "lm=1").exit_code == 1  # there is no column am
 
     def test_the_methods_offered_are_those_of_the_library(self) -> None:
-        from lpmert.minimize import METHODS
-
-        assert set(shared.METHODS) == {"auto", *METHODS}
+        assert (*METHODS, *COMPARATORS) == shared.METHODS
 
     def test_the_formats_and_ties_offered_are_those_of_the_library(self) -> None:
         from lpmert.formats.tables import FORMATS

@@ -15,7 +15,11 @@ if TYPE_CHECKING:
     from lpmert.exact.solve import ExactMethod
     from lpmert.region import Linear, Region
 
-METHODS = ("auto", "cells", "choices", "sweep", "lp-mert", "exhaustive", "mip", "groups", "subspace", "beam")
+METHODS = (
+    *("auto", "cells", "choices", "sweep", "lp-mert", "exhaustive", "mip", "groups", "subspace", "beam"),
+    *("och", "grid", "random", "nelder-mead", "tpe", "annealing", "likelihood", "msr", "perceptron", "boosting"),
+    *("pro", "mira"),
+)
 FORMATS = ("tsv", "csv", "jsonl", "parquet")
 TIES = ("first", "best", "worst")
 
