@@ -114,6 +114,33 @@ Proof.
     + intros d Hd. now rewrite E.
 Qed.
 
+(** C2: all of these D + 1 vectors are needed for a core: without any one, some weights are positive on
+    the rest, though all of them add up to 0. *)
+Theorem every_corner_is_needed : forall D q, (q <= D)%nat ->
+  exists w, forall k, (k <= D)%nat -> k <> q -> 0 < dot D (corner D k) w.
+Proof.
+  intros D q Hq. exists (fun d => if Nat.eqb d q then - INR D else 1). intros k Hk N. unfold dot, corner.
+  destruct (Nat.eqb_spec k D) as [->|Nk].
+  - (* q < D: the sum of all entries is D - 1 - D *)
+    rewrite (sum_ext D _ (fun d => single q (INR D + 1) d - 1)).
+    + rewrite sum_sub, sum_single by lia.
+      assert (K : forall m, sum m (fun _ => 1) = INR m) by (induction m; [reflexivity | rewrite S_INR; simpl; lra]).
+      rewrite K. lra.
+    + intros d _. unfold single. destruct (Nat.eqb d q); ring.
+  - rewrite (sum_ext D _ (single k 1)).
+    + rewrite sum_single by lia. lra.
+    + intros d _. unfold single. destruct (Nat.eqb_spec d k) as [->|]; [|ring].
+      destruct (Nat.eqb_spec k q); [contradiction | ring].
+Qed.
+
+Theorem the_corners_add_up_to_zero : forall D, same D (combine (S D) (fun _ => 1) (corner D)) zero.
+Proof.
+  intros D d Hd. unfold combine, zero. simpl. unfold corner at 2. rewrite Nat.eqb_refl.
+  rewrite (sum_ext D _ (single d 1)); [rewrite sum_single by auto; ring|].
+  intros k Hk. unfold corner, single. destruct (Nat.eqb_spec k D); [lia|].
+  rewrite (Nat.eqb_sym d k). destruct (Nat.eqb_spec k d); ring.
+Qed.
+
 (** A cone and its halves: the midpoint of two rays takes the place of either. *)
 Definition midpoint (v : nat -> vec) (p q : nat) : vec := times (/ 2) (plus (v p) (v q)).
 
@@ -222,6 +249,45 @@ Proof.
       intros i Hi. apply Rmult_le_pos; auto. apply Rlt_le; auto. }
     assert (0 < x k * dot D (normal j) (v k)) by (apply Rmult_lt_0_compat; auto). lra.
   - exfalso. apply N. intros d Hd. rewrite E by auto. apply sum_zero. intros k Hk. rewrite Z by auto. ring.
+Qed.
+
+(** Weights with x_k >= - alpha sum x lie in the cone of the rays (1 + eta) v_k - eta sum v, where
+    alpha <= eta and n eta < 1. *)
+Theorem wider_rays_contain : forall D n v alpha eta x w, 0 <= alpha <= eta -> INR n * eta < 1 ->
+  (forall k, (k < n)%nat -> - alpha * sum n x <= x k) -> same D w (combine n x v) ->
+  in_cone D n (fun k => minus (times (1 + eta) (v k)) (times eta (combine n (fun _ => 1) v))) w.
+Proof.
+  intros D n v alpha eta x w [A E] N P W.
+  pose (c := 1 + eta - INR n * eta). pose (Y := sum n x / c).
+  assert (C : 0 < c) by (unfold c; lra).
+  assert (X : 0 <= sum n x).
+  { assert (H : sum n (fun _ => - alpha * sum n x) <= sum n x) by (apply sum_le; auto).
+    assert (K : forall m, sum m (fun _ => - alpha * sum n x) = INR m * (- alpha * sum n x)).
+    { induction m as [|m IH]; [simpl; ring | rewrite S_INR; simpl; rewrite IH; ring]. }
+    rewrite K in H. assert (0 <= INR n) by apply pos_INR.
+    destruct (Rle_dec 0 (sum n x)) as [|Q]; auto. exfalso.
+    assert (0 <= INR n * alpha) by (apply Rmult_le_pos; lra).
+    assert (INR n * alpha <= INR n * eta) by (apply Rmult_le_compat_l; lra).
+    assert (0 < (1 + INR n * alpha) * - sum n x) by (apply Rmult_lt_0_compat; lra). lra. }
+  assert (Xc : sum n x = c * Y) by (unfold Y; field; lra).
+  assert (HY : sum n x <= Y).
+  { assert (0 <= Y) by (unfold Y; apply Rmult_le_pos; auto; apply Rlt_le, Rinv_0_lt_compat; auto).
+    destruct n as [|n']; [simpl; lra|]. rewrite Xc. assert (c <= 1); [|nra].
+    unfold c. rewrite S_INR. assert (0 <= INR n') by apply pos_INR. nra. }
+  exists (fun k => (x k + eta * Y) / (1 + eta)). split.
+  - intros k Hk. specialize (P k Hk). apply Rmult_le_pos; [|apply Rlt_le, Rinv_0_lt_compat; lra].
+    assert (alpha * sum n x <= eta * Y) by (apply Rmult_le_compat; lra). lra.
+  - intros d Hd. rewrite W by auto. unfold combine, minus, times.
+    set (V := sum n (fun k => 1 * v k d)).
+    assert (K : forall m, sum m (fun _ => eta * Y) = INR m * (eta * Y)).
+    { induction m as [|m IH]; [simpl; ring | rewrite S_INR; simpl; rewrite IH; ring]. }
+    rewrite (sum_ext n (fun k => (x k + eta * Y) / (1 + eta) * _)
+              (fun k => (x k * v k d + eta * Y * (1 * v k d)) - eta / (1 + eta) * V * (x k + eta * Y)))
+      by (intros k _; field; lra).
+    rewrite sum_sub, sum_add, (sum_scale n (eta * Y) (fun k => 1 * v k d)),
+      (sum_scale n (eta / (1 + eta) * V) (fun k => x k + eta * Y)), sum_add, K, Xc. fold V.
+    replace (eta / (1 + eta) * V * (c * Y + INR n * (eta * Y))) with (eta * Y * V) by (unfold c; field; lra).
+    ring.
 Qed.
 
 (** ** K5: cuts

@@ -143,3 +143,21 @@ Proof.
   assert (Cs := C s (or_introl eq_refl)). assert (Ss := S s (or_introl eq_refl)).
   destruct (Nat.eq_dec (x s) (p s)); simpl; [lia|]. specialize (Ss n). lia.
 Qed.
+
+(** ** C6: the mixed-integer program *)
+
+Open Scope R_scope.
+
+(** In the box a comparison is at least minus the sum of its magnitudes: what the program demands of a
+    hypothesis that is not chosen is no demand; of one that is chosen it demands no loss. *)
+Theorem switched_off : forall D (r w : vec), (forall d, (d < D)%nat -> -1 <= w d <= 1) ->
+  - sum D (fun d => Rabs (r d)) <= dot D r w.
+Proof.
+  intros D r w B. unfold dot.
+  replace (- sum D (fun d => Rabs (r d))) with (-1 * sum D (fun d => Rabs (r d))) by ring.
+  rewrite <- sum_scale. apply sum_le. intros d Hd. specialize (B d Hd).
+  unfold Rabs. destruct (Rcase_abs (r d)); nra.
+Qed.
+
+Theorem switched_on : forall reach product, - reach <= product - reach * 1 <-> 0 <= product.
+Proof. intros. split; intros; lra. Qed.

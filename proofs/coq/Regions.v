@@ -224,6 +224,74 @@ Section Cap.
     destruct (Rle_dec 0 X) as [|Q]; auto. exfalso. nra.
   Qed.
 
+  (** The condition is sharp: short of it, h wins somewhere on the cap. *)
+  Theorem order_on_the_cap_is_sharp : forall d w0 s t, 0 < s -> 0 <= t -> s * s + t * t = 1 -> ~ same D w0 zero ->
+    d · w0 < s * |d| * |w0| -> exists w, in_cap t w0 w /\ d · w < 0.
+  Proof.
+    intros d w0 s t S T One N0 H.
+    assert (W0 := norm_positive w0 N0). assert (Dn := norm_nonneg D d).
+    assert (S1 : s <= 1) by nra. assert (T1 : t <= 1) by nra.
+    set (n := |w0| * |w0|). assert (Hn : 0 < n) by (unfold n; nra).
+    set (A := d · w0) in *.
+    pose (p := minus d (times (A / n) w0)).
+    assert (Sq0 : w0 · w0 = n) by (unfold n; now rewrite norm_square).
+    assert (Pw : p · w0 = 0).
+    { unfold p. rewrite dot_minus, dot_times, Sq0. fold A. field. lra. }
+    assert (Pd : p · p = |d| * |d| - A * A / n).
+    { unfold p at 2. rewrite dot_minus_r, dot_times_r, Pw. unfold p. rewrite dot_minus, dot_times, (dot_comm D w0 d).
+      fold A. rewrite norm_square. field. lra. }
+    assert (DP : d · p = p · p).
+    { unfold p at 1. rewrite dot_minus_r, dot_times_r. fold A. rewrite Pd, norm_square. field. lra. }
+    destruct (Req_dec (|p|) 0) as [Zp|Np].
+    - (* d is parallel to w0, and then opposite to it *)
+      assert (E : p · p = 0) by (rewrite <- norm_square, Zp; ring). rewrite Pd in E.
+      assert (Q : A * A = |d| * |d| * n) by (replace (A * A) with (n * (A * A / n)) by (field; lra); nra).
+      assert (A < 0).
+      { destruct (Rlt_dec A 0) as [|Pos]; auto. exfalso.
+        assert (B : A * A < s * |d| * |w0| * (s * |d| * |w0|)) by (apply Rmult_le_0_lt_compat; lra).
+        rewrite Q in B. unfold n in B.
+        assert (0 <= |d| * |d| * (|w0| * |w0|)) by (repeat apply Rmult_le_pos; lra).
+        assert (s * s <= 1) by nra. nra. }
+      exists w0. repeat split; auto. rewrite Sq0. unfold n.
+      assert (t * (|w0| * |w0|) <= 1 * (|w0| * |w0|)) by (apply Rmult_le_compat_r; nra). lra.
+    - assert (Pp : 0 < |p|) by (assert (G := norm_nonneg D p); lra).
+      exists (minus (times (t / |w0|) w0) (times (s / |p|) p)).
+      assert (Len : |minus (times (t / |w0|) w0) (times (s / |p|) p)| = 1).
+      { rewrite <- sqrt_1. unfold norm at 1. f_equal.
+        rewrite dot_minus, !dot_minus_r, !dot_times, !dot_times_r, (dot_comm D w0 p), Pw, Sq0.
+        rewrite <- (norm_square D p). unfold n. rewrite <- One. field. split; lra. }
+      assert (Along : w0 · minus (times (t / |w0|) w0) (times (s / |p|) p) = t * |w0|).
+      { rewrite dot_minus_r, !dot_times_r, (dot_comm D w0 p), Pw, Sq0. unfold n. field. lra. }
+      split; [split|].
+      + intros Z. assert (E : |minus (times (t / |w0|) w0) (times (s / |p|) p)| = 0).
+        { unfold norm. rewrite (dot_same D _ zero _ Z), dot_zero. apply sqrt_0. }
+        lra.
+      + rewrite Len, Along. lra.
+      + rewrite dot_minus_r, !dot_times_r, DP, <- (norm_square D p). fold A.
+        replace (t / |w0| * A - s / |p| * (|p| * |p|)) with (t * A / |w0| - s * |p|) by (field; lra).
+        destruct (Rlt_dec A 0) as [Neg|Pos].
+        * assert (t * A / |w0| <= 0).
+          { replace (t * A / |w0|) with (- (t * - A / |w0|)) by (field; lra).
+            assert (0 <= t * - A / |w0|); [|lra].
+            apply Rmult_le_pos; [apply Rmult_le_pos; lra | apply Rlt_le, Rinv_0_lt_compat; auto]. }
+          assert (0 < s * |p|) by (apply Rmult_lt_0_compat; auto). lra.
+        * (* A / |w0| < s |d|, so |p| > t |d| *)
+          set (a := A / |w0|). assert (Ea : t * A / |w0| = t * a) by (unfold a; field; lra). rewrite Ea.
+          assert (Ha : a < s * |d|).
+          { unfold a. apply Rmult_lt_reg_r with (|w0|); auto.
+            replace (A / |w0| * |w0|) with A by (field; lra). exact H. }
+          assert (Ha0 : 0 <= a) by (unfold a; apply Rmult_le_pos; [lra | apply Rlt_le, Rinv_0_lt_compat; auto]).
+          assert (Ep : |p| * |p| = |d| * |d| - a * a).
+          { rewrite norm_square, Pd. unfold a, n. field. lra. }
+          assert (aa : a * a < s * |d| * (s * |d|)) by (apply Rmult_le_0_lt_compat; lra).
+          assert (Lp : t * |d| < |p|).
+          { apply Rsqr_incrst_0; unfold Rsqr; [|apply Rmult_le_pos; lra|lra].
+            rewrite Ep. replace (t * |d| * (t * |d|)) with (t * t * (|d| * |d|)) by ring.
+            replace (t * t) with (1 - s * s) by lra. lra. }
+          assert (t * a <= t * (s * |d|)) by (apply Rmult_le_compat_l; lra).
+          assert (s * (t * |d|) < s * |p|) by (apply Rmult_lt_compat_l; auto). lra.
+  Qed.
+
   (** ** G4: limits on the weights *)
 
   (** Where the limits leave room, an open cell that meets them meets their inside. *)

@@ -292,6 +292,34 @@ Section Problem.
       + exists s, 0%nat. split; auto. split; [lia|]. apply B; auto; lia.
   Qed.
 
+  (** The closed notion, some w other than 0 that loses no comparison: dividing holds, and the sparse set
+      decides the same as the product. *)
+  Definition closed_on (w : vec) (part : list nat) (x : nat -> nat) : Prop :=
+    forall s, In s part -> weakly_best w s (x s).
+
+  Theorem published_is_closed : forall part x, published part x ->
+    exists w, ~ same D w zero /\ closed_on w part x.
+  Proof.
+    intros part x [_ [w [W [s [j [Is [Hj L]]]]]]]. exists w. split; auto. intros Z.
+    rewrite (dot_same_r D _ _ _ Z), (dot_same_r D (feature s (x s)) _ _ Z) in L.
+    rewrite !(dot_comm D _ zero), !dot_zero in L. lra.
+  Qed.
+
+  Theorem dividing_closed : forall w part part' x, incl part' part -> closed_on w part x -> closed_on w part' x.
+  Proof. intros w part part' x I H s Is. apply H, I, Is. Qed.
+
+  Theorem sparse_combination_closed : forall w part x, NoDup part -> valid part x ->
+    (closed_on w part x <-> forall y, valid part y -> together w part y <= together w part x).
+  Proof.
+    intros w part x N V. split.
+    - intros W y Vy. apply together_weakly_best. intros s Is. apply W; auto.
+    - intros H s Is j Hj. assert (E := together_replace w part x s j N Is).
+      assert (Q : together w part (replace x s j) <= together w part x); [|lra].
+      apply H. intros t It. destruct (Nat.eq_dec t s) as [->|].
+      + now rewrite replace_here.
+      + rewrite replace_elsewhere by auto. now apply V.
+  Qed.
+
   (** It rejects a lone list of one hypothesis, which any weights attain. *)
   Theorem published_rejects_singletons : forall s x, size s = 1%nat -> ~ published [s] x.
   Proof.

@@ -133,6 +133,20 @@ Section Frontier.
     - right. exists (f, g). split; auto. apply in_or_app. right. apply in_or_app. auto.
   Qed.
 
+  (** No cell enters twice: it comes after one cell only, and the first after none. *)
+  Theorem one_parent : forall a b c, In c (successors a) -> In c (successors b) -> a = b.
+  Proof.
+    intros [m n] [i j] c A B. unfold successors in *. simpl in *.
+    destruct (Nat.eqb_spec n 0), (Nat.eqb_spec j 0); simpl in *;
+      repeat match goal with H : _ \/ _ |- _ => destruct H end; subst; try contradiction; congruence.
+  Qed.
+
+  Theorem first_has_no_parent : forall a, ~ In (0%nat, 0%nat) (successors a).
+  Proof.
+    intros [m n] A. unfold successors in A. simpl in A.
+    destruct (Nat.eqb_spec n 0); simpl in A; repeat match goal with H : _ \/ _ |- _ => destruct H end; try contradiction; discriminate.
+  Qed.
+
   (** Both streams are in order of cost; what is waited for counts with a bound. The least of the frontier
       is then a bound for all combinations that have not been visited. *)
   Theorem frontier_bound : forall frontier visited (left right : nat -> Z) (known : cell -> Z) bound,
