@@ -1,6 +1,6 @@
 """Weights of linear models with the least error on N-best lists, found and proved.
 
-The doors are `read_table`, `NBest`, `minimize` and `check`; everything is imported where it is first used.
+The doors are `read_table`, `NBest`, `minimize`, `check` and `verify`; everything is imported where it is first used.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-# Not lazy: the module has the name of its function, and the function must win.
+# Not lazy: modules have the names of their functions, and the functions must win.
 from lpmert.minimize import Check, check, minimize
+from lpmert.verify import Verified, verify
 
 _PLACES = {
     "NBest": "lpmert.nbest",
@@ -30,11 +31,12 @@ _PLACES = {
     "MetricError": "lpmert.result",
     "MethodError": "lpmert.result",
     "RegionError": "lpmert.result",
+    "CertificateError": "lpmert.result",
     "Region": "lpmert.region",
     "Linear": "lpmert.region",
 }
 
-__all__ = ["Check", "__version__", "check", "minimize", *_PLACES]
+__all__ = ["Check", "Verified", "__version__", "check", "minimize", "verify", *_PLACES]
 
 if TYPE_CHECKING:
     from lpmert.converters import from_choices as from_choices
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from lpmert.nbest import NBest as NBest
     from lpmert.problem import Problem as Problem
     from lpmert.result import Cell as Cell
+    from lpmert.result import CertificateError as CertificateError
     from lpmert.result import DataError as DataError
     from lpmert.result import Limits as Limits
     from lpmert.result import LpmertError as LpmertError

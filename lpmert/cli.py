@@ -36,6 +36,7 @@ class ExitCode(IntEnum):
     FINISHED = 0
     FAILED = 1
     STOPPED = 3
+    REFUSED = 5
     INTERRUPTED = 130
 
 
@@ -82,6 +83,9 @@ class Program(click.Group):
             _fail(ctx, f"{error.filename}: {error.strerror}" if error.filename else str(error))
         except MemoryError:
             _fail(ctx, "out of memory")
+        except lpmert.CertificateError as error:
+            say(f"lpmert: certificate refused: {error}")
+            ctx.exit(ExitCode.REFUSED)
         except lpmert.LpmertError as error:
             _fail(ctx, str(error))
 
@@ -100,7 +104,9 @@ def _fail(ctx: click.Context, message: str) -> NoReturn:
 def main(ctx: click.Context) -> None:
     """Find the weights of a linear model with the least error on N-best lists, and prove that no weights do better.
 
-    Exit codes: 0 proved or finished, 1 bad data or failure, 2 wrong usage, 3 stopped by a limit, 130 interrupted.
+    Exit codes: 0 proved or finished, 1 bad data or failure, 2 wrong usage, 3 stopped by a limit, 5 certificate
+    refused, 130 interrupted.
+
     The first Ctrl-C ends a search with its best weights and their bound; a second one aborts at once.
     """
     if "NO_COLOR" in os.environ:
@@ -110,7 +116,8 @@ def main(ctx: click.Context) -> None:
 @main.command()
 @shared_options
 @click.option("--initial-weights", metavar="WEIGHTS", help="Where to start; written as for `lpmert check --weights`.")
-def solve(initial_weights: str | None, **options: Any) -> None:
+@click.option("--certificate", type=click.Path(), metavar="FILE", help="Write a proof for `lpmert verify`.")
+def solve(initial_weights: str | None, certificate: str | None, **options: Any) -> None:
     """Find the weights with the least loss on the lists in DATA.
 
     DATA is a table with one hypothesis a row: TSV, CSV, JSON lines or Parquet, plain or compressed; - is stdin.
@@ -127,7 +134,16 @@ def solve(initial_weights: str | None, **options: Any) -> None:
 
         return minimize(nbest, initial_weights=start, callback=callback, **arguments)
 
-    _run(shared, search)
+    def certify(nbest: NBest, result: Result) -> None:
+        from lpmert.exact.certify import write_certificate
+
+        if certificate is not None and result.status not in (lpmert.Status.OPTIMAL, lpmert.Status.OPTIMAL_TO_TOLERANCE):
+            say(f"no certificate is written: {result.message}")
+        elif certificate is not None:
+            settings = {name: arguments[name] for name in ("metric", "ties", "region")}
+            write_certificate(certificate, nbest, result, **settings)
+
+    _run(shared, search, certify)
 
 
 @main.command()
@@ -151,8 +167,12 @@ def check(weights: str, **options: Any) -> None:
     _run(shared, search)
 
 
-def _run(shared: Shared, search: Callable[[NBest, Callback | None], Result | Check]) -> NoReturn:
-    """Read the data, search, show the outcome, and exit with the code of its status."""
+def _run(
+    shared: Shared,
+    search: Callable[[NBest, Callback | None], Result | Check],
+    finish: Callable[[NBest, Result], None] = lambda *_: None,
+) -> NoReturn:
+    """Read the data, search, show the outcome, do what is left, and exit with the code of the status."""
     with _logging_to_stderr(shared), _destination(shared.output) as file, _uninterrupted_cleanup():
         nbest, seconds = _read(shared)
         with nullcontext() if shared.quiet else ProgressLog(time_limit=shared.time_limit) as callback:
@@ -163,6 +183,8 @@ def _run(shared: Shared, search: Callable[[NBest, Callback | None], Result | Che
         _show(outcome, shared, file)
         if not shared.quiet and (file is not None or shared.as_json):
             say(summary(result))
+    with _logging_to_stderr(shared):
+        finish(nbest, result)
     raise click.exceptions.Exit(_exit_code(result.status))
 
 

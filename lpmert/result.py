@@ -42,6 +42,10 @@ class RegionError(LpmertError):
     """The region is empty, contradicts itself, or does not fit the features."""
 
 
+class CertificateError(LpmertError):
+    """The certificate does not prove its claim; says where it breaks."""
+
+
 class Status(Enum):
     """How a run ended; the value is the sentence to show."""
 

@@ -1,0 +1,75 @@
+"""`lpmert verify`: check a certificate against the lists it is about."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+import lpmert
+from lpmert.commands.shared import FORMATS, TIES
+from lpmert.options import column_names
+
+
+@click.command()
+@click.argument("certificate", type=click.Path())
+@click.argument("data", type=click.Path())
+@click.option("--segment", required=True, metavar="COLUMN", help="Column that says which list a row belongs to.")
+@click.option("--features", required=True, type=column_names, metavar="A,B,C", help="Columns of the features.")
+@click.option("--loss", metavar="COLUMN", help="Column of the loss of a hypothesis.")
+@click.option("--statistics", type=column_names, metavar="A,B,C", help="Columns that the metric sums.")
+@click.option("--metric", default="loss", metavar="NAME", help="What turns summed statistics into a loss.")
+@click.option("--format", type=click.Choice(FORMATS), help="Format of DATA; if not given, its ending or content says.")
+@click.option("--group", is_flag=True, help="Gather the rows of a list that lie apart in DATA.")
+@click.option("--ties", type=click.Choice(TIES), default="first", help="Which of several with equal features counts.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of the report.")
+def verify(
+    certificate: str,
+    data: str,
+    segment: str,
+    features: tuple[str, ...],
+    loss: str | None,
+    statistics: tuple[str, ...] | None,
+    metric: str,
+    format: str | None,
+    group: bool,
+    ties: str,
+    as_json: bool,
+) -> None:
+    """Check that CERTIFICATE, which `lpmert solve --certificate` wrote, proves its claim about the lists in DATA.
+
+    No search is run, and no solver is trusted: every step is decided in exact arithmetic. The options are those with
+    which `lpmert solve` was called. Exit code 5 if the certificate does not hold; the message says where it breaks.
+    """
+    if (loss is None) == (statistics is None):
+        raise click.UsageError("Give either --loss with one column, or --statistics with the columns of the metric.")
+    nbest = lpmert.read_table(
+        data, segment=segment, features=features, loss=loss, statistics=statistics, group=group, format=format
+    )
+    found = lpmert.verify(certificate, nbest, metric=metric, ties=ties)
+    weights = dict(zip(found.names, found.weights.tolist(), strict=True))
+    if as_json:
+        click.echo(
+            json.dumps(
+                {
+                    "loss": float(found.loss),
+                    "lower_bound": float(found.bound),
+                    "proved": found.proved,
+                    "weights": weights,
+                    "limits": found.limits.tolist(),
+                    "metric": found.metric,
+                    "ties": found.ties,
+                    "found_by": found.found_by,
+                    "records": found.records,
+                },
+                indent=2,
+            )
+        )
+        return
+    click.echo(str(found))
+    for row in found.limits.tolist():
+        terms = " ".join(f"{value:+g} {name}" for name, value in zip(found.names, row, strict=True) if value)
+        click.echo(f"  where {terms} > 0")
+    width = max(map(len, found.names))
+    for name, value in weights.items():
+        click.echo(f"  {name:{width}}  {value: .10g}")

@@ -1,0 +1,122 @@
+"""Write the certificate of a result: a second pass that knows the optimum and puts down why nothing undercuts it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from lpmert import canonical
+from lpmert.certificate import Header, certificate_writer
+from lpmert.exact.certify_cones import grow_cones
+from lpmert.exact.certify_questions import Anywhere
+from lpmert.exact.certify_selections import SelectionTree, Undercut
+from lpmert.metrics.base import AdditiveMetric, Metric, metric_by_name
+from lpmert.nbest import NBest
+from lpmert.proof.lists import ProofLists, limit_rows
+from lpmert.proof.selections import SelectionRules
+from lpmert.region import Region, limits_of
+from lpmert.result import MethodError, Result, Status
+
+logger = logging.getLogger(__name__)
+
+_FEW_LISTS = 12
+_MOST_CONE_FEATURES = 7
+_MOST_PAIR_FEATURES = 4
+"""Beyond these, selections are searched rather than cones; lists of two are easier for selections."""
+
+
+def write_certificate(
+    path: str | Path,
+    nbest: NBest,
+    result: Result,
+    *,
+    metric: str | Metric = "loss",
+    ties: str = "first",
+    region: Region | None = None,
+    cover: str | None = None,
+) -> None:
+    """Write a certificate of the optimum that an exact method found on these lists.
+
+    The arguments are those of the run; a region may have limits only. cover: "whole" for a tree of selections,
+    "orthants" or "simplex" for a tree of cones; by default what suits the shape of the problem. The search for the
+    proof takes as long as it takes. Where losses are no sums in double precision, or weights too fine for it, the bound
+    of the certificate can be lower than the loss; it is exact.
+    Raises `MethodError` unless the result is an optimum of these lists, and `DataError` if the file cannot be written.
+    """
+    measure = metric_by_name(metric)
+    if not isinstance(measure, AdditiveMetric):
+        raise MethodError(f"metric {measure.name!r} is no sum over lists; certificates are about losses that are")
+    if result.status not in (Status.OPTIMAL, Status.OPTIMAL_TO_TOLERANCE):
+        raise MethodError(f"there is no optimum to certify ({result.message})")
+    if result.fingerprint != nbest.fingerprint:
+        raise MethodError("the result is that of other lists")
+    limits = _limits(region, nbest)
+    exponents = _exponents(nbest, limits)
+    lists = ProofLists(nbest, measure, ties, exponents, limits)
+    loss = lists.attained(result.weights.tolist())
+    header = Header(
+        fingerprint=nbest.fingerprint,
+        metric=measure.signature,
+        ties=ties,
+        found_by=result.signature,
+        loss=loss,
+        bound=loss,
+        weights=dict(zip(nbest.names, result.weights.tolist(), strict=True)),
+        exponents=exponents,
+        cover=cover or _suitable_cover(lists),
+        limits=limits,
+    )
+    while True:
+        try:
+            _write(path, header, lists)
+        except Undercut as found:
+            header = replace(header, bound=lists.loss_of(found.cost))
+            logger.info("the bound is %s, below the loss %s", float(header.bound), float(loss))
+        else:
+            return
+
+
+def _limits(region: Region | None, nbest: NBest) -> list[list[float]]:
+    if region is None:
+        return []
+    limits = limits_of(region, nbest.names)
+    if len(limits.equations) or limits.centre is not None:
+        raise MethodError("certificates know limits of the weights, but no weights that are given, sums or cosines")
+    return [list(row) for row in limits.rows.tolist()]
+
+
+def _write(path: str | Path, header: Header, lists: ProofLists) -> None:
+    target = lists.target(header.bound)
+    with certificate_writer(path, header) as add:
+        if header.cover == "whole":
+            rules = SelectionRules(lists, None, target)
+            SelectionTree(lists, rules, Anywhere(lists), target, add).grow()
+        else:
+            grow_cones(lists, header.cover, target, add)
+
+
+def _exponents(nbest: NBest, limits: Sequence[Sequence[float]]) -> dict[str, int]:
+    """Return for features that span all others the power of two that brings their spread within lists to about 1."""
+    rows = np.concatenate([nbest.dense_features(), limit_rows(limits, nbest.n_features)])
+    offsets = np.concatenate([nbest.offsets, nbest.offsets[-1] + 2 * np.arange(1, len(limits) + 1)])
+    columns = canonical.varying_columns(rows, offsets)
+    columns = columns[canonical.independent_columns(rows[:, columns], offsets)]
+    scales = canonical.column_scales(rows[:, columns], offsets)
+    exponents = (np.frexp(scales)[1] - 1).tolist()
+    return {nbest.names[d]: exponent for d, exponent in zip(columns.tolist(), exponents, strict=True)}
+
+
+def _suitable_cover(lists: ProofLists) -> str:
+    n_features = lists.features.shape[1]
+    sizes = np.diff(lists.offsets)
+    open_lists = int(np.sum(np.maximum.reduceat(lists.costs, lists.offsets[:-1]) > 0))
+    if n_features == 0:
+        return "whole"
+    if n_features <= 2:
+        return "orthants"
+    most = _MOST_PAIR_FEATURES if (sizes <= 2).all() else _MOST_CONE_FEATURES
+    return "whole" if n_features > most or open_lists <= _FEW_LISTS else "orthants"

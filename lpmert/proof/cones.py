@@ -1,0 +1,129 @@
+"""Simplicial cones of weights, and in each the hypotheses that may win: what the leaves of a tree of cones rest on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from math import gcd
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lpmert import rational
+from lpmert.proof.lists import ProofLists
+from lpmert.result import CertificateError, FloatArray, IntArray
+
+Ray = tuple[int, ...]
+
+_MOST_BITS = 900
+
+
+class Cone(NamedTuple):
+    """The weights that are sums of non-negative multiples of d independent rays, each a vector of integers.
+
+    For the lists whose survivors still differ in cost: their survivors' rows [n], the start [L] of each list among
+    them, scores [n, d] at the rays and a bound [d] on the error of these. fixed: the cost of all other lists. bound:
+    what every selection costs at least that some weights inside the cone make strictly best.
+    """
+
+    rays: tuple[Ray, ...]
+    rows: IntArray
+    starts: IntArray
+    scores: FloatArray
+    tolerance: FloatArray
+    fixed: int
+    bound: int
+
+
+def covering_rays(cover: str, n_features: int) -> Iterator[tuple[Ray, ...]]:
+    """Yield the rays of cones that cover the space: its orthants, or those over the facets of one simplex."""
+    if n_features == 0:
+        raise CertificateError("there are no cones where no feature varies")
+    unit = [tuple(int(k == d) for k in range(n_features)) for d in range(n_features)]
+    if cover == "orthants":
+        for signs in product((1, -1), repeat=n_features):
+            yield tuple(tuple(sign * value for value in ray) for sign, ray in zip(signs, unit, strict=True))
+    elif cover == "simplex":
+        vertices = [*unit, (-1,) * n_features]
+        for left_out in range(n_features + 1):
+            yield tuple(ray for k, ray in enumerate(vertices) if k != left_out)
+    else:
+        raise CertificateError(f"the cover is none of whole, orthants, simplex: {cover!r:.40}")
+
+
+def whole_cone(lists: ProofLists, rays: tuple[Ray, ...]) -> Cone:
+    """Return the cone of these rays with the hypotheses of all lists that may win in it."""
+    scores = np.zeros((len(lists.features), len(rays)))
+    cone = Cone(rays, np.arange(len(scores)), lists.offsets[:-1], scores, np.zeros(len(rays)), 0, 0)
+    for k in range(len(rays) - 1):
+        cone = _with_ray(lists, cone, k, rays[k])
+    return part(lists, cone, len(rays) - 1, rays[-1])
+
+
+def split_ray(rays: Sequence[Ray], p: int, q: int, a: int = 0, b: int = 0) -> Ray:
+    """Return a times ray p plus b times ray q; by default those with which both have equal sums of absolute values."""
+    if a == b == 0:
+        a, b = (sum(map(abs, rays[k])) for k in (q, p))
+    ray = [a * first + b * second for first, second in zip(rays[p], rays[q], strict=True)]
+    divisor = gcd(*ray)
+    return tuple(value // divisor for value in ray)
+
+
+def part(lists: ProofLists, cone: Cone, replaced: int, ray: Ray) -> Cone:
+    """Return the part of a cone in which one ray is replaced by another one inside it.
+
+    Hypotheses that another of their list beats at every ray are dropped, and lists of which all others cost the same
+    are settled. Scores are linear in the weights: what is at least as good at every ray is better inside the cone, for
+    distinct vectors and independent rays.
+    """
+    cone = _with_ray(lists, cone, replaced, ray)
+    if not len(cone.starts):
+        return cone
+    kept = ~_beaten(lists, cone)
+    rows = cone.rows[kept]
+    starts: IntArray = (np.cumsum(kept) - kept)[cone.starts]
+    sizes: IntArray = np.diff(starts, append=len(rows))
+    costs = lists.costs[rows]
+    least = np.minimum.reduceat(costs, starts)
+    differs = np.maximum.reduceat(costs, starts) != least
+    fixed = cone.fixed + int(least[~differs].sum())
+    left = np.repeat(differs, sizes)
+    starts = np.cumsum(sizes[differs]) - sizes[differs]
+    bound = fixed + int(least[differs].sum())
+    return cone._replace(rows=rows[left], starts=starts, scores=cone.scores[kept][left], fixed=fixed, bound=bound)
+
+
+def _with_ray(lists: ProofLists, cone: Cone, replaced: int, ray: Ray) -> Cone:
+    if max(map(abs, ray)) >> _MOST_BITS:
+        raise CertificateError("a ray is beyond the range of double precision")
+    point = np.array(ray, dtype=np.float64)
+    scores, tolerance = cone.scores.copy(), cone.tolerance.copy()
+    scores[:, replaced] = lists.features[cone.rows] @ point
+    tolerance[replaced] = lists.tolerance(point)
+    rays = (*cone.rays[:replaced], ray, *cone.rays[replaced + 1 :])
+    return cone._replace(rays=rays, scores=scores, tolerance=tolerance)
+
+
+def _beaten(lists: ProofLists, cone: Cone) -> NDArray[np.bool_]:
+    """Return which hypotheses [n] the best of their list at the middle of the cone, or at one of its rays, beats."""
+    scores, tolerance = cone.scores, cone.tolerance
+    sizes = np.diff(cone.starts, append=len(scores))
+    beaten = np.zeros(len(scores), dtype=np.bool_)
+    for values in (scores.sum(axis=1), *scores.T):
+        top = np.flatnonzero(values == np.repeat(np.maximum.reduceat(values, cone.starts), sizes))
+        best = np.repeat(top[np.searchsorted(top, cone.starts)], sizes)
+        leads = scores[best] - scores
+        lost: NDArray[np.bool_] = np.all(leads >= 2.0 * tolerance, axis=1)
+        lost[best] = False
+        if tolerance.any():
+            for i in np.flatnonzero(np.all(leads >= -2.0 * tolerance, axis=1) & ~lost & ~beaten).tolist():
+                lost[i] = best[i] != i and _beats(lists, cone.rays, int(cone.rows[best[i]]), int(cone.rows[i]))
+        beaten |= lost
+    return beaten
+
+
+def _beats(lists: ProofLists, rays: tuple[Ray, ...], winner: int, loser: int) -> bool:
+    """Whether one row scores at least as much as another at every ray, in exact arithmetic."""
+    (difference,) = rational.difference_rows(lists.features[winner][None], lists.features[loser][None])
+    return all(sum(x * y for x, y in zip(difference, ray, strict=True)) >= 0 for ray in rays)

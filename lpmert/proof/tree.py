@@ -1,0 +1,67 @@
+"""The walk through a certificate's tree, depth first: every record closes a part or divides it."""
+
+from __future__ import annotations
+
+from lpmert.certificate import CertificateReader, Record, integers, only_keys
+from lpmert.proof.cones import Cone, Ray, covering_rays, part, split_ray, whole_cone
+from lpmert.proof.lists import ProofLists
+from lpmert.proof.selections import SelectionRules
+from lpmert.result import CertificateError
+
+
+class TreeCheck:
+    """A check that every part of the tree costs at least `target`.
+
+    least: the least bound of all leaves, `None` if nothing can be attained at all; records: how many were read.
+    Raises `CertificateError` where something is not shown.
+    """
+
+    def __init__(self, reader: CertificateReader, lists: ProofLists, target: int) -> None:
+        self.least: int | None = None
+        self.records = 0
+        self._reader = reader
+        self._lists = lists
+        self._target = target
+        if reader.header.cover == "whole":
+            self._selections(None)
+        else:
+            for rays in covering_rays(reader.header.cover, lists.features.shape[1]):
+                self._cones(whole_cone(lists, rays))
+        reader.end()
+
+    def _cones(self, cone: Cone) -> None:
+        waiting: list[tuple[Cone, int, Ray]] = []
+        while True:
+            record = self._record()
+            if record == {"leaf": "costs"}:
+                if cone.bound < self._target:
+                    stated, needed = self._lists.loss_of(cone.bound), self._lists.loss_of(self._target)
+                    raise CertificateError(f"the bound of this leaf is {stated}, below {needed}")
+                self._close(cone.bound)
+            elif record == {"leaf": "selections"}:
+                self._selections(cone)
+            else:
+                only_keys(record, "split")
+                p, q, *factors = integers(record.get("split"), 2, 4)
+                if p == q or not {p, q} <= set(range(len(cone.rays))) or min(factors, default=1) <= 0:
+                    raise CertificateError(f"{record['split']} names no edge of this cone, and a point inside of it")
+                ray = split_ray(cone.rays, p, q, *factors)
+                waiting += [(cone, q, ray), (cone, p, ray)]
+            if not waiting:
+                return
+            cone = part(self._lists, *waiting.pop())
+
+    def _selections(self, cone: Cone | None) -> None:
+        rules = SelectionRules(self._lists, cone, self._target)
+        nodes = [rules.root]
+        while nodes:
+            bound, children = rules.check(nodes.pop(), self._record())
+            nodes += reversed(children)
+            self._close(bound)
+
+    def _record(self) -> Record:
+        self.records += 1
+        return self._reader.record()
+
+    def _close(self, bound: int | None) -> None:
+        self.least = min((own for own in (self.least, bound) if own is not None), default=None)
