@@ -18,8 +18,8 @@ for file in $(coqdep -sort -Q . Lpmert ./*.v); do
     coqc -q -Q . Lpmert "$file"
     module=$(basename "$file" .v)
     modules+=("$module")
-    mapfile -t found < <(sed -nE "s/^ *(Theorem|Corollary) ([A-Za-z_0-9']+).*/$module.\2/p" "$file")
-    theorems+=("${found[@]}")
+    # shellcheck disable=SC2207 -- names of theorems hold no spaces
+    theorems+=($(sed -nE "s/^ *(Theorem|Corollary) ([A-Za-z_0-9']+).*/$module.\2/p" "$file"))
 done
 
 # All theorems in one tuple: Coq walks through its library once for each question about axioms.
