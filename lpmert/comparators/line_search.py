@@ -72,6 +72,14 @@ class LineSearch:
         lists = list_numbers(self._offsets)
         return np.array([np.lexsort((column, lists)) for column in self._work.transposed], dtype=np.int32)
 
+    @cached_property
+    def spread(self) -> FloatArray:
+        """Standard deviation [D] of each feature within the lists: random weights are drawn in units of its inverse."""
+        lists = list_numbers(self._offsets)
+        means = np.add.reduceat(self._features, self._offsets[:-1], axis=0) / np.diff(self._offsets)[:, None]
+        deviation = (self._features - means[lists]).std(axis=0)
+        return np.where(deviation > 0.0, deviation, 1.0)
+
     def _score(self, weights: FloatArray) -> None:
         """Make the intercepts the scores at weights [D], unless they are these already."""
         if self._scored is None or not np.array_equal(self._scored, weights):
@@ -83,16 +91,24 @@ class LineSearch:
         self._score(weights)
         return float(kernels.level_at(self._work.intercepts, self._offsets, self._loss, self._buffers.total))
 
-    def along(self, weights: FloatArray, direction: FloatArray) -> Step:
-        """Return the best step on the line weights + t direction."""
+    def along(self, weights: FloatArray, direction: FloatArray, *, low: float = -inf, high: float = inf) -> Step:
+        """Return the best step on the line weights + t direction, low <= t <= high, within the limits."""
         work = self._work
         self._score(weights)
         combine(work.transposed, direction, work.slopes)
-        low, high = self.range(weights, direction)
+        least, most = self.range(weights, direction)
         scale = unit_of(weights, direction)
         return Step(
             *kernels.search_direction(
-                self._offsets, self._loss, low, high, scale, self._interval, self._smoothing, work, self._buffers
+                self._offsets,
+                self._loss,
+                max(low, least),
+                min(high, most),
+                scale,
+                self._interval,
+                self._smoothing,
+                work,
+                self._buffers,
             )
         )
 
@@ -144,7 +160,7 @@ class LineSearch:
                 max(low, real.max(where=real < 0, initial=low)),
                 min(high, real.min(where=real > 0, initial=high)),
             )
-        return (low, high) if low < 0.0 < high else (-inf, inf)
+        return (low, high) if low <= 0.0 <= high and low < high else (-inf, inf)
 
     def surface(self, weights: FloatArray, direction: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the thresholds [E] of the whole line weights + t direction and the levels [E + 1] between them."""

@@ -106,7 +106,7 @@ def _push(intercepts, slopes, i, hull, starts, size):
         size -= 1
     hull[0] = i
     starts[0] = -inf
-    return 1
+    return np.int64(1)
 
 
 @internal
@@ -121,9 +121,9 @@ def _coordinate_events(intercepts, tops, slopes, order, offsets, work, hull, sta
         top = tops[s]
         position = offsets[s]
         best = -inf
-        size = 0
+        size = np.int64(0)
         while best < top:
-            i = order[position]
+            i = np.int64(order[position])
             position += 1
             if intercepts[i] > best:
                 best = intercepts[i]
@@ -134,11 +134,13 @@ def _coordinate_events(intercepts, tops, slopes, order, offsets, work, hull, sta
         kept = len(hull)
         while best < top:
             position -= 1
-            i = order[position]
+            i = np.int64(order[position])
             if intercepts[i] > best:
                 best = intercepts[i]
                 kept -= 1
                 hull[kept] = i
+            elif intercepts[i] == best and slopes[i] == slopes[hull[kept]]:
+                hull[kept] = i  # of lines that are equal the first stands
         kept += position < last_on_the_left
         for k in range(kept, len(hull)):
             size = _push(intercepts, slopes, hull[k], hull, starts, size)
@@ -157,7 +159,9 @@ def _sort_events(thresholds, count, buffers):
     keys, spare_keys = buffers.keys, buffers.spare_keys
     order, spare_order = buffers.order, buffers.spare_order
     digits = buffers.digits
-    digits[:] = 0
+    for place in range(_DIGITS):
+        for digit in range(digits.shape[1]):
+            digits[place, digit] = 0
     bits = thresholds.view(np.uint64)
     for e in range(count):
         key = bits[e] ^ (_ALL if bits[e] & _SIGN else _SIGN)  # unsigned integers in the order of the numbers
@@ -203,7 +207,8 @@ def _fill_levels(loss, work, order, count, buffers):
         return levels
     total, statistics = buffers.total, loss.statistics
     width = len(total)
-    total[:] = loss.constant
+    for k in range(width):
+        total[k] = loss.constant[k]
     for chosen in work.start:
         for k in range(width):
             total[k] += statistics[chosen, k]
@@ -214,6 +219,18 @@ def _fill_levels(loss, work, order, count, buffers):
             total[k] += statistics[new, k] - statistics[old, k]
         levels[e + 1] = loss_of_total(loss.kind, loss.parameters, total)
     return levels
+
+
+@internal
+def _join_equals(thresholds, levels):
+    """Drop the events that leave the level as it is; return how many are left."""
+    kept = 0
+    for e in range(len(thresholds)):
+        if levels[e + 1] != levels[kept]:
+            thresholds[kept] = thresholds[e]
+            levels[kept + 1] = levels[e + 1]
+            kept += 1
+    return kept
 
 
 @internal
@@ -291,6 +308,8 @@ def _choose(loss, work, count, low, high, scale, interval, smoothing, buffers):
     """Return (level, t) of the interval to take, from the events in `work`."""
     thresholds, order = _sort_events(work.thresholds, count, buffers)
     levels = _fill_levels(loss, work, order, count, buffers)
+    left = _join_equals(thresholds, levels)
+    thresholds, levels = thresholds[:left], levels[: left + 1]
     if interval == SMOOTHED:
         return _smoothed_interval(thresholds, levels, low, high, scale, smoothing, buffers.integrals)
     return _best_interval(thresholds, levels, low, high, scale, interval == WIDEST)
@@ -310,7 +329,9 @@ def search_coordinates(coordinates, orders, offsets, loss, ranges, scale, interv
     orders [D, M]: for each feature its hypotheses, sorted within their lists; ranges [D, 2]: the ends of t.
     """
     for s in range(len(offsets) - 1):
-        buffers.tops[s] = work.intercepts[offsets[s] : offsets[s + 1]].max()
+        buffers.tops[s] = -inf
+        for i in range(offsets[s], offsets[s + 1]):
+            buffers.tops[s] = max(buffers.tops[s], work.intercepts[i])
     best_level, best_coordinate, best_step = inf, -1, 0.0
     for coordinate in coordinates:
         slopes = work.transposed[coordinate]
@@ -328,7 +349,8 @@ def search_coordinates(coordinates, orders, offsets, loss, ranges, scale, interv
 def level_at(scores, offsets, loss, total):
     """Return the level of decoding scores [M], the first hypothesis of a list on ties; total [K] is overwritten."""
     cost = np.int64(0)
-    total[:] = loss.constant
+    for k in range(len(total)):
+        total[k] = loss.constant[k]
     for s in range(len(offsets) - 1):
         chosen = offsets[s]
         for i in range(offsets[s] + 1, offsets[s + 1]):

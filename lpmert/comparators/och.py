@@ -34,7 +34,7 @@ class Och(Comparator):
     directions: str = "greedy"
     restarts: int = 20
     stopping: str = "fixed"
-    walk_share: float = 0.5
+    walk_share: float = 0.9
     walk_deviation: float = 0.1
     interval: str = "midpoint"
     smoothing: float = SMOOTHING
@@ -55,9 +55,11 @@ class Och(Comparator):
         rng = np.random.default_rng(seed)
         search = line_search_of(problem, self.interval, self.smoothing)
         inside = problem.interior
-        first = [np.ones(search.dimension) if start is None else start]
+        first = [1.0 / search.spread if start is None else start]
         if inside is not None and not problem.inside(problem.to_caller(first[0])):
             first = [inside]
+        if inside is None and search.dimension == 2:
+            first.append(-first[0])  # lines from opposite sides pass all directions of a plane
         optima = self._restarts().run(
             search, DESCENTS[self.directions], first, inside, rng, clock, lambda level: loss_of_level(problem, level)
         )
@@ -118,7 +120,7 @@ def random_directions(
     level = search.at(weights)
     failures = 0
     while failures < PATIENCE * search.dimension and not clock.expired():
-        direction: FloatArray = rng.normal(size=search.dimension)
+        direction: FloatArray = rng.normal(size=search.dimension) / search.spread
         moved = _moved(search, weights, level, direction, search.along(weights, direction))
         failures = failures + 1 if moved is None else 0
         weights, level = moved or (weights, level)
