@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -253,6 +257,33 @@ def test_a_search_that_is_stopped_still_writes_weights_and_exits_with_0(here: Pa
     assert "stopped at the time limit" in outcome.stderr
     assert len(written(here)) == 3
     assert BEST_POINT.search(outcome.stderr)
+
+
+def test_an_interrupted_search_writes_its_best_weights_and_says_so(here: Path) -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(1800, 3)).round(3)
+    counts = np.column_stack([rng.integers(0, 10, 1800), np.full(1800, 20)])
+    put(here, NBest(rows, np.arange(0, 1801, 30), counts, names=NAMES), score_type="WER")
+    root = str(Path(__file__).resolve().parents[1])
+    process = subprocess.Popen(
+        [sys.executable, "-m", "lpmert", "mert", *FLAGS[:-2], "--time-limit", "100"],
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])},
+        # a shell may have started the tests with SIGINT ignored, which children inherit
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    assert process.stderr is not None
+    log = ""
+    while "Incumbent" not in log:
+        line = process.stderr.readline()
+        assert line, log
+        log += line
+    process.send_signal(signal.SIGINT)
+    log += process.communicate(timeout=60)[1]
+    assert process.returncode == 130, log
+    assert "interrupted: loss and bound hold" in log
+    assert len(written(here)) == 3
 
 
 def narrow() -> NBest:
