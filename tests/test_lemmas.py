@@ -262,17 +262,18 @@ def test_every_vector_lies_in_a_starting_cone(width: int) -> None:
 
 
 @pytest.mark.parametrize("width", [2, 3, 6])
-def test_every_vector_of_a_cone_lies_in_one_of_its_halves(width: int) -> None:
+def test_every_vector_of_a_cone_lies_in_one_of_its_parts(width: int) -> None:
     rng = np.random.default_rng(width)
     for _ in range(50):
         rays = rng.normal(size=(width, width))
         p, q = rng.choice(width, 2, replace=False)
+        a, b = rng.choice([0.5, 1.0, 3.0], 2)
         inside = rng.exponential(size=(100, width)) * (rng.random((100, width)) < 0.7) @ rays
         within = np.zeros(len(inside), dtype=bool)
         for replaced in (p, q):
-            half = rays.copy()
-            half[replaced] = 0.5 * (rays[p] + rays[q])
-            within |= (inside @ np.linalg.inv(half) >= -1e-9 * np.linalg.cond(half)).all(axis=1)
+            part = rays.copy()
+            part[replaced] = a * rays[p] + b * rays[q]
+            within |= (inside @ np.linalg.inv(part) >= -1e-9 * np.linalg.cond(part)).all(axis=1)
         assert within.all()
 
 

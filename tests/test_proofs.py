@@ -214,13 +214,14 @@ def by_cones(problem: Small, target: int, rays: list[Vector], depth: int) -> str
     if problem.bound([], set(beaten)) >= target:
         inner = "Bounded []"
     elif depth:
-        middle = [a + b for a, b in zip(*rays, strict=True)]
-        halves = [by_cones(problem, target, pair, depth - 1) for pair in ([middle, rays[1]], [rays[0], middle])]
-        inner = f"Halve 0 1 ({halves[0]}) ({halves[1]})"
+        a, b = (1, 1) if depth % 2 else (1, 2)
+        between = [a * x + b * y for x, y in zip(*rays, strict=True)]
+        parts = [by_cones(problem, target, pair, depth - 1) for pair in ([between, rays[1]], [rays[0], between])]
+        inner = f"Split 0 1 {a}%Z {b}%Z ({parts[0]}) ({parts[1]})"
     else:
-        (a, b), (c, d) = rays
-        sign = 1 if a * d - b * c > 0 else -1
-        normals = [[sign * d, -sign * c], [-sign * b, sign * a]]
+        (x, y), (u, v) = rays
+        sign = 1 if x * v - y * u > 0 else -1
+        normals = [[sign * v, -sign * u], [-sign * y, sign * x]]
         inner = by_choices(problem, target, [], set(beaten), normals)
     return opening + inner + ")" * len(beaten)
 
@@ -253,7 +254,7 @@ def test_the_proved_checker_accepts_optima_and_nothing_higher(built: Built) -> N
         if width == 2:
             cones = [by_cones(problem, optimum, rays, 3) for rays in quadrants]
             text += statement(number, 2, problem, optimum, f"Orthants [{'; '.join(cones)}]", "true")
-    assert "Halve" in text
+    assert "Split" in text
     assert "Core" in text
     (built.folder / "Optima.v").write_text(text)
     command = ["coqc", "-q", "-Q", ".", "Lpmert", "Optima.v"]

@@ -19,7 +19,7 @@ Inductive tree :=
   | Exclude (s h : nat) (rows : list row) (rest : tree) (* the choices made and h of list s hold a core *)
   | Beaten (s h j : nat) (rest : tree)                  (* h is equalled or beaten by j at all rays *)
   | Branch (s : nat) (children : list tree)             (* one child for each hypothesis of list s *)
-  | Halve (p q : nat) (first second : tree)             (* the cone's halves at the midpoint of rays p and q *)
+  | Split (p q : nat) (a b : Z) (first second : tree)   (* the cone's parts at a times ray p and b times ray q *)
   | Orthants (children : list tree)                     (* one child for each orthant *)
   | Simplex (children : list tree).                     (* one child for each cone of the simplex *)
 
@@ -29,12 +29,12 @@ Lemma tree_induction : forall P : tree -> Prop,
   (forall s h rows rest, P rest -> P (Exclude s h rows rest)) ->
   (forall s h j rest, P rest -> P (Beaten s h j rest)) ->
   (forall s children, Forall P children -> P (Branch s children)) ->
-  (forall p q a b, P a -> P b -> P (Halve p q a b)) ->
+  (forall p q a b first second, P first -> P second -> P (Split p q a b first second)) ->
   (forall children, Forall P children -> P (Orthants children)) ->
   (forall children, Forall P children -> P (Simplex children)) ->
   forall t, P t.
 Proof.
-  intros P H1 H2 H3 H4 H5 H6 H7 H8. fix IH 1. intros [rows|cores|s h rows rest|s h j rest|s children|p q a b|children|children].
+  intros P H1 H2 H3 H4 H5 H6 H7 H8. fix IH 1. intros [rows|cores|s h rows rest|s h j rest|s children|p q a b first second|children|children].
   - apply H1.
   - apply H2.
   - apply H3, IH.
@@ -150,7 +150,7 @@ Section Checker.
   Definition within (st : state) (v : list vector) : state :=
     {| rays := Some v; chosen := chosen st; excluded := excluded st |}.
 
-  Definition add (a b : vector) : vector := map (fun d => entry a d + entry b d) (seq 0 D).
+  Definition mixed (a b : Z) (u v : vector) : vector := map (fun d => a * entry u d + b * entry v d) (seq 0 D).
 
   Fixpoint replace_at (k : nat) (a : vector) (v : list vector) : list vector :=
     match v, k with
@@ -159,8 +159,8 @@ Section Checker.
     | b :: rest, S k' => b :: replace_at k' a rest
     end.
 
-  Definition half (v : list vector) (p q replaced : nat) : list vector :=
-    replace_at replaced (add (nth p v []) (nth q v [])) v.
+  Definition part_of (v : list vector) (p q : nat) (a b : Z) (replaced : nat) : list vector :=
+    replace_at replaced (mixed a b (nth p v []) (nth q v [])) v.
 
   Definition is_beaten (st : state) (s h j : nat) : bool :=
     match rays st with
@@ -195,11 +195,11 @@ Section Checker.
     | Beaten s h j rest => is_beaten st s h j && check rest (exclude st s h)
     | Branch s children =>
         Nat.ltb s (length problem) && Nat.eqb (length children) (size s) && each children O (choose st s)
-    | Halve p q a b =>
+    | Split p q a b first second =>
         match rays st with
         | None => false
-        | Some v => Nat.ltb p (length v) && Nat.ltb q (length v) && negb (Nat.eqb p q) &&
-                    check a (within st (half v p q p)) && check b (within st (half v p q q))
+        | Some v => Nat.ltb p (length v) && Nat.ltb q (length v) && negb (Nat.eqb p q) && (0 <? a) && (0 <? b) &&
+                    check first (within st (part_of v p q a b p)) && check second (within st (part_of v p q a b q))
         end
     | Orthants children =>
         match rays st with
@@ -275,7 +275,7 @@ Definition opposite : list (list hypothesis) :=
 
 Definition by_cones : tree :=
   Simplex [Beaten 0 0 1 (Bounded []);                                            (* without e1 *)
-           Halve 0 1 (Beaten 0 0 2 (Bounded [])) (Beaten 1 0 1 (Bounded []));    (* without e2 *)
+           Split 0 1 1 1 (Beaten 0 0 2 (Bounded [])) (Beaten 1 0 1 (Bounded []));  (* without e2 *)
            Beaten 1 0 1 (Bounded [])].                                           (* the first quadrant *)
 
 Example two_by_cones : check 2 opposite 2 by_cones start = true.

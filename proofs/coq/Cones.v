@@ -1,4 +1,4 @@
-(** Cones of weights: order at the rays (K1), the cones that cover the space and the halves of a cone
+(** Cones of weights: order at the rays (K1), the cones that cover the space and the parts of a cone
     (K2), the bound of a cone (K3), wider cones (K4) and cuts (K5). *)
 
 From Coq Require Import Reals Lra Lia List ZArith.
@@ -141,60 +141,65 @@ Proof.
   rewrite (Nat.eqb_sym d k). destruct (Nat.eqb_spec k d); ring.
 Qed.
 
-(** A cone and its halves: the midpoint of two rays takes the place of either. *)
-Definition midpoint (v : nat -> vec) (p q : nat) : vec := times (/ 2) (plus (v p) (v q)).
+(** A cone and its parts: a ray between two takes the place of either. Engines take the midpoint (a = b =
+    1 / 2); certificates may take any other. *)
+Definition between (v : nat -> vec) (p q : nat) (a b : R) : vec := plus (times a (v p)) (times b (v q)).
 
-Definition child (v : nat -> vec) (p q replaced : nat) : nat -> vec :=
-  fun k => if Nat.eqb k replaced then midpoint v p q else v k.
+Definition child (v : nat -> vec) (p q : nat) (a b : R) (replaced : nat) : nat -> vec :=
+  fun k => if Nat.eqb k replaced then between v p q a b else v k.
 
-Lemma half_covers : forall D n v p q x, (p < n)%nat -> (q < n)%nat -> p <> q ->
-  (forall k, (k < n)%nat -> 0 <= x k) -> x p <= x q ->
-  in_cone D n (child v p q p) (combine n x v).
+Lemma part_covers : forall D n v p q a b x, (p < n)%nat -> (q < n)%nat -> p <> q -> 0 < a -> 0 < b ->
+  (forall k, (k < n)%nat -> 0 <= x k) -> b * x p <= a * x q ->
+  in_cone D n (child v p q a b p) (combine n x v).
 Proof.
-  intros D n v p q x Hp Hq N P L.
-  exists (fun k => if Nat.eqb k p then 2 * x p else if Nat.eqb k q then x q - x p else x k). split.
+  intros D n v p q a b x Hp Hq N A B P L.
+  exists (fun k => if Nat.eqb k p then x p / a else if Nat.eqb k q then x q - b * x p / a else x k). split.
   - intros k Hk. assert (0 <= x p) by auto. specialize (P k Hk).
-    destruct (Nat.eqb_spec k p); [lra|]. destruct (Nat.eqb_spec k q); lra.
+    destruct (Nat.eqb_spec k p) as [->|]; [|destruct (Nat.eqb_spec k q) as [->|]; auto].
+    + apply Rmult_le_pos; auto. apply Rlt_le, Rinv_0_lt_compat; auto.
+    + apply Rmult_le_reg_l with a; auto. replace (a * (x q - b * x p / a)) with (a * x q - b * x p) by (field; lra). lra.
   - intros d _. unfold combine.
     rewrite (sum_ext n (fun k => (if Nat.eqb k p then _ else _) * _)
-              (fun k => x k * v k d + single p (x p * v q d) k + single q (- x p * v q d) k)).
+              (fun k => x k * v k d + single p (b * x p / a * v q d) k + single q (- (b * x p / a) * v q d) k)).
     + rewrite !sum_add, !sum_single by auto. ring.
-    + intros k Hk. unfold child, midpoint, times, plus, single.
+    + intros k Hk. unfold child, between, times, plus, single.
       destruct (Nat.eqb_spec k p) as [->|].
-      * destruct (Nat.eqb_spec p q); [contradiction | lra].
+      * destruct (Nat.eqb_spec p q); [contradiction | field; lra].
       * destruct (Nat.eqb_spec k q) as [->|]; ring.
 Qed.
 
-Theorem halves_cover : forall D n v p q w, (p < n)%nat -> (q < n)%nat -> p <> q ->
-  in_cone D n v w -> in_cone D n (child v p q p) w \/ in_cone D n (child v p q q) w.
+Theorem parts_cover : forall D n v p q a b w, (p < n)%nat -> (q < n)%nat -> p <> q -> 0 < a -> 0 < b ->
+  in_cone D n v w -> in_cone D n (child v p q a b p) w \/ in_cone D n (child v p q a b q) w.
 Proof.
-  intros D n v p q w Hp Hq N [x [P E]].
-  assert (T : forall r, in_cone D n (child v p q r) (combine n x v) -> in_cone D n (child v p q r) w).
+  intros D n v p q a b w Hp Hq N A B [x [P E]].
+  assert (T : forall r, in_cone D n (child v p q a b r) (combine n x v) -> in_cone D n (child v p q a b r) w).
   { intros r [y [Py Ey]]. exists y. split; auto. intros d Hd. now rewrite E, Ey. }
-  destruct (Rle_dec (x p) (x q)).
-  - left. apply T. now apply half_covers.
+  destruct (Rle_dec (b * x p) (a * x q)).
+  - left. apply T. now apply part_covers.
   - right. apply T.
-    destruct (half_covers D n v q p x) as [y [Py Ey]]; auto; [lra|].
+    destruct (part_covers D n v q p b a x) as [y [Py Ey]]; auto; [lra|].
     exists y. split; auto. intros d Hd. rewrite Ey by auto. unfold combine. apply sum_ext. intros k _.
-    unfold child, midpoint, times, plus. destruct (Nat.eqb k q); lra.
+    unfold child, between, times, plus. destruct (Nat.eqb k q); lra.
 Qed.
 
-(** ... and the halves lie within the cone, so that nothing is searched twice but their common face. *)
-Theorem halves_inside : forall D n v p q w, (p < n)%nat -> (q < n)%nat -> p <> q ->
-  in_cone D n (child v p q p) w -> in_cone D n v w.
+(** ... and the parts lie within the cone, so that nothing is searched twice but their common face. *)
+Theorem parts_inside : forall D n v p q a b w, (p < n)%nat -> (q < n)%nat -> p <> q -> 0 < a -> 0 < b ->
+  in_cone D n (child v p q a b p) w -> in_cone D n v w.
 Proof.
-  intros D n v p q w Hp Hq N [x [P E]].
-  exists (fun k => if Nat.eqb k p then x p / 2 else if Nat.eqb k q then x q + x p / 2 else x k). split.
+  intros D n v p q a b w Hp Hq N A B [x [P E]].
+  exists (fun k => if Nat.eqb k p then a * x p else if Nat.eqb k q then x q + b * x p else x k). split.
   - intros k Hk. assert (0 <= x p) by auto. assert (0 <= x q) by auto. specialize (P k Hk).
-    destruct (Nat.eqb_spec k p); [lra|]. destruct (Nat.eqb_spec k q); lra.
+    destruct (Nat.eqb_spec k p); [|destruct (Nat.eqb_spec k q); auto].
+    + apply Rmult_le_pos; lra.
+    + assert (0 <= b * x p) by (apply Rmult_le_pos; lra). lra.
   - intros d Hd. rewrite E by auto. unfold combine.
     rewrite (sum_ext n (fun k => (if Nat.eqb k p then _ else _) * _)
-              (fun k => x k * child v p q p k d + single p (- (x p / 2 * v q d)) k + single q (x p / 2 * v q d) k)).
-    + rewrite !sum_add, !sum_single by auto. lra.
-    + intros k Hk. unfold child, midpoint, times, plus, single.
+              (fun k => x k * child v p q a b p k d + single p (- (b * x p * v q d)) k + single q (b * x p * v q d) k)).
+    + rewrite !sum_add, !sum_single by auto. ring.
+    + intros k Hk. unfold child, between, times, plus, single.
       destruct (Nat.eqb_spec k p) as [->|].
-      * destruct (Nat.eqb_spec p q); [contradiction | lra].
-      * destruct (Nat.eqb_spec k q) as [->|]; lra.
+      * destruct (Nat.eqb_spec p q); [contradiction | ring].
+      * destruct (Nat.eqb_spec k q) as [->|]; ring.
 Qed.
 
 (** ** K3: the bound of a cone *)

@@ -144,6 +144,49 @@ Proof.
   destruct (Nat.eq_dec (x s) (p s)); simpl; [lia|]. specialize (Ss n). lia.
 Qed.
 
+(** C5 for any charges, not only those taken one after the other: what the cores of one list are charged
+    adds up to its step at most. So a subset of the cores may count, as for the child that decides a list
+    of which only the other cores are free. *)
+Theorem any_charges : forall (cost : nat -> nat -> Z) (open : list nat) (p x : nat -> nat) (step : nat -> Z)
+    (cores : list (list nat * Z)),
+  NoDup open ->
+  (forall core, In core cores -> 0 <= snd core) ->
+  (forall s, In s open -> total (fun core => if in_dec Nat.eq_dec s (fst core) then snd core else 0) cores <= step s) ->
+  (forall s, In s open -> cost s (p s) <= cost s (x s)) ->
+  (forall s, In s open -> x s <> p s -> cost s (p s) + step s <= cost s (x s)) ->
+  (forall core, In core cores -> exists s, In s (fst core) /\ In s open /\ x s <> p s) ->
+  total (fun s => cost s (p s)) open + total snd cores <= total (fun s => cost s (x s)) open.
+Proof.
+  intros cost open p x step cores N P Step C S H.
+  pose (pays := fun s => total (fun core => if in_dec Nat.eq_dec s (fst core) then snd core else 0) cores).
+  pose (beyond := fun s => if Nat.eq_dec (x s) (p s) then 0 else pays s).
+  assert (Paid : total snd cores <= total beyond open).
+  { assert (Deviates : forall core, In core cores -> exists s, In s (fst core) /\ In s open /\ x s <> p s) by auto.
+    unfold beyond, pays. clear H Step S C. induction cores as [|core cores IH]; simpl.
+    - apply total_nonneg. intros s _. destruct (Nat.eq_dec (x s) (p s)); lia.
+    - assert (IH' : total snd cores <= total (fun s => if Nat.eq_dec (x s) (p s) then 0 else
+                total (fun core => if in_dec Nat.eq_dec s (fst core) then snd core else 0) cores) open).
+      { apply IH; intros; [apply P | apply Deviates]; simpl; auto. }
+      clear IH. destruct (Deviates core (or_introl eq_refl)) as [s [Is [Os Ns]]].
+      assert (P0 : 0 <= snd core) by (apply P; simpl; auto).
+      pose (f := fun s => total (fun core => if in_dec Nat.eq_dec s (fst core) then snd core else 0) cores).
+      change (total snd cores <= total (fun s => if Nat.eq_dec (x s) (p s) then 0 else f s) open) in IH'.
+      assert (Q : snd core + total (fun s => if Nat.eq_dec (x s) (p s) then 0 else f s) open <=
+                total (fun s => if Nat.eq_dec (x s) (p s) then 0 else (if in_dec Nat.eq_dec s (fst core) then snd core else 0) + f s) open).
+      { clear IH' Deviates P. induction open as [|t open IHo]; [destruct Os|]. inversion N as [|? ? Nt No]; subst. simpl.
+        assert (W : total (fun s => if Nat.eq_dec (x s) (p s) then 0 else f s) open <=
+                  total (fun s => if Nat.eq_dec (x s) (p s) then 0 else (if in_dec Nat.eq_dec s (fst core) then snd core else 0) + f s) open).
+        { apply total_le. intros u _. destruct (Nat.eq_dec (x u) (p u)), (in_dec Nat.eq_dec u (fst core)); lia. }
+        destruct Os as [->|Os].
+        - destruct (Nat.eq_dec (x s) (p s)); [contradiction|]. destruct (in_dec Nat.eq_dec s (fst core)); [lia | contradiction].
+        - specialize (IHo No Os). destruct (Nat.eq_dec (x t) (p t)), (in_dec Nat.eq_dec t (fst core)); lia. }
+      apply Z.le_trans with (snd core + total (fun s => if Nat.eq_dec (x s) (p s) then 0 else f s) open); [lia | exact Q]. }
+  assert (total (fun s => cost s (p s)) open + total beyond open <= total (fun s => cost s (x s)) open); [|lia].
+  rewrite <- total_add. apply total_le. intros s Is. unfold beyond, pays.
+  specialize (C s Is). specialize (Step s Is). destruct (Nat.eq_dec (x s) (p s)) as [|D]; [lia|].
+  specialize (S s Is D). lia.
+Qed.
+
 (** ** C6: the mixed-integer program *)
 
 Open Scope R_scope.

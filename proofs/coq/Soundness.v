@@ -190,16 +190,15 @@ Section Soundness.
 
   Open Scope R_scope.
 
-  Lemma half_sound : forall v p q r w, (p < length v)%nat -> (q < length v)%nat -> (r < length v)%nat ->
-    in_cone D (length v) (child (ray_of v) p q r) w ->
-    in_cone D (length (half D v p q r)) (ray_of (half D v p q r)) w.
+  Lemma part_sound : forall v p q a b r w, (p < length v)%nat -> (q < length v)%nat -> (r < length v)%nat ->
+    in_cone D (length v) (child (ray_of v) p q (IZR a) (IZR b) r) w ->
+    in_cone D (length (part_of D v p q a b r)) (ray_of (part_of D v p q a b r)) w.
   Proof.
-    intros v p q r w Hp Hq Hr [x [P E]]. unfold half. rewrite length_replace.
-    exists (fun k => if Nat.eqb k r then x k / 2 else x k). split.
-    - intros k Hk. specialize (P k Hk). destruct (Nat.eqb k r); lra.
-    - intros d Hd. rewrite E by auto. unfold combine. apply sum_ext. intros k Hk.
-      unfold child, ray_of. rewrite nth_replace by auto. destruct (Nat.eqb k r); auto.
-      unfold midpoint, times, plus, real, add. rewrite entry_map, plus_IZR by auto. unfold ray_of, real. lra.
+    intros v p q a b r w Hp Hq Hr [x [P E]]. unfold part_of. rewrite length_replace.
+    exists x. split; auto.
+    intros d Hd. rewrite E by auto. unfold combine. apply sum_ext. intros k Hk.
+    unfold child, ray_of. rewrite nth_replace by auto. destruct (Nat.eqb k r); auto.
+    unfold between, times, plus, real, mixed. rewrite entry_map, plus_IZR, !mult_IZR by auto. unfold ray_of, real. lra.
   Qed.
 
   Lemma orthants_sound : forall w, exists number, (number < 2 ^ D)%nat /\
@@ -301,7 +300,7 @@ Section Soundness.
   Theorem check_node : forall t st, check D problem target t st = true ->
     forall w x, stands D problem st w x -> (target <= costs (cost problem) (part problem) x)%Z.
   Proof.
-    induction t as [rows|cores|s h rows rest IH|s h j rest IH|s children IH|p q a b IHa IHb|children IH|children IH]
+    induction t as [rows|cores|s h rows rest IH|s h j rest IH|s children IH|p q a b first second IHa IHb|children IH|children IH]
       using tree_induction; intros st C w x St; assert (St' := St); destruct St' as [Dec [Cone [Ch Ex]]].
     - exfalso. apply (core_sound (lookup (chosen st)) (rays st) rows w x C Dec Cone).
       intros s h _ L. apply Ch, lookup_in, L.
@@ -329,11 +328,11 @@ Section Soundness.
       + rewrite Len. destruct Dec as [V _]. now apply V.
       + repeat split; try apply Dec; auto. intros t k [Eq|I]; [inversion Eq; auto | now apply Ch].
     - simpl in C. destruct (rays st) as [v|] eqn:Rays; [|discriminate].
-      rewrite !andb_true_iff, !Nat.ltb_lt, negb_true_iff, Nat.eqb_neq in C.
-      destruct C as [[[[Hp Hq] N] Ca] Cb].
-      destruct (halves_cover D (length v) (ray_of v) p q w Hp Hq N Cone) as [H|H].
-      + apply (IHa _ Ca w x). repeat split; try apply Dec; auto. simpl. now apply half_sound.
-      + apply (IHb _ Cb w x). repeat split; try apply Dec; auto. simpl. now apply half_sound.
+      rewrite !andb_true_iff, !Nat.ltb_lt, !Z.ltb_lt, negb_true_iff, Nat.eqb_neq in C.
+      destruct C as [[[[[[Hp Hq] N] Ha] Hb] Ca] Cb].
+      destruct (parts_cover D (length v) (ray_of v) p q (IZR a) (IZR b) w Hp Hq N (IZR_lt 0 a Ha) (IZR_lt 0 b Hb) Cone) as [H|H].
+      + apply (IHa _ Ca w x). repeat split; try apply Dec; auto. simpl. now apply part_sound.
+      + apply (IHb _ Cb w x). repeat split; try apply Dec; auto. simpl. now apply part_sound.
     - change (match rays st with Some _ => false | None =>
                 Nat.eqb (length children) (2 ^ D) && each children 0 (fun i => within st (orthant D i)) end = true) in C.
       destruct (rays st) eqn:Rays; [discriminate|]. apply andb_true_iff in C. destruct C as [Len C]. apply Nat.eqb_eq in Len.

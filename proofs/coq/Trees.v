@@ -73,14 +73,14 @@ Section Splits.
     destruct (A wx N) as [_ [V _]]. specialize (V s Is). lia.
   Qed.
 
-  (** Cells: a cone and its two halves. *)
-  Theorem cells_cover : forall n v p q, (p < n)%nat -> (q < n)%nat -> p <> q ->
+  (** Cells: a cone and its two parts. *)
+  Theorem cells_cover : forall n v p q a b, (p < n)%nat -> (q < n)%nat -> p <> q -> 0 < a -> 0 < b ->
     forall wx, attained wx /\ in_cone D n v (fst wx) ->
-    exists node : weighted -> Prop, In node [(fun wx' => attained wx' /\ in_cone D n (child v p q p) (fst wx'));
-                                              (fun wx' => attained wx' /\ in_cone D n (child v p q q) (fst wx'))] /\ node wx.
+    exists node : weighted -> Prop, In node [(fun wx' => attained wx' /\ in_cone D n (child v p q a b p) (fst wx'));
+                                             (fun wx' => attained wx' /\ in_cone D n (child v p q a b q) (fst wx'))] /\ node wx.
   Proof.
-    intros n v p q Hp Hq N wx [A C].
-    destruct (halves_cover D n v p q (fst wx) Hp Hq N C) as [H|H].
+    intros n v p q a b Hp Hq N A B wx [T C].
+    destruct (parts_cover D n v p q a b (fst wx) Hp Hq N A B C) as [H|H].
     - eexists. split; [left; reflexivity | simpl; auto].
     - eexists. split; [right; left; reflexivity | simpl; auto].
   Qed.
