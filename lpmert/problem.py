@@ -68,18 +68,31 @@ class Problem:
             raise MethodError(f"ties={ties!r} needs a loss for each hypothesis, which {self.metric.name!r} has not")
         self._reduction = None if region is None else reduce(limits_of(region, nbest.names))
         dense = nbest.dense_features()
-        leader = canonical.group_identical(dense, nbest.offsets)
-        self._rows = canonical.representatives(leader, np.zeros(len(leader)) if losses is None else losses, ties)
+        features = dense if self._reduction is None else self._reduction.features(dense)
+        self._rows = self._representatives(features, losses)
         offsets = canonical.take_rows(nbest.offsets, self._rows)
-        dense = dense if len(self._rows) == len(dense) else dense[self._rows]
+        if len(self._rows) < len(dense):
+            dense, features = dense[self._rows], features[self._rows]
         statistics = nbest.statistics[self._rows]
         losses = None if losses is None else losses[self._rows]
-        self._canonicalise(dense, offsets, statistics, losses)
+        self._canonicalise(dense, features, offsets, statistics, losses)
+
+    def _representatives(self, features: FloatArray, losses: FloatArray | None) -> IntArray:
+        """Return the rows that stand for those with identical features [M, d]."""
+        leader = canonical.group_identical(features, self.nbest.offsets)
+        return canonical.representatives(leader, np.zeros(len(leader)) if losses is None else losses, self.ties)
 
     def _canonicalise(
-        self, dense: FloatArray, offsets: IntArray, statistics: FloatArray, losses: FloatArray | None
+        self,
+        dense: FloatArray,
+        features: FloatArray,
+        offsets: IntArray,
+        statistics: FloatArray,
+        losses: FloatArray | None,
     ) -> None:
-        """Bring lists without repeated vectors to canonical form: features [M, D], statistics [M, K], losses [M]."""
+        """Bring lists without repeated vectors to canonical form: features [M, D] as given and [M, d] reduced,
+        statistics [M, K], losses [M].
+        """
         self.additive = losses is not None
         limits = np.empty((0, dense.shape[1])) if self._reduction is None else self._reduction.rows
         cap = None if self._reduction is None else self._reduction.cap
@@ -87,12 +100,10 @@ class Problem:
         costs = canonical.fixed_point(np.zeros(len(dense)) if losses is None else losses, offsets, spare)
         self._evaluator = Evaluator(dense, offsets, statistics, statistics if losses is None else costs.costs, losses)
         self._all_costs, self._all_constant = costs.costs, costs.constant
-        features = dense
         rows = np.arange(len(dense))
-        self.rounded_features = False
-        if self._reduction is not None:
-            features = self._reduction.features(dense)
-            self.rounded_features = not self._reduction.exact(dense, features)
+        self.rounded_features = self._reduction is not None and (
+            self._reduction.rounded or not self._reduction.exact(dense, features)
+        )
         if cap is not None:
             rows = canonical.possible_winners(features, offsets, cap.unit, cap.cosine)
         summed = statistics if losses is None else losses[:, None]
@@ -223,6 +234,8 @@ class Problem:
         columns, scales = (self.columns, self.scales) if lists is None else (lists.columns, lists.scales)
         full = np.zeros(n_features)
         full[columns] = weights * scales
+        if not len(columns):
+            full[:] = 1.0  # all weights serve alike, but they are to fulfil the equations
         return full if self._reduction is None else self._reduction.weights(full)
 
     def to_canonical(self, weights: FloatArray, lists: Unmerged | None = None) -> FloatArray:
@@ -256,31 +269,50 @@ class Problem:
 
         Raises `DataError` if the weights do not fit the features.
         """
-        evaluation = self._evaluator.evaluate(self.checked_weights(weights), self.metric)
-        return replace(evaluation, selection=self._rows[evaluation.selection] - self.nbest.offsets[:-1])
+        given = self.checked_weights(weights)
+        evaluator, rows = self._evaluator, self._rows
+        if self._reduction is not None and not self._reduction.holds(given):
+            evaluator, rows = self._unreduced
+        evaluation = evaluator.evaluate(given, self.metric)
+        return replace(evaluation, selection=rows[evaluation.selection] - self.nbest.offsets[:-1])
+
+    @cached_property
+    def _unreduced(self) -> tuple[Evaluator, IntArray]:
+        """For weights that do not fulfil the equations: they tell hypotheses apart that are one within the region."""
+        losses, statistics = _losses(self.metric, self.nbest.statistics), self.nbest.statistics
+        dense = self.nbest.dense_features()
+        rows = self._representatives(dense, losses)
+        losses = None if losses is None else losses[rows]
+        offsets = canonical.take_rows(self.nbest.offsets, rows)
+        values = statistics[rows] if losses is None else canonical.fixed_point(losses, offsets).costs
+        return Evaluator(dense[rows], offsets, statistics[rows], values, losses), rows
 
     def attains(self, weights: FloatArray, cost: int) -> bool:
         """Whether weights [D] of the caller lie in the region and have this cost in exact arithmetic, and no tie that
         matters decides it.
         """
         decoded = self._evaluator.decode(weights)
-        if not decoded.strict or not self.inside(weights):
+        if not decoded.strict or not self.inside(weights, strictly=True):
             return False
         if self.additive:
             found = self._all_constant + sum(self._all_costs[decoded.selection].tolist())
             return bool(found == self.constant + cost)
         return self.cost_of_loss(self.metric.loss(self._evaluator.total(decoded.selection))) <= cost
 
-    def inside(self, weights: FloatArray) -> bool:
+    def inside(self, weights: FloatArray, *, strictly: bool = False) -> bool:
         """Whether weights [D] of the caller fulfil the limits and the cosine of the region, in exact arithmetic.
 
-        Equations are not looked at: they hold up to rounding by construction.
+        Equations on more than one weight need to hold up to rounding only. strictly: not on the edge of a limit.
         """
         if self._reduction is None:
             return True
-        zeros = np.zeros(len(weights))
-        if any(rational.compare_scores(weights, row, zeros) <= 0 for row in self._reduction.given_rows):
+        if not self._reduction.holds(weights) or not weights.any():
             return False
+        zeros = np.zeros(len(weights))
+        for k, row in enumerate(self._reduction.given_rows):
+            sign = rational.compare_scores(weights, row, zeros)
+            if sign < 0 or (sign == 0 and (strictly or (k == 0 and self._reduction.referred))):
+                return False
         return self._reduction.given_cap is None or self._reduction.given_cap.contains(weights)
 
     def distances(self, weights: FloatArray) -> dict[str, float]:

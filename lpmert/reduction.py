@@ -10,8 +10,11 @@ from functools import cached_property
 import numpy as np
 
 from lpmert import rational
-from lpmert.region import Limits
+from lpmert.region import Limits, scaled_row
 from lpmert.result import FloatArray, IntArray, RegionError
+
+_ROUNDING = 1e-9
+"""Relative to the size of the terms of an equation."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +27,8 @@ class Cap:
     @cached_property
     def unit(self) -> FloatArray:
         """The centre, of length 1."""
-        return np.asarray(self.centre / np.linalg.norm(self.centre))
+        centre = self.centre / np.abs(self.centre).max()  # squares of numbers of any size neither overflow nor vanish
+        return np.asarray(centre / np.linalg.norm(centre))
 
     def cosine_of(self, weights: FloatArray) -> float:
         """Return the cosine of weights [d] with the centre; -1 for weights that are all 0."""
@@ -49,7 +53,9 @@ class Reduction:
     given_rows [k, D] and given_cap are the same on w.
 
     columns [d]: the features themselves where equations do no more than leave out the others, else `None`; then
-    features times the basis are rounded unless `exact` says that they are not.
+    features times the basis are rounded unless `exact` says that they are not. rounded: whether basis or limits are.
+    equations [e, D] are those used up.
+    referred: see `Limits`.
     """
 
     basis: FloatArray
@@ -59,6 +65,14 @@ class Reduction:
     cap: Cap | None
     given_rows: FloatArray
     given_cap: Cap | None
+    equations: FloatArray
+    referred: bool
+    rounded: bool
+
+    def holds(self, weights: FloatArray) -> bool:
+        """Whether weights [D] fulfil the equations, those on a single weight exactly, others but for rounding."""
+        products = np.abs(self.equations @ weights)
+        return bool((products <= _ROUNDING * (np.abs(self.equations) @ np.abs(weights))).all())
 
     def features(self, features: FloatArray) -> FloatArray:
         """Return features [M, D] as features [M, d]."""
@@ -105,34 +119,53 @@ def reduce(limits: Limits) -> Reduction:
     n_features = limits.rows.shape[1]
     basis = np.eye(n_features)
     columns: IntArray | None = np.arange(n_features)
+    rows, rounded = limits.rows, limits.rounded
     if len(limits.equations):
         exact = _null_space(limits.equations)
-        if not exact:
-            raise RegionError(f"no weights but 0 fulfil {_listed(limits.equation_labels)}; leave one of them out")
         plain = all(sum(1 for value in column if value) == 1 for column in exact)
-        if limits.centre is not None and not plain:
-            # A cap keeps its shape in orthonormal coordinates only.
-            from scipy.linalg import null_space
-
-            basis = null_space(limits.equations)
+        basis = np.array([[float(value) for value in column] for column in exact]).reshape(-1, n_features).T
+        if plain:
+            columns = np.array([column.index(Fraction(1)) for column in exact], dtype=np.int64)
+            rows = limits.rows[:, columns]
         else:
-            basis = np.array([[float(value) for value in column] for column in exact]).T
-        columns = np.array([column.index(Fraction(1)) for column in exact]) if plain else None
-    rows = limits.rows @ basis
+            columns = None
+            reduced = [scaled_row(_products(row, exact)) for row in limits.rows.tolist()]
+            rows = np.array([row for row, _ in reduced]).reshape(len(reduced), len(exact))
+            rounded = rounded or not all(kept for _, kept in reduced)
+            rounded = rounded or any(Fraction(float(value)) != value for column in exact for value in column)
+        if not exact or (limits.referred and not rows[0].any()):
+            against = _listed([*limits.labels[: int(limits.referred)], *limits.equation_labels])
+            raise RegionError(f"no weights but 0 fulfil {against}; leave one of them out")
     kept = np.asarray(rows.any(axis=1))
     cap = None
     if limits.centre is not None and limits.cosine is not None:
-        centre = limits.centre @ basis
-        share = float(np.linalg.norm(centre) / np.linalg.norm(limits.centre))
+        if columns is None:
+            # A cap keeps its shape in orthonormal coordinates only.
+            from scipy.linalg import null_space
+
+            basis, rounded = null_space(limits.equations), True
+            rows = limits.rows @ basis
+        unit = Cap(limits.centre, limits.cosine).unit
+        share = float(np.linalg.norm(unit[columns] if columns is not None else unit @ basis))
         if share <= limits.cosine:
             raise RegionError(
                 f"no weights that fulfil {_listed(limits.equation_labels)} have a cosine of {limits.cosine:g} or more "
                 f"with the given ones; {share:.6g} is the most"
             )
+        centre = limits.centre[columns] if columns is not None else unit @ basis
         cap = Cap(centre, limits.cosine / share if share < 1.0 - 1e-12 else limits.cosine)
     labels = tuple(label for label, keep in zip(limits.labels, kept, strict=True) if keep)
     given = None if limits.centre is None or limits.cosine is None else Cap(limits.centre, limits.cosine)
-    return Reduction(basis, columns, rows[kept], labels, cap, limits.rows[kept], given)
+    return Reduction(
+        basis, columns, rows[kept], labels, cap, limits.rows[kept], given, limits.equations, limits.referred, rounded
+    )
+
+
+def _products(row: Sequence[float], columns: Sequence[Sequence[Fraction]]) -> list[Fraction]:
+    """Return the exact products of a row [D] with columns [d][D]."""
+    return [
+        sum((Fraction(a) * b for a, b in zip(row, column, strict=True) if a and b), Fraction(0)) for column in columns
+    ]
 
 
 def _null_space(equations: FloatArray) -> list[list[Fraction]]:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
@@ -65,7 +67,8 @@ class Region:
 class Limits(NamedTuple):
     """A region as a cone: rows [k, D] with a non-negative product, equations [e, D] with product 0, and a label a row.
 
-    centre [D] and cosine: the cap, or `None`.
+    centre [D] and cosine: the cap, or `None`. referred: whether the first row is the reference of limits other than 0,
+    whose product must be positive. rounded: whether some row or equation is not exactly what the limits say.
     """
 
     rows: FloatArray
@@ -74,6 +77,8 @@ class Limits(NamedTuple):
     equation_labels: tuple[str, ...]
     centre: FloatArray | None
     cosine: float | None
+    referred: bool
+    rounded: bool
 
 
 class _Builder:
@@ -83,6 +88,7 @@ class _Builder:
         self.names = list(names)
         self.rows: dict[tuple[float, ...], str] = {}
         self.equations: list[tuple[FloatArray, str]] = []
+        self.rounded = False
         self.reference = self._reference(region)
 
     def vector(self, coefficients: Mapping[str, float]) -> FloatArray:
@@ -131,15 +137,30 @@ class _Builder:
     def _homogeneous(self, row: FloatArray, limit: float, label: str) -> FloatArray:
         """Return the row a with a.w >= 0 equivalent to row.w >= limit, whatever the scale of w."""
         if limit == 0.0:
-            return row
+            scaled = np.ldexp(row, -int(np.frexp(np.abs(row).max(initial=0.0))[1]))
+            self.rounded = self.rounded or bool(np.count_nonzero(scaled) < np.count_nonzero(row))
+            return scaled
         if self.reference is None:
             raise RegionError(
                 f"{label}: decoding does not see the scale of the weights, so a limit other than 0 needs a reference; "
                 "fix a weight to a value other than 0, or fix the sum of the weights"
             )
         reference, value, _ = self.reference
-        # times |value|: no rounding where the reference is another weight
-        return np.asarray(abs(value) * row - math.copysign(limit, limit * value) * reference)
+        size, signed = abs(Fraction(value)), Fraction(math.copysign(1.0, value)) * Fraction(limit)
+        pairs = zip(row.tolist(), reference.tolist(), strict=True)
+        scaled, kept = scaled_row([size * Fraction(a) - signed * Fraction(b) for a, b in pairs])
+        self.rounded = self.rounded or not kept
+        return scaled
+
+
+def scaled_row(exact: Sequence[Fraction]) -> tuple[FloatArray, bool]:
+    """Return a row times a power of two that brings its largest entry near 1, and whether doubles hold it exactly."""
+    largest = max((abs(one) for one in exact), default=Fraction(0))
+    exponent = largest.denominator.bit_length() - largest.numerator.bit_length()
+    factor = Fraction(2**exponent) if exponent >= 0 else Fraction(1, 2**-exponent)
+    scaled = [one * factor for one in exact]
+    floats = [float(one) for one in scaled]
+    return np.array(floats), all(Fraction(one) == value for one, value in zip(floats, scaled, strict=True))
 
 
 def limits_of(region: Region, names: Sequence[str]) -> Limits:
@@ -166,7 +187,7 @@ def limits_of(region: Region, names: Sequence[str]) -> Limits:
         if name in region.fixed:
             _check_fixed(name, region.fixed[name], low, high)
         else:
-            builder.between(row, _end(low, name), _end(high, name), name)
+            builder.between(row, _end(low, -math.inf, name), _end(high, math.inf, name), name)
     if region.nonnegative:
         for name in builder.names:
             if name in region.fixed:
@@ -178,7 +199,7 @@ def limits_of(region: Region, names: Sequence[str]) -> Limits:
         row = builder.vector(one.coefficients)
         if not row.any():
             raise RegionError("a linear limit has no coefficient other than 0")
-        builder.between(row, _end(one.lower, what), _end(one.upper, what), what)
+        builder.between(row, _end(one.lower, -math.inf, what), _end(one.upper, math.inf, what), what)
     centre, cosine = _cap(region, builder)
     return Limits(
         np.array(list(builder.rows)).reshape(len(builder.rows), len(builder.names)),
@@ -187,6 +208,8 @@ def limits_of(region: Region, names: Sequence[str]) -> Limits:
         tuple(label for _, label in builder.equations),
         centre,
         cosine,
+        builder.reference is not None,
+        builder.rounded,
     )
 
 
@@ -212,16 +235,15 @@ def _check_fixed(name: str, value: float, low: float | None, high: float | None)
         raise RegionError(f"{name} is fixed to {value:g}, outside of its limits {_range_text(low, high)}")
 
 
-def _end(value: float | None, what: str) -> float | None:
-    if value is None or math.isinf(value):
-        return None
-    return _number(value, f"the limit of {what}")
+def _end(value: float | None, none: float, what: str) -> float | None:
+    return None if value is None or value == none else _number(value, f"the limit of {what}")
 
 
 def _number(value: float, what: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not math.isfinite(value):
-        raise RegionError(f"{what} must be a finite number; got {value!r}")
-    return float(value)
+    with suppress(OverflowError):  # a whole number beyond all doubles
+        if not isinstance(value, bool) and isinstance(value, int | float | np.number) and math.isfinite(value):
+            return float(value)
+    raise RegionError(f"{what} must be a finite number; got {value!r}")
 
 
 def _range_text(low: float | None, high: float | None) -> str:

@@ -207,6 +207,8 @@ def test_the_result_keeps_its_region_when_saved(tmp_path: object) -> None:
         (Region(fixed={"feature1": 0.0, "feature2": 0.0, "feature3": 0.0}), ["no weights but 0"]),
         (Region(bounds={"feature1": (2.0, 1.0)}, fixed={"feature2": 1.0}), ["above the most"]),
         (Region(bounds={"feature1": (float("nan"), None)}), ["finite"]),
+        (Region(bounds={"feature1": (float("inf"), None)}), ["finite", "inf"]),
+        (Region(fixed={"feature1": 10**400}), ["finite"]),
         (Region(cosine=0.5), ["give both"]),
         (Region(cosine=1.5, around={"feature1": 1.0, "feature2": 0.0, "feature3": 0.0}), ["between 0 and 1"]),
         (Region(cosine=0.5, around={"feature1": 1.0}), ["feature2, feature3"]),
@@ -237,6 +239,83 @@ def test_check_says_whether_weights_are_inside() -> None:
     assert not outside.wins_by_ties
     with pytest.raises(DataError):
         lpmert.check(nbest, [1.0], region=region)
+
+
+def test_check_looks_at_equations_and_takes_the_edge_of_a_limit_for_inside() -> None:
+    nbest = grid_of_pairs(0).nbest
+    assert lpmert.check(nbest, [1.0, 0.0, 1.0], region=Region(nonnegative=True)).inside
+    region = Region(fixed={"feature1": 1.0, "feature2": 0.0})
+    assert lpmert.check(nbest, [1.0, 0.0, 5.0], region=region).inside
+    outside = lpmert.check(nbest, [1.0, 5.0, 5.0], region=region)
+    assert not outside.inside
+    assert outside.loss == lpmert.check(nbest, [1.0, 5.0, 5.0]).loss
+    assert not lpmert.check(nbest, [0.0, 0.0, 1.0], region=region).inside  # feature1 = 1 at no scale
+    halves = Region(fixed={"feature1": 1.0, "feature2": 0.3})
+    assert lpmert.check(nbest, [10.0, 3.0, 1.0], region=halves).inside
+    assert not lpmert.check(nbest, [10.0, 3.1, 1.0], region=halves).inside
+
+
+EQUAL_ONCE_REDUCED = Lists(
+    np.array([[0.0, 1, 0], [0, 2, 0], [1, 0, 1], [2, 0, 3], [1, 1, 1], [0, 5, 2]]),
+    np.array([0, 3, 6]),
+    np.array([1.0, 0, 2, 3, 1, 0]),
+)
+
+
+@pytest.mark.parametrize("method", ENGINES)
+@pytest.mark.parametrize(("ties", "loss"), [("first", 1.0), ("best", 0.0), ("worst", 1.0)])
+def test_hypotheses_that_equations_make_identical_count_as_one(method: str, ties: str, loss: float) -> None:
+    # Without feature2 the first two are identical; w = (-2, 0, 1) chooses them, and the last of the other list.
+    nbest = EQUAL_ONCE_REDUCED.nbest
+    result = lpmert.minimize(nbest, region=Region(fixed={"feature2": 0.0}), method=method, ties=ties)
+    assert (result.loss, result.lower_bound, result.status) == (loss, loss, Status.OPTIMAL)
+    assert result.selection.tolist() == [1 if ties == "best" else 0, 2]
+    # feature1 = 4 feature2: (0, 1) and (1/4, 0) times 4 are identical sums
+    features = np.array([[0.0, 4.0], [1.0, 0.0], [3.0, 3.0]])
+    line = Lists(features, np.array([0, 3]), np.array([1.0, 0.0, 2.0]))
+    region = Region(linear=[Linear({"feature1": 1.0, "feature2": -4.0}, 0.0, 0.0)], bounds={"feature1": (None, 0.0)})
+    result = lpmert.minimize(line.nbest, region=region, method=method, ties=ties)
+    assert (result.loss, result.lower_bound, result.status) == (loss, loss, Status.OPTIMAL)
+
+
+@pytest.mark.parametrize(
+    "linear",
+    [
+        [Linear({"feature1": 1.0}, 2.0, 2.0)],
+        [Linear({"feature2": 1.0}, 1.0, 1.0), Linear({"feature1": 1.0, "feature2": 1.0}, 3.0, 3.0)],
+    ],
+)
+def test_equations_that_contradict_the_reference_are_refused(linear: list[Linear]) -> None:
+    with pytest.raises(RegionError, match=r"no weights but 0 fulfil feature1 = 1, "):
+        lpmert.minimize(grid_of_pairs(0).nbest, region=Region(fixed={"feature1": 1.0}, linear=linear))
+
+
+def test_weights_fulfil_the_equations_where_no_feature_is_left_to_choose() -> None:
+    lists = Lists(np.array([[0.0, 3.0], [1.0, 3.0]]), np.array([0, 2]), np.array([1.0, 0.0]))
+    result = lpmert.minimize(lists.nbest, region=Region(fixed={"feature1": 0.0}))
+    assert result.weights.tolist() == [0.0, 1.0]
+    assert (result.loss, result.status) == (1.0, Status.OPTIMAL)
+
+
+@pytest.mark.parametrize("coefficient", [1e308, 1e300, 1e-300, 5e-324])
+@pytest.mark.parametrize("value", [1e308, 1024.0, 2.0**-10])
+def test_limits_of_any_size_neither_overflow_nor_vanish(coefficient: float, value: float) -> None:
+    lists = grid_of_pairs(0)
+    region = Region(fixed={"feature1": value}, linear=[Linear({"feature2": coefficient}, lower=coefficient)])
+    plain = Region(bounds={"feature1": (0, None)}, linear=[Linear({"feature2": value, "feature1": -1.0}, lower=0)])
+    with np.errstate(over="raise", divide="raise", invalid="raise"):
+        result = lpmert.minimize(lists.nbest, region=region)
+    assert result.loss == lpmert.minimize(lists.nbest, region=plain).loss
+    assert 0 < result.weights[0] < result.weights[1] * value
+    assert result.region[f"feature2={coefficient:g} >= {coefficient:g}"] > 0
+
+
+def test_limits_that_rounding_moves_are_not_called_proved() -> None:
+    whole = Lists(np.round(grid_of_pairs(1).features * 16), grid_of_pairs(1).offsets, grid_of_pairs(1).losses)
+    for lower, status in ((0.25, Status.OPTIMAL), (0.2, Status.OPTIMAL_TO_TOLERANCE)):
+        sums = Linear({"feature1": 1.0, "feature2": 1.0}, lower=lower)  # 1 - 0.2 is no double
+        result = lpmert.minimize(whole.nbest, region=Region(fixed={"feature1": 1.0}, linear=[sums]))
+        assert result.status is status
 
 
 def test_limits_are_lists_of_two_whose_second_choice_costs_more_than_everything() -> None:
