@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Protocol
 
 import lpmert
 from benchmarks import machine
+from benchmarks.machine import limit_memory
 from benchmarks.rows import Key, Row
 from benchmarks.tables import Figure, Table
 from lpmert.result import FloatArray, relative_gap
@@ -26,6 +27,9 @@ Data = Any
 
 PROOFS = ("optimal", "optimal_to_tolerance")
 """States of those that claim a proof."""
+
+_MEMORY = 8 << 30
+"""Bytes that a process of its own may hold; where it needs more, the row says that it failed."""
 
 _GRACE_SECONDS = 30.0
 """A process of its own is ended so long after its time limit: it also loads, warms up and reports."""
@@ -65,6 +69,9 @@ class Objective(Protocol):
     @property
     def name(self) -> str: ...
 
+    def prepare(self, data: Data) -> None:
+        """Do what belongs to the question, not to its answer, before the clock starts."""
+
     def judge(self, data: Data, answer: Answer) -> Judgement:
         """Compute from the data alone what the answer is worth."""
 
@@ -87,7 +94,10 @@ class Solver(Protocol):
 
 @dataclass(frozen=True)
 class Task:
-    """One solver on one dataset. optimum: the proved one, where it is known; proof: whether it must be proved here."""
+    """One solver on one dataset. optimum: the proved one, where it is known; proof: whether it must be proved here.
+
+    easier: the key of a task that needs less time; if that one was cut short, this one is not tried.
+    """
 
     dataset: Dataset
     objective: Objective
@@ -96,6 +106,7 @@ class Task:
     time_limit: float = 60.0
     optimum: float | None = None
     proof: bool = False
+    easier: Key | None = None
 
     @property
     def key(self) -> Key:
@@ -129,6 +140,7 @@ class Benchmark:
 def measure(task: Task) -> Row:
     """Warm up, solve with the clock on, and judge."""
     data = task.dataset.load()
+    task.objective.prepare(data)
     task.solver.warm_up()
     gc.collect()
     load, date = machine.load(), datetime.now(UTC)
@@ -181,6 +193,7 @@ def measure_apart(task: Task, again: Callable[[Key], Task]) -> Row:
 
 
 def _work(again: Callable[[Key], Task], key: Key, time_limit: float, sender: Connection) -> None:
+    limit_memory(_MEMORY)
     sender.send(measure(replace(again(key), time_limit=time_limit)))
 
 

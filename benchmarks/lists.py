@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol
@@ -10,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from benchmarks.harness import Answer, Judgement
+from lpmert.comparators.och import Och
 from lpmert.metrics.base import Metric, metric_by_name
 from lpmert.nbest import NBest
 from lpmert.problem import Problem
@@ -17,6 +19,7 @@ from lpmert.region import Region
 from lpmert.result import Callback, FloatArray, Limits, MethodError, Result
 
 _TOY_SECONDS = 0.5
+_TRACE_POINTS = 40
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,9 @@ class Loss:
         """The metric and the region."""
         return metric_by_name(self.metric).name + (f", {self.label}" if self.label else "")
 
+    def prepare(self, data: NBest) -> None:
+        """Do nothing: there is nothing to prepare."""
+
     def problem(self, data: NBest) -> Problem:
         """Return the problem that solvers are to solve."""
         return Problem(data, self.metric, region=self.region)
@@ -46,6 +52,37 @@ class Loss:
             return Judgement(None, None, {"outside": True})
         details = {"tied_lists": evaluation.tied_lists} if evaluation.tied_lists else {}
         return Judgement(evaluation.loss, evaluation.score, details)
+
+
+@dataclass(frozen=True)
+class Near(Loss):
+    """The loss within a cosine around the weights that line searches find on the lists `around` loads."""
+
+    cosine: float = 0.99
+    around: Callable[[], NBest] | None = None
+
+    @property
+    def name(self) -> str:
+        """The metric and the cosine."""
+        return f"{super().name}, cosine {self.cosine:g}"
+
+    def prepare(self, data: NBest) -> None:
+        """Find the weights in the middle."""
+        self._middle(data)
+
+    def problem(self, data: NBest) -> Problem:
+        """Return the problem within the cosine."""
+        around = dict(zip(data.names, self._middle(data).tolist(), strict=True))
+        return Problem(data, self.metric, region=Region(cosine=self.cosine, around=around))
+
+    def _middle(self, data: NBest) -> FloatArray:
+        return line_search_weights(data if self.around is None else self.around())
+
+
+@cache
+def line_search_weights(data: NBest) -> FloatArray:
+    """Return the weights [D] that line searches from 20 starts find."""
+    return Och().solve(Problem(data)).weights
 
 
 class Method(Protocol):
@@ -100,8 +137,15 @@ class Solve:
             status=result.status.name.lower(),
             lower_bound=result.lower_bound,
             counters=dict(result.counters),
-            details={"parts": dict(result.seconds)},
+            details={"parts": dict(result.seconds), "trace": thinned(result.trace)},
         )
+
+
+def thinned(trace: Sequence[tuple[float, float | None, float]]) -> list[tuple[float, float | None, float]]:
+    """Return so many points of (seconds, bound, loss) as a figure can show, the first and the last among them."""
+    if len(trace) <= _TRACE_POINTS:
+        return list(trace)
+    return [trace[k] for k in np.linspace(0, len(trace) - 1, _TRACE_POINTS).round().astype(int).tolist()]
 
 
 @cache

@@ -48,6 +48,15 @@ class PeakMemory:
         return None if self._before is None or peak is None else max(0, peak - self._before)
 
 
+def limit_memory(most: int) -> None:
+    """Let this process hold so many bytes at most, where the system can see to that."""
+    try:
+        import resource
+    except ImportError:
+        return
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
+
 def _field(name: str) -> int | None:
     try:
         lines = _STATUS.read_text(encoding="ascii").splitlines()

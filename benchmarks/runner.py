@@ -50,13 +50,17 @@ def run(wanted: Benchmark, wishes: Wishes, folder: Path, say: Callable[[str], No
     path = folder / f"{wanted.name}.jsonl"
     done = read_rows(path) if wanted.resumes else {}
     begin = time.perf_counter()
-    trouble = []
+    trouble, hopeless = [], set()
     for task in wanted.tasks():
         if not wishes.ask_for(task):
             continue
         if wishes.time_limit is not None:
             task = replace(task, time_limit=wishes.time_limit)
         row = done.get(task.key)
+        if task.easier in hopeless:
+            say(f"{_label(task)}: not tried: less was cut short")
+            hopeless.add(task.key)
+            continue
         if row is None or not wishes.accept(task, row):
             if wishes.at_most is not None and time.perf_counter() - begin >= wishes.at_most:
                 say(f"{wanted.name}: stopped after {wishes.at_most:g} seconds; run again to go on")
@@ -65,9 +69,11 @@ def run(wanted: Benchmark, wishes: Wishes, folder: Path, say: Callable[[str], No
             if reason is not None:
                 say(f"{_label(task)}: skipped: {reason}")
                 continue
-            row = measure_apart(task, partial(_task, wanted.name)) if wanted.apart else measure(task)
+            row = measure_apart(task, partial(task_by_key, wanted.name)) if wanted.apart else measure(task)
             keep_row(path, row)
             say(f"{_label(task)}: {row.status}, loss {row.loss}, {row.seconds:.3g} s")
+        if row.cut_short:
+            hopeless.add(task.key)
         trouble += [f"{_label(task)}: {text}" for text in contradictions(row, task, wanted.tolerance)]
     return trouble
 
@@ -78,7 +84,8 @@ def current_rows(wanted: Benchmark, folder: Path) -> list[Row]:
     return [done[task.key] for task in wanted.tasks() if task.key in done]
 
 
-def _task(name: str, key: Key) -> Task:
+def task_by_key(name: str, key: Key) -> Task:
+    """Return the task of a benchmark with this key."""
     return next(task for task in benchmark(name).tasks() if task.key == key)
 
 

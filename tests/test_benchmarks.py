@@ -176,6 +176,17 @@ def test_what_is_skipped_leaves_no_row_and_says_why(tmp_path: Path) -> None:
     assert not read_rows(tmp_path / "toy.jsonl")
 
 
+def test_what_is_harder_than_a_run_cut_short_is_not_tried(tmp_path: Path) -> None:
+    first = Task(Dataset("small", lambda: TOY), Loss(), Guess((1.0, 0.0), status="time_limit"), time_limit=10.0)
+    harder = [replace(first, dataset=Dataset(name, lambda: TOY)) for name in ("larger", "largest")]
+    tasks = [first, replace(harder[0], easier=first.key), replace(harder[1], easier=harder[0].key)]
+    said: list[str] = []
+    run(Benchmark("toy", "Toy", lambda: tasks, lambda _: []), Wishes(), tmp_path, said.append)
+    assert [row.dataset for row in read_rows(tmp_path / "toy.jsonl").values()] == ["small"]
+    assert "not tried" in said[1]
+    assert "not tried" in said[2]
+
+
 @pytest.mark.parametrize(
     ("fields", "optimum", "proof", "expected"),
     [

@@ -6,7 +6,7 @@ from importlib import import_module
 
 from benchmarks.harness import Benchmark
 
-NAMES = ("quick",)
+NAMES = ("quick", "ablation", "hull", "subsets", "sizes", "cosine", "beam")
 """In the order of the report."""
 
 

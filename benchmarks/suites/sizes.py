@@ -1,0 +1,92 @@
+"""Seconds by number of features and lists, as in LP-MERT's Figure 6, which ends at 8 lists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from benchmarks import datasets
+from benchmarks.harness import Benchmark, Dataset, Task
+from benchmarks.lists import Loss, Solve
+from benchmarks.plots import one_for_each
+from benchmarks.rows import Row, find
+from benchmarks.suites.ablation import ALL_OFF, VARIANTS
+from benchmarks.tables import Figure, Table, seconds
+from lpmert.exact.auto import Auto
+from lpmert.exact.divide import LpMert
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Canvas
+
+WIDTHS = (2, 4, 6, 8, 10, 12, 14)
+SIZES = (1, 2, 4, 8, 12, 16, 32, 64, 128, 256, 500)
+PUBLISHED = Solve(VARIANTS[ALL_OFF], "lp-mert as published")
+SOLVERS = (PUBLISHED, Solve(LpMert(), "lp-mert"), Solve(Auto(), "auto"))
+TIME_LIMIT = 60.0
+
+
+def lists(size: int, width: int) -> Dataset:
+    """Return so many lists with their first features."""
+    return datasets.swahili(slice(0, size), n_features=width)
+
+
+def tasks() -> Iterator[Task]:
+    """Yield more and more lists for every number of features, until the time is up."""
+    for solver in SOLVERS:
+        for width in WIDTHS:
+            last = None
+            for size in SIZES:
+                task = Task(lists(size, width), Loss(), solver, time_limit=TIME_LIMIT, easier=last)
+                last = task.key
+                yield task
+
+
+def render(rows: list[Row]) -> Iterator[Table | Figure]:
+    """Yield a table of seconds for each solver, and the figure."""
+    for solver in SOLVERS:
+        mine = find(rows, solver=solver.name)
+        if not mine:
+            continue
+        body = [
+            [str(size), *(_cell(find(mine, dataset=lists(size, width).name)) for width in WIDTHS)] for size in SIZES
+        ]
+        limit = max(row.time_limit for row in mine)
+        note = (
+            "The first features of Swahili translation, 100-best, 1 - sentence BLEU+1. "
+            f">: no proof in {limit:g} seconds; -: not tried, as fewer lists took too long."
+        )
+        yield Table(f"Seconds to the proved optimum: {solver.name}", ("S", *(f"D = {d}" for d in WIDTHS)), body, note)
+    note = "A line ends where the next size was not proved within the time limit."
+    yield Figure("sizes", "Seconds by size", lambda canvas: _draw(canvas, rows), note, size=(10.0, 3.8))
+
+
+def _cell(found: list[Row]) -> str:
+    return "-" if not found else ">" if found[0].cut_short else seconds(found[0].seconds)
+
+
+def _draw(canvas: Canvas, rows: list[Row]) -> None:
+    panels = canvas.subplots(1, len(SOLVERS), sharey=True, sharex=True)
+    for axes, solver in zip(panels, SOLVERS, strict=True):
+        lines = {
+            f"D = {width}": [
+                (size, row.seconds)
+                for size in SIZES
+                for row in find(rows, solver=solver.name, dataset=lists(size, width).name)
+                if not row.cut_short
+            ]
+            for width in WIDTHS
+        }
+        one_for_each(axes, lines)
+        axes.set_title(solver.name, fontsize=10)
+        axes.set_xlabel("lists")
+    panels[0].set_ylabel("seconds to the proof")
+    panels[0].legend(fontsize=7)
+
+
+BENCHMARK = Benchmark(
+    "sizes",
+    "Seconds by number of features and lists",
+    tasks,
+    render,
+    source="Galley and Quirk, EMNLP 2011, Figure 6",
+)
