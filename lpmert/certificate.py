@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, fields
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,6 +19,7 @@ from lpmert.formats.files import atomic_writer, lines
 from lpmert.result import CertificateError, DataError
 
 SCHEMA = 1
+CONES, SELECTIONS = "cones", "selections"
 
 Record = dict[str, Any]
 Kind = TypeVar("Kind")
@@ -35,8 +36,8 @@ class Header:
     fingerprint of the lists; metric: its signature; ties: which of several hypotheses with identical features counts;
     found_by: the run that found the weights, for information. loss: what the weights lose; bound: what no weights
     undercut; both exact. weights: one for each feature. limits [R, D]: weights count if every limit has a positive
-    product with them. cover: "whole", or the cones at the tree's root, "orthants" or "simplex". exponents: for the
-    features that cones span, the powers of two by which they are multiplied first; all others depend on these.
+    product with them. kind: CONES or SELECTIONS, what the tree's root divides. exponents: for the features that cones
+    span, the powers of two by which they are multiplied first; all others depend on these.
     """
 
     fingerprint: str
@@ -46,9 +47,9 @@ class Header:
     loss: Fraction
     bound: Fraction
     weights: dict[str, float]
+    limits: list[list[float]]
     exponents: dict[str, int]
-    cover: str = "whole"
-    limits: list[list[float]] = field(default_factory=list)
+    kind: str
 
 
 @contextmanager
@@ -79,42 +80,50 @@ class CertificateReader:
 
     def __init__(self, path: str | Path) -> None:
         self.line = 0
-        self._lines = self._numbered(path)
+        self._path = path
+        self._lines = lines(path)
+
+    def header(self) -> Header:
+        """Return the header, which comes first."""
+        if not Path(self._path).exists():
+            raise DataError("there is no such file", path=self._path)
         text = self._next()
-        if not text.endswith(_TREE):
-            raise CertificateError("the first line is no header that opens a tree")
         found = _object(text.removesuffix(_TREE) + "}")
         schema = found.pop(_SCHEMA_KEY, None)
-        if schema != SCHEMA:
-            raise CertificateError(f"the schema is {schema!r:.40}; this program reads {SCHEMA}")
-        self.header = _header(found)
+        names = [entry.name for entry in fields(Header)]
+        if schema != SCHEMA or not text.endswith(_TREE) or list(found) != names:
+            raise CertificateError(
+                f"schema {SCHEMA} needs a header with {', '.join(names)}; this one has {schema!r:.40}"
+            )
+        return Header(
+            fingerprint=typed(found["fingerprint"], str),
+            metric=typed(found["metric"], str),
+            ties=typed(found["ties"], str),
+            found_by=typed(found["found_by"], str),
+            loss=_fraction(found["loss"]),
+            bound=_fraction(found["bound"]),
+            weights={name: _float(text) for name, text in typed(found["weights"], dict).items()},
+            limits=[[_float(text) for text in typed(row, list)] for row in typed(found["limits"], list)],
+            exponents={name: typed(value, int) for name, value in typed(found["exponents"], dict).items()},
+            kind=typed(found["kind"], str),
+        )
 
     def record(self) -> Record:
         """Return the next record."""
-        text = self._next()
-        if text == _END:
-            raise CertificateError("the tree ends while parts of it are open")
-        return _object(text.removesuffix(","))
+        return _object(self._next().removesuffix(","))
 
     def end(self) -> None:
         """Raise `CertificateError` unless the tree and the file end here."""
         if self._next() != _END or next(self._lines, None) is not None:
             raise CertificateError("the tree is closed, but something follows")
 
-    def _numbered(self, path: str | Path) -> Iterator[str]:
-        if not Path(path).exists():
-            raise DataError("there is no such file", path=path)
+    def _next(self) -> str:
         try:
-            for number, text in lines(path):
-                self.line = number
-                yield text
+            self.line, text = next(self._lines)
+        except StopIteration:
+            raise CertificateError("the file is cut short") from None
         except DataError as error:
             raise CertificateError(str(error)) from error
-
-    def _next(self) -> str:
-        text = next(self._lines, None)
-        if text is None:
-            raise CertificateError("the file is cut short")
         return text
 
 
@@ -125,43 +134,18 @@ def typed(value: object, kind: type[Kind]) -> Kind:
     return value
 
 
-def integers(value: object, *lengths: int) -> list[int]:
-    """Return a JSON array of whole numbers, of one of these lengths, or raise `CertificateError`."""
-    found = [typed(entry, int) for entry in typed(value, list)]
-    if len(found) not in lengths:
-        raise CertificateError(f"{' or '.join(map(str, lengths))} numbers expected, not {len(found)}")
-    return found
-
-
-def only_keys(record: Record, *keys: str) -> None:
-    """Raise `CertificateError` if a record says anything else."""
-    if unknown := [key for key in record if key not in keys]:
-        raise CertificateError(f"{unknown[0]!r:.40} is not expected here, only {', '.join(keys)}")
+def integers(value: object, length: int) -> list[int]:
+    """Return a JSON array of so many whole numbers, or raise `CertificateError`."""
+    if len(typed(value, list)) != length:
+        raise CertificateError(f"{length} numbers expected, not {value!r:.40}")
+    return [typed(entry, int) for entry in typed(value, list)]
 
 
 def _object(text: str) -> Record:
     try:
         return typed(json.loads(text), dict)
     except (ValueError, RecursionError) as error:
-        raise CertificateError(f"not JSON in the layout of a certificate: {error}") from error
-
-
-def _header(found: Record) -> Header:
-    names = [entry.name for entry in fields(Header)]
-    if sorted(found) != sorted(names):
-        raise CertificateError(f"the header must have {', '.join(names)}; it has {', '.join(found)}")
-    return Header(
-        fingerprint=typed(found["fingerprint"], str),
-        metric=typed(found["metric"], str),
-        ties=typed(found["ties"], str),
-        found_by=typed(found["found_by"], str),
-        loss=_fraction(found["loss"]),
-        bound=_fraction(found["bound"]),
-        cover=typed(found["cover"], str),
-        weights={name: _float(text) for name, text in typed(found["weights"], dict).items()},
-        exponents={name: typed(value, int) for name, value in typed(found["exponents"], dict).items()},
-        limits=[[_float(text) for text in typed(row, list)] for row in typed(found["limits"], list)],
-    )
+        raise CertificateError(f"no record in the layout of a certificate: {error}") from error
 
 
 def _plain(value: Any) -> Any:

@@ -12,29 +12,24 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from lpmert.certificate import CertificateReader
-    from lpmert.metrics.base import AdditiveMetric, Metric
+    from lpmert.certificate import CertificateReader, Header
+    from lpmert.metrics.base import Metric
     from lpmert.nbest import NBest
-    from lpmert.result import FloatArray
 
 
 @dataclass(frozen=True)
 class Verified:
     """What a certificate proves.
 
-    Decoding with `weights` [D] loses `loss`, without ties; no weights, or none with a positive product with every one
-    of the `limits` [R, D], decode without ties to a smaller loss than `bound`. Both are exact. `records` counts the
-    nodes of the tree; `found_by` is the signature of the run that found the weights.
+    Decoding with the `weights` loses `loss`, without ties; no weights decode without ties to less than `bound`, or none
+    that have a positive product with every one of the `limits`. Both are exact. `records` counts the parts of the tree.
     """
 
     loss: Fraction
     bound: Fraction
-    weights: FloatArray
-    names: tuple[str, ...]
-    metric: str
-    ties: str
-    limits: FloatArray
-    found_by: str
+    weights: dict[str, float]
+    limits: tuple[dict[str, float], ...]
+    claim: Header
     records: int
 
     @property
@@ -44,11 +39,11 @@ class Verified:
 
     def __str__(self) -> str:
         """Return one sentence."""
-        within = f" within {len(self.limits)} limits" if len(self.limits) else ""
+        within = f" within {len(self.limits)} limits" if self.limits else ""
         least = "is the least" if self.proved else f"is at most {float(self.loss - self.bound):.10g} above the least"
         return (
             f"certificate holds: loss {float(self.loss):.10g} {least}{within} "
-            f"({self.metric}, ties: {self.ties}; {self.records} records)"
+            f"({self.claim.metric}, ties: {self.claim.ties}; {self.records} records)"
         )
 
 
@@ -56,8 +51,8 @@ def verify(certificate: str | Path, nbest: NBest, *, metric: str | Metric = "los
     """Check that a certificate proves its claim for these lists, this metric and this rule for ties.
 
     certificate: a file, plain or compressed. All comparisons are decided in exact arithmetic on the numbers as given.
-    Raises `CertificateError`, with the file and the line where it breaks, if it does not hold; `DataError` if there is
-    no such file.
+    Raises `CertificateError`, with the file and the line where it breaks, if it does not hold, and `DataError` if there
+    is no such file; `MetricError` if the metric does not fit.
     """
     from lpmert.certificate import CertificateReader
     from lpmert.result import CertificateError
@@ -70,55 +65,31 @@ def verify(certificate: str | Path, nbest: NBest, *, metric: str | Metric = "los
 
 
 def _verified(reader: CertificateReader, nbest: NBest, metric: str | Metric, ties: str) -> Verified:
-    import numpy as np
-
-    from lpmert.proof.lists import REPRESENTATIVE, ProofLists
+    from lpmert.metrics.base import AdditiveMetric, metric_by_name
+    from lpmert.proof.lists import ProofLists
     from lpmert.proof.tree import TreeCheck
     from lpmert.result import CertificateError
 
-    header = reader.header
-    measure = _additive(metric)
+    header = reader.header()
+    measure = metric_by_name(metric)
     measure.check(nbest.statistics)
+    if not isinstance(measure, AdditiveMetric):
+        raise CertificateError(f"certificates are about sums over lists, which metric {measure.name!r} is not")
     for what, stated, own in (
         ("metric", header.metric, measure.signature),
         ("rule for ties", header.ties, ties),
+        ("features", list(header.weights), list(nbest.names)),
         ("fingerprint of the lists", header.fingerprint, nbest.fingerprint),
     ):
         if stated != own:
-            raise CertificateError(f"the certificate is about other claims: its {what} is {stated}, here it is {own}")
-    if ties not in REPRESENTATIVE:
-        raise CertificateError(f"the rule for ties {ties!r} is none of {', '.join(REPRESENTATIVE)}")
-    if tuple(header.weights) != nbest.names:
-        raise CertificateError(f"weights are needed for {', '.join(nbest.names)}, not for {', '.join(header.weights)}")
+            raise CertificateError(f"the certificate is about another {what}: {stated}, not {own}")
     lists = ProofLists(nbest, measure, ties, header.exponents, header.limits)
     loss = lists.attained(list(header.weights.values()))
     if loss != header.loss:
         raise CertificateError(f"the weights lose {loss}, not {header.loss}")
-    if header.bound > header.loss:
-        raise CertificateError(f"the bound {header.bound} is above the loss {header.loss}")
-    target = lists.target(header.bound)
-    tree = TreeCheck(reader, lists, target)
+    tree = TreeCheck(reader, lists, header.kind, lists.target(header.bound))
     proved = None if tree.least is None else lists.loss_of(tree.least)
-    if proved != header.bound:
+    if proved != header.bound or header.bound > loss:
         raise CertificateError(f"the tree proves a bound of {proved}, not {header.bound}")
-    return Verified(
-        loss=loss,
-        bound=header.bound,
-        weights=np.array(list(header.weights.values())),
-        names=nbest.names,
-        metric=header.metric,
-        ties=ties,
-        limits=np.array(header.limits, dtype=np.float64).reshape(-1, nbest.n_features),
-        found_by=header.found_by,
-        records=tree.records,
-    )
-
-
-def _additive(metric: str | Metric) -> AdditiveMetric:
-    from lpmert.metrics.base import AdditiveMetric, metric_by_name
-    from lpmert.result import MetricError
-
-    measure = metric_by_name(metric)
-    if not isinstance(measure, AdditiveMetric):
-        raise MetricError(f"metric {measure.name!r} is no sum over lists; certificates are about losses that are")
-    return measure
+    limits = tuple(dict(zip(nbest.names, limit, strict=True)) for limit in header.limits)
+    return Verified(loss, header.bound, header.weights, limits, header, tree.records)

@@ -47,7 +47,6 @@ def verify(
         data, segment=segment, features=features, loss=loss, statistics=statistics, group=group, format=format
     )
     found = lpmert.verify(certificate, nbest, metric=metric, ties=ties)
-    weights = dict(zip(found.names, found.weights.tolist(), strict=True))
     if as_json:
         click.echo(
             json.dumps(
@@ -55,11 +54,11 @@ def verify(
                     "loss": float(found.loss),
                     "lower_bound": float(found.bound),
                     "proved": found.proved,
-                    "weights": weights,
-                    "limits": found.limits.tolist(),
-                    "metric": found.metric,
-                    "ties": found.ties,
-                    "found_by": found.found_by,
+                    "weights": found.weights,
+                    "limits": found.limits,
+                    "metric": found.claim.metric,
+                    "ties": found.claim.ties,
+                    "found_by": found.claim.found_by,
                     "records": found.records,
                 },
                 indent=2,
@@ -67,9 +66,9 @@ def verify(
         )
         return
     click.echo(str(found))
-    for row in found.limits.tolist():
-        terms = " ".join(f"{value:+g} {name}" for name, value in zip(found.names, row, strict=True) if value)
+    for limit in found.limits:
+        terms = " ".join(f"{value:+g} {name}" for name, value in limit.items() if value)
         click.echo(f"  where {terms} > 0")
-    width = max(map(len, found.names))
-    for name, value in weights.items():
+    width = max(map(len, found.weights))
+    for name, value in found.weights.items():
         click.echo(f"  {name:{width}}  {value: .10g}")

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from lpmert import canonical
-from lpmert.certificate import Header, certificate_writer
+from lpmert.certificate import CONES, SELECTIONS, Header, certificate_writer
 from lpmert.exact.certify_cones import grow_cones
 from lpmert.exact.certify_questions import Anywhere
 from lpmert.exact.certify_selections import SelectionTree, Undercut
@@ -19,7 +19,7 @@ from lpmert.nbest import NBest
 from lpmert.proof.lists import ProofLists, limit_rows
 from lpmert.proof.selections import SelectionRules
 from lpmert.region import Region, limits_of
-from lpmert.result import MethodError, Result, Status
+from lpmert.result import CertificateError, MethodError, Result, Status
 
 logger = logging.getLogger(__name__)
 
@@ -37,14 +37,14 @@ def write_certificate(
     metric: str | Metric = "loss",
     ties: str = "first",
     region: Region | None = None,
-    cover: str | None = None,
+    kind: str | None = None,
 ) -> None:
     """Write a certificate of the optimum that an exact method found on these lists.
 
-    The arguments are those of the run; a region may have limits only. cover: "whole" for a tree of selections,
-    "orthants" or "simplex" for a tree of cones; by default what suits the shape of the problem. The search for the
-    proof takes as long as it takes. Where losses are no sums in double precision, or weights too fine for it, the bound
-    of the certificate can be lower than the loss; it is exact.
+    The arguments are those of the run; a region may have limits only. kind of tree: CONES or SELECTIONS, by
+    default what suits the shape of the problem. The search for the proof takes as long as it takes. Where losses are no
+    sums in double precision, or weights too fine for it, the bound of the certificate can be lower than the loss; it is
+    exact.
     Raises `MethodError` unless the result is an optimum of these lists, and `DataError` if the file cannot be written.
     """
     measure = metric_by_name(metric)
@@ -57,7 +57,10 @@ def write_certificate(
     limits = _limits(region, nbest)
     exponents = _exponents(nbest, limits)
     lists = ProofLists(nbest, measure, ties, exponents, limits)
-    loss = lists.attained(result.weights.tolist())
+    try:
+        loss = lists.attained(result.weights.tolist())
+    except CertificateError as error:
+        raise MethodError(f"there are no weights to certify: {error}") from error
     header = Header(
         fingerprint=nbest.fingerprint,
         metric=measure.signature,
@@ -67,7 +70,7 @@ def write_certificate(
         bound=loss,
         weights=dict(zip(nbest.names, result.weights.tolist(), strict=True)),
         exponents=exponents,
-        cover=cover or _suitable_cover(lists),
+        kind=kind or _suitable_kind(lists),
         limits=limits,
     )
     while True:
@@ -92,11 +95,11 @@ def _limits(region: Region | None, nbest: NBest) -> list[list[float]]:
 def _write(path: str | Path, header: Header, lists: ProofLists) -> None:
     target = lists.target(header.bound)
     with certificate_writer(path, header) as add:
-        if header.cover == "whole":
+        if header.kind == SELECTIONS:
             rules = SelectionRules(lists, None, target)
             SelectionTree(lists, rules, Anywhere(lists), target, add).grow()
         else:
-            grow_cones(lists, header.cover, target, add)
+            grow_cones(lists, target, add)
 
 
 def _exponents(nbest: NBest, limits: Sequence[Sequence[float]]) -> dict[str, int]:
@@ -110,13 +113,13 @@ def _exponents(nbest: NBest, limits: Sequence[Sequence[float]]) -> dict[str, int
     return {nbest.names[d]: exponent for d, exponent in zip(columns.tolist(), exponents, strict=True)}
 
 
-def _suitable_cover(lists: ProofLists) -> str:
+def _suitable_kind(lists: ProofLists) -> str:
     n_features = lists.features.shape[1]
     sizes = np.diff(lists.offsets)
     open_lists = int(np.sum(np.maximum.reduceat(lists.costs, lists.offsets[:-1]) > 0))
     if n_features == 0:
-        return "whole"
+        return SELECTIONS
     if n_features <= 2:
-        return "orthants"
+        return CONES
     most = _MOST_PAIR_FEATURES if (sizes <= 2).all() else _MOST_CONE_FEATURES
-    return "whole" if n_features > most or open_lists <= _FEW_LISTS else "orthants"
+    return SELECTIONS if n_features > most or open_lists <= _FEW_LISTS else CONES

@@ -9,7 +9,7 @@ import numpy as np
 from lpmert.certificate import Record
 from lpmert.exact.certify_questions import Inside
 from lpmert.exact.certify_selections import SelectionTree
-from lpmert.proof.cones import Cone, Ray, covering_rays, part, split_ray, whole_cone
+from lpmert.proof.cones import Cone, Ray, midpoint, orthants, part, whole_cone
 from lpmert.proof.lists import ProofLists
 from lpmert.proof.selections import SelectionRules
 
@@ -22,10 +22,10 @@ _MOST_STALLED = 5
 _SAMPLED_LISTS = 100
 
 
-def grow_cones(lists: ProofLists, cover: str, target: int, add: Callable[[Record], None]) -> None:
-    """Add the records of all cones of the cover; raises `Undercut` if something is attainable below the target."""
+def grow_cones(lists: ProofLists, target: int, add: Callable[[Record], None]) -> None:
+    """Add the records of all orthants; raises `Undercut` if something is attainable below the target."""
     n_features = lists.features.shape[1]
-    for rays in covering_rays(cover, n_features):
+    for rays in orthants(n_features):
         cone, stalled = whole_cone(lists, rays), 0
         waiting: list[tuple[Cone, int, Ray, int]] = []
         while True:
@@ -38,7 +38,7 @@ def grow_cones(lists: ProofLists, cover: str, target: int, add: Callable[[Record
             else:
                 p, q = _edge(lists, cone)
                 add({"split": [p, q]})
-                ray = split_ray(cone.rays, p, q)
+                ray = midpoint(cone.rays[p], cone.rays[q])
                 waiting += [(cone, q, ray, stalled), (cone, p, ray, stalled)]
             if not waiting:
                 break

@@ -77,13 +77,14 @@ class _Work:
         """Return the record that closes the node or says where to branch."""
         node, place = self._node, self._tree.place
         record: Record = {} if node.take is None else {"take": list(place(node.take[1]))}
+        self._ask_for_choices()
         self._exclude()
         if self._out:
             record["out"] = [[*place(row), core] for _, row, core in self._out]
         if not self._closed:
             self._charge_cores()
-            if self._cores:
-                record["cores"] = self._cores
+        if self._cores:
+            record["cores"] = self._cores
         if not self._closed:
             record["branch"] = self._branch()
         return record
@@ -91,6 +92,13 @@ class _Work:
     @property
     def _closed(self) -> bool:
         return self._empty or self._bound >= self._tree.target
+
+    def _ask_for_choices(self) -> None:
+        """Close the node if the choices that led here do not go together."""
+        if self._node.take is not None and not self._witnesses and not self._closed:
+            answer = self._asked(self._node.chosen)
+            if answer.selection is None:
+                self._charge([int(line[0]) for line in answer.core], answer.core)
 
     def _exclude(self) -> None:
         """Exclude the cheapest hypotheses of lists as long as they do not go together with the choices made."""
@@ -137,7 +145,7 @@ class _Work:
                 self._charge(core, number)
         while not self._closed:
             asked = {s: row for s, row in cheapest.items() if self._left.get(s, 1)}
-            if not asked:
+            if cheapest and not asked:
                 return
             answer = self._asked({**node.chosen, **asked})
             if answer.selection is not None:

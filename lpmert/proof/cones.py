@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import product
 from math import gcd
 from typing import NamedTuple
@@ -36,20 +36,10 @@ class Cone(NamedTuple):
     bound: int
 
 
-def covering_rays(cover: str, n_features: int) -> Iterator[tuple[Ray, ...]]:
-    """Yield the rays of cones that cover the space: its orthants, or those over the facets of one simplex."""
-    if n_features == 0:
-        raise CertificateError("there are no cones where no feature varies")
-    unit = [tuple(int(k == d) for k in range(n_features)) for d in range(n_features)]
-    if cover == "orthants":
-        for signs in product((1, -1), repeat=n_features):
-            yield tuple(tuple(sign * value for value in ray) for sign, ray in zip(signs, unit, strict=True))
-    elif cover == "simplex":
-        vertices = [*unit, (-1,) * n_features]
-        for left_out in range(n_features + 1):
-            yield tuple(ray for k, ray in enumerate(vertices) if k != left_out)
-    else:
-        raise CertificateError(f"the cover is none of whole, orthants, simplex: {cover!r:.40}")
+def orthants(n_features: int) -> Iterator[tuple[Ray, ...]]:
+    """Yield the rays of all orthants, which cover the space."""
+    for signs in product((1, -1), repeat=n_features):
+        yield tuple(tuple(sign * (k == d) for k in range(n_features)) for d, sign in enumerate(signs))
 
 
 def whole_cone(lists: ProofLists, rays: tuple[Ray, ...]) -> Cone:
@@ -61,13 +51,11 @@ def whole_cone(lists: ProofLists, rays: tuple[Ray, ...]) -> Cone:
     return part(lists, cone, len(rays) - 1, rays[-1])
 
 
-def split_ray(rays: Sequence[Ray], p: int, q: int, a: int = 0, b: int = 0) -> Ray:
-    """Return a times ray p plus b times ray q; by default those with which both have equal sums of absolute values."""
-    if a == b == 0:
-        a, b = (sum(map(abs, rays[k])) for k in (q, p))
-    ray = [a * first + b * second for first, second in zip(rays[p], rays[q], strict=True)]
-    divisor = gcd(*ray)
-    return tuple(value // divisor for value in ray)
+def midpoint(first: Ray, second: Ray) -> Ray:
+    """Return the sum of two rays, brought to equal sums of absolute values."""
+    sizes = [sum(map(abs, ray)) for ray in (first, second)]
+    ray = [sizes[1] * a + sizes[0] * b for a, b in zip(first, second, strict=True)]
+    return tuple(value // gcd(*ray) for value in ray)
 
 
 def part(lists: ProofLists, cone: Cone, replaced: int, ray: Ray) -> Cone:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, cmp_to_key
 from math import gcd
 
 import numpy as np
@@ -20,8 +20,9 @@ REPRESENTATIVE: Mapping[str, Callable[[int, int], int]] = {"first": lambda first
 
 _EPSILON = float(np.finfo(np.float64).eps)
 _SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
-_EXACT_INTEGERS = 2.0**53
+_EXACT_INTEGERS = 2.0**52
 _LARGEST_SCORE = 1e300
+_LARGEST_WEIGHT = 1e150
 _LARGEST_COST = 1 << 61
 
 
@@ -117,24 +118,25 @@ class ProofLists:
 
         Raises `CertificateError` if hypotheses that lose differently tie, or if a limit is broken.
         """
-        given = np.asarray(weights, dtype=np.float64)
-        scale = int(np.frexp(np.abs(given).max(initial=0.0))[1])
-        scaled = np.ldexp(given, -scale)  # so that no product overflows
-        if np.any(np.ldexp(scaled, scale) != given):
-            raise CertificateError("the weights span more orders of magnitude than double precision does")
-        scores = self.given @ scaled
-        size = np.abs(self.given) @ np.abs(scaled)
-        error = 2 * (len(given) + 3) * (_EPSILON * np.maximum.reduceat(size, self.offsets[:-1]) + _SMALLEST_NORMAL)
-        close = scores >= (np.maximum.reduceat(scores, self.offsets[:-1]) - error)[self.numbers]
-        contenders = np.flatnonzero(close)
+        w = np.array(weights)
+        if not np.abs(w).max() < _LARGEST_WEIGHT:
+            raise CertificateError("a weight is too large; multiply all by one power of two")
+        scores, size = self.given @ w, np.abs(self.given) @ np.abs(w)
+        error = 2 * (len(w) + 3) * (_EPSILON * np.maximum.reduceat(size, self.offsets[:-1]) + _SMALLEST_NORMAL)
+        close = np.flatnonzero(scores >= (np.maximum.reduceat(scores, self.offsets[:-1]) - error)[self.numbers])
+
+        def compare(i: int, j: int) -> int:
+            return rational.compare_scores(w, self.given[i], self.given[j])
+
         total = 0
-        for s, rows in enumerate(np.split(contenders, np.searchsorted(contenders, self.offsets[1:-1]))):
-            winners = _best(given, self.given, rows.tolist())
+        for s, rows in enumerate(np.split(close, np.searchsorted(close, self.offsets[1:-1]))):
+            best = max(rows.tolist(), key=cmp_to_key(compare))
+            winners = [row for row in rows.tolist() if row == best or compare(row, best) == 0]
             if s >= self.n_lists and winners != [self.offsets[s]]:
                 raise CertificateError(f"the weights break limit {s - self.n_lists}")
             if len({self._losses[row] for row in winners}) > 1:
                 raise CertificateError(f"at the weights, hypotheses of list {s} tie that lose differently")
-            total += self._losses[winners[0]]
+            total += self._losses[best]
         return self.unit * total
 
     def _spanned(self, exponents: Mapping[str, int], names: Sequence[str]) -> FloatArray:
@@ -213,13 +215,3 @@ def _first_equals(features: FloatArray, bounds: IntArray) -> IntArray:
     first = np.empty(len(order), dtype=np.int64)
     first[order] = order[np.flatnonzero(new)][np.cumsum(new) - 1]  # lexsort is stable: the first row comes first
     return first
-
-
-def _best(weights: FloatArray, features: FloatArray, rows: list[int]) -> list[int]:
-    """Return those of the rows whose score is the largest, in exact arithmetic."""
-    best = rows[:1]
-    for row in rows[1:]:
-        sign = rational.compare_scores(weights, features[row], features[best[0]])
-        if sign >= 0:
-            best = [row] if sign > 0 else [*best, row]
-    return best

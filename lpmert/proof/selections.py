@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from lpmert.certificate import Record, integers, only_keys, typed
+from lpmert.certificate import Record, integers, typed
 from lpmert.proof.cones import Cone
 from lpmert.proof.lists import ProofLists
 from lpmert.result import CertificateError
@@ -55,62 +56,54 @@ class SelectionRules:
 
         Raises `CertificateError` if the record does not show this.
         """
-        only_keys(record, "take", "out", "cores", "branch")
         expected = None if node.take is None else list(self._lists.place(node.take[1]))
-        if record.get("take") != expected:
-            raise CertificateError(f"this node decides {expected} (list, hypothesis), not {record.get('take')!r:.40}")
+        if record.get("take") != expected or not set(record) <= {"take", "out", "cores", "branch"}:
+            raise CertificateError(f"expected a node that decides {expected} (list, hypothesis), not {record!r:.40}")
         cores = list(node.cores)
         alive = dict(node.alive)
         for entry in typed(record.get("out", []), list):
-            row = self._excluded(entry, node.chosen, cores)
-            number = self._lists.place(row)[0]
+            *place, core = typed(entry, list)
+            number, hypothesis = integers(place, 2)
+            row = self._lists.row(number, hypothesis)
             if row not in alive.get(number, ()):
-                raise CertificateError(f"the choice {entry[:2]} is not open")
+                raise CertificateError(f"hypothesis {hypothesis} of list {number} is not open")
+            self._core(core, {**node.chosen, number: row}, cores)
             alive[number] = tuple(other for other in alive[number] if other != row)
-        bound: int | None = None
-        charges: list[tuple[int, set[int]]] | None = None
-        if all(alive.values()):
-            charges = self._charges(typed(record.get("cores", []), list), node.chosen, alive, cores)
-        elif "cores" in record:
-            raise CertificateError("a list has no hypothesis left, so no core is needed")
+        charges = self._charges(typed(record.get("cores", []), list), node.chosen, alive, cores)
+        bound = None
         if charges is not None:
             bound = node.fixed + sum(self._cost[rows[0]] for rows in alive.values()) + sum(y for y, _ in charges)
         if charges is None or bound is None or bound >= self._target:
             if "branch" in record:
                 raise CertificateError("the node is closed, and cannot branch")
             return bound, []
-        if record.get("branch") not in alive:
+        if "branch" not in record:
             least, needed = self._lists.loss_of(bound), self._lists.loss_of(self._target)
-            raise CertificateError(f"the bound is {least}, below {needed}, and there is no branch on an open list")
+            raise CertificateError(f"the bound of this leaf is {least}, below {needed}")
         branch = typed(record["branch"], int)
+        if branch not in alive:
+            raise CertificateError(f"list {branch} is not open")
         rest = {number: rows for number, rows in alive.items() if number != branch}
         others = node.fixed + sum(self._cost[rows[0]] for rows in rest.values())
-        others += sum(amount for amount, payers in charges if branch not in payers)
-        bounds = [others + self._cost[row] for row in alive[branch]]
+        others += sum(amount for amount, concerned in charges if branch not in concerned)
+        bounds = {row: others + self._cost[row] for row in alive[branch]}
         children = [
             Node({**node.chosen, branch: row}, rest, node.fixed + self._cost[row], tuple(cores), (branch, row))
-            for row, own in zip(alive[branch], bounds, strict=True)
+            for row, own in bounds.items()
             if own < self._target
         ]
-        return min((own for own in bounds if own >= self._target), default=None), children
-
-    def _excluded(self, entry: object, chosen: Mapping[int, int], cores: list[Core]) -> int:
-        parts = typed(entry, list)
-        number, hypothesis = integers(parts[:2], 2)
-        row = self._lists.row(number, hypothesis)
-        if len(parts) != 3:
-            raise CertificateError("an exclusion is a list, a hypothesis and a core")
-        self._core(parts[2], {**chosen, number: row}, cores)
-        return row
+        return min((own for own in bounds.values() if own >= self._target), default=None), children
 
     def _charges(
         self, entries: list[Any], chosen: Mapping[int, int], alive: Mapping[int, tuple[int, ...]], cores: list[Core]
     ) -> list[tuple[int, set[int]]] | None:
-        """Return what each core adds to the bound and the lists it concerns; `None` if one closes the node.
+        """Return what each core adds to the bound, and the open lists it concerns; `None` if the node is empty.
 
         Each consists of decided choices and cheapest ones: one of its lists leaves its cheapest, and pays at least the
         step to the next. No list pays more than its step in all.
         """
+        if not all(alive.values()):
+            return None
         assumed = {**chosen, **{number: rows[0] for number, rows in alive.items()}}
         left = {number: self._cost[rows[1]] - self._cost[rows[0]] for number, rows in alive.items() if rows[1:]}
         charges = []
@@ -137,7 +130,7 @@ class SelectionRules:
                 raise CertificateError(f"a core names the choice {list(self._lists.place(row))}, not made here")
         return cores[typed(entry, int)]
 
-    def _checked(self, lines: Sequence[object]) -> Core:
+    def _checked(self, lines: list[Any]) -> Core:
         """Return the choices of a core after checking its multipliers.
 
         The differences chosen - other, times positive multipliers, add up to zero, or, inside a cone, to a vector that
@@ -151,24 +144,12 @@ class SelectionRules:
             row, beaten = self._lists.row(number, hypothesis), self._lists.row(number, other)
             if row == beaten or core.setdefault(number, row) != row:
                 raise CertificateError(f"a core makes two choices in list {number}, or compares one with itself")
-            multiplier = _multiplier(text)
+            if not re.fullmatch("[1-9a-f][0-9a-f]*", typed(text, str)):
+                raise CertificateError(f"a multiplier is a positive hexadecimal number, not {text!r:.40}")
             differences = zip(self._lists.whole(row), self._lists.whole(beaten), strict=True)
-            total = [before + multiplier * (a - b) for before, (a, b) in zip(total, differences, strict=True)]
-        products = (
-            total
-            if self._rays is None
-            else [max(0, sum(x * y for x, y in zip(total, ray, strict=True))) for ray in self._rays]
-        )
-        if any(products) or not core:
+            total = [before + int(text, 16) * (a - b) for before, (a, b) in zip(total, differences, strict=True)]
+        if self._rays is not None:
+            total = [max(0, sum(x * y for x, y in zip(total, ray, strict=True))) for ray in self._rays]
+        if any(total) or not core:
             raise CertificateError("the multipliers of a core do not balance its differences")
         return core
-
-
-def _multiplier(text: object) -> int:
-    try:
-        value = int(typed(text, str), 16)
-    except ValueError:
-        value = 0
-    if value <= 0:
-        raise CertificateError(f"a multiplier is a positive hexadecimal number, not {text!r:.40}")
-    return value

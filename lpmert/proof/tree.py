@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
-from lpmert.certificate import CertificateReader, Record, integers, only_keys
-from lpmert.proof.cones import Cone, Ray, covering_rays, part, split_ray, whole_cone
+from lpmert.certificate import CONES, SELECTIONS, CertificateReader, Record, integers
+from lpmert.proof.cones import Cone, Ray, midpoint, orthants, part, whole_cone
 from lpmert.proof.lists import ProofLists
 from lpmert.proof.selections import SelectionRules
 from lpmert.result import CertificateError
 
 
 class TreeCheck:
-    """A check that every part of the tree costs at least `target`.
+    """A check that every part of a tree of this kind costs at least `target`.
 
     least: the least bound of all leaves, `None` if nothing can be attained at all; records: how many were read.
     Raises `CertificateError` where something is not shown.
     """
 
-    def __init__(self, reader: CertificateReader, lists: ProofLists, target: int) -> None:
+    def __init__(self, reader: CertificateReader, lists: ProofLists, kind: str, target: int) -> None:
         self.least: int | None = None
         self.records = 0
         self._reader = reader
         self._lists = lists
         self._target = target
-        if reader.header.cover == "whole":
+        if kind == CONES and lists.features.shape[1]:
+            for rays in orthants(lists.features.shape[1]):
+                self._cones(whole_cone(lists, rays))
+        elif kind == SELECTIONS:
             self._selections(None)
         else:
-            for rays in covering_rays(reader.header.cover, lists.features.shape[1]):
-                self._cones(whole_cone(lists, rays))
+            raise CertificateError(f"no tree of {kind!r:.40} is known for {lists.features.shape[1]} features")
         reader.end()
 
     def _cones(self, cone: Cone) -> None:
@@ -41,11 +43,10 @@ class TreeCheck:
             elif record == {"leaf": "selections"}:
                 self._selections(cone)
             else:
-                only_keys(record, "split")
-                p, q, *factors = integers(record.get("split"), 2, 4)
-                if p == q or not {p, q} <= set(range(len(cone.rays))) or min(factors, default=1) <= 0:
-                    raise CertificateError(f"{record['split']} names no edge of this cone, and a point inside of it")
-                ray = split_ray(cone.rays, p, q, *factors)
+                p, q = integers(record.get("split"), 2)
+                if p == q or not {p, q} <= set(range(len(cone.rays))) or len(record) > 1:
+                    raise CertificateError(f"{record!r:.40} splits no edge of this cone")
+                ray = midpoint(cone.rays[p], cone.rays[q])
                 waiting += [(cone, q, ray), (cone, p, ray)]
             if not waiting:
                 return
