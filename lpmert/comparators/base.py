@@ -233,25 +233,28 @@ def _within_region(problem: Problem, weights: FloatArray, best: FloatArray | Non
 
 def _clear_of_ties(problem: Problem, weights: FloatArray, seed: int) -> tuple[FloatArray, Evaluation]:
     """Return weights [D] of the caller, moved as little as makes their loss independent of ties, and what they give."""
-    given = l1_normalised(problem.to_caller(weights))
+    found = problem.to_caller(weights)
+    given = l1_normalised(found)
     evaluation = problem.evaluate(given)
-    if (_is_clear(evaluation) and problem.inside(given)) or not problem.n_features:
+    lists = problem.unmerged  # lists that cancel each other can be tied, and their features are not all in the others
+    if (_is_clear(evaluation) and problem.inside(given)) or not len(lists.columns):
         return given, evaluation
     rng = np.random.default_rng(seed)
-    largest = np.abs(weights).max() or 1.0
+    largest = np.abs(found).max() or 1.0
     for size in _TIE_SIZES:
-        moved = weights + size * largest * rng.normal(size=(_TIE_DRAWS, len(weights)))
-        candidates = [l1_normalised(problem.to_caller(row)) for row in moved]
-        clear = [
-            (row, found) for row in candidates if problem.inside(row) and _is_clear(found := problem.evaluate(row))
-        ]
+        steps = rng.normal(size=(_TIE_DRAWS, len(lists.columns)))
+        moves = [problem.to_caller(step, lists) for step in steps]
+        moved = [l1_normalised(found + size * largest * move / np.abs(move).max()) for move in moves]
+        clear = [(row, at) for row in moved if problem.inside(row) and _is_clear(at := problem.evaluate(row))]
         if clear:
             return min(clear, key=lambda pair: pair[1].loss)
     return given, evaluation
 
 
 def _is_clear(evaluation: Evaluation) -> bool:
-    return evaluation.loss_best_ties == evaluation.loss_worst_ties
+    if evaluation.tied_lists == 0:
+        return True
+    return evaluation.loss_best_ties is not None and evaluation.loss_best_ties == evaluation.loss_worst_ties
 
 
 def _sizes(problem: Problem) -> Mapping[str, int]:

@@ -30,13 +30,14 @@ class Restarts:
     `LEAST_STARTS` starts in all, and whenever one of them yields a new best, at least as many further ones as there
     were so far (Foster and Kuhn, Stabilizing Minimum Error Rate Training, WMT 2009, section 3). walk_share: the share
     of random starts that step from the best weights so far (random walk) rather than being drawn afresh;
-    walk_deviation: standard deviation of such a step, for weights whose largest is 1 (after Moore and Quirk, COLING
-    2008).
+    walk_deviation: greatest standard deviation of such a step, for weights whose largest is 1 and features that vary
+    alike; each step draws its own between that and a tenth of it, evenly in the logarithm (after Moore and Quirk,
+    COLING 2008, where the size is open).
     """
 
     count: int = 20
     stopping: str = "fixed"
-    walk_share: float = 0.5
+    walk_share: float = 0.9
     walk_deviation: float = 0.1
 
     def __post_init__(self) -> None:
@@ -90,14 +91,19 @@ class Restarts:
 
     def _step(self, search: LineSearch, weights: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Return weights [d] a random step away, within the limits if the step meets them."""
-        step: FloatArray = self.walk_deviation * np.abs(weights).max() * rng.normal(size=len(weights))
+        largest = np.abs(weights * search.spread).max()
+        deviation = self.walk_deviation * 10.0 ** -rng.random()
+        step = deviation * largest * rng.normal(size=len(weights)) / search.spread
         high = search.range(weights, step)[1]
         return np.asarray(weights + (step if high > 1.0 else step * high * rng.random()))
 
 
 def random_weights(search: LineSearch, inside: FloatArray | None, rng: np.random.Generator) -> FloatArray:
-    """Return random weights [d]: uniform in direction, or on a random line through weights `inside` the limits."""
-    direction: FloatArray = rng.normal(size=search.dimension)
+    """Return random weights [d]: uniform in direction, or on a random line through weights `inside` the limits.
+
+    Uniform for features that all vary alike.
+    """
+    direction: FloatArray = rng.normal(size=search.dimension) / search.spread
     if inside is None:
         return direction
     scale = unit_of(inside, direction)
