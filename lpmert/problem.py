@@ -117,8 +117,6 @@ class Problem:
         rows, prices = rows[kept], prices[kept]
         self._informative = rows, offsets
         features = features[rows]
-        if self.additive:
-            features, offsets, prices = _with_limits(features, offsets, prices, limits)
         columns = np.arange(features.shape[1])
         scales = np.ones(len(columns))
         if cap is None:
@@ -127,10 +125,13 @@ class Problem:
             if not used.any():
                 columns = columns[canonical.independent_columns(features[:, columns], offsets)]
             scales = canonical.column_scales(features[:, columns], offsets)
-        unscaled = features[:, columns]
-        features = np.ascontiguousarray(unscaled * scales)
-        if not np.array_equal(features / scales, unscaled):
-            raise DataError("a feature spans so many orders of magnitude that it cannot be scaled; rescale it")
+        features = _times(features[:, columns], scales)
+        # A factor does not change a limit; as large as the features it is told from a tie as well as they are.
+        limits = _times(limits[:, columns], scales)
+        factors = np.ldexp(1.0, -np.frexp(np.abs(limits).max(axis=1, initial=0.0))[1])
+        limits = _times(limits.T, factors).T
+        if self.additive:
+            features, offsets, prices = with_limits(features, offsets, prices, limits)
         self.unmerged = Unmerged(features, offsets, columns, scales)
         target = canonical.merge_parallel_pairs(features, offsets)
         own = target == np.arange(len(target))
@@ -151,7 +152,7 @@ class Problem:
             left = canonical.varying_columns(features, self.offsets)  # merging can drop a feature's last list
         self.features = np.ascontiguousarray(features[:, left])
         self.columns, self.scales = columns[left], scales[left]
-        self.limits = np.ascontiguousarray(limits[:, self.columns] * self.scales)
+        self.limits = np.ascontiguousarray(limits[:, left])
         self.cap = None if cap is None else Cap(cap.centre[self.columns], cap.cosine)
         self._prices, self.constant = prices[left_rows], costs.constant + constant + more
         self.unit, self.rounded = (costs.unit, costs.rounded) if self.additive else (_LOSS_UNIT, True)
@@ -203,7 +204,7 @@ class Problem:
         """Return the loss of a total cost, correctly rounded where the unit is exact."""
         return (self.constant + cost) * self.unit
 
-    def cost_of_loss(self, loss: float) -> int:
+    def cost_of_loss(self, loss: float | Fraction) -> int:
         """Return a loss in fixed point, rounded down: what stands for a cost where the metric is no sum over lists."""
         return math.floor(Fraction(loss) / Fraction(self.unit)) - self.constant
 
@@ -362,7 +363,15 @@ def _losses(metric: Metric, statistics: FloatArray) -> FloatArray | None:
     return np.asarray(metric.losses(statistics), dtype=np.float64)
 
 
-def _with_limits(
+def _times(values: FloatArray, factors: FloatArray) -> FloatArray:
+    """Return values [n, d] times powers of two [d]; raises `DataError` where that is not exact."""
+    product = np.ascontiguousarray(values * factors)
+    if not np.array_equal(product / factors, values):
+        raise DataError("a feature or limit spans so many orders of magnitude that it cannot be scaled; rescale it")
+    return product
+
+
+def with_limits(
     features: FloatArray, offsets: IntArray, costs: IntArray, limits: FloatArray
 ) -> tuple[FloatArray, IntArray, IntArray]:
     """Append a list {a, 0} for every limit a.w >= 0, whose second hypothesis costs more than all selections."""

@@ -11,10 +11,11 @@ from lpmert.canonical import group_identical, take_rows
 from lpmert.exact.cells import Cells, CellsSearch
 from lpmert.exact.planar import sweep_directions
 from lpmert.exact.search import Incumbent, Search
+from lpmert.exact.section import Section
 from lpmert.exact.solve import HeuristicMethod
 from lpmert.kernels import clear_cost
 from lpmert.problem import Problem
-from lpmert.result import FloatArray, IntArray, MethodError
+from lpmert.result import FloatArray, MethodError
 
 _SLICES = 100
 """Slices of `cells` that one subspace may take: about a second."""
@@ -100,7 +101,7 @@ def improve(
     features = problem.features if whole else np.ascontiguousarray(problem.features @ basis)
     leader = group_identical(features, problem.offsets)
     rows = np.flatnonzero(leader == np.arange(len(leader)))
-    section = _Section(features[rows], take_rows(problem.offsets, rows), problem.costs[rows])
+    section = Section(features[rows], take_rows(problem.offsets, rows), problem.costs[rows])
     inner = incumbent.weights if whole else np.eye(dimension)[0]
     found = _solve(section, Incumbent(incumbent.cost, inner, ""), slices)
     if found is None:
@@ -109,14 +110,6 @@ def improve(
     weights /= np.abs(weights).max()
     cost, clear = clear_cost(problem.features, problem.offsets, problem.costs, weights, problem.rounding_bound(weights))
     return bool(clear) and incumbent.improve(int(cost), weights, "U")
-
-
-class _Section(Problem):
-    """The lists within a subspace, as far as a search looks at a problem."""
-
-    def __init__(self, features: FloatArray, offsets: IntArray, costs: IntArray) -> None:
-        self.features, self.offsets, self._prices = features, offsets, costs
-        self.additive, self.cap = True, None
 
 
 def _solve(section: Problem, start: Incumbent, slices: int) -> FloatArray | None:

@@ -43,6 +43,7 @@ class Auto(ExactMethod):
     groups: Groups = field(default_factory=Groups)
 
     name = "auto"
+    takes_fractions = True
     takes_caps = True
 
     def start(self, problem: Problem, incumbent: Incumbent) -> Search:

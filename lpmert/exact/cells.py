@@ -48,6 +48,7 @@ class Cells(ExactMethod):
     selections: Choices = field(default_factory=Choices)
 
     name = "cells"
+    takes_fractions = True
     takes_caps = True
 
     def start(self, problem: Problem, incumbent: Incumbent) -> Search:

@@ -51,6 +51,7 @@ class Choices(ExactMethod):
     kept_cores: int = 400
 
     name = "choices"
+    takes_fractions = True
     takes_caps = True
 
     def start(self, problem: Problem, incumbent: Incumbent) -> Search:

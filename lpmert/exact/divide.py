@@ -63,6 +63,7 @@ class LpMert(ExactMethod):
     cosine_test: str = "exact"
 
     name = "lp-mert"
+    takes_fractions = True
     takes_caps = True
 
     def __post_init__(self) -> None:

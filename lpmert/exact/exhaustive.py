@@ -21,6 +21,7 @@ class Exhaustive(ExactMethod):
     """Enumeration of all attainable selections, without bounds."""
 
     name = "exhaustive"
+    takes_fractions = True
 
     def start(self, problem: Problem, incumbent: Incumbent) -> Search:
         """Return the enumeration as a search."""

@@ -12,11 +12,14 @@ import numpy as np
 
 from lpmert import __version__
 from lpmert.exact.capped import descend_in_cap
+from lpmert.exact.fractional import FractionSearch
+from lpmert.exact.ratio_start import ratio_incumbent
 from lpmert.exact.search import DirectSearch, Incumbent, Outcome, Search, drive
 from lpmert.geometry.descent import DEFAULT_BUDGET, descend
 from lpmert.geometry.lp import LinOptimizer
 from lpmert.interrupts import Interrupts
 from lpmert.kernels import clear_cost, decode
+from lpmert.metrics.ratio import LinearFraction
 from lpmert.problem import Problem
 from lpmert.result import Callback, Cell, FloatArray, IntArray, Limits, MethodError, Result, Status
 
@@ -28,7 +31,9 @@ class ExactMethod(ABC):
 
     name: ClassVar[str]
     takes_ratios: ClassVar[bool] = False
-    """Whether the method takes metrics that are no sum over lists."""
+    """Whether the method takes metrics that are no sum over lists, whatever their form."""
+    takes_fractions: ClassVar[bool] = False
+    """Whether it takes those that are fractions of sums, by way of additive losses."""
     takes_caps: ClassVar[bool] = False
     """Whether the method keeps to a cosine around given weights."""
 
@@ -51,7 +56,8 @@ class ExactMethod(ABC):
         which the time limit counts. Raises `MethodError` where the method cannot take the problem's metric or region,
         `RegionError` for an empty region.
         """
-        if not (problem.additive or self.takes_ratios):
+        fraction = isinstance(problem.metric, LinearFraction)
+        if not (problem.additive or self.takes_ratios or (fraction and self.takes_fractions)):
             raise MethodError(
                 f"method {self.name!r} needs an additive loss, and metric {problem.metric.name!r} is no sum over "
                 "lists; use auto, cells or choices"
@@ -81,6 +87,8 @@ class ExactMethod(ABC):
         ready = time.perf_counter()
         if problem.n_features == 0 or problem.n_lists == 0:
             search: Search = DirectSearch(incumbent, lambda: None)
+        elif isinstance(problem.metric, LinearFraction):
+            search = FractionSearch(problem, problem.metric, incumbent, self.start)
         else:
             search = self.start(problem, incumbent)
         outcome = drive(problem, search, limits, callback, started, interrupts)
@@ -159,6 +167,8 @@ def first_incumbent(problem: Problem, seed: int, initial_weights: FloatArray | N
     Their cost does not hang on ties, if any weights nearby or any random ones are free of them.
     """
     n = problem.n_features
+    if not problem.additive:
+        return ratio_incumbent(problem, seed, initial_weights)
     features, offsets, costs = problem.features, problem.offsets, problem.costs
     if n == 0:
         return Incumbent(0, np.zeros(0), "")
@@ -178,16 +188,20 @@ def first_incumbent(problem: Problem, seed: int, initial_weights: FloatArray | N
             cost, clear = clear_cost(features, offsets, costs, candidate, problem.rounding_bound(candidate))
             if clear and (best is None or cost < best.cost):
                 best = Incumbent(int(cost), candidate, "I" if candidate is initial else "L")
-        if best is not None:
+        if best is not None and (problem.limits @ best.weights > 0).all():
             return best
-        size = np.abs(weights).max() * 10.0 ** (-8 + k / 3)
-        candidates = [weights + size * rng.normal(size=n)]
+        starts = (weights,) if inside is None else (weights, inside)
+        candidates = [w + np.abs(w).max() * 10.0 ** (-8 + k / 3) * rng.normal(size=n) for w in starts]
     return _any_incumbent(problem)
 
 
 def _any_incumbent(problem: Problem) -> Incumbent:
-    """Return weights with what their ties cost at worst: that much is attained beside them, if not exactly at them."""
-    weights = np.ones(problem.n_features)
+    """Return weights of the region with what their ties cost at worst: that much is attained beside them, if not at
+    them.
+    """
+    weights = np.ones(problem.n_features) if problem.interior is None else problem.interior
+    if not problem.additive:
+        return Incumbent(problem.cost_of_loss(1.0), weights, "L")
     bound = problem.rounding_bound(weights)
     cost, _ = clear_cost(problem.features, problem.offsets, problem.costs, weights, bound)
     return Incumbent(int(cost), weights, "L")
@@ -229,8 +243,8 @@ def _polished(problem: Problem, outcome: Outcome, seed: int) -> _Polished:
     rng = np.random.default_rng(seed)
     size = np.abs(found).max(initial=0.0) or 1.0
     candidates = [_normalised(found), _halved(centre), _halved(found)]
-    if problem.cap is not None:
-        # Both the cell and the cap are convex: on the way from the weights found to the centre lies what is in both.
+    if problem.region is not None:
+        # Both the cell and the region are convex: on the way from the weights found to the centre lies what is in both.
         near, far = _normalised(found), _normalised(centre)
         candidates = [_normalised(near + 2.0**-k * (far - near)) for k in range(1, _PERTURBATIONS)] + candidates
     for k in range(_PERTURBATIONS):
@@ -239,6 +253,8 @@ def _polished(problem: Problem, outcome: Outcome, seed: int) -> _Polished:
     for weights in candidates:
         if problem.attains(weights, outcome.cost):
             return _Polished(weights, None, True, limiting)
+    if problem.interior is not None and not problem.inside(_normalised(found)):
+        found = problem.to_caller(problem.interior)
     return _Polished(_normalised(found), None, False, limiting)
 
 
@@ -276,7 +292,7 @@ def _counters(problem: Problem, search: Search) -> Mapping[str, int]:
         "hypotheses": problem.nbest.n_hypotheses,
         "features": problem.nbest.n_features,
         "canonical_lists": problem.n_lists,
-        "canonical_hypotheses": len(problem.costs),
+        "canonical_hypotheses": len(problem.features),
         "canonical_features": problem.n_features,
     }
     return {**size, **search.counters()}

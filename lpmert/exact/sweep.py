@@ -16,6 +16,7 @@ class Sweep(ExactMethod):
     """Och's line search over the whole circle of directions, in exact arithmetic where rounding could matter."""
 
     name = "sweep"
+    takes_fractions = True
 
     def start(self, problem: Problem, incumbent: Incumbent) -> Search:
         """Return a search that is over after one step; raises `MethodError` for more than two features."""
