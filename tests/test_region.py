@@ -124,6 +124,22 @@ def test_many_more_regions(kind: str) -> None:
             assert_within(lpmert.minimize(lists.nbest, region=region, method=method), least, limits)
 
 
+@pytest.mark.parametrize("method", ["choices", "cells", "subspace", "sweep"])
+@pytest.mark.parametrize("kind", ["ulps", "scales", "opposite"])
+def test_weights_lie_in_the_region_even_where_rounding_hides_which_are_best(kind: str, method: str) -> None:
+    for seed in range(6):
+        lists = random_lists(kind, seed, most_lists=4, most_features=2 if method == "sweep" else 4, most_selections=40)
+        names = lists.nbest.names
+        region = Region(fixed={names[-1]: -3.0}, bounds={name: (2.0, 3.25) for name in names[:-1]})
+        limits = [[Fraction(0)] * (len(names) - 1) + [Fraction(-1)]]
+        for k in range(len(names) - 1):
+            unit = [Fraction(int(j == k)) for j in range(len(names) - 1)]
+            limits += [[*(3 * u for u in unit), Fraction(2)], [*(-3 * u for u in unit), Fraction(-13, 4)]]
+        result = lpmert.minimize(lists.nbest, region=region, method=method)
+        weights = [Fraction(w) for w in result.weights.tolist()]
+        assert all(sum(a * w for a, w in zip(row, weights, strict=True)) >= 0 for row in limits)
+
+
 def grid_of_pairs(seed: int, width: int = 3) -> Lists:
     rng = np.random.default_rng(seed)
     offsets = np.arange(0, 41, 4)
