@@ -89,11 +89,11 @@ class CertificateReader:
             raise DataError("there is no such file", path=self._path)
         text = self._next()
         found = _object(text.removesuffix(_TREE) + "}")
-        schema = found.pop(_SCHEMA_KEY, None)
+        schema = typed(found.pop(_SCHEMA_KEY, None), int)
         names = [entry.name for entry in fields(Header)]
         if schema != SCHEMA or not text.endswith(_TREE) or list(found) != names:
             raise CertificateError(
-                f"schema {SCHEMA} needs a header with {', '.join(names)}; this one has {schema!r:.40}"
+                f"schema {SCHEMA} needs a header with {', '.join(names)}; this one has schema {schema}"
             )
         return Header(
             fingerprint=typed(found["fingerprint"], str),
@@ -110,7 +110,10 @@ class CertificateReader:
 
     def record(self) -> Record:
         """Return the next record."""
-        return _object(self._next().removesuffix(","))
+        text = self._next()
+        if text == _END:
+            raise CertificateError("the tree ends while parts of it are open")
+        return _object(text.removesuffix(","))
 
     def end(self) -> None:
         """Raise `CertificateError` unless the tree and the file end here."""

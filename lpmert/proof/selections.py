@@ -78,8 +78,7 @@ class SelectionRules:
                 raise CertificateError("the node is closed, and cannot branch")
             return bound, []
         if "branch" not in record:
-            least, needed = self._lists.loss_of(bound), self._lists.loss_of(self._target)
-            raise CertificateError(f"the bound of this leaf is {least}, below {needed}")
+            raise too_low(self._lists, bound, self._target)
         branch = typed(record["branch"], int)
         if branch not in alive:
             raise CertificateError(f"list {branch} is not open")
@@ -153,3 +152,9 @@ class SelectionRules:
         if any(total) or not core:
             raise CertificateError("the multipliers of a core do not balance its differences")
         return core
+
+
+def too_low(lists: ProofLists, bound: int, target: int) -> CertificateError:
+    """Return the error for a leaf whose bound does not close it."""
+    stated, needed = (f"{float(lists.loss_of(cost)):.12g}" for cost in (bound, target))
+    return CertificateError(f"the bound of this leaf is {stated}, below {needed}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from lpmert.certificate import CONES, SELECTIONS, CertificateReader, Record, integers
 from lpmert.proof.cones import Cone, Ray, midpoint, orthants, part, whole_cone
 from lpmert.proof.lists import ProofLists
-from lpmert.proof.selections import SelectionRules
+from lpmert.proof.selections import SelectionRules, too_low
 from lpmert.result import CertificateError
 
 
@@ -37,15 +37,14 @@ class TreeCheck:
             record = self._record()
             if record == {"leaf": "costs"}:
                 if cone.bound < self._target:
-                    stated, needed = self._lists.loss_of(cone.bound), self._lists.loss_of(self._target)
-                    raise CertificateError(f"the bound of this leaf is {stated}, below {needed}")
+                    raise too_low(self._lists, cone.bound, self._target)
                 self._close(cone.bound)
             elif record == {"leaf": "selections"}:
                 self._selections(cone)
             else:
                 p, q = integers(record.get("split"), 2)
                 if p == q or not {p, q} <= set(range(len(cone.rays))) or len(record) > 1:
-                    raise CertificateError(f"{record!r:.40} splits no edge of this cone")
+                    raise CertificateError(f"no edge of this cone is split by {record!r:.40}")
                 ray = midpoint(cone.rays[p], cone.rays[q])
                 waiting += [(cone, q, ray), (cone, p, ray)]
             if not waiting:

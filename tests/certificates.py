@@ -1,0 +1,78 @@
+"""Certificates as plain data, so that tests can change them and write them back in the layout of the format.
+
+Those in certificates_schema1/ stay as they are, so that what one version wrote is accepted by the next; a new schema
+gets a folder of its own, which `python tests/certificates.py` fills.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import lpmert
+from lpmert.exact.certify import write_certificate
+from lpmert.nbest import NBest
+
+Document = dict[str, Any]
+
+
+def layout(document: Document) -> str:
+    """The text of a certificate: the header on the first line, then one record a line."""
+    header = {key: value for key, value in document.items() if key != "tree"}
+    records = ",\n".join(json.dumps(record, separators=(",", ":")) for record in document["tree"])
+    return json.dumps(header)[:-1] + ', "tree": [\n' + records + "\n]}\n"
+
+
+def random_nbest(seed: int, *, n_lists: int, n_features: int, longest: int) -> NBest:
+    """Lists of which the last hypothesis repeats the features of the first, with losses of two digits."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(3, longest + 1, n_lists)
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    features = rng.normal(size=(offsets[-1], n_features))
+    features[offsets[1:] - 1] = features[offsets[:-1]]
+    losses = np.round(rng.random(offsets[-1]), 2)
+    return NBest(features=features, offsets=offsets, statistics=losses)
+
+
+def random_pairs(seed: int, *, n_lists: int, n_features: int) -> NBest:
+    """Lists {0, x} with losses 0 and 1, as in classification with noise."""
+    rng = np.random.default_rng(seed)
+    features = np.zeros((2 * n_lists, n_features))
+    features[1::2] = rng.normal(size=(n_lists, n_features))
+    positive = features[1::2] @ rng.normal(size=n_features) + rng.normal(size=n_lists) > 0
+    losses = np.column_stack([positive, ~positive]).ravel().astype(float)
+    return NBest(features=features, offsets=np.arange(0, 2 * n_lists + 1, 2), statistics=losses)
+
+
+BASES = {
+    "cones": (lambda: random_nbest(0, n_lists=14, n_features=3, longest=6), "cones"),
+    "selections": (lambda: random_nbest(0, n_lists=8, n_features=5, longest=8), "selections"),
+    "pairs": (lambda: random_pairs(0, n_lists=30, n_features=4), "selections"),
+}
+
+
+def kept(name: str) -> Path:
+    """Where the certificate of a base is kept."""
+    return Path(__file__).with_name("certificates_schema1") / f"{name}.json"
+
+
+@cache
+def base(name: str) -> tuple[NBest, str]:
+    """Lists and the text of a certificate about them; all bases together say everything that certificates can."""
+    return BASES[name][0](), kept(name).read_text()
+
+
+def document(name: str) -> Document:
+    """The certificate of a base as plain data, of its own for every caller."""
+    found: Document = json.loads(base(name)[1])
+    return found
+
+
+if __name__ == "__main__":
+    for _name, (_make, _kind) in BASES.items():
+        _nbest = _make()
+        write_certificate(kept(_name), _nbest, lpmert.minimize(_nbest), kind=_kind)
