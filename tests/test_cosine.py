@@ -11,7 +11,7 @@ from scipy.optimize import linprog, nnls
 from strategies import Lists, short_descent
 
 import lpmert
-from lpmert import Region, Status
+from lpmert import Region, RegionError, Status
 from lpmert.canonical import possible_winners
 from lpmert.exact.cells import Cells
 from lpmert.exact.choices import Choices
@@ -19,6 +19,7 @@ from lpmert.exact.divide import DivideSearch, LpMert
 from lpmert.exact.search import Incumbent
 from lpmert.exact.solve import ExactMethod
 from lpmert.geometry.cone import cone_around
+from lpmert.geometry.interior import interior
 from lpmert.geometry.projection import project, reach_cap
 from lpmert.problem import Problem
 from lpmert.reduction import Cap
@@ -194,6 +195,15 @@ def test_the_projection_bounds_the_cosine_of_every_point_of_the_cone() -> None:
         points = points[(points @ rows.T >= 0).all(axis=1)]
         cosines = points @ centre / np.linalg.norm(points, axis=1) / np.linalg.norm(centre)
         assert (cosines <= np.linalg.norm(nearest) / np.linalg.norm(centre) + 1e-9).all()
+
+
+def test_limits_that_all_look_away_from_the_cap_leave_no_region() -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(50):
+        rows = rng.normal(size=(3, 3))
+        cap = Cap(-rng.random(3) @ rows, 1e-6)  # the nearest weights are 0, in floating point only nearly
+        with pytest.raises(RegionError, match="the region is empty"):
+            interior(rows, ["a", "b", "c"], cap)
 
 
 def test_reaching_the_cap_gives_weights_or_a_core() -> None:

@@ -130,7 +130,7 @@ def test_weights_lie_in_the_region_even_where_rounding_hides_which_are_best(kind
     for seed in range(6):
         lists = random_lists(kind, seed, most_lists=4, most_features=2 if method == "sweep" else 4, most_selections=40)
         names = lists.nbest.names
-        region = Region(fixed={names[-1]: -3.0}, bounds={name: (2.0, 3.25) for name in names[:-1]})
+        region = Region(fixed={names[-1]: -3.0}, bounds=dict.fromkeys(names[:-1], (2.0, 3.25)))
         limits = [[Fraction(0)] * (len(names) - 1) + [Fraction(-1)]]
         for k in range(len(names) - 1):
             unit = [Fraction(int(j == k)) for j in range(len(names) - 1)]

@@ -28,16 +28,17 @@ def interior(rows: FloatArray, labels: Sequence[str], cap: Cap | None) -> FloatA
     if middle is None:
         return cap.unit
     nearest, multipliers = project(rows, cap.unit)
-    if cap.cosine_of(nearest) <= cap.cosine:
+    reached = float(np.linalg.norm(nearest))  # its cosine too, but for rounding, which is all that is left of it near 0
+    if reached <= cap.cosine:
         against = ", ".join(label for label, value in zip(labels, multipliers, strict=True) if value > 0)
         raise RegionError(
-            f"the region is empty: within {against} the cosine reaches {max(0.0, cap.cosine_of(nearest)):.6g} only; "
+            f"the region is empty: within {against} the cosine reaches {reached:.6g} only; "
             f"ask for less than {cap.cosine:g} or drop a limit"
         )
     inward = middle / np.linalg.norm(middle)
     for k in range(_STEPS):
-        weights = nearest / np.linalg.norm(nearest) + 2.0**-k * inward
-        if cap.contains(weights):
+        weights = nearest / reached + 2.0**-k * inward
+        if cap.contains(weights) and (rows @ weights > 0).all():
             return weights
     raise RegionError("the region is too thin for double precision; ask for a lower cosine or drop a limit")
 
