@@ -1,6 +1,7 @@
 """Weights of linear models with the least error on N-best lists, found and proved.
 
-The doors are `read_table`, `NBest`, `minimize`, `check` and `verify`; everything is imported where it is first used.
+The doors are `read_table`, `NBest`, `minimize`, `check`, `compare` and `verify`; everything is imported where it is
+first used.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 # Not lazy: modules have the names of their functions, and the functions must win.
+from lpmert.compare import compare
 from lpmert.minimize import Check, check, minimize
 from lpmert.verify import Verified, verify
 
@@ -19,6 +21,7 @@ _PLACES = {
     "read_table": "lpmert.formats.tables",
     "from_classification": "lpmert.converters",
     "from_choices": "lpmert.converters",
+    "Comparison": "lpmert.comparison",
     "Problem": "lpmert.problem",
     "Evaluation": "lpmert.evaluation",
     "Cell": "lpmert.result",
@@ -36,9 +39,10 @@ _PLACES = {
     "Linear": "lpmert.region",
 }
 
-__all__ = ["Check", "Verified", "__version__", "check", "minimize", "verify", *_PLACES]
+__all__ = ["Check", "Verified", "__version__", "check", "compare", "minimize", "verify", *_PLACES]
 
 if TYPE_CHECKING:
+    from lpmert.comparison import Comparison as Comparison
     from lpmert.converters import from_choices as from_choices
     from lpmert.converters import from_classification as from_classification
     from lpmert.evaluation import Evaluation as Evaluation

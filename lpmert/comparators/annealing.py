@@ -78,6 +78,11 @@ class Annealing(Comparator):
         if not 0.0 <= self.held_out < 1.0:
             raise MethodError(f"held_out={self.held_out!r} must be a share of the lists: at least 0 and below 1")
 
+    @property
+    def random(self) -> bool:
+        """Whether the seed matters: it draws the lists that are held out."""
+        return self.held_out > 0.0
+
     def run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
         """Return the weights at the end of the schedule."""
         lists = lists_of(problem)

@@ -112,6 +112,11 @@ class Comparator(ABC):
 
     name: ClassVar[str]
 
+    @property
+    def random(self) -> bool:
+        """Whether the seed matters."""
+        return True
+
     @abstractmethod
     def run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
         """Return the weights that the method ends with; raises `MethodError` if it cannot take the problem.

@@ -64,6 +64,11 @@ class Boosting(Comparator):
         weights[base] = 1.0
         return Trained(weights, before, loss, {"rounds": rounds, "trained": trained})
 
+    @property
+    def random(self) -> bool:
+        """Whether the seed matters: nothing is drawn."""
+        return False
+
     def run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:  # noqa: ARG002
         """Return the weights after the last round."""
         lists, fixed = dense_lists(problem, start, self.base)

@@ -47,6 +47,11 @@ class Grid(Comparator):
             if not low < high:
                 raise MethodError(f"{name}: the lower end must be below the upper one; got {low} and {high}")
 
+    @property
+    def random(self) -> bool:
+        """Whether the seed matters: nothing is drawn."""
+        return False
+
     def run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:  # noqa: ARG002
         """Return the best point of the grid; the start and the seed play no part."""
         names = problem.nbest.names

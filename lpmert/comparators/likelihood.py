@@ -34,6 +34,11 @@ class Likelihood(Comparator):
     def __post_init__(self) -> None:
         positive(self.name, variance=self.variance)
 
+    @property
+    def random(self) -> bool:
+        """Whether the seed matters: nothing is drawn."""
+        return False
+
     def run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:  # noqa: ARG002
         """Return the optimum of the likelihood."""
         lists = lists_of(problem)

@@ -63,6 +63,11 @@ class MinimumSampleRisk(Comparator):
         weights[base] = 1.0
         return Trained(weights, before, search.loss, counters)
 
+    @property
+    def random(self) -> bool:
+        """Whether the seed matters: nothing is drawn."""
+        return False
+
     def run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:  # noqa: ARG002
         """Return the weights after the last round."""
         lists, fixed = dense_lists(problem, start, self.base)

@@ -1,0 +1,208 @@
+"""`lpmert compare`: methods of this package, and weights that other tools found, on the same lists."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lpmert.cli import ExitCode, _destination, _logging_to_stderr, _read, _uninterrupted_cleanup
+from lpmert.commands.shared import METHODS, Shared, shared_options
+from lpmert.compare import DEFAULT_METHODS, OPTIMUM_SECONDS, REPLICATIONS, SEEDS
+from lpmert.comparison import summary
+from lpmert.console import ProgressLog, _table, duration, number, say
+from lpmert.options import column_names, nonnegative
+
+if TYPE_CHECKING:
+    from lpmert.comparison import Comparison, Run
+    from lpmert.result import Result
+
+
+_BEST_OF = (1, 2, 5, 10)
+
+
+def _methods(text: str) -> tuple[str, ...]:
+    """Return names of methods; raises `click.BadParameter` for others."""
+    names = column_names(text)
+    unknown = [name for name in names if name not in METHODS]
+    if unknown:
+        raise click.BadParameter(f"{unknown[0]!r} is no method; choose from {', '.join(METHODS)}.")
+    return names
+
+
+def _file_by_name(text: str) -> tuple[str, str]:
+    """Return a name and a file; raises `click.BadParameter` for anything else."""
+    name, equals, file = text.partition("=")
+    if not name.strip() or not equals or not file:
+        raise click.BadParameter(f"{text!r} is not NAME=FILE, as moses=weights.txt is.")
+    return name.strip(), file
+
+
+@click.command()
+@shared_options
+@click.option(
+    "--methods",
+    type=_methods,
+    default=",".join(DEFAULT_METHODS),
+    metavar="A,B,C",
+    help="What is compared; see --method.",
+)
+@click.option(
+    "--seeds", type=click.IntRange(min=1), default=SEEDS, metavar="N", help="Runs of methods that use chance."
+)
+@click.option("--held-out", type=click.Path(), metavar="FILE", help="Lists like DATA on which no weights are tuned.")
+@click.option(
+    "--weights", type=_file_by_name, multiple=True, metavar="NAME=FILE", help="Weights of another tool; any number."
+)
+@click.option("--initial-weights", metavar="WEIGHTS", help="Where methods start; as for `lpmert check --weights`.")
+@click.option("--optimum", type=click.Path(), metavar="FILE", help="What `lpmert solve -o` wrote for DATA; no search.")
+@click.option("--run-time-limit", type=nonnegative, metavar="SECONDS", help="Stop each run after this time.")
+@click.option(
+    "--replications", type=click.IntRange(min=1), default=REPLICATIONS, metavar="N", help="Of the permutation test."
+)
+def compare(
+    methods: tuple[str, ...],
+    seeds: int,
+    held_out: str | None,
+    weights: tuple[tuple[str, str], ...],
+    initial_weights: str | None,
+    optimum: str | None,
+    run_time_limit: float | None,
+    replications: int,
+    **options: Any,
+) -> None:
+    """Compare methods, and weights that other tools found, on the lists in DATA.
+
+    Every method runs on the same lists, with each of --seeds seeds where it uses chance, and is judged by decoding
+    alone. Then --method looks for the optimum, from the best weights that were met, for --time-limit seconds (60 if not
+    given). Weights come in any file that `lpmert mert` reads: numbers, names and numbers, moses.ini, JSON.
+
+    The table has, for each method: the mean loss of its runs, the best one, Delta (greatest minus least) and S
+    (standard deviation); how far the best run is above the optimum, or above its bound; the mean loss on held-out
+    lists; p, the probability that its best run differs from that of the first method by chance (on held-out lists if
+    there are any); the median time of a run. Below it: what to expect of the best of several runs.
+
+    DATA is a table with one hypothesis a row; see `lpmert solve --help`.
+    """
+    from lpmert.compare import compare as compare_methods
+    from lpmert.formats.weights import read_weights
+    from lpmert.result import Limits, Result
+
+    shared = Shared(**options)
+    if shared.scale is not None:
+        raise click.UsageError("--scale is no option here: the report shows no weights, JSON has them all.")
+    arguments = shared.search_arguments()
+    limits = Limits(
+        OPTIMUM_SECONDS if shared.time_limit is None else shared.time_limit,
+        *(arguments[name] for name in ("node_limit", "gap", "target", "memory_limit")),
+    )
+    start = None if initial_weights is None else shared.weights(initial_weights, "--initial-weights")
+    names = [name for name, _ in weights]
+    if len(set(names)) < len(names):
+        raise click.UsageError("--weights gives a name twice.")
+    given = {name: read_weights(file).of_features(shared.features) for name, file in weights}
+    known = None if optimum is None else Result.load(optimum)
+
+    with _logging_to_stderr(shared), _destination(shared.output) as file, _uninterrupted_cleanup():
+        nbest = _read(shared)[0]
+        others = None if held_out is None else _read(replace(shared, data=held_out))[0]
+        with nullcontext() if shared.quiet else ProgressLog(time_limit=limits.time_limit) as callback:
+            comparison = compare_methods(
+                nbest,
+                methods,
+                seeds=seeds,
+                held_out=others,
+                weights=given,
+                initial_weights=start,
+                optimum=arguments["method"] if known is None else known,
+                optimum_limits=limits,
+                time_limit=run_time_limit,
+                replications=replications,
+                on_run=None if shared.quiet else _say_run,
+                callback=callback,
+                **{name: arguments[name] for name in ("metric", "ties", "region", "jobs", "seed")},
+            )
+        if file is not None:
+            file.write(comparison.to_json() + "\n")
+        elif shared.as_json:
+            click.echo(comparison.to_json())
+        else:
+            if not shared.quiet:
+                say("")
+            click.echo(comparison_report(comparison))
+    raise click.exceptions.Exit(ExitCode.FINISHED if comparison.complete else ExitCode.INTERRUPTED)
+
+
+def _say_run(name: str, run: Run) -> None:
+    seed = "" if run.seed is None else f", seed {run.seed}"
+    there = "" if run.held_out_loss is None else f", held out {number(run.held_out_loss)}"
+    say(f"{name}{seed}: loss {number(run.loss)}{there}, {duration(run.seconds)}")
+
+
+def comparison_report(comparison: Comparison) -> str:
+    """Return a comparison as text: the optimum, a line for each entry, and what several runs are worth."""
+    parts = [_optimum(comparison.optimum)]
+    tables = [_rows(comparison), _stability(comparison)]
+    parts += [_table(list(zip(*rows, strict=True))) for rows in tables if len(rows) > 1]
+    return "\n\n".join([*parts, *(["\n".join(notes)] if (notes := _notes(comparison)) else [])])
+
+
+def _optimum(optimum: Result | None) -> str:
+    if optimum is None or optimum.lower_bound is None:
+        return click.style("no bound on the least loss is known", fg="yellow", bold=True)
+    if optimum.status.proved:
+        return click.style(f"the least loss is {number(optimum.loss)}, proved", fg="green", bold=True)
+    found = f"the least loss lies between {number(optimum.lower_bound)} and {number(optimum.loss)}"
+    return click.style(f"{found} ({optimum.message})", fg="yellow", bold=True)
+
+
+def _rows(comparison: Comparison) -> list[list[str]]:
+    """Return the cells of the table, its heading first."""
+    held_out = any(entry.held_out_losses for entry in comparison.entries)
+    distance = "to optimum" if comparison.proved else "to bound"
+    heading = ["method", "runs", "mean", "best", "Delta", "S", distance]
+    rows = [[*heading, *(["held out"] if held_out else []), "p", "time"]]
+    for entry in comparison.entries:
+        loss = summary(entry.losses)
+        difference = entry.training if entry.held_out is None else entry.held_out
+        figures = [*(loss[name] for name in ("mean", "best", "delta", "deviation")), comparison.excess(entry.best)]
+        figures += [summary(entry.held_out_losses)["mean"]] if held_out else []
+        p_value = "-" if difference is None else f"{difference.p_value:.3f}"
+        rows.append([entry.name, str(len(entry.runs)), *map(_short, figures), p_value, duration(entry.seconds)])
+    return rows
+
+
+def _notes(comparison: Comparison) -> list[str]:
+    """Return what is odd about single entries, a line each."""
+    notes = [] if comparison.complete else ["not all runs were made"]
+    for entry in comparison.entries:
+        best = entry.best
+        if not best.inside:
+            notes.append(f"{entry.name}: these weights lie outside of the region")
+        elif comparison.wins_by_ties(best):
+            notes.append(f"{entry.name}: below the optimum only by ties, in {best.tied_lists:,} lists")
+        elif best.tied_lists:
+            notes.append(f"{entry.name}: {best.tied_lists:,} lists are tied at its best weights")
+    return notes
+
+
+def _stability(comparison: Comparison) -> list[list[str]]:
+    """Return the cells of the table of what several runs are worth; empty if no method made several."""
+    several = [entry for entry in comparison.entries if len(entry.runs) > 1]
+    held_out = any(entry.held_out_losses for entry in several)
+    rows = [["best of runs", *map(str, _BEST_OF), *(["Pearson", "Spearman"] if held_out else [])]]
+    for entry in several:
+        curve = {point.runs: point for point in entry.best_of()}
+        correlations = [_short(entry.pearson), _short(entry.spearman)] if held_out else []
+        rows.append([entry.name, *(_short(curve[n].loss) for n in _BEST_OF), *correlations])
+        if held_out:
+            rows.append(
+                ["  held out", *(_short(curve[n].held_out_loss) for n in _BEST_OF), *("" for _ in correlations)]
+            )
+    return rows if several else []
+
+
+def _short(value: float | None) -> str:
+    return "-" if value is None else f"{value:.7g}"

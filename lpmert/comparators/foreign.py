@@ -1,0 +1,93 @@
+"""Where the weights of a comparison come from: a method of this package, another tool, or any function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from lpmert.problem import Problem
+from lpmert.result import DataError, FloatArray, Limits, MethodError, Status
+
+if TYPE_CHECKING:
+    from lpmert.minimize import Method
+    from lpmert.nbest import NBest
+
+Function = Callable[["NBest", int], object]
+"""Returns weights [D] for lists and a seed."""
+
+
+class Given(NamedTuple):
+    """Weights [D] of the caller's features, and how the run ended that gave them, if that is known."""
+
+    weights: FloatArray
+    status: Status | None
+
+
+@dataclass(frozen=True)
+class Source:
+    """A name in a comparison and how its weights are found from a problem, limits, initial weights [D] and a seed.
+
+    random: whether the seed matters.
+    """
+
+    name: str
+    settings: str
+    random: bool
+    find: Callable[[Problem, Limits, FloatArray | None, int], Given]
+
+
+def sources(
+    methods: Sequence[str | Method] | Mapping[str, str | Method],
+    weights: Mapping[str, object],
+    functions: Mapping[str, Function],
+    problem: Problem,
+) -> list[Source]:
+    """Return what is compared, methods first, under the names given or those that methods have.
+
+    Raises `MethodError` for unknown methods and names that occur twice, `DataError` for weights that do not fit.
+    """
+    from lpmert.minimize import _method
+
+    named = list(methods.items()) if isinstance(methods, Mapping) else [(None, method) for method in methods]
+    found = [of_method(_method(method), name) for name, method in named]
+    found += [of_weights(name, given, problem) for name, given in weights.items()]
+    found += [of_function(name, function) for name, function in functions.items()]
+    names = [source.name for source in found]
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise MethodError(f"{twice[0]!r} is compared twice; give each its own name")
+    if not found:
+        raise MethodError("nothing to compare; name at least one method")
+    return found
+
+
+def of_method(method: Method, name: str | None = None) -> Source:
+    """Return a method as a source, by default under its name and changed settings."""
+    from lpmert.comparators.base import Comparator
+    from lpmert.exact.solve import HeuristicMethod
+
+    def find(problem: Problem, limits: Limits, initial: FloatArray | None, seed: int) -> Given:
+        result = method.solve(problem, limits, None, seed, initial)
+        return Given(result.weights, result.status)
+
+    random = method.random if isinstance(method, Comparator) else isinstance(method, HeuristicMethod)
+    return Source(name or method.settings(), method.settings(), random, find)
+
+
+def of_weights(name: str, weights: object, problem: Problem) -> Source:
+    """Return weights [D] that are there already; raises `DataError` unless they fit."""
+    try:
+        given = Given(problem.checked_weights(weights), None)
+    except DataError as error:
+        raise DataError(f"{name}: {error}") from error
+    return Source(name, "weights", False, lambda *_: given)
+
+
+def of_function(name: str, function: Function) -> Source:
+    """Return a function of lists and seed as a source."""
+
+    def find(problem: Problem, _limits: Limits, _initial: FloatArray | None, seed: int) -> Given:
+        return Given(problem.checked_weights(function(problem.nbest, seed)), None)
+
+    return Source(name, "function", True, find)

@@ -1,0 +1,240 @@
+"""The door to comparisons: all methods on the same lists, each judged by its distance to the optimum.
+
+Nothing heavy is imported before it is needed, so that the command line starts at once.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lpmert.comparators.foreign import Source
+    from lpmert.comparison import Comparison, Difference, Run
+    from lpmert.metrics.base import Metric
+    from lpmert.minimize import Method
+    from lpmert.nbest import NBest
+    from lpmert.problem import Problem
+    from lpmert.region import Region
+    from lpmert.result import Callback, FloatArray, IntArray, Limits, Result
+
+DEFAULT_METHODS = ("och", "annealing", "msr", "grid")
+SEEDS = 10
+OPTIMUM_SECONDS = 60.0
+REPLICATIONS = 1000
+
+logger = logging.getLogger("lpmert")
+
+
+def compare(
+    nbest: NBest,
+    methods: Sequence[str | Method] | Mapping[str, str | Method] = DEFAULT_METHODS,
+    *,
+    seeds: int = SEEDS,
+    metric: str | Metric = "loss",
+    ties: str = "first",
+    region: Region | None = None,
+    held_out: NBest | None = None,
+    weights: Mapping[str, object] | None = None,
+    callables: Mapping[str, Callable[[NBest, int], object]] | None = None,
+    initial_weights: object = None,
+    optimum: str | Method | Result | None = "auto",
+    optimum_limits: Limits | None = None,
+    time_limit: float | None = None,
+    replications: int = REPLICATIONS,
+    jobs: int = 1,
+    seed: int = 0,
+    on_run: Callable[[str, Run], object] | None = None,
+    callback: Callback | None = None,
+) -> Comparison:
+    """Run methods on the same lists from several seeds, and judge what they find, and what other tools found.
+
+    methods: names, or objects of their classes, each with the seeds `seed`, `seed` + 1, ...; those that draw nothing
+    at random run once. weights: those [D] that other tools found, by name. callables: functions of the lists and a seed
+    that return weights [D], by name. held_out: lists on which no weights are tuned. initial_weights [D] start every
+    method that starts from weights. optimum: the method that finds the optimum at the end, from the best weights that
+    were met, within optimum_limits (by default 60 seconds); or a result of `minimize` on these lists; `None` for none.
+    time_limit: seconds for each run. replications: of the permutation test against the first entry. jobs: processes;
+    the outcome is the same for any number, apart from times. on_run sees each run with its name as it ends, and stops
+    the comparison by a true answer; callback is for the search for the optimum. Ctrl-C ends the comparison with the
+    runs so far. Raises `DataError`, `MetricError`, `MethodError`, `RegionError`.
+    """
+    from lpmert.comparators.foreign import sources
+    from lpmert.comparison import Comparison, Entry
+    from lpmert.minimize import _limits, _method, _positive_integer, _problem
+    from lpmert.result import Limits, MethodError, Result
+
+    for value, what in ((seeds, "seeds"), (jobs, "jobs"), (replications, "replications")):
+        _positive_integer(value, what, 1)
+    _positive_integer(seed, "seed", 0)
+    limits = _limits(time_limit, None, None, None, 1 << 30)
+    problem = _problem(nbest, metric, ties, region)
+    judge = _Judge(problem, None if held_out is None else _problem(_like(held_out, nbest), metric, ties, None))
+    initial = None if initial_weights is None else problem.checked_weights(initial_weights)
+    compared = sources(methods, weights or {}, callables or {}, problem)
+    known = _checked(optimum, problem) if isinstance(optimum, Result) else None
+    solver = None if optimum is None or isinstance(optimum, Result) else _method(optimum)
+
+    tasks = [
+        _Task(source, number, judge, limits, initial)
+        for source in compared
+        for number in (range(seed, seed + seeds) if source.random else [seed])
+    ]
+    runs: dict[str, list[Run]] = {}
+    complete = _collect(tasks, jobs, runs, on_run)
+    if solver is not None and complete:
+        best = min((run for found in runs.values() for run in found), key=lambda run: (not run.inside, run.loss))
+        at_most = optimum_limits or Limits(time_limit=OPTIMUM_SECONDS)
+        try:
+            known = solver.solve(problem, at_most, callback, seed, best.weights)
+        except MethodError as error:
+            logger.warning("no bound: %s", error)
+    entries: list[Entry] = []
+    for source in (source for source in compared if source.name in runs):
+        entry = Entry(source.name, source.settings, tuple(runs[source.name]), None, None)
+        differences = judge.differences(entries[0].best, entry.best, replications, seed) if entries else (None, None)
+        entries.append(Entry(source.name, source.settings, entry.runs, *differences))
+    return Comparison(
+        names=nbest.names,
+        entries=tuple(entries),
+        optimum=known,
+        complete=complete,
+        signature=f"{problem.signature}|seeds:{seed}..{seed + seeds - 1}|replications:{replications}",
+        fingerprint=nbest.fingerprint,
+        held_out_fingerprint=None if held_out is None else held_out.fingerprint,
+    )
+
+
+@dataclass(frozen=True)
+class _Judge:
+    """Tells what weights cost, on the lists tuned on and on those held out."""
+
+    problem: Problem
+    held_out: Problem | None
+
+    def run(self, source: Source, seed: int, limits: Limits, initial: FloatArray | None) -> Run:
+        """Return a run of a source, judged by decoding alone."""
+        from lpmert.comparison import Run
+
+        begin = time.perf_counter()
+        weights, status = source.find(self.problem, limits, initial, seed)
+        seconds = time.perf_counter() - begin
+        here = self.problem.evaluate(weights)
+        there = None if self.held_out is None else self.held_out.evaluate(weights)
+        return Run(
+            weights=weights,
+            loss=here.loss,
+            score=here.score,
+            tied_lists=here.tied_lists,
+            inside=self.problem.inside(weights),
+            held_out_loss=None if there is None else there.loss,
+            held_out_score=None if there is None else there.score,
+            seconds=seconds,
+            seed=seed if source.random else None,
+            status=status,
+            selection=here.selection,
+            held_out_selection=None if there is None else there.selection,
+        )
+
+    def differences(self, first: Run, other: Run, replications: int, seed: int) -> tuple[Difference, Difference | None]:
+        """Return how two runs differ on the lists tuned on and on those held out."""
+        here = _difference(self.problem, first.selection, other.selection, replications, seed)
+        if self.held_out is None or first.held_out_selection is None or other.held_out_selection is None:
+            return here, None
+        there = (first.held_out_selection, other.held_out_selection)
+        return here, _difference(self.held_out, *there, replications, seed)
+
+
+def _difference(problem: Problem, first: IntArray, other: IntArray, replications: int, seed: int) -> Difference:
+    from lpmert.comparison import Difference
+    from lpmert.significance import bootstrap_interval, permutation_test
+
+    nbest, metric = problem.nbest, problem.metric
+    one, two = (nbest.statistics[nbest.offsets[:-1] + chosen] for chosen in (first, other))
+    low, high = bootstrap_interval(metric, one, two, replications=replications, seed=seed)
+    return Difference(
+        loss=metric.loss(two.sum(axis=0)) - metric.loss(one.sum(axis=0)),
+        p_value=permutation_test(metric, one, two, replications=replications, seed=seed),
+        low=low,
+        high=high,
+    )
+
+
+@dataclass(frozen=True)
+class _Task:
+    source: Source
+    seed: int
+    judge: _Judge
+    limits: Limits
+    initial: FloatArray | None
+
+    def run(self) -> Run:
+        with _one_thread():
+            return self.judge.run(self.source, self.seed, self.limits, self.initial)
+
+
+def _one_thread() -> AbstractContextManager[object]:
+    """Keep linear algebra to one thread: with several, sums are rounded in an order that hangs on their number."""
+    try:
+        from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+    except ImportError:
+        return nullcontext()
+    limited: AbstractContextManager[object] = threadpool_limits(1)
+    return limited
+
+
+def _collect(
+    tasks: Sequence[_Task], jobs: int, runs: dict[str, list[Run]], on_run: Callable[[str, Run], object] | None
+) -> bool:
+    """Make the runs and gather them by name; return whether all were made."""
+    from lpmert.result import Status
+
+    try:
+        for task, run in zip(tasks, _results(tasks, jobs), strict=True):
+            runs.setdefault(task.source.name, []).append(run)
+            if run.status is Status.INTERRUPTED or (on_run is not None and on_run(task.source.name, run)):
+                return len(tasks) == sum(map(len, runs.values())) and run.status is not Status.INTERRUPTED
+    except KeyboardInterrupt:
+        logger.info("interrupted; the runs so far are compared")
+        return False
+    return True
+
+
+def _results(tasks: Sequence[_Task], jobs: int) -> Iterable[Run]:
+    """Return the runs in the order of the tasks."""
+    if jobs == 1:
+        return (task.run() for task in tasks)
+    from joblib import Parallel, delayed
+
+    # max_nbytes: arrays mapped into memory are read-only, for which all kernels would be compiled anew
+    parallel = Parallel(n_jobs=jobs, return_as="generator", max_nbytes=None)
+    found: Iterable[Run] = parallel(delayed(task.run)() for task in tasks)
+    return found
+
+
+def _like(held_out: NBest, nbest: NBest) -> NBest:
+    """Return held-out lists with the features in the order of the others; raises `DataError` if they lack one."""
+    from lpmert.result import DataError
+
+    if held_out.statistic_names != nbest.statistic_names:
+        raise DataError(
+            f"the held-out lists have statistics {', '.join(held_out.statistic_names)}, the others "
+            f"{', '.join(nbest.statistic_names)}; read both with the same columns"
+        )
+    return held_out if held_out.names == nbest.names else held_out.select_features(nbest.names)
+
+
+def _checked(optimum: Result, problem: Problem) -> Result:
+    """Return a result that was given; raises `DataError` unless it is about this problem."""
+    from lpmert.result import DataError
+
+    if optimum.fingerprint != problem.nbest.fingerprint or f"|{problem.signature}|" not in optimum.signature:
+        raise DataError(
+            "the given optimum is about other lists, another metric or another region; give one that was found for "
+            "these, or a method that finds it"
+        )
+    return optimum
