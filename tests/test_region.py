@@ -241,6 +241,19 @@ def test_a_region_without_sense_is_refused_with_its_reason(region: Region, words
     assert all(word in str(error.value) for word in words), str(error.value)
 
 
+@pytest.mark.parametrize("method", ["annealing", "msr", "grid", "random", "cells"])
+def test_comparators_keep_to_a_region_that_leaves_nothing_to_choose(method: str) -> None:
+    lists = Lists(np.array([[2.0, 1.0], [2.0, 1.0]]), np.array([0, 2]), np.array([1.0, 1.0]))
+    result = lpmert.minimize(lists.nbest, region=Region(fixed={"feature1": -1.0, "feature2": 0.0}), method=method)
+    assert result.weights.tolist() == [-1.0, 0.0]
+    with pytest.raises(RegionError, match="feature1 = -1"):
+        lpmert.minimize(
+            lists.nbest,
+            region=Region(fixed={"feature1": -1.0}, linear=[Linear({"feature1": 1.0}, lower=2.0)]),
+            method=method,
+        )
+
+
 def test_something_else_than_a_region_is_refused() -> None:
     with pytest.raises(RegionError, match=r"lpmert\.Region"):
         lpmert.minimize(grid_of_pairs(0).nbest, region={"feature1": 1.0})  # type: ignore[arg-type]

@@ -138,7 +138,8 @@ class Comparator(ABC):
 
         initial_weights [D] of the caller start the method, where it starts from weights at all. started: the
         `time.perf_counter()` from which the time limit counts. A step counts as a node; `limits.gap` has no meaning
-        here. Weights whose loss hangs on a tie are moved until it does not: no loss is below the optimum.
+        here. Weights whose loss hangs on a tie are moved until it does not: no loss is below the optimum. Raises
+        `RegionError` for an empty region.
         """
         begin = time.perf_counter()
         started = begin if started is None else started
@@ -148,7 +149,8 @@ class Comparator(ABC):
             start = None
         status = Status.INTERRUPTED
         counters: Mapping[str, int] = {}
-        weights = np.ones(problem.n_features) if start is None else start
+        weights = np.ones(problem.n_features) if problem.interior is None else problem.interior
+        weights = weights if start is None else start
         try:
             if problem.n_features:
                 found = self.run(problem, start, seed, clock)
@@ -229,11 +231,12 @@ def l1_normalised(weights: FloatArray) -> FloatArray:
 
 def _within_region(problem: Problem, weights: FloatArray, best: FloatArray | None) -> FloatArray:
     """Return these weights [d] if they lie in the region, or else the best ones, or any that do."""
-    if decoded_loss(problem, weights) < inf:
+    if problem.inside(problem.to_caller(weights)):
         return weights
     logger.warning("the method left the region; the best weights that it met inside are returned")
-    within = problem.interior if best is None else best
-    return weights if within is None else within
+    if best is not None and problem.inside(problem.to_caller(best)):
+        return best
+    return weights if problem.interior is None else problem.interior
 
 
 def _clear_of_ties(problem: Problem, weights: FloatArray, seed: int) -> tuple[FloatArray, Evaluation]:
