@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -193,18 +194,23 @@ def _collect(
     """Make the runs and gather them by name; return whether all were made."""
     from lpmert.result import Status
 
+    results = _results(tasks, jobs)
     try:
-        for task, run in zip(tasks, _results(tasks, jobs), strict=True):
+        for task, run in zip(tasks, results, strict=True):
             runs.setdefault(task.source.name, []).append(run)
             if run.status is Status.INTERRUPTED or (on_run is not None and on_run(task.source.name, run)):
-                return len(tasks) == sum(map(len, runs.values())) and run.status is not Status.INTERRUPTED
+                return False
     except KeyboardInterrupt:
         logger.info("interrupted; the runs so far are compared")
         return False
+    finally:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # joblib warns of the runs that are given up, which is what was asked for
+            results.close()
     return True
 
 
-def _results(tasks: Sequence[_Task], jobs: int) -> Iterable[Run]:
+def _results(tasks: Sequence[_Task], jobs: int) -> Generator[Run, None, None]:
     """Return the runs in the order of the tasks."""
     if jobs == 1:
         return (task.run() for task in tasks)
@@ -212,7 +218,7 @@ def _results(tasks: Sequence[_Task], jobs: int) -> Iterable[Run]:
 
     # max_nbytes: arrays mapped into memory are read-only, for which all kernels would be compiled anew
     parallel = Parallel(n_jobs=jobs, return_as="generator", max_nbytes=None)
-    found: Iterable[Run] = parallel(delayed(task.run)() for task in tasks)
+    found: Generator[Run, None, None] = parallel(delayed(task.run)() for task in tasks)
     return found
 
 
