@@ -89,6 +89,8 @@ def metric_by_name(metric: str | Metric) -> Metric:
         module, name = METRICS[metric].split(":")
         built: Metric = getattr(import_module(module), name)()
         return built
+    if isinstance(metric, type):
+        raise MetricError(f"metric is the class {metric.__name__}; pass an object of it, such as {metric.__name__}()")
     if not isinstance(metric, Metric):
         raise MetricError(f"metric must be a name or have name, signature, check, loss and score; got {metric!r}")
     return metric

@@ -127,7 +127,8 @@ class Chrf(_InKernels):
     @property
     def signature(self) -> str:
         columns = 3 * (self.char_order + self.word_order)
-        settings = f"nc:{self.char_order}|nw:{self.word_order}|beta:{self.beta:g}|eff:yes"
+        beta = np.format_float_positional(self.beta, trim="-")
+        settings = f"nc:{self.char_order}|nw:{self.word_order}|beta:{beta}|eff:yes"
         return f"metric:chrf|columns:{columns}|{settings}" + (f"|{self.source}" if self.source else "")
 
     @property
@@ -179,7 +180,8 @@ class LinearFraction(_InKernels):
     @property
     def signature(self) -> str:
         above, below = (",".join(map(str, factors)) for factors in (self.numerator, self.denominator))
-        return f"metric:{self.name}|columns:{len(self.columns)}|loss:({above})/({below})"
+        score = "" if self.higher_is_better else "|score:loss"
+        return f"metric:{self.name}|columns:{len(self.columns)}|loss:({above})/({below}){score}"
 
     @property
     def kind(self) -> int:

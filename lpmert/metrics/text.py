@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from math import inf
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,6 +19,9 @@ from lpmert.metrics.base import Metric
 from lpmert.metrics.ratio import BLEU_COLUMNS, Bleu, Chrf
 from lpmert.nbest import NBest
 from lpmert.result import DataError, MetricError
+
+_SMOOTH_VALUES: dict[str, float | None] = {"add-k": 1.0, "exp": None, "floor": 0.1, "none": None}
+"""Smoothings of sentence BLEU, and what stands for a value left out: that of sacrebleu."""
 
 Counter = Callable[[str], Sequence[float]]
 """From a text to its statistics."""
@@ -83,7 +87,8 @@ class BleuTexts:
 class SentenceBleuTexts:
     """1 - sentence BLEU of every list, summed; smoothing and smooth_value are sacrebleu's.
 
-    smoothing: "add-k" (Lin and Och, COLING 2004; with smooth_value 1 this is BLEU+1), "exp", "floor" or "none".
+    smoothing: "add-k" (Lin and Och, COLING 2004; with smooth_value 1, the default, this is BLEU+1), "floor" (by
+    default 0.1), "exp" or "none". Raises `MetricError` for others and for values that are not above 0.
     """
 
     smoothing: str = "add-k"
@@ -93,8 +98,14 @@ class SentenceBleuTexts:
     lowercase: bool = False
 
     def __post_init__(self) -> None:
-        if self.smoothing not in ("add-k", "exp", "floor", "none"):
-            raise MetricError(f"smoothing={self.smoothing!r} is none of add-k, exp, floor, none")
+        if self.smoothing not in _SMOOTH_VALUES:
+            raise MetricError(f"smoothing={self.smoothing!r} is none of {', '.join(_SMOOTH_VALUES)}")
+        if self.smooth_value is None:
+            return
+        if _SMOOTH_VALUES[self.smoothing] is None:
+            raise MetricError(f"smoothing {self.smoothing!r} takes no smooth_value; leave it out")
+        if not 0 < self.smooth_value < inf:
+            raise MetricError(f"smooth_value must be a number above 0; got {self.smooth_value!r}")
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -102,8 +113,9 @@ class SentenceBleuTexts:
 
     @property
     def signature(self) -> str:
-        value = "" if self.smooth_value is None else f"[{self.smooth_value:g}]"
-        settings = f"smooth:{self.smoothing}{value}|eff:{'yes' if self.effective_order else 'no'}"
+        value = self._smooth_value
+        shown = "" if value is None else f"[{np.format_float_positional(value, trim='-')}]"
+        settings = f"smooth:{self.smoothing}{shown}|eff:{'yes' if self.effective_order else 'no'}"
         case = "lc" if self.lowercase else "mixed"
         return f"sentence-bleu|{settings}|case:{case}|tok:{self.tokenize}|{_version('sacrebleu')}"
 
@@ -122,12 +134,16 @@ class SentenceBleuTexts:
                 sys_len=counts[0],
                 ref_len=counts[1],
                 smooth_method=self.smoothing,
-                smooth_value=self.smooth_value,
+                smooth_value=self._smooth_value,
                 effective_order=self.effective_order,
             )
             return [1.0 - score.score / 100.0]
 
         return count
+
+    @property
+    def _smooth_value(self) -> float | None:
+        return _SMOOTH_VALUES[self.smoothing] if self.smooth_value is None else self.smooth_value
 
 
 @dataclass(frozen=True)
@@ -141,6 +157,9 @@ class ChrfTexts:
     whitespace: bool = False
     per_sentence: bool = False
 
+    def __post_init__(self) -> None:
+        self._corpus("")  # checks orders and beta
+
     @property
     def columns(self) -> tuple[str, ...]:
         return ("loss",) if self.per_sentence else self._corpus("").columns
@@ -151,7 +170,7 @@ class ChrfTexts:
         settings = f"case:{case}|space:{'yes' if self.whitespace else 'no'}|{_version('sacrebleu')}"
         if not self.per_sentence:
             return settings
-        return f"sentence-chrf|nc:{self.char_order}|nw:{self.word_order}|beta:{self.beta:g}|{settings}"
+        return f"sentence-chrf|nc:{self.char_order}|nw:{self.word_order}|beta:{self.beta}|{settings}"
 
     def metric(self, source: str) -> Metric:
         return SumOfLosses(source) if self.per_sentence else self._corpus(source)
@@ -336,7 +355,10 @@ def _sacrebleu_bleu(tokenize: str, lowercase: bool) -> Any:
     bleu = _sacrebleu().BLEU
     if tokenize not in bleu.TOKENIZERS:
         raise MetricError(f"no tokenizer {tokenize!r}; sacrebleu has {', '.join(sorted(bleu.TOKENIZERS))}")
-    return bleu(tokenize=tokenize, lowercase=lowercase, force=True)
+    try:
+        return bleu(tokenize=tokenize, lowercase=lowercase, force=True)
+    except (ImportError, RuntimeError) as error:  # sacrebleu raises either for a tokenizer that needs another package
+        raise MetricError(f"tokenizer {tokenize!r} cannot be used: {' '.join(str(error).split())}") from error
 
 
 def _sacrebleu() -> Any:
