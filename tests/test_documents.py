@@ -15,9 +15,10 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "proofs" / "README.md"]
 COMPARED = re.compile(
-    r"(proved|stopped|optimal|there are|loss|lower bound|gap|best found|optimum|excess|search|am|lm|words)\b"
+    r"(the least loss|certificate holds|och|grid|mira|nelder-mead|proved|stopped|optimal|there are|loss|lower bound|gap|best found|optimum|excess|search|am|lm|words)\b"
 )
 DIGITS = 2e-3
+TIME = re.compile(r"[0-9.]+s")
 
 
 def blocks(path: Path, language: str) -> list[str]:
@@ -37,9 +38,11 @@ def sessions() -> list[tuple[str, list[str]]]:
 
 
 def words_of(line: str) -> list[str | float]:
-    """Return the words of a line; numbers as numbers."""
+    """Return the words of a line but for times; numbers as numbers."""
     words: list[str | float] = []
     for word in line.split():
+        if TIME.fullmatch(word):
+            continue
         try:
             words.append(float(word.strip("(),%").replace(",", "")))
         except ValueError:
@@ -111,12 +114,3 @@ def test_the_readme_names_every_method_and_exit_code() -> None:
         assert f"| `{name}` |" in text
     for code in [*ExitCode, 2]:
         assert f"| {int(code)} |" in text
-
-
-def test_functions_and_tests_that_a_proof_names_exist() -> None:
-    text = (ROOT / "proofs" / "README.md").read_text(encoding="utf-8")
-    named = re.findall(r"`(lpmert/[\w/]+\.py|tests/[\w/]+\.py)::(\w+)`", text)
-    assert named
-    for path, name in named:
-        source = (ROOT / path).read_text(encoding="utf-8")
-        assert re.search(rf"^\s*(def|class) {name}\b", source, re.MULTILINE), f"{path} has no {name}"
