@@ -35,17 +35,17 @@ def shared_data() -> Path | None:
     return place if place.is_dir() else None
 
 
-def _missing(name: str) -> str | None:
+def missing(name: str) -> str | None:
     place = shared_data()
     if place is None:
         return "data outside the repository: set LPMERT_SHARED_DATA to the folder that holds them"
     return None if (place / name).exists() else f"LPMERT_SHARED_DATA has no {name}"
 
 
-def _path(name: str) -> Path:
+def shared_path(name: str) -> Path:
     place = shared_data()
     if place is None or not (place / name).exists():
-        raise FileNotFoundError(_missing(name))
+        raise FileNotFoundError(missing(name))
     return place / name
 
 
@@ -93,7 +93,7 @@ def libri(n_features: int, n_lists: int | None = None) -> Dataset:
     part = "" if n_lists is None else f"-0:{n_lists}"
     file = "librispeech-asr-30best/dev_other.nbest.tsv.xz"
     load = partial(_restricted, partial(_table, file, "utt", LIBRI_COLUMNS[:n_features], "errors"), slice(0, n_lists))
-    return Dataset(f"libri{n_features}{part}", load, partial(_missing, file))
+    return Dataset(f"libri{n_features}{part}", load, partial(missing, file))
 
 
 def csmt(n_lists: int | None = None) -> Dataset:
@@ -101,31 +101,48 @@ def csmt(n_lists: int | None = None) -> Dataset:
     file = "csmt-normalisation/nbest-pool.tsv.xz"
     part = "" if n_lists is None else f"-0:{n_lists}"
     load = partial(_restricted, partial(_unit_deviation, file, "sent", CSMT_COLUMNS, "errors"), slice(0, n_lists))
-    return Dataset(f"csmt{part}", load, partial(_missing, file))
+    return Dataset(f"csmt{part}", load, partial(missing, file))
 
 
-def swahili(lists: slice = slice(None), *, n_features: int = 14, run: int = 7) -> Dataset:
-    """Return 1 - sentence BLEU+1 of the 100-best lists of one run of a translation system's tuning."""
-    part = "" if lists == slice(None) else f"-{lists.start or 0}:{lists.stop}"
-    name = f"swahili{part}" + (f"-D{n_features}" if n_features != 14 else "") + (f"-run{run}" if run != 7 else "")
-    load = partial(_restricted, partial(swahili_losses, run, n_features), lists)
-    return Dataset(name, load, partial(_missing, f"swahili-mert-100best/run{run}.nbest.txt.xz"))
+def swahili(lists: slice = slice(None), *, n_features: int = 14, size: int | None = None, run: int = 7) -> Dataset:
+    """Return 1 - sentence BLEU+1 of the 100-best lists of one run of a translation system's tuning.
+
+    n_features: the first of them; size: so many hypotheses of each list, the first ones.
+    """
+    parts = [
+        "" if lists == slice(None) else f"-{lists.start or 0}:{lists.stop}",
+        "" if n_features == 14 else f"-D{n_features}",
+        "" if size is None else f"-N{size}",
+        "" if run == 7 else f"-run{run}",
+    ]
+    load = partial(_restricted, partial(swahili_losses, run, n_features, size), lists)
+    return Dataset("swahili" + "".join(parts), load, partial(missing, f"swahili-mert-100best/run{run}.nbest.txt.xz"))
 
 
 @cache
-def swahili_losses(run: int = 7, n_features: int = 14) -> NBest:
-    """Return all 500 lists with 1 - sentence BLEU+1 as loss, and the first features."""
+def swahili_losses(run: int = 7, n_features: int = 14, size: int | None = None) -> NBest:
+    """Return all 500 lists with 1 - sentence BLEU+1 as loss, cut to the first features and hypotheses."""
     counts = swahili_counts(run)
-    losses = 1.0 - sentence_bleu(counts.statistics)
-    names = counts.names[:n_features]
-    return NBest(counts.dense_features()[:, :n_features], counts.offsets, losses, names, counts.list_ids)
+    offsets = counts.offsets
+    place = np.arange(counts.n_hypotheses) - offsets[counts.list_index]
+    rows = np.flatnonzero(place < (counts.n_hypotheses if size is None else size))
+    sizes = np.minimum(np.diff(offsets), counts.n_hypotheses if size is None else size)
+    return NBest(
+        counts.dense_features()[rows, :n_features],
+        np.concatenate([[0], np.cumsum(sizes)]),
+        1.0 - sentence_bleu(counts.statistics[rows]),
+        counts.names[:n_features],
+        counts.list_ids,
+    )
 
 
 @cache
 def swahili_counts(run: int = 7) -> NBest:
     """Return all 500 lists with the 9 counts of BLEU."""
     folder = "swahili-mert-100best"
-    return read_moses(_path(f"{folder}/run{run}.nbest.txt.xz"), statistics=_path(f"{folder}/run{run}.bleustats.txt.xz"))
+    return read_moses(
+        shared_path(f"{folder}/run{run}.nbest.txt.xz"), statistics=shared_path(f"{folder}/run{run}.bleustats.txt.xz")
+    )
 
 
 def sentence_bleu(counts: FloatArray) -> FloatArray:
@@ -141,9 +158,14 @@ def sentence_bleu(counts: FloatArray) -> FloatArray:
     return np.asarray(bleu)
 
 
+def swahili_bleu() -> Dataset:
+    """Return the same lists with the counts of corpus BLEU."""
+    return Dataset("swahili-bleu", swahili_counts, partial(missing, "swahili-mert-100best/run7.nbest.txt.xz"))
+
+
 @cache
 def _table(file: str, segment: str, columns: tuple[str, ...], loss: str) -> NBest:
-    return read_table(_path(file), segment=segment, features=list(columns), loss=loss)
+    return read_table(shared_path(file), segment=segment, features=list(columns), loss=loss)
 
 
 @cache

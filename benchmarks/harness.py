@@ -138,7 +138,7 @@ class Benchmark:
 
 
 def measure(task: Task) -> Row:
-    """Warm up, solve with the clock on, and judge."""
+    """Warm up, solve with the clock on, and judge; raises `MethodError` where the solver cannot take the task."""
     data = task.dataset.load()
     task.objective.prepare(data)
     task.solver.warm_up()

@@ -85,6 +85,12 @@ def line_search_weights(data: NBest) -> FloatArray:
     return Och().solve(Problem(data)).weights
 
 
+class Poses(Protocol):
+    """An objective that makes a problem of data."""
+
+    def problem(self, data: Any) -> Problem: ...
+
+
 class Method(Protocol):
     """What exact methods, heuristics and comparators of lpmert have in common."""
 
@@ -118,7 +124,7 @@ class Solve:
         """The label, or the settings that differ from their defaults."""
         return self.label or str(self.method.settings())
 
-    def skip(self, data: NBest, objective: Loss) -> str | None:
+    def skip(self, data: Any, objective: Poses) -> str | None:
         """Return nothing: what a method cannot take it says itself."""
         del data, objective
         return None
@@ -127,7 +133,7 @@ class Solve:
         """Solve toy lists of two shapes, so that no kernel is compiled later."""
         warm_up(self.method)
 
-    def solve(self, data: NBest, objective: Loss, seed: int, time_limit: float) -> Answer:
+    def solve(self, data: Any, objective: Poses, seed: int, time_limit: float) -> Answer:
         """Solve with the clock on."""
         started = time.perf_counter()
         method: Method = self.method

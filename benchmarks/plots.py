@@ -25,3 +25,9 @@ def one_for_each(axes: Axes, lines: Mapping[str, Points], *, logarithmic: str = 
     if "y" in logarithmic:
         axes.set_yscale("log")
     axes.grid(alpha=0.3)
+
+
+def legend(axes: Axes, size: float) -> None:
+    """Draw the legend if there is anything to name."""
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(fontsize=size)

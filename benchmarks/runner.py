@@ -12,6 +12,7 @@ from pathlib import Path
 from benchmarks.harness import Benchmark, Task, contradictions, measure, measure_apart
 from benchmarks.rows import Key, Row, keep_row, read_rows
 from benchmarks.suites import benchmark
+from lpmert.result import MethodError
 
 ROWS = Path(__file__).resolve().parent / "results" / "rows"
 
@@ -69,7 +70,11 @@ def run(wanted: Benchmark, wishes: Wishes, folder: Path, say: Callable[[str], No
             if reason is not None:
                 say(f"{_label(task)}: skipped: {reason}")
                 continue
-            row = measure_apart(task, partial(task_by_key, wanted.name)) if wanted.apart else measure(task)
+            try:
+                row = measure_apart(task, partial(task_by_key, wanted.name)) if wanted.apart else measure(task)
+            except MethodError as error:
+                say(f"{_label(task)}: skipped: {error}")
+                continue
             keep_row(path, row)
             say(f"{_label(task)}: {row.status}, loss {row.loss}, {row.seconds:.3g} s")
         if row.cut_short:

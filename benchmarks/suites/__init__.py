@@ -6,7 +6,20 @@ from importlib import import_module
 
 from benchmarks.harness import Benchmark
 
-NAMES = ("quick", "ablation", "hull", "subsets", "sizes", "cosine", "beam")
+NAMES = (
+    "quick",
+    "rivals",
+    "growth",
+    "ablation",
+    "hull",
+    "subsets",
+    "sizes",
+    "cosine",
+    "beam",
+    "stability",
+    "risk",
+    "msr",
+)
 """In the order of the report."""
 
 

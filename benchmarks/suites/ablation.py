@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from benchmarks import datasets
 from benchmarks.harness import Benchmark, Task
 from benchmarks.lists import Loss, Solve
+from benchmarks.plots import legend
 from benchmarks.rows import Row, find
 from benchmarks.tables import Figure, Table, number, seconds
 from lpmert.exact.divide import LpMert
@@ -114,7 +115,7 @@ def _bars(canvas: Canvas, rows: list[Row]) -> None:
     axes.set_xlabel("linear programs (pale: so many when the time limit ended the run)")
     axes.set_yticks(range(len(variants)), variants, fontsize=8)
     axes.invert_yaxis()
-    axes.legend(fontsize=8)
+    legend(axes, 8)
     axes.grid(axis="x", alpha=0.3)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from benchmarks import datasets
 from benchmarks.harness import Benchmark, Task
 from benchmarks.lists import Loss, Solve
+from benchmarks.plots import legend
 from benchmarks.rows import Row, find
 from benchmarks.tables import Figure, Table, seconds
 from lpmert.approximate.beam import Beam
@@ -139,7 +140,7 @@ def _draw(canvas: Canvas, rows: list[Row]) -> None:
         axes.set_xlabel("seconds")
         axes.grid(alpha=0.3)
     panels[0].set_ylabel("sum of 1 - BLEU+1")
-    panels[0].legend(fontsize=7)
+    legend(panels[0], 7)
 
 
 BENCHMARK = Benchmark(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from benchmarks import datasets
 from benchmarks.harness import Benchmark, Task
 from benchmarks.lists import Near, Solve
-from benchmarks.plots import one_for_each
+from benchmarks.plots import legend, one_for_each
 from benchmarks.rows import Row, find
 from benchmarks.tables import Figure, Table, number, seconds
 from lpmert.exact.choices import Choices
@@ -122,7 +122,7 @@ def _draw(canvas: Canvas, rows: list[Row]) -> None:
         axes.set_title(solver.name, fontsize=10)
         axes.set_xlabel("1 - cosine")
     panels[0].set_ylabel("seconds to the proof")
-    panels[0].legend(fontsize=8)
+    legend(panels[0], 8)
 
 
 BENCHMARK = Benchmark(

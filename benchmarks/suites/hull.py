@@ -11,7 +11,7 @@ from scipy.spatial import ConvexHull
 
 from benchmarks import datasets
 from benchmarks.harness import Answer, Benchmark, Dataset, Judgement, Solver, Task
-from benchmarks.plots import one_for_each
+from benchmarks.plots import legend, one_for_each
 from benchmarks.rows import Row, find
 from benchmarks.tables import Figure, Table, mebibytes, seconds
 from lpmert.geometry.lp import LinOptimizer
@@ -128,7 +128,8 @@ def render(rows: list[Row]) -> Iterator[Table | Figure]:
                 body.append([str(width), *_cells(hull, "facets"), *_cells(programs, None)])
         headings = ("D", "QuickHull: vertices", "facets", "seconds", "MiB", "programs: vertices", "seconds", "MiB")
         note = f"{SIZE} hypotheses. >: ended after so many seconds; -: not tried, as fewer features took too long."
-        yield Table(f"Extreme hypotheses of one list, {kind}", headings, body, note)
+        if body:
+            yield Table(f"Extreme hypotheses of one list, {kind}", headings, body, note)
     note = "The paper's Figure 2 draws the same comparison on its own lists."
     yield Figure("hull", "Seconds by number of features", lambda canvas: _draw(canvas, rows), note, size=(9.0, 3.8))
 
@@ -155,7 +156,7 @@ def _draw(canvas: Canvas, rows: list[Row]) -> None:
         one_for_each(axes, lines, logarithmic="y")
         axes.set_title(f"one list of {SIZE}, {kind}", fontsize=10)
         axes.set_xlabel("features")
-        axes.legend(fontsize=8)
+        legend(axes, 8)
     panels[0].set_ylabel("seconds")
 
 

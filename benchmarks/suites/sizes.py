@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from benchmarks import datasets
 from benchmarks.harness import Benchmark, Dataset, Task
 from benchmarks.lists import Loss, Solve
-from benchmarks.plots import one_for_each
+from benchmarks.plots import legend, one_for_each
 from benchmarks.rows import Row, find
 from benchmarks.suites.ablation import ALL_OFF, VARIANTS
 from benchmarks.tables import Figure, Table, seconds
@@ -80,7 +80,7 @@ def _draw(canvas: Canvas, rows: list[Row]) -> None:
         axes.set_title(solver.name, fontsize=10)
         axes.set_xlabel("lists")
     panels[0].set_ylabel("seconds to the proof")
-    panels[0].legend(fontsize=7)
+    legend(panels[0], 7)
 
 
 BENCHMARK = Benchmark(

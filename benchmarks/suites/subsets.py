@@ -14,6 +14,7 @@ import numpy as np
 from benchmarks import datasets
 from benchmarks.harness import Answer, Benchmark, Dataset, Judgement, Task
 from benchmarks.lists import warm_up
+from benchmarks.plots import legend
 from benchmarks.rows import Row, find
 from benchmarks.tables import Figure, Table, seconds
 from lpmert.comparators.och import Och
@@ -197,7 +198,7 @@ def _draw(canvas: Canvas, rows: list[Row]) -> None:
     axes.set_ylabel("points of BLEU+1 below the optimum")
     axes.set_xlim(0, 100)
     axes.set_ylim(bottom=0)
-    axes.legend(fontsize=7)
+    legend(axes, 7)
     axes.grid(alpha=0.3)
 
 

@@ -1,0 +1,250 @@
+"""Minimum risk annealing beside likelihood, line search and the optimum, after Smith and Eisner: held-out losses,
+learning curves, and the surface of the loss with and without smoothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from benchmarks import datasets
+from benchmarks.halves import HeldOut, halves
+from benchmarks.harness import Answer, Benchmark, Dataset, Judgement, Task
+from benchmarks.lists import Solve
+from benchmarks.plots import legend, one_for_each
+from benchmarks.rows import Row, find
+from benchmarks.tables import Figure, Table, number, seconds
+from lpmert.comparators.annealing import Annealing
+from lpmert.comparators.likelihood import Likelihood
+from lpmert.comparators.och import Och
+from lpmert.exact.auto import Auto
+from lpmert.nbest import NBest
+from lpmert.problem import Problem
+from lpmert.result import FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Canvas
+
+TIME_LIMIT = 120.0
+LIKELIHOOD = Solve(Likelihood(), "likelihood")
+LINES = Solve(Och(directions="powell", restarts=20), "line search")
+ANNEALING = Solve(Annealing(), "annealing")
+STOPPED = Solve(Annealing(held_out=0.2), "annealing, step chosen on a fifth")
+EXACT = Solve(Auto(), "exact")
+SOLVERS = (LIKELIHOOD, LINES, ANNEALING, STOPPED, EXACT)
+WHOLE = (
+    (datasets.asr(3), "loss"),
+    (datasets.asr(5), "loss"),
+    (datasets.csmt(), "loss"),
+    (datasets.libri(5), "loss"),
+    (datasets.swahili(), "loss"),
+    (datasets.swahili_bleu(), "bleu"),
+)
+CURVE = (16, 32, 64, 128, 256, 507)
+"""Lists to train on, of the 507 of half the speller's."""
+
+GAMMAS = tuple(float(gamma) for gamma in 10.0 ** np.arange(-3, 2.01, 0.25))
+SURFACE_GAMMAS = (0.003, 0.03, 0.3)
+LM, WORDS = np.linspace(0.0, 16.0, 65), np.linspace(-32.0, 8.0, 65)
+PAPER = {
+    "Finnish to English, BLEU": (5.02, 10.27, 16.43),
+    "French to English, BLEU": (5.31, 26.16, 27.31),
+    "German to English, BLEU": (7.43, 20.94, 21.30),
+    "Slovenian, dependency accuracy": (27.78, 22.52, 31.16),
+    "Bulgarian, dependency accuracy": (47.23, 54.72, 54.66),
+    "Dutch, dependency accuracy": (36.78, 36.78, 36.71),
+}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The shape of the loss; there is nothing to judge."""
+
+    name: str
+
+    def prepare(self, data: NBest) -> None:
+        """Do nothing."""
+
+    def judge(self, data: NBest, answer: Answer) -> Judgement:
+        """Return the shape itself."""
+        del data, answer
+        return Judgement(None, None, {})
+
+
+@dataclass(frozen=True)
+class Surface:
+    """The loss and the expected loss at a grid of two weights of the recogniser, the first being 1."""
+
+    name: str = "grid"
+
+    def skip(self, _data: NBest, _objective: Shape) -> str | None:
+        """Return nothing: it always can."""
+        return None
+
+    def warm_up(self) -> None:
+        """Do nothing: there are no kernels."""
+
+    def solve(self, data: NBest, _objective: Shape, _seed: int, _time_limit: float) -> Answer:
+        """Return losses [points, 1 + gammas], rounded to whole and tenth errors."""
+        points = [np.array([1.0, lm, words]) for lm, words in product(LM, WORDS)]
+        losses = [[decoded_loss(data, one), *(expected_loss(data, g * one) for g in SURFACE_GAMMAS)] for one in points]
+        return Answer(None, "finished", None, {}, {"losses": np.round(losses, 1).tolist()})
+
+
+@dataclass(frozen=True)
+class Sharpness:
+    """The expected loss by gamma at the weights that annealing ends with, all of length 1, and the loss itself."""
+
+    name: str = "by gamma"
+
+    def skip(self, _data: NBest, _objective: Shape) -> str | None:
+        """Return nothing: it always can."""
+        return None
+
+    def warm_up(self) -> None:
+        """Compile what annealing needs."""
+        ANNEALING.warm_up()
+
+    def solve(self, data: NBest, _objective: Shape, _seed: int, _time_limit: float) -> Answer:
+        """Return the expected losses [gammas] and the loss, for weights of three methods."""
+        found = {}
+        for solver in (LIKELIHOOD, LINES, ANNEALING):
+            weights = solver.method.solve(Problem(data)).weights
+            weights = weights / np.linalg.norm(weights)
+            expected = [expected_loss(data, gamma * weights) for gamma in GAMMAS]
+            found[solver.name] = {"expected": expected, "loss": decoded_loss(data, weights)}
+        return Answer(None, "finished", None, {}, {"curves": found})
+
+
+def decoded_loss(nbest: NBest, weights: FloatArray) -> float:
+    """Return the loss of decoding with weights [D], the first hypothesis on ties."""
+    return Problem(nbest).evaluate(weights).loss if weights.any() else float("nan")
+
+
+def expected_loss(nbest: NBest, weights: FloatArray) -> float:
+    """Return the expected loss of choosing each hypothesis with the softmax of its score."""
+    starts, owner = nbest.offsets[:-1], nbest.list_index
+    scores = nbest.dense_features() @ weights
+    shares = np.exp(scores - np.maximum.reduceat(scores, starts)[owner])
+    shares /= np.add.reduceat(shares, starts)[owner]
+    return float(shares @ nbest.statistics[:, 0])
+
+
+def half(dataset: Dataset, n_train: int | None = None) -> Dataset:
+    """Return a dataset in halves."""
+    return halves(dataset.name, dataset.load, dataset.skip, n_train)
+
+
+def tasks() -> Iterator[Task]:
+    """Yield all halves with all methods, then the learning curve, then the shapes."""
+    for dataset, metric in WHOLE:
+        for solver in SOLVERS:
+            yield Task(half(dataset), HeldOut(metric), solver, time_limit=TIME_LIMIT)
+    for n_train in CURVE:
+        for solver in SOLVERS:
+            yield Task(half(datasets.csmt(), n_train), HeldOut(), solver, time_limit=TIME_LIMIT)
+    yield Task(datasets.asr(3), Shape("surface"), Surface())
+    yield Task(datasets.csmt(), Shape("sharpness"), Sharpness())
+
+
+def render(rows: list[Row]) -> Iterator[Table | Figure]:
+    """Yield losses of both halves, the paper's outcome, learning curves, and the shapes."""
+    body = []
+    for dataset, metric in WHOLE:
+        for solver in SOLVERS:
+            for row in find(rows, dataset=half(dataset).name, solver=solver.name, objective=HeldOut(metric).name):
+                held_out = row.details["held_out_score"]
+                figures = (row.score, held_out)
+                body.append(
+                    [
+                        dataset.name,
+                        "BLEU" if metric == "bleu" else "loss",
+                        solver.name,
+                        row.status.replace("_", " "),
+                        *(number(value, 5) for value in figures),
+                        seconds(row.seconds),
+                    ]
+                )
+    note = "Every other list is trained on, the rest is held out. Lower losses are better, higher BLEU is."
+    headings = ("lists", "unit", "method", "status", "training half", "held-out half", "seconds")
+    yield Table("Training and held-out figures", headings, body, note, left=4)
+    paper = [[name, *(f"{value:.2f}" for value in values)] for name, values in PAPER.items()]
+    note = "Smith and Eisner's own test figures, on their lists and parsers; higher is better."
+    yield Table("The paper's outcome", ("task", "likelihood", "line search", "annealing"), paper, note)
+    if any(find(rows, dataset=half(datasets.csmt(), n).name) for n in CURVE):
+        note = "Speller: errors of the training lists (each a mean) and of the 507 held-out lists."
+        yield Figure("risk-curve", "Learning curves", lambda canvas: _curves(canvas, rows), note, size=(9.0, 3.8))
+    for row in find(rows, objective="surface"):
+        note = (
+            "Word errors of the shipped example by the weights of the language model and of words, that of the "
+            "acoustic score being 1: the loss itself, and the expected loss as gamma falls. The cross is the least of "
+            "the grid."
+        )
+        yield Figure("risk-surface", "Loss by two weights", partial(_surface, row=row), note, size=(10.0, 3.2))
+    for row in find(rows, objective="sharpness"):
+        note = "Speller; weights of length 1 times gamma. Dashed: the loss of decoding with the same weights."
+        yield Figure("risk-gamma", "Expected loss by gamma", partial(_sharpness, row=row), note)
+
+
+def _curves(canvas: Canvas, rows: list[Row]) -> None:
+    panels = canvas.subplots(1, 2)
+    for axes, what in zip(panels, ("training", "held out"), strict=True):
+        lines = {}
+        for solver in SOLVERS:
+            points = []
+            for n_train in CURVE:
+                for row in find(rows, dataset=half(datasets.csmt(), n_train).name, solver=solver.name):
+                    own = None if row.loss is None else row.loss / n_train
+                    value = own if what == "training" else row.details["held_out_loss"]
+                    points.append((float(n_train), float(value or 0.0)))
+            lines[solver.name] = points
+        one_for_each(axes, lines, logarithmic="x")
+        axes.set_xlabel("lists to train on")
+        axes.set_title(what, fontsize=10)
+        legend(axes, 7)
+    panels[0].set_ylabel("errors a list")
+    panels[1].set_ylabel("errors")
+
+
+def _surface(canvas: Canvas, row: Row) -> None:
+    losses = np.array(row.details["losses"], dtype=np.float64).reshape(len(LM), len(WORDS), -1)
+    panels = canvas.subplots(1, losses.shape[2], sharey=True)
+    titles = ["errors", *(f"expected, gamma = {gamma:g}" for gamma in reversed(SURFACE_GAMMAS))]
+    order = [0, *range(losses.shape[2] - 1, 0, -1)]
+    for axes, k, title in zip(panels, order, titles, strict=True):
+        values = losses[:, :, k]
+        image = axes.pcolormesh(WORDS, LM, values, cmap="viridis", vmax=np.nanquantile(values, 0.8), rasterized=True)
+        best = np.unravel_index(np.nanargmin(values), values.shape)
+        axes.plot(WORDS[best[1]], LM[best[0]], "rx", markersize=7)
+        axes.set_title(f"{title}: least {np.nanmin(values):.0f}", fontsize=8)
+        axes.set_xlabel("weight of words", fontsize=8)
+        axes.tick_params(labelsize=7)
+        canvas.colorbar(image, ax=axes, shrink=0.8).ax.tick_params(labelsize=6)
+    panels[0].set_ylabel("weight of the language model", fontsize=8)
+
+
+def _sharpness(canvas: Canvas, row: Row) -> None:
+    axes = canvas.subplots()
+    for place, (name, curve) in enumerate(row.details["curves"].items()):
+        axes.plot(GAMMAS, curve["expected"], marker="o", markersize=3, color=f"C{place}", label=name)
+        axes.axhline(curve["loss"], linestyle="--", linewidth=1.0, color=f"C{place}")
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlabel("gamma")
+    axes.set_ylabel("expected errors")
+    axes.grid(alpha=0.3)
+    legend(axes, 8)
+
+
+BENCHMARK = Benchmark(
+    "risk",
+    "Minimum risk annealing beside likelihood, line search and the optimum",
+    tasks,
+    render,
+    source="Smith and Eisner, COLING/ACL 2006, Table 1 and Figures 1 to 4, in kind",
+)
