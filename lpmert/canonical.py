@@ -16,6 +16,8 @@ Array = TypeVar("Array", FloatArray, IntArray)
 
 _COST_BITS = 60
 _SUSPICIOUS = 1e-10
+_COSINE_ROUNDING = 1e-12
+"""Searches leave open what comes nearer to the rim of a cap; near the cosine 1 that is much at its angle."""
 
 
 def list_numbers(offsets: IntArray) -> IntArray:
@@ -116,11 +118,12 @@ def informative_lists(values: FloatArray | IntArray, offsets: IntArray) -> IntAr
 
 def possible_winners(features: FloatArray, offsets: IntArray, centre: FloatArray, cosine: float) -> IntArray:
     """Return the rows that no other row of their list beats wherever the cosine with the unit vector centre [D] is at
-    least `cosine`.
+    least `cosine`, or less by rounding.
 
     On this cap the least of d.w / |w| is |d| cos(angle(d, centre) + angle of the cap): it is positive exactly when
     d.centre > |d| sin(angle of the cap). Differences within rounding of that are not counted.
     """
+    cosine -= _COSINE_ROUNDING
     sine = np.sqrt((1.0 - cosine) * (1.0 + cosine))
     error = 8.0 * (features.shape[1] + 4) * np.finfo(np.float64).eps
     kept = np.ones(len(features), dtype=bool)

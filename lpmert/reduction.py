@@ -16,6 +16,8 @@ from lpmert.result import FloatArray, IntArray, RegionError
 _ROUNDING = 1e-9
 """Relative to the size of the terms of an equation."""
 
+_SAMPLED = 1000
+
 
 @dataclass(frozen=True)
 class Cap:
@@ -82,6 +84,8 @@ class Reduction:
         """Whether the reduced features are what exact arithmetic gives."""
         if self.columns is not None:
             return True
+        if len(features) > _SAMPLED and not self.exact(features[:_SAMPLED], reduced[:_SAMPLED]):
+            return False  # real numbers mostly show it at once
         whole = np.array(rational.to_integers(np.hstack([features, reduced])), dtype=object)
         n = features.shape[1]
         basis = [[Fraction(value) for value in column] for column in self.basis.T.tolist()]
