@@ -10,6 +10,7 @@ import os
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy is loaded, which is when BLAS reads it
@@ -50,8 +51,9 @@ def throughput(name: str, problem: Problem, table: Table) -> None:
     weights, directions = rng.normal(size=(2, LINES, size)) / search.spread
     search.along(weights[0], directions[0])
     search.best_coordinate(weights[0])
-    line = statistics.median(milliseconds(lambda: search.along(w, d)) for w, d in zip(weights, directions, strict=True))
-    axes = statistics.median(milliseconds(lambda: search.best_coordinate(w)) for w in weights) / size
+    pairs = zip(weights, directions, strict=True)
+    line = statistics.median(milliseconds(partial(search.along, w, d)) for w, d in pairs)
+    axes = statistics.median(milliseconds(partial(search.best_coordinate, w)) for w in weights) / size
     table.add_row(name, str(problem.n_lists), str(len(problem.features)), str(size), *map(_figure, (line, axes)))
 
 

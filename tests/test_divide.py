@@ -297,7 +297,9 @@ def hard() -> lpmert.NBest:
     return lpmert.NBest(rng.normal(size=(400, 8)), np.arange(0, 401, 50), rng.random((400, 1)))
 
 
-@pytest.mark.parametrize("method", [LpMert(), LpMert(chain=False, pair=True), LpMert(lp="highs")], ids=["plain", "pair", "highs"])
+@pytest.mark.parametrize(
+    "method", [LpMert(), LpMert(chain=False, pair=True), LpMert(lp="highs")], ids=["plain", "pair", "highs"]
+)
 def test_limits_leave_a_valid_bound(method: LpMert) -> None:
     stopped = lpmert.minimize(hard(), method=method, node_limit=50)
     assert stopped.status is Status.NODE_LIMIT
