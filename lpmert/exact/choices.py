@@ -25,8 +25,8 @@ from lpmert.problem import Problem
 from lpmert.reduction import Cap
 from lpmert.result import FloatArray, IntArray
 
-_SLICE = 4_000_000
-_ANSWER = 300_000
+SLICE = 4_000_000
+ANSWER_WORK = 300_000
 """An exact answer in units of work: a few milliseconds."""
 
 _POOL_BYTES = 1 << 26
@@ -51,11 +51,16 @@ class Choices(ExactMethod):
     kept_cores: int = 400
 
     name = "choices"
+    takes_ratios = True
     takes_fractions = True
     takes_caps = True
 
     def start(self, problem: Problem, incumbent: Incumbent) -> Search:
         """Return a search over the whole weight space that begins with this incumbent."""
+        if not problem.additive:
+            from lpmert.exact.ratio_choices import RatioChoicesSearch
+
+            return RatioChoicesSearch(self, problem, incumbent)
         lists = problem.features, problem.offsets, problem.costs
         return ChoicesSearch(self, *lists, problem.granularity, incumbent, cap=problem.cap)
 
@@ -174,7 +179,7 @@ class ChoicesSearch:
         """Search on until a slice's work is done; exact questions are answered on the way."""
         numbers = self._tree.numbers
         numbers[layout.UPPER] = self.incumbent.cost
-        goal = numbers[layout.WORK] + _SLICE
+        goal = numbers[layout.WORK] + SLICE
         while numbers[layout.WORK] < goal:
             self._state = kernel.search(
                 self._lists, self._tree, self._corrals, self._scratch, self._settings, goal - numbers[layout.WORK]
@@ -184,7 +189,7 @@ class ChoicesSearch:
             if self._state != kernel.ASKING:
                 break
             self._answer()
-            numbers[layout.WORK] += 5 * len(self._lists.costs) + _ANSWER
+            numbers[layout.WORK] += 5 * len(self._lists.costs) + ANSWER_WORK
 
     def _answer(self) -> None:
         """Decide in exact arithmetic whether the choices that the kernel asks about go together."""

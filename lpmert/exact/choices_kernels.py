@@ -68,7 +68,7 @@ def _known_core(tree):
 
 
 @internal
-def _together(lists, tree, corrals, slot, scratch, n_decided, start):
+def together(lists, tree, corrals, slot, scratch, n_decided, start):
     """Decide whether the first n_decided lists' choices go together; where rounding hides it, use or ask for an exact
     answer.
 
@@ -151,7 +151,7 @@ def _look_ahead(lists, tree, corrals, scratch, settings):
             copy_corral(corrals, depth, depth + 1)
             tree.chosen[s] = h
             tree.decided[n_decided] = s
-            verdict = _together(lists, tree, corrals, depth + 1, scratch, n_decided + 1, n_decided)
+            verdict = together(lists, tree, corrals, depth + 1, scratch, n_decided + 1, n_decided)
             if verdict != UNDECIDED:
                 tree.chosen[s] = -1
             if verdict == UNDECIDED:
@@ -241,7 +241,7 @@ def _core_bound(lists, tree, corrals, scratch, settings):
             tree.chosen[tree.decided[k]] = tree.pointer[tree.decided[k]]
         copy_corral(corrals, depth, depth + 1)
         n[CORE_LPS] += 1
-        verdict = _together(lists, tree, corrals, depth + 1, scratch, n_asked, n_fixed)
+        verdict = together(lists, tree, corrals, depth + 1, scratch, n_asked, n_fixed)
         if verdict == UNDECIDED:
             return ASKING
         for k in range(n_fixed, n_asked):
@@ -299,6 +299,35 @@ def _branch(lists, tree, settings):
 
 
 @internal
+def inherit_witnesses(tree, child, n_decided, pooled):
+    """Fill the child's witnesses: its parent's and those found since that agree with its n_decided choices.
+
+    pooled: how many there were before the child's own, which is looked at even where there are too many.
+    """
+    depth = child - 1
+    s = tree.decided[n_decided - 1]
+    found = 0
+    most = tree.compatible.shape[1]
+    for k in range(tree.numbers[POOLED] - 1, max(tree.pooled_before[depth], pooled + 1 - most) - 1, -1):
+        agrees = True
+        for q in range(n_decided):
+            t = tree.decided[q]
+            if tree.pool[k, t] != tree.chosen[t]:
+                agrees = False
+                break
+        if agrees and found < most:
+            tree.compatible[child, found] = k
+            found += 1
+    for q in range(tree.n_compatible[depth]):
+        k = tree.compatible[depth, q]
+        if tree.pool[k, s] == tree.chosen[s] and found < most:
+            tree.compatible[child, found] = k
+            found += 1
+    tree.n_compatible[child] = found
+    tree.pooled_before[child] = tree.numbers[POOLED]
+
+
+@internal
 def _descend(lists, tree, corrals, scratch, settings):
     """Open the next child of the node, or say that there is none left within the bound."""
     n = tree.numbers
@@ -313,7 +342,7 @@ def _descend(lists, tree, corrals, scratch, settings):
         tree.chosen[s] = h
         tree.decided[n_decided] = s
         copy_corral(corrals, depth, depth + 1)
-        verdict = _together(lists, tree, corrals, depth + 1, scratch, n_decided + 1, n_decided)
+        verdict = together(lists, tree, corrals, depth + 1, scratch, n_decided + 1, n_decided)
         if verdict == UNDECIDED:
             return ASKING
         tree.branch_next[depth] = h + 1
@@ -325,26 +354,8 @@ def _descend(lists, tree, corrals, scratch, settings):
     child = depth + 1
     tree.base[child] = tree.base[depth] + lists.costs[begin + h]
     tree.trail_end[child] = tree.trail_end[depth]
-    found = 0
-    most = tree.compatible.shape[1]
     if settings.use_witnesses:
-        for k in range(n[POOLED] - 1, max(tree.pooled_before[depth], pooled + 1 - most) - 1, -1):
-            agrees = True
-            for q in range(n_decided + 1):
-                t = tree.decided[q]
-                if tree.pool[k, t] != tree.chosen[t]:
-                    agrees = False
-                    break
-            if agrees and found < most:
-                tree.compatible[child, found] = k
-                found += 1
-        for q in range(tree.n_compatible[depth]):
-            k = tree.compatible[depth, q]
-            if tree.pool[k, s] == h and found < most:
-                tree.compatible[child, found] = k
-                found += 1
-    tree.n_compatible[child] = found
-    tree.pooled_before[child] = n[POOLED]
+        inherit_witnesses(tree, child, n_decided + 1, pooled)
     tree.bound[child] = max(tree.bound[depth], tree.rest[depth] + lists.costs[begin + h])
     n[DEPTH] = child
     n[PHASE] = LOOK
@@ -371,7 +382,7 @@ def _retreat(tree):
 def _close_root(lists, tree, corrals, scratch):
     """Find and record a witness where there was nothing to decide."""
     copy_corral(corrals, 0, 1)
-    verdict = _together(lists, tree, corrals, 1, scratch, tree.numbers[FIXED], 0)
+    verdict = together(lists, tree, corrals, 1, scratch, tree.numbers[FIXED], 0)
     if verdict == UNDECIDED:
         return ASKING
     if verdict == FEASIBLE:

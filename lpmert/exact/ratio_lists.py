@@ -1,0 +1,163 @@
+"""Lists with the statistics of a ratio metric, for kernels: decoding to a loss, and heights in fixed point.
+
+A height is a monotone function of the loss (`height_of_loss`) that linear functions of summed statistics bound from
+below. Searches compare heights as whole numbers of units, rounded down for bounds and up for limits.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from lpmert.canonical import group_identical
+from lpmert.geometry.leastnorm import Lists, in_cap, largest, rounding_bound, score_list, sorted_lists
+from lpmert.kernels import EPSILON, INFINITE_COST, internal
+from lpmert.metrics.base import Metric, RatioMetric
+from lpmert.metrics.ratio_kernels import height_of_loss, loss_of_total, minorant
+from lpmert.reduction import Cap
+from lpmert.result import FloatArray, IntArray, MethodError
+
+UNIT = 2.0**-48
+"""Height of one unit."""
+
+FORBIDDEN = -1
+"""Class of a hypothesis that no weights in the region choose."""
+
+
+class Ratio(NamedTuple):
+    """What the hypotheses of `Lists` mean to a ratio metric.
+
+    kind, parameters: see `ratio_kernels`. statistics [M, K]; constant [K]: of lists that are settled for good; reach
+    [K]: the largest of each statistic. classes [M]: equal within a list where the statistics are.
+    """
+
+    kind: int
+    parameters: FloatArray
+    statistics: FloatArray
+    constant: FloatArray
+    reach: FloatArray
+    classes: IntArray
+
+
+class Bound(NamedTuple):
+    """Work space of a bound: the box low, high [K] of the sums, at [K] in it, and the slopes [K] of the minorant.
+
+    least, most [K]: of one list; prices [M]: of the rows.
+    """
+
+    low: FloatArray
+    high: FloatArray
+    at: FloatArray
+    slopes: FloatArray
+    least: FloatArray
+    most: FloatArray
+    prices: IntArray
+
+
+def new_bound(n_rows: int, n_columns: int) -> Bound:
+    """Return empty work space."""
+    low, high, at, slopes, least, most = np.zeros((6, n_columns))
+    return Bound(low, high, at, slopes, least, most, np.zeros(n_rows, dtype=np.int64))
+
+
+def ratio_lists(
+    metric: Metric,
+    features: FloatArray,
+    offsets: IntArray,
+    statistics: FloatArray,
+    constant: FloatArray,
+    limits: FloatArray,
+    cap: Cap | None = None,
+) -> tuple[Lists, Ratio]:
+    """Return lists for kernels, and after them one list {a, 0} for each limit [k, d], a.w > 0.
+
+    features [m, d], offsets [s + 1], statistics [m, K], constant [K] as in `Problem`. Hypotheses keep their order.
+    Raises `MethodError` for a metric that kernels do not know.
+    """
+    if not isinstance(metric, RatioMetric):
+        raise MethodError(
+            f"metric {metric.name!r} is neither a sum over lists nor a ratio metric with kind, parameters and "
+            "losses_of_totals; only heuristics take it"
+        )
+    rows = np.vstack([features, np.zeros((2 * len(limits), features.shape[1]))])
+    rows[len(features) :: 2] = limits
+    ends = offsets[-1] + 2 * np.arange(1, len(limits) + 1)
+    all_offsets = np.concatenate([offsets, ends]).astype(np.int64)
+    counts = np.vstack([statistics, np.zeros((2 * len(limits), statistics.shape[1]))])
+    classes = np.arange(len(rows))
+    classes[: len(features)] = group_identical(statistics, offsets)
+    classes[len(features) + 1 :: 2] = FORBIDDEN
+    lists = sorted_lists(rows, all_offsets, np.zeros(len(rows), dtype=np.int64), cap)
+    return lists, Ratio(metric.kind, metric.parameters, counts, constant, counts.max(axis=0, initial=0.0), classes)
+
+
+@njit(cache=True)
+def decode_total(lists, ratio, weights, selection, scores, total):
+    """Write each list's winner (counted within the list) and the summed statistics [K]; return (loss, clear).
+
+    clear: the weights lie in the cap, every winner leads by more than rounding, or is within rounding of its equals
+    only, and none is forbidden.
+    """
+    bound = rounding_bound(lists, weights)
+    total[:] = ratio.constant
+    clear = in_cap(lists.cap, weights)
+    for s in range(len(lists.offsets) - 1):
+        begin, length = lists.offsets[s], lists.offsets[s + 1] - lists.offsets[s]
+        score_list(lists.columns, begin, length, weights, scores)
+        best = largest(scores, length)
+        selection[s] = best
+        for k in range(len(total)):
+            total[k] += ratio.statistics[begin + best, k]
+        own = ratio.classes[begin + best]
+        clear = clear and own != FORBIDDEN
+        if clear:
+            least = scores[best] - bound
+            for i in range(length):
+                if scores[i] >= least and ratio.classes[begin + i] != own:
+                    clear = False
+                    break
+    return loss_of_total(ratio.kind, ratio.parameters, total), clear
+
+
+@njit(cache=True)
+def height_limit(kind, loss):
+    """Return a height in units from which on no loss is lower than this one."""
+    if loss >= 1.0:
+        return INFINITE_COST
+    height = height_of_loss(kind, loss)
+    slack = 16.0 * EPSILON * (1.0 + height) + 8.0 * EPSILON / (1.0 - loss)
+    return np.int64(np.ceil((height + slack) / UNIT)) + 1
+
+
+@internal
+def lay_bound(ratio, bound, settled, n_open):
+    """Fill the slopes of the minorant of a box; return (units that settled sums and the constant have, whether any).
+
+    settled [K]: sums of the lists without a choice; n_open others add, in units, the floor of their slopes . statistics
+    each.
+    """
+    constant = minorant(ratio.kind, ratio.parameters, bound.low, bound.high, bound.at, bound.slopes)
+    if constant == np.inf:
+        return INFINITE_COST, True
+    size = abs(constant)
+    error = 0.0
+    useful = False
+    for k in range(len(settled)):
+        constant += bound.slopes[k] * settled[k]
+        size += abs(bound.slopes[k]) * settled[k]
+        error += abs(bound.slopes[k]) * ratio.reach[k]
+        useful = useful or bound.slopes[k] != 0.0
+    n_terms = len(settled) + 3
+    units = np.int64(np.floor((constant - n_terms * EPSILON * size) / UNIT))
+    return units - n_open * (np.int64(n_terms * EPSILON * error / UNIT) + 1), useful
+
+
+@internal
+def price(ratio, slopes, row):
+    """Return slopes . statistics of a hypothesis in units."""
+    value = 0.0
+    for k in range(len(slopes)):
+        value += slopes[k] * ratio.statistics[row, k]
+    return np.int64(np.floor(value / UNIT))
