@@ -5,22 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
-from io import StringIO
 from itertools import pairwise, product
 from math import prod
-from pathlib import Path
 
 import numpy as np
 import oracle
 import pytest
-from click.testing import CliRunner
-from rich.console import Console
 from scipy.optimize import linprog
 from shared import needs_shared, swahili
 from strategies import KINDS, Lists, best_loss, loss_of, random_lists, short_descent, strictly_feasible
 
 import lpmert
-from benchmarks import ablation
 from lpmert import Status
 from lpmert.exact.combination import Combination, Screen
 from lpmert.exact.divide import DivideSearch, LpMert, OneList, Stream, TwoHalves
@@ -419,25 +414,3 @@ def test_without_additions_as_many_combinations_are_tested_as_by_another_program
     assert result.loss == pytest.approx(OPTIMA[name], abs=1e-6)
     for length, count in zip((1, 2, 4, 8), tested, strict=True):
         assert result.counters[f"tested_{length}"] == pytest.approx(count, rel=0.01)
-
-
-def test_the_ablation_says_how_to_name_its_data(tmp_path: Path) -> None:
-    run = CliRunner().invoke(ablation.main, ["0:8"], env={"LPMERT_SHARED": str(tmp_path)})
-    assert run.exit_code == 1
-    assert "--prototypes" in run.output
-    assert "LPMERT_SHARED" in run.output
-
-
-def test_the_ablation_turns_off_one_switch_at_a_time_and_marks_runs_that_did_not_end() -> None:
-    for switch in ablation.SWITCHES:
-        assert ablation.VARIANTS[f"without {switch}"] == replace(LpMert(), **{switch: False})
-    assert ablation.VARIANTS["all off"] == BARE
-    runs = [ablation.run(variant, "8:16", hard(), limit) for variant, limit in (("default", 60), ("all off", 0))]
-    assert runs[0].proved
-    assert not runs[1].proved
-    assert runs[0].combinations == 50**8
-    console = Console(width=200, file=StringIO())
-    console.print(ablation.table_of(runs))
-    shown = console.file.getvalue()  # type: ignore[attr-defined]
-    assert f"{runs[0].lps:,}" in shown
-    assert ">0" in shown
