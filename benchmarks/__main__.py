@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import click
@@ -10,10 +11,16 @@ from benchmarks.report import RESULTS, write_report
 from benchmarks.runner import ROWS, Wishes, run
 from benchmarks.suites import NAMES, benchmark
 
+SCRIPTS = ("benchmarks.line_search", "benchmarks.sample_risk")
+"""Measurements with command lines of their own."""
+
 
 @click.group()
 def main() -> None:
     """Measure lpmert; rows are kept, so that a run which was ended goes on where it stopped."""
+    logging.getLogger("lpmert").addHandler(
+        logging.NullHandler()
+    )  # solvers are also tried on toys that do not suit them
 
 
 @main.command("list")
@@ -27,6 +34,8 @@ def list_benchmarks() -> None:
         click.echo(f"{name:12} {len(tasks):4} runs  {wanted.title}{source}")
         for reason in reasons:
             click.echo(f"{'':24}not all of it here: {reason}")
+    for script in SCRIPTS:
+        click.echo(f"python -m {script} --help")
 
 
 @main.command("run")

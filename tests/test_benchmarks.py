@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import os
 import subprocess
 import sys
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,59 +14,81 @@ from click.testing import CliRunner
 
 from benchmarks import datasets
 from benchmarks.__main__ import main
-from benchmarks.floor import find_prototypes, geometric_mean
 from benchmarks.harness import Answer, Benchmark, Dataset, Task, contradictions
 from benchmarks.lists import Loss
 from benchmarks.report import write_report
 from benchmarks.rows import Row, keep_row, read_rows
 from benchmarks.runner import ROWS, Wishes, run
-from benchmarks.suites import NAMES
+from benchmarks.suites import NAMES, ablation, benchmark, growth
+from benchmarks.suites.floor import find_prototypes
+from benchmarks.suites.stability import best_of
+from benchmarks.tables import Table
+from lpmert.exact.divide import LpMert
 from lpmert.nbest import NBest
 
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def floor(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "benchmarks.floor", *arguments],
-        cwd=ROOT,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
+def test_without_prototypes_the_race_says_how_to_name_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LPMERT_SHARED", str(tmp_path))
+    said: list[str] = []
+    run(benchmark("floor"), Wishes(), tmp_path, said.append)
+    assert said
+    assert all("LPMERT_SHARED" in line for line in said)
 
 
-def test_the_geometric_mean_of_a_number_and_its_inverse_is_one() -> None:
-    assert geometric_mean([4.0, 0.25, 1.0]) == pytest.approx(1.0)
-
-
-def test_without_prototypes_the_race_says_how_to_name_them(tmp_path: Path) -> None:
-    run = floor("libri3", LPMERT_SHARED=str(tmp_path))
-    assert run.returncode == 1
-    assert "--prototypes" in run.stderr
-    assert "LPMERT_SHARED" in run.stderr
-
-
-def test_prototypes_without_their_data_are_not_taken(tmp_path: Path) -> None:
+def test_prototypes_without_their_data_are_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LPMERT_SHARED", str(tmp_path))
     prototypes = tmp_path / "prototypes"
     prototypes.mkdir()
     (prototypes / "run.py").touch()
-    assert find_prototypes(prototypes) is None
+    assert find_prototypes() is None
     (tmp_path / "data").mkdir()
-    assert find_prototypes(prototypes) == prototypes
+    assert find_prototypes() == prototypes
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(find_prototypes(None) is None, reason="needs the prototypes: set LPMERT_SHARED")
-def test_both_sides_prove_the_known_optimum(tmp_path: Path) -> None:
-    output = tmp_path / "floor.json"
-    run = floor("swahili-8:16", "--rounds", "1", "-o", str(output))
-    assert run.returncode == 0, run.stderr
-    (race,) = json.loads(output.read_text(encoding="utf-8"))["races"]
-    assert race["agree"]
-    assert race["optimum"] == pytest.approx(4.641196, abs=1e-6)  # the value published with the prototypes
+@pytest.mark.skipif(find_prototypes() is None, reason="needs the prototypes: set LPMERT_SHARED")
+def test_both_sides_prove_the_optimum_of_the_prototypes(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "benchmarks", "run", "floor", "--dataset", "swahili-8:16", "--rows", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = read_rows(tmp_path / "floor.jsonl").values()
+    assert {row.solver for row in rows} == {"prototype", "lpmert"}
+    assert all(row.proved for row in rows)
+    assert all(row.loss == pytest.approx(4.641196, abs=1e-6) for row in rows)  # published with the prototypes
+
+
+def test_the_ablation_turns_off_one_switch_at_a_time_and_in_the_end_all() -> None:
+    switches = [one.name for one in fields(LpMert) if one.default is True]
+    assert len(switches) >= 6
+    for switch in switches:
+        changed: dict[str, Any] = {switch: False}
+        assert ablation.VARIANTS[f"without {switch.replace('_', ' ')}"] == replace(LpMert(), **changed)
+    off = ablation.VARIANTS[ablation.ALL_OFF]
+    assert not any(getattr(off, switch) for switch in switches)
+
+
+def test_a_run_that_its_time_limit_ended_is_marked_in_the_ablation() -> None:
+    counters = {"lps": 1234, "nodes": 99, "tested_8": 5}
+    row = row_of(dataset="swahili-0:8", solver="all on", counters=counters, status="time_limit")
+    table = next(iter(ablation.render([row])))
+    assert isinstance(table, Table)
+    assert ">1,234" in table.rows[0]
+
+
+def test_the_best_of_one_run_is_the_mean_of_all() -> None:
+    test = np.array([30.0, 31.0, 35.0])
+    best = best_of(np.array([1.0, 2.0, 3.0]), test)
+    assert best[0] == pytest.approx(test.mean(), abs=0.3)
+    assert best[-1] == pytest.approx(35.0, abs=0.3)
+    assert sorted(best) == best
+
+
+def test_growth_is_fitted_as_a_power_or_as_a_factor() -> None:
+    power, factor = growth.SERIES[0], next(one for one in growth.SERIES if not one.geometric)
+    assert growth.growth(power, [(size, 3.0 * size**1.5) for size in (10, 20, 40)]) == "x^1.50"
+    assert growth.growth(factor, [(size, 3.0 * 2.0**size) for size in (2, 3, 5)]) == "times 2.00"
 
 
 def row_of(**fields: object) -> Row:

@@ -8,6 +8,7 @@ from benchmarks.harness import Benchmark
 
 NAMES = (
     "quick",
+    "floor",
     "rivals",
     "growth",
     "ablation",

@@ -142,7 +142,7 @@ def render(rows: list[Row]) -> Iterator[Table | Figure]:
                 continue
             sizes = list(found)
             ends = f"{sizes[0]} to {sizes[-1]}"
-            growth = [_growth(series, [(size, found[size][name]) for size in sizes]) for name in MEASURES]
+            growth = [growth(series, [(size, found[size][name]) for size in sizes]) for name in MEASURES]
             fits.append([series.name, solver.name, series.variable, ends, *growth])
             for size, values in found.items():
                 shown = [f"{value:,.3g}" if value < 1000 else f"{value:,.0f}" for value in values.values()]
@@ -175,7 +175,7 @@ def _measured(rows: list[Row], series: Series, solver: Solve) -> dict[int, dict[
     return found
 
 
-def _growth(series: Series, points: Sequence[tuple[int, float]]) -> str:
+def growth(series: Series, points: Sequence[tuple[int, float]]) -> str:
     """Return how a measure grows, fitted to the points at which it is at least 1e-3."""
     known = [(size, value) for size, value in points if value > 1e-3]
     if len(known) < 3:

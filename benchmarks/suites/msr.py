@@ -198,7 +198,6 @@ def render(rows: list[Row]) -> Iterator[Table | Figure]:
         "held-out errors",
         "fewer than the baseline",
         "seconds",
-        "paper",
     )
     note = (
         "Wrong characters, both folds added up; 700 lists of 20 conversions, counts of words and of pairs of words "

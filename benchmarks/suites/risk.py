@@ -100,7 +100,7 @@ class Surface:
 class Sharpness:
     """The expected loss by gamma at the weights that annealing ends with, all of length 1, and the loss itself."""
 
-    name: str = "by gamma"
+    name: str = "weights of three methods"
 
     def skip(self, _data: NBest, _objective: Shape) -> str | None:
         """Return nothing: it always can."""

@@ -1,0 +1,172 @@
+"""Beside the floor prototypes: the same arrays in the same process, rounds taken in turn.
+
+The prototypes and their data are not part of the repository: they are looked for in `prototypes` under the environment
+variable LPMERT_SHARED, or in `../shared/prototypes` beside the checkout.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from statistics import fmean, median
+from types import ModuleType
+
+import numpy as np
+
+from benchmarks.datasets import ROOT
+from benchmarks.harness import Answer, Benchmark, Dataset, Task
+from benchmarks.lists import Loss, Solve
+from benchmarks.rows import Row, find
+from benchmarks.tables import Table, number, seconds
+from lpmert.exact.auto import Auto
+from lpmert.nbest import NBest
+
+CASES = {
+    "libri3": 1767.0,
+    "libri4": 1758.0,
+    "libri5": 1746.0,
+    "swahili-0:8": 4.948169,
+    "swahili-8:16": 4.641196,
+    "swahili-16:24": 5.091451,
+    "swahili-24:32": 5.890797,
+}
+"""Names of the prototypes' cases, and the optima that they proved."""
+
+ROUNDS = (0, 1, 2)
+TIME_LIMIT = 180.0
+_FEW_LISTS = 8
+_MODULES = ("run", "data", "cells", "choices")
+
+
+def find_prototypes() -> Path | None:
+    """Return the directory of the prototypes if their data lie beside it, or `None`."""
+    named = os.environ.get("LPMERT_SHARED")
+    place = (Path(named) if named else ROOT.parent / "shared") / "prototypes"
+    return place if (place / "run.py").is_file() and (place.parent / "data").is_dir() else None
+
+
+def _skip() -> str | None:
+    if find_prototypes() is None:
+        return "prototypes outside the repository: set LPMERT_SHARED to the folder that holds them and their data"
+    clash = [name for name in _MODULES if name in sys.modules and not _is_theirs(name)]
+    return f"modules called {', '.join(clash)} are already loaded; run this in a fresh process" if clash else None
+
+
+def _is_theirs(name: str) -> bool:
+    return str(sys.modules[name].__file__).startswith(str(find_prototypes()))
+
+
+@cache
+def prototypes() -> ModuleType:
+    """Import the prototypes' `run`; their kernels are cached elsewhere, as their place may be read-only."""
+    place = find_prototypes()
+    if place is None:
+        raise FileNotFoundError(_skip())
+    os.environ.setdefault("NUMBA_CACHE_DIR", tempfile.mkdtemp(prefix="lpmert-floor-"))
+    from numba.core import config
+
+    config.reload_config()  # type: ignore[no-untyped-call]
+    sys.dont_write_bytecode = True
+    sys.path.insert(0, str(place))
+    try:
+        return importlib.import_module("run")
+    finally:
+        sys.path.remove(str(place))
+
+
+@cache
+def _load(case: str) -> NBest:
+    _, features, losses, offsets = prototypes().case(case)
+    return NBest(features, offsets, losses)
+
+
+@dataclass(frozen=True)
+class Prototype:
+    """The prototypes' own engine for a case."""
+
+    name: str = "prototype"
+
+    def skip(self, _data: NBest, _objective: Loss) -> str | None:
+        """Return nothing: it takes all of its own cases."""
+        return None
+
+    def warm_up(self) -> None:
+        """Compile both engines."""
+        rng = np.random.default_rng(0)
+        for engine in ("cells", "choices"):
+            prototypes().solve(engine, rng.normal(size=(120, 3)), rng.random(120), np.arange(0, 121, 10))
+
+    def solve(self, data: NBest, _objective: Loss, _seed: int, _time_limit: float) -> Answer:
+        """Solve to the end; the prototypes know no time limit, and their preparation is left out."""
+        engine = "cells" if data.n_lists > _FEW_LISTS else "choices"
+        loss, weights, nodes, lps, proved = prototypes().solve(
+            engine, data.features, data.statistics[:, 0], data.offsets
+        )
+        state = "optimal" if proved else "time_limit"
+        return Answer(
+            np.asarray(weights), state, float(loss) if proved else None, {"nodes": int(nodes), "lps": int(lps)}
+        )
+
+
+SOLVERS = (Prototype(), Solve(Auto(), "lpmert"))
+
+
+def dataset(case: str) -> Dataset:
+    """Return the prototypes' arrays."""
+    return Dataset(case, partial(_load, case), _skip)
+
+
+def tasks() -> Iterator[Task]:
+    """Yield every case, both sides in turn, three times."""
+    for case, optimum in CASES.items():
+        for seed in ROUNDS:
+            for solver in SOLVERS:
+                yield Task(dataset(case), Loss(), solver, seed, TIME_LIMIT, optimum)
+
+
+def render(rows: list[Row]) -> Iterator[Table]:
+    """Yield the medians of both sides and their ratios."""
+    body, ratios = [], []
+    for case in CASES:
+        theirs, ours = (find(rows, dataset=case, solver=solver.name) for solver in SOLVERS)
+        if not theirs or not ours:
+            continue
+        times = [median(row.seconds for row in side) for side in (theirs, ours)]
+        ratios.append(times[0] / times[1])
+        sizes = ours[0].counters
+        parts = [median(row.details["parts"][name] for row in ours) for name in ("prepare", "incumbent", "search")]
+        body.append(
+            [
+                case,
+                *(f"{sizes[name]:,}" for name in ("lists", "hypotheses", "features")),
+                number(ours[0].loss, 7),
+                seconds(times[0]),
+                f"{theirs[0].counters['nodes']:,}",
+                f"{theirs[0].counters['lps']:,}",
+                seconds(times[1]),
+                *map(seconds, parts),
+                f"{ours[0].counters['nodes']:,}",
+                f"{ours[0].counters['lps']:,}",
+                f"{ratios[-1]:.3g}",
+                "yes" if all(row.proved for row in (*theirs, *ours)) else "no",
+            ]
+        )
+    left = ("case", "lists", "hypotheses", "features", "optimum", "prototype", "nodes", "LPs")
+    right = ("lpmert", "prepare", "incumbent", "search", "nodes", "LPs", "ratio", "both proved")
+    mean = f"{math.exp(fmean(map(math.log, ratios))):.2f}" if ratios else "-"
+    note = (
+        f"Seconds, medians of {len(ROUNDS)} rounds taken in turn, after compilation. The geometric mean of the ratios "
+        f"is {mean}. lpmert's are of the canonical form, the first weights and the search; the prototypes' leave their "
+        "preparation out."
+    )
+    yield Table("Seconds to the proof", (*left, *right), body, note)
+
+
+BENCHMARK = Benchmark("floor", "Beside the floor prototypes", tasks, render, tolerance=1e-6)
