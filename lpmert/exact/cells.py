@@ -15,7 +15,7 @@ import numpy as np
 
 from lpmert.exact import cells_kernels as kernel
 from lpmert.exact import cells_stack as layout
-from lpmert.exact.cells_stack import Cone, Work, cone_at, larger, new_child, new_stack, put_cone
+from lpmert.exact.cells_stack import Cone, cone_at, larger, new_child, new_stack, new_work, put_cone, whole_cone
 from lpmert.exact.choices import Choices, ChoicesSearch
 from lpmert.exact.choices_tree import Settings as SelectionSettings
 from lpmert.exact.search import Incumbent, Search
@@ -24,7 +24,6 @@ from lpmert.geometry.cone import cone_around, covering_cones, outer_normals, wid
 from lpmert.geometry.leastnorm import rounding_bound, sorted_lists
 from lpmert.kernels import INFINITE_COST, clear_cost
 from lpmert.problem import Problem
-from lpmert.result import FloatArray
 
 _SLICE = 4_000_000
 _SLICES_A_CONE = 5
@@ -48,11 +47,16 @@ class Cells(ExactMethod):
     selections: Choices = field(default_factory=Choices)
 
     name = "cells"
+    takes_ratios = True
     takes_fractions = True
     takes_caps = True
 
     def start(self, problem: Problem, incumbent: Incumbent) -> Search:
         """Return a search over the whole weight space that begins with this incumbent."""
+        if not problem.additive:
+            from lpmert.exact.ratio_cells import RatioCellsSearch
+
+            return RatioCellsSearch(self, problem, incumbent)
         return CellsSearch(self, problem, incumbent)
 
 
@@ -73,20 +77,8 @@ class CellsSearch:
             new_child(n_rows, problem.n_lists, n_features),
             new_child(n_rows, problem.n_lists, n_features),
         )
-        self._work = Work(
-            np.empty(n_rows),
-            np.empty(n_features, dtype=np.int64),
-            np.zeros((n_features, n_features)),
-            np.empty(n_features),
-            np.empty(n_features),
-            np.empty((settings.cuts, n_features)),
-            np.empty((settings.cuts + 1, n_features + settings.cuts + 1)),
-            np.empty(settings.cuts, dtype=np.int64),
-            np.empty(n_features),
-            np.empty(n_features),
-        )
+        self._work = new_work(n_rows, n_features, settings.cuts)
         self._largest_sum = float(np.abs(self._lists.rows).sum(axis=1).max(initial=0.0))
-        self._sums_are_exact = _sums_are_exact(self._lists.rows, self._largest_sum)
         choice = settings.selections
         self._kernel_settings = kernel.Settings(
             self._granularity,
@@ -190,7 +182,7 @@ class CellsSearch:
         _, _, cone = heapq.heappop(self._heap)
         root = isinstance(cone, int)
         if isinstance(cone, int):
-            cone = self._root(cone)
+            cone = whole_cone(self._lists, self._roots[cone].copy())
         else:
             self._held -= cone.nbytes
         while len(cone.ids) + 1 > len(self._stack.ids) or len(cone.ends) > len(self._stack.ends):
@@ -212,28 +204,6 @@ class CellsSearch:
                 self._held += cone.nbytes
         numbers[layout.TOP] = -1
 
-    def _root(self, k: int) -> Cone:
-        """Return a cone of the starting cover with all hypotheses."""
-        return self._whole(self._roots[k].copy())
-
-    def _whole(self, rays: FloatArray) -> Cone:
-        """Return the cone of these rays with all hypotheses."""
-        features, costs, offsets = self._lists.rows, self._lists.costs, self._lists.offsets
-        n_rows, n_features = features.shape
-        unit = np.count_nonzero(rays, axis=1) == 1
-        if unit.all():  # an orthant: no products to add up
-            axis = np.abs(rays).argmax(axis=1)
-            scores = np.ascontiguousarray(features[:, axis] * rays[np.arange(n_features), axis])
-        else:
-            scores = np.ascontiguousarray(features @ rays.T)
-        exact = (np.abs(rays) == 1.0).sum(axis=1) == np.count_nonzero(rays, axis=1)
-        exact &= unit | self._sums_are_exact
-        size = np.abs(rays).max(initial=0.0) * self._largest_sum
-        errors = np.where(exact, 0.0, n_features * np.finfo(np.float64).eps * size)
-        ids = np.arange(n_rows, dtype=np.int32)
-        point = np.full(n_features, 1 / n_features)
-        return Cone(scores, ids, costs, offsets, 0, 0, 0, 0, rays, errors, point)
-
     def _start_closing(self, cone: Cone) -> None:
         """Prepare the search of a cone's selections with exact answers, over a slightly wider cone.
 
@@ -248,7 +218,7 @@ class CellsSearch:
         fixed = 0
         if wider is not None:
             stack = new_stack(len(self._lists.costs) + 1, len(self._lists.offsets) + 1, 4, len(wider))
-            put_cone(stack, self._whole(wider))
+            put_cone(stack, whole_cone(self._lists, wider))
             kernel.prune_root(self._lists, stack, self._children[0], self._work, self._kernel_settings, INFINITE_COST)
             kept = cone_at(stack, 0)
             fixed = kept.fixed
@@ -290,12 +260,3 @@ class CellsSearch:
 
     def _leave_unsettled(self, cost: int) -> None:
         self.unsettled = cost if self.unsettled is None else min(self.unsettled, cost)
-
-
-def _sums_are_exact(features: FloatArray, largest: float) -> bool:
-    """Whether the features are multiples of a power of two so large that sums of a row, up to `largest`, are exact."""
-    for exponent in (0, 10, 20, 30, 40):
-        scaled = np.ldexp(features, exponent)
-        if np.all(scaled == np.rint(scaled)):
-            return bool(np.ldexp(largest, exponent) < 2.0**52)
-    return False

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lpmert.geometry.leastnorm import in_cap, rounding_bound
+from lpmert.geometry.leastnorm import Lists, in_cap, rounding_bound
 from lpmert.kernels import clear_cost, internal
 from lpmert.result import FloatArray, IntArray
 
@@ -131,6 +131,51 @@ def new_child(n_rows: int, n_lists: int, n_features: int) -> Child:
         np.empty((n_features, n_features)),
         np.empty(n_features),
     )
+
+
+def new_work(n_rows: int, n_features: int, cuts: int) -> Work:
+    """Return work space for cones of so many rows and so many cuts."""
+    return Work(
+        np.empty(n_rows),
+        np.empty(n_features, dtype=np.int64),
+        np.zeros((n_features, n_features)),
+        np.empty(n_features),
+        np.empty(n_features),
+        np.empty((cuts, n_features)),
+        np.empty((cuts + 1, n_features + cuts + 1)),
+        np.empty(cuts, dtype=np.int64),
+        np.empty(n_features),
+        np.empty(n_features),
+    )
+
+
+def whole_cone(lists: Lists, rays: FloatArray) -> Cone:
+    """Return the cone of these rays [D, D] with all hypotheses."""
+    features, costs, offsets = lists.rows, lists.costs, lists.offsets
+    n_rows, n_features = features.shape
+    largest = float(np.abs(features).sum(axis=1).max(initial=0.0))
+    unit = np.count_nonzero(rays, axis=1) == 1
+    exact = (np.abs(rays) == 1.0).sum(axis=1) == np.count_nonzero(rays, axis=1)
+    if unit.all():  # an orthant: no products to add up
+        axis = np.abs(rays).argmax(axis=1)
+        scores = np.ascontiguousarray(features[:, axis] * rays[np.arange(n_features), axis])
+    else:
+        scores = np.ascontiguousarray(features @ rays.T)
+        exact &= unit | _sums_are_exact(features, largest)
+    size = np.abs(rays).max(initial=0.0) * largest
+    errors = np.where(exact, 0.0, n_features * np.finfo(np.float64).eps * size)
+    ids = np.arange(n_rows, dtype=np.int32)
+    point = np.full(n_features, 1 / n_features)
+    return Cone(scores, ids, costs, offsets, 0, 0, 0, 0, rays, errors, point)
+
+
+def _sums_are_exact(features: FloatArray, largest: float) -> bool:
+    """Whether the features are multiples of a power of two so large that sums of a row, up to `largest`, are exact."""
+    for exponent in (0, 10, 20, 30, 40):
+        scaled = np.ldexp(features, exponent)
+        if np.all(scaled == np.rint(scaled)):
+            return bool(np.ldexp(largest, exponent) < 2.0**52)
+    return False
 
 
 def larger(stack: Stack) -> Stack:
