@@ -11,7 +11,6 @@ import statistics
 import time
 from collections.abc import Callable
 from functools import partial
-from functools import partial
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy is loaded, which is when BLAS reads it
@@ -48,7 +47,6 @@ def throughput(name: str, problem: Problem, table: Table) -> None:
     weights, directions = rng.normal(size=(2, LINES, size)) / search.spread
     search.along(weights[0], directions[0])
     search.best_coordinate(weights[0])
-    pairs = zip(weights, directions, strict=True)
     line = statistics.median(map(partial(milliseconds, search.along), weights, directions))
     axes = statistics.median(map(partial(milliseconds, search.best_coordinate), weights)) / size
     table.add_row(name, str(problem.n_lists), str(len(problem.features)), str(size), *map(_figure, (line, axes)))
