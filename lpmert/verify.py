@@ -66,10 +66,13 @@ def verify(certificate: str | Path, nbest: NBest, *, metric: str | Metric = "los
 
 def _verified(reader: CertificateReader, nbest: NBest, metric: str | Metric, ties: str) -> Verified:
     from lpmert.metrics.base import AdditiveMetric, metric_by_name
+    from lpmert.nbest import NBest
     from lpmert.proof.lists import ProofLists
     from lpmert.proof.tree import TreeCheck
-    from lpmert.result import CertificateError
+    from lpmert.result import CertificateError, DataError
 
+    if not isinstance(nbest, NBest):
+        raise DataError(f"the second argument must be an NBest, not {type(nbest).__name__}")
     header = reader.header()
     measure = metric_by_name(metric)
     measure.check(nbest.statistics)
@@ -92,4 +95,4 @@ def _verified(reader: CertificateReader, nbest: NBest, metric: str | Metric, tie
     if proved != header.bound or header.bound > loss:
         raise CertificateError(f"the tree proves a bound of {proved}, not {header.bound}")
     limits = tuple(dict(zip(nbest.names, limit, strict=True)) for limit in header.limits)
-    return Verified(loss, header.bound, header.weights, limits, header, tree.records)
+    return Verified(loss, header.bound, header.weights, limits, header, reader.line - 2)

@@ -141,6 +141,11 @@ def limit_that_the_weights_break(found: Document) -> None:
 
 
 @change(*BASES)
+def limit_of_huge_numbers(found: Document) -> None:
+    found["limits"] = [["0x1.0p+1000"] * len(found["weights"])]
+
+
+@change(*BASES)
 def limit_of_zeros(found: Document) -> None:
     found["limits"] = [["0x0.0p+0"] * len(found["weights"])]
 

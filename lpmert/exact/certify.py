@@ -41,10 +41,9 @@ def write_certificate(
 ) -> None:
     """Write a certificate of the optimum that an exact method found on these lists.
 
-    The arguments are those of the run; a region may have limits only. kind of tree: CONES or SELECTIONS, by
-    default what suits the shape of the problem. The search for the proof takes as long as it takes. Where losses are no
-    sums in double precision, or weights too fine for it, the bound of the certificate can be lower than the loss; it is
-    exact.
+    The arguments are those of the run; a region may have limits only. kind of tree: CONES or SELECTIONS, by default
+    what suits the shape of the problem. The search for the proof takes as long as it takes. Where the run rounded
+    losses, or the best weights are too fine for double precision, the certificate states a bound below the loss.
     Raises `MethodError` unless the result is an optimum of these lists, and `DataError` if the file cannot be written.
     """
     measure = metric_by_name(metric)
@@ -54,6 +53,8 @@ def write_certificate(
         raise MethodError(f"there is no optimum to certify ({result.message})")
     if result.fingerprint != nbest.fingerprint:
         raise MethodError("the result is that of other lists")
+    if kind not in (None, CONES, SELECTIONS):
+        raise MethodError(f"no kind of tree {kind!r}; choose {CONES} or {SELECTIONS}")
     limits = _limits(region, nbest)
     exponents = _exponents(nbest, limits)
     lists = ProofLists(nbest, measure, ties, exponents, limits)
@@ -70,7 +71,7 @@ def write_certificate(
         bound=loss,
         weights=dict(zip(nbest.names, result.weights.tolist(), strict=True)),
         exponents=exponents,
-        kind=kind or _suitable_kind(lists),
+        kind=_suitable_kind(lists) if kind is None or not exponents else kind,
         limits=limits,
     )
     while True:
@@ -117,9 +118,7 @@ def _suitable_kind(lists: ProofLists) -> str:
     n_features = lists.features.shape[1]
     sizes = np.diff(lists.offsets)
     open_lists = int(np.sum(np.maximum.reduceat(lists.costs, lists.offsets[:-1]) > 0))
-    if n_features == 0:
-        return SELECTIONS
     if n_features <= 2:
-        return CONES
+        return CONES if n_features else SELECTIONS
     most = _MOST_PAIR_FEATURES if (sizes <= 2).all() else _MOST_CONE_FEATURES
     return SELECTIONS if n_features > most or open_lists <= _FEW_LISTS else CONES

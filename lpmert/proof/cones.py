@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import product
 from math import gcd
 from typing import NamedTuple
@@ -94,13 +94,22 @@ def _with_ray(lists: ProofLists, cone: Cone, replaced: int, ray: Ray) -> Cone:
 
 
 def _beaten(lists: ProofLists, cone: Cone) -> NDArray[np.bool_]:
-    """Return which hypotheses [n] the best of their list at the middle of the cone, or at one of its rays, beats."""
+    """Return which hypotheses [n] are beaten by the best of their list at one of the rays, the first of equals.
+
+    Which these are is decided exactly, so that the outcome does not depend on how scores are rounded.
+    """
     scores, tolerance = cone.scores, cone.tolerance
     sizes = np.diff(cone.starts, append=len(scores))
     beaten = np.zeros(len(scores), dtype=np.bool_)
-    for values in (scores.sum(axis=1), *scores.T):
-        top = np.flatnonzero(values == np.repeat(np.maximum.reduceat(values, cone.starts), sizes))
-        best = np.repeat(top[np.searchsorted(top, cone.starts)], sizes)
+    for ray, values, error in zip(cone.rays, scores.T, tolerance.tolist(), strict=True):
+        least = np.maximum.reduceat(values, cone.starts) - 2.0 * error
+        close = np.flatnonzero(values >= np.repeat(least, sizes))
+        first = np.searchsorted(close, cone.starts)
+        winners = close[first]
+        for a in np.flatnonzero(np.diff(first, append=len(close)) > 1).tolist() if error else ():
+            contenders = close[first[a] : len(close) if a + 1 == len(first) else first[a + 1]].tolist()
+            winners[a] = max(contenders, key=lambda i: _product(lists.whole(int(cone.rows[i])), ray))
+        best = np.repeat(winners, sizes)
         leads = scores[best] - scores
         lost: NDArray[np.bool_] = np.all(leads >= 2.0 * tolerance, axis=1)
         lost[best] = False
@@ -114,4 +123,8 @@ def _beaten(lists: ProofLists, cone: Cone) -> NDArray[np.bool_]:
 def _beats(lists: ProofLists, rays: tuple[Ray, ...], winner: int, loser: int) -> bool:
     """Whether one row scores at least as much as another at every ray, in exact arithmetic."""
     (difference,) = rational.difference_rows(lists.features[winner][None], lists.features[loser][None])
-    return all(sum(x * y for x, y in zip(difference, ray, strict=True)) >= 0 for ray in rays)
+    return all(_product(difference, ray) >= 0 for ray in rays)
+
+
+def _product(first: Sequence[int], second: Sequence[int]) -> int:
+    return sum(x * y for x, y in zip(first, second, strict=True))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from lpmert import rational
 from lpmert.metrics.base import AdditiveMetric
-from lpmert.nbest import NBest
+from lpmert.nbest import MAGNITUDE_LIMIT, NBest
 from lpmert.result import CertificateError, FloatArray, IntArray
 
 REPRESENTATIVE: Mapping[str, Callable[[int, int], int]] = {"first": lambda first, _: first, "best": min, "worst": max}
@@ -22,7 +22,6 @@ _EPSILON = float(np.finfo(np.float64).eps)
 _SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
 _EXACT_INTEGERS = 2.0**52
 _LARGEST_SCORE = 1e300
-_LARGEST_WEIGHT = 1e150
 _LARGEST_COST = 1 << 61
 
 
@@ -119,7 +118,7 @@ class ProofLists:
         Raises `CertificateError` if hypotheses that lose differently tie, or if a limit is broken.
         """
         w = np.array(weights)
-        if not np.abs(w).max() < _LARGEST_WEIGHT:
+        if not np.abs(w).max() <= MAGNITUDE_LIMIT:
             raise CertificateError("a weight is too large; multiply all by one power of two")
         scores, size = self.given @ w, np.abs(self.given) @ np.abs(w)
         error = 2 * (len(w) + 3) * (_EPSILON * np.maximum.reduceat(size, self.offsets[:-1]) + _SMALLEST_NORMAL)
@@ -200,8 +199,10 @@ class ProofLists:
 def limit_rows(limits: Sequence[Sequence[float]], n_features: int) -> FloatArray:
     rows = np.zeros((2 * len(limits), n_features))
     for k, limit in enumerate(limits):
-        if len(limit) != n_features or not any(limit):
-            raise CertificateError(f"limit {k} must have {n_features} numbers, not all 0")
+        if len(limit) != n_features or not any(limit) or max(map(abs, limit)) > MAGNITUDE_LIMIT:
+            raise CertificateError(
+                f"limit {k} must have {n_features} numbers, not all 0, of at most {MAGNITUDE_LIMIT:g}"
+            )
         rows[2 * k] = limit
     return rows
 

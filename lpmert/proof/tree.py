@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lpmert.certificate import CONES, SELECTIONS, CertificateReader, Record, integers
+from lpmert.certificate import CONES, SELECTIONS, CertificateReader, integers
 from lpmert.proof.cones import Cone, Ray, midpoint, orthants, part, whole_cone
 from lpmert.proof.lists import ProofLists
 from lpmert.proof.selections import SelectionRules, too_low
@@ -12,13 +12,12 @@ from lpmert.result import CertificateError
 class TreeCheck:
     """A check that every part of a tree of this kind costs at least `target`.
 
-    least: the least bound of all leaves, `None` if nothing can be attained at all; records: how many were read.
+    least: the least bound of all leaves, `None` if nothing can be attained at all.
     Raises `CertificateError` where something is not shown.
     """
 
     def __init__(self, reader: CertificateReader, lists: ProofLists, kind: str, target: int) -> None:
         self.least: int | None = None
-        self.records = 0
         self._reader = reader
         self._lists = lists
         self._target = target
@@ -34,7 +33,7 @@ class TreeCheck:
     def _cones(self, cone: Cone) -> None:
         waiting: list[tuple[Cone, int, Ray]] = []
         while True:
-            record = self._record()
+            record = self._reader.record()
             if record == {"leaf": "costs"}:
                 if cone.bound < self._target:
                     raise too_low(self._lists, cone.bound, self._target)
@@ -55,13 +54,9 @@ class TreeCheck:
         rules = SelectionRules(self._lists, cone, self._target)
         nodes = [rules.root]
         while nodes:
-            bound, children = rules.check(nodes.pop(), self._record())
+            bound, children = rules.check(nodes.pop(), self._reader.record())
             nodes += reversed(children)
             self._close(bound)
-
-    def _record(self) -> Record:
-        self.records += 1
-        return self._reader.record()
 
     def _close(self, bound: int | None) -> None:
         self.least = min((own for own in (self.least, bound) if own is not None), default=None)
