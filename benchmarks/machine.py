@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import os
 import platform
 from pathlib import Path
@@ -32,9 +34,14 @@ def load() -> float | None:
 
 
 class PeakMemory:
-    """The most memory that the process holds from now on, beyond what it holds now; `None` where Linux is not there."""
+    """The most memory that the process holds from now on, beyond what it holds now; `None` where Linux is not there.
+
+    What has been freed is given back first where glibc can do that, or it would be used again unnoticed.
+    """
 
     def __init__(self) -> None:
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).malloc_trim(0)
         try:
             _CLEAR.write_text(_RESET_PEAK, encoding="ascii")
         except OSError:

@@ -8,20 +8,29 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+_MOST_TICKS = 12
 Points = Sequence[tuple[float, float]]
 
 
-def one_for_each(axes: Axes, lines: Mapping[str, Points], *, logarithmic: str = "xy") -> None:
-    """Draw a line with markers for each series of points that has any; logarithmic: which axes are."""
+def one_for_each(axes: Axes, lines: Mapping[str, Points], *, logarithmic: str = "xy", ordered: bool = True) -> None:
+    """Draw a line with markers for each series of points that has any.
+
+    logarithmic: which axes are; their ticks along x are the points themselves where these are few. ordered: the series
+    follow each other by size, and so do their colours.
+    """
     import matplotlib
 
     shown = {label: points for label, points in lines.items() if points}
     colours = matplotlib.colormaps["viridis"]
     for place, (label, points) in enumerate(shown.items()):
-        colour = colours(0.9 * place / max(1, len(shown) - 1))
+        colour = colours(0.9 * place / max(1, len(shown) - 1)) if ordered else f"C{place}"
         axes.plot(*zip(*points, strict=True), marker="o", markersize=3.5, linewidth=1.3, color=colour, label=label)
     if "x" in logarithmic:
         axes.set_xscale("log")
+        places = sorted({x for points in shown.values() for x, _ in points})
+        if 0 < len(places) <= _MOST_TICKS and min(places) >= 1:
+            axes.set_xticks(places, [f"{x:g}" for x in places], fontsize=8)
+            axes.set_xticks([], minor=True)
     if "y" in logarithmic:
         axes.set_yscale("log")
     axes.grid(alpha=0.3)

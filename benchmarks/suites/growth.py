@@ -142,8 +142,8 @@ def render(rows: list[Row]) -> Iterator[Table | Figure]:
                 continue
             sizes = list(found)
             ends = f"{sizes[0]} to {sizes[-1]}"
-            growth = [growth(series, [(size, found[size][name]) for size in sizes]) for name in MEASURES]
-            fits.append([series.name, solver.name, series.variable, ends, *growth])
+            fitted = [growth(series, [(size, found[size][name]) for size in sizes]) for name in MEASURES]
+            fits.append([series.name, solver.name, series.variable, ends, *fitted])
             for size, values in found.items():
                 shown = [f"{value:,.3g}" if value < 1000 else f"{value:,.0f}" for value in values.values()]
                 means.append([series.name, solver.name, f"{series.variable} = {size}", *shown])
@@ -196,7 +196,7 @@ def _draw(canvas: Canvas, rows: list[Row]) -> None:
             if series.variable == variable
             for solver in series.solvers
         }
-        one_for_each(axes, lines, logarithmic="y" if variable == "D" else "xy")
+        one_for_each(axes, lines, logarithmic="y" if variable == "D" else "xy", ordered=False)
         axes.set_xlabel({"S": "lists", "N": "hypotheses a list", "D": "features"}[variable])
         legend(axes, 6)
     panels[0].set_ylabel("seconds to the proof")

@@ -203,7 +203,7 @@ def _curves(canvas: Canvas, rows: list[Row]) -> None:
                     value = own if what == "training" else row.details["held_out_loss"]
                     points.append((float(n_train), float(value or 0.0)))
             lines[solver.name] = points
-        one_for_each(axes, lines, logarithmic="x")
+        one_for_each(axes, lines, logarithmic="x", ordered=False)
         axes.set_xlabel("lists to train on")
         axes.set_title(what, fontsize=10)
         legend(axes, 7)
