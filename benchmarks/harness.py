@@ -214,7 +214,7 @@ def _empty_row(task: Task) -> Row:
         seconds=0.0,
         processor_seconds=0.0,
         peak_bytes=None,
-        version=lpmert.__version__,
+        version=f"{lpmert.__version__} {machine.revision()}".strip(),
         cores=machine.cores(),
         processor=machine.processor(),
     )

@@ -6,6 +6,8 @@ import contextlib
 import ctypes
 import os
 import platform
+import subprocess
+from functools import cache
 from pathlib import Path
 
 _STATUS = Path("/proc/self/status")
@@ -31,6 +33,17 @@ def processor() -> str:
 def load() -> float | None:
     """Return the load average over the last minute, `None` where the system tells none."""
     return os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+
+
+@cache
+def revision() -> str:
+    """Return the commit that is checked out, or an empty string where that is not known."""
+    command = ["git", "-C", str(Path(__file__).resolve().parent), "rev-parse", "--short", "HEAD"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return done.stdout.strip()
 
 
 class PeakMemory:

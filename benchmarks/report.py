@@ -53,7 +53,7 @@ def provenance(one: Benchmark, rows: list[Row]) -> str:
     """Return the command, the dates and the machine that rows come from."""
     days = sorted({row.date[:10] for row in rows})
     machines = sorted({f"{row.cores} cores, {row.processor}" for row in rows})
-    versions = sorted({row.version for row in rows})
+    versions = dict.fromkeys(row.version for row in rows)
     loads = [row.load for row in rows if row.load is not None]
     load = f"; load average before a run {min(loads):.1f} to {max(loads):.1f}" if loads else ""
     between = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"

@@ -5,20 +5,23 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import matplotlib.figure
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from shared import needs_shared, swahili
 
 from benchmarks import datasets
 from benchmarks.__main__ import main
-from benchmarks.harness import Answer, Benchmark, Dataset, Task, contradictions
+from benchmarks.harness import Answer, Benchmark, Dataset, Task, contradictions, measure, measure_apart
 from benchmarks.lists import Loss
 from benchmarks.report import write_report
 from benchmarks.rows import Row, keep_row, read_rows
-from benchmarks.runner import ROWS, Wishes, run
+from benchmarks.runner import ROWS, Wishes, current_rows, run, task_by_key
 from benchmarks.suites import NAMES, ablation, benchmark, growth
 from benchmarks.suites.floor import find_prototypes
 from benchmarks.suites.stability import best_of
@@ -260,7 +263,56 @@ def test_generated_lists_are_the_same_everywhere() -> None:
 def test_the_shipped_rows_of_every_benchmark_can_be_rendered(tmp_path: Path) -> None:
     for path in write_report(NAMES, ROWS, tmp_path):
         assert path.stat().st_size > 0
-    assert (tmp_path / "index.html").is_file()
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    for name in NAMES:
+        if (ROWS / f"{name}.jsonl").exists():
+            assert f'id="{name}"' in page
+            assert f"`python -m benchmarks run {name}`" in (tmp_path / f"{name}.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_part_of_the_rows_can_be_rendered_too(name: str) -> None:
+    wanted = benchmark(name)
+    rows = current_rows(wanted, ROWS)
+    for part in (rows[:1], rows[:5], rows[::3], rows[-2:]):
+        for shown in wanted.render(part):
+            if isinstance(shown, Table):
+                assert all(len(row) == len(shown.headings) for row in shown.rows), shown.title
+            else:
+                shown.draw(matplotlib.figure.Figure())
+
+
+def test_every_task_of_every_benchmark_has_a_key_of_its_own() -> None:
+    for name in NAMES:
+        keys = [task.key for task in benchmark(name).tasks()]
+        assert len(set(keys)) == len(keys)
+        assert all(task.easier is None or task.easier in keys for task in benchmark(name).tasks())
+
+
+@pytest.mark.slow
+def test_a_row_measured_apart_is_the_same_but_for_its_times() -> None:
+    task = next(iter(benchmark("hull").tasks()))
+    here, apart = measure(task), measure_apart(task, partial(task_by_key, "hull"))
+    assert apart.details == here.details
+    assert apart.counters == here.counters
+    assert apart.key == here.key
+
+
+@needs_shared
+def test_the_lists_outside_the_repository_are_read_as_in_the_other_tests() -> None:
+    ours, theirs = datasets.swahili().load(), swahili()
+    assert np.array_equal(ours.features, theirs.features)
+    assert np.array_equal(ours.offsets, theirs.offsets)
+    assert ours.statistics == pytest.approx(theirs.statistics, rel=1e-15)
+    cut = datasets.swahili(slice(2, 4), n_features=3, size=5).load()
+    assert np.array_equal(cut.features[:5], theirs.features[theirs.offsets[2] : theirs.offsets[2] + 5, :3])
+
+
+def test_data_that_are_not_there_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("LPMERT_SHARED_DATA", str(tmp_path))
+    reason = datasets.libri(3).skip()
+    assert reason is not None
+    assert "librispeech" in reason
 
 
 def test_the_command_lists_every_benchmark() -> None:

@@ -23,8 +23,14 @@ def _with(**switches: bool) -> LpMert:
     return replace(LpMert(), **changed)
 
 
-SETS = {(0, 8): 4.948169, (8, 16): 4.641196, (16, 24): 5.091451, (24, 32): 5.890797}
-"""Lists, and their optimum as the prototypes proved it."""
+SETS: dict[tuple[int, int], float | None] = {
+    (0, 4): None,
+    (0, 8): 4.948169,
+    (8, 16): 4.641196,
+    (16, 24): 5.091451,
+    (24, 32): 5.890797,
+}
+"""Lists, four of them as in the paper's Figure 4, and their optimum where the prototypes proved it."""
 
 LENGTHS = (8, 4, 2, 1)
 ALL_ON, ALL_OFF = "all on", "all off"
@@ -70,7 +76,7 @@ def render(rows: list[Row]) -> Iterator[Table | Figure]:
         "tested: combinations; of n: those of n lists. Swahili translation, 100-best, 14 features, 1 - sentence "
         "BLEU+1. A count with > is that of a run which its time limit ended, its loss in brackets the best found."
     )
-    yield Table("LP-MERT on sets of 8 lists with each addition switched off", headings, body, note, left=2)
+    yield Table("LP-MERT on sets of lists with each addition switched off", headings, body, note, left=2)
     yield from _by_length(rows)
     yield Figure("ablation", "Linear programs by variant", lambda canvas: _bars(canvas, rows), size=(7.5, 3.8))
 
@@ -131,6 +137,6 @@ BENCHMARK = Benchmark(
     "LP-MERT: what each addition saves",
     tasks,
     render,
-    source="Galley and Quirk, EMNLP 2011, Table 1",
+    source="Galley and Quirk, EMNLP 2011, Table 1 and Figure 4",
     tolerance=1e-6,
 )
