@@ -204,6 +204,11 @@ class Problem:
         """Return the loss of a total cost, correctly rounded where the unit is exact."""
         return (self.constant + cost) * self.unit
 
+    @property
+    def unseen(self) -> float:
+        """What one selection may cost less than another without a difference in fixed point."""
+        return self.nbest.n_lists * self.unit if self.rounded and self.additive else 0.0
+
     def cost_of_loss(self, loss: float | Fraction) -> int:
         """Return a loss in fixed point, rounded down: what stands for a cost where the metric is no sum over lists."""
         return math.floor(Fraction(loss) / Fraction(self.unit)) - self.constant

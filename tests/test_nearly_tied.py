@@ -125,9 +125,6 @@ def test_to_tolerance_is_said_where_the_best_choices_need_weights_that_doubles_d
     assert (result.status is Status.OPTIMAL) == (result.loss == 0 and tied == 0)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="losses far below the largest one are rounded away, and the status does not say so yet"
-)
 @pytest.mark.parametrize("seed", range(3))
 def test_losses_that_are_rounded_away_are_not_called_proved(seed: int) -> None:
     rng = np.random.default_rng(seed)

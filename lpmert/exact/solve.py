@@ -25,6 +25,9 @@ from lpmert.result import Callback, Cell, FloatArray, IntArray, Limits, MethodEr
 
 _PERTURBATIONS = 24
 
+_RESOLUTION = 1e-12
+"""Share of the loss by which rounded losses may be off and the optimum still be called proved."""
+
 
 class ExactMethod(ABC):
     """A frozen dataclass of settings that can start a search which ends with a proof."""
@@ -115,9 +118,10 @@ class ExactMethod(ABC):
         evaluation = problem.evaluate(weights)
         loss = evaluation.loss
         status = outcome.status
-        if status is Status.OPTIMAL and (not holds or problem.rounded_features):
+        unseen = problem.unseen if outcome.cost > 0 else 0.0
+        if status is Status.OPTIMAL and (not holds or problem.rounded_features or unseen > _RESOLUTION * abs(loss)):
             status = Status.OPTIMAL_TO_TOLERANCE
-        lower = loss if status is Status.OPTIMAL else min(loss, problem.loss_of(outcome.lower_bound))
+        lower = loss if status is Status.OPTIMAL else min(loss, problem.loss_of(outcome.lower_bound) - unseen)
         return Result(
             weights=weights,
             names=problem.nbest.names,
