@@ -65,7 +65,7 @@ class Evaluator:
         losses: FloatArray | None,
     ) -> None:
         self.features, self.offsets = features, offsets
-        self._statistics, self._values, self._losses = statistics, values, losses
+        self._statistics, self._values, self.losses = statistics, values, losses
 
     def total(self, selection: IntArray) -> FloatArray:
         """Return the summed statistics [K] of chosen rows [S]."""
@@ -79,7 +79,7 @@ class Evaluator:
         low: float | None = loss
         high: float | None = loss
         if decoded.tied_lists:
-            additive = self._losses is not None
+            additive = self.losses is not None
             low = metric.loss(self.total(decoded.low)) if additive else None
             high = metric.loss(self.total(decoded.high)) if additive else None
         return Evaluation(
@@ -121,9 +121,9 @@ class Evaluator:
             winners = rows[_best(given, features[rows])]
             selection[s] = low[s] = high[s] = winners[0]
             strict = strict and bool((self._values[winners] == self._values[winners[0]]).all())
-            if self._losses is not None:
-                low[s] = rows[np.argmin(self._losses[rows])]
-                high[s] = rows[np.argmax(self._losses[rows])]
+            if self.losses is not None:
+                low[s] = rows[np.argmin(self.losses[rows])]
+                high[s] = rows[np.argmax(self.losses[rows])]
         second = np.where(np.arange(len(scores)) == selection[lists], -np.inf, scores)
         lead = scores[selection] - np.maximum.reduceat(second, offsets[:-1])
         margin = float(np.ldexp(max(0.0, lead.min()), exponent)) if np.isfinite(lead).any() else None

@@ -204,10 +204,13 @@ class Problem:
         """Return the loss of a total cost, correctly rounded where the unit is exact."""
         return (self.constant + cost) * self.unit
 
-    @property
-    def unseen(self) -> float:
-        """What one selection may cost less than another without a difference in fixed point."""
-        return self.nbest.n_lists * self.unit if self.rounded and self.additive else 0.0
+    def unseen(self, loss: float) -> float:
+        """What a selection may cost less than this loss without a difference in fixed point."""
+        losses = self._evaluator.losses
+        if losses is None or not self.rounded:
+            return 0.0
+        oracle = math.fsum(np.minimum.reduceat(losses, self._evaluator.offsets[:-1]).tolist())
+        return min(self.nbest.n_lists * self.unit, max(0.0, loss - oracle))
 
     def cost_of_loss(self, loss: float | Fraction) -> int:
         """Return a loss in fixed point, rounded down: what stands for a cost where the metric is no sum over lists."""

@@ -118,7 +118,7 @@ class ExactMethod(ABC):
         evaluation = problem.evaluate(weights)
         loss = evaluation.loss
         status = outcome.status
-        unseen = problem.unseen if outcome.cost > 0 else 0.0
+        unseen = problem.unseen(loss)
         if status is Status.OPTIMAL and (not holds or problem.rounded_features or unseen > _RESOLUTION * abs(loss)):
             status = Status.OPTIMAL_TO_TOLERANCE
         lower = loss if status is Status.OPTIMAL else min(loss, problem.loss_of(outcome.lower_bound) - unseen)
