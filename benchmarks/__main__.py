@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import signal
+import sys
 from pathlib import Path
 
 import click
@@ -11,6 +13,7 @@ from benchmarks.report import RESULTS, write_report
 from benchmarks.runner import ROWS, Wishes, run
 from benchmarks.suites import NAMES, benchmark
 
+_TERMINATED = 143
 SCRIPTS = ("benchmarks.line_search", "benchmarks.sample_risk")
 """Measurements with command lines of their own."""
 
@@ -60,6 +63,9 @@ def run_benchmarks(
     rows: Path,
 ) -> None:
     """Run the benchmarks NAMES, or what is left of them; fail if an optimum has changed."""
+    signal.signal(
+        signal.SIGTERM, lambda *_: sys.exit(_TERMINATED)
+    )  # so that processes of single rows end with this one
     wishes = Wishes(datasets, solvers, time_limit, again, again_above, at_most)
     trouble = []
     for name in NAMES if "all" in names else names:

@@ -18,7 +18,7 @@ def one_for_each(axes: Axes, lines: Mapping[str, Points], *, logarithmic: str = 
     logarithmic: which axes are; their ticks along x are the points themselves where these are few. ordered: the series
     follow each other by size, and so do their colours.
     """
-    import matplotlib
+    import matplotlib.ticker
 
     shown = {label: points for label, points in lines.items() if points}
     colours = matplotlib.colormaps["viridis"]
@@ -31,6 +31,8 @@ def one_for_each(axes: Axes, lines: Mapping[str, Points], *, logarithmic: str = 
         if 0 < len(places) <= _MOST_TICKS and min(places) >= 1:
             axes.set_xticks(places, [f"{x:g}" for x in places], fontsize=8)
             axes.set_xticks([], minor=True)
+    else:
+        axes.xaxis.set_major_locator(matplotlib.ticker.MaxNLocator(integer=True))
     if "y" in logarithmic:
         axes.set_yscale("log")
     axes.grid(alpha=0.3)

@@ -50,7 +50,7 @@ def write_report(names: Iterable[str], rows: Path, output: Path) -> Iterator[Pat
 
 
 def provenance(one: Benchmark, rows: list[Row]) -> str:
-    """Return the command, the dates and the machine that rows come from."""
+    """Return the command, the dates and the machine that rows come from, and how many of all runs they are."""
     days = sorted({row.date[:10] for row in rows})
     machines = sorted({f"{row.cores} cores, {row.processor}" for row in rows})
     versions = dict.fromkeys(row.version for row in rows)
@@ -58,7 +58,8 @@ def provenance(one: Benchmark, rows: list[Row]) -> str:
     load = f"; load average before a run {min(loads):.1f} to {max(loads):.1f}" if loads else ""
     between = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
     return (
-        f"`python -m benchmarks run {one.name}`, {len(rows)} rows, {between}; lpmert {', '.join(versions)}; "
+        f"`python -m benchmarks run {one.name}`, {len(rows)} of {len(list(one.tasks()))} runs, {between}; "
+        f"lpmert {', '.join(versions)}; "
         f"{' and '.join(machines)}{load}. One thread."
     )
 

@@ -274,6 +274,8 @@ def test_the_shipped_rows_of_every_benchmark_can_be_rendered(tmp_path: Path) -> 
 def test_a_part_of_the_rows_can_be_rendered_too(name: str) -> None:
     wanted = benchmark(name)
     rows = current_rows(wanted, ROWS)
+    if not rows:
+        pytest.skip(f"the repository holds no rows of {name}")
     for part in (rows[:1], rows[:5], rows[::3], rows[-2:]):
         for shown in wanted.render(part):
             if isinstance(shown, Table):

@@ -23,14 +23,8 @@ def _with(**switches: bool) -> LpMert:
     return replace(LpMert(), **changed)
 
 
-SETS: dict[tuple[int, int], float | None] = {
-    (0, 4): None,
-    (0, 8): 4.948169,
-    (8, 16): 4.641196,
-    (16, 24): 5.091451,
-    (24, 32): 5.890797,
-}
-"""Lists, four of them as in the paper's Figure 4, and their optimum where the prototypes proved it."""
+SETS = {(0, 8): 4.948169, (8, 16): 4.641196, (16, 24): 5.091451, (24, 32): 5.890797}
+"""Lists, and their optimum as the prototypes proved it."""
 
 LENGTHS = (8, 4, 2, 1)
 ALL_ON, ALL_OFF = "all on", "all off"
@@ -137,6 +131,6 @@ BENCHMARK = Benchmark(
     "LP-MERT: what each addition saves",
     tasks,
     render,
-    source="Galley and Quirk, EMNLP 2011, Table 1 and Figure 4",
+    source="Galley and Quirk, EMNLP 2011, Table 1",
     tolerance=1e-6,
 )

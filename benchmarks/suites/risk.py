@@ -35,7 +35,7 @@ LIKELIHOOD = Solve(Likelihood(), "likelihood")
 LINES = Solve(Och(directions="powell", restarts=20), "line search")
 ANNEALING = Solve(Annealing(), "annealing")
 STOPPED = Solve(Annealing(held_out=0.2), "annealing, step chosen on a fifth")
-EXACT = Solve(Auto(), "exact")
+EXACT = Solve(Auto(), "auto")
 SOLVERS = (LIKELIHOOD, LINES, ANNEALING, STOPPED, EXACT)
 WHOLE = (
     (datasets.asr(3), "loss"),
