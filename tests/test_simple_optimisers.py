@@ -57,6 +57,38 @@ def test_the_loss_is_what_decoding_gives_and_equal_seeds_give_equal_weights(name
     assert result.loss <= result.trace[0][2] + 1e-12
 
 
+class Squares:
+    """A metric that no kernel knows."""
+
+    name = signature = "squares"
+
+    def check(self, statistics):
+        pass
+
+    def loss(self, total):
+        return float(((total - 30.0) ** 2).sum())
+
+    def score(self, total):
+        return self.loss(total)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_any_metric_will_do(name):
+    problem = Problem(nbest_of(), Squares())
+    result = SMALL[name].solve(problem)
+    assert result.loss == problem.evaluate(result.weights).loss <= problem.evaluate(np.ones(3)).loss
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_lists_without_any_choice_need_no_search(name):
+    nbest = NBest(np.eye(3), [0, 1, 2, 3], np.array([[1.0, 2.0, 2.0]] * 3))
+    for region in (None, Region(nonnegative=True)):
+        problem = Problem(nbest, "f1", region=region)
+        result = SMALL[name].solve(problem)
+        assert result.loss == problem.evaluate(result.weights).loss
+        assert problem.inside(result.weights)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_no_loss_is_below_the_proved_optimum(name):
     for seed in range(3):

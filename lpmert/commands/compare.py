@@ -80,15 +80,16 @@ def compare(
     given). Weights come in any file that `lpmert mert` reads: numbers, names and numbers, moses.ini, JSON.
 
     The table has, for each method: the mean loss of its runs, the best one, Delta (greatest minus least) and S
-    (standard deviation); how far the best run is above the optimum, or above its bound; the mean loss on held-out
-    lists; p, the probability that its best run differs from that of the first method by chance (on held-out lists if
-    there are any); the median time of a run. Below it: what to expect of the best of several runs.
+    (standard deviation); how far the best run is above the optimum, or above its bound; its score if that is not the
+    loss; the mean loss on held-out lists; p, the probability that the best run differs from that of the first method by
+    chance (on held-out lists if there are any); the median time of a run. Below it: what to expect of the best of
+    several runs.
 
     DATA is a table with one hypothesis a row; see `lpmert solve --help`.
     """
     from lpmert.compare import compare as compare_methods
     from lpmert.formats.weights import read_weights
-    from lpmert.result import Limits, Result
+    from lpmert.result import Limits, Result, Status
 
     shared = Shared(**options)
     if shared.scale is not None:
@@ -132,7 +133,9 @@ def compare(
             if not shared.quiet:
                 say("")
             click.echo(comparison_report(comparison))
-    raise click.exceptions.Exit(ExitCode.FINISHED if comparison.complete else ExitCode.INTERRUPTED)
+    known = comparison.optimum
+    interrupted = not comparison.complete or (known is not None and known.status is Status.INTERRUPTED)
+    raise click.exceptions.Exit(ExitCode.INTERRUPTED if interrupted else ExitCode.FINISHED)
 
 
 def _say_run(name: str, run: Run) -> None:
@@ -162,12 +165,14 @@ def _rows(comparison: Comparison) -> list[list[str]]:
     """Return the cells of the table, its heading first."""
     held_out = any(entry.held_out_losses for entry in comparison.entries)
     distance = "to optimum" if comparison.proved else "to bound"
+    scores = any(entry.best.score != entry.best.loss for entry in comparison.entries)
     heading = ["method", "runs", "mean", "best", "Delta", "S", distance]
-    rows = [[*heading, *(["held out"] if held_out else []), "p", "time"]]
+    rows = [[*heading, *(["score"] if scores else []), *(["held out"] if held_out else []), "p", "time"]]
     for entry in comparison.entries:
         loss = summary(entry.losses)
         difference = entry.training if entry.held_out is None else entry.held_out
         figures = [*(loss[name] for name in ("mean", "best", "delta", "deviation")), comparison.excess(entry.best)]
+        figures += [entry.best.score] if scores else []
         figures += [summary(entry.held_out_losses)["mean"]] if held_out else []
         p_value = "-" if difference is None else f"{difference.p_value:.3f}"
         rows.append([entry.name, str(len(entry.runs)), *map(_short, figures), p_value, duration(entry.seconds)])

@@ -152,7 +152,7 @@ class Comparator(ABC):
         weights = np.ones(problem.n_features) if problem.interior is None else problem.interior
         weights = weights if start is None else start
         try:
-            if problem.n_features:
+            if problem.n_features and problem.n_lists:
                 found = self.run(problem, start, seed, clock)
                 weights, counters = found.weights, found.counters
             status = clock.status or Status.HEURISTIC

@@ -37,13 +37,58 @@ class Step(NamedTuple):
     t: float
 
 
-class LineSearch:
+class Space:
+    """Where searches move: how features [M, D] in lists offsets [S + 1] vary, and where limits end a line.
+
+    limits [k, D] keep weights w with limits @ w >= 0, `cap` those within a cosine.
+    """
+
+    def __init__(
+        self, features: FloatArray, offsets: IntArray, *, limits: FloatArray = _NO_LIMITS, cap: Cap | None = None
+    ) -> None:
+        self.dimension = int(features.shape[1])
+        self._features, self._offsets = features, offsets
+        self._limits, self._cap = limits, cap
+
+    @cached_property
+    def spread(self) -> FloatArray:
+        """Standard deviation [D] of each feature within the lists: random weights are drawn in units of its inverse."""
+        lists = list_numbers(self._offsets)
+        means = np.add.reduceat(self._features, self._offsets[:-1], axis=0) / np.diff(self._offsets)[:, None]
+        deviation = (self._features - means[lists]).std(axis=0)
+        return np.where(deviation > 0.0, deviation, 1.0)
+
+    def range(self, weights: FloatArray, direction: FloatArray) -> tuple[float, float]:
+        """Return the ends of the part of a line, around t = 0, that keeps to the limits."""
+        low, high = -inf, inf
+        if len(self._limits):
+            height, slope = self._limits @ weights, self._limits @ direction
+            with np.errstate(divide="ignore", invalid="ignore"):
+                crossing = -height / slope
+            low = float(np.max(crossing, where=slope > 0, initial=low))
+            high = float(np.min(crossing, where=slope < 0, initial=high))
+        if self._cap is not None:
+            unit, square = self._cap.unit, self._cap.cosine**2
+            along, start = float(unit @ direction), float(unit @ weights)
+            roots = np.roots(
+                [
+                    along**2 - square * float(direction @ direction),
+                    2 * (along * start - square * float(weights @ direction)),
+                    start**2 - square * float(weights @ weights),
+                ]
+            )
+            real = roots[np.isreal(roots)].real
+            low = max(low, float(real.max(where=real < 0, initial=-inf)))
+            high = min(high, float(real.min(where=real > 0, initial=inf)))
+        return (low, high) if low <= 0.0 <= high and low < high else (-inf, inf)
+
+
+class LineSearch(Space):
     """Line searches on lists with features [M, D] and offsets [S + 1]; source: Och, ACL 2003.
 
-    loss: what hypotheses cost. A level is a sum of costs, or the ratio metric's loss. limits [k, D] keep weights w with
-    limits @ w >= 0, and `cap` those within a cosine, where they are so at the start of a line. interval: one of
-    `INTERVALS`; smoothing: see `SMOOTHING`. Not for use by several threads at a time. Raises `MethodError` for another
-    interval.
+    loss: what hypotheses cost. A level is a sum of costs, or the ratio metric's loss. Lines keep to the limits and the
+    cap of the space where their start does. interval: one of `INTERVALS`; smoothing: see `SMOOTHING`. Not for use by
+    several threads at a time. Raises `MethodError` for another interval.
     """
 
     def __init__(
@@ -59,9 +104,8 @@ class LineSearch:
     ) -> None:
         if interval not in INTERVALS:
             raise MethodError(f"interval={interval!r} is none of {', '.join(INTERVALS)}")
-        self.dimension = int(features.shape[1])
-        self._features, self._offsets, self._loss = features, offsets, loss
-        self._limits, self._cap = limits, cap
+        super().__init__(features, offsets, limits=limits, cap=cap)
+        self._loss = loss
         self._interval, self._smoothing = INTERVALS[interval], smoothing
         self._work = new_workspace(features, offsets)
         self._scored: FloatArray | None = None
@@ -71,14 +115,6 @@ class LineSearch:
     def _orders(self) -> NDArray[np.int32]:
         lists = list_numbers(self._offsets)
         return np.array([np.lexsort((column, lists)) for column in self._work.transposed], dtype=np.int32)
-
-    @cached_property
-    def spread(self) -> FloatArray:
-        """Standard deviation [D] of each feature within the lists: random weights are drawn in units of its inverse."""
-        lists = list_numbers(self._offsets)
-        means = np.add.reduceat(self._features, self._offsets[:-1], axis=0) / np.diff(self._offsets)[:, None]
-        deviation = (self._features - means[lists]).std(axis=0)
-        return np.where(deviation > 0.0, deviation, 1.0)
 
     def _score(self, weights: FloatArray) -> None:
         """Make the intercepts the scores at weights [D], unless they are these already."""
@@ -136,32 +172,6 @@ class LineSearch:
         )
         return int(coordinate), Step(level, t)
 
-    def range(self, weights: FloatArray, direction: FloatArray) -> tuple[float, float]:
-        """Return the ends of the part of a line, around t = 0, that keeps to the limits."""
-        low, high = -inf, inf
-        if len(self._limits):
-            height, slope = self._limits @ weights, self._limits @ direction
-            with np.errstate(divide="ignore", invalid="ignore"):
-                crossing = -height / slope
-            low = float(np.max(crossing, where=slope > 0, initial=low))
-            high = float(np.min(crossing, where=slope < 0, initial=high))
-        if self._cap is not None:
-            unit, square = self._cap.unit, self._cap.cosine**2
-            along, start = float(unit @ direction), float(unit @ weights)
-            roots = np.roots(
-                [
-                    along**2 - square * float(direction @ direction),
-                    2 * (along * start - square * float(weights @ direction)),
-                    start**2 - square * float(weights @ weights),
-                ]
-            )
-            real = roots[np.isreal(roots)].real
-            low, high = (
-                max(low, real.max(where=real < 0, initial=low)),
-                min(high, real.min(where=real > 0, initial=high)),
-            )
-        return (low, high) if low <= 0.0 <= high and low < high else (-inf, inf)
-
     def surface(self, weights: FloatArray, direction: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the thresholds [E] of the whole line weights + t direction and the levels [E + 1] between them."""
         events = line_events(self._features, self._offsets, weights, direction)
@@ -174,6 +184,11 @@ class LineSearch:
         levels = np.empty(len(totals))
         losses_of_totals(self._loss.kind, self._loss.parameters, totals, levels)
         return events.thresholds, levels
+
+
+def space_of(problem: Problem) -> Space:
+    """Return where searches on a problem move, whatever its metric."""
+    return Space(problem.features, problem.offsets, limits=problem.limits, cap=problem.cap)
 
 
 def loss_of(problem: Problem) -> Loss:

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from lpmert.comparators.base import Clock, Comparator, Found
-from lpmert.comparators.och import line_search_of
+from lpmert.comparators.line_search import space_of
 from lpmert.comparators.restarts import random_weights
 from lpmert.problem import Problem
 from lpmert.result import FloatArray, MethodError
@@ -33,11 +33,11 @@ class RandomSearch(Comparator):
     def run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
         """Return the best of the weights tried."""
         rng = np.random.default_rng(seed)
-        search = line_search_of(problem)
-        best = random_weights(search, problem.interior, rng) if start is None else start
+        space = space_of(problem)
+        best = random_weights(space, problem.interior, rng) if start is None else start
         clock.keep(best)
         for _ in range(self.draws):
             if clock.expired():
                 break
-            clock.keep(random_weights(search, problem.interior, rng))
+            clock.keep(random_weights(space, problem.interior, rng))
         return Found(best if clock.best is None else clock.best)

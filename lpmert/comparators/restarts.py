@@ -9,7 +9,7 @@ from math import atan, inf, tan
 import numpy as np
 
 from lpmert.comparators.base import Clock
-from lpmert.comparators.line_search import LineSearch
+from lpmert.comparators.line_search import LineSearch, Space
 from lpmert.geometry.envelope import unit_of
 from lpmert.result import FloatArray, MethodError
 
@@ -98,14 +98,14 @@ class Restarts:
         return np.asarray(weights + (step if high > 1.0 else step * high * rng.random()))
 
 
-def random_weights(search: LineSearch, inside: FloatArray | None, rng: np.random.Generator) -> FloatArray:
+def random_weights(space: Space, inside: FloatArray | None, rng: np.random.Generator) -> FloatArray:
     """Return random weights [d]: uniform in direction, or on a random line through weights `inside` the limits.
 
     Uniform for features that all vary alike.
     """
-    direction: FloatArray = rng.normal(size=search.dimension) / search.spread
+    direction: FloatArray = rng.normal(size=space.dimension) / space.spread
     if inside is None:
         return direction
     scale = unit_of(inside, direction)
-    low, high = (atan(end / scale) for end in search.range(inside, direction))
+    low, high = (atan(end / scale) for end in space.range(inside, direction))
     return np.asarray(inside + scale * tan(rng.uniform(low, high)) * direction)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lpmert.comparators.base import Clock, Comparator, Found
-from lpmert.comparators.och import line_search_of
+from lpmert.comparators.line_search import space_of
 from lpmert.comparators.restarts import random_weights
 from lpmert.problem import Problem
 from lpmert.result import FloatArray, MethodError
@@ -44,8 +44,8 @@ class NelderMead(Comparator):
         from scipy.optimize import minimize
 
         rng = np.random.default_rng(seed)
-        search = line_search_of(problem)
-        spread = search.spread
+        space = space_of(problem)
+        spread = space.spread
         first = problem.interior if start is None else start
         weights = 1.0 / spread if first is None else first
         evaluations = 0
@@ -67,5 +67,5 @@ class NelderMead(Comparator):
             minimize(loss, scaled, method="Nelder-Mead", callback=callback, options=options)
             if clock.expired(0):
                 break
-            weights = random_weights(search, problem.interior, rng)
+            weights = random_weights(space, problem.interior, rng)
         return Found(weights if clock.best is None else clock.best, {"evaluations": evaluations})
