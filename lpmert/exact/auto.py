@@ -36,18 +36,24 @@ _GROUPS_SHARE = 1
 
 @dataclass(frozen=True)
 class Auto(ExactMethod):
-    """`sweep` for one or two features; else `choices` in turns with `cells`, or, with many features, with `groups`."""
+    """`sweep` for one or two features; else `choices` in turns with `cells`, or, with many features, with `groups`.
+
+    For a metric that is no sum over lists `cells` in turns with `choices`, or one of them alone.
+    """
 
     cells: Cells = field(default_factory=Cells)
     choices: Choices = field(default_factory=Choices)
     groups: Groups = field(default_factory=Groups)
 
     name = "auto"
+    takes_ratios = True
     takes_fractions = True
     takes_caps = True
 
     def start(self, problem: Problem, incumbent: Incumbent) -> Search:
         """Return the search, or the pair of searches, for this problem."""
+        if not problem.additive:
+            return self._start_ratio(problem, incumbent)
         if problem.n_features <= 2 and problem.cap is None:
             return Sweep().start(problem, incumbent)
         if problem.n_lists <= _FEW_LISTS:
@@ -60,6 +66,14 @@ class Auto(ExactMethod):
         pairs = bool((problem.offsets[1:] - problem.offsets[:-1] == 2).all())
         first, second = (self.choices, self.cells) if pairs else (self.cells, self.choices)
         return Portfolio(first.start(problem, incumbent), lambda: second.start(problem, incumbent), incumbent)
+
+    def _start_ratio(self, problem: Problem, incumbent: Incumbent) -> Search:
+        if problem.n_features <= 2 and problem.cap is None:
+            return self.cells.start(problem, incumbent)
+        if problem.cap is not None or problem.n_lists <= _FEW_LISTS or problem.n_features > _MOST_CELL_FEATURES:
+            return self.choices.start(problem, incumbent)
+        cones = self.cells.start(problem, incumbent)
+        return Portfolio(cones, lambda: self.choices.start(problem, incumbent), incumbent)
 
 
 class Portfolio:

@@ -40,7 +40,7 @@ _LEAF_SELECTIONS = 4096
 _REPRICED_EVERY = 3
 """Splits after which a cone's hypotheses are priced anew: the minorant changes less than the choice between them."""
 
-_STALLED_ROWS = 2500
+_LEAF_ROWS = 2500
 
 _Held = tuple[Cone, FloatArray]
 """A cone and the sums of its settled lists."""
@@ -79,8 +79,9 @@ class RatioCellsSearch:
         self._kernel_settings = kernel.Settings(
             min(_LEAF_LISTS, settings.leaf_lists),
             _LEAF_SELECTIONS,
+            _LEAF_ROWS,
+            settings.stalled_splits * n_features,
             3 * settings.stalled_splits * n_features,
-            _STALLED_ROWS,
             settings.cut_rows,
             _REPRICED_EVERY,
             2.0 * float(np.abs(self._lists.rows).sum(axis=1).max(initial=0.0)),

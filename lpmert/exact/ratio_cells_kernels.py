@@ -23,14 +23,16 @@ from lpmert.result import FloatArray, IntArray
 
 class Settings(NamedTuple):
     """leaf_lists, leaf_selections: cones with at most so many open lists and selections are searched by these;
-    hopeless: splits without progress after which a cone of at most hopeless_rows is HARD. cut_rows: largest cone that
-    gets cuts; reprice: splits from one minorant to the next; largest: bound on all scores.
+    most_stalled: splits without progress after which a cone of at most leaf_rows rows and any lists is searched too;
+    hopeless: after which it is HARD. cut_rows: largest cone that gets cuts; reprice: splits from one minorant to the
+    next; largest: bound on all scores.
     """
 
     leaf_lists: int
     leaf_selections: int
+    leaf_rows: int
+    most_stalled: int
     hopeless: int
-    hopeless_rows: int
     cut_rows: int
     reprice: int
     largest: float
@@ -127,6 +129,8 @@ def explore(lists, ratio, stack, totals, children, child_totals, state, bound, w
             return PAUSED
         if not has_room(stack):
             return FULL
+        if stack.n_lists[t] == 0 or stack.stalled[t] >= settings.hopeless or len(work.best) == 1:
+            return HARD
         n[DONE_WORK] += len(work.cuts) * stack.n_rows[t]
         if len(work.cuts) > 0 and stack.n_rows[t] <= settings.cut_rows and _cut_off(stack, t, work, settings):
             n[TOP] -= 1
@@ -136,7 +140,7 @@ def explore(lists, ratio, stack, totals, children, child_totals, state, bound, w
         age = (stack.fixed[t] + 1) % settings.reprice
         p, q = longest_edge(stack, t, work)
         error, exact_ray = halve(stack, t, p, q, work)
-        if stack.n_lists[t] == 0 or stack.stalled[t] >= settings.hopeless or not exact_ray:
+        if not exact_ray:
             return HARD
         parent_bound, parent_stalled, parent_lists = stack.bound[t], stack.stalled[t], stack.n_lists[t]
         n[DONE_WORK] += 8 * stack.n_rows[t] + 50
@@ -181,11 +185,9 @@ def explore(lists, ratio, stack, totals, children, child_totals, state, bound, w
             if n_lists == 0 and settled[c]:
                 continue
             stalled = (
-                parent_stalled + 1
-                if n_lists >= 0.9 * parent_lists and child.numbers[0] <= settings.hopeless_rows
-                else 0
+                parent_stalled + 1 if n_lists >= 0.9 * parent_lists and child.numbers[0] <= settings.leaf_rows else 0
             )
-            if 0 < n_lists <= settings.leaf_lists:
+            if n_lists > 0 and (n_lists <= settings.leaf_lists or stalled >= settings.most_stalled):
                 n[LEAVES] += 1
                 verdict = search_leaf(lists, ratio, stack, child, child_totals[c], state, settings.leaf_selections)
                 if verdict == CLOSED:

@@ -1,0 +1,295 @@
+"""The exact methods prove ratio metrics: they find the loss that brute force in exact arithmetic finds."""
+
+from __future__ import annotations
+
+import lzma
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+from shared import SHARED_DATA, needs_shared, swahili
+from strategies import KINDS, Lists, random_lists, strictly_feasible
+
+import lpmert
+from lpmert import NBest, Result, Status
+from lpmert.exact.cells import Cells
+from lpmert.exact.choices import Choices
+from lpmert.exact.solve import ExactMethod
+from lpmert.metrics.ratio import Bleu, Chrf
+from lpmert.metrics.text import BleuTexts, measure_texts
+from lpmert.problem import Problem
+from lpmert.region import Linear, Region
+from lpmert.result import FloatArray
+
+METRICS = {"bleu": Bleu(), "chrf": Chrf(char_order=3)}
+METHODS = ("choices", "cells", "auto")
+SETTINGS: list[ExactMethod] = [
+    Choices(use_witnesses=False),
+    Choices(kept_witnesses=1, kept_cores=1, sharpness=0.5),
+    Cells(leaf_lists=1),
+    Cells(leaf_lists=2, cuts=0),
+    Cells(cut_rows=3, cuts=16),
+    Cells(stalled_splits=1, leaf_lists=2),
+]
+DEGENERATE = ("opposite", "ulps", "nearly collinear", "offset")
+
+
+@pytest.fixture(autouse=True)
+def _poor_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The searches begin with weights that are nothing special, so that they have to search."""
+    monkeypatch.setattr("lpmert.exact.ratio_start._FEWEST", 1)
+    monkeypatch.setattr("lpmert.exact.ratio_start._MOST", 1)
+
+
+def counts(rng: np.random.Generator, n: int, name: str) -> FloatArray:
+    """Statistics [n, 9] of short sentences, with many zeros."""
+    if name == "bleu":
+        totals = np.maximum(rng.integers(0, 9, (n, 1)) - np.arange(4), 0)
+        matches = rng.binomial(totals, rng.random((n, 1)))
+        return np.hstack([np.stack([matches, totals], axis=2).reshape(n, 8), rng.integers(1, 9, (n, 1))]).astype(float)
+    sizes = rng.integers(0, 9, (n, 3, 2))
+    matches = rng.binomial(sizes.min(axis=2), rng.random((n, 1)))
+    return np.concatenate([sizes, matches[:, :, None]], axis=2).reshape(n, 9).astype(float)
+
+
+def best_loss(lists: Lists, statistics: FloatArray, name: str, limits: list[tuple[Fraction, ...]]) -> float:
+    """The least loss of a selection that weights with a positive product with every limit attain."""
+    vectors, sums = [], []
+    for begin, end in lists.ranges():
+        first: dict[tuple[Fraction, ...], FloatArray] = {}
+        for row in range(begin, end):
+            first.setdefault(tuple(Fraction(value) for value in lists.features[row].tolist()), statistics[row])
+        vectors.append(list(first))
+        sums.append(list(first.values()))
+    choices = list(product(*(range(len(one)) for one in vectors)))
+    totals = [np.sum([one[i] for one, i in zip(sums, choice, strict=True)], axis=0) for choice in choices]
+    for loss, choice in sorted(zip((METRICS[name].loss(total) for total in totals), choices, strict=True)):
+        rows = [
+            tuple(a - b for a, b in zip(one[i], other, strict=True))
+            for one, i in zip(vectors, choice, strict=True)
+            for j, other in enumerate(one)
+            if j != i
+        ]
+        if strictly_feasible(rows + limits):
+            return loss
+    raise AssertionError("no selection is attainable")
+
+
+def problems(kind: str, seeds: range, **sizes: int) -> Iterator[tuple[Lists, NBest, str]]:
+    """Small problems of one kind, for both metrics."""
+    limits = {"most_lists": 5, "most_hypotheses": 4, "most_features": 4, "most_selections": 100, **sizes}
+    for seed in seeds:
+        lists = random_lists(kind, seed, **limits)
+        for name in METRICS:
+            statistics = counts(np.random.default_rng([seed, len(name)]), len(lists.features), name)
+            yield lists, NBest(lists.features, lists.offsets, statistics), name
+
+
+def assert_optimal(result: Result, nbest: NBest, name: str, least: float) -> None:
+    """The loss is the least one, is proved to be, and is what the chosen hypotheses have."""
+    rows = nbest.offsets[:-1] + result.selection
+    assert result.loss == METRICS[name].loss(nbest.statistics[rows].sum(axis=0))
+    assert result.lower_bound is not None
+    if result.status is Status.OPTIMAL_TO_TOLERANCE:
+        assert result.lower_bound - 1e-12 <= least <= result.loss + 1e-12
+        return
+    assert result.status is Status.OPTIMAL
+    assert result.loss == pytest.approx(least, abs=1e-12)
+    assert result.lower_bound == result.loss
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_all_methods_find_the_least_loss(kind: str) -> None:
+    for lists, nbest, name in problems(kind, range(6)):
+        least = best_loss(lists, nbest.statistics, name, [])
+        for method in METHODS:
+            assert_optimal(lpmert.minimize(nbest, metric=METRICS[name], method=method), nbest, name, least)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_many_more_problems(kind: str) -> None:
+    for lists, nbest, name in problems(kind, range(1000, 1100), most_lists=8, most_selections=300):
+        least = best_loss(lists, nbest.statistics, name, [])
+        for method in METHODS:
+            assert_optimal(lpmert.minimize(nbest, metric=METRICS[name], method=method), nbest, name, least)
+
+
+@pytest.mark.parametrize("method", SETTINGS, ids=str)
+def test_no_setting_changes_the_optimum(method: ExactMethod) -> None:
+    for kind in KINDS:
+        if kind in DEGENERATE and isinstance(method, Cells) and method.leaf_lists < 2:
+            continue  # splits down to the last bits of the rays
+        for lists, nbest, name in problems(kind, range(200, 202)):
+            least = best_loss(lists, nbest.statistics, name, [])
+            assert_optimal(lpmert.minimize(nbest, metric=METRICS[name], method=method), nbest, name, least)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_weights_keep_to_the_region(method: str) -> None:
+    for kind in ("generic", "integers", "binary", "collinear"):
+        for lists, nbest, name in problems(kind, range(300, 305)):
+            width = nbest.n_features
+            rows = [tuple(Fraction(int(i == k)) for i in range(width)) for k in range(width)]
+            region = Region(nonnegative=True)
+            if width > 1:
+                region = Region(
+                    nonnegative=True, linear=[Linear({nbest.names[0]: 1.0, nbest.names[1]: -2.0}, lower=0.0)]
+                )
+                rows.append((Fraction(1), Fraction(-2), *(Fraction(0) for _ in range(width - 2))))
+            least = best_loss(lists, nbest.statistics, name, rows)
+            result = lpmert.minimize(nbest, metric=METRICS[name], method=method, region=region)
+            assert_optimal(result, nbest, name, least)
+            assert (result.weights >= 0).all()
+
+
+def test_selections_are_searched_within_a_cosine() -> None:
+    for lists, nbest, name in problems("generic", range(400, 430), most_features=2):
+        if nbest.n_features != 2:
+            continue
+        sine, cosine = math.sin(0.4), math.cos(0.4)  # around (1, 0) a cap in the plane is a wedge
+        limits = [(Fraction(sine), Fraction(sign * cosine)) for sign in (1, -1)]
+        least = best_loss(lists, nbest.statistics, name, limits)
+        region = Region(cosine=cosine, around={nbest.names[0]: 1.0, nbest.names[1]: 0.0})
+        for method in ("choices", "auto"):
+            assert_optimal(
+                lpmert.minimize(nbest, metric=METRICS[name], method=method, region=region), nbest, name, least
+            )
+
+
+def test_cones_refuse_a_cosine() -> None:
+    _, nbest, name = next(problems("generic", range(500, 501)))
+    region = Region(cosine=0.5, around=dict.fromkeys(nbest.names, 1.0))
+    with pytest.raises(lpmert.MethodError, match="use choices"):
+        lpmert.minimize(nbest, metric=METRICS[name], method="cells", region=region)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_bounds_hold_wherever_a_search_stops(method: str) -> None:
+    for lists, nbest, name in problems("generic", range(500, 503), most_lists=6, most_selections=300):
+        least = best_loss(lists, nbest.statistics, name, [])
+        for node_limit in (0, 1, 2, 5, 20):
+            result = lpmert.minimize(nbest, metric=METRICS[name], method=method, node_limit=node_limit)
+            assert result.lower_bound is not None
+            assert 0.0 <= result.lower_bound <= least + 1e-12
+            assert least <= result.loss + 1e-12
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_without_matches_every_loss_is_one(method: str) -> None:
+    statistics = np.tile([0.0, 5.0, 0.0, 4.0, 0.0, 3.0, 0.0, 2.0, 6.0], (6, 1))
+    statistics[::2, 1] = 7.0
+    result = lpmert.minimize(NBest(np.eye(6)[:, :3], [0, 2, 4, 6], statistics), metric="bleu", method=method)
+    assert (result.status, result.loss, result.score) == (Status.OPTIMAL, 1.0, 0.0)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_empty_hypotheses_and_references_have_a_loss(method: str) -> None:
+    empty = np.zeros((4, 9))
+    result = lpmert.minimize(NBest(np.eye(4)[:, :2], [0, 2, 4], empty), metric="bleu", method=method)
+    assert (result.status, result.loss) == (Status.OPTIMAL, 1.0)
+    some = empty.copy()
+    some[1] = [4, 5, 3, 4, 2, 3, 1, 2, 5]
+    some[3] = [5, 5, 4, 4, 3, 3, 2, 2, 0]
+    result = lpmert.minimize(NBest([[0, 1], [1, 0], [0, 1], [1, 0]], [0, 2, 4], some), metric="bleu", method=method)
+    assert result.status is Status.OPTIMAL
+    assert result.selection.tolist() == [1, 1]
+
+
+def test_the_published_method_says_that_it_needs_a_sum() -> None:
+    _, nbest, _ = next(problems("generic", range(1)))
+    for method in ("lp-mert", "sweep", "exhaustive", "mip", "groups"):
+        with pytest.raises(lpmert.MethodError, match="additive"):
+            lpmert.minimize(nbest, metric="bleu", method=method)
+
+
+def test_a_metric_that_no_kernel_knows_is_refused() -> None:
+    class Longest:
+        name, signature = "longest", "metric:longest"
+
+        def check(self, statistics: FloatArray) -> None: ...
+        def loss(self, total: FloatArray) -> float:
+            return float(-total.max())
+
+        def score(self, total: FloatArray) -> float:
+            return float(total.max())
+
+    _, nbest, _ = next(problems("generic", range(1)))
+    with pytest.raises(lpmert.MethodError, match="longest"):
+        lpmert.minimize(nbest, metric=Longest(), method="choices")
+
+
+def _grouped(names: str) -> NBest:
+    """The 500 lists of run 7 with their features summed into groups, and their counts."""
+    if SHARED_DATA is None:
+        raise RuntimeError("mark this test with needs_shared")
+    lists = swahili()
+    rows = lists.dense_features()
+    groups = {
+        "lm": rows[:, 7],
+        "tm": rows[:, 10:14].sum(axis=1),
+        "length": rows[:, 8],
+        "reordering": rows[:, :6].sum(axis=1) + 0.2 * rows[:, 6],
+    }
+    with lzma.open(SHARED_DATA / "swahili-mert-100best/run7.bleustats.txt.xz", "rt", encoding="utf-8") as file:
+        statistics = [[float(token) for token in line.split()[1:]] for line in file]
+    return NBest(np.stack([groups[name] for name in names.split(",")], axis=1), lists.offsets, statistics)
+
+
+@needs_shared
+@pytest.mark.parametrize(("names", "bleu"), [("lm,tm", 0.305565), ("lm,tm,length", 0.310015)])
+def test_corpus_bleu_of_translations_is_proved(names: str, bleu: float) -> None:
+    for method in ("cells", "auto"):
+        result = lpmert.minimize(_grouped(names), metric="bleu", method=method)
+        assert result.status is Status.OPTIMAL
+        assert round(result.score / 100, 6) == bleu
+
+
+@needs_shared
+@pytest.mark.slow
+def test_corpus_bleu_of_translations_is_proved_for_four_features() -> None:
+    result = lpmert.minimize(_grouped("lm,tm,length,reordering"), metric="bleu", method="cells")
+    assert result.status is Status.OPTIMAL
+    assert round(result.score / 100, 6) == 0.323456
+
+
+def _pool(runs: int) -> tuple[NBest, lpmert.metrics.base.Metric]:
+    """The lists of runs 1 to `runs` of news5, merged."""
+    if SHARED_DATA is None:
+        raise RuntimeError("mark this test with needs_shared")
+    folder = SHARED_DATA / "moses-mert-pools"
+    found: dict[str, dict[tuple[str, tuple[float, ...]], None]] = {}
+    with lzma.open(folder / "news5.nbest-by-run.txt.xz", "rt", encoding="utf-8") as file:
+        for line in file:
+            run, key, text, scores, *_ = (part.strip() for part in line.split("|||"))
+            if int(run) <= runs:
+                vector = tuple(float(token) for token in scores.split() if not token.endswith(":"))
+                found.setdefault(key, {})[text, vector] = None
+    lists = [list(found[key]) for key in sorted(found, key=int)]
+    references = []
+    for number in range(3):
+        with lzma.open(folder / f"news5.reference.{number}.xz", "rt", encoding="utf-8") as file:
+            references.append([line.rstrip("\n") for line in file])
+    nbest = NBest(
+        [vector for one in lists for _, vector in one],
+        np.cumsum([0, *(len(one) for one in lists)]),
+        np.zeros(sum(len(one) for one in lists)),
+        texts=[text for one in lists for text, _ in one],
+    )
+    return measure_texts(nbest, list(zip(*references, strict=True)), BleuTexts(tokenize="none"))
+
+
+FOUND_BY_MOSES = (0.384774, 0.410349, 0.410349, 0.410349, 0.411710, 0.410349, 0.406334)
+
+
+@needs_shared
+@pytest.mark.parametrize("runs", [1, *(pytest.param(k, marks=pytest.mark.slow) for k in range(2, 8))])
+def test_many_features_on_few_lists_are_proved_and_no_worse_than_what_moses_found(runs: int) -> None:
+    nbest, metric = _pool(runs)
+    result = lpmert.minimize(nbest, metric=metric, time_limit=300)
+    assert result.status is Status.OPTIMAL
+    assert result.score / 100 >= FOUND_BY_MOSES[runs - 1]
+    assert Problem(nbest, metric).evaluate(result.weights).loss == result.loss
