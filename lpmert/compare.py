@@ -197,8 +197,11 @@ def _collect(
     results = _results(tasks, jobs)
     try:
         for task, run in zip(tasks, results, strict=True):
+            if run.status is Status.INTERRUPTED:
+                runs.setdefault(task.source.name, [run])  # beside whole runs it would count as one
+                return False
             runs.setdefault(task.source.name, []).append(run)
-            if run.status is Status.INTERRUPTED or (on_run is not None and on_run(task.source.name, run)):
+            if on_run is not None and on_run(task.source.name, run):
                 return False
     except KeyboardInterrupt:
         logger.info("interrupted; the runs so far are compared")

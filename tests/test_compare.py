@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from itertools import pairwise, product
 
 import numpy as np
@@ -13,6 +14,7 @@ from scipy import stats
 import lpmert
 from lpmert.cli import main
 from lpmert.comparators import COMPARATORS
+from lpmert.comparators.base import Comparator, Found
 from lpmert.comparators.grid import Grid
 from lpmert.comparators.mira import Mira
 from lpmert.comparators.och import Och
@@ -194,6 +196,26 @@ def test_a_run_that_is_interrupted_ends_the_comparison():
     found = lpmert.compare(nbest_of(), FAST, seeds=2, callables={"mine": press})
     assert not found.complete
     assert len(found["mine"].runs) == 1
+
+
+@dataclass(frozen=True)
+class Pressed(Comparator):
+    """A method during whose second run Ctrl-C is pressed."""
+
+    name = "pressed"
+
+    def run(self, problem, _start, seed, _clock):
+        if seed:
+            raise KeyboardInterrupt
+        return Found(np.ones(problem.n_features))
+
+
+def test_a_run_that_is_cut_short_does_not_count_beside_whole_ones():
+    found = lpmert.compare(nbest_of(), {"pressed": Pressed(), "grid": FAST["grid"]}, seeds=3)
+    assert not found.complete
+    assert [run.status for run in found["pressed"].runs] == [Status.HEURISTIC]
+    alone = lpmert.compare(nbest_of(), {"pressed": Pressed()}, seeds=1, seed=1)
+    assert [run.status for run in alone["pressed"].runs] == [Status.INTERRUPTED]
 
 
 def test_time_limits_are_for_single_runs():
