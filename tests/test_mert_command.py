@@ -141,6 +141,54 @@ def test_runs_are_merged(here: Path) -> None:
     assert lpmert.Problem(errors_only(merged)).evaluate(written(here)).loss == least_errors(merged)
 
 
+def test_a_rate_whose_lengths_differ_within_a_list_is_proved_too(here: Path) -> None:
+    nbest = lists(varying=True)
+    put(here, nbest)
+    outcome = run(*FLAGS)
+    assert outcome.exit_code == 0, outcome.stderr
+    chosen = nbest.statistics[lpmert.Problem(errors_only(nbest)).evaluate(written(here)).selection + nbest.offsets[:-1]]
+    errors, length = chosen.sum(axis=0)
+    found = BEST_POINT.search(outcome.stderr)
+    assert found is not None
+    assert float(found[2]) == pytest.approx(1 - errors / length, abs=1e-6)
+    assert "proved optimal" in outcome.stderr
+    scores = np.split(nbest.dense_features() @ np.random.default_rng(0).normal(size=(3, 2000)), nbest.offsets[1:-1])
+    lists_of_counts = np.split(nbest.statistics, nbest.offsets[1:-1])
+    totals = sum(counts[one.argmax(axis=0)] for one, counts in zip(scores, lists_of_counts, strict=True))
+    assert (totals[:, 0] / totals[:, 1]).min() >= errors / length - 1e-12
+
+
+def test_bleu_is_what_sacrebleu_would_give_and_no_random_weights_beat_it(here: Path) -> None:
+    rng = np.random.default_rng(0)
+    totals = rng.integers(8, 15, 40)[:, None] - np.arange(4)
+    matches = np.minimum(totals, rng.integers(1, 8, (40, 4)))
+    counts = np.stack([matches, totals], axis=2).reshape(40, 8)
+    nbest = NBest(
+        rng.normal(size=(40, 3)).round(2),
+        np.arange(0, 41, 5),
+        np.column_stack([counts, np.repeat(rng.integers(8, 15, 8), 5)]),
+        names=NAMES,
+    )
+    put(here, nbest, score_type="BLEU")
+    outcome = run(*FLAGS[:6], "-v", "0")
+    assert outcome.exit_code == 0, outcome.stderr
+    found = BEST_POINT.search(outcome.stderr)
+    assert found is not None
+
+    def bleu(weights: np.ndarray) -> float:
+        scores = (nbest.dense_features() @ weights).reshape(8, 5)
+        total = nbest.statistics.reshape(8, 5, 9)[np.arange(8), scores.argmax(axis=1)].sum(axis=0)
+        with np.errstate(divide="ignore"):
+            precision = np.log(total[0:8:2] / total[1:8:2]).mean()
+        return float(np.exp(precision + min(0, 1 - total[8] / total[1])))
+
+    assert bleu(written(here)) == pytest.approx(float(found[2]), abs=1e-6)
+    local = re.search(r"Line searches from 20 random points: (\d\.\d+)", outcome.stderr)
+    assert local is not None
+    assert float(found[2]) >= float(local[1])
+    assert max(bleu(weights) for weights in rng.normal(size=(2000, 3))) <= float(found[2]) + 1e-6
+
+
 @pytest.mark.parametrize(
     "flags",
     [

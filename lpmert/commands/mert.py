@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from lpmert.result import DataError, FloatArray, Result, Status
 if TYPE_CHECKING:
     from lpmert.formats.weights import WeightsFile
     from lpmert.metrics.base import Metric
+    from lpmert.minimize import Method
     from lpmert.nbest import NBest
     from lpmert.problem import Problem
     from lpmert.region import Region
@@ -45,7 +47,8 @@ def _files(text: str) -> list[str]:
     return text.split(",")
 
 
-_RESTARTS = "Taken for the sake of scripts; there is nothing to restart."
+_TRIES = "Random points from which line searches start, before the search for a proof."
+_UNUSED = "Taken for the sake of scripts; the line searches choose their directions."
 
 
 @click.command()
@@ -64,16 +67,17 @@ _RESTARTS = "Taken for the sake of scripts; there is nothing to restart."
 @click.option("-T", "--threads", type=click.IntRange(1), default=1, help="Processes that may be used.")
 @click.option("--time-limit", type=nonnegative, default=TIME_LIMIT, metavar="SECONDS", help="When to stop the search.")
 @click.option("-v", "--verbose", type=click.IntRange(0), default=1, help="0 for no progress.")
-@click.option("-n", "--ntry", "--n", "--random-restarts", "tries", type=click.IntRange(0), help=_RESTARTS)
-@click.option("-m", "--nrandom", "--nr", "directions", type=click.IntRange(0), help=_RESTARTS)
-@click.option("-t", "--type", "line_search", type=click.Choice(LINE_SEARCHES), help=_RESTARTS)
+@click.option("-n", "--ntry", "--n", "--random-restarts", "tries", type=click.IntRange(0), default=20, help=_TRIES)
+@click.option("-m", "--nrandom", "--nr", "directions", type=click.IntRange(0), help=_UNUSED)
+@click.option("-t", "--type", "line_search", type=click.Choice(LINE_SEARCHES), help=_UNUSED)
 def mert(**options: Any) -> None:
     """Find the best weights for the data of Moses' `mert`, and write them to weights.txt in the current folder.
 
-    The flags are those of Moses' `mert`. The search ends with a proof, or after --time-limit with the best weights
-    found and a bound on what any weights reach. The exit code is 0 with proof and without, so that scripts go on.
+    The flags are those of Moses' `mert`. Line searches from random points, for at most half the time, are followed by a
+    search for a proof. It ends with one, or after --time-limit with the best weights found and a bound on what any
+    weights reach. The exit code is 0 with proof and without, so that scripts go on.
     """
-    for unused in ("scconfig", "tries", "directions", "line_search"):
+    for unused in ("scconfig", "directions", "line_search"):
         options.pop(unused)
     status = _tune(_Options(**options))
     raise click.exceptions.Exit(ExitCode.INTERRUPTED if status is Status.INTERRUPTED else ExitCode.FINISHED)
@@ -93,6 +97,7 @@ class _Options:
     threads: int
     time_limit: float
     verbose: int
+    tries: int
 
 
 @dataclass(frozen=True)
@@ -105,8 +110,8 @@ class _Task:
 
 
 def _tune(options: _Options) -> Status:
+    from lpmert.comparators.och import Och
     from lpmert.formats.weights import keeps_loss, read_weights, write_weights
-    from lpmert.minimize import minimize
     from lpmert.problem import Problem
 
     say(f"Seeding random numbers with {options.seed}")
@@ -115,17 +120,14 @@ def _tune(options: _Options) -> Status:
     starts = [_start(read_weights(path), names) for path in options.ifile]
     region = _region(options, names, starts[0])
     problem = Problem(task.nbest, task.metric, region=region)
-    with ProgressLog(time_limit=options.time_limit) if options.verbose else nullcontext() as callback:
-        result = minimize(
-            task.nbest,
-            metric=task.metric,
-            initial_weights=_best(problem, starts),
-            region=region,
-            time_limit=options.time_limit,
-            jobs=options.threads,
-            seed=options.seed,
-            callback=callback,
-        )
+    started = time.perf_counter()
+    local = _search(options, task, region, _best(problem, starts), Och(restarts=options.tries), options.time_limit / 2)
+    say(f"Line searches from {options.tries} random points: {task.score(local.loss):.6f}")
+    result = local
+    if local.status is not Status.INTERRUPTED:
+        left = max(0.0, options.time_limit - (time.perf_counter() - started))
+        best = _best(problem, [*starts, local.weights])
+        result = _search(options, task, region, best, "auto", left)
     fixed = {} if region is None else {names.index(name): value for name, value in region.fixed.items()}
     weights = _scaled(result, fixed)
     keeps = keeps_loss(problem, weights)
@@ -134,6 +136,30 @@ def _tune(options: _Options) -> Status:
     )
     _report(problem, task, result, written)
     return result.status
+
+
+def _search(
+    options: _Options,
+    task: _Task,
+    region: Region | None,
+    start: FloatArray | None,
+    method: str | Method,
+    time_limit: float,
+) -> Result:
+    from lpmert.minimize import minimize
+
+    with ProgressLog(time_limit=time_limit) if options.verbose else nullcontext() as callback:
+        return minimize(
+            task.nbest,
+            metric=task.metric,
+            method=method,
+            initial_weights=start,
+            region=region,
+            time_limit=time_limit,
+            jobs=options.threads,
+            seed=options.seed,
+            callback=callback,
+        )
 
 
 def _lists(options: _Options) -> NBest:
