@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import lzma
 import os
 import re
 import signal
@@ -15,11 +16,14 @@ import pytest
 from click.testing import CliRunner, Result
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from shared import SHARED_DATA, needs_shared
 
 import lpmert
 from lpmert import cli
 from lpmert.formats.mert_data import write_mert_data
+from lpmert.formats.moses import read_moses
 from lpmert.formats.weights import keeps_loss, read_weights, write_weights
+from lpmert.metrics.text import BleuTexts
 from lpmert.nbest import NBest
 from lpmert.result import DataError
 
@@ -332,6 +336,32 @@ def test_an_interrupted_search_writes_its_best_weights_and_says_so(here: Path) -
     assert process.returncode == 130, log
     assert "interrupted: loss and bound hold" in log
     assert len(written(here)) == 3
+
+
+@needs_shared
+@pytest.mark.slow
+@pytest.mark.parametrize(("runs", "moses"), [(1, 0.384774), (3, 0.410349), (7, 0.406334)])
+def test_pooled_runs_reach_at_least_what_moses_found_with_400_restarts(here: Path, runs: int, moses: float) -> None:
+    assert SHARED_DATA is not None
+    folder = SHARED_DATA / "moses-mert-pools"
+    by_run: dict[int, list[str]] = {}
+    with lzma.open(folder / "news5.nbest-by-run.txt.xz", "rt", encoding="utf-8") as lines_of_runs:
+        for line in lines_of_runs:
+            run_number, _, rest = line.partition(" ||| ")
+            by_run.setdefault(int(run_number), []).append(rest)
+    for number in range(1, runs + 1):
+        (here / f"run{number}").write_text("".join(by_run[number]), encoding="utf-8")
+        references = [folder / f"news5.reference.{one}.xz" for one in range(3)]
+        nbest = read_moses(here / f"run{number}", references=references, metric=BleuTexts(tokenize="none"))
+        write_mert_data(nbest, here / f"features{number}", scores=here / f"scores{number}")
+    (here / "init.opt").write_text(" ".join(["0.0714"] * 14) + "\n")
+    files = [",".join(f"{what}{number}" for number in range(1, runs + 1)) for what in ("features", "scores")]
+    outcome = run("-d", "14", "--ffile", files[0], "--scfile", files[1], "-v", "0", "--time-limit", "120")
+    assert outcome.exit_code == 0, outcome.stderr
+    found = BEST_POINT.search(outcome.stderr)
+    assert found is not None
+    assert float(found[2]) >= moses
+    assert "proved optimal" in outcome.stderr
 
 
 def narrow() -> NBest:
