@@ -211,13 +211,15 @@ def test_watching_does_not_change_the_answer(method: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("module", "method"), [("choices", Choices()), ("cells", Cells()), ("cells", Cells(leaf_lists=1))], ids=str
+    ("length", "method"),
+    [("choices.SLICE", Choices()), ("cells._SLICE", Cells()), ("cells._SLICE", Cells(leaf_lists=1))],
+    ids=str,
 )
 def test_the_length_of_slices_does_not_change_the_optimum(
-    module: str, method: Choices | Cells, monkeypatch: pytest.MonkeyPatch, optimum: float
+    length: str, method: Choices | Cells, monkeypatch: pytest.MonkeyPatch, optimum: float
 ) -> None:
     for work in (1, 1000, 10**9):
-        monkeypatch.setattr(f"lpmert.exact.{module}._SLICE", work)
+        monkeypatch.setattr(f"lpmert.exact.{length}", work)
         result = lpmert.minimize(MEDIUM.nbest, method=method)
         assert (result.loss, result.status) == (optimum, Status.OPTIMAL)
         assert_sound(result, MEDIUM)
