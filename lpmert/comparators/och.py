@@ -89,12 +89,14 @@ def greedy(
 ) -> tuple[FloatArray, float]:
     """Move along the coordinate that lowers the level most, until none does."""
     level = search.at(weights)
-    while not clock.expired(search.dimension):
-        coordinate, step = search.best_coordinate(weights)
-        moved = _moved(search, weights, level, np.eye(search.dimension)[coordinate], step)
+    every = left = np.arange(search.dimension)
+    while not clock.expired(len(left)):
+        coordinate, step = search.best_coordinate(weights, left)
+        moved = None if coordinate < 0 else _moved(search, weights, level, np.eye(len(every))[coordinate], step)
         if moved is None:
             break
         weights, level = moved
+        left = every[every != coordinate]  # the line just searched has nothing better
     return weights, level
 
 
