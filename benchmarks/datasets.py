@@ -23,6 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 _EXAMPLE = ROOT / "examples" / "asr" / "nbest.tsv.gz"
 _PIECE_BITS = 16
 _PIECES = 4
+SWAHILI_LISTS = 500
 ASR_COLUMNS = ("am", "lm", "words", "silences", "fillers")
 LIBRI_COLUMNS = ("decoder", "ctc", "lm", "n_tokens", "n_words")
 CSMT_COLUMNS = ("LM0", "LM1", "WordPenalty0", "PhrasePenalty0", "TM0_0", "TM0_1", "TM0_2", "TM0_3")
@@ -117,6 +118,24 @@ def swahili(lists: slice = slice(None), *, n_features: int = 14, size: int | Non
     ]
     load = partial(_restricted, partial(swahili_losses, run, n_features, size), lists)
     return Dataset("swahili" + "".join(parts), load, partial(missing, f"swahili-mert-100best/run{run}.nbest.txt.xz"))
+
+
+def swahili_twice(n_lists: int) -> Dataset:
+    """Return the lists of two runs one after the other: the same sentences, translated with other weights."""
+    load = partial(_restricted, _two_runs, slice(0, n_lists))
+    return Dataset(f"swahili-runs-5,7-0:{n_lists}", load, partial(missing, "swahili-mert-100best/run5.nbest.txt.xz"))
+
+
+@cache
+def _two_runs() -> NBest:
+    runs = [swahili_losses(7), swahili_losses(5)]
+    sizes = np.concatenate([np.diff(run.offsets) for run in runs])
+    return NBest(
+        np.concatenate([run.dense_features() for run in runs]),
+        np.concatenate([[0], np.cumsum(sizes)]),
+        np.concatenate([run.statistics for run in runs]),
+        runs[0].names,
+    )
 
 
 @cache

@@ -17,7 +17,7 @@ from lpmert.exact.divide import LpMert
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
-SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1014)
+SIZES = (1, 4, 16, 64, 256, 1014)
 COSINES = (0.9999, 0.999, 0.995, 0.99, 0.98, 0.95, 0.9, 0.84)
 """From the narrowest cap to the paper's."""
 
@@ -27,6 +27,8 @@ SOLVERS = (
     Solve(LpMert(cosine_test="published"), "lp-mert, published test"),
 )
 TIME_LIMIT = 60.0
+MOST_PUBLISHED = 64
+"""The published test is tried on no more lists: it is there for its misses, not for its seconds."""
 
 
 def near(cosine: float) -> Near:
@@ -38,6 +40,8 @@ def tasks() -> Iterator[Task]:
     """Yield all caps of all sizes; a cap wider than one that was too wide is not tried."""
     for solver in SOLVERS:
         for size in SIZES:
+            if solver is SOLVERS[-1] and size > MOST_PUBLISHED:
+                continue
             last = None
             for cosine in COSINES:
                 task = Task(datasets.csmt(size), near(cosine), solver, time_limit=TIME_LIMIT, easier=last)
@@ -110,7 +114,7 @@ def _draw(canvas: Canvas, rows: list[Row]) -> None:
     panels = canvas.subplots(1, len(solvers), sharey=True)
     for axes, solver in zip(panels, solvers, strict=True):
         lines = {}
-        for size in SIZES[::2]:
+        for size in SIZES:
             points = [
                 (1 - cosine, row.seconds)
                 for cosine in COSINES

@@ -21,7 +21,7 @@ from lpmert.exact.divide import LpMert
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
-TIME_LIMIT = 120.0
+TIME_LIMIT = 60.0
 DRAWS = (0, 1, 2)
 CELLS, CHOICES, DIVIDE = Solve(Cells(), "cells"), Solve(Choices(), "choices"), Solve(LpMert(), "lp-mert")
 MEASURES: dict[str, Callable[[Row], float]] = {
