@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from lpmert.nbest import NBest
     from lpmert.result import Callback, Result, Status
 
-logger = logging.getLogger(__name__)
-
 
 class ExitCode(IntEnum):
     """What the process tells its caller; click itself exits with 2 on wrong usage."""
@@ -241,8 +239,6 @@ def _read(shared: Shared) -> tuple[NBest, float]:
             f"{shared.data}: {nbest.n_lists:,} lists, {nbest.n_hypotheses:,} hypotheses, {nbest.n_features} features, "
             f"read in {seconds:.2f}s; seed {shared.seed}"
         )
-    if shared.jobs > 1:
-        logger.info("jobs=%d: this version searches in one process", shared.jobs)
     return nbest, seconds
 
 

@@ -6,6 +6,7 @@ Nothing heavy is imported before it is needed, so that the command line starts a
 from __future__ import annotations
 
 import json
+import logging
 import math
 import time
 from collections.abc import Mapping
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from lpmert.result import Callback, FloatArray, Limits, Result
 
     Method: TypeAlias = ExactMethod | Comparator
+
+logger = logging.getLogger(__name__)
 
 METHODS: Mapping[str, str] = {
     "auto": "lpmert.exact.auto:Auto",
@@ -118,7 +121,8 @@ def minimize(
     metric: a name or a metric object. method: a name in `METHODS` or of a comparator, or an object of their classes.
     initial_weights [D] start the search. ties: which of several hypotheses with identical features stands for them.
     region: where the weights may lie, everywhere by default. time_limit in seconds; gap relative; target a loss at
-    which to stop; memory_limit in bytes for open nodes; None means no limit. jobs: accepted, one process is used.
+    which to stop; memory_limit in bytes for open nodes; None means no limit. jobs: threads
+    that `cells` may use, alone or within `auto`; their number changes nothing but the time.
     callback gets a `Progress` and stops the search by a true answer. Limits and Ctrl-C never raise: the result then
     holds the best weights and a valid bound. Raises `DataError`, `MetricError`, `MethodError`, `RegionError`.
     """
@@ -193,9 +197,11 @@ def _settings(
     jobs: int,
     seed: int,
 ) -> tuple[Method, Limits]:
-    solver = _method(method)
-    limits = _limits(time_limit, node_limit, gap, target, memory_limit)
     _positive_integer(jobs, "jobs", 1)
+    solver = _method(method).with_jobs(jobs)
+    if jobs > 1 and not solver.takes_jobs:
+        logger.info("jobs=%d: method %r searches in one thread", jobs, solver.name)
+    limits = _limits(time_limit, node_limit, gap, target, memory_limit)
     _positive_integer(seed, "seed", 0)
     return solver, limits
 

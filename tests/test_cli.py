@@ -130,9 +130,11 @@ class TestSolve:
         assert found["loss"] >= OPTIMUM
         assert found["lower_bound"] is None
 
-    def test_several_jobs_are_accepted_and_the_log_says_that_one_is_used(self, table: str) -> None:
-        assert "one process" in run("solve", table, *COLUMNS, "--jobs", "2", "-v").stderr
-        assert "one process" not in run("solve", table, *COLUMNS, "--jobs", "2").stderr
+    def test_the_log_says_where_several_jobs_are_of_no_use(self, table: str) -> None:
+        choices = "--method", "choices", "--jobs", "2", "-v"
+        assert "one thread" in run("solve", table, *COLUMNS, *choices).stderr
+        assert "one thread" not in run("solve", table, *COLUMNS, *choices[:-1]).stderr
+        assert "one thread" not in run("solve", table, *COLUMNS, "--jobs", "2", "-v").stderr
 
     def test_columns_may_be_called_by_any_name(self, tmp_path: Path) -> None:
         path = tmp_path / "odd.csv"

@@ -111,6 +111,7 @@ class Comparator(ABC):
     """A frozen dataclass of settings, all with plain defaults, that looks for good weights and proves nothing."""
 
     name: ClassVar[str]
+    takes_jobs: ClassVar[bool] = False
 
     @property
     def random(self) -> bool:
@@ -124,6 +125,11 @@ class Comparator(ABC):
         start: canonical weights [d], not all 0, or `None`. All that is random comes from `seed`. The problem has at
         least one feature and one list.
         """
+
+    def with_jobs(self, jobs: int) -> Comparator:
+        """Return the method as it is: it uses one thread."""
+        del jobs
+        return self
 
     def solve(
         self,

@@ -5,7 +5,7 @@ best.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lpmert.exact.cells import Cells
 from lpmert.exact.choices import Choices
@@ -47,8 +47,13 @@ class Auto(ExactMethod):
 
     name = "auto"
     takes_ratios = True
+    takes_jobs = True
     takes_fractions = True
     takes_caps = True
+
+    def with_jobs(self, jobs: int) -> Auto:
+        """Return the method with so many threads for cells."""
+        return replace(self, cells=self.cells.with_jobs(jobs))
 
     def start(self, problem: Problem, incumbent: Incumbent) -> Search:
         """Return the search, or the pair of searches, for this problem."""

@@ -8,16 +8,18 @@ leaves that undecided, exact arithmetic closes the cone.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from lpmert.exact import cells_kernels as kernel
 from lpmert.exact import cells_stack as layout
-from lpmert.exact.cells_stack import Cone, cone_at, larger, new_child, new_stack, new_work, put_cone, whole_cone
+from lpmert.exact.cells_stack import Cone, cone_at, new_stack, put_cone, whole_cone
 from lpmert.exact.choices import Choices, ChoicesSearch
 from lpmert.exact.choices_tree import Settings as SelectionSettings
+from lpmert.exact.lane import Lane
 from lpmert.exact.search import Incumbent, Search
 from lpmert.exact.solve import ExactMethod
 from lpmert.geometry.cone import cone_around, covering_cones, outer_normals, wider_rays
@@ -26,7 +28,18 @@ from lpmert.kernels import INFINITE_COST, clear_cost
 from lpmert.problem import Problem
 
 _SLICE = 4_000_000
-_SLICES_A_CONE = 5
+_STAY = 5 * _SLICE
+"""Work in a cone before it gives way to the one with the least bound."""
+
+_LANES = 4
+"""Cones searched side by side; more than as many threads are of no use."""
+
+_HAND = 8
+"""Cones that an empty lane gets at once, so that it rarely runs out of them before the slice ends."""
+
+_ONE_LANE_WORK = 40 * _SLICE
+"""Work after which a search goes on in all lanes: short ones need no more than one."""
+
 _FRONTIER_BYTES = 1 << 28
 """Beyond so much memory the frontier takes no more cones: the one at hand is searched depth first to its end."""
 
@@ -37,7 +50,8 @@ class Cells(ExactMethod):
 
     leaf_lists: cones with at most so many open lists go to the search over selections. stalled_splits: splits in a row,
     times the number of features, without a tenth of the lists settled, after which a larger cone goes there too. cuts:
-    how many cutting planes may raise the bound of a cone with at most cut_rows survivors; 0 turns them off.
+    how many cutting planes may raise the bound of a cone with at most cut_rows survivors; 0 turns them off. jobs:
+    threads; their number changes nothing but the time.
     """
 
     leaf_lists: int = 10
@@ -45,11 +59,17 @@ class Cells(ExactMethod):
     cut_rows: int = 2000
     stalled_splits: int = 4
     selections: Choices = field(default_factory=Choices)
+    jobs: int = field(default=1, compare=False, repr=False)
 
     name = "cells"
     takes_ratios = True
+    takes_jobs = True
     takes_fractions = True
     takes_caps = True
+
+    def with_jobs(self, jobs: int) -> Cells:
+        """Return the method with so many threads."""
+        return replace(self, jobs=jobs)
 
     def start(self, problem: Problem, incumbent: Incumbent) -> Search:
         """Return a search over the whole weight space that begins with this incumbent."""
@@ -61,7 +81,11 @@ class Cells(ExactMethod):
 
 
 class CellsSearch:
-    """A resumable search over the weight space of a problem in canonical form."""
+    """A resumable search over the weight space of a problem in canonical form.
+
+    A long search goes on in several lanes, each with the incumbent as it was when the slice began: so the outcome is
+    the same however many of them threads search at once.
+    """
 
     def __init__(self, settings: Cells, problem: Problem, incumbent: Incumbent) -> None:
         self.incumbent = incumbent
@@ -70,15 +94,8 @@ class CellsSearch:
         self._cap = problem.cap
         self._lists = sorted_lists(problem.features, problem.offsets, problem.costs, problem.cap)
         self._granularity = problem.granularity
-        n_rows, n_features = self._lists.rows.shape
-        self._stack = new_stack(2 * n_rows + 1000, 2 * problem.n_lists + 1000, 64, n_features)
-        self._stack.best_weights[:] = incumbent.weights
-        self._children = (
-            new_child(n_rows, problem.n_lists, n_features),
-            new_child(n_rows, problem.n_lists, n_features),
-        )
-        self._work = new_work(n_rows, n_features, settings.cuts)
-        self._largest_sum = float(np.abs(self._lists.rows).sum(axis=1).max(initial=0.0))
+        n_features = problem.n_features
+        largest_sum = float(np.abs(self._lists.rows).sum(axis=1).max(initial=0.0))
         choice = settings.selections
         self._kernel_settings = kernel.Settings(
             self._granularity,
@@ -88,7 +105,7 @@ class CellsSearch:
             settings.cut_rows,
             settings.stalled_splits * n_features,
             3 * settings.stalled_splits * n_features,
-            2.0 * self._largest_sum,
+            2.0 * largest_sum,
             SelectionSettings(
                 self._granularity,
                 choice.sharpness,
@@ -98,11 +115,12 @@ class CellsSearch:
                 choice.use_witnesses,
             ),
         )
+        self._lanes = [self._new_lane()]
+        self._threads: ThreadPoolExecutor | None = None
         around = None if problem.cap is None else cone_around(problem.cap)
         self._roots = covering_cones(n_features) if around is None else around[None, :, :]
-        self._heap: list[tuple[int, int, Cone | int]] = [(0, k, k) for k in range(len(self._roots))]
+        self._heap: list[tuple[int, int, Cone | None]] = [(0, k, None) for k in range(len(self._roots))]
         self._pushed = len(self._roots)
-        self._slices = 0
         self._held = 0
         self._closing: tuple[ChoicesSearch, int] | None = None
         self._exact_leaves = 0
@@ -111,7 +129,7 @@ class CellsSearch:
 
     @property
     def finished(self) -> bool:
-        return self.lower_bound >= self.incumbent.cost or (not self._heap and self._stack.numbers[layout.TOP] < 0)
+        return self.lower_bound >= self.incumbent.cost or self.open_nodes == 0
 
     @property
     def lower_bound(self) -> int:
@@ -119,98 +137,117 @@ class CellsSearch:
         upper = self.incumbent.cost
         if self.unsettled is not None:
             upper = min(upper, self.unsettled)
-        open_bounds = [upper]
+        open_bounds = [bound for lane in self._lanes if (bound := lane.least_bound) is not None]
         if self._heap:
             open_bounds.append(self._heap[0][0])
-        top = int(self._stack.numbers[layout.TOP])
-        if top >= 0:
-            open_bounds.append(int(self._stack.bound[: top + 1].min()))
-        least = min(open_bounds)
+        least = min([upper, *open_bounds])
         return upper if least > upper - self._granularity else least
 
     @property
     def nodes(self) -> int:
-        return int(self._stack.numbers[layout.NODES]) + self._exact_nodes
+        return self._count(layout.NODES) + self._exact_nodes
 
     @property
     def open_nodes(self) -> int:
-        return len(self._heap) + int(self._stack.numbers[layout.TOP]) + 1
+        return len(self._heap) + sum(lane.n_cones for lane in self._lanes)
 
     @property
     def lps(self) -> int:
-        return int(self._stack.numbers[layout.LEAF_LPS]) + self._exact_lps
+        return self._count(layout.LEAF_LPS) + self._exact_lps
 
     @property
     def memory(self) -> int:
-        return self._held + sum(array.nbytes for array in self._stack)
+        return self._held + sum(lane.nbytes for lane in self._lanes)
 
     def counters(self) -> Mapping[str, int]:
         return {
             "nodes": self.nodes,
-            "cut_off": int(self._stack.numbers[layout.CUT_OFF]),
-            "leaves": int(self._stack.numbers[layout.LEAVES]),
+            "cut_off": self._count(layout.CUT_OFF),
+            "leaves": self._count(layout.LEAVES),
             "lps": self.lps,
             "exact_leaves": self._exact_leaves,
         }
 
     def advance(self) -> None:
-        """Search on for one slice of work."""
-        if self._closing is not None:
-            self._close()
+        """Search on for one slice of work, which the lanes share."""
+        waiting = next((lane for lane in self._lanes if lane.closing), None)
+        if waiting is not None:
+            self._close(waiting)
             return
-        numbers = self._stack.numbers
-        numbers[layout.UPPER_COST] = self.incumbent.cost
-        if numbers[layout.TOP] < 0:
-            self._take_cone()
-        state = kernel.explore(self._lists, self._stack, self._children, self._work, self._kernel_settings, _SLICE)
-        if numbers[layout.UPPER_COST] < self.incumbent.cost:
-            self.incumbent.improve(int(numbers[layout.UPPER_COST]), self._stack.best_weights, "C")
-        if state == kernel.FULL:
-            self._stack = larger(self._stack)
-        elif state == kernel.HARD:
-            self._start_closing(cone_at(self._stack, int(numbers[layout.TOP])))
-        elif state == kernel.PAUSED:
-            self._slices += 1
-            if self._slices >= _SLICES_A_CONE and self._held < _FRONTIER_BYTES:
-                self._put_back()
+        if len(self._lanes) == 1 and self._lanes[0].done >= _ONE_LANE_WORK:
+            self._widen()
+        self._fill_lanes()
+        busy = [lane for lane in self._lanes if lane.n_cones]
+        cost = self.incumbent.cost
+        self._each(lambda lane: lane.explore(cost, _SLICE // len(busy)), busy)
+        for lane in busy:
+            self._take_found(lane)
+            if not lane.closing and lane.done >= lane.work_limit and self._held < _FRONTIER_BYTES:
+                self._put_back(lane)
 
-    def _take_cone(self) -> None:
-        """Load the cone with the least bound onto the empty stack."""
-        self._slices = 0
-        if not self._heap:
-            return
-        _, _, cone = heapq.heappop(self._heap)
-        root = isinstance(cone, int)
-        if isinstance(cone, int):
-            cone = whole_cone(self._lists, self._roots[cone].copy())
-        else:
+    def _new_lane(self) -> Lane:
+        return Lane.new(self._lists, self._kernel_settings, self._settings.cuts, self.incumbent.weights)
+
+    def _widen(self) -> None:
+        """Open the other lanes: the search has turned out to be a long one."""
+        self._put_back(self._lanes[0])
+        self._lanes += [self._new_lane() for _ in range(_LANES - 1)]
+        if self._settings.jobs > 1:
+            self._threads = ThreadPoolExecutor(min(self._settings.jobs, _LANES))
+
+    def _each(self, work: Callable[[Lane], None], lanes: list[Lane]) -> None:
+        """Work in every one of the lanes, in threads if there are any: kernels do not hold the interpreter's lock."""
+        for _ in map(work, lanes) if self._threads is None else self._threads.map(work, lanes):
+            pass
+
+    def _fill_lanes(self) -> None:
+        """Load the cones with the least bounds onto empty lanes; where there are none, lanes share their cones."""
+        if not self._heap and any(lane.n_cones == 0 for lane in self._lanes):
+            fullest = max(self._lanes, key=lambda lane: lane.n_cones)
+            if fullest.n_cones > 1:
+                self._put_back(fullest)
+        empty = [lane for lane in self._lanes if lane.n_cones == 0]
+        for lane in empty:
+            lane.work_limit = lane.done + _STAY
+            while lane.n_cones == 0 and self._heap and self._heap[0][2] is None:
+                root = self._roots[heapq.heappop(self._heap)[1]].copy()
+                lane.load(whole_cone(self._lists, root))
+                lane.prune_root(self.incumbent.cost)
+                self._take_found(lane)
+        empty = [lane for lane in empty if lane.n_cones == 0]
+        hand: list[Cone] = []
+        wanted = len(empty) * (_HAND if len(self._lanes) > 1 else 1)
+        while len(hand) < wanted and self._heap and (cone := self._heap[0][2]) is not None:
+            heapq.heappop(self._heap)
+            hand.append(cone)
             self._held -= cone.nbytes
-        while len(cone.ids) + 1 > len(self._stack.ids) or len(cone.ends) > len(self._stack.ends):
-            self._stack = larger(self._stack)
-        put_cone(self._stack, cone)
-        if root:
-            limit = self.incumbent.cost - self._granularity
-            kernel.prune_root(self._lists, self._stack, self._children[0], self._work, self._kernel_settings, limit)
+        for k, lane in enumerate(empty):
+            for cone in reversed(hand[k :: len(empty)]):
+                lane.load(cone)
 
-    def _put_back(self) -> None:
-        """Move the stack's cones to the frontier, so that the least bound of all comes next."""
-        self._slices = 0
-        numbers = self._stack.numbers
-        for t in range(int(numbers[layout.TOP]) + 1):
-            cone = cone_at(self._stack, t)
+    def _take_found(self, lane: Lane) -> None:
+        self.incumbent.improve(*lane.found(), "C")
+
+    def _count(self, position: int) -> int:
+        return sum(lane.count(position) for lane in self._lanes)
+
+    def _put_back(self, lane: Lane) -> None:
+        """Move a lane's cones to the frontier, so that the least bound of all comes next."""
+        for cone in lane.take_all():
             if cone.bound <= self.incumbent.cost - self._granularity:
                 heapq.heappush(self._heap, (cone.bound, self._pushed, cone))
                 self._pushed += 1
                 self._held += cone.nbytes
-        numbers[layout.TOP] = -1
 
-    def _start_closing(self, cone: Cone) -> None:
-        """Prepare the search of a cone's selections with exact answers, over a slightly wider cone.
+    def _start_closing(self, lane: Lane) -> tuple[ChoicesSearch, int]:
+        """Return the search of the selections of a lane's top cone with exact answers, over a slightly wider cone, and
+        the cost of the lists that are settled there.
 
         The hypotheses that may win in the wider cone are found anew among all. Where the cone is too thin for that,
         the whole weight space is searched.
         """
         self._exact_leaves += 1
+        cone = lane.top()
         normals, certain = outer_normals(np.ascontiguousarray(cone.rays))
         wider = wider_rays(cone.rays) if certain else None
         incumbent = Incumbent(self.incumbent.cost, self.incumbent.weights, "")
@@ -219,7 +256,7 @@ class CellsSearch:
         if wider is not None:
             stack = new_stack(len(self._lists.costs) + 1, len(self._lists.offsets) + 1, 4, len(wider))
             put_cone(stack, whole_cone(self._lists, wider))
-            kernel.prune_root(self._lists, stack, self._children[0], self._work, self._kernel_settings, INFINITE_COST)
+            kernel.prune_root(self._lists, stack, lane.children[0], lane.work, self._kernel_settings, INFINITE_COST)
             kept = cone_at(stack, 0)
             fixed = kept.fixed
             everything = np.ascontiguousarray(self._lists.rows[kept.ids]), kept.ends, kept.costs
@@ -232,11 +269,12 @@ class CellsSearch:
             normals if wider is not None else None,
             self._cap,
         )
-        self._closing = search, fixed
+        return search, fixed
 
-    def _close(self) -> None:
-        """Go on with the cone on top of the stack in exact arithmetic, and take it off when it is done."""
+    def _close(self, lane: Lane) -> None:
+        """Go on with the cone on top of a lane in exact arithmetic, and take it off when it is done."""
         if self._closing is None:
+            self._closing = self._start_closing(lane)
             return
         search, fixed = self._closing
         if not search.finished:
@@ -256,7 +294,7 @@ class CellsSearch:
             self._exact_nodes += search.nodes
             self._exact_lps += search.lps
             self._closing = None
-            self._stack.numbers[layout.TOP] -= 1
+            lane.drop_top()
 
     def _leave_unsettled(self, cost: int) -> None:
         self.unsettled = cost if self.unsettled is None else min(self.unsettled, cost)

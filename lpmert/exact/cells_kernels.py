@@ -169,7 +169,7 @@ def _search_leaf(lists_of_all, child, stack, settings):
     return state
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def prune_root(lists, stack, child, work, settings, limit):
     """Prune the only cone on the stack in place."""
     child.rays[:] = stack.rays[0]
@@ -201,7 +201,7 @@ def carry_point(x, p, q, first, carried):
         carried[d] /= total
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def explore(lists, stack, children, work, settings, budget):
     """Split, prune and bound cones depth first until the stack is EMPTY or FULL, a cone is too HARD, or the budget is
     spent.

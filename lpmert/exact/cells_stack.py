@@ -207,16 +207,33 @@ def cone_at(stack: Stack, t: int) -> Cone:
 
 
 def put_cone(stack: Stack, cone: Cone) -> None:
-    """Make this cone the only one on the stack."""
-    n_rows, n_ends = len(cone.ids), len(cone.ends)
-    stack.scores[:n_rows], stack.ids[:n_rows], stack.costs[:n_rows] = cone.scores, cone.ids, cone.costs
-    stack.ends[:n_ends] = cone.ends
-    stack.first_row[0], stack.n_rows[0] = 0, n_rows
-    stack.first_end[0], stack.n_lists[0] = 0, n_ends - 1
-    stack.fixed[0], stack.least[0], stack.bound[0] = cone.fixed, cone.least, cone.bound
-    stack.stalled[0] = cone.stalled
-    stack.rays[0], stack.errors[0], stack.points[0] = cone.rays, cone.errors, cone.point
-    stack.numbers[TOP] = 0
+    """Put a cone on top of the stack, which has room for it."""
+    top = int(stack.numbers[TOP]) + 1
+    row, end = _first_free(stack)
+    rows, ends = slice(row, row + len(cone.ids)), slice(end, end + len(cone.ends))
+    stack.scores[rows], stack.ids[rows], stack.costs[rows] = cone.scores, cone.ids, cone.costs
+    stack.ends[ends] = cone.ends
+    stack.first_row[top], stack.n_rows[top] = row, len(cone.ids)
+    stack.first_end[top], stack.n_lists[top] = end, len(cone.ends) - 1
+    stack.fixed[top], stack.least[top], stack.bound[top] = cone.fixed, cone.least, cone.bound
+    stack.stalled[top] = cone.stalled
+    stack.rays[top], stack.errors[top], stack.points[top] = cone.rays, cone.errors, cone.point
+    stack.numbers[TOP] = top
+
+
+def room_for(stack: Stack, cone: Cone) -> bool:
+    """Whether a cone fits on top of the stack."""
+    row, end = _first_free(stack)
+    fits = row + len(cone.ids) < len(stack.ids) and end + len(cone.ends) <= len(stack.ends)
+    return fits and int(stack.numbers[TOP]) + 1 < len(stack.bound)
+
+
+def _first_free(stack: Stack) -> tuple[int, int]:
+    """Return the first row and the first end beyond those of the cones."""
+    t = int(stack.numbers[TOP])
+    if t < 0:
+        return 0, 0
+    return int(stack.first_row[t] + stack.n_rows[t]), int(stack.first_end[t] + stack.n_lists[t]) + 1
 
 
 @internal

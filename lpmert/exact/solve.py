@@ -37,12 +37,19 @@ class ExactMethod(ABC):
     """Whether the method takes metrics that are no sum over lists, whatever their form."""
     takes_fractions: ClassVar[bool] = False
     """Whether it takes those that are fractions of sums, by way of additive losses."""
+    takes_jobs: ClassVar[bool] = False
+    """Whether the method can use several threads."""
     takes_caps: ClassVar[bool] = False
     """Whether the method keeps to a cosine around given weights."""
 
     @abstractmethod
     def start(self, problem: Problem, incumbent: Incumbent) -> Search:
         """Return a search for this problem; raises `MethodError` if the method cannot take it."""
+
+    def with_jobs(self, jobs: int) -> ExactMethod:
+        """Return the method that uses so many threads, where it can use several."""
+        del jobs
+        return self
 
     def solve(
         self,
@@ -105,7 +112,7 @@ class ExactMethod(ABC):
 
     def settings(self) -> str:
         """Return the settings that differ from their defaults, for the signature."""
-        own = fields(self)  # type: ignore[arg-type]
+        own = [f for f in fields(self) if f.compare]  # type: ignore[arg-type]
         changed = [f"{f.name}={getattr(self, f.name)!r}" for f in own if getattr(self, f.name) != _default(f)]
         return self.name + (f"({', '.join(changed)})" if changed else "")
 

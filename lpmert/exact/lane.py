@@ -1,0 +1,114 @@
+"""One of the lanes in which cones are searched side by side: its open cones, and work space of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from lpmert.exact import cells_kernels as kernel
+from lpmert.exact import cells_stack as layout
+from lpmert.exact.cells_stack import (
+    Child,
+    Cone,
+    Stack,
+    Work,
+    cone_at,
+    larger,
+    new_child,
+    new_stack,
+    new_work,
+    put_cone,
+    room_for,
+)
+from lpmert.geometry.leastnorm import Lists
+from lpmert.result import FloatArray
+
+
+@dataclass
+class Lane:
+    """Cones that are searched depth first. Lanes share the lists alone, so that threads may search several at once.
+
+    work_limit: the work done at which the lane's cones go back to the frontier; closing: whether the cone on top waits
+    for exact arithmetic.
+    """
+
+    lists: Lists
+    settings: kernel.Settings
+    stack: Stack
+    children: tuple[Child, Child]
+    work: Work
+    work_limit: int = 0
+    closing: bool = False
+
+    @classmethod
+    def new(cls, lists: Lists, settings: kernel.Settings, cuts: int, weights: FloatArray) -> Lane:
+        """Return an empty lane; weights [D] of the incumbent."""
+        n_rows, n_features = lists.rows.shape
+        n_lists = len(lists.offsets) - 1
+        stack = new_stack(2 * n_rows + 1000, 2 * n_lists + 1000, 64, n_features)
+        stack.best_weights[:] = weights
+        children = new_child(n_rows, n_lists, n_features), new_child(n_rows, n_lists, n_features)
+        return cls(lists, settings, stack, children, new_work(n_rows, n_features, cuts))
+
+    @property
+    def n_cones(self) -> int:
+        return int(self.stack.numbers[layout.TOP]) + 1
+
+    @property
+    def least_bound(self) -> int | None:
+        """The least bound of a cone of the lane, or `None` if it is empty."""
+        return int(self.stack.bound[: self.n_cones].min()) if self.n_cones else None
+
+    @property
+    def done(self) -> int:
+        """Work done since the lane began."""
+        return int(self.stack.numbers[layout.DONE_WORK])
+
+    @property
+    def nbytes(self) -> int:
+        return sum(array.nbytes for array in self.stack)
+
+    def load(self, cone: Cone) -> None:
+        """Put a cone on top of the lane's others."""
+        while not room_for(self.stack, cone):
+            self.stack = larger(self.stack)
+        put_cone(self.stack, cone)
+
+    def prune_root(self, cost: int) -> None:
+        """Prune the only cone, which holds all hypotheses, below a cost."""
+        numbers = self.stack.numbers
+        numbers[layout.UPPER_COST] = cost
+        limit = cost - self.settings.granularity
+        kernel.prune_root(self.lists, self.stack, self.children[0], self.work, self.settings, limit)
+
+    def explore(self, cost: int, budget: int) -> None:
+        """Search on below a cost for so much work."""
+        self.stack.numbers[layout.UPPER_COST] = cost
+        state = kernel.explore(self.lists, self.stack, self.children, self.work, self.settings, budget)
+        if state == kernel.FULL:
+            self.stack = larger(self.stack)
+        self.closing = state == kernel.HARD
+
+    def top(self) -> Cone:
+        """Return the cone that comes next."""
+        return cone_at(self.stack, self.n_cones - 1)
+
+    def drop_top(self) -> None:
+        """Take the cone on top off."""
+        self.stack.numbers[layout.TOP] -= 1
+        self.closing = False
+
+    def take_all(self) -> list[Cone]:
+        """Empty the lane and return its cones."""
+        cones = [cone_at(self.stack, t) for t in range(self.n_cones)]
+        self.stack.numbers[layout.TOP] = -1
+        return cones
+
+    def found(self) -> tuple[int, FloatArray]:
+        """Return the least cost that the lane has met, and its weights [D]."""
+        return int(self.stack.numbers[layout.UPPER_COST]), np.asarray(self.stack.best_weights)
+
+    def count(self, position: int) -> int:
+        """Return one of the numbers that the stack counts."""
+        return int(self.stack.numbers[position])

@@ -1,0 +1,127 @@
+"""Long searches over cones go on in several lanes: any number of threads gives the same search and the same answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from strategies import KINDS, best_loss, random_lists, short_descent
+
+import lpmert
+from lpmert import Result, Status
+from lpmert.exact import cells
+from lpmert.exact.auto import Auto
+from lpmert.exact.cells import Cells, CellsSearch
+from lpmert.exact.lane import Lane
+from lpmert.exact.search import Incumbent
+from lpmert.problem import Problem
+
+SLICE = 2000
+COUNTED = ("nodes", "lps", "leaves", "cut_off", "exact_leaves")
+
+
+@pytest.fixture(autouse=True)
+def _lanes_at_once() -> Iterator[None]:
+    """Small problems in all lanes, in short slices, from weights that leave much to be found."""
+    with short_descent(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cells, "_SLICE", SLICE)
+        patch.setattr(cells, "_STAY", 2 * SLICE)
+        patch.setattr(cells, "_ONE_LANE_WORK", 0)
+        yield
+
+
+def problem_of(seed: int, n_lists: int = 60, n_features: int = 4) -> lpmert.NBest:
+    rng = np.random.default_rng(seed)
+    n = 12 * n_lists
+    features = rng.normal(size=(n, n_features))
+    quality = features @ rng.normal(size=n_features) + rng.normal(size=n)
+    return lpmert.NBest(features, np.arange(0, n + 1, 12), np.clip(np.rint(2 - quality), 0, None))
+
+
+def same(first: Result, second: Result) -> bool:
+    """Whether two searches went the same way, bit for bit."""
+    return (
+        first.weights.tobytes() == second.weights.tobytes()
+        and [point[1:] for point in first.trace] == [point[1:] for point in second.trace]
+        and all(first.counters[name] == second.counters[name] for name in COUNTED)
+        and first.signature == second.signature
+    )
+
+
+@pytest.mark.parametrize("method", ["cells", "auto", Cells(cuts=0, leaf_lists=3)], ids=str)
+@pytest.mark.parametrize("seed", range(3))
+def test_any_number_of_threads_gives_the_same_search(method: str | Cells, seed: int) -> None:
+    nbest = problem_of(seed)
+    results = [lpmert.minimize(nbest, method=method, jobs=jobs) for jobs in (1, 2, 3, 16)]
+    assert results[0].status is Status.OPTIMAL
+    assert results[0].counters["nodes"] > 100
+    assert all(same(results[0], other) for other in results[1:])
+
+
+def test_a_search_that_a_limit_ends_is_the_same_too() -> None:
+    nbest = problem_of(5, 200)
+    results = [lpmert.minimize(nbest, method="cells", node_limit=400, jobs=jobs) for jobs in (1, 2, 4)]
+    assert results[0].status is Status.NODE_LIMIT
+    assert results[0].lower_bound is not None
+    assert results[0].lower_bound < results[0].loss
+    assert same(results[0], results[1])
+    assert same(results[0], results[2])
+
+
+def test_lanes_find_what_one_lane_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    nbest = problem_of(7)
+    many = lpmert.minimize(nbest, method="cells", jobs=2)
+    monkeypatch.setattr(cells, "_ONE_LANE_WORK", 1 << 60)
+    one = lpmert.minimize(nbest, method="cells")
+    assert many.loss == one.loss == many.lower_bound == one.lower_bound
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(8))
+def test_lanes_hold_to_brute_force(kind: str, seed: int) -> None:
+    lists = random_lists(kind, seed, most_lists=5, most_features=4)
+    least = float(best_loss(lists))
+    for method in (Cells(), Cells(leaf_lists=1, stalled_splits=1)):
+        result = lpmert.minimize(lists.nbest, method=method, jobs=2)
+        assert result.lower_bound is not None
+        slack = 1e-12 * float(np.abs(lists.losses).sum())
+        assert result.lower_bound - slack <= least <= result.loss + slack
+        assert result.status.finished
+
+
+def test_a_long_search_opens_lanes_and_all_of_them_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    worked: set[int] = set()
+    explore = Lane.explore
+
+    def noted(lane: Lane, cost: int, budget: int) -> None:
+        worked.add(id(lane))
+        explore(lane, cost, budget)
+
+    monkeypatch.setattr(Lane, "explore", noted)
+    problem = Problem(problem_of(1, 200))
+    weights = np.ones(problem.n_features)
+    start = Incumbent(int(problem.costs.max()) * problem.n_lists + 1, weights, "")
+    search = CellsSearch(Cells(), problem, start)
+    while not search.finished:
+        search.advance()
+    assert len(worked) == cells._LANES
+    assert search.lower_bound == search.incumbent.cost
+
+
+def test_an_error_in_a_thread_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("broken lane")
+
+    monkeypatch.setattr(Lane, "explore", broken)
+    with pytest.raises(RuntimeError, match="broken lane"):
+        lpmert.minimize(problem_of(2), method="cells", jobs=2)
+
+
+def test_jobs_are_no_part_of_what_a_method_is() -> None:
+    assert Cells(jobs=4) == Cells()
+    assert "jobs" not in Cells(jobs=4, cuts=2).settings()
+    assert Auto().with_jobs(3).cells.jobs == 3
+    assert Auto().with_jobs(3).settings() == "auto"
+    assert replace(Auto(), cells=Cells(cuts=2)).with_jobs(3).cells.cuts == 2
