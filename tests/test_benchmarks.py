@@ -6,6 +6,7 @@ import subprocess
 import sys
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 from click.testing import CliRunner
 from shared import needs_shared, swahili
 
+import lpmert
 from benchmarks import datasets
 from benchmarks.__main__ import main
 from benchmarks.harness import Answer, Benchmark, Dataset, Task, contradictions, measure, measure_apart
@@ -22,7 +24,7 @@ from benchmarks.lists import Loss
 from benchmarks.report import write_report
 from benchmarks.rows import Row, keep_row, read_rows
 from benchmarks.runner import ROWS, Wishes, current_rows, run, task_by_key
-from benchmarks.suites import NAMES, ablation, benchmark, growth
+from benchmarks.suites import NAMES, ablation, benchmark, four, growth
 from benchmarks.suites.floor import find_prototypes
 from benchmarks.suites.stability import best_of
 from benchmarks.tables import Table
@@ -342,3 +344,30 @@ def test_every_method_still_proves_the_known_optima(tmp_path: Path) -> None:
     found = CliRunner().invoke(main, ["run", "quick", "--rows", str(tmp_path)])
     assert found.exit_code == 0, found.output
     assert found.output.count(": optimal") > 20
+
+
+def test_the_steps_of_lp_mert_on_four_lists_are_all_there() -> None:
+    data = datasets.generated(4, 8, 2)
+    row = measure(Task(data, Loss(), four.Steps()))
+    nbest = data.load()
+    costs = [nbest.statistics[8 * s : 8 * s + 8, 0] for s in range(4)]
+    sums = [sum(one) for one in product(*costs)]
+    assert row.loss is not None
+    assert row.loss == lpmert.minimize(nbest, method="exhaustive").loss
+    assert row.details["no_dearer"] <= sum(total <= row.loss for total in sums)  # identical features count once
+    steps = row.details["steps"]
+    attainable = [sum(ok for *_, ok in steps[part]) for part in four.PARTS]
+    assert attainable[2] == 1
+    assert steps[four.PARTS[2]][-1][2]
+    for m, n, _ in steps[four.PARTS[2]]:
+        assert m < attainable[0]
+        assert n < attainable[1]
+    cells = [(m, n) for m, n, _ in steps[four.PARTS[2]]]
+    assert len(set(cells)) == len(cells) == row.counters["tested_4"]
+    assert len(steps[four.PARTS[0]]) + len(steps[four.PARTS[1]]) == row.counters["tested_2"]
+
+
+def test_more_threads_than_cores_are_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(growth, "cores", lambda: 2)
+    data = datasets.generated(4, 8, 2).load()
+    assert [one.skip(data, Loss()) is None for one in growth.JOBS] == [one.jobs <= 2 for one in growth.JOBS]

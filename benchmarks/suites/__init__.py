@@ -12,6 +12,8 @@ NAMES = (
     "rivals",
     "growth",
     "ablation",
+    "switches",
+    "four",
     "hull",
     "subsets",
     "sizes",

@@ -10,13 +10,15 @@ import numpy as np
 
 from benchmarks import datasets
 from benchmarks.harness import Benchmark, Dataset, Task
-from benchmarks.lists import Loss, Solve
+from benchmarks.lists import Loss, Poses, Solve
+from benchmarks.machine import cores
 from benchmarks.plots import legend, one_for_each
 from benchmarks.rows import Row, find
-from benchmarks.tables import Figure, Table
+from benchmarks.tables import Figure, Table, number, seconds
 from lpmert.exact.cells import Cells
 from lpmert.exact.choices import Choices
 from lpmert.exact.divide import LpMert
+from lpmert.nbest import NBest
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
@@ -117,8 +119,27 @@ SERIES = (
 )
 
 
+@dataclass(frozen=True)
+class Threads(Solve):
+    """`cells` with several threads, where there are as many cores."""
+
+    jobs: int = 1
+
+    def skip(self, data: NBest, objective: Poses) -> str | None:
+        """Return that there are too few cores, if so."""
+        del data, objective
+        return f"{self.jobs} threads on {cores()} cores" if self.jobs > cores() else None
+
+
+JOBS = tuple(Threads(Cells(jobs=jobs), f"cells, {jobs} threads", jobs) for jobs in (1, 2, 4))
+SHARED = (datasets.libri(5), datasets.generated(6400, 30, 3), datasets.generated(100, 30, 6))
+
+
 def tasks() -> Iterator[Task]:
-    """Yield every series with each of its solvers; a set that two series share is solved once."""
+    """Yield every series with each of its solvers, then long searches with several threads.
+
+    A set that two series share is solved once.
+    """
     seen = set()
     for series in SERIES:
         for solver in series.solvers:
@@ -130,6 +151,9 @@ def tasks() -> Iterator[Task]:
                     if task.key not in seen:
                         seen.add(task.key)
                         yield task
+    for dataset in SHARED:
+        for threads in JOBS:
+            yield Task(dataset, Loss(), threads, time_limit=2 * TIME_LIMIT)
 
 
 def render(rows: list[Row]) -> Iterator[Table | Figure]:
@@ -155,6 +179,7 @@ def render(rows: list[Row]) -> Iterator[Table | Figure]:
     )
     yield Table("Growth", ("lists", "solver", "varied", "from", *MEASURES), fits, note, left=4)
     yield Table("Geometric means", ("lists", "solver", "size", *MEASURES), means, left=3)
+    yield from _by_threads(rows)
     yield Figure("growth", "Seconds against size", lambda canvas: _draw(canvas, rows), size=(10.0, 3.6))
 
 
@@ -173,6 +198,34 @@ def _measured(rows: list[Row], series: Series, solver: Solve) -> dict[int, dict[
                 for name, measure in MEASURES.items()
             }
     return found
+
+
+def _by_threads(rows: list[Row]) -> Iterator[Table]:
+    """Yield what threads gain, where one thread needed no more than the time limit."""
+    body = []
+    for dataset in SHARED:
+        found = {one.jobs: row for one in JOBS for row in find(rows, dataset=dataset.name, solver=one.name)}
+        if 1 not in found or not found[1].proved:
+            continue
+        for jobs, row in found.items():
+            body.append(
+                [
+                    dataset.name,
+                    str(jobs),
+                    number(row.loss, 7),
+                    f"{row.counters.get('nodes', 0):,}",
+                    seconds(row.seconds),
+                    f"{found[1].seconds / row.seconds:.2f}",
+                    seconds(row.processor_seconds),
+                    f"{MEASURES['MiB'](row):.1f}",
+                ]
+            )
+    headings = ("lists", "threads", "optimum", "nodes", "seconds", "times faster", "processor seconds", "MiB")
+    note = (
+        "`cells`; the nodes and the answer do not depend on the number of threads. The first seconds of a search, "
+        "in one lane, and the moving of cones between lanes are not shared."
+    )
+    yield Table("Growth against threads", headings, body, note)
 
 
 def growth(series: Series, points: Sequence[tuple[int, float]]) -> str:

@@ -1,0 +1,168 @@
+"""LP-MERT on four lists, step by step: what each half and the whole test before the first attainable combination."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from benchmarks import datasets
+from benchmarks.harness import Answer, Benchmark, Task
+from benchmarks.lists import Loss, Poses, warm_up
+from benchmarks.plots import legend
+from benchmarks.rows import Row
+from benchmarks.tables import Figure, Table, number
+from lpmert.exact.combination import Combination
+from lpmert.exact.divide import DivideSearch, LpMert, TwoHalves
+from lpmert.exact.search import Incumbent
+from lpmert.nbest import NBest
+from lpmert.result import IntArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
+
+N_SETS = 12
+N_FEATURES = 5
+"""With all 14 nearly every combination is attainable."""
+
+_SWITCHES: Any = {one.name: False for one in fields(LpMert) if one.default is True}
+PUBLISHED = replace(LpMert(), **_SWITCHES)
+"""A balanced tree, nothing saved."""
+
+PARTS = ("lists 1 and 2", "lists 3 and 4", "all four")
+
+
+@dataclass(frozen=True)
+class Steps:
+    """LP-MERT as published, without first weights, every test of a combination noted."""
+
+    name: str = "lp-mert as published"
+
+    def skip(self, data: NBest, objective: Poses) -> str | None:
+        """Return nothing: it always can."""
+        del data, objective
+        return None
+
+    def warm_up(self) -> None:
+        """Compile what linear programs need."""
+        warm_up(PUBLISHED)
+
+    def solve(self, data: NBest, objective: Poses, _seed: int, _time_limit: float) -> Answer:
+        """Ask the root of the tree for its first combination; note rank in both halves and outcome of every test."""
+        problem = objective.problem(data)
+        worst = sum(int(costs.max()) for costs in np.split(problem.costs, problem.offsets[1:-1]))
+        search = DivideSearch(PUBLISHED, problem, Incumbent(worst + 1, np.ones(problem.n_features), ""))
+        cells: dict[tuple[int, ...], list[tuple[int, int, bool]]] = {}
+        decide = search.screen.decide
+
+        def noted(
+            part: IntArray, cost: int, positions: IntArray, halves: tuple[Combination, Combination] | None = None
+        ) -> Combination | None:
+            found = decide(part, cost, positions, halves)
+            if halves is not None:
+                cells.setdefault(tuple(part.tolist()), []).append((id(halves[0]), id(halves[1]), found is not None))
+            return found
+
+        search.screen.decide = noted  # type: ignore[method-assign]
+        while not search.finished:
+            search.advance()
+        root = search.root
+        if not isinstance(root, TwoHalves) or not isinstance(root.left, TwoHalves):
+            raise TypeError("four lists make a tree of two levels")
+        steps = {}
+        for stream, part in zip((root.left, root.right, root), PARTS, strict=True):
+            if isinstance(stream, TwoHalves):
+                left, right = ({id(one): k for k, one in enumerate(half.found)} for half in (stream.left, stream.right))
+                steps[part] = [[left[a], right[b], ok] for a, b, ok in cells.get(tuple(stream.part.tolist()), [])]
+        weights = problem.to_caller(search.incumbent.weights)
+        details = {"steps": steps, "no_dearer": _no_dearer(problem.costs, problem.offsets, search.incumbent.cost)}
+        bound = problem.loss_of(search.lower_bound)
+        return Answer(weights, "optimal", bound, dict(search.counters()), details)
+
+
+def _no_dearer(costs: IntArray, offsets: IntArray, least: int) -> int:
+    """Return how many of all combinations of four lists cost no more than the optimum."""
+    one, two, three, four = np.split(costs, offsets[1:-1])
+    left, right = np.add.outer(one, two).ravel(), np.sort(np.add.outer(three, four).ravel())
+    return int(np.searchsorted(right, least - left, side="right").sum())
+
+
+def tasks() -> Iterator[Task]:
+    """Yield sets of four neighbouring lists."""
+    for k in range(N_SETS):
+        yield Task(datasets.swahili(slice(4 * k, 4 * k + 4), n_features=N_FEATURES), Loss(), Steps())
+
+
+def render(rows: list[Row]) -> Iterator[Table | Figure]:
+    """Yield what was tested for each set, and the frontiers where most was."""
+    body = []
+    for row in rows:
+        tested = {part: len(row.details["steps"][part]) for part in PARTS}
+        body.append(
+            [
+                row.dataset,
+                f"{row.counters['combinations']:,}",
+                number(row.loss, 6),
+                f"{row.details['no_dearer']:,}",
+                f"{row.counters['tested_1']:,}",
+                *(f"{tested[part]:,}" for part in PARTS),
+                f"{sum(ok for *_, ok in row.details['steps'][PARTS[0]]):,}",
+                f"{sum(ok for *_, ok in row.details['steps'][PARTS[1]]):,}",
+            ]
+        )
+    headings = (
+        "lists",
+        "combinations",
+        "optimum",
+        "no dearer than the optimum",
+        "tested: single",
+        *(f"tested: {part}" for part in PARTS),
+        "attainable: 1 and 2",
+        "attainable: 3 and 4",
+    )
+    note = (
+        "As published: a balanced tree, nothing saved, no first weights. Without dividing, in order of loss, every "
+        "combination of all four lists that is cheaper than the optimum would be tested, and some that cost as much."
+    )
+    yield Table("Combinations tested for four lists", headings, body, note)
+    if rows:
+        note = (
+            "The set for which most was tested. Each mark is a combination tested; its place is the rank of both parts "
+            "among the attainable ones, in order of loss. The search ends with the first attainable one of all four."
+        )
+        yield Figure("four", "Frontiers of four lists", partial(_draw, rows=rows), note, size=(10.0, 3.6))
+
+
+def _draw(canvas: Canvas, rows: list[Row]) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    shown = max(rows, key=lambda row: len(row.details["steps"][PARTS[-1]]))
+    panels: list[Axes] = list(canvas.subplots(1, 3))
+    for axes, part in zip(panels, PARTS, strict=True):
+        steps = shown.details["steps"][part]
+        for outcome, colour, label in ((False, "0.75", "not attainable"), (True, "C0", "attainable")):
+            points = np.array([(n + 1, m + 1) for m, n, ok in steps if ok is outcome]).reshape(-1, 2)
+            axes.scatter(points[:, 0], points[:, 1], s=9, color=colour, label=label, linewidths=0)
+        m, n, _ = steps[-1]
+        if part == PARTS[-1]:
+            axes.scatter([n + 1], [m + 1], s=90, marker="*", color="C3", label="optimum", zorder=3)
+        axes.set_title(f"{part}: {len(steps):,} tested", fontsize=10)
+        axes.set_xlabel("rank of the right part")
+        axes.invert_yaxis()
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_locator(MaxNLocator(integer=True))
+    panels[0].set_ylabel("rank of the left part")
+    legend(panels[-1], 8)
+
+
+BENCHMARK = Benchmark(
+    "four",
+    "LP-MERT on four lists, step by step",
+    tasks,
+    render,
+    source="Galley and Quirk, EMNLP 2011, Figure 4, in kind",
+)

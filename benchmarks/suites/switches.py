@@ -1,0 +1,127 @@
+"""What each switch and setting of the other two searches saves: `choices` and `cells`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from benchmarks import datasets
+from benchmarks.harness import Benchmark, Dataset, Task
+from benchmarks.lists import Loss, Solve
+from benchmarks.plots import legend
+from benchmarks.rows import Row, find
+from benchmarks.tables import Figure, Table, number, seconds
+from lpmert.exact.cells import Cells
+from lpmert.exact.choices import Choices
+from lpmert.exact.solve import ExactMethod
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Canvas
+
+TIME_LIMIT = 60.0
+DEFAULTS = "defaults"
+CHOICES: dict[str, ExactMethod] = {
+    DEFAULTS: Choices(),
+    "no look ahead below the root": Choices(look_ahead=False),
+    "no cores": Choices(use_cores=False),
+    "no witnesses": Choices(use_witnesses=False),
+    "none of these": Choices(look_ahead=False, use_cores=False, use_witnesses=False),
+    "few remembered": Choices(kept_witnesses=30, kept_cores=10),
+    "blunt order of lists": Choices(sharpness=0.0),
+    "cores ignored in the order": Choices(core_preference=0.0),
+}
+CELLS: dict[str, ExactMethod] = {
+    DEFAULTS: Cells(),
+    "no cuts": Cells(cuts=0),
+    "more cuts": Cells(cuts=16),
+    "cuts in small cones only": Cells(cut_rows=200),
+    "leaves of 1 list": Cells(leaf_lists=1),
+    "leaves of 5 lists": Cells(leaf_lists=5),
+    "leaves of 20 lists": Cells(leaf_lists=20),
+    "leaves later when stalled": replace(Cells(), stalled_splits=12),
+}
+CASES: tuple[tuple[str, dict[str, ExactMethod], tuple[tuple[Dataset, float | None], ...]], ...] = (
+    (
+        "choices",
+        CHOICES,
+        (
+            (datasets.swahili(slice(0, 8)), 4.948169),
+            (datasets.swahili(slice(8, 16)), 4.641196),
+            (datasets.generated(8, 30, 8), 13),
+            (datasets.generated(100, 2, 5), 343),
+        ),
+    ),
+    (
+        "cells",
+        CELLS,
+        (
+            (datasets.asr(3), 912),
+            (datasets.libri(3), 1767),
+            (datasets.libri(4), 1758),
+            (datasets.generated(400, 30, 4), None),
+        ),
+    ),
+)
+
+
+def tasks() -> Iterator[Task]:
+    """Yield both searches with each variant on lists that suit them."""
+    for name, variants, cases in CASES:
+        for dataset, optimum in cases:
+            for label, method in variants.items():
+                solver = Solve(method, _label(name, label))
+                yield Task(dataset, Loss(), solver, time_limit=TIME_LIMIT, optimum=optimum)
+
+
+def _label(name: str, variant: str) -> str:
+    return f"{name}: {variant}"
+
+
+def render(rows: list[Row]) -> Iterator[Table | Figure]:
+    """Yield a table for each search, and seconds as bars."""
+    for name, variants, cases in CASES:
+        body = []
+        for dataset, _ in cases:
+            for label in variants:
+                for row in find(rows, dataset=dataset.name, solver=_label(name, label)):
+                    mark = "" if row.proved else ">"
+                    optimum = number(row.loss, 7) if row.proved else f"({number(row.loss, 7)})"
+                    counts = [f"{mark}{row.counters.get(what, 0):,}" for what in ("nodes", "lps")]
+                    body.append([dataset.name, label, optimum, *counts, f"{mark}{seconds(row.seconds)}"])
+        note = f">: ended by the time limit of {TIME_LIMIT:g} seconds, the best loss so far in brackets."
+        yield Table(
+            f"{name} with other settings",
+            ("lists", "variant", "optimum", "nodes", "LPs", "seconds"),
+            body,
+            note,
+            left=2,
+        )
+    yield Figure("switches", "Seconds by variant", lambda canvas: _bars(canvas, rows), size=(9.5, 4.2))
+
+
+def _bars(canvas: Canvas, rows: list[Row]) -> None:
+    panels = canvas.subplots(1, len(CASES))
+    for axes, (name, variants, cases) in zip(panels, CASES, strict=True):
+        height = 0.8 / len(cases)
+        for place, (dataset, _) in enumerate(cases):
+            for level, label in enumerate(variants):
+                for row in find(rows, dataset=dataset.name, solver=_label(name, label)):
+                    axes.barh(
+                        level + (place - (len(cases) - 1) / 2) * height,
+                        row.seconds,
+                        height,
+                        color=f"C{place}",
+                        alpha=1.0 if row.proved else 0.4,
+                        label=dataset.name if level == 0 else None,
+                    )
+        axes.set_xscale("log")
+        axes.set_xlabel("seconds (pale: ended by the time limit)")
+        axes.set_yticks(range(len(variants)), list(variants), fontsize=8)
+        axes.invert_yaxis()
+        axes.set_title(name, fontsize=10)
+        axes.grid(axis="x", alpha=0.3)
+        legend(axes, 7)
+
+
+BENCHMARK = Benchmark("switches", "choices and cells: what each setting saves", tasks, render, tolerance=1e-6)
