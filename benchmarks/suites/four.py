@@ -68,20 +68,22 @@ class Steps:
             return found
 
         search.screen.decide = noted  # type: ignore[method-assign]
-        while not search.finished:
+        while search.root is None:
             search.advance()
         root = search.root
         if not isinstance(root, TwoHalves) or not isinstance(root.left, TwoHalves):
             raise TypeError("four lists make a tree of two levels")
+        while not root.found:  # the search itself ends sooner, where it met the optimum by chance
+            root.get_next_best()
         steps = {}
         for stream, part in zip((root.left, root.right, root), PARTS, strict=True):
             if isinstance(stream, TwoHalves):
                 left, right = ({id(one): k for k, one in enumerate(half.found)} for half in (stream.left, stream.right))
                 steps[part] = [[left[a], right[b], ok] for a, b, ok in cells.get(tuple(stream.part.tolist()), [])]
-        weights = problem.to_caller(search.incumbent.weights)
-        details = {"steps": steps, "no_dearer": _no_dearer(problem.costs, problem.offsets, search.incumbent.cost)}
-        bound = problem.loss_of(search.lower_bound)
-        return Answer(weights, "optimal", bound, dict(search.counters()), details)
+        (first,) = root.found
+        details = {"steps": steps, "no_dearer": _no_dearer(problem.costs, problem.offsets, first.cost)}
+        weights = None if first.start.weights is None else problem.to_caller(first.start.weights)
+        return Answer(weights, "optimal", problem.loss_of(first.cost), dict(search.counters()), details)
 
 
 def _no_dearer(costs: IntArray, offsets: IntArray, least: int) -> int:
