@@ -120,6 +120,17 @@ def swahili(lists: slice = slice(None), *, n_features: int = 14, size: int | Non
     return Dataset("swahili" + "".join(parts), load, partial(missing, f"swahili-mert-100best/run{run}.nbest.txt.xz"))
 
 
+def swahili_unit(n_lists: int) -> Dataset:
+    """Return the first lists of the last run, their 14 features of unit deviation within all lists."""
+    load = partial(_restricted, _swahili_unit, slice(0, n_lists))
+    return Dataset(f"swahili-unit-0:{n_lists}", load, partial(missing, "swahili-mert-100best/run7.nbest.txt.xz"))
+
+
+@cache
+def _swahili_unit() -> NBest:
+    return of_unit_deviation(swahili_losses())
+
+
 def swahili_twice(n_lists: int) -> Dataset:
     """Return the lists of two runs one after the other: the same sentences, translated with other weights."""
     load = partial(_restricted, _two_runs, slice(0, n_lists))
@@ -189,7 +200,11 @@ def _table(file: str, segment: str, columns: tuple[str, ...], loss: str) -> NBes
 
 @cache
 def _unit_deviation(file: str, segment: str, columns: tuple[str, ...], loss: str) -> NBest:
-    nbest = _table(file, segment, columns, loss)
+    return of_unit_deviation(_table(file, segment, columns, loss))
+
+
+def of_unit_deviation(nbest: NBest) -> NBest:
+    """Return lists whose features have unit deviation within lists, so that a cosine of weights means something."""
     features, starts = nbest.dense_features(), nbest.offsets[:-1]
     means = np.add.reduceat(features, starts, axis=0) / np.diff(nbest.offsets)[:, None]
     deviation = (features - means[nbest.list_index]).std(axis=0)

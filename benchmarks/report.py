@@ -52,7 +52,7 @@ def write_report(names: Iterable[str], rows: Path, output: Path) -> Iterator[Pat
 def provenance(one: Benchmark, rows: list[Row]) -> str:
     """Return the command, the dates and the machine that rows come from, and how many of all runs they are."""
     days = sorted({row.date[:10] for row in rows})
-    machines = sorted({f"{row.cores} cores, {row.processor}" for row in rows})
+    machines = sorted({f"{row.cores} core{'s' if row.cores != 1 else ''}, {row.processor}" for row in rows})
     versions = dict.fromkeys(row.version for row in rows)
     loads = [row.load for row in rows if row.load is not None]
     load = f"; load average before a run {min(loads):.1f} to {max(loads):.1f}" if loads else ""
@@ -60,7 +60,7 @@ def provenance(one: Benchmark, rows: list[Row]) -> str:
     return (
         f"`python -m benchmarks run {one.name}`, {len(rows)} of {len(list(one.tasks()))} runs, {between}; "
         f"lpmert {', '.join(versions)}; "
-        f"{' and '.join(machines)}{load}. One thread."
+        f"{' and '.join(machines)}{load}. One thread, unless said otherwise."
     )
 
 
