@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -14,7 +15,7 @@ from benchmarks.runner import ROWS, Wishes, run
 from benchmarks.suites import NAMES, benchmark
 
 _TERMINATED = 143
-SCRIPTS = ("benchmarks.line_search", "benchmarks.sample_risk")
+SCRIPTS = ("benchmarks.sample_risk",)
 """Measurements with command lines of their own."""
 
 
@@ -52,6 +53,7 @@ def list_benchmarks() -> None:
 @click.option("--again-above", type=float, help="Run again what was measured above this load average.")
 @click.option("--at-most", type=click.FloatRange(min=0), help="Begin no further run after so many seconds a benchmark.")
 @click.option("--rows", type=click.Path(path_type=Path), default=ROWS, help="Folder of the rows.")
+@click.option("--report", "reported", is_flag=True, help="Render the report of these benchmarks afterwards.")
 def run_benchmarks(
     names: tuple[str, ...],
     datasets: tuple[str, ...],
@@ -61,6 +63,7 @@ def run_benchmarks(
     again_above: float | None,
     at_most: float | None,
     rows: Path,
+    reported: bool,
 ) -> None:
     """Run the benchmarks NAMES, or what is left of them; fail if an optimum has changed."""
     signal.signal(
@@ -68,8 +71,11 @@ def run_benchmarks(
     )  # so that processes of single rows end with this one
     wishes = Wishes(datasets, solvers, time_limit, again, again_above, at_most)
     trouble = []
-    for name in NAMES if "all" in names else names:
+    wanted = NAMES if "all" in names else names
+    for name in wanted:
         trouble += run(benchmark(name), wishes, rows, click.echo)
+    if reported:
+        _write(wanted, rows, RESULTS)
     if trouble:
         raise click.ClickException("\n".join(["contradictions:", *trouble]))
 
@@ -80,7 +86,11 @@ def run_benchmarks(
 @click.option("-o", "--output", type=click.Path(path_type=Path), default=RESULTS, help="Folder of the report.")
 def report(names: tuple[str, ...], rows: Path, output: Path) -> None:
     """Render tables, figures and one page from the rows of all benchmarks, or of NAMES."""
-    for path in write_report(names or NAMES, rows, output):
+    _write(names or NAMES, rows, output)
+
+
+def _write(names: Iterable[str], rows: Path, output: Path) -> None:
+    for path in write_report(names, rows, output):
         click.echo(path)
 
 

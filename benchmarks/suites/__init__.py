@@ -11,6 +11,7 @@ NAMES = (
     "floor",
     "rivals",
     "growth",
+    "lines",
     "ablation",
     "switches",
     "four",
