@@ -115,3 +115,22 @@ def test_the_readme_names_every_method_and_exit_code() -> None:
         assert f"| `{name}` |" in text
     for code in [*ExitCode, 2]:
         assert f"| {int(code)} |" in text
+
+
+def table_lines(text: str) -> list[str]:
+    """Return the lines of tables, their rules left out."""
+    return [line for line in text.splitlines() if line.startswith("|") and not set(line) <= set("|-: ")]
+
+
+@pytest.mark.parametrize(
+    ("path", "heading"),
+    [(ROOT / "README.md", "## Measured"), (ROOT / "docs" / "comparators.md", "## Measured")],
+    ids=str,
+)
+def test_measured_tables_are_those_of_the_benchmarks(path: Path, heading: str) -> None:
+    section = path.read_text(encoding="utf-8").partition(f"\n{heading}\n")[2].partition("\n## ")[0]
+    results = [page.read_text(encoding="utf-8") for page in (ROOT / "benchmarks" / "results").glob("*.md")]
+    measured = {line for text in results for line in table_lines(text)}
+    shown = table_lines(section)
+    assert shown
+    assert [line for line in shown if line not in measured] == []

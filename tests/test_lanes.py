@@ -119,6 +119,36 @@ def test_an_error_in_a_thread_is_raised(monkeypatch: pytest.MonkeyPatch) -> None
         lpmert.minimize(problem_of(2), method="cells", jobs=2)
 
 
+def test_lanes_that_begin_small_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+    nbest = problem_of(4, 120)
+    expected = lpmert.minimize(nbest, method="cells")
+    monkeypatch.setattr(cells, "_LANE_ROWS", 5)
+    assert same(expected, lpmert.minimize(nbest, method="cells", jobs=2))
+    for kind in ("ulps", "opposite"):  # cones closed in exact arithmetic, from small lanes too
+        lists = random_lists(kind, 3, most_lists=6, most_features=4)
+        result = lpmert.minimize(lists.nbest, method=Cells(leaf_lists=1, stalled_splits=1), jobs=2)
+        assert result.loss >= float(best_loss(lists)) - 1e-9 * float(np.abs(lists.losses).sum())
+
+
+def test_lanes_need_little_more_memory_than_one() -> None:
+    search = CellsSearch(Cells(), Problem(problem_of(1, 3000)), Incumbent(1 << 40, np.ones(4), ""))
+    one = search.memory
+    search._widen()
+    assert search.memory < 2 * one
+
+
+def test_a_cone_that_better_weights_have_ruled_out_is_not_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = Problem(problem_of(1))
+    search = CellsSearch(Cells(), problem, Incumbent(1 << 40, np.ones(problem.n_features), ""))
+    search._fill_lanes()
+    (lane,) = search._lanes
+    lane.closing = True
+    search.incumbent.cost = lane.top().bound
+    monkeypatch.setattr(search, "_start_closing", lambda _: pytest.fail("closed for nothing"))
+    search.advance()
+    assert lane.n_cones == 0
+
+
 def test_jobs_are_no_part_of_what_a_method_is() -> None:
     assert Cells(jobs=4) == Cells()
     assert "jobs" not in Cells(jobs=4, cuts=2).settings()

@@ -38,7 +38,7 @@ SEEDS = (0, 1, 2)
 TIME_LIMIT = 180.0
 MOST_ROWS = 300_000
 EXACT = Solve(Auto(), "auto")
-GRID = Solve(Grid(), f"grid of {EVALUATIONS}")
+GRID = Solve(Grid(), "grid")
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ def descend_in_cap(problem: Problem, start: FloatArray, rng: np.random.Generator
         _, step = line_search(features, offsets, costs, weights, direction, low=ends[0], high=ends[1], workspace=work)
         candidate = weights + step * direction
         cost, clear = clear_cost(features, offsets, costs, candidate, problem.rounding_bound(candidate))
-        if clear and problem.cap.contains(candidate):
+        if clear and cost < best.cost and problem.cap.contains(candidate):
             best.improve(int(cost), candidate, "L")
     return best
 

@@ -34,6 +34,9 @@ _STAY = 5 * _SLICE
 _LANES = 4
 """Cones searched side by side; more than as many threads are of no use."""
 
+_LANE_ROWS = 10_000
+"""Hypotheses of a cone for which a lane has room from the beginning; it grows when a larger one comes."""
+
 _HAND = 8
 """Cones that an empty lane gets at once, so that it rarely runs out of them before the slice ends."""
 
@@ -115,7 +118,7 @@ class CellsSearch:
                 choice.use_witnesses,
             ),
         )
-        self._lanes = [self._new_lane()]
+        self._lanes = [self._new_lane(len(self._lists.rows))]
         self._threads: ThreadPoolExecutor | None = None
         around = None if problem.cap is None else cone_around(problem.cap)
         self._roots = covering_cones(n_features) if around is None else around[None, :, :]
@@ -185,13 +188,14 @@ class CellsSearch:
             if not lane.closing and lane.done >= lane.work_limit and self._held < _FRONTIER_BYTES:
                 self._put_back(lane)
 
-    def _new_lane(self) -> Lane:
-        return Lane.new(self._lists, self._kernel_settings, self._settings.cuts, self.incumbent.weights)
+    def _new_lane(self, n_rows: int) -> Lane:
+        return Lane.new(self._lists, self._kernel_settings, self._settings.cuts, self.incumbent.weights, n_rows)
 
     def _widen(self) -> None:
         """Open the other lanes: the search has turned out to be a long one."""
         self._put_back(self._lanes[0])
-        self._lanes += [self._new_lane() for _ in range(_LANES - 1)]
+        n_rows = min(len(self._lists.rows), _LANE_ROWS)
+        self._lanes += [self._new_lane(n_rows) for _ in range(_LANES - 1)]
         if self._settings.jobs > 1:
             self._threads = ThreadPoolExecutor(min(self._settings.jobs, _LANES))
 
@@ -256,7 +260,8 @@ class CellsSearch:
         if wider is not None:
             stack = new_stack(len(self._lists.costs) + 1, len(self._lists.offsets) + 1, 4, len(wider))
             put_cone(stack, whole_cone(self._lists, wider))
-            kernel.prune_root(self._lists, stack, lane.children[0], lane.work, self._kernel_settings, INFINITE_COST)
+            room = self._lanes[0]  # the only lane that always has room for all hypotheses
+            kernel.prune_root(self._lists, stack, room.children[0], room.work, self._kernel_settings, INFINITE_COST)
             kept = cone_at(stack, 0)
             fixed = kept.fixed
             everything = np.ascontiguousarray(self._lists.rows[kept.ids]), kept.ends, kept.costs
@@ -274,7 +279,10 @@ class CellsSearch:
     def _close(self, lane: Lane) -> None:
         """Go on with the cone on top of a lane in exact arithmetic, and take it off when it is done."""
         if self._closing is None:
-            self._closing = self._start_closing(lane)
+            if lane.top().bound > self.incumbent.cost - self._granularity:
+                lane.drop_top()  # another lane has found better weights meanwhile
+            else:
+                self._closing = self._start_closing(lane)
             return
         search, fixed = self._closing
         if not search.finished:

@@ -42,9 +42,9 @@ class Lane:
     closing: bool = False
 
     @classmethod
-    def new(cls, lists: Lists, settings: kernel.Settings, cuts: int, weights: FloatArray) -> Lane:
-        """Return an empty lane; weights [D] of the incumbent."""
-        n_rows, n_features = lists.rows.shape
+    def new(cls, lists: Lists, settings: kernel.Settings, cuts: int, weights: FloatArray, n_rows: int) -> Lane:
+        """Return an empty lane with room for a cone of so many hypotheses; weights [D] of the incumbent."""
+        n_features = len(weights)
         n_lists = len(lists.offsets) - 1
         stack = new_stack(2 * n_rows + 1000, 2 * n_lists + 1000, 64, n_features)
         stack.best_weights[:] = weights
@@ -67,12 +67,17 @@ class Lane:
 
     @property
     def nbytes(self) -> int:
-        return sum(array.nbytes for array in self.stack)
+        return sum(array.nbytes for part in (self.stack, *self.children, self.work) for array in part)
 
     def load(self, cone: Cone) -> None:
         """Put a cone on top of the lane's others."""
         while not room_for(self.stack, cone):
             self.stack = larger(self.stack)
+        if len(cone.ids) > len(self.work.middle):
+            n_rows, n_features = cone.scores.shape
+            n_lists = len(self.lists.offsets) - 1
+            self.children = new_child(n_rows, n_lists, n_features), new_child(n_rows, n_lists, n_features)
+            self.work = new_work(n_rows, n_features, len(self.work.cuts))
         put_cone(self.stack, cone)
 
     def prune_root(self, cost: int) -> None:
