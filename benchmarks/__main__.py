@@ -51,9 +51,15 @@ def list_benchmarks() -> None:
 )
 @click.option("--again", is_flag=True, help="Run again what is done already.")
 @click.option("--again-above", type=float, help="Run again what was measured above this load average.")
+@click.option("--again-older", is_flag=True, help="Run again what was measured with another commit.")
 @click.option("--at-most", type=click.FloatRange(min=0), help="Begin no further run after so many seconds a benchmark.")
 @click.option("--rows", type=click.Path(path_type=Path), default=ROWS, help="Folder of the rows.")
-@click.option("--report", "reported", is_flag=True, help="Render the report of these benchmarks afterwards.")
+@click.option(
+    "--report",
+    "reported",
+    is_flag=True,
+    help="Render the report of these benchmarks into the parent folder of the rows.",
+)
 def run_benchmarks(
     names: tuple[str, ...],
     datasets: tuple[str, ...],
@@ -61,6 +67,7 @@ def run_benchmarks(
     time_limit: float | None,
     again: bool,
     again_above: float | None,
+    again_older: bool,
     at_most: float | None,
     rows: Path,
     reported: bool,
@@ -69,13 +76,13 @@ def run_benchmarks(
     signal.signal(
         signal.SIGTERM, lambda *_: sys.exit(_TERMINATED)
     )  # so that processes of single rows end with this one
-    wishes = Wishes(datasets, solvers, time_limit, again, again_above, at_most)
+    wishes = Wishes(datasets, solvers, time_limit, again, again_above, again_older, at_most)
     trouble = []
     wanted = NAMES if "all" in names else names
     for name in wanted:
         trouble += run(benchmark(name), wishes, rows, click.echo)
     if reported:
-        _write(wanted, rows, RESULTS)
+        _write(wanted, rows, rows.parent)
     if trouble:
         raise click.ClickException("\n".join(["contradictions:", *trouble]))
 

@@ -18,21 +18,18 @@ from typing import Any, NamedTuple, Protocol
 import lpmert
 from benchmarks import machine
 from benchmarks.machine import limit_memory
-from benchmarks.rows import Key, Row
+from benchmarks.rows import PROOFS, Key, Row
 from benchmarks.tables import Figure, Table
 from lpmert.result import FloatArray, relative_gap
 
 Data = Any
 """What a dataset holds: N-best lists for most objectives."""
 
-PROOFS = ("optimal", "optimal_to_tolerance")
-"""States of those that claim a proof."""
-
 _MEMORY = 8 << 30
 """Bytes that a process of its own may hold; where it needs more, the row says that it failed."""
 
-_GRACE_SECONDS = 30.0
-"""A process of its own is ended so long after its time limit: it also loads, warms up and reports."""
+_GRACE_SECONDS = 180.0
+"""A process of its own is ended so long after its time limit: it also compiles, loads, warms up and reports."""
 
 
 @dataclass(frozen=True)
@@ -197,6 +194,11 @@ def _work(again: Callable[[Key], Task], key: Key, time_limit: float, sender: Con
     sender.send(measure(replace(again(key), time_limit=time_limit)))
 
 
+def present_version() -> str:
+    """Return the version and the commit of what is measured."""
+    return f"{lpmert.__version__} {machine.revision()}".strip()
+
+
 def _empty_row(task: Task) -> Row:
     dataset, objective, solver, seed = task.key
     return Row(
@@ -214,7 +216,7 @@ def _empty_row(task: Task) -> Row:
         seconds=0.0,
         processor_seconds=0.0,
         peak_bytes=None,
-        version=f"{lpmert.__version__} {machine.revision()}".strip(),
+        version=present_version(),
         cores=machine.cores(),
         processor=machine.processor(),
     )
@@ -223,6 +225,8 @@ def _empty_row(task: Task) -> Row:
 def contradictions(row: Row, task: Task, tolerance: float) -> Iterator[str]:
     """Yield what in a row contradicts the known optimum, or itself."""
     optimum = task.optimum
+    if row.status in PROOFS and row.details.get("outside"):
+        yield "the weights called optimal lie outside of the region"
     slack = tolerance * max(1.0, abs(optimum or row.loss or 0.0))
     if row.loss is not None and row.lower_bound is not None and row.lower_bound > row.loss + slack:
         yield f"the bound {row.lower_bound!r} is above the loss {row.loss!r} that its weights give"
@@ -236,3 +240,26 @@ def contradictions(row: Row, task: Task, tolerance: float) -> Iterator[str]:
         yield f"the loss {row.loss!r} is below the known optimum {optimum!r}"
     if row.lower_bound is not None and row.lower_bound > optimum + slack:
         yield f"the bound {row.lower_bound!r} is above the known optimum {optimum!r}"
+
+
+def disagreements(rows: Iterable[Row], tolerance: float) -> Iterator[str]:
+    """Yield where rows of the same question contradict each other: a loss or a bound on the wrong side of a proof."""
+    questions: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        if row.loss is not None:
+            questions.setdefault((row.dataset, row.objective), []).append(row)
+    for (dataset, objective), found in questions.items():
+        proofs = [row for row in found if row.status in PROOFS]
+        if not proofs:
+            continue
+        proof = proofs[0]
+        slack = tolerance * max(1.0, abs(proof.loss or 0.0))
+        for row in found:
+            less = row.loss is not None and proof.loss is not None and row.loss < proof.loss - slack
+            other = row in proofs and row.loss is not None and proof.loss is not None and row.loss > proof.loss + slack
+            above = row.lower_bound is not None and proof.loss is not None and row.lower_bound > proof.loss + slack
+            if less or other or above:
+                yield (
+                    f"{dataset} ({objective}): {row.solver} has loss {row.loss!r} and bound {row.lower_bound!r}, "
+                    f"{proof.solver} proves {proof.loss!r}"
+                )

@@ -37,8 +37,8 @@ def load() -> float | None:
 
 @cache
 def revision() -> str:
-    """Return the commit that is checked out, or an empty string where that is not known."""
-    command = ["git", "-C", str(Path(__file__).resolve().parent), "rev-parse", "--short", "HEAD"]
+    """Return the commit that is checked out, marked where files differ; an empty string where that is not known."""
+    command = ["git", "-C", str(Path(__file__).resolve().parent), "describe", "--always", "--dirty", "--exclude=*"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):

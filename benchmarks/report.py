@@ -56,6 +56,8 @@ def provenance(one: Benchmark, rows: list[Row]) -> str:
     versions = dict.fromkeys(row.version for row in rows)
     loads = [row.load for row in rows if row.load is not None]
     load = f"; load average before a run {min(loads):.1f} to {max(loads):.1f}" if loads else ""
+    waited = max((row.seconds / row.processor_seconds for row in rows if row.processor_seconds >= 0.1), default=0.0)
+    load += f", wall clock at most {waited:.1f} times the processor's" if waited > 1.05 else ""
     between = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
     return (
         f"`python -m benchmarks run {one.name}`, {len(rows)} of {len(list(one.tasks()))} runs, {between}; "

@@ -11,6 +11,12 @@ from typing import Any
 
 from lpmert.formats.files import write_text
 
+PROOFS = ("optimal", "optimal_to_tolerance")
+"""States of those that claim a proof."""
+
+_HELD_UP, _HELD_UP_SECONDS = 1.5, 0.5
+"""How much longer than its processor a process may take, as a factor and in seconds."""
+
 Key = tuple[str, str, str, int]
 """Dataset, objective, solver and seed: what tells the rows of one benchmark apart."""
 
@@ -54,12 +60,18 @@ class Row:
     @property
     def proved(self) -> bool:
         """Whether the loss is proved to be the least."""
-        return self.status == "optimal"
+        return self.status in PROOFS
 
     @property
     def cut_short(self) -> bool:
-        """Whether the time limit ended the run."""
-        return self.status in ("time_limit", "killed")
+        """Whether a limit ended the run, or it went wrong."""
+        return self.status in ("time_limit", "memory_limit", "node_limit", "killed", "failed")
+
+    @property
+    def held_up(self) -> bool:
+        """Whether the process waited for a processor so long that its time says little."""
+        measured = self.status not in ("killed", "failed")
+        return measured and self.seconds > _HELD_UP * self.processor_seconds + _HELD_UP_SECONDS
 
     def to_json(self) -> str:
         """Return the row as one line of JSON; infinite numbers become null."""
@@ -81,6 +93,13 @@ def keep_row(path: Path, row: Row) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     rows = {**read_rows(path), row.key: row}
     write_text(path, "".join(one.to_json() + "\n" for one in rows.values()))
+
+
+def forget_row(path: Path, key: Key) -> None:
+    """Take the row of this key out of a file, if it is there."""
+    rows = read_rows(path)
+    if rows.pop(key, None) is not None:
+        write_text(path, "".join(one.to_json() + "\n" for one in rows.values()))
 
 
 def find(rows: Iterable[Row], **wanted: object) -> list[Row]:

@@ -9,8 +9,16 @@ from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 
-from benchmarks.harness import Benchmark, Task, contradictions, measure, measure_apart
-from benchmarks.rows import Key, Row, keep_row, read_rows
+from benchmarks.harness import (
+    Benchmark,
+    Task,
+    contradictions,
+    disagreements,
+    measure,
+    measure_apart,
+    present_version,
+)
+from benchmarks.rows import Key, Row, forget_row, keep_row, read_rows
 from benchmarks.suites import benchmark
 from lpmert.result import MethodError
 
@@ -22,7 +30,8 @@ class Wishes:
     """What of a benchmark to run. datasets, solvers: patterns as in a shell, all if there are none.
 
     time_limit: seconds for each run instead of the benchmark's own. again: run what is done already; again_above: run
-    again what was measured above this load average. at_most: begin no further run after so many seconds.
+    again what was measured above this load average; again_older: what was measured with another commit. at_most: begin
+    no further run after so many seconds.
     """
 
     datasets: tuple[str, ...] = ()
@@ -30,6 +39,7 @@ class Wishes:
     time_limit: float | None = None
     again: bool = False
     again_above: float | None = None
+    again_older: bool = False
     at_most: float | None = None
 
     def ask_for(self, task: Task) -> bool:
@@ -38,7 +48,9 @@ class Wishes:
 
     def accept(self, task: Task, row: Row | None) -> bool:
         """Whether a row is good enough to leave the task undone."""
-        if row is None or self.again or not task.done_by(row):
+        if row is None or self.again or not task.done_by(row) or row.held_up:
+            return False
+        if self.again_older and row.version != present_version():
             return False
         return self.again_above is None or row.load is None or row.load <= self.again_above
 
@@ -61,6 +73,8 @@ def run(wanted: Benchmark, wishes: Wishes, folder: Path, say: Callable[[str], No
         if task.easier in hopeless:
             say(f"{_label(task)}: not tried: less was cut short")
             hopeless.add(task.key)
+            forget_row(path, task.key)
+            done.pop(task.key, None)
             continue
         if row is None or not wishes.accept(task, row):
             if wishes.at_most is not None and time.perf_counter() - begin >= wishes.at_most:
@@ -74,13 +88,18 @@ def run(wanted: Benchmark, wishes: Wishes, folder: Path, say: Callable[[str], No
                 row = measure_apart(task, partial(task_by_key, wanted.name)) if wanted.apart else measure(task)
             except MethodError as error:
                 say(f"{_label(task)}: skipped: {error}")
+                if task.proof:
+                    trouble.append(f"{_label(task)}: no proof: {error}")
                 continue
+            if row.status == "interrupted":  # the solver has swallowed the Ctrl-C that was meant for all
+                raise KeyboardInterrupt
             keep_row(path, row)
+            done[task.key] = row
             say(f"{_label(task)}: {row.status}, loss {row.loss}, {row.seconds:.3g} s")
         if row.cut_short:
             hopeless.add(task.key)
         trouble += [f"{_label(task)}: {text}" for text in contradictions(row, task, wanted.tolerance)]
-    return trouble
+    return trouble + list(disagreements(done.values(), wanted.tolerance))
 
 
 def current_rows(wanted: Benchmark, folder: Path) -> list[Row]:

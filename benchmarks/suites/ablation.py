@@ -53,9 +53,9 @@ def render(rows: list[Row]) -> Iterator[Table | Figure]:
     """Yield a table of all runs, the combinations by length beside the paper's, and the programs as bars."""
     body = []
     for row in rows:
-        mark = "" if row.proved else ">"
+        mark = ">" if row.cut_short else ""
         counts = [row.counters["lps"], row.counters["nodes"], *_tested(row)]
-        optimum = number(row.loss, 7) if row.proved else f"({number(row.loss, 7)})"
+        optimum = number(row.loss, 7) if not row.cut_short else f"({number(row.loss, 7)})"
         body.append(
             [
                 row.dataset,
@@ -91,7 +91,7 @@ def _by_length(rows: list[Row]) -> Iterator[Table]:
     ]
     for label, title in ((ALL_OFF, "as published"), (ALL_ON, "with all additions")):
         for row in find(rows, solver=label):
-            mark = "" if row.proved else ">"
+            mark = ">" if row.cut_short else ""
             shown = [f"{mark}{count:,}" for count in (*_tested(row), row.counters["nodes"] - sum(_tested(row)))]
             body.append([f"{row.dataset}, {title}", *shown, f"{row.counters.get('combinations', 0):.3g}"])
     headings = ("lists", *(f"length {length}" for length in LENGTHS), "others", "all combinations")
@@ -115,7 +115,7 @@ def _bars(canvas: Canvas, rows: list[Row]) -> None:
                     row.counters["lps"],
                     height,
                     color=f"C{place}",
-                    alpha=1.0 if row.proved else 0.4,
+                    alpha=0.4 if row.cut_short else 1.0,
                     label=name if level == 0 else None,
                 )
     axes.set_xscale("log")

@@ -69,7 +69,7 @@ class QuickHull:
         try:
             hull = ConvexHull(data.dense_features())
         except QhullError as error:
-            return Answer(None, "failed", None, {}, {"rows": [], "message": str(error).partition("\n")[0]})
+            return Answer(None, "gave_up", None, {}, {"rows": [], "message": str(error).partition("\n")[0]})
         return Answer(None, "finished", None, {"facets": len(hull.simplices)}, {"rows": sorted(hull.vertices.tolist())})
 
 
@@ -132,18 +132,27 @@ def render(rows: list[Row]) -> Iterator[Table | Figure]:
         headings = ("D", "QuickHull: vertices", "facets", "seconds", "MiB", "programs: vertices", "seconds", "MiB")
         note = (
             f"{SIZE} hypotheses. >: ended after so many seconds; -: not tried, as fewer features took too long; "
-            "failed: Qhull gave up for lack of precision. Where it counts more vertices than there are in exact "
-            "arithmetic, its tolerance has let some pass."
+            "gave up: Qhull did, for lack of precision. The programs leave out hypotheses that are identical to an "
+            "earlier one or only tie with others; Qhull may count them. Those that the programs name are chosen "
+            f"by the weights found for them: {_shown(rows, kind)}."
         )
         if body:
             yield Table(f"Extreme hypotheses of one list, {kind}", headings, body, note)
-    note = "The paper's Figure 2 draws the same comparison on its own lists."
+    note = "The paper's Figure 2 draws the same comparison on its own lists, and gives no numbers beside the curves."
     yield Figure("hull", "Seconds by number of features", lambda canvas: _draw(canvas, rows), note, size=(9.0, 3.8))
 
 
+def _shown(rows: list[Row], kind: str) -> str:
+    """Return how many of the vertices that programs name were decoded with their weights."""
+    found = [
+        row for width in WIDTHS[kind] for row in find(rows, dataset=lists(kind, width).name, solver="linear programs")
+    ]
+    return f"{sum(row.details['shown'] for row in found):,} of {sum(row.details['extreme'] for row in found):,}"
+
+
 def _cells(row: Row | None, counter: str | None) -> list[str]:
-    if row is None or row.cut_short or row.status == "failed":
-        time = "-" if row is None else "failed" if row.status == "failed" else f">{seconds(row.seconds)}"
+    if row is None or row.cut_short or row.status == "gave_up":
+        time = "-" if row is None else "gave up" if row.status == "gave_up" else f">{seconds(row.seconds)}"
         return ["-", *(["-"] if counter else []), time, "-"]
     counted = [f"{row.counters[counter]:,}"] if counter else []
     return [str(row.details["extreme"]), *counted, seconds(row.seconds), mebibytes(row.peak_bytes)]

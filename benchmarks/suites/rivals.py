@@ -11,9 +11,9 @@ from statistics import fmean
 import numpy as np
 
 from benchmarks import datasets
-from benchmarks.harness import PROOFS, Benchmark, Dataset, Task
+from benchmarks.harness import Benchmark, Dataset, Task
 from benchmarks.lists import Loss, Poses, Solve
-from benchmarks.rows import Row, find
+from benchmarks.rows import PROOFS, Row, find
 from benchmarks.tables import Table, number, seconds
 from lpmert.comparators.grid import EVALUATIONS, Grid
 from lpmert.comparators.och import Och

@@ -85,8 +85,8 @@ def render(rows: list[Row]) -> Iterator[Table | Figure]:
         for dataset, _ in cases:
             for label in variants:
                 for row in find(rows, dataset=dataset.name, solver=_label(name, label)):
-                    mark = "" if row.proved else ">"
-                    optimum = number(row.loss, 7) if row.proved else f"({number(row.loss, 7)})"
+                    mark = ">" if row.cut_short else ""
+                    optimum = number(row.loss, 7) if not row.cut_short else f"({number(row.loss, 7)})"
                     counts = [f"{mark}{row.counters.get(what, 0):,}" for what in ("nodes", "lps")]
                     body.append([dataset.name, label, optimum, *counts, f"{mark}{seconds(row.seconds)}"])
         note = f">: ended by the time limit of {TIME_LIMIT:g} seconds, the best loss so far in brackets."
@@ -112,7 +112,7 @@ def _bars(canvas: Canvas, rows: list[Row]) -> None:
                         row.seconds,
                         height,
                         color=f"C{place}",
-                        alpha=1.0 if row.proved else 0.4,
+                        alpha=0.4 if row.cut_short else 1.0,
                         label=dataset.name if level == 0 else None,
                     )
         axes.set_xscale("log")
