@@ -24,6 +24,8 @@ _EXAMPLE = ROOT / "examples" / "asr" / "nbest.tsv.gz"
 _PIECE_BITS = 16
 _PIECES = 4
 SWAHILI_LISTS = 500
+SWAHILI_SIZE = 100
+LIBRI_LISTS = 2864
 ASR_COLUMNS = ("am", "lm", "words", "silences", "fillers")
 LIBRI_COLUMNS = ("decoder", "ctc", "lm", "n_tokens", "n_words")
 CSMT_COLUMNS = ("LM0", "LM1", "WordPenalty0", "PhrasePenalty0", "TM0_0", "TM0_1", "TM0_2", "TM0_3")
@@ -76,6 +78,45 @@ def _generate(n_lists: int, size: int, n_features: int, seed: int) -> NBest:
     quality = explained // scale + normal(n)
     errors = np.clip(4 - quality // 2**15, 0, None)
     return NBest(features / 2.0**_PIECE_BITS, np.arange(0, n + 1, size), errors.astype(np.float64))
+
+
+def generated_counts(n_lists: int, size: int, n_features: int) -> Dataset:
+    """Return lists with the 9 counts of BLEU, of which the first three also make an F1: match, predicted, gold.
+
+    All numbers come from whole-number arithmetic on a generator's raw bits.
+    """
+    name = f"counts-S{n_lists}-N{size}-D{n_features}"
+    return Dataset(name, partial(_generate_counts, n_lists, size, n_features))
+
+
+@cache
+def _generate_counts(n_lists: int, size: int, n_features: int) -> NBest:
+    n = n_lists * size
+    raw = np.random.PCG64(1).random_raw(n * (n_features + 8)).reshape(n, n_features + 8) >> np.uint64(44)
+    draws = raw.astype(np.int64)
+    features = (draws[:, :n_features] - 2**19) / 2.0**16
+    length = 6 + draws[:, n_features] % 8
+    counts = np.zeros((n, 9))
+    match = length
+    for order in range(4):
+        match = np.minimum(match - draws[:, n_features + 1 + order] % 3, length - order)
+        counts[:, 2 * order] = np.maximum(match, 0)
+        counts[:, 2 * order + 1] = length - order
+    counts[:, 8] = np.repeat(6 + draws[::size, n_features + 6] % 8, size)
+    return NBest(features, np.arange(0, n + 1, size), counts)
+
+
+def f1_counts(n_lists: int, size: int, n_features: int) -> Dataset:
+    """Return the same lists with match, predicted and gold alone."""
+    whole = generated_counts(n_lists, size, n_features)
+    return Dataset(f"{whole.name}-f1", partial(_three_counts, whole.load))
+
+
+@cache
+def _three_counts(load: Callable[[], NBest]) -> NBest:
+    whole = load()
+    three = np.column_stack([whole.statistics[:, :2], whole.statistics[:, 8] + 7.0])  # gold is no less than match
+    return NBest(whole.features, whole.offsets, three)
 
 
 def asr(n_features: int, lists: slice = slice(None)) -> Dataset:

@@ -19,7 +19,7 @@ from lpmert.region import Region
 from lpmert.result import Callback, FloatArray, Limits, MethodError, Result
 
 _TOY_SECONDS = 0.5
-_TRACE_POINTS = 40
+_TRACE_POINTS = 400
 
 
 @dataclass(frozen=True)

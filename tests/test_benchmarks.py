@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from itertools import product
+from itertools import combinations, pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +21,28 @@ from shared import needs_shared, swahili
 import lpmert
 from benchmarks import datasets
 from benchmarks.__main__ import main
-from benchmarks.harness import Answer, Benchmark, Dataset, Task, contradictions, measure, measure_apart
+from benchmarks.harness import (
+    Answer,
+    Benchmark,
+    Dataset,
+    Task,
+    contradictions,
+    disagreements,
+    measure,
+    measure_apart,
+    present_version,
+)
 from benchmarks.lists import Loss
 from benchmarks.report import write_report
-from benchmarks.rows import Row, keep_row, read_rows
+from benchmarks.rows import Row, forget_row, keep_row, read_rows
 from benchmarks.runner import ROWS, Wishes, current_rows, run, task_by_key
-from benchmarks.suites import NAMES, ablation, benchmark, four, growth
+from benchmarks.suites import NAMES, ablation, benchmark, four, growth, quick
 from benchmarks.suites.floor import find_prototypes
 from benchmarks.suites.stability import best_of
 from benchmarks.tables import Table
 from lpmert.exact.divide import LpMert
 from lpmert.nbest import NBest
+from lpmert.result import FloatArray, MethodError
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -363,3 +376,91 @@ def test_more_threads_than_cores_are_not_measured(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(growth, "cores", lambda: 2)
     data = datasets.generated(4, 8, 2).load()
     assert [one.skip(data, Loss()) is None for one in growth.JOBS] == [one.jobs <= 2 for one in growth.JOBS]
+
+
+def _bleu_of(counts: FloatArray) -> float:
+    shares = [counts[2 * k] / counts[2 * k + 1] for k in range(4)]
+    return float(np.prod(shares) ** 0.25 * math.exp(min(0.0, 1 - counts[8] / counts[1])))
+
+
+def _f1_of(counts: FloatArray) -> float:
+    return float(2 * counts[0] / (counts[1] + counts[2]))
+
+
+@pytest.mark.parametrize(("objective", "score"), [(quick.BLEU, _bleu_of), (quick.F1, _f1_of)])
+def test_optima_of_ratios_are_those_of_every_direction_of_the_plane(
+    objective: Loss, score: Callable[[FloatArray], float]
+) -> None:
+    ((dataset, _, optimum, _),) = [case for case in quick.CASES if case[1] is objective]
+    nbest = dataset.load()
+    features, offsets = nbest.dense_features(), nbest.offsets
+    turns = {
+        (math.atan2(difference[0], -difference[1]) + half) % (2 * math.pi)
+        for first, last in pairwise(offsets.tolist())
+        for i, j in combinations(range(first, last), 2)
+        for difference in (features[i] - features[j],)
+        for half in (0.0, math.pi)
+    }
+    angles = sorted(turns)
+    angles.append(angles[0] + 2 * math.pi)
+    least = 1.0
+    for one, other in pairwise(angles):
+        scores = features @ [math.cos((one + other) / 2), math.sin((one + other) / 2)]
+        chosen = [first + int(np.argmax(scores[first:last])) for first, last in pairwise(offsets.tolist())]
+        least = min(least, 1 - score(nbest.statistics[chosen].sum(axis=0)))
+    assert optimum == pytest.approx(least, abs=1e-12)
+
+
+def test_a_method_that_gives_up_is_told_where_a_proof_is_asked_for(tmp_path: Path) -> None:
+    def give_up(*_: object) -> Answer:
+        raise MethodError("cannot")
+
+    (task,) = toy_benchmark(Guess((1.0, 0.0)), 0.0).tasks()
+    broken = replace(task, proof=True, solver=Guess((1.0, 0.0)))
+    wanted = replace(toy_benchmark(Guess((1.0, 0.0))), tasks=lambda: [broken])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Guess, "solve", give_up)
+        (trouble,) = run(wanted, Wishes(), tmp_path, print)
+    assert "no proof: cannot" in trouble
+
+
+def test_an_interrupted_run_is_neither_kept_nor_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchmarks.runner.measure", lambda _: row_of(status="interrupted"))
+    with pytest.raises(KeyboardInterrupt):
+        run(toy_benchmark(Guess((1.0, 0.0))), Wishes(), tmp_path, print)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_run_that_waited_for_the_processor_is_measured_again() -> None:
+    (task,) = toy_benchmark(Guess((1.0, 0.0))).tasks()
+    assert Wishes().accept(task, row_of(seconds=10.0, processor_seconds=9.0))
+    assert not Wishes().accept(task, row_of(seconds=10.0, processor_seconds=4.0))
+    assert Wishes().accept(task, row_of(seconds=0.4, processor_seconds=0.0))
+
+
+def test_rows_of_another_commit_are_measured_again_where_that_is_asked() -> None:
+    (task,) = toy_benchmark(Guess((1.0, 0.0))).tasks()
+    assert Wishes().accept(task, row_of(version="0.0 abc"))
+    assert not Wishes(again_older=True).accept(task, row_of(version="0.0 abc"))
+    assert Wishes(again_older=True).accept(task, row_of(version=present_version()))
+
+
+def test_proofs_that_disagree_are_told() -> None:
+    proof = row_of(solver="one", status="optimal", loss=3.0, lower_bound=3.0)
+    fine = row_of(solver="two", status="heuristic", loss=4.0, lower_bound=None)
+    assert not list(disagreements([proof, fine], 1e-9))
+    for wrong in (
+        replace(proof, solver="two", loss=4.0, lower_bound=4.0),
+        replace(fine, loss=2.0),
+        replace(fine, status="time_limit", loss=5.0, lower_bound=3.5),
+    ):
+        (text,) = disagreements([proof, wrong], 1e-9)
+        assert "two" in text
+    assert not list(disagreements([proof, replace(fine, loss=2.0, dataset="another")], 1e-9))
+
+
+def test_the_row_of_a_task_that_is_hopeless_now_goes(tmp_path: Path) -> None:
+    keep_row(tmp_path / "x.jsonl", row_of(solver="one"))
+    keep_row(tmp_path / "x.jsonl", row_of(solver="two"))
+    forget_row(tmp_path / "x.jsonl", row_of(solver="one").key)
+    assert [row.solver for row in read_rows(tmp_path / "x.jsonl").values()] == ["two"]

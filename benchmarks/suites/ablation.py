@@ -33,6 +33,8 @@ VARIANTS = {
     ALL_ON: LpMert(),
     **{f"without {switch.replace('_', ' ')}": _with(**{switch: False}) for switch in SWITCHES},
     "without chain, with pair": LpMert(chain=False, pair=True),
+    "linear programs on HiGHS": LpMert(lp="highs"),
+    "published objective": LpMert(objective="published"),
     ALL_OFF: _with(**dict.fromkeys(SWITCHES, False)),
 }
 PAPER = {8: 639_960, 4: 134_454, 2: 49_969, 1: 1_059}

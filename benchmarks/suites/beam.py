@@ -21,9 +21,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
 SIZES = (32, 64, 128, 256, 500, 1000)
-SEEDS = (0, 1)
+SEEDS = (0,)
+BEAMS = (3, 300)
+"""The last is to our 100 hypotheses a list what 1000 is to the 374 of the paper."""
+
 TIME_LIMIT = 60.0
-BEAM = Solve(Beam(1000), "beam 1000")
+BEAM = {beam: Solve(Beam(beam), f"beam {beam}") for beam in BEAMS}
 POWELL = Solve(Och(directions="powell", restarts=20), "Powell, 20 restarts")
 ENDLESS = Solve(Och(directions="powell", restarts=10**9), "Powell, restarts without end")
 SUBSPACE = Solve(Subspace(patience=10**9), "subspace")
@@ -41,61 +44,68 @@ def tasks() -> Iterator[Task]:
     """Yield every size with every solver; restarts, subspaces and exact search use all of the time."""
     for size in SIZES:
         for seed in SEEDS:
-            for solver in (BEAM, POWELL, ENDLESS):
+            for solver in (POWELL, ENDLESS):
                 yield Task(lists(size), Loss(), solver, seed, TIME_LIMIT)
-        for solver in (SUBSPACE, BOUNDED):
-            yield Task(lists(size), Loss(), solver, 0, TIME_LIMIT)
+        for solver in (*BEAM.values(), SUBSPACE, BOUNDED):
+            yield Task(lists(size), Loss(), solver, SEEDS[0], TIME_LIMIT)
 
 
 def render(rows: list[Row]) -> Iterator[Table | Figure]:
-    """Yield mean sentence BLEU+1 at each method's own time and at the beam's, and losses against time."""
+    """Yield what the beams reach beside line searches at the same time, what all reach in the end, and a figure."""
     body = []
     for size in SIZES:
         mine = find(rows, dataset=lists(size).name)
-        beams, fixed, endless = (find(mine, solver=one.name) for one in (BEAM, POWELL, ENDLESS))
-        if not (beams and fixed and endless):
-            continue
-        equal = [loss_at(row, beam.seconds) for row, beam in zip(endless, beams, strict=False)]
-        begin = [row.details["trace"][0][2] for row in beams]
-        start, beam, powell, same = (
-            points(losses, size) for losses in (begin, [row.loss for row in beams], [row.loss for row in fixed], equal)
-        )
-        nearest = PAPER.get(size) or PAPER.get({500: 512, 1000: 1024}.get(size, 0))
-        body.append(
-            [
-                str(size),
-                f"{start:.3f}",
-                f"{beam:.3f}",
-                seconds(fmean(row.seconds for row in beams)),
-                f"{max(row.counters.get('passes', 0) for row in beams)}",
-                f"{powell:.3f}",
-                seconds(fmean(row.seconds for row in fixed)),
-                f"{same:.3f}",
-                f"{beam - powell:+.3f}",
-                f"{beam - same:+.3f}",
-                "-" if nearest is None else f"{nearest:+.2f}",
-            ]
-        )
+        endless = next(iter(find(mine, solver=ENDLESS.name, seed=SEEDS[0])), None)
+        powell = next(iter(find(mine, solver=POWELL.name, seed=SEEDS[0])), None)
+        for beam, solver in BEAM.items():
+            for row in find(mine, solver=solver.name):
+                if powell is None or endless is None:
+                    continue
+                begin, found, theirs, same = (
+                    points([loss], size)
+                    for loss in (row.details["trace"][0][2], row.loss, powell.loss, loss_at(endless, row.seconds))
+                )
+                nearest = PAPER.get(size) or PAPER.get({500: 512, 1000: 1024}.get(size, 0))
+                mark = "stopped by the limit" if row.cut_short else "ended"
+                body.append(
+                    [
+                        str(size),
+                        str(beam),
+                        mark,
+                        f"{begin:.3f}",
+                        f"{found:.3f}",
+                        seconds(row.seconds),
+                        f"{row.counters.get('passes', 0)}",
+                        f"{theirs:.3f}",
+                        seconds(powell.seconds),
+                        f"{same:.3f}",
+                        f"{found - same:+.3f}",
+                        "-" if nearest is None else f"{nearest:+.2f}",
+                    ]
+                )
     headings = (
         "S",
-        "beam's start",
         "beam",
+        "",
+        "its start",
+        "found",
         "seconds",
-        "passes",
+        "pass",
         "Powell, 20 restarts",
         "seconds",
         "Powell, equal time",
-        "beam - 20 restarts",
-        "beam - equal time",
-        "paper's difference",
+        "beam - Powell at equal time",
+        "paper's difference, beam 1000",
     )
     note = (
-        "Swahili translation, 14 features; means over seeds "
-        f"{', '.join(map(str, SEEDS))}. The paper's differences are in corpus BLEU, on other lists and against a line "
-        "search whose seconds it does not count; its 512 and 1024 lists stand beside our 500 and 1000, which are "
-        "of two runs."
+        "Swahili translation, 14 features, 100-best; mean sentence BLEU+1, 0 to 100; seed 0. The beam starts from the "
+        "best of line searches that `lpmert` begins every method with, already better than 20 restarts of Powell, and "
+        "improves on it only where the two columns differ; what a row gains on Powell without that is not the beam's. "
+        "The paper's differences are in corpus BLEU, on other lists (374-best), against a line search whose seconds it "
+        "does not count. Its 512 and 1024 lists stand beside our 500 and 1000; our 1000 are the same 500 sentences in "
+        "the lists of two runs."
     )
-    yield Table("Mean sentence BLEU+1, 0 to 100 (Table 2)", headings, body, note)
+    yield Table("LP-MERT with a beam beside line searches (Table 2)", headings, body, note, left=3)
     yield from _bounds(rows)
     note = "Each line is one run with seed 0; the bounds, far below, are in the table."
     yield Figure("beam", "Loss against time", lambda canvas: _draw(canvas, rows), note, size=(9.0, 6.0))
@@ -119,9 +129,10 @@ def _bounds(rows: list[Row]) -> Iterator[Table]:
     for size in SIZES:
         mine = find(rows, dataset=lists(size).name)
         bounded = find(mine, solver=BOUNDED.name)
-        if not bounded or bounded[0].lower_bound is None:
+        others = [find(mine, solver=one.name) for one in (ENDLESS, SUBSPACE)]
+        if not bounded or bounded[0].lower_bound is None or not all(others):
             continue
-        reached = [points([row.loss for row in find(mine, solver=one.name)], size) for one in (ENDLESS, SUBSPACE)]
+        reached = [points([row.loss for row in found], size) for found in others]
         best = 100.0 * (1.0 - bounded[0].lower_bound / size)
         body.append(
             [str(size), *(f"{value:.3f}" for value in reached), f"{points([bounded[0].loss], size):.3f}", f"{best:.3f}"]
@@ -137,7 +148,7 @@ def _draw(canvas: Canvas, rows: list[Row]) -> None:
     for axes in panels[len(sizes) :]:
         axes.set_visible(False)
     for axes, size in zip(panels, sizes, strict=False):
-        for solver, style in ((ENDLESS, "-"), (BEAM, "--"), (SUBSPACE, "-."), (BOUNDED, ":")):
+        for solver, style in ((ENDLESS, "-"), (BEAM[BEAMS[-1]], "--"), (SUBSPACE, "-."), (BOUNDED, ":")):
             for row in find(rows, dataset=lists(size).name, solver=solver.name, seed=0):
                 trace = [*row.details["trace"], (row.seconds, row.lower_bound, row.loss)]
                 times = [max(when, 1e-3) for when, _, _ in trace]

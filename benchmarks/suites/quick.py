@@ -1,6 +1,7 @@
-"""Every method on small lists whose optimum is known: fails when an optimum changes. Needs no other data.
+"""Small lists whose optimum is known, with every exact method: fails when an optimum changes. Needs no other data.
 
-Each optimum was proved by at least two methods that share no search.
+Each optimum was proved by at least two methods that share no search; those of ratios by decoding in every direction of
+the plane.
 """
 
 from __future__ import annotations
@@ -20,13 +21,15 @@ from lpmert.exact.auto import Auto
 from lpmert.exact.cells import Cells
 from lpmert.exact.choices import Choices
 from lpmert.exact.divide import LpMert
+from lpmert.exact.exhaustive import Exhaustive
+from lpmert.exact.grouping import Groups
 from lpmert.exact.mip import Mip
 from lpmert.exact.solve import HeuristicMethod
 from lpmert.exact.sweep import Sweep
 from lpmert.region import Region
 
 TIME_LIMIT = 60.0
-LOSS = Loss()
+LOSS, BLEU, F1 = Loss(), Loss("bleu"), Loss("f1")
 HEURISTICS = (HeuristicMethod, Comparator)
 POSITIVE = Loss(region=Region(nonnegative=True), label="no weight below 0")
 RECOGNISER = {"am": 1.0, "lm": 9.5, "words": -0.6296}
@@ -41,8 +44,20 @@ CASES: tuple[tuple[Dataset, Loss, float, tuple[Solve, ...]], ...] = (
     (datasets.generated(2000, 30, 2), LOSS, 4362, (Solve(Sweep()), Solve(Cells()))),
     (datasets.generated(300, 20, 3), LOSS, 734, (Solve(Auto()), Solve(Choices()), Solve(Subspace()))),
     (datasets.generated(8, 30, 8), LOSS, 13, (Solve(Cells()), Solve(Choices()), Solve(LpMert()), Solve(Beam()))),
-    (datasets.generated(6, 6, 4), LOSS, 15, (Solve(Cells()), Solve(Choices()), Solve(LpMert()), Solve(Mip()))),
+    (
+        datasets.generated(6, 6, 4),
+        LOSS,
+        15,
+        (Solve(Cells()), Solve(Choices()), Solve(LpMert()), Solve(Mip()), Solve(Exhaustive()), Solve(Groups())),
+    ),
     (datasets.generated(100, 2, 5), LOSS, 343, (Solve(Auto()), Solve(Cells()), Solve(Mip()), Solve(Och()))),
+    (datasets.generated_counts(12, 10, 2), BLEU, 0.0902684853558314, (Solve(Auto()), Solve(Cells()), Solve(Choices()))),
+    (
+        datasets.f1_counts(12, 10, 2),
+        F1,
+        2 / 7,
+        (Solve(Cells()), Solve(Choices()), Solve(LpMert()), Solve(Exhaustive())),
+    ),
 )
 
 
