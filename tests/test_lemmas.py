@@ -18,7 +18,7 @@ from lpmert.canonical import fixed_point
 from lpmert.exact.combination import Screen
 from lpmert.exact.divide import LpMert
 from lpmert.exact.search import Incumbent
-from lpmert.geometry.cone import covering_cones, outer_normals, wider_rays
+from lpmert.geometry.cone import covering_cones, enclosing_cone, outer_normals, wider_rays
 from lpmert.geometry.projection import project
 from lpmert.metrics.ratio import Bleu, Chrf, LinearFraction, f_beta, precision
 from lpmert.metrics.ratio_kernels import height_of_loss, minorant
@@ -448,3 +448,30 @@ def test_limits_with_a_reference_hold_exactly_where_the_scaled_weights_keep_them
             sum(Fraction(a) * Fraction(b) for a, b in zip(row, w.tolist(), strict=True)) for row in limits.rows.tolist()
         ]
         assert all(one >= 0 for one in products) == (scaled[1] >= Fraction(limit))
+
+
+@pytest.mark.parametrize("width", range(2, 9))
+def test_a_cone_encloses_rays_however_flat(width: int) -> None:
+    rng = np.random.default_rng(width)
+    flat = 0
+    for k in range(60):
+        around = rng.normal(size=width)
+        spread = 10.0 ** -rng.integers(1, 9)
+        rays = around + spread * rng.normal(size=(width, width))
+        if k % 2:  # all but in one plane
+            rays -= (1 - 1e-13) * np.outer(rays @ np.eye(width)[0], np.eye(width)[0])
+        enclosing = enclosing_cone(rays)
+        if enclosing is None:
+            continue
+        normals, wider = enclosing
+        flat += int(np.linalg.cond(rays) > 1e8)
+        for ray, normal in product(rays, normals):  # in exact arithmetic
+            assert sum(Fraction(a) * Fraction(b) for a, b in zip(ray, normal, strict=True)) > 0
+        corners = np.linalg.inv(normals)
+        assert (corners.T @ np.linalg.inv(wider) > 0).all()
+    assert flat > 10
+
+
+def test_no_cone_encloses_rays_that_lead_everywhere() -> None:
+    assert enclosing_cone(np.array([[1.0, 0.0], [-1.0, 1e-14]])) is None
+    assert enclosing_cone(np.array([[1.0, 0.0], [0.0, 0.0]])) is None

@@ -18,6 +18,10 @@ from lpmert.problem import Problem
 _FEW_LISTS = 12
 """With so few lists the selections are searched first, whatever the number of features."""
 
+_SOME_LISTS = 64
+_SOME_FEATURES = 5
+"""With so many features, sets of some lists are searched by selections first too, and beside that by cones."""
+
 _MOST_CELL_FEATURES = 8
 """Beyond so many features the cones of the weight space are too many to be worth a share of the time."""
 
@@ -29,6 +33,9 @@ _HEAD_START = 40
 
 _SHARE = 12
 """Slices that it gets from then on for each one of the other."""
+
+_SOME_SHARE = 4
+"""The same where selections come first though there are not two hypotheses a list."""
 
 _GROUPS_SHARE = 1
 """The same beside `groups`, which raises the bound where no other search can, but rarely ends."""
@@ -69,8 +76,10 @@ class Auto(ExactMethod):
             selections = self.choices.start(problem, incumbent)
             return Portfolio(selections, lambda: self.groups.start(problem, incumbent), incumbent, _GROUPS_SHARE)
         pairs = bool((problem.offsets[1:] - problem.offsets[:-1] == 2).all())
-        first, second = (self.choices, self.cells) if pairs else (self.cells, self.choices)
-        return Portfolio(first.start(problem, incumbent), lambda: second.start(problem, incumbent), incumbent)
+        some = problem.n_lists <= _SOME_LISTS and problem.n_features >= _SOME_FEATURES
+        first, second = (self.choices, self.cells) if pairs or some else (self.cells, self.choices)
+        share = _SOME_SHARE if some else _SHARE
+        return Portfolio(first.start(problem, incumbent), lambda: second.start(problem, incumbent), incumbent, share)
 
     def _start_ratio(self, problem: Problem, incumbent: Incumbent) -> Search:
         if problem.n_features <= 2 and problem.cap is None:

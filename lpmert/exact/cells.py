@@ -22,7 +22,7 @@ from lpmert.exact.choices_tree import Settings as SelectionSettings
 from lpmert.exact.lane import Lane
 from lpmert.exact.search import Incumbent, Search
 from lpmert.exact.solve import ExactMethod
-from lpmert.geometry.cone import cone_around, covering_cones, outer_normals, wider_rays
+from lpmert.geometry.cone import cone_around, covering_cones, enclosing_cone
 from lpmert.geometry.leastnorm import rounding_bound, sorted_lists
 from lpmert.kernels import INFINITE_COST, clear_cost
 from lpmert.problem import Problem
@@ -252,12 +252,12 @@ class CellsSearch:
         """
         self._exact_leaves += 1
         cone = lane.top()
-        normals, certain = outer_normals(np.ascontiguousarray(cone.rays))
-        wider = wider_rays(cone.rays) if certain else None
+        enclosing = enclosing_cone(cone.rays)
         incumbent = Incumbent(self.incumbent.cost, self.incumbent.weights, "")
         everything = self._lists.rows, self._lists.offsets, self._lists.costs
         fixed = 0
-        if wider is not None:
+        if enclosing is not None:
+            _, wider = enclosing
             stack = new_stack(len(self._lists.costs) + 1, len(self._lists.offsets) + 1, 4, len(wider))
             put_cone(stack, whole_cone(self._lists, wider))
             room = self._lanes[0]  # the only lane that always has room for all hypotheses
@@ -271,7 +271,7 @@ class CellsSearch:
             *everything,
             self._granularity,
             incumbent,
-            normals if wider is not None else None,
+            None if enclosing is None else enclosing[0],
             self._cap,
         )
         return search, fixed

@@ -21,7 +21,7 @@ from lpmert.exact.cells_stack import Cone, cone_at, larger, new_child, new_stack
 from lpmert.exact.ratio_choices import Part, RatioChoicesSearch
 from lpmert.exact.ratio_lists import UNIT, height_limit, new_bound, ratio_lists
 from lpmert.exact.search import Incumbent
-from lpmert.geometry.cone import covering_cones, outer_normals, wider_rays
+from lpmert.geometry.cone import covering_cones, enclosing_cone
 from lpmert.kernels import INFINITE_COST
 from lpmert.metrics.ratio_kernels import loss_of_height
 from lpmert.problem import Problem
@@ -245,10 +245,10 @@ class RatioCellsSearch:
         """
         self._exact_leaves += 1
         incumbent = Incumbent(self.incumbent.cost, self.incumbent.weights, "")
-        normals, certain = outer_normals(np.ascontiguousarray(cone.rays))
-        wider = wider_rays(cone.rays) if certain else None
-        if wider is None:
+        enclosing = enclosing_cone(cone.rays)
+        if enclosing is None:
             return RatioChoicesSearch(self._settings.selections, self._problem, incumbent)
+        normals, wider = enclosing
         n_rows, n_columns = self._ratio.statistics.shape
         stack = new_stack(n_rows + 1, len(self._lists.offsets) + 1, 4, len(wider))
         totals = np.zeros((4, n_columns))

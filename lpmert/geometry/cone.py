@@ -19,6 +19,9 @@ _WORST_CONDITION = 1e8
 _MOST_ORTHANT_FEATURES = 7
 _RAY_BITS = 12
 _ROOM = 1.02
+_LEAST_COSINE = 0.1
+_LEAST_TANGENT = 1e-5
+"""A round cone with a smaller opening would be as flat as what it is to enclose."""
 
 
 def covering_cones(n_features: int) -> FloatArray:
@@ -40,15 +43,10 @@ def cone_around(cap: Cap) -> FloatArray | None:
     They lead from the origin to the corners of a regular simplex around the cap, rounded to few bits, so that midpoints
     stay exact.
     """
-    n = len(cap.unit)
-    if n < 2:
+    if len(cap.unit) < 2:
         return None
-    # Columns: the corners of a regular simplex around the origin, in the n - 1 directions across the centre.
-    across = np.linalg.svd(cap.unit[None, :])[2][1:]
-    corners = np.linalg.svd(np.eye(n) - 1.0 / n)[0][:, : n - 1]
-    corners /= np.linalg.norm(corners, axis=1, keepdims=True)
     tangent = np.sqrt(1.0 / cap.cosine**2 - 1.0)
-    rays = cap.unit + (n - 1) * _ROOM * tangent * corners @ across
+    rays = _regular_rays(cap.unit, tangent)
     bits = _RAY_BITS - np.frexp(np.abs(rays).max())[1] - min(0, int(np.frexp(tangent)[1]))
     rays = np.ldexp(np.rint(np.ldexp(rays, bits)), -bits)
     if np.linalg.cond(rays) > _WORST_CONDITION:
@@ -57,6 +55,50 @@ def cone_around(cap: Cap) -> FloatArray | None:
     normals /= np.linalg.norm(normals, axis=1, keepdims=True)
     sine = np.sqrt((1.0 - cap.cosine) * (1.0 + cap.cosine))
     return rays if (normals @ cap.unit > sine * (1.0 + 1e-6) + 1e-7).all() else None
+
+
+def _regular_rays(unit: FloatArray, tangent: float) -> FloatArray:
+    """Return rays [D, D] to the corners of a regular simplex around the circular cone of this axis and opening."""
+    n = len(unit)
+    # Columns: the corners of a regular simplex around the origin, in the n - 1 directions across the axis.
+    across = np.linalg.svd(unit[None, :])[2][1:]
+    corners = np.linalg.svd(np.eye(n) - 1.0 / n)[0][:, : n - 1]
+    corners /= np.linalg.norm(corners, axis=1, keepdims=True)
+    return np.asarray(unit + (n - 1) * _ROOM * tangent * corners @ across)
+
+
+def enclosing_cone(rays: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+    """Return normals [D, D] of a cone in which all of these rays [D, D] surely lie, and rays of a still wider cone.
+
+    It is only slightly wider than that of the rays; where they are so flat that rounding makes this unsure, a round one
+    about them. `None` where that is unsure too.
+    """
+    for candidate in (rays, _round_rays(rays)):
+        if candidate is None:
+            continue
+        wider = wider_rays(candidate)
+        if wider is None:
+            continue
+        normals, certain = outer_normals(np.ascontiguousarray(candidate))
+        bound = (len(rays) + 2) * EPSILON * (np.abs(rays) @ np.abs(normals).T)
+        if certain and (rays @ normals.T > bound).all():
+            return normals, wider
+    return None
+
+
+def _round_rays(rays: FloatArray) -> FloatArray | None:
+    """Return rays [D, D] around the circular cone about these, or `None` where they span too much for one."""
+    lengths = np.linalg.norm(rays, axis=1, keepdims=True)
+    if len(rays) < 2 or not (lengths > 0).all():
+        return None
+    unit = (rays / lengths).mean(axis=0)
+    length = float(np.linalg.norm(unit))
+    along = rays @ unit
+    if not (along > _LEAST_COSINE * lengths[:, 0]).all():
+        return None
+    unit = unit / length
+    tangent = float(np.linalg.norm(rays * (length / along)[:, None] - unit, axis=1).max())
+    return _regular_rays(unit, max(tangent, _LEAST_TANGENT))
 
 
 def wider_rays(rays: FloatArray) -> FloatArray | None:
