@@ -29,13 +29,18 @@ _MOST_CAPPED_FEATURES = 4
 """The same within a cosine around given weights: cones are a poor fit for its round shape."""
 
 _HEAD_START = 40
-"""Slices of work, of about a twentieth of a second, that the likelier method gets before the other gets any."""
+"""Slices of work that the likelier method gets before the other gets any."""
 
-_SHARE = 12
-"""Slices that it gets from then on for each one of the other."""
+_CELLS_SHARE = 3
+"""Slices that `cells` gets from then on for each one of `choices`: some 25 times as much time, as its slices are
+longer.
+"""
 
-_SOME_SHARE = 4
-"""The same where selections come first though there are not two hypotheses a list."""
+_CHOICES_SHARE = 24
+"""Slices that `choices` gets for each one of `cells` where it comes first: some three times as much time."""
+
+_RATIO_SHARE = 12
+"""Slices that `cells` gets for each one of `choices` with a metric that is no sum over lists."""
 
 _GROUPS_SHARE = 1
 """The same beside `groups`, which raises the bound where no other search can, but rarely ends."""
@@ -78,7 +83,7 @@ class Auto(ExactMethod):
         pairs = bool((problem.offsets[1:] - problem.offsets[:-1] == 2).all())
         some = problem.n_lists <= _SOME_LISTS and problem.n_features >= _SOME_FEATURES
         first, second = (self.choices, self.cells) if pairs or some else (self.cells, self.choices)
-        share = _SOME_SHARE if some else _SHARE
+        share = _CHOICES_SHARE if first is self.choices else _CELLS_SHARE
         return Portfolio(first.start(problem, incumbent), lambda: second.start(problem, incumbent), incumbent, share)
 
     def _start_ratio(self, problem: Problem, incumbent: Incumbent) -> Search:
@@ -87,7 +92,7 @@ class Auto(ExactMethod):
         if problem.cap is not None or problem.n_lists <= _FEW_LISTS or problem.n_features > _MOST_CELL_FEATURES:
             return self.choices.start(problem, incumbent)
         cones = self.cells.start(problem, incumbent)
-        return Portfolio(cones, lambda: self.choices.start(problem, incumbent), incumbent)
+        return Portfolio(cones, lambda: self.choices.start(problem, incumbent), incumbent, _RATIO_SHARE)
 
 
 class Portfolio:
@@ -96,9 +101,7 @@ class Portfolio:
     Each slice is an amount of work, not of time, so that the outcome does not depend on the machine's speed.
     """
 
-    def __init__(
-        self, first: Search, start_second: Callable[[], Search], incumbent: Incumbent, share: int = _SHARE
-    ) -> None:
+    def __init__(self, first: Search, start_second: Callable[[], Search], incumbent: Incumbent, share: int) -> None:
         self.incumbent = incumbent
         self._searches = [first]
         self._start_second = start_second
