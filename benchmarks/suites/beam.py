@@ -25,7 +25,7 @@ SEEDS = (0,)
 BEAMS = (3, 300)
 """The last is to our 100 hypotheses a list what 1000 is to the 374 of the paper."""
 
-TIME_LIMIT = 60.0
+TIME_LIMIT = 40.0
 BEAM = {beam: Solve(Beam(beam), f"beam {beam}") for beam in BEAMS}
 POWELL = Solve(Och(directions="powell", restarts=20), "Powell, 20 restarts")
 ENDLESS = Solve(Och(directions="powell", restarts=10**9), "Powell, restarts without end")

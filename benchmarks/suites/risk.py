@@ -31,7 +31,7 @@ from lpmert.significance import REPLICATIONS, permutation_test
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
-TIME_LIMIT = 60.0
+TIME_LIMIT = 30.0
 LIKELIHOOD = Solve(Likelihood(), "likelihood")
 LINES = Solve(Och(directions="powell", restarts=20), "line search")
 ANNEALING = Solve(Annealing(), "annealing")
