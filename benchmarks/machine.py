@@ -37,13 +37,19 @@ def load() -> float | None:
 
 @cache
 def revision() -> str:
-    """Return the commit that is checked out, marked where files differ; an empty string where that is not known."""
-    command = ["git", "-C", str(Path(__file__).resolve().parent), "describe", "--always", "--dirty", "--exclude=*"]
+    """Return the commit that is checked out, marked where code differs from it; an empty string if unknown."""
+    root = Path(__file__).resolve().parents[1]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        commit = _git(root, "rev-parse", "--short", "HEAD")
+        changed = _git(root, "status", "--porcelain", "--", "lpmert", "benchmarks", ":!benchmarks/results")
     except (OSError, subprocess.CalledProcessError):
         return ""
-    return done.stdout.strip()
+    return f"{commit}-dirty" if changed else commit
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    command = ["git", "-C", str(folder), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
 class PeakMemory:
