@@ -9,13 +9,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _MOST_TICKS = 12
+_APART = 1.4
+"""Points of a logarithmic axis closer than this factor would have labels on top of each other."""
+
 Points = Sequence[tuple[float, float]]
 
 
 def one_for_each(axes: Axes, lines: Mapping[str, Points], *, logarithmic: str = "xy", ordered: bool = True) -> None:
     """Draw a line with markers for each series of points that has any.
 
-    logarithmic: which axes are; their ticks along x are the points themselves where these are few. ordered: the series
+    logarithmic: which axes are; their ticks along x are the points themselves, where these are few and far
+    enough apart. ordered: the series
     follow each other by size, and so do their colours.
     """
     import matplotlib.ticker
@@ -29,7 +33,8 @@ def one_for_each(axes: Axes, lines: Mapping[str, Points], *, logarithmic: str = 
         axes.set_xscale("log")
         places = sorted({x for points in shown.values() for x, _ in points})
         if 0 < len(places) <= _MOST_TICKS and min(places) >= 1:
-            axes.set_xticks(places, [f"{x:g}" for x in places], fontsize=8)
+            ticks = [x for k, x in enumerate(places) if k == 0 or x >= _APART * places[k - 1]]
+            axes.set_xticks(ticks, [f"{x:g}" for x in ticks], fontsize=8)
             axes.set_xticks([], minor=True)
     else:
         axes.xaxis.set_major_locator(matplotlib.ticker.MaxNLocator(integer=True))
