@@ -99,7 +99,7 @@ def render(rows: list[Row]) -> Iterator[Table | Figure]:
     )
     note = (
         "Swahili translation, 14 features, 100-best; mean sentence BLEU+1, 0 to 100; seed 0. The beam starts from the "
-        "best of line searches that `lpmert` begins every method with, already better than 20 restarts of Powell, and "
+        "best of line searches that `lpmert` begins every method with, mostly better than 20 restarts of Powell, and "
         "improves on it only where the two columns differ; what a row gains on Powell without that is not the beam's. "
         "The paper's differences are in corpus BLEU, on other lists (374-best), against a line search whose seconds it "
         "does not count. Its 512 and 1024 lists stand beside our 500 and 1000; our 1000 are the same 500 sentences in "
