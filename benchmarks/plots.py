@@ -43,7 +43,11 @@ def one_for_each(axes: Axes, lines: Mapping[str, Points], *, logarithmic: str = 
     axes.grid(alpha=0.3)
 
 
-def legend(axes: Axes, size: float) -> None:
-    """Draw the legend if there is anything to name."""
-    if axes.get_legend_handles_labels()[0]:
+def legend(axes: Axes, size: float, *, below: bool = False) -> None:
+    """Draw the legend, in the axes or below them, if there is anything to name."""
+    if not axes.get_legend_handles_labels()[0]:
+        return
+    if below:
+        axes.legend(fontsize=size, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2)
+    else:
         axes.legend(fontsize=size)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from benchmarks import datasets
 from benchmarks.harness import Benchmark, Dataset, Task
 from benchmarks.lists import Loss, Solve
+from benchmarks.plots import legend
 from benchmarks.rows import Row, find
 from benchmarks.tables import Figure, Table, number, seconds
 from lpmert.exact.cells import Cells
@@ -139,7 +140,7 @@ def _bars(canvas: Canvas, rows: list[Row]) -> None:
         axes.invert_yaxis()
         axes.set_title(name, fontsize=10)
         axes.grid(axis="x", alpha=0.3)
-        axes.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2)
+        legend(axes, 7, below=True)
 
 
 BENCHMARK = Benchmark("switches", "choices and cells: what each setting saves", tasks, render, tolerance=1e-6)
