@@ -47,9 +47,9 @@ def _short_descent() -> Iterator[None]:
         yield
 
 
-def methods(lists: Lists) -> list[str | ExactMethod]:
+def methods(lists: Lists, ties: str = "first") -> list[str | ExactMethod]:
     found: list[str | ExactMethod] = ["exhaustive", "choices", "cells", "lp-mert", "auto"]
-    return [*found, "sweep"] if Problem(lists.nbest).n_features <= 2 else found
+    return [*found, "sweep"] if Problem(lists.nbest, ties=ties).n_features <= 2 else found
 
 
 def assert_optimal(result: Result, lists: Lists, least: Fraction, ties: str = "first") -> None:
@@ -90,7 +90,7 @@ def test_all_methods_find_the_least_loss(kind: str) -> None:
         lists = random_lists(kind, seed, most_lists=5, most_hypotheses=4, most_features=3, most_selections=100)
         ties = TIES[seed % 3]
         least = best_loss(lists, ties)
-        for method in methods(lists):
+        for method in methods(lists, ties):
             assert_optimal(lpmert.minimize(lists.nbest, method=method, ties=ties), lists, least, ties)
 
 
@@ -110,7 +110,7 @@ def test_many_more_problems(kind: str) -> None:
         lists = random_lists(kind, seed, most_selections=200)
         ties = TIES[seed % 3]
         least = best_loss(lists, ties)
-        for method in methods(lists):
+        for method in methods(lists, ties):
             assert_optimal(lpmert.minimize(lists.nbest, method=method, ties=ties), lists, least, ties)
 
 
@@ -118,7 +118,7 @@ def test_many_more_problems(kind: str) -> None:
 @settings(max_examples=150, deadline=None)
 def test_any_small_numbers(lists: Lists, ties: str) -> None:
     least = best_loss(lists, ties)
-    for method in methods(lists):
+    for method in methods(lists, ties):
         assert_optimal(lpmert.minimize(lists.nbest, method=method, ties=ties), lists, least, ties)
 
 

@@ -55,7 +55,10 @@ def assert_sound(result: Result, lists: Lists) -> None:
         assert bound0 is not None
         assert bound1 is not None
         assert bound0 <= bound1 <= loss1 <= loss0
-    assert result.trace[-1][2] == pytest.approx(result.loss, rel=1e-12)
+    if result.tied_lists:  # searches count ties within rounding at their worst
+        assert result.trace[-1][2] >= result.loss * (1 - 1e-12)
+    else:
+        assert result.trace[-1][2] == pytest.approx(result.loss, rel=1e-12)
     assert str(result)
     assert result.to_json()
 
@@ -265,7 +268,7 @@ from strategies import random_lists
 lists = random_lists("opposite", 1006, most_lists=6, most_hypotheses=6, most_features=4, most_selections=200)
 method = Cells(leaf_lists=0)
 lpmert.minimize(lists.nbest, method=method, time_limit=0.5)
-signal.signal(signal.SIGALRM, signal.default_int_handler)
+signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
 random.seed(1)
 for _ in range(60):
     signal.setitimer(signal.ITIMER_REAL, random.uniform(0.05, 0.3))

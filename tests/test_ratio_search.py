@@ -109,6 +109,15 @@ def test_all_methods_find_the_least_loss(kind: str) -> None:
             assert_optimal(lpmert.minimize(nbest, metric=METRICS[name], method=method), nbest, name, least)
 
 
+@pytest.mark.parametrize(("seed", "metric"), [(1020, "bleu"), (1091, "chrf")])
+def test_selections_count_that_decoding_far_from_zero_does_not_show_clearly(seed: int, metric: str) -> None:
+    found = problems("offset", range(seed, seed + 1), most_lists=8, most_selections=300)
+    ((lists, nbest, name),) = [one for one in found if one[2] == metric]
+    least = best_loss(lists, nbest.statistics, name, [])
+    for method in METHODS:
+        assert_optimal(lpmert.minimize(nbest, metric=METRICS[name], method=method), nbest, name, least)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_many_more_problems(kind: str) -> None:

@@ -32,6 +32,7 @@ from lpmert.exact.choices_tree import (
 from lpmert.exact.ratio_lists import decode_total, height_limit, lay_bound, price
 from lpmert.geometry.leastnorm import FEASIBLE, UNDECIDED, copy_corral
 from lpmert.kernels import INFINITE_COST, internal
+from lpmert.metrics.ratio_kernels import loss_of_total
 from lpmert.result import FloatArray, IntArray
 
 _OPEN, _CLOSED = 10, 11
@@ -87,6 +88,20 @@ def _record_witness(lists, ratio, tree, ranking, weights):
         for s in range(len(row)):
             row[s] = tree.selection[s]
         n[POOLED] += 1
+
+
+@internal
+def _take_selection(ratio, tree, ranking, level, weights):
+    """Take a complete selection that the weights are known to attain, if its loss is lower.
+
+    Decoding alone need not be clear: scores far from 0 round where differences do not.
+    """
+    loss = loss_of_total(ratio.kind, ratio.parameters, ranking.totals[level])
+    if loss < ranking.loss[0]:
+        ranking.loss[0] = loss
+        ranking.target[:] = ranking.totals[level]
+        tree.numbers[UPPER] = height_limit(ratio.kind, loss)
+        tree.best_weights[:] = weights
 
 
 @internal
@@ -341,6 +356,8 @@ def _descend(lists, ratio, tree, corrals, ranking, scratch, settings):
         inherit_witnesses(tree, child, n_decided + 1, pooled)
     for k in range(ranking.totals.shape[1]):
         ranking.totals[child, k] = ranking.totals[depth, k] + ratio.statistics[row, k]
+    if n_decided + 1 == len(tree.chosen):
+        _take_selection(ratio, tree, ranking, child, corrals.point[child])
     tree.bound[child] = ranking.bounds[depth, q]
     ranking.repriced[child] = 0
     n[DEPTH] = child
@@ -373,6 +390,7 @@ def _close_root(lists, ratio, tree, corrals, ranking, scratch):
         return ASKING
     if verdict == FEASIBLE:
         _record_witness(lists, ratio, tree, ranking, corrals.point[1])
+        _take_selection(ratio, tree, ranking, 0, corrals.point[1])
     return _CLOSED
 
 
