@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from itertools import product
 
@@ -22,6 +22,7 @@ from lpmert.exact.solve import ExactMethod
 from lpmert.geometry.cone import cone_around
 from lpmert.geometry.interior import interior
 from lpmert.geometry.projection import project, reach_cap
+from lpmert.metrics.ratio import Bleu, Chrf
 from lpmert.problem import Problem
 from lpmert.reduction import Cap
 from lpmert.result import FloatArray
@@ -74,11 +75,11 @@ def reaches(rows: FloatArray, centre: FloatArray, cosine: float) -> bool:
     return float(np.linalg.norm(centre + multipliers @ rows)) >= cosine
 
 
-def best_within(lists: Lists, centre: FloatArray, cosine: float) -> float:
-    """The least loss of a selection attainable within the cosine, by enumeration."""
+def best_within(lists: Lists, centre: FloatArray, cosine: float, loss: Callable[[FloatArray], float] = float) -> float:
+    """The least loss of a selection attainable within the cosine, by enumeration; loss: of summed statistics."""
     unit = centre / np.linalg.norm(centre)
-    choices = sorted(product(*(range(a, b) for a, b in lists.ranges())), key=lambda c: lists.losses[list(c)].sum())
-    for choice in choices:
+    choices = list(product(*(range(a, b) for a, b in lists.ranges())))
+    for choice in sorted(choices, key=lambda c: loss(lists.losses[list(c)].sum(axis=0))):
         rows = [
             lists.features[i] - lists.features[j]
             for i, (a, b) in zip(choice, lists.ranges(), strict=True)
@@ -86,7 +87,7 @@ def best_within(lists: Lists, centre: FloatArray, cosine: float) -> float:
             if j != i
         ]
         if reaches(np.array(rows), unit, cosine):
-            return float(lists.losses[list(choice)].sum())
+            return loss(lists.losses[list(choice)].sum(axis=0))
     raise AssertionError("no selection reaches the cap")
 
 
@@ -108,6 +109,29 @@ def test_every_engine_finds_the_least_loss_within_the_cosine(block: int) -> None
             assert result.loss == least
             assert result.lower_bound == least
             assert result.status is Status.OPTIMAL
+
+
+@pytest.mark.parametrize("metric", [Bleu(), Chrf(char_order=3)], ids=lambda metric: metric.name)
+def test_ratios_within_the_cosine_are_the_least_that_reach_it(metric: Bleu | Chrf) -> None:
+    for seed in range(24):
+        lists, centre, cosine = random_case(seed)
+        rng = np.random.default_rng(seed)
+        sizes = rng.integers(4, 9, (len(lists.losses), 4, 1)) + 3 - np.arange(4)[:, None]
+        matches = rng.binomial(sizes, 0.6)
+        counts = np.concatenate([matches, sizes], axis=2).reshape(-1, 8)
+        if metric.name == "bleu":
+            counts = np.hstack([counts, rng.integers(4, 9, (len(counts), 1))])
+        else:
+            counts = np.concatenate([sizes, sizes + 1, matches], axis=2)[:, :3].reshape(-1, 9)
+        counted = Lists(lists.features, lists.offsets, counts.astype(float))
+        least = best_within(counted, centre, cosine, metric.loss)
+        region = Region(cosine=cosine, around=around(lists, centre))
+        for method in ("choices", "cells", Cells(leaf_lists=1), Cells(cuts=0)):
+            result = lpmert.minimize(counted.nbest, metric=metric, region=region, method=method)
+            found = result.weights @ centre / np.linalg.norm(result.weights) / np.linalg.norm(centre)
+            assert found >= cosine - 1e-12
+            assert result.status is Status.OPTIMAL
+            assert result.loss == result.lower_bound == pytest.approx(least, abs=1e-14)
 
 
 @pytest.mark.slow

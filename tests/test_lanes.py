@@ -26,6 +26,8 @@ COUNTED = ("nodes", "lps", "leaves", "cut_off", "exact_leaves")
 def _lanes_at_once() -> Iterator[None]:
     """Small problems in all lanes, in short slices, from weights that leave much to be found."""
     with short_descent(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lpmert.exact.ratio_start._FEWEST", 1)
+        patch.setattr("lpmert.exact.ratio_start._MOST", 1)
         patch.setattr(cells, "_SLICE", SLICE)
         patch.setattr(cells, "_STAY", 2 * SLICE)
         patch.setattr(cells, "_ONE_LANE_WORK", 0)
@@ -38,6 +40,25 @@ def problem_of(seed: int, n_lists: int = 60, n_features: int = 4) -> lpmert.NBes
     features = rng.normal(size=(n, n_features))
     quality = features @ rng.normal(size=n_features) + rng.normal(size=n)
     return lpmert.NBest(features, np.arange(0, n + 1, 12), np.clip(np.rint(2 - quality), 0, None))
+
+
+def counted(seed: int, metric: str) -> lpmert.NBest:
+    """A problem with the statistics of a metric that is no sum over lists."""
+    lists = problem_of(seed, 40 if metric == "f1" else 12, 3)
+    rng = np.random.default_rng(seed)
+    n = len(lists.dense_features())
+    if metric == "f1":
+        predicted, gold = rng.integers(1, 6, n), np.repeat(rng.integers(1, 6, lists.n_lists), 12)
+        statistics = np.stack([rng.binomial(np.minimum(predicted, gold), 0.5), predicted, gold], axis=1)
+    else:  # totals of each order with their matches, and for chrF those of the reference between them
+        totals = rng.integers(8, 14, (n, 1)) - np.arange(4 if metric == "bleu" else 6)
+        matches = rng.binomial(totals, rng.random((n, 1)))
+        reference = np.repeat(rng.integers(8, 14, lists.n_lists), 12)[:, None]
+        of_reference = np.maximum(matches, reference - np.arange(totals.shape[1]))
+        of_order = (matches, totals) if metric == "bleu" else (totals, of_reference, matches)
+        statistics = np.stack(of_order, axis=2).reshape(n, -1)
+        statistics = np.hstack([statistics, reference]) if metric == "bleu" else statistics
+    return lpmert.NBest(lists.dense_features(), lists.offsets, statistics.astype(float))
 
 
 def same(first: Result, second: Result) -> bool:
@@ -60,9 +81,22 @@ def test_any_number_of_threads_gives_the_same_search(method: str | Cells, seed: 
     assert all(same(results[0], other) for other in results[1:])
 
 
-def test_a_search_that_a_limit_ends_is_the_same_too() -> None:
-    nbest = problem_of(5, 200)
-    results = [lpmert.minimize(nbest, method="cells", node_limit=400, jobs=jobs) for jobs in (1, 2, 4)]
+@pytest.mark.parametrize("metric", ["bleu", "chrf", "f1"])
+def test_any_number_of_threads_gives_the_same_search_for_ratios(metric: str) -> None:
+    nbest = counted(1, metric)
+    results = [lpmert.minimize(nbest, metric=metric, method="cells", jobs=jobs) for jobs in (1, 2, 4)]
+    assert results[0].status is Status.OPTIMAL
+    assert results[0].counters["nodes"] > 100
+    assert all(same(results[0], other) for other in results[1:])
+    selections = lpmert.minimize(nbest, metric=metric, method="choices")
+    assert selections.status is Status.OPTIMAL
+    assert results[0].loss == selections.loss
+
+
+@pytest.mark.parametrize(("metric", "limit"), [("loss", 400), ("bleu", 100)])
+def test_a_search_that_a_limit_ends_is_the_same_too(metric: str, limit: int) -> None:
+    nbest = problem_of(5, 200) if metric == "loss" else counted(2, metric)
+    results = [lpmert.minimize(nbest, metric=metric, method="cells", node_limit=limit, jobs=jobs) for jobs in (1, 2, 4)]
     assert results[0].status is Status.NODE_LIMIT
     assert results[0].lower_bound is not None
     assert results[0].lower_bound < results[0].loss
@@ -91,7 +125,8 @@ def test_lanes_hold_to_brute_force(kind: str, seed: int) -> None:
         assert result.status.finished
 
 
-def test_a_long_search_opens_lanes_and_all_of_them_work(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("metric", ["loss", "bleu"])
+def test_a_long_search_opens_lanes_and_all_of_them_work(metric: str, monkeypatch: pytest.MonkeyPatch) -> None:
     worked: set[int] = set()
     explore = Lane.explore
 
@@ -100,9 +135,9 @@ def test_a_long_search_opens_lanes_and_all_of_them_work(monkeypatch: pytest.Monk
         explore(lane, cost, budget)
 
     monkeypatch.setattr(Lane, "explore", noted)
-    problem = Problem(problem_of(1, 200))
-    weights = np.ones(problem.n_features)
-    start = Incumbent(int(problem.costs.max()) * problem.n_lists + 1, weights, "")
+    problem = Problem(problem_of(1, 200) if metric == "loss" else counted(1, metric), metric)
+    most = int(problem.costs.max()) * problem.n_lists + 1 if problem.additive else problem.cost_of_loss(1.0)
+    start = Incumbent(most, np.ones(problem.n_features), "")
     search = CellsSearch(Cells(), problem, start)
     while not search.finished:
         search.advance()

@@ -215,7 +215,7 @@ def test_watching_does_not_change_the_answer(method: str) -> None:
 
 @pytest.mark.parametrize(
     ("length", "method"),
-    [("choices.SLICE", Choices()), ("cells._SLICE", Cells()), ("cells._SLICE", Cells(leaf_lists=1))],
+    [("choices_search.SLICE", Choices()), ("cells._SLICE", Cells()), ("cells._SLICE", Cells(leaf_lists=1))],
     ids=str,
 )
 def test_the_length_of_slices_does_not_change_the_optimum(

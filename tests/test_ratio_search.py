@@ -118,6 +118,17 @@ def test_selections_count_that_decoding_far_from_zero_does_not_show_clearly(seed
         assert_optimal(lpmert.minimize(nbest, metric=METRICS[name], method=method), nbest, name, least)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_lanes_find_the_least_loss(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lpmert.exact.cells._SLICE", 500)
+    monkeypatch.setattr("lpmert.exact.cells._STAY", 1000)
+    monkeypatch.setattr("lpmert.exact.cells._ONE_LANE_WORK", 0)
+    for lists, nbest, name in problems(kind, range(20, 24)):
+        least = best_loss(lists, nbest.statistics, name, [])
+        for method in (Cells(), Cells(leaf_lists=2, stalled_splits=1)):
+            assert_optimal(lpmert.minimize(nbest, metric=METRICS[name], method=method, jobs=2), nbest, name, least)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_many_more_problems(kind: str) -> None:
@@ -155,7 +166,7 @@ def test_weights_keep_to_the_region(method: str) -> None:
             assert (result.weights >= 0).all()
 
 
-def test_selections_are_searched_within_a_cosine() -> None:
+def test_weights_keep_to_a_cosine() -> None:
     for lists, nbest, name in problems("generic", range(400, 430), most_features=2):
         if nbest.n_features != 2:
             continue
@@ -163,17 +174,10 @@ def test_selections_are_searched_within_a_cosine() -> None:
         limits = [(Fraction(sine), Fraction(sign * cosine)) for sign in (1, -1)]
         least = best_loss(lists, nbest.statistics, name, limits)
         region = Region(cosine=cosine, around={nbest.names[0]: 1.0, nbest.names[1]: 0.0})
-        for method in ("choices", "auto"):
-            assert_optimal(
-                lpmert.minimize(nbest, metric=METRICS[name], method=method, region=region), nbest, name, least
-            )
-
-
-def test_cones_refuse_a_cosine() -> None:
-    _, nbest, name = next(problems("generic", range(500, 501)))
-    region = Region(cosine=0.5, around=dict.fromkeys(nbest.names, 1.0))
-    with pytest.raises(lpmert.MethodError, match="use choices"):
-        lpmert.minimize(nbest, metric=METRICS[name], method="cells", region=region)
+        for method in ("choices", "cells", "auto", Cells(leaf_lists=1)):
+            result = lpmert.minimize(nbest, metric=METRICS[name], method=method, region=region)
+            assert_optimal(result, nbest, name, least)
+            assert result.weights[0] >= cosine * np.linalg.norm(result.weights) - 1e-12
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -1,8 +1,9 @@
 """Branch and bound over the weight space: cones of weights, and in each the hypotheses that may still win.
 
 Best first over a frontier of coarse cones, depth first inside each. The bound of a cone is the sum of every list's
-cheapest survivor. Small or stalled cones go to the search over selections, restricted to the cone; where rounding
-leaves that undecided, exact arithmetic closes the cone.
+cheapest survivor; for a ratio metric it is a linear function below the loss, tight where the sums of the cone are, that
+tells what survivors cost. Small or stalled cones go to the search over selections, restricted to the cone; where
+rounding leaves that undecided, exact arithmetic closes the cone.
 """
 
 from __future__ import annotations
@@ -11,21 +12,23 @@ import heapq
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from lpmert.exact import cells_kernels as kernel
 from lpmert.exact import cells_stack as layout
+from lpmert.exact.accounts import Account, RatioAccount, SumAccount
 from lpmert.exact.cells_stack import Cone, cone_at, new_stack, put_cone, whole_cone
-from lpmert.exact.choices import Choices, ChoicesSearch
-from lpmert.exact.choices_tree import Settings as SelectionSettings
+from lpmert.exact.choices import Choices
+from lpmert.exact.choices_search import ChoicesSearch
 from lpmert.exact.lane import Lane
 from lpmert.exact.search import Incumbent, Search
 from lpmert.exact.solve import ExactMethod
 from lpmert.geometry.cone import cone_around, covering_cones, enclosing_cone
-from lpmert.geometry.leastnorm import rounding_bound, sorted_lists
-from lpmert.kernels import INFINITE_COST, clear_cost
+from lpmert.kernels import INFINITE_COST
 from lpmert.problem import Problem
+from lpmert.result import FloatArray
 
 _SLICE = 4_000_000
 _STAY = 5 * _SLICE
@@ -42,6 +45,9 @@ _HAND = 8
 
 _ONE_LANE_WORK = 40 * _SLICE
 """Work after which a search goes on in all lanes: short ones need no more than one."""
+
+_LEAF_ROWS = 2500
+"""Hypotheses of a cone beyond which splits without progress do not count: exact arithmetic would have too many."""
 
 _FRONTIER_BYTES = 1 << 28
 """Beyond so much memory the frontier takes no more cones: the one at hand is searched depth first to its end."""
@@ -76,10 +82,6 @@ class Cells(ExactMethod):
 
     def start(self, problem: Problem, incumbent: Incumbent) -> Search:
         """Return a search over the whole weight space that begins with this incumbent."""
-        if not problem.additive:
-            from lpmert.exact.ratio_cells import RatioCellsSearch
-
-            return RatioCellsSearch(self, problem, incumbent)
         return CellsSearch(self, problem, incumbent)
 
 
@@ -94,29 +96,19 @@ class CellsSearch:
         self.incumbent = incumbent
         self.unsettled: int | None = None
         self._settings = settings
-        self._cap = problem.cap
-        self._lists = sorted_lists(problem.features, problem.offsets, problem.costs, problem.cap)
-        self._granularity = problem.granularity
+        self._account: Account[Any] = (SumAccount if problem.additive else RatioAccount)(settings.selections, problem)
+        self._lists = self._account.lists
+        self._granularity = self._account.granularity
         n_features = problem.n_features
-        largest_sum = float(np.abs(self._lists.rows).sum(axis=1).max(initial=0.0))
-        choice = settings.selections
         self._kernel_settings = kernel.Settings(
             self._granularity,
-            settings.leaf_lists,
-            1_000_000,
-            2_500,
+            self._account.leaf_lists(settings.leaf_lists),
+            _LEAF_ROWS,
             settings.cut_rows,
             settings.stalled_splits * n_features,
-            3 * settings.stalled_splits * n_features,
-            2.0 * largest_sum,
-            SelectionSettings(
-                self._granularity,
-                choice.sharpness,
-                choice.core_preference,
-                choice.look_ahead,
-                choice.use_cores,
-                choice.use_witnesses,
-            ),
+            3 * settings.stalled_splits * n_features if n_features > 1 else 0,
+            self._account.row_work,
+            2.0 * float(np.abs(self._lists.rows).sum(axis=1).max(initial=0.0)),
         )
         self._lanes = [self._new_lane(len(self._lists.rows))]
         self._threads: ThreadPoolExecutor | None = None
@@ -143,7 +135,7 @@ class CellsSearch:
         open_bounds = [bound for lane in self._lanes if (bound := lane.least_bound) is not None]
         if self._heap:
             open_bounds.append(self._heap[0][0])
-        least = min([upper, *open_bounds])
+        least = min(upper, self._account.cost_of(min(open_bounds))) if open_bounds else upper
         return upper if least > upper - self._granularity else least
 
     @property
@@ -189,7 +181,7 @@ class CellsSearch:
                 self._put_back(lane)
 
     def _new_lane(self, n_rows: int) -> Lane:
-        return Lane.new(self._lists, self._kernel_settings, self._settings.cuts, self.incumbent.weights, n_rows)
+        return Lane.new(self._account, self._kernel_settings, self._settings.cuts, self.incumbent.weights, n_rows)
 
     def _widen(self) -> None:
         """Open the other lanes: the search has turned out to be a long one."""
@@ -215,7 +207,7 @@ class CellsSearch:
             lane.work_limit = lane.done + _STAY
             while lane.n_cones == 0 and self._heap and self._heap[0][2] is None:
                 root = self._roots[heapq.heappop(self._heap)[1]].copy()
-                lane.load(whole_cone(self._lists, root))
+                lane.load(whole_cone(self._lists, root, self._account.total))
                 lane.prune_root(self.incumbent.cost)
                 self._take_found(lane)
         empty = [lane for lane in empty if lane.n_cones == 0]
@@ -238,64 +230,62 @@ class CellsSearch:
     def _put_back(self, lane: Lane) -> None:
         """Move a lane's cones to the frontier, so that the least bound of all comes next."""
         for cone in lane.take_all():
-            if cone.bound <= self.incumbent.cost - self._granularity:
+            if not self._ruled_out(cone):
                 heapq.heappush(self._heap, (cone.bound, self._pushed, cone))
                 self._pushed += 1
                 self._held += cone.nbytes
 
-    def _start_closing(self, lane: Lane) -> tuple[ChoicesSearch, int]:
+    def _ruled_out(self, cone: Cone) -> bool:
+        """Whether a cone has nothing better than the incumbent."""
+        return cone.bound > self._account.bound_of(self.incumbent.cost) - self._granularity
+
+    def _start_closing(self, lane: Lane) -> tuple[ChoicesSearch, int] | None:
         """Return the search of the selections of a lane's top cone with exact answers, over a slightly wider cone, and
-        the cost of the lists that are settled there.
+        the cost of the lists that are settled there; `None` if it has none.
 
         The hypotheses that may win in the wider cone are found anew among all. Where the cone is too thin for that,
         the whole weight space is searched.
         """
         self._exact_leaves += 1
-        cone = lane.top()
-        enclosing = enclosing_cone(cone.rays)
-        incumbent = Incumbent(self.incumbent.cost, self.incumbent.weights, "")
-        everything = self._lists.rows, self._lists.offsets, self._lists.costs
-        fixed = 0
+        enclosing = enclosing_cone(lane.top().rays)
+        part = None
         if enclosing is not None:
-            _, wider = enclosing
-            stack = new_stack(len(self._lists.costs) + 1, len(self._lists.offsets) + 1, 4, len(wider))
-            put_cone(stack, whole_cone(self._lists, wider))
-            room = self._lanes[0]  # the only lane that always has room for all hypotheses
-            kernel.prune_root(self._lists, stack, room.children[0], room.work, self._kernel_settings, INFINITE_COST)
-            kept = cone_at(stack, 0)
-            fixed = kept.fixed
-            everything = np.ascontiguousarray(self._lists.rows[kept.ids]), kept.ends, kept.costs
-        incumbent.cost -= fixed
-        search = ChoicesSearch(
-            self._settings.selections,
-            *everything,
-            self._granularity,
-            incumbent,
-            None if enclosing is None else enclosing[0],
-            self._cap,
-        )
-        return search, fixed
+            normals, wider = enclosing
+            kept = self._pruned(wider)
+            if kept is None:
+                return None
+            part = kept, normals
+        return self._account.selections(Incumbent(self.incumbent.cost, self.incumbent.weights, ""), part)
+
+    def _pruned(self, rays: FloatArray) -> Cone | None:
+        """Return the cone of these rays [d, d] with all hypotheses that may win in it, `None` if no selection may."""
+        room = self._lanes[0]  # the only lane that always has room for all hypotheses
+        sizes = len(self._lists.costs) + 1, len(self._lists.offsets) + 1, 4, len(rays), len(self._account.total)
+        stack = new_stack(*sizes)
+        put_cone(stack, whole_cone(self._lists, rays, self._account.total))
+        self._account.aim(room.ledger, stack, self.incumbent.cost)
+        room.prune_alone(stack, int(INFINITE_COST) - 1)
+        self.incumbent.improve(*self._account.found(room.ledger, stack), "C")
+        return cone_at(stack, 0) if stack.numbers[layout.TOP] == 0 else None
 
     def _close(self, lane: Lane) -> None:
         """Go on with the cone on top of a lane in exact arithmetic, and take it off when it is done."""
         if self._closing is None:
-            if lane.top().bound > self.incumbent.cost - self._granularity:
-                lane.drop_top()  # another lane has found better weights meanwhile
-            else:
-                self._closing = self._start_closing(lane)
+            # Another lane may have found better weights meanwhile.
+            self._closing = None if self._ruled_out(lane.top()) else self._start_closing(lane)
+            if self._closing is None:
+                lane.drop_top()
             return
         search, fixed = self._closing
         if not search.finished:
             search.advance()
         if search.incumbent.cost + fixed < self.incumbent.cost:
             found = search.incumbent.weights
-            cost, clear = clear_cost(
-                self._lists.rows, self._lists.offsets, self._lists.costs, found, rounding_bound(self._lists, found)
-            )
-            if clear:
-                self.incumbent.improve(int(cost), found, "X")
-            else:
+            cost = self._account.attained(found, search.incumbent.cost + fixed)
+            if cost is None:
                 self._leave_unsettled(search.incumbent.cost + fixed)
+            else:
+                self.incumbent.improve(cost, found, "X")
         if search.finished:
             if search.unsettled is not None:
                 self._leave_unsettled(search.unsettled + fixed)

@@ -11,15 +11,25 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from lpmert.exact.cells_stack import CUT_OFF, DONE_WORK, LEAF_LPS, LEAVES, NODES, TOP, UPPER_COST, has_room, offer, push
-from lpmert.exact.choices_kernels import ASKING, DONE, search
-from lpmert.exact.choices_tree import LPS, UPPER, WORK, new_tree
-from lpmert.exact.choices_tree import Settings as SelectionSettings
+from lpmert.exact.cells_stack import (
+    BOUND,
+    CUT_OFF,
+    DONE_WITH,
+    DONE_WORK,
+    N_LISTS,
+    N_ROWS,
+    NODES,
+    TOP,
+    UPPER_COST,
+    has_room,
+    push,
+)
+from lpmert.exact.choices_kernels import ASKING, DONE
 from lpmert.exact.cuts import cut_off
+from lpmert.exact.ledger import look_at_centre, search_leaf
 from lpmert.exact.prune import prune
-from lpmert.geometry.cone import exact_sum, outer_normals
-from lpmert.geometry.leastnorm import Corrals, Lists, Scratch, transpose_lists
-from lpmert.kernels import EPSILON, INFINITE_COST, internal
+from lpmert.geometry.cone import exact_sum
+from lpmert.kernels import EPSILON, internal
 
 _SAMPLED_LISTS = 100
 
@@ -27,21 +37,20 @@ EMPTY, PAUSED, FULL, HARD = range(4)
 
 
 class Settings(NamedTuple):
-    """granularity of costs; leaf_lists: cones with at most so many open lists go to the search over selections;
-    leaf_work: scores it may compute there before the cone is split on; most_stalled: splits without progress after
-    which a cone of at most leaf_rows survivors goes there too; hopeless: after which it is HARD. largest: bound on all
-    scores.
+    """granularity of bounds; leaf_lists: cones with at most so many open lists are searched selection by selection;
+    most_stalled: splits without progress after which a cone of at most leaf_rows survivors is searched so too;
+    hopeless: after which it is HARD. cut_rows: largest cone that gets cuts; row_work: what a split costs a row;
+    largest: bound on all scores.
     """
 
     granularity: int
     leaf_lists: int
-    leaf_work: int
     leaf_rows: int
     cut_rows: int
     most_stalled: int
     hopeless: int
+    row_work: int
     largest: float
-    selections: SelectionSettings
 
 
 @internal
@@ -102,87 +111,20 @@ def halve(stack, t, p, q, work):
     return error if exact else error + EPSILON * largest, exact_ray
 
 
-@internal
-def _search_leaf(lists_of_all, child, stack, settings):
-    """Search the selections of a small cone, keep what improves, and return the state that the search ended in.
-
-    The search sees a slightly wider cone, where a dropped hypothesis might win. What it finds is therefore decoded on
-    all lists; if that gives another cost, the leaf's bound cannot be trusted, and the state is ASKING.
-    """
-    features = lists_of_all.rows
-    n = stack.numbers
-    n_features = features.shape[1]
-    normals, certain = outer_normals(child.rays)
-    n_lists = child.numbers[1]
-    n_rows = child.numbers[0]
-    if not certain:
-        return ASKING
-    rows = np.zeros((n_rows + 2 * n_features, n_features))
-    offsets = np.empty(n_lists + n_features + 1, dtype=np.int64)
-    own_costs = np.empty(n_rows + 2 * n_features, dtype=np.int64)
-    reach = np.zeros(n_features)
-    for i in range(n_rows):
-        own_costs[i] = child.costs[i]
-        for d in range(n_features):
-            rows[i, d] = features[child.ids[i], d]
-            reach[d] = max(reach[d], abs(rows[i, d]))
-    longest = 2
-    for a in range(n_lists + 1):
-        offsets[a] = child.ends[a]
-        if a > 0:
-            longest = max(longest, offsets[a] - offsets[a - 1])
-    for k in range(n_features):
-        offsets[n_lists + k + 1] = n_rows + 2 * (k + 1)
-        own_costs[n_rows + 2 * k] = 0
-        own_costs[n_rows + 2 * k + 1] = INFINITE_COST
-        for d in range(n_features):
-            rows[n_rows + 2 * k, d] = normals[k, d]
-            reach[d] = max(reach[d], abs(normals[k, d]))
-    columns = np.empty(rows.size)
-    transpose_lists(rows, offsets, columns)
-    lists = Lists(rows, columns, offsets, own_costs, reach, lists_of_all.cap)
-    centre = np.zeros(n_features)
-    for k in range(n_features):
-        for d in range(n_features):
-            centre[d] += child.rays[k, d]
-    most = n_features + 4
-    slots = n_lists + 2
-    corrals = Corrals(
-        np.zeros((slots, most, n_features)),
-        np.zeros((slots, most)),
-        np.zeros((slots, most), dtype=np.int64),
-        np.zeros((slots, most), dtype=np.int64),
-        np.zeros(slots, dtype=np.int64),
-        np.zeros((slots, n_features)),
-    )
-    corrals.point[0] = centre
-    scratch = Scratch(np.zeros((most, most)), np.zeros(most), np.zeros(most), np.zeros(longest))
-    fixed = child.numbers[2]
-    tree = new_tree(lists, n_features, 64, 64, 32, n[UPPER_COST] - fixed, centre)
-    state = search(lists, tree, corrals, scratch, settings.selections, settings.leaf_work)
-    n[LEAF_LPS] += tree.numbers[LPS]
-    n[DONE_WORK] += tree.numbers[WORK]
-    if tree.numbers[UPPER] < n[UPPER_COST] - fixed:
-        cost, clear = offer(lists_of_all, stack, tree.best_weights)
-        if not clear or cost != tree.numbers[UPPER] + fixed:
-            return ASKING
-    return state
-
-
 @njit(cache=True, nogil=True)
-def prune_root(lists, stack, child, work, settings, limit):
+def prune_root(ledger, lists, stack, child, work, settings, limit):
     """Prune the only cone on the stack in place."""
     child.rays[:] = stack.rays[0]
     child.errors[:] = stack.errors[0]
-    centre, clear = prune(stack, 0, work.middle, -1, child, limit, settings.largest)
+    clear = prune(ledger, stack, 0, work.middle, -1, child, limit, settings.largest)
     n = stack.numbers
     n[NODES] += 1
-    if clear and centre < n[UPPER_COST]:
-        offer(lists, stack, child.rays.sum(axis=0))
     n[TOP] = -1
-    if child.numbers[3] <= limit:
-        push(stack, child, child.numbers[3], 0)
-        stack.points[0, :] = 1.0 / len(child.errors)
+    if child.numbers[BOUND] <= limit:
+        look_at_centre(ledger, lists, stack, child, clear)
+        if not child.numbers[DONE_WITH]:
+            push(stack, child, 0)
+            stack.points[0, :] = 1.0 / len(child.errors)
 
 
 @internal
@@ -202,7 +144,7 @@ def carry_point(x, p, q, first, carried):
 
 
 @njit(cache=True, nogil=True)
-def explore(lists, stack, children, work, settings, budget):
+def explore(ledger, lists, stack, children, work, settings, budget):
     """Split, prune and bound cones depth first until the stack is EMPTY or FULL, a cone is too HARD, or the budget is
     spent.
 
@@ -212,8 +154,7 @@ def explore(lists, stack, children, work, settings, budget):
     stop = n[DONE_WORK] + budget
     while n[TOP] >= 0:
         t = n[TOP]
-        limit = n[UPPER_COST] - settings.granularity
-        if stack.bound[t] > limit:
+        if stack.bound[t] > n[UPPER_COST] - settings.granularity:
             n[TOP] -= 1
             continue
         if n[DONE_WORK] > stop:
@@ -221,17 +162,23 @@ def explore(lists, stack, children, work, settings, budget):
         if not has_room(stack):
             return FULL
         n[DONE_WORK] += len(work.cuts) * stack.n_rows[t]
-        if len(work.cuts) > 0 and stack.n_rows[t] <= settings.cut_rows and cut_off(lists, stack, t, work, settings):
+        if (
+            len(work.cuts) > 0
+            and stack.n_rows[t] <= settings.cut_rows
+            and cut_off(ledger, lists, stack, t, work, settings)
+        ):
             n[TOP] -= 1
             n[CUT_OFF] += 1
             continue
+        if stack.stalled[t] >= settings.hopeless:
+            return HARD
         p, q = longest_edge(stack, t, work)
         error, exact_ray = halve(stack, t, p, q, work)
-        if stack.stalled[t] >= settings.hopeless or not exact_ray:
+        if not exact_ray:
             return HARD
-        parent_bound, parent_stalled, parent_lists = stack.bound[t], stack.stalled[t], stack.n_lists[t]
+        parent_stalled, parent_lists = stack.stalled[t], stack.n_lists[t]
         point = stack.points[t].copy()
-        n[DONE_WORK] += 4 * stack.n_rows[t] + 50
+        n[DONE_WORK] += settings.row_work * stack.n_rows[t] + 50
         for c in range(2):
             child = children[c]
             replaced = p if c == 0 else q
@@ -241,28 +188,24 @@ def explore(lists, stack, children, work, settings, budget):
             for d in range(len(work.best)):
                 child.rays[replaced, d] = 0.5 * (stack.rays[t, p, d] + stack.rays[t, q, d])
             limit = n[UPPER_COST] - settings.granularity
-            centre, clear = prune(stack, t, work.middle, replaced, child, limit, settings.largest)
+            clear = prune(ledger, stack, t, work.middle, replaced, child, limit, settings.largest)
             n[NODES] += 1
-            if clear and centre < n[UPPER_COST]:
-                offer(lists, stack, child.rays.sum(axis=0))
+            if child.numbers[BOUND] <= limit:
+                look_at_centre(ledger, lists, stack, child, clear)
         n[TOP] -= 1
-        first = 0 if children[0].numbers[3] > children[1].numbers[3] else 1  # the better child is pushed last
+        first = 0 if children[0].numbers[BOUND] > children[1].numbers[BOUND] else 1  # the better child is pushed last
         for k in range(2):
             child = children[first if k == 0 else 1 - first]
-            bound = max(parent_bound, child.numbers[3])
-            if bound > n[UPPER_COST] - settings.granularity:
+            if child.numbers[BOUND] > n[UPPER_COST] - settings.granularity or child.numbers[DONE_WITH]:
                 continue
-            n_lists = child.numbers[1]
-            stalled = (
-                parent_stalled + 1 if n_lists >= 0.9 * parent_lists and child.numbers[0] <= settings.leaf_rows else 0
-            )
+            n_rows, n_lists = child.numbers[N_ROWS], child.numbers[N_LISTS]
+            stalled = parent_stalled + 1 if n_lists >= 0.9 * parent_lists and n_rows <= settings.leaf_rows else 0
             if n_lists <= settings.leaf_lists or stalled >= settings.most_stalled:
-                n[LEAVES] += 1
-                state = _search_leaf(lists, child, stack, settings)
-                if state == DONE:
+                verdict = search_leaf(ledger, lists, stack, child)
+                if verdict == DONE:
                     continue
-                if state == ASKING:
+                if verdict == ASKING:
                     stalled = settings.hopeless
-            push(stack, child, bound, stalled)
+            push(stack, child, stalled)
             carry_point(point, p, q, (first if k == 0 else 1 - first) == 0, stack.points[n[TOP]])
     return EMPTY

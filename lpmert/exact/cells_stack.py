@@ -7,22 +7,28 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lpmert.geometry.leastnorm import Lists, in_cap, rounding_bound
-from lpmert.kernels import clear_cost, internal
+from lpmert.geometry.leastnorm import Lists
+from lpmert.kernels import internal
 from lpmert.result import FloatArray, IntArray
 
 # Positions in Stack.numbers.
 TOP, NODES, LEAVES, LEAF_LPS, UPPER_COST, DONE_WORK, CUT_OFF = range(7)
+
+# Positions in Child.numbers.
+N_ROWS, N_LISTS, FIXED, BOUND, CENTRE, DONE_WITH = range(6)
+
+OPEN, SETTLED, IMPOSSIBLE = range(3)
+"""How a list stands in a cone: IMPOSSIBLE where none of its hypotheses may be chosen."""
 
 
 class Stack(NamedTuple):
     """Open cones, the next one last. Survivors of cone t are rows first_row[t] .. + n_rows[t] of scores and ids.
 
     numbers: see the positions above. scores [R, D] at the rays, ids and costs [R] of the hypotheses, ends [E] of each
-    list among the rows of its cone (n_lists[t] + 1 of them from first_end[t]). fixed: cost of the lists that are
-    settled; least: that and every open list's cheapest survivor; bound: the best known; stalled: splits since a tenth
-    of the lists was last settled. rays [T, D, D]; errors [T, D]: of the scores at each ray; points [T, D]: where in the
-    simplex of the rays the cost is thought least.
+    list among the rows of its cone (n_lists[t] + 1 of them from first_end[t]). fixed, totals [T, K]: what the ledger
+    (exact/ledger.py) keeps of the lists that are settled; bound: what these and every open list's cheapest survivor
+    cost; stalled: splits since a tenth of the lists was last settled. rays [T, D, D]; errors [T, D]: of the scores at
+    each ray; points [T, D]: where in the simplex of the rays the cost is thought least.
     """
 
     numbers: IntArray
@@ -35,7 +41,7 @@ class Stack(NamedTuple):
     first_end: IntArray
     n_lists: IntArray
     fixed: IntArray
-    least: IntArray
+    totals: FloatArray
     bound: IntArray
     stalled: IntArray
     rays: FloatArray
@@ -45,9 +51,13 @@ class Stack(NamedTuple):
 
 
 class Child(NamedTuple):
-    """What pruning a child leaves: like one cone of a stack. numbers: [0] rows, [1] lists, [2] fixed, [3] bound."""
+    """What pruning a child leaves: like one cone of a stack, with its total [K]. numbers: see the positions above.
+
+    CENTRE: the cost at its centre, DONE_WITH: whether nothing is left to find in it, as far as the ledger can tell.
+    """
 
     numbers: IntArray
+    total: FloatArray
     scores: FloatArray
     ids: NDArray[np.int32]
     costs: IntArray
@@ -81,7 +91,7 @@ class Cone(NamedTuple):
     costs: IntArray
     ends: IntArray
     fixed: int
-    least: int
+    total: FloatArray
     bound: int
     stalled: int
     rays: FloatArray
@@ -93,7 +103,7 @@ class Cone(NamedTuple):
         return self.scores.nbytes + self.ids.nbytes + self.costs.nbytes + self.ends.nbytes + self.rays.nbytes + 200
 
 
-def new_stack(n_rows: int, n_ends: int, n_cones: int, n_features: int) -> Stack:
+def new_stack(n_rows: int, n_ends: int, n_cones: int, n_features: int, n_columns: int) -> Stack:
     numbers = np.zeros(7, dtype=np.int64)
     numbers[TOP] = -1
 
@@ -111,7 +121,7 @@ def new_stack(n_rows: int, n_ends: int, n_cones: int, n_features: int) -> Stack:
         first_end=one_each(),
         n_lists=one_each(),
         fixed=one_each(),
-        least=one_each(),
+        totals=np.zeros((n_cones, n_columns)),
         bound=one_each(),
         stalled=one_each(),
         rays=np.empty((n_cones, n_features, n_features)),
@@ -121,9 +131,10 @@ def new_stack(n_rows: int, n_ends: int, n_cones: int, n_features: int) -> Stack:
     )
 
 
-def new_child(n_rows: int, n_lists: int, n_features: int) -> Child:
+def new_child(n_rows: int, n_lists: int, n_features: int, n_columns: int) -> Child:
     return Child(
-        np.zeros(4, dtype=np.int64),
+        np.zeros(6, dtype=np.int64),
+        np.zeros(n_columns),
         np.empty((n_rows, n_features)),
         np.empty(n_rows, dtype=np.int32),
         np.empty(n_rows, dtype=np.int64),
@@ -149,8 +160,8 @@ def new_work(n_rows: int, n_features: int, cuts: int) -> Work:
     )
 
 
-def whole_cone(lists: Lists, rays: FloatArray) -> Cone:
-    """Return the cone of these rays [D, D] with all hypotheses."""
+def whole_cone(lists: Lists, rays: FloatArray, total: FloatArray) -> Cone:
+    """Return the cone of these rays [D, D] with all hypotheses; total [K] of the lists settled for good."""
     features, costs, offsets = lists.rows, lists.costs, lists.offsets
     n_rows, n_features = features.shape
     largest = float(np.abs(features).sum(axis=1).max(initial=0.0))
@@ -166,7 +177,7 @@ def whole_cone(lists: Lists, rays: FloatArray) -> Cone:
     errors = np.where(exact, 0.0, n_features * np.finfo(np.float64).eps * size)
     ids = np.arange(n_rows, dtype=np.int32)
     point = np.full(n_features, 1 / n_features)
-    return Cone(scores, ids, costs, offsets, 0, 0, 0, 0, rays, errors, point)
+    return Cone(scores, ids, costs, offsets, 0, total, 0, 0, rays, errors, point)
 
 
 def _sums_are_exact(features: FloatArray, largest: float) -> bool:
@@ -197,7 +208,7 @@ def cone_at(stack: Stack, t: int) -> Cone:
         stack.costs[rows].copy(),
         stack.ends[ends].copy(),
         int(stack.fixed[t]),
-        int(stack.least[t]),
+        stack.totals[t].copy(),
         int(stack.bound[t]),
         int(stack.stalled[t]),
         stack.rays[t].copy(),
@@ -215,8 +226,8 @@ def put_cone(stack: Stack, cone: Cone) -> None:
     stack.ends[ends] = cone.ends
     stack.first_row[top], stack.n_rows[top] = row, len(cone.ids)
     stack.first_end[top], stack.n_lists[top] = end, len(cone.ends) - 1
-    stack.fixed[top], stack.least[top], stack.bound[top] = cone.fixed, cone.least, cone.bound
-    stack.stalled[top] = cone.stalled
+    stack.fixed[top], stack.totals[top] = cone.fixed, cone.total
+    stack.bound[top], stack.stalled[top] = cone.bound, cone.stalled
     stack.rays[top], stack.errors[top], stack.points[top] = cone.rays, cone.errors, cone.point
     stack.numbers[TOP] = top
 
@@ -237,18 +248,19 @@ def _first_free(stack: Stack) -> tuple[int, int]:
 
 
 @internal
-def push(stack, child, bound, stalled):
-    """Put a child on top of the stack; say whether there was room."""
+def push(stack, child, stalled):
+    """Put a child on top of the stack, which has room for it."""
     top = stack.numbers[TOP] + 1
     rows, ends = 0, 0
     if top > 0:
         rows = stack.first_row[top - 1] + stack.n_rows[top - 1]
         ends = stack.first_end[top - 1] + stack.n_lists[top - 1] + 1
-    n_rows, n_lists = child.numbers[0], child.numbers[1]
+    n_rows, n_lists = child.numbers[N_ROWS], child.numbers[N_LISTS]
     stack.first_row[top], stack.n_rows[top] = rows, n_rows
     stack.first_end[top], stack.n_lists[top] = ends, n_lists
-    stack.fixed[top], stack.least[top] = child.numbers[2], child.numbers[3]
-    stack.bound[top], stack.stalled[top] = bound, stalled
+    stack.fixed[top], stack.bound[top], stack.stalled[top] = child.numbers[FIXED], child.numbers[BOUND], stalled
+    for k in range(len(child.total)):
+        stack.totals[top, k] = child.total[k]
     stack.scores[rows : rows + n_rows] = child.scores[:n_rows]
     stack.ids[rows : rows + n_rows] = child.ids[:n_rows]
     stack.costs[rows : rows + n_rows] = child.costs[:n_rows]
@@ -256,17 +268,6 @@ def push(stack, child, bound, stalled):
     stack.rays[top] = child.rays
     stack.errors[top] = child.errors
     stack.numbers[TOP] = top
-
-
-@internal
-def offer(lists, stack, weights):
-    """Decode weights on all lists and take them if they cost less, beyond rounding; return (cost, clear)."""
-    bound = rounding_bound(lists, weights)
-    cost, clear = clear_cost(lists.rows, lists.offsets, lists.costs, weights, bound)
-    if clear and cost < stack.numbers[UPPER_COST] and in_cap(lists.cap, weights):
-        stack.numbers[UPPER_COST] = cost
-        stack.best_weights[:] = weights
-    return cost, clear
 
 
 @internal

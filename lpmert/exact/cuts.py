@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from lpmert.exact.cells_stack import UPPER_COST, offer
+from lpmert.exact.cells_stack import UPPER_COST
+from lpmert.exact.ledger import look_inside
 from lpmert.kernels import EPSILON, internal
 
 STEP = 0.3
@@ -162,7 +163,7 @@ def least_over_cuts(cuts, n_cuts, table, basis, x):
 
 
 @internal
-def cut_off(lists, stack, t, work, settings):
+def cut_off(ledger, lists, stack, t, work, settings):
     """Raise the bound of cone t by cuts, from its point on; say whether it exceeds what is left to find."""
     n = stack.numbers
     n_features = len(work.x)
@@ -173,9 +174,8 @@ def cut_off(lists, stack, t, work, settings):
     for q in range(len(work.cuts)):
         cost, clear, mass = add_cut(stack, t, x, work.cuts[q], work, settings.largest)
         heaviest = max(heaviest, mass)
-        if clear and cost < n[UPPER_COST]:
-            offer(lists, stack, (stack.rays[t] * x.reshape(n_features, 1)).sum(axis=0))
-        left = float(n[UPPER_COST] - settings.granularity - stack.least[t])
+        look_inside(ledger, lists, stack, t, x, cost, clear)
+        left = float(n[UPPER_COST] - settings.granularity - stack.bound[t])
         here = 0.0
         for d in range(n_features):
             here += x[d] * work.cuts[q, d]

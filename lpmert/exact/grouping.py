@@ -14,7 +14,8 @@ import numpy as np
 
 from lpmert.approximate.subspace import improve, random_numbers
 from lpmert.canonical import rows_of_lists
-from lpmert.exact.choices import Choices, ChoicesSearch
+from lpmert.exact.choices import Choices
+from lpmert.exact.choices_search import ChoicesSearch
 from lpmert.exact.search import Incumbent, Search
 from lpmert.exact.solve import ExactMethod
 from lpmert.geometry.descent import descend

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-import numpy as np
+from typing import Any
 
 from lpmert.exact import cells_kernels as kernel
 from lpmert.exact import cells_stack as layout
+from lpmert.exact.accounts import Account
 from lpmert.exact.cells_stack import (
     Child,
     Cone,
@@ -21,7 +21,6 @@ from lpmert.exact.cells_stack import (
     put_cone,
     room_for,
 )
-from lpmert.geometry.leastnorm import Lists
 from lpmert.result import FloatArray
 
 
@@ -33,8 +32,9 @@ class Lane:
     for exact arithmetic.
     """
 
-    lists: Lists
+    account: Account[Any]
     settings: kernel.Settings
+    ledger: Any
     stack: Stack
     children: tuple[Child, Child]
     work: Work
@@ -42,14 +42,14 @@ class Lane:
     closing: bool = False
 
     @classmethod
-    def new(cls, lists: Lists, settings: kernel.Settings, cuts: int, weights: FloatArray, n_rows: int) -> Lane:
+    def new(cls, account: Account[Any], settings: kernel.Settings, cuts: int, weights: FloatArray, n_rows: int) -> Lane:
         """Return an empty lane with room for a cone of so many hypotheses; weights [D] of the incumbent."""
-        n_features = len(weights)
-        n_lists = len(lists.offsets) - 1
-        stack = new_stack(2 * n_rows + 1000, 2 * n_lists + 1000, 64, n_features)
+        n_lists = len(account.lists.offsets) - 1
+        sizes = len(weights), len(account.total)
+        stack = new_stack(2 * n_rows + 1000, 2 * n_lists + 1000, 64, *sizes)
         stack.best_weights[:] = weights
-        children = new_child(n_rows, n_lists, n_features), new_child(n_rows, n_lists, n_features)
-        return cls(lists, settings, stack, children, new_work(n_rows, n_features, cuts))
+        children = new_child(n_rows, n_lists, *sizes), new_child(n_rows, n_lists, *sizes)
+        return cls(account, settings, account.new_ledger(), stack, children, new_work(n_rows, len(weights), cuts))
 
     @property
     def n_cones(self) -> int:
@@ -75,22 +75,27 @@ class Lane:
             self.stack = larger(self.stack)
         if len(cone.ids) > len(self.work.middle):
             n_rows, n_features = cone.scores.shape
-            n_lists = len(self.lists.offsets) - 1
-            self.children = new_child(n_rows, n_lists, n_features), new_child(n_rows, n_lists, n_features)
+            sizes = n_rows, len(self.account.lists.offsets) - 1, n_features, len(cone.total)
+            self.children = new_child(*sizes), new_child(*sizes)
             self.work = new_work(n_rows, n_features, len(self.work.cuts))
         put_cone(self.stack, cone)
 
     def prune_root(self, cost: int) -> None:
         """Prune the only cone, which holds all hypotheses, below a cost."""
-        numbers = self.stack.numbers
-        numbers[layout.UPPER_COST] = cost
-        limit = cost - self.settings.granularity
-        kernel.prune_root(self.lists, self.stack, self.children[0], self.work, self.settings, limit)
+        self.account.aim(self.ledger, self.stack, cost)
+        limit = self.account.bound_of(cost) - self.settings.granularity
+        self.prune_alone(self.stack, limit)
+
+    def prune_alone(self, stack: Stack, limit: int) -> None:
+        """Prune the only cone of a stack in place, below a bound; a lane of the size of the problem has room for it."""
+        kernel.prune_root(self.ledger, self.account.lists, stack, self.children[0], self.work, self.settings, limit)
 
     def explore(self, cost: int, budget: int) -> None:
         """Search on below a cost for so much work."""
-        self.stack.numbers[layout.UPPER_COST] = cost
-        state = kernel.explore(self.lists, self.stack, self.children, self.work, self.settings, budget)
+        self.account.aim(self.ledger, self.stack, cost)
+        state = kernel.explore(
+            self.ledger, self.account.lists, self.stack, self.children, self.work, self.settings, budget
+        )
         if state == kernel.FULL:
             self.stack = larger(self.stack)
         self.closing = state == kernel.HARD
@@ -112,7 +117,7 @@ class Lane:
 
     def found(self) -> tuple[int, FloatArray]:
         """Return the least cost that the lane has met, and its weights [D]."""
-        return int(self.stack.numbers[layout.UPPER_COST]), np.asarray(self.stack.best_weights)
+        return self.account.found(self.ledger, self.stack)
 
     def count(self, position: int) -> int:
         """Return one of the numbers that the stack counts."""

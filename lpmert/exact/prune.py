@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from lpmert.exact.cells_stack import BOUND, DONE_WITH, N_LISTS, N_ROWS, OPEN, SETTLED
+from lpmert.exact.ledger import close_account, open_account, settle
 from lpmert.kernels import EPSILON, INFINITE_COST, internal
 
 # Functions called once a list take single arrays: numba counts references for each array of a tuple it passes on.
@@ -61,11 +63,11 @@ def drop_beaten(scores, ids, costs, start, end, best, tolerance):
 
 
 @internal
-def prune(stack, t, middle, replaced, child, limit, largest):
-    """Fill the child of cone t whose ray `replaced` moves to the midpoint; return (its centre's cost, centre is clear).
+def prune(ledger, stack, t, middle, replaced, child, limit, largest):
+    """Fill the child of cone t whose ray `replaced` moves to the midpoint; return whether its centre is clear.
 
-    Lists whose survivors all cost the same are settled. Stops as soon as the bound exceeds `limit`. With replaced = -1
-    the child is the cone itself. largest bounds the magnitude of all scores.
+    Lists in which there is nothing left to choose are settled. Stops as soon as the bound exceeds `limit`. With
+    replaced = -1 the child is the cone itself. largest bounds the magnitude of all scores.
     """
     n_features = len(child.errors)
     first, first_end = stack.first_row[t], stack.first_end[t]
@@ -75,10 +77,10 @@ def prune(stack, t, middle, replaced, child, limit, largest):
     centre_tolerance = 4.0 * n_features * n_features * EPSILON * largest
     for d in range(n_features):
         centre_tolerance += tolerance[d]
-    fixed = stack.fixed[t]
-    centre = fixed
+    open_account(ledger, stack, t, child)
+    child.numbers[DONE_WITH] = 0
     clear = True
-    bound = stack.least[t]  # the parent's least costs stand for lists not yet pruned
+    bound = stack.bound[t]  # the parent's least costs stand for lists not yet pruned
     kept = 0
     n_lists = 0
     child.ends[0] = 0
@@ -102,7 +104,7 @@ def prune(stack, t, middle, replaced, child, limit, largest):
             top = max(top, total)
             kept += 1
         clear = clear and top - second > centre_tolerance
-        centre += costs[best]
+        winner, price = ids[best], costs[best]
         if kept - start == 2:
             if _beats(scores, best, 2 * start + 1 - best, tolerance):
                 if best != start:
@@ -110,16 +112,19 @@ def prune(stack, t, middle, replaced, child, limit, largest):
                 kept = start + 1
         else:
             kept = drop_beaten(scores, ids, costs, start, kept, best, tolerance)
-        least = costs[start]
-        bound += least - parent_costs[begin]
+        bound += costs[start] - parent_costs[begin]
         if bound > limit:
-            child.numbers[3] = bound
-            return INFINITE_COST, False
-        if costs[kept - 1] == least:
-            fixed += least
+            child.numbers[BOUND] = bound
+            return False
+        standing = settle(ledger, child, start, kept, winner, price)
+        if standing == SETTLED:
             kept = start
-        else:
+        elif standing == OPEN:
             n_lists += 1
             child.ends[n_lists] = kept
-    child.numbers[0], child.numbers[1], child.numbers[2], child.numbers[3] = kept, n_lists, fixed, bound
-    return centre, clear
+        else:
+            child.numbers[BOUND] = INFINITE_COST
+            return False
+    child.numbers[N_ROWS], child.numbers[N_LISTS] = kept, n_lists
+    child.numbers[BOUND] = close_account(ledger, child, bound, limit)
+    return clear

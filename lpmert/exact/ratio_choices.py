@@ -1,7 +1,8 @@
 """Search over selections for metrics that are ratios of sums: corpus BLEU, corpus chrF.
 
-Depth first, as in exact/choices.py. The bound of a node is that of a linear minorant of the metric on the box of what
-the sums can still be, with every undecided list at its cheapest hypothesis that goes together with the decided ones.
+Depth first, as in exact/choices_search.py. The bound of a node is that of a linear minorant of the metric on the box of
+what the sums can still be, with every undecided list at its cheapest hypothesis that goes together with the decided
+ones.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ import numpy as np
 
 from lpmert.exact import choices_tree as layout
 from lpmert.exact import ratio_choices_kernels as kernel
-from lpmert.exact.choices import ANSWER_WORK, SLICE, ChoicesSearch
 from lpmert.exact.choices_kernels import ASKING, DONE
+from lpmert.exact.choices_search import ANSWER_WORK, SLICE, ChoicesSearch
 from lpmert.exact.ratio_lists import UNIT, decode_total, height_limit, new_bound, ratio_lists
 from lpmert.exact.search import Incumbent
 from lpmert.geometry.leastnorm import FEASIBLE, INFEASIBLE

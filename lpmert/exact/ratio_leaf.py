@@ -2,103 +2,116 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from lpmert.exact.cells_stack import DONE_WORK, LEAF_LPS, UPPER_COST
+from lpmert.exact.cells_stack import BOUND, DONE_WORK, LEAF_LPS, N_LISTS, UPPER_COST
+from lpmert.exact.choices_kernels import ASKING, DONE, WORKING
+from lpmert.exact.leaf import leaf_lists
 from lpmert.exact.ratio_lists import FORBIDDEN, decode_total, height_limit
 from lpmert.geometry.cone import outer_normals
-from lpmert.geometry.leastnorm import FEASIBLE, INFEASIBLE, Corrals, Lists, Scratch, separate, transpose_lists
+from lpmert.geometry.leastnorm import FEASIBLE, INFEASIBLE, Corrals, Lists, Scratch, new_corrals, new_scratch, separate
 from lpmert.kernels import INFINITE_COST, internal
 from lpmert.metrics.ratio_kernels import loss_of_total
-
-CLOSED, ASKING, TOO_MANY = range(3)
+from lpmert.result import FloatArray, IntArray
 
 
 @internal
-def offer(lists, ratio, stack, state, weights):
-    """Decode weights on all lists and take them if their loss is lower, beyond rounding; return (loss, clear).
-
-    state: weights' selection, scores and sums to write to, and the least loss so far.
-    """
-    loss, clear = decode_total(lists, ratio, weights, state.selection, state.scores, state.total)
-    if clear and loss < state.loss[0]:
-        state.loss[0] = loss
-        stack.numbers[UPPER_COST] = height_limit(ratio.kind, loss)
+def offer(ledger, lists, stack, weights):
+    """Decode weights on all lists and take them if their loss is lower, beyond rounding; return (loss, clear)."""
+    loss, clear = decode_total(lists, ledger.ratio, weights, ledger.selection, ledger.scores, ledger.total)
+    if clear and loss < ledger.loss[0]:
+        ledger.loss[0] = loss
+        stack.numbers[UPPER_COST] = height_limit(ledger.ratio.kind, loss)
         stack.best_weights[:] = weights
     return loss, clear
 
 
-@internal
-def _leaf_lists(lists_of_all, child, normals):
-    """Return the lists of a cone and after them {normal, 0} for each of its sides."""
-    n_features = len(normals)
-    n_rows, n_lists = child.numbers[0], child.numbers[1]
-    rows = np.zeros((n_rows + 2 * n_features, n_features))
-    offsets = np.empty(n_lists + n_features + 1, dtype=np.int64)
-    for i in range(n_rows):
-        rows[i] = lists_of_all.rows[child.ids[i]]
-    offsets[: n_lists + 1] = child.ends[: n_lists + 1]
-    for k in range(n_features):
-        offsets[n_lists + k + 1] = n_rows + 2 * (k + 1)
-        rows[n_rows + 2 * k] = normals[k]
-    reach = np.zeros(n_features)
-    for i in range(len(rows)):
-        for d in range(n_features):
-            reach[d] = max(reach[d], abs(rows[i, d]))
-    columns = np.empty(rows.size)
-    transpose_lists(rows, offsets, columns)
-    return Lists(rows, columns, offsets, np.zeros(len(rows), dtype=np.int64), reach, lists_of_all.cap)
+class Leaf(NamedTuple):
+    """The lists of a small cone, its sides last, the choice of each, and what an LP on them needs."""
+
+    lists: Lists
+    decided: IntArray
+    chosen: IntArray
+    corrals: Corrals
+    scratch: Scratch
+    counters: IntArray
+    centre: FloatArray
 
 
 @internal
-def search_leaf(lists_of_all, ratio, stack, child, child_total, state, most):
-    """Try the selections of a cone, at most `most`, and keep what lowers the loss.
+def _settle(ledger, lists, stack, leaf, total):
+    """Take the selection of a leaf, whose sums are total [K], if it lowers the loss and is attainable.
 
-    CLOSED if none is left that might, TOO_MANY if there are more, ASKING if exact arithmetic has to decide. The cone
+    DONE, or ASKING where exact arithmetic has to decide.
+    """
+    loss = loss_of_total(ledger.ratio.kind, ledger.ratio.parameters, total)
+    if loss >= ledger.loss[0]:
+        return DONE
+    corrals = leaf.corrals
+    corrals.size[0] = 0
+    corrals.point[0] = leaf.centre
+    stack.numbers[LEAF_LPS] += 1
+    size = len(leaf.decided)
+    answer = separate(leaf.lists, leaf.decided, size, 0, leaf.chosen, corrals, 0, leaf.scratch, leaf.counters)
+    if answer == INFEASIBLE:
+        return DONE
+    if answer == FEASIBLE:
+        found, clear = offer(ledger, lists, stack, corrals.point[0])
+        if clear and found == loss:
+            return DONE
+    return ASKING
+
+
+@internal
+def search_selections(ledger, lists, stack, child):
+    """Try the selections of a cone, unless they are too many, and keep what lowers the loss.
+
+    DONE if none is left that might, WORKING if there are too many, ASKING if exact arithmetic has to decide. The cone
     that is tested is slightly wider, where a dropped hypothesis might win: what is found is decoded on all lists.
     """
     n = stack.numbers
-    n_lists = child.numbers[1]
-    n_features = lists_of_all.rows.shape[1]
-    n_columns = len(child_total)
+    ratio = ledger.ratio
+    n_lists = child.numbers[N_LISTS]
     number = 1
-    longest = 2
     for a in range(n_lists):
-        longest = max(longest, child.ends[a + 1] - child.ends[a])
         number *= child.ends[a + 1] - child.ends[a]
-        if number > most:
-            return TOO_MANY
+        if number > ledger.most_selections:
+            return WORKING
     normals, certain = outer_normals(child.rays)
     if not certain:
         return ASKING
+    n_features, n_columns = len(normals), len(child.total)
     least = np.empty(n_lists, dtype=np.int64)
     for a in range(n_lists):
         least[a] = INFINITE_COST
         for i in range(child.ends[a], child.ends[a + 1]):
             if ratio.classes[child.ids[i]] != FORBIDDEN:
                 least[a] = min(least[a], child.costs[i])
-    lists = _leaf_lists(lists_of_all, child, normals)
-    slots = n_features + 4
-    corrals = Corrals(
-        np.zeros((1, slots, n_features)),
-        np.zeros((1, slots)),
-        np.zeros((1, slots), dtype=np.int64),
-        np.zeros((1, slots), dtype=np.int64),
-        np.zeros(1, dtype=np.int64),
-        np.zeros((1, n_features)),
+    own, longest = leaf_lists(lists, child, normals)
+    leaf = Leaf(
+        own,
+        np.arange(n_lists + n_features),
+        np.zeros(n_lists + n_features, dtype=np.int64),
+        new_corrals(1, n_features),
+        new_scratch(n_features, longest),
+        np.zeros(2, dtype=np.int64),
+        child.rays.sum(axis=0),
     )
-    scratch = Scratch(np.zeros((slots, slots)), np.zeros(slots), np.zeros(slots), np.zeros(longest))
-    counters = np.zeros(2, dtype=np.int64)
-    decided = np.arange(n_lists + n_features)
-    chosen = np.zeros(n_lists + n_features, dtype=np.int64)
+    chosen = leaf.chosen
     totals = np.empty((n_lists + 1, n_columns))
-    totals[0] = child_total
+    totals[0] = child.total
     bounds = np.empty(n_lists + 1, dtype=np.int64)
-    bounds[0] = child.numbers[3]
+    bounds[0] = child.numbers[BOUND]
+    verdict = DONE
     a = 0
-    chosen[0] = -1
-    verdict = CLOSED
-    while a >= 0 and verdict == CLOSED:
+    if n_lists == 0:
+        verdict = _settle(ledger, lists, stack, leaf, totals[0])
+        a = -1
+    else:
+        chosen[0] = -1
+    while a >= 0 and verdict == DONE:
         chosen[a] += 1
         row = child.ends[a] + chosen[a]
         if row == child.ends[a + 1]:
@@ -114,22 +127,7 @@ def search_leaf(lists_of_all, ratio, stack, child, child_total, state, most):
         if a + 1 < n_lists:
             a += 1
             chosen[a] = -1
-            continue
-        loss = loss_of_total(ratio.kind, ratio.parameters, totals[n_lists])
-        if loss >= state.loss[0]:
-            continue
-        corrals.size[0] = 0
-        for d in range(n_features):
-            corrals.point[0, d] = 0.0
-            for k in range(n_features):
-                corrals.point[0, d] += child.rays[k, d]
-        n[LEAF_LPS] += 1
-        answer = separate(lists, decided, n_lists + n_features, 0, chosen, corrals, 0, scratch, counters)
-        if answer == FEASIBLE:
-            found, clear = offer(lists_of_all, ratio, stack, state, corrals.point[0])
-            if not clear or found != loss:
-                verdict = ASKING
-        elif answer != INFEASIBLE:
-            verdict = ASKING
-    n[DONE_WORK] += 20 * number + counters[1] * len(lists.rows)
+        else:
+            verdict = _settle(ledger, lists, stack, leaf, totals[n_lists])
+    n[DONE_WORK] += 20 * number + leaf.counters[1] * len(own.rows)
     return verdict

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
+from numba.extending import register_jitable
 
 from lpmert.kernels import EPSILON, internal
 from lpmert.reduction import Cap
@@ -71,6 +72,7 @@ class Scratch(NamedTuple):
     scores: FloatArray
 
 
+@register_jitable
 def new_corrals(slots: int, n_features: int) -> Corrals:
     """Return empty corrals."""
     most = n_features + 4
@@ -84,6 +86,7 @@ def new_corrals(slots: int, n_features: int) -> Corrals:
     )
 
 
+@register_jitable
 def new_scratch(n_features: int, longest: int) -> Scratch:
     """Return work space for lists of at most `longest` hypotheses."""
     most = n_features + 4

@@ -1,0 +1,187 @@
+"""The loss of a problem as a search over cones counts it: a sum of costs, or the height of a ratio metric."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from lpmert.exact.cells_stack import UPPER_COST, Cone, Stack
+from lpmert.exact.choices import Choices
+from lpmert.exact.choices_search import ChoicesSearch
+from lpmert.exact.choices_tree import Settings as SelectionSettings
+from lpmert.exact.ledger_of_ratios import Ratios
+from lpmert.exact.ledger_of_sums import Sums
+from lpmert.exact.ratio_choices import Part, RatioChoicesSearch
+from lpmert.exact.ratio_lists import UNIT, height_limit, new_bound, ratio_lists
+from lpmert.exact.search import Incumbent
+from lpmert.geometry.leastnorm import Lists, rounding_bound, sorted_lists
+from lpmert.kernels import clear_cost
+from lpmert.metrics.ratio_kernels import loss_of_height
+from lpmert.problem import Problem
+from lpmert.result import FloatArray
+
+_LEAF_WORK = 1_000_000
+_RATIO_LEAF_LISTS = 6
+_RATIO_LEAF_SELECTIONS = 4096
+_REPRICED_EVERY = 3
+
+
+Ledger = TypeVar("Ledger")
+
+
+class Account(ABC, Generic[Ledger]):
+    """What a search over cones asks about the loss; its cones' bounds are whole numbers in units of the account.
+
+    lists: as kernels take them; total [K]: sums of the lists that are settled for good. granularity: by how much the
+    bounds of selections of different losses differ at least. row_work: what a split costs a row.
+    """
+
+    lists: Lists
+    total: FloatArray
+    granularity: int
+    row_work: int
+
+    @abstractmethod
+    def leaf_lists(self, asked: int) -> int:
+        """Return how many open lists a cone has at most that is searched selection by selection."""
+
+    @abstractmethod
+    def new_ledger(self) -> Ledger:
+        """Return a ledger for one lane."""
+
+    @abstractmethod
+    def aim(self, ledger: Ledger, stack: Stack, cost: int) -> None:
+        """Let kernels look only for what costs less."""
+
+    @abstractmethod
+    def found(self, ledger: Ledger, stack: Stack) -> tuple[int, FloatArray]:
+        """Return the least cost that kernels have met with these, and its weights [d]."""
+
+    @abstractmethod
+    def bound_of(self, cost: int) -> int:
+        """Return the bound that no cone has in which something costs less, by the granularity or more."""
+
+    @abstractmethod
+    def cost_of(self, bound: int) -> int:
+        """Return a cost that nothing undercuts in a cone of this bound."""
+
+    @abstractmethod
+    def attained(self, weights: FloatArray, cost: int) -> int | None:
+        """Return what weights [d] found by a search of selections cost, `None` if they do not clearly cost that."""
+
+    @abstractmethod
+    def selections(self, incumbent: Incumbent, part: tuple[Cone, FloatArray] | None) -> tuple[ChoicesSearch, int]:
+        """Return a search with exact answers for less than the incumbent, and what is to be added to its costs.
+
+        part: a cone with the hypotheses that may win in it, and its normals; `None` for the whole weight space.
+        """
+
+
+class SumAccount(Account[Sums]):
+    """Costs that add up."""
+
+    row_work = 4
+
+    def __init__(self, choices: Choices, problem: Problem) -> None:
+        self._choices = choices
+        self._cap = problem.cap
+        self.lists = sorted_lists(problem.features, problem.offsets, problem.costs, problem.cap)
+        self.total = np.empty(0)
+        self.granularity = problem.granularity
+
+    def leaf_lists(self, asked: int) -> int:
+        return asked
+
+    def new_ledger(self) -> Sums:
+        choices = self._choices
+        switches = choices.look_ahead, choices.use_cores, choices.use_witnesses
+        return Sums(
+            _LEAF_WORK, SelectionSettings(self.granularity, choices.sharpness, choices.core_preference, *switches)
+        )
+
+    def aim(self, ledger: Sums, stack: Stack, cost: int) -> None:
+        stack.numbers[UPPER_COST] = cost
+
+    def found(self, ledger: Sums, stack: Stack) -> tuple[int, FloatArray]:
+        return int(stack.numbers[UPPER_COST]), stack.best_weights
+
+    def bound_of(self, cost: int) -> int:
+        return cost
+
+    def cost_of(self, bound: int) -> int:
+        return bound
+
+    def attained(self, weights: FloatArray, cost: int) -> int | None:
+        lists = self.lists
+        found, clear = clear_cost(lists.rows, lists.offsets, lists.costs, weights, rounding_bound(lists, weights))
+        return int(found) if clear else None
+
+    def selections(self, incumbent: Incumbent, part: tuple[Cone, FloatArray] | None) -> tuple[ChoicesSearch, int]:
+        lists, normals, fixed = (self.lists.rows, self.lists.offsets, self.lists.costs), None, 0
+        if part is not None:
+            cone, normals = part
+            lists, fixed = (np.ascontiguousarray(self.lists.rows[cone.ids]), cone.ends, cone.costs), cone.fixed
+        incumbent.cost -= fixed
+        return ChoicesSearch(self._choices, *lists, self.granularity, incumbent, normals, self._cap), fixed
+
+
+class RatioAccount(Account[Ratios]):
+    """A ratio metric: bounds are heights in units, costs losses in the problem's fixed point."""
+
+    granularity = 1
+    row_work = 8
+
+    def __init__(self, choices: Choices, problem: Problem) -> None:
+        self._choices, self._problem = choices, problem
+        statistics = problem.statistics, problem.constant_statistics
+        self.lists, self._ratio = ratio_lists(
+            problem.metric, problem.features, problem.offsets, *statistics, problem.limits, problem.cap
+        )
+        self.total = self._ratio.constant
+
+    def leaf_lists(self, asked: int) -> int:
+        return min(asked, _RATIO_LEAF_LISTS)
+
+    def new_ledger(self) -> Ratios:
+        n_rows, n_columns = self._ratio.statistics.shape
+        return Ratios(
+            self._ratio,
+            new_bound(n_rows, n_columns),
+            np.ones(1),
+            _REPRICED_EVERY,
+            _RATIO_LEAF_SELECTIONS,
+            np.zeros(len(self.lists.offsets) - 1, dtype=np.int64),
+            np.zeros(int(np.diff(self.lists.offsets).max(initial=1))),
+            np.zeros(n_columns),
+        )
+
+    def aim(self, ledger: Ratios, stack: Stack, cost: int) -> None:
+        ledger.loss[0] = min(ledger.loss[0], self._problem.loss_of(cost))
+        stack.numbers[UPPER_COST] = height_limit(self._ratio.kind, ledger.loss[0])
+
+    def found(self, ledger: Ratios, stack: Stack) -> tuple[int, FloatArray]:
+        return self._problem.cost_of_loss(float(ledger.loss[0])), stack.best_weights
+
+    def bound_of(self, cost: int) -> int:
+        return int(height_limit(self._ratio.kind, self._problem.loss_of(cost)))
+
+    def cost_of(self, bound: int) -> int:
+        return self._problem.cost_of_loss(min(1.0, loss_of_height(self._ratio.kind, bound * UNIT)))
+
+    def attained(self, weights: FloatArray, cost: int) -> int | None:
+        return cost if self._problem.attains(self._problem.to_caller(weights), cost) else None
+
+    def selections(self, incumbent: Incumbent, part: tuple[Cone, FloatArray] | None) -> tuple[ChoicesSearch, int]:
+        problem = self._problem
+        if part is None:
+            return RatioChoicesSearch(self._choices, problem, incumbent), 0
+        cone, normals = part
+        n_own = int(np.searchsorted(cone.ids[cone.ends[:-1]], len(problem.features)))  # the limits come last
+        ends = cone.ends[: n_own + 1]
+        rows = cone.ids[: ends[-1]]
+        own = np.ascontiguousarray(self.lists.rows[rows]), ends, self._ratio.statistics[rows], cone.total
+        return RatioChoicesSearch(
+            self._choices, problem, incumbent, Part(*own, np.vstack([normals, problem.limits]))
+        ), 0
