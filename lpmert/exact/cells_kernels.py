@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from lpmert.exact.cells_stack import CUT_OFF, DONE_WORK, LEAF_LPS, LEAVES, NODES, TOP, UPPER_COST, has_room, offer, push
 from lpmert.exact.choices_kernels import ASKING, DONE, search
@@ -19,7 +18,7 @@ from lpmert.exact.cuts import cut_off
 from lpmert.exact.prune import prune
 from lpmert.geometry.cone import exact_sum, outer_normals
 from lpmert.geometry.leastnorm import Corrals, Lists, Scratch, transpose_lists
-from lpmert.kernels import EPSILON, INFINITE_COST, internal
+from lpmert.kernels import EPSILON, INFINITE_COST, internal, kernel
 
 _SAMPLED_LISTS = 100
 
@@ -169,7 +168,7 @@ def _search_leaf(lists_of_all, child, stack, settings):
     return state
 
 
-@njit(cache=True, nogil=True)
+@kernel(nogil=True)
 def prune_root(lists, stack, child, work, settings, limit):
     """Prune the only cone on the stack in place."""
     child.rays[:] = stack.rays[0]
@@ -201,7 +200,7 @@ def carry_point(x, p, q, first, carried):
         carried[d] /= total
 
 
-@njit(cache=True, nogil=True)
+@kernel(nogil=True)
 def explore(lists, stack, children, work, settings, budget):
     """Split, prune and bound cones depth first until the stack is EMPTY or FULL, a cone is too HARD, or the budget is
     spent.

@@ -7,7 +7,6 @@ with the decided ones. See exact/choices.py for the method and exact/choices_tre
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from lpmert.exact.choices_tree import (
     ANSWER,
@@ -32,7 +31,7 @@ from lpmert.exact.choices_tree import (
     WORK,
 )
 from lpmert.geometry.leastnorm import FEASIBLE, INFEASIBLE, UNDECIDED, copy_corral, decode_clearly, separate
-from lpmert.kernels import INFINITE_COST, internal
+from lpmert.kernels import INFINITE_COST, internal, kernel
 
 WORKING, ASKING, DONE, _OPEN, _CLOSED = range(5)
 
@@ -390,7 +389,7 @@ def _close_root(lists, tree, corrals, scratch):
     return _CLOSED
 
 
-@njit(cache=True)
+@kernel
 def search(lists, tree, corrals, scratch, settings, budget):
     """Search until DONE, until an exact answer is needed (ASKING), or until the budget of scores is spent (WORKING)."""
     n = tree.numbers

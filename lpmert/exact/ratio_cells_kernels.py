@@ -9,14 +9,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from lpmert.exact.cells_kernels import EMPTY, FULL, HARD, PAUSED, carry_point, halve, longest_edge
 from lpmert.exact.cells_stack import CUT_OFF, DONE_WORK, LEAVES, NODES, TOP, UPPER_COST, has_room, push
 from lpmert.exact.cuts import ROUNDING, STEP, add_cut, least_over_cuts
 from lpmert.exact.ratio_leaf import ASKING, CLOSED, offer, search_leaf
 from lpmert.exact.ratio_prune import prune
-from lpmert.kernels import INFINITE_COST, internal
+from lpmert.kernels import INFINITE_COST, internal, kernel
 from lpmert.metrics.ratio_kernels import loss_of_total
 from lpmert.result import FloatArray, IntArray
 
@@ -89,7 +88,7 @@ def _cut_off(stack, t, work, settings):
     return False
 
 
-@njit(cache=True)
+@kernel
 def prune_root(lists, ratio, stack, totals, child, child_total, state, bound, work, settings):
     """Prune the only cone on the stack in place; its totals are what is settled for good."""
     n = stack.numbers
@@ -109,7 +108,7 @@ def prune_root(lists, ratio, stack, totals, child, child_total, state, bound, wo
         stack.points[0, :] = 1.0 / len(child.errors)
 
 
-@njit(cache=True)
+@kernel
 def explore(lists, ratio, stack, totals, children, child_totals, state, bound, work, settings, budget):
     """Split, prune and bound cones depth first until the stack is EMPTY or FULL, a cone is too HARD, or the budget is
     spent.

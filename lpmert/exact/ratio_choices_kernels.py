@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from lpmert.exact.choices_kernels import ASKING, DONE, WORKING, inherit_witnesses, together
 from lpmert.exact.choices_tree import (
@@ -31,7 +30,7 @@ from lpmert.exact.choices_tree import (
 )
 from lpmert.exact.ratio_lists import decode_total, height_limit, lay_bound, price
 from lpmert.geometry.leastnorm import FEASIBLE, UNDECIDED, copy_corral
-from lpmert.kernels import INFINITE_COST, internal
+from lpmert.kernels import INFINITE_COST, internal, kernel
 from lpmert.metrics.ratio_kernels import loss_of_total
 from lpmert.result import FloatArray, IntArray
 
@@ -394,7 +393,7 @@ def _close_root(lists, ratio, tree, corrals, ranking, scratch):
     return _CLOSED
 
 
-@njit(cache=True)
+@kernel
 def search(lists, ratio, tree, corrals, ranking, bound, scratch, settings, budget):
     """Search until DONE, until an exact answer is needed (ASKING), or until the budget of work is spent (WORKING)."""
     n = tree.numbers

@@ -9,11 +9,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from lpmert.canonical import group_identical
 from lpmert.geometry.leastnorm import Lists, in_cap, largest, rounding_bound, score_list, sorted_lists
-from lpmert.kernels import EPSILON, INFINITE_COST, internal
+from lpmert.kernels import EPSILON, INFINITE_COST, internal, kernel
 from lpmert.metrics.base import Metric, RatioMetric
 from lpmert.metrics.ratio_kernels import height_of_loss, loss_of_total, minorant
 from lpmert.reduction import Cap
@@ -93,7 +92,7 @@ def ratio_lists(
     return lists, Ratio(metric.kind, metric.parameters, counts, constant, counts.max(axis=0, initial=0.0), classes)
 
 
-@njit(cache=True)
+@kernel
 def decode_total(lists, ratio, weights, selection, scores, total):
     """Write each list's winner (counted within the list) and the summed statistics [K]; return (loss, clear).
 
@@ -121,7 +120,7 @@ def decode_total(lists, ratio, weights, selection, scores, total):
     return loss_of_total(ratio.kind, ratio.parameters, total), clear
 
 
-@njit(cache=True)
+@kernel
 def height_limit(kind, loss):
     """Return a height in units from which on no loss is lower than this one."""
     if loss >= 1.0:

@@ -11,9 +11,9 @@ from math import inf, sqrt
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from lpmert.geometry.envelope import combine, new_workspace, search_scores
+from lpmert.kernels import kernel
 from lpmert.result import FloatArray, IntArray
 
 DEFAULT_BUDGET = 3_000_000
@@ -58,7 +58,7 @@ class _Draws(NamedTuple):
     taking_part: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 
 
-@njit(cache=True)
+@kernel
 def decode_cost(scores, offsets, costs, error):  # type: ignore[no-untyped-def]
     """Return the cost of decoding scores [M], and how many lists are in doubt.
 
@@ -80,7 +80,7 @@ def decode_cost(scores, offsets, costs, error):  # type: ignore[no-untyped-def]
     return total, doubtful
 
 
-@njit(cache=True)
+@kernel
 def _towards_cheaper(transposed, scores, offsets, costs, price, taking_part, direction):  # type: ignore[no-untyped-def]
     """Write the sum of the steps from chosen hypotheses to those with the best score minus price times cost."""
     for k in range(len(direction)):
@@ -99,7 +99,7 @@ def _towards_cheaper(transposed, scores, offsets, costs, price, taking_part, dir
                 direction[k] += transposed[k, wanted] - transposed[k, chosen]
 
 
-@njit(cache=True)
+@kernel
 def _length(vector):  # type: ignore[no-untyped-def]
     """Return the Euclidean norm."""
     total = 0.0
@@ -108,7 +108,7 @@ def _length(vector):  # type: ignore[no-untyped-def]
     return sqrt(total)
 
 
-@njit(cache=True)
+@kernel
 def _search(weights, draws, patience, searches, offsets, costs, work):  # type: ignore[no-untyped-def]
     """Search from weights [D], which are replaced, until `patience` directions in a row do not lower the cost.
 

@@ -8,9 +8,8 @@ CHRF: totals hypothesis, reference and matching n-grams of each order; parameter
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from lpmert.kernels import EPSILON, internal
+from lpmert.kernels import EPSILON, internal, kernel
 
 BLEU, FRACTION, CHRF = range(3)
 
@@ -21,7 +20,7 @@ _LARGEST = 1e3
 """A minorant whose terms add up to more is of no use."""
 
 
-@njit(cache=True)
+@kernel
 def loss_of_total(kind, parameters, total):
     """Return the loss of summed statistics [K]; never NaN, whatever is zero."""
     if kind == BLEU:
@@ -54,14 +53,14 @@ def loss_of_total(kind, parameters, total):
     return 1.0 - (1.0 + parameters[0]) * precision * recall / (below * n_orders)
 
 
-@njit(cache=True)
+@kernel
 def losses_of_totals(kind, parameters, totals, losses):
     """Fill losses [n] with the losses of summed statistics [n, K]."""
     for i in range(len(totals)):
         losses[i] = loss_of_total(kind, parameters, totals[i])
 
 
-@njit(cache=True)
+@kernel
 def height_of_loss(kind, loss):
     """Return the height of a loss: a monotone function of it that `minorant` bounds; infinite for a BLEU of 0."""
     if kind == BLEU:
@@ -69,7 +68,7 @@ def height_of_loss(kind, loss):
     return loss
 
 
-@njit(cache=True)
+@kernel
 def loss_of_height(kind, height):
     """Return a loss that is no more than any whose height is at least this one."""
     loss = -np.expm1(-height) if kind == BLEU else height
@@ -149,7 +148,7 @@ def _chrf_minorant(squared, low, high, at, slopes):
     return constant, size
 
 
-@njit(cache=True)
+@kernel
 def minorant(kind, parameters, low, high, at, slopes):
     """Fill slopes [K] and return a constant so that height(x) >= constant + slopes . x for all whole x in the box.
 
