@@ -62,8 +62,9 @@ class KernelCache(NullCache):
             _warn()
             return None
         try:
-            data = self._file(sig, target_context.codegen()).read_bytes()
-            if data[:_CHECKSUM] != hashlib.sha256(data[_CHECKSUM:]).digest():
+            file = self._file(sig, target_context.codegen())
+            data = file.read_bytes()
+            if data[:_CHECKSUM] != _checksum(file, data[_CHECKSUM:]):
                 return None
             stored, compiled = pickle.loads(data[_CHECKSUM:])  # noqa: S301 - what this user's own run wrote
             return _implementation(self._function).rebuild(target_context, compiled) if stored == sig else None
@@ -80,7 +81,7 @@ class KernelCache(NullCache):
             implementation.locator.ensure_cache_path()
             file = self._file(sig, data.codegen)
             content = _numba_pickle((sig, implementation.reduce(data)))
-            _write(file, hashlib.sha256(content).digest() + content)
+            _write(file, _checksum(file, content) + content)
             for other in file.parent.glob(f"{self._name()}.*.nbc"):
                 if not other.name.startswith(f"{self._name()}.{self._state()}."):
                     other.unlink(missing_ok=True)
@@ -193,6 +194,10 @@ def _layouts(arguments: Any) -> Iterator[tuple[str, str, tuple[str, ...]]]:
             yield _layout(kind.instance_class)  # type: ignore[attr-defined]
         if isinstance(kind, types.BaseTuple):
             yield from _layouts(kind)
+
+
+def _checksum(path: Path, content: bytes) -> bytes:
+    return hashlib.sha256(path.name.encode() + content).digest()
 
 
 def _write(path: Path, data: bytes) -> None:

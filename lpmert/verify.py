@@ -69,6 +69,7 @@ def _verified(reader: CertificateReader, nbest: NBest, metric: str | Metric, tie
     from lpmert.nbest import NBest
     from lpmert.proof.lists import ProofLists
     from lpmert.proof.tree import TreeCheck
+    from lpmert.quoting import shortened
     from lpmert.result import CertificateError, DataError
 
     if not isinstance(nbest, NBest):
@@ -85,14 +86,18 @@ def _verified(reader: CertificateReader, nbest: NBest, metric: str | Metric, tie
         ("fingerprint of the lists", header.fingerprint, nbest.fingerprint),
     ):
         if stated != own:
-            raise CertificateError(f"the certificate is about another {what}: {stated}, not {own}")
+            raise CertificateError(
+                f"the certificate is about another {what}: {shortened(str(stated))}, not {shortened(str(own))}"
+            )
     lists = ProofLists(nbest, measure, ties, header.exponents, header.limits)
     loss = lists.attained(list(header.weights.values()))
     if loss != header.loss:
-        raise CertificateError(f"the weights lose {loss}, not {header.loss}")
+        raise CertificateError(f"the weights lose {shortened(str(loss))}, not {shortened(str(header.loss))}")
     tree = TreeCheck(reader, lists, header.kind, lists.target(header.bound))
     proved = None if tree.least is None else lists.loss_of(tree.least)
     if proved != header.bound or header.bound > loss:
-        raise CertificateError(f"the tree proves a bound of {proved}, not {header.bound}")
+        raise CertificateError(
+            f"the tree proves a bound of {shortened(str(proved))}, not {shortened(str(header.bound))}"
+        )
     limits = tuple(dict(zip(nbest.names, limit, strict=True)) for limit in header.limits)
     return Verified(loss, header.bound, header.weights, limits, header, reader.line - 2)

@@ -237,6 +237,7 @@ class TestIndependence:
             "lpmert.proof.lists",
             "lpmert.proof.selections",
             "lpmert.proof.tree",
+            "lpmert.quoting",
             "lpmert.rational",
             "lpmert.result",
         }

@@ -12,6 +12,7 @@ import click
 import numpy as np
 
 from lpmert.cli import ExitCode
+from lpmert.commands.shared import line_length_option
 from lpmert.console import ProgressLog, say
 from lpmert.options import column_names, nonnegative
 from lpmert.result import DataError, FloatArray, Result, Status
@@ -67,6 +68,7 @@ _UNUSED = "Taken for the sake of scripts; the line searches choose their directi
 @click.option("-T", "--threads", type=click.IntRange(1), default=1, help="Processes that may be used.")
 @click.option("--time-limit", type=nonnegative, default=TIME_LIMIT, metavar="SECONDS", help="When to stop the search.")
 @click.option("-v", "--verbose", type=click.IntRange(0), default=1, help="0 for no progress.")
+@line_length_option
 @click.option("-n", "--ntry", "--n", "--random-restarts", "tries", type=click.IntRange(0), default=20, help=_TRIES)
 @click.option("-m", "--nrandom", "--nr", "directions", type=click.IntRange(0), help=_UNUSED)
 @click.option("-t", "--type", "line_search", type=click.Choice(LINE_SEARCHES), help=_UNUSED)

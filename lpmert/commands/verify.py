@@ -7,7 +7,7 @@ import json
 import click
 
 import lpmert
-from lpmert.commands.shared import FORMATS, TIES
+from lpmert.commands.shared import FORMATS, TIES, line_length_option
 from lpmert.options import column_names
 
 
@@ -22,6 +22,7 @@ from lpmert.options import column_names
 @click.option("--format", type=click.Choice(FORMATS), help="Format of DATA; if not given, its ending or content says.")
 @click.option("--group", is_flag=True, help="Gather the rows of a list that lie apart in DATA.")
 @click.option("--ties", type=click.Choice(TIES), default="first", help="Which of several with equal features counts.")
+@line_length_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of the report.")
 def verify(
     certificate: str,
