@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from lpmert.formats.files import atomic_writer, lines
-from lpmert.quoting import quoted, shortened
+from lpmert.formats.rows import unique_keys
 from lpmert.result import CertificateError, DataError
 
 SCHEMA = 1
@@ -134,45 +134,20 @@ class CertificateReader:
 def typed(value: object, kind: type[Kind]) -> Kind:
     """Return a JSON value of exactly this type, or raise `CertificateError`."""
     if type(value) is not kind:
-        raise CertificateError(f"{kind.__name__} expected, not {quoted(value)}")
+        raise CertificateError(f"{kind.__name__} expected, not {value!r:.40}")
     return value
-
-
-def amount(value: Fraction) -> str:
-    """Return an exact number as messages show it: to 12 digits, or a part of all of them beyond double precision."""
-    try:
-        return f"{float(value):.12g}"
-    except OverflowError:
-        return shortened(str(value))
-
-
-def array(value: object, length: int) -> list[Any]:
-    """Return a JSON array of so many values, or raise `CertificateError`."""
-    found = typed(value, list)
-    if len(found) != length:
-        raise CertificateError(f"an array of {length} expected, not {quoted(value)}")
-    return found
 
 
 def integers(value: object, length: int) -> list[int]:
     """Return a JSON array of so many whole numbers, or raise `CertificateError`."""
-    return [typed(entry, int) for entry in array(value, length)]
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> Record:
-    """Return a JSON object; one that says a thing twice could be read in two ways."""
-    record = dict(pairs)
-    if len(record) < len(pairs):
-        raise ValueError("a key occurs twice")
-    return record
-
-
-_DECODER = json.JSONDecoder(object_pairs_hook=_unique)
+    if len(typed(value, list)) != length:
+        raise CertificateError(f"{length} numbers expected, not {value!r:.40}")
+    return [typed(entry, int) for entry in typed(value, list)]
 
 
 def _object(text: str) -> Record:
     try:
-        return typed(_DECODER.decode(text), dict)
+        return typed(json.loads(text, object_pairs_hook=unique_keys), dict)
     except (ValueError, RecursionError) as error:
         raise CertificateError(f"no record in the layout of a certificate: {error}") from error
 
@@ -194,11 +169,11 @@ def _float(value: object) -> float:
     except (ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number):
-        raise CertificateError(f"a hexadecimal floating-point number expected, not {quoted(value)}")
+        raise CertificateError(f"a hexadecimal floating-point number expected, not {value!r:.40}")
     return number
 
 
 def _fraction(value: object) -> Fraction:
     if not re.fullmatch(r"-?[0-9]{1,1000}(/[1-9][0-9]{0,1000})?", typed(value, str)):
-        raise CertificateError(f"a fraction such as 7/2 expected, not {quoted(value)}")
+        raise CertificateError(f"a fraction such as 7/2 expected, not {value!r:.40}")
     return Fraction(typed(value, str))

@@ -9,6 +9,7 @@ from typing import Any
 
 MOST = 200
 LONGEST_MESSAGE = 2000
+LONGEST_REFUSAL = 400
 
 _shortening = reprlib.Repr()
 _shortening.maxstring = _shortening.maxother = _shortening.maxlong = MOST

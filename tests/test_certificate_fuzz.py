@@ -20,6 +20,7 @@ from click.testing import CliRunner
 import lpmert
 from lpmert import CertificateError, cli, verify
 from lpmert.exact.certify import write_certificate
+from lpmert.formats.detect import write as write_lists
 from lpmert.nbest import NBest
 
 BASES = ("small cones", "selections", "pairs")
@@ -282,7 +283,7 @@ class TestNumbers:
         document = json.loads(text)
         document["bound"] = "9" * 1000
         (tmp_path / "certificate.json").write_text(layout(document))
-        lpmert.write(nbest, tmp_path / "lists.tsv")
+        write_lists(nbest, tmp_path / "lists.tsv")
         names, columns = ",".join(nbest.names), ",".join(nbest.statistic_names)
         arguments = [str(tmp_path / "certificate.json"), str(tmp_path / "lists.tsv"), "--segment", "list"]
         run = CliRunner().invoke(cli.main, ["verify", *arguments, "--features", names, "--loss", columns])

@@ -228,6 +228,7 @@ class TestIndependence:
             "lpmert.certificate",
             "lpmert.formats",
             "lpmert.formats.files",
+            "lpmert.formats.rows",
             "lpmert.metrics",
             "lpmert.metrics.additive",
             "lpmert.metrics.base",

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from lpmert import rational
 from lpmert.metrics.base import AdditiveMetric
 from lpmert.nbest import MAGNITUDE_LIMIT, NBest
-from lpmert.quoting import quoted
 from lpmert.result import CertificateError, FloatArray, IntArray
 
 REPRESENTATIVE: Mapping[str, Callable[[int, int], int]] = {"first": lambda first, _: first, "best": min, "worst": max}
@@ -72,7 +71,7 @@ class ProofLists:
     def row(self, number: int, hypothesis: int) -> int:
         """Return the row of a hypothesis of the caller's list, both counted from 0."""
         if not 0 <= number < len(self._bounds) - 1 or not 0 <= hypothesis < np.diff(self._bounds)[number]:
-            raise CertificateError(f"there is no hypothesis {quoted(hypothesis)} of list {quoted(number)}")
+            raise CertificateError(f"there is no hypothesis {hypothesis} of list {number}")
         wanted = self._bounds[number] + hypothesis
         row = int(np.searchsorted(self._rows, wanted))
         if row == len(self._rows) or self._rows[row] != wanted:
@@ -151,9 +150,7 @@ class ProofLists:
             differences = whole - whole[first]
             for d in omitted:
                 if rational.solve_integers(differences[:, spanned].tolist(), differences[:, d].tolist()) is None:
-                    raise CertificateError(
-                        f"feature {quoted(names[d])} has no exponent, but depends on none that have one"
-                    )
+                    raise CertificateError(f"feature {names[d]!r:.40} has no exponent, but depends on none that has")
         shifts = np.array(list(exponents.values()), dtype=np.int64)
         with np.errstate(over="ignore"):
             scaled = np.ldexp(self.given[:, spanned], shifts)

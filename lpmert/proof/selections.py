@@ -6,10 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from lpmert.certificate import Record, amount, array, integers, typed
+from lpmert.certificate import Record, integers, typed
 from lpmert.proof.cones import Cone
 from lpmert.proof.lists import ProofLists
-from lpmert.quoting import quoted
 from lpmert.result import CertificateError
 
 Core = Mapping[int, int]
@@ -59,11 +58,11 @@ class SelectionRules:
         """
         expected = None if node.take is None else list(self._lists.place(node.take[1]))
         if record.get("take") != expected or not set(record) <= {"take", "out", "cores", "branch"}:
-            raise CertificateError(f"expected a node that decides {expected} (list, hypothesis), not {quoted(record)}")
+            raise CertificateError(f"expected a node that decides {expected} (list, hypothesis), not {record!r:.40}")
         cores = list(node.cores)
         alive = dict(node.alive)
         for entry in typed(record.get("out", []), list):
-            *place, core = array(entry, 3)
+            *place, core = typed(entry, list) or [None]
             number, hypothesis = integers(place, 2)
             row = self._lists.row(number, hypothesis)
             if row not in alive.get(number, ()):
@@ -82,7 +81,7 @@ class SelectionRules:
             raise too_low(self._lists, bound, self._target)
         branch = typed(record["branch"], int)
         if branch not in alive:
-            raise CertificateError(f"list {quoted(branch)} is not open")
+            raise CertificateError(f"list {branch} is not open")
         rest = {number: rows for number, rows in alive.items() if number != branch}
         others = node.fixed + sum(self._cost[rows[0]] for rows in rest.values())
         others += sum(amount for amount, concerned in charges if branch not in concerned)
@@ -124,7 +123,7 @@ class SelectionRules:
             cores.append(self._checked(entry))
             entry = len(cores) - 1
         if not 0 <= typed(entry, int) < len(cores):
-            raise CertificateError(f"there is no core {quoted(entry)} on the way to this node")
+            raise CertificateError(f"there is no core {entry} on the way to this node")
         for number, row in cores[typed(entry, int)].items():
             if assumed.get(number) != row:
                 raise CertificateError(f"a core names the choice {list(self._lists.place(row))}, not made here")
@@ -139,13 +138,13 @@ class SelectionRules:
         total = [0] * self._lists.features.shape[1]
         core: dict[int, int] = {}
         for line in lines:
-            *place, text = array(line, 4)
+            *place, text = typed(line, list) or [None]
             number, hypothesis, other = integers(place, 3)
             row, beaten = self._lists.row(number, hypothesis), self._lists.row(number, other)
             if row == beaten or core.setdefault(number, row) != row:
                 raise CertificateError(f"a core makes two choices in list {number}, or compares one with itself")
             if not re.fullmatch("[1-9a-f][0-9a-f]*", typed(text, str)):
-                raise CertificateError(f"a multiplier is a positive hexadecimal number, not {quoted(text)}")
+                raise CertificateError(f"a multiplier is a positive hexadecimal number, not {text!r:.40}")
             differences = zip(self._lists.whole(row), self._lists.whole(beaten), strict=True)
             total = [before + int(text, 16) * (a - b) for before, (a, b) in zip(total, differences, strict=True)]
         if self._rays is not None:
@@ -157,5 +156,5 @@ class SelectionRules:
 
 def too_low(lists: ProofLists, bound: int, target: int) -> CertificateError:
     """Return the error for a leaf whose bound does not close it."""
-    stated, needed = (amount(lists.loss_of(cost)) for cost in (bound, target))
+    stated, needed = (f"{float(lists.loss_of(cost)):.12g}" for cost in (bound, target))
     return CertificateError(f"the bound of this leaf is {stated}, below {needed}")

@@ -6,7 +6,6 @@ from lpmert.certificate import CONES, SELECTIONS, CertificateReader, integers
 from lpmert.proof.cones import Cone, Ray, midpoint, orthants, part, whole_cone
 from lpmert.proof.lists import ProofLists
 from lpmert.proof.selections import SelectionRules, too_low
-from lpmert.quoting import quoted
 from lpmert.result import CertificateError
 
 
@@ -28,7 +27,7 @@ class TreeCheck:
         elif kind == SELECTIONS:
             self._selections(None)
         else:
-            raise CertificateError(f"no tree of {quoted(kind)} is known for {lists.features.shape[1]} features")
+            raise CertificateError(f"no tree of {kind!r:.40} is known for {lists.features.shape[1]} features")
         reader.end()
 
     def _cones(self, cone: Cone) -> None:
@@ -44,7 +43,7 @@ class TreeCheck:
             else:
                 p, q = integers(record.get("split"), 2)
                 if p == q or not {p, q} <= set(range(len(cone.rays))) or len(record) > 1:
-                    raise CertificateError(f"no edge of this cone is split by {quoted(record)}")
+                    raise CertificateError(f"no edge of this cone is split by {record!r:.40}")
                 ray = midpoint(cone.rays[p], cone.rays[q])
                 waiting += [(cone, q, ray), (cone, p, ray)]
             if not waiting:
