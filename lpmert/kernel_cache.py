@@ -46,6 +46,7 @@ class KernelCache(NullCache):
 
     def __init__(self, function: Any) -> None:
         self._function = function
+        _ = self.cache_path  # what numba is told of folders later, for kernels of others, changes nothing here
 
     @property
     def cache_path(self) -> str | None:
