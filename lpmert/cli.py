@@ -21,7 +21,7 @@ import click
 import lpmert
 from lpmert.commands.delivery import ExitCode, delivering, exit_code
 from lpmert.commands.shared import Shared, shared_options
-from lpmert.console import LogHandler, ProgressLog, check_report, open_streams, result_report, say, summary
+from lpmert.console import LogHandler, ProgressLog, check_report, open_streams, result_report, say, silence, summary
 from lpmert.interrupts import Interrupts
 
 if TYPE_CHECKING:
@@ -67,6 +67,8 @@ class Program(click.Group):
             return super().main(*args, **settings)
         except OSError as error:  # of help and wrong usage; all else is looked after below
             say(f"lpmert: error: standard streams: {error.strerror}")
+            silence(sys.stdout)
+            silence(sys.stderr)
             sys.exit(ExitCode.FAILED)
 
     def invoke(self, ctx: click.Context) -> Any:

@@ -61,7 +61,7 @@ def put(text: str) -> None:
     try:
         click.echo(text)
     except OSError as error:
-        _silence(sys.stdout)
+        silence(sys.stdout)
         raise OSError(error.errno, error.strerror, "standard output") from error
 
 
@@ -72,10 +72,10 @@ def say(text: str) -> None:
         sys.stderr.write(f"{text}\n")
         sys.stderr.flush()
     except OSError:
-        _silence(sys.stderr)
+        silence(sys.stderr)
 
 
-def _silence(stream: TextIO) -> None:
+def silence(stream: TextIO) -> None:
     """Let what a stream still holds go nowhere: Python tries to write it at its end, and complains."""
     with suppress(OSError):
         nowhere = os.open(os.devnull, os.O_WRONLY)

@@ -66,7 +66,10 @@ def delivering(shared: Shared) -> Iterator[Deliver]:
                 with stack.pop_all():
                     file.write(text + "\n")
             except DataError as error:
-                _to_stdout(text, quiet=False)
+                try:
+                    _to_stdout(text, quiet=False)
+                except OSError as second:
+                    raise DataError(f"{error}; {second.filename}: {second.strerror}") from second
                 raise DataError(f"{error}; what it should hold is on standard output") from error
 
         yield deliver
@@ -80,5 +83,5 @@ def _to_stdout(text: str, *, quiet: bool) -> None:
             raise click.exceptions.Exit(ExitCode.FAILED) from None
         raise
     except OSError:
-        say(text)
+        say(click.unstyle(text))
         raise
