@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,6 +24,8 @@ from lpmert.formats.mert_data import write_mert_data
 from lpmert.nbest import NBest
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals and streams as POSIX has them")
+
+resource = pytest.importorskip("resource")
 
 NAMES = [f"f{d}" for d in range(8)]
 COLUMNS = ["--segment", "list", "--features", ",".join(NAMES), "--loss", "errors"]
@@ -258,3 +261,233 @@ class TestLeftovers:
         process.communicate(timeout=PATIENCE)
         assert json.loads(out.read_text())["status"] == "interrupted"
         assert scratch_files(tmp_path) == []
+
+
+def group_is_gone(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+class TestCompare:
+    @pytest.mark.parametrize("twice", [False, True])
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+    def test_workers_end_quietly_with_their_parent(self, number: int, twice: bool, data: Path, tmp_path: Path) -> None:
+        out, log = tmp_path / "r.json", tmp_path / "log"
+        out.write_text(OLD)
+        arguments = ["compare", str(data / "hard.tsv"), *COLUMNS, "-o", str(out), "--methods", "och,annealing"]
+        process = start(*arguments, "--seeds", "100", "--jobs", "2", log=log, start_new_session=True)
+        assert until(lambda: "och, seed 0" in log.read_text(), process)
+        os.killpg(process.pid, number)  # as a terminal does
+        if twice:
+            time.sleep(0.1)
+            os.killpg(process.pid, number)
+        ended_well(process, log, number, tmp_path, ())
+        if out.read_text() != OLD:
+            found = json.loads(out.read_text())
+            assert not found["complete"]
+            assert len(found["methods"][0]["runs"]) >= 1
+        else:
+            assert twice
+        deadline = time.monotonic() + PATIENCE
+        while not group_is_gone(process.pid):
+            assert time.monotonic() < deadline, "workers are left"
+            time.sleep(0.05)
+
+    def test_workers_that_start_are_not_disturbed(self, data: Path, tmp_path: Path) -> None:
+        out, log = tmp_path / "r.json", tmp_path / "log"
+        out.write_text(OLD)
+        arguments = ["compare", str(data / "hard.tsv"), *COLUMNS, "-o", str(out), "--methods", "och"]
+        process = start(*arguments, "--jobs", "2", log=log, start_new_session=True)
+        assert until(lambda: " joblib\n" in log.read_text(), process)
+        time.sleep(0.3)
+        os.killpg(process.pid, signal.SIGINT)
+        text = ended_well(process, log, signal.SIGINT, tmp_path, ())
+        assert out.read_text() == OLD or json.loads(out.read_text())["methods"], text
+
+    def test_a_worker_that_is_killed_is_told_in_a_line(self, data: Path, tmp_path: Path) -> None:
+        arguments = ["compare", str(data / "hard.tsv"), *COLUMNS, "--methods", "och", "--seeds", "100", "--jobs", "2"]
+        log = tmp_path / "log"
+        process = start(*arguments, log=log, cwd=tmp_path)
+        assert until(lambda: "och, seed 0" in log.read_text(), process)
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        if not children.exists():
+            process.kill()
+            process.wait()
+            pytest.skip("this system does not tell the children of a process")
+        workers = [child for child in children.read_text().split() if b"loky.backend.popen" in _command_line(child)]
+        os.kill(int(workers[0]), signal.SIGKILL)
+        process.communicate(timeout=PATIENCE)
+        text = "\n".join(line for line in log.read_text().splitlines() if not line.startswith("import time:"))
+        assert process.returncode == 1, text
+        assert "a worker process died" in text
+        assert "Traceback" not in text
+
+    def test_interrupted_before_the_first_run_ended_it_writes_nothing(self, data: Path, tmp_path: Path) -> None:
+        out, log = tmp_path / "r.json", tmp_path / "log"
+        out.write_text(OLD)
+        # no run of it ends within the patience of a test
+        arguments = ["compare", str(data / "large.tsv"), *COLUMNS, "-o", str(out), "--methods", "cells"]
+        process = start(*arguments, "--jobs", "2", "--seeds", "2", log=log, start_new_session=True)
+        assert until(lambda: " joblib\n" in log.read_text(), process)
+        time.sleep(1.0)
+        os.killpg(process.pid, signal.SIGTERM)
+        text = ended_well(process, log, signal.SIGTERM, tmp_path, ())
+        assert "nothing to compare" in text
+        assert out.read_text() == OLD
+
+    def test_stopped_by_its_limit_it_exits_with_3(self, data: Path, tmp_path: Path) -> None:
+        out = tmp_path / "r.json"
+        hard = ["compare", str(data / "hard.tsv"), *COLUMNS, "-o", str(out), "--methods", "grid"]
+        code, _, log = finished(*hard, "--time-limit", "0.1", "--run-time-limit", "1")
+        assert code == 3, log
+        assert json.loads(out.read_text())["optimum"]["status"] == "time_limit"
+        small = ["compare", str(data / "small.tsv"), *COLUMNS, "-o", str(out), "--methods", "grid"]
+        code, _, log = finished(*small)
+        assert code == 0, log
+
+
+def _command_line(process: str) -> bytes:
+    return Path(f"/proc/{process}/cmdline").read_bytes()
+
+
+def little_room() -> None:
+    """Let this process write files of at most 100 bytes, as a quota does."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+
+
+class TestFullDisk:
+    @pytest.mark.parametrize("name", ["solve", "check", "compare"])
+    @pytest.mark.parametrize("full", [True, False])
+    def test_the_outcome_goes_to_stdout(self, name: str, full: bool, data: Path, tmp_path: Path) -> None:
+        out = "/dev/full" if full else str(tmp_path / "r.json")
+        more = {"solve": [], "check": ["--weights", "1,1,1,1,1,1,1,1"], "compare": ["--methods", "grid"]}[name]
+        arguments = [name, str(data / "small.tsv"), *COLUMNS, *more]
+        assert finished(*arguments)[0] == 0  # all kernels are there now: their files need room, too
+        code, text, log = finished(*arguments, "-o", out, before=int if full else little_room)
+        assert code == 1, log
+        assert f"{out}: cannot be written: {'No space left on device' if full else 'File too large'}" in log
+        assert "Traceback" not in log
+        assert {"loss", "methods"} & set(json.loads(text))
+        assert list(tmp_path.iterdir()) == []
+
+    def test_a_certificate_without_room_is_an_error_after_the_report(self, data: Path, tmp_path: Path) -> None:
+        out = tmp_path / "c.json"
+        arguments = ["solve", str(data / "small.tsv"), *COLUMNS, "--certificate"]
+        code, text, log = finished(*arguments, str(out), before=little_room)
+        assert code == 1
+        assert "proved optimal" in text
+        assert f"error: {out}: cannot be written" in log
+        assert list(tmp_path.iterdir()) == []
+
+    @pytest.mark.parametrize("ending", ["tsv", "tsv.gz", "tsv.xz", "tsv.zst", "parquet", "npz"])
+    def test_a_conversion_without_room_names_its_file(self, ending: str, data: Path, tmp_path: Path) -> None:
+        out = tmp_path / f"out.{ending}"
+        out.write_text(OLD)
+        arguments = ["convert", str(data / "hard.tsv"), str(out), *COLUMNS]
+        code, _, log = finished(*arguments, before=little_room)
+        assert code == 1, log
+        assert log == f"lpmert: error: {out}: cannot be written: File too large\n"
+        assert out.read_text() == OLD
+        assert list(tmp_path.iterdir()) == [out]
+
+    def test_mert_without_room_gives_its_weights_on_stdout(self, data: Path, tmp_path: Path) -> None:
+        limit = resource.RLIMIT_FSIZE
+        arguments = [*commands(data, tmp_path / "out")["mert"][0], "--time-limit", "1"]
+        assert finished(*arguments, cwd=tmp_path)[0] == 0
+        (tmp_path / "weights.txt").write_text(OLD)
+        code, text, log = finished(*arguments, cwd=tmp_path, before=lambda: resource.setrlimit(limit, (10, 10)))
+        assert code == 1, log
+        assert "error: weights.txt: cannot be written: File too large" in log
+        assert "Best point" in log
+        assert len([float(word) for word in text.split()]) == 8
+        assert (tmp_path / "weights.txt").read_text() == OLD
+
+    def test_a_folder_that_vanishes_loses_no_result(self, data: Path, tmp_path: Path) -> None:
+        (tmp_path / "gone").mkdir()
+        out = tmp_path / "gone" / "r.json"
+        log = tmp_path / "log"
+        process = start("solve", str(data / "hard.tsv"), *COLUMNS, "-o", str(out), "--time-limit", "1", log=log)
+        assert until(lambda: scratch_files(tmp_path), process)
+        shutil.rmtree(tmp_path / "gone")
+        text, _ = process.communicate(timeout=PATIENCE)
+        assert process.returncode == 1
+        assert json.loads(text)["status"] == "time_limit"
+        assert f"error: {out}: cannot be written: No such file or directory" in log.read_text()
+
+    def test_a_full_stdout_is_an_error_and_the_report_goes_to_stderr(self, data: Path) -> None:
+        with open("/dev/full", "w") as full:
+            code, _, log = finished("solve", str(data / "small.tsv"), *COLUMNS, "-q", stdout=full)
+        assert code == 1
+        assert "proved optimal" in log
+        assert log.endswith("lpmert: error: standard output: No space left on device\n")
+
+    def test_a_log_without_room_stops_nothing(self, data: Path) -> None:
+        with open("/dev/full", "w") as full:
+            code, text, _ = finished("solve", str(data / "small.tsv"), *COLUMNS, stderr=full)
+        assert code == 0
+        assert "proved optimal" in text
+
+
+def closing(*numbers: int) -> Callable[[], object]:
+    def close() -> None:
+        for number in numbers:
+            os.close(number)
+
+    return close
+
+
+class TestClosedStreams:
+    @pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1, 2)])
+    def test_an_outcome_file_needs_no_streams(self, closed: tuple[int, ...], data: Path, tmp_path: Path) -> None:
+        out = tmp_path / "r.json"
+        arguments = ["solve", str(data / "small.tsv"), *COLUMNS, "-o", str(out)]
+        code, text, log = finished(*arguments, before=closing(*closed))
+        assert (code, text) == (0, "")
+        assert json.loads(out.read_text())["status"] == "optimal"
+        assert "Traceback" not in log
+
+    @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["solve"], ["verify"], ["check"], ["compare"]])
+    def test_closed_stdout_is_a_failure_told_on_stderr(self, arguments: list[str], data: Path) -> None:
+        name, lists = arguments[0], [str(data / "small.tsv"), *COLUMNS]
+        more = {
+            "solve": lists,
+            "check": [*lists, "--weights", "1,1,1,1,1,1,1,1"],
+            "compare": [*lists, "--methods", "grid"],
+            "verify": [str(data / "c.json"), *lists],
+        }.get(name, [])
+        code, _, log = finished(*arguments, *more, before=closing(1))
+        assert code == 1, log
+        assert log.splitlines()[-1].startswith("lpmert: error: standard ")
+        assert "Traceback" not in log
+        assert "ignored" not in log
+
+    def test_closed_stderr_hides_only_the_log(self, data: Path) -> None:
+        code, text, _ = finished("solve", str(data / "small.tsv"), *COLUMNS, before=closing(2))
+        assert code == 0
+        assert text.startswith("proved optimal")
+
+    def test_closed_stdin_cannot_be_read(self) -> None:
+        code, _, log = finished("solve", "-", *COLUMNS, before=closing(0))
+        assert code == 1
+        assert log == "lpmert: error: -: cannot be read: Bad file descriptor\n"
+
+    def test_a_reader_that_went_away_is_told(self, data: Path) -> None:
+        reading, writing = os.pipe()
+        os.close(reading)
+        for arguments in (
+            ["solve", str(data / "small.tsv")],
+            ["verify", str(data / "c.json"), str(data / "small.tsv")],
+        ):
+            code, _, log = finished(*arguments, *COLUMNS, stdout=writing)
+            assert code == 1
+            assert log.endswith("lpmert: error: standard output: Broken pipe\n")
+        os.close(writing)
+
+    def test_an_outcome_goes_into_a_pipe_by_its_name(self, data: Path) -> None:
+        code, text, log = finished("solve", str(data / "small.tsv"), *COLUMNS, "-o", "/dev/stdout")
+        assert code == 0, log
+        assert json.loads(text)["status"] == "optimal"
