@@ -232,9 +232,13 @@ def _results(tasks: Sequence[_Task], jobs: int) -> Generator[Run, None, None]:
     """Return the runs in the order of the tasks."""
     if jobs == 1:
         return (task.run() for task in tasks)
+    from multiprocessing.resource_tracker import ensure_running
+
     from joblib import Parallel, delayed
 
     from lpmert.interrupts import kept_from_children
+
+    ensure_running()  # would be started with the workers, and lets all signals through again
 
     # max_nbytes: arrays mapped into memory are read-only, for which all kernels would be compiled anew
     parallel = Parallel(n_jobs=jobs, return_as="generator", max_nbytes=None)
