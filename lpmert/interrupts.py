@@ -42,7 +42,7 @@ def abort(number: int, frame: FrameType | None) -> NoReturn:
     if "multiprocessing" in sys.modules:
         for worker in sys.modules["multiprocessing"].active_children():
             with suppress(Exception):
-                worker.kill()
+                os.kill(worker.pid, getattr(signal, "SIGKILL", signal.SIGTERM))  # not all have a kill() of their own
     with suppress(OSError):
         os.write(2, b"lpmert: interrupted\n")  # not sys.stderr, in which the signal may have come
     os._exit(128 + number)
