@@ -8,6 +8,7 @@ import click
 
 import lpmert
 from lpmert.commands.shared import FORMATS, TIES, line_length_option
+from lpmert.console import put
 from lpmert.options import column_names
 
 
@@ -49,7 +50,7 @@ def verify(
     )
     found = lpmert.verify(certificate, nbest, metric=metric, ties=ties)
     if as_json:
-        click.echo(
+        put(
             json.dumps(
                 {
                     "loss": float(found.loss),
@@ -66,10 +67,10 @@ def verify(
             )
         )
         return
-    click.echo(str(found))
+    put(str(found))
     for limit in found.limits:
         terms = " ".join(f"{value:+g} {name}" for name, value in limit.items() if value)
-        click.echo(f"  where {terms} > 0")
+        put(f"  where {terms} > 0")
     width = max(map(len, found.weights))
     for name, value in found.weights.items():
-        click.echo(f"  {name:{width}}  {value: .10g}")
+        put(f"  {name:{width}}  {value: .10g}")

@@ -16,6 +16,7 @@ import numpy as np
 
 from lpmert import __version__
 from lpmert.evaluation import Evaluation
+from lpmert.interrupts import Interrupts
 from lpmert.kernels import decode
 from lpmert.problem import Problem
 from lpmert.result import Callback, FloatArray, Limits, Progress, Result, Status
@@ -52,6 +53,7 @@ class Clock:
         limits: Limits | None = None,
         callback: Callback | None = None,
         started: float | None = None,
+        interrupts: Interrupts | None = None,
     ) -> None:
         self.status: Status | None = None
         self.steps = 0
@@ -62,6 +64,7 @@ class Clock:
         self._limits = Limits() if limits is None else limits
         self._callback = callback
         self._started = time.perf_counter() if started is None else started
+        self._interrupts = interrupts
         self._reported = -inf
         self._improved = False
 
@@ -90,6 +93,8 @@ class Clock:
         return self.status is not None
 
     def _ending(self) -> Status | None:
+        if self._interrupts is not None and self._interrupts.pressed:
+            return Status.INTERRUPTED
         limits, seconds = self._limits, self.seconds
         if limits.target is not None and self.loss <= limits.target:
             return Status.TARGET
@@ -147,9 +152,22 @@ class Comparator(ABC):
         here. Weights whose loss hangs on a tie are moved until it does not: no loss is below the optimum. Raises
         `RegionError` for an empty region.
         """
+        with Interrupts() as interrupts:
+            return self._solve(problem, limits, callback, seed, initial_weights, started, interrupts)
+
+    def _solve(
+        self,
+        problem: Problem,
+        limits: Limits | None,
+        callback: Callback | None,
+        seed: int,
+        initial_weights: FloatArray | None,
+        started: float | None,
+        interrupts: Interrupts,
+    ) -> Result:
         begin = time.perf_counter()
         started = begin if started is None else started
-        clock = Clock(problem, limits, callback, started)
+        clock = Clock(problem, limits, callback, started, interrupts)
         start = None if initial_weights is None else problem.to_canonical(initial_weights)
         if start is not None and not start.any():
             start = None

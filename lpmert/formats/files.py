@@ -6,7 +6,6 @@ import gzip
 import io
 import lzma
 import os
-import secrets
 import shutil
 import sys
 import zlib
@@ -17,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
+from lpmert.formats.scratch import Sink, scratch_file, writing_to
 from lpmert.quoting import quoted
 from lpmert.result import DataError
 
@@ -51,6 +51,10 @@ def open_bytes(path: str | Path) -> Iterator[io.BufferedReader]:
         yield _decompressed(raw, path)
     except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
         raise _damaged(path, error) from error
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        raise DataError(f"cannot be read: {error.strerror}", path=path) from error
     finally:
         if not standard_input:
             raw.close()
@@ -126,37 +130,49 @@ def atomic_writer(path: str | Path) -> Iterator[TextIO]:
     """Open a UTF-8 text file that replaces `path` when the block ends, and vanishes if the block raises.
 
     It is compressed if the name ends in .gz, .xz or .zst; the same text always gives the same bytes. What is not a
-    regular file, such as a pipe, is written directly. Raises `DataError` if the place cannot be written, or a text has
-    half of a surrogate pair, which UTF-8 cannot hold.
+    regular file, such as a pipe, is written directly. What killed processes left beside `path` is removed. Raises
+    `DataError` if the place cannot be written, at once or later, or a text has half of a surrogate pair, which UTF-8
+    cannot hold.
     """
-    target = Path(path).resolve()
-    regular = target.is_file() or not target.exists()
-    scratch = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp") if regular else target
-    try:
-        raw = open(scratch, "xb" if regular else "wb")  # noqa: SIM115
-    except OSError as error:
-        raise DataError(f"cannot be written: {error.strerror}", path=path) from error
-    try:
-        with raw:
-            with _compressor(raw, target) as packed:
-                text = io.TextIOWrapper(packed, encoding="utf-8", newline="\n")
-                yield text
-                text.detach()
-            raw.flush()
-            if regular:
-                os.fsync(raw.fileno())
-        if regular:
+    target = Path(path)
+    if target.exists() and not target.is_file():
+        with Sink(target, "wb", path) as sink, _packed(sink, target) as text:
+            yield text
+        return
+    target = target.resolve()
+    with scratch_file(target, path) as sink:
+        with _packed(sink, target) as text:
+            yield text
+        with writing_to(path):
+            os.fsync(sink.fileno())
             if target.exists():
-                shutil.copymode(target, scratch)
-            os.replace(scratch, target)
+                shutil.copymode(target, str(sink.name))
+
+
+@contextmanager
+def _packed(sink: Sink, target: Path) -> Iterator[TextIO]:
+    """Open a text stream into a file, which is open at the end of the block unless this raises."""
+    raw = io.BufferedWriter(sink)
+    try:
+        with _compressor(raw, target) as packed:
+            text = io.TextIOWrapper(packed, encoding="utf-8", newline="\n")
+            try:
+                yield text
+                text.flush()
+            except BaseException:
+                sink.abandoned = True  # closing writes what is left, which would fail again
+                text.close()
+                raise
+            text.detach()
+        raw.flush()
+        raw.detach()
     except BaseException as error:
-        if regular:
-            scratch.unlink(missing_ok=True)
+        sink.abandoned = True
+        raw.close()
         if isinstance(error, UnicodeEncodeError):
             around = error.object[max(0, error.start - 10) : error.end + 10]
-            raise DataError(
-                f"{quoted(around)} holds half of a surrogate pair, no character; replace it", path=path
-            ) from error
+            trouble = f"{quoted(around)} holds half of a surrogate pair, no character; replace it"
+            raise DataError(trouble, path=sink.path) from error
         raise
 
 
