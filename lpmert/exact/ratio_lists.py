@@ -15,7 +15,7 @@ from lpmert.canonical import group_identical
 from lpmert.geometry.leastnorm import Lists, in_cap, largest, rounding_bound, score_list, sorted_lists
 from lpmert.kernels import EPSILON, INFINITE_COST, internal
 from lpmert.metrics.base import Metric, RatioMetric
-from lpmert.metrics.ratio_kernels import height_of_loss, loss_of_total, minorant
+from lpmert.metrics.ratio_kernels import BLEU, CHRF, height_of_loss, loss_of_total, minorant
 from lpmert.reduction import Cap
 from lpmert.result import FloatArray, IntArray, MethodError
 
@@ -76,10 +76,10 @@ def ratio_lists(
     features [m, d], offsets [s + 1], statistics [m, K], constant [K] as in `Problem`. Hypotheses keep their order.
     Raises `MethodError` for a metric that kernels do not know.
     """
-    if not isinstance(metric, RatioMetric):
+    if not isinstance(metric, RatioMetric) or metric.kind not in (BLEU, CHRF):
         raise MethodError(
-            f"metric {metric.name!r} is neither a sum over lists nor a ratio metric with kind, parameters and "
-            "losses_of_totals; only heuristics take it"
+            f"metric {metric.name!r} is neither a sum over lists nor a ratio metric with losses_of_totals, parameters "
+            "and the kind BLEU or CHRF; only heuristics take it"
         )
     rows = np.vstack([features, np.zeros((2 * len(limits), features.shape[1]))])
     rows[len(features) :: 2] = limits
