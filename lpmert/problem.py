@@ -13,9 +13,9 @@ import numpy as np
 from lpmert import canonical, rational
 from lpmert.evaluation import Evaluation, Evaluator
 from lpmert.kernels import decode
-from lpmert.metrics.base import AdditiveMetric, Metric, metric_by_name
+from lpmert.metrics.base import AdditiveMetric, Metric, RatioMetric, metric_by_name
 from lpmert.metrics.door import check_metric
-from lpmert.metrics.kinds import fraction_of
+from lpmert.metrics.kinds import fraction_of, loss_by_formula
 from lpmert.nbest import NBest
 from lpmert.reduction import Cap, reduce
 from lpmert.region import Region, limits_of
@@ -333,7 +333,9 @@ class Problem:
 
     def _ratio_loss(self, selection: IntArray) -> float | Fraction:
         total = self._evaluator.total(selection)
-        return self.metric.loss(total) if self.fraction is None else self.fraction.loss(total)
+        if self.fraction is not None:
+            return self.fraction.loss(total)
+        return loss_by_formula(self.metric, total) if isinstance(self.metric, RatioMetric) else self.metric.loss(total)
 
     def inside(self, weights: FloatArray, *, strictly: bool = False) -> bool:
         """Whether weights [D] of the caller fulfil the limits and the cosine of the region, in exact arithmetic.

@@ -76,7 +76,9 @@ class FractionSearch:
         features, offsets, costs = with_limits(problem.features, problem.offsets, costs, problem.limits)
         rows, offsets = canonical.rows_of_lists(offsets, canonical.informative_lists(costs, offsets))
         section = Section(np.ascontiguousarray(features[rows]), offsets, costs[rows], problem.cap)
-        inner = Incumbent(self._goal, self.incumbent.weights, self.incumbent.source)
+        # Searches take the incumbent's cost for one that a selection has: all are multiples of the granularity.
+        known = -(-self._goal // section.granularity) * section.granularity
+        inner = Incumbent(known, self.incumbent.weights, self.incumbent.source)
         self._counted["additive_searches"] = self._counted.get("additive_searches", 0) + 1
         self._inner = self._start(section, inner) if section.n_lists else None
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lpmert.metrics.base import AdditiveMetric, Metric, RatioMetric, check_counts
-from lpmert.metrics.ratio_kernels import BLEU, CHRF, FRACTION
+from lpmert.metrics.ratio_kernels import BLEU, CHRF, FRACTION, loss_of_total
 from lpmert.result import FloatArray, IntArray, MetricError
 
 LARGEST_FACTOR = 10**6
@@ -45,6 +45,11 @@ def fraction_of(metric: Metric) -> SumFraction | None:
     if isinstance(metric, AdditiveMetric) or not isinstance(metric, RatioMetric) or metric.kind != FRACTION:
         return None
     return _fraction(metric.parameters)
+
+
+def loss_by_formula(metric: RatioMetric, total: FloatArray) -> float:
+    """Return the loss of summed statistics [K] as searches compute it: the metric's own may differ in the last bits."""
+    return float(loss_of_total(metric.kind, metric.parameters, total))
 
 
 def _fraction(parameters: FloatArray) -> SumFraction:
