@@ -16,6 +16,8 @@ _BOXES = 16
 _ADDING_UP = 1e-9
 """Share of the losses by which their sum may miss the loss of the sums: far beyond rounding, far below a mistake."""
 
+_BOUND_ROUNDING = 1e-9
+
 _ROUNDING = 1e-14
 """What the loss of a ratio metric may be off its formula, where it is computed in another order."""
 
@@ -78,15 +80,17 @@ def _check_formula(metric: RatioMetric, totals: FloatArray, losses: FloatArray) 
             k = int(wrong[0])
             reason = f"`{what}` is {given[k]!r} and the formula of its kind {formula[k]!r}"
             _refuse(metric, totals, k, f"{reason}; return that, or leave kind out: heuristics take any loss")
+    heights = np.array([kernel.height_of_loss(metric.kind, loss) for loss in formula.tolist()])
     slopes = np.empty(totals.shape[1])
     for first in range(0, len(totals), max(1, len(totals) // _BOXES)):
         # boxes of all sizes, the first around a single point
         box = totals[first : first + 1 + first // 8]
         low, high = box.min(axis=0), box.max(axis=0)
         constant = kernel.minorant(metric.kind, metric.parameters, low, high, totals[first], slopes)
-        for k in np.flatnonzero(((totals >= low) & (totals <= high)).all(axis=1)).tolist():
-            if constant + slopes @ totals[k] > kernel.height_of_loss(metric.kind, formula[k]) + 1e-9:
-                _refuse(metric, totals, k, "the bound of its kind lies above its loss; leave kind out")
+        inside = ((totals >= low) & (totals <= high)).all(axis=1)
+        wrong = np.flatnonzero(inside & (constant + totals @ slopes > heights + _BOUND_ROUNDING))
+        if len(wrong):
+            _refuse(metric, totals, int(wrong[0]), "the bound of its kind lies above its loss; leave kind out")
 
 
 def _refuse(metric: Metric, totals: FloatArray, k: int, reason: str) -> None:
