@@ -22,6 +22,9 @@ from lpmert.result import FloatArray, IntArray, MethodError
 UNIT = 2.0**-48
 """Height of one unit."""
 
+_MOST_LOST = 2.0**60
+"""Units that rounding may take off a bound; beyond, counts are so unlike each other that it would leave 64 bits."""
+
 FORBIDDEN = -1
 """Class of a hypothesis that no weights in the region choose."""
 
@@ -150,8 +153,12 @@ def lay_bound(ratio, bound, settled, n_open):
         error += abs(bound.slopes[k]) * ratio.reach[k]
         useful = useful or bound.slopes[k] != 0.0
     n_terms = len(settled) + 3
+    lost = n_terms * EPSILON * error / UNIT
+    if lost * n_open > _MOST_LOST:
+        bound.slopes[:] = 0.0
+        return np.int64(0), False
     units = np.int64(np.floor((constant - n_terms * EPSILON * size) / UNIT))
-    return units - n_open * (np.int64(n_terms * EPSILON * error / UNIT) + 1), useful
+    return units - n_open * (np.int64(lost) + 1), useful
 
 
 @internal
