@@ -1,5 +1,6 @@
-"""How long a call may take: one clock for preparation, first weights, search and report, which stands still while kernels
-are compiled.
+"""How long a call may take: one clock for preparation, first weights, search and report.
+
+It stands still while kernels are compiled.
 
 Work that can end early asks `out_of_time`; work that cannot, because it would leave something half done, calls
 `checkpoint`, which raises `OutOfTime` where somebody `heeding` it will catch that.
@@ -174,7 +175,7 @@ def _compiler() -> _Compiler:
             function = getattr(event.data["dispatcher"], "py_func", None)
             compiler.begin(getattr(function, "__module__", ""))
 
-        def on_end(self, event: Any) -> None:
+        def on_end(self, event: Any) -> None:  # noqa: ARG002
             compiler.end()
 
     event.register("numba:compile", Listener())

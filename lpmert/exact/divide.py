@@ -14,6 +14,7 @@ from typing import Protocol
 
 import numpy as np
 
+from lpmert.deadline import checkpoint
 from lpmert.exact.combination import Combination, Screen
 from lpmert.exact.pairing import fewest_candidates_first, neighbours, pair_by_conflict
 from lpmert.exact.search import Incumbent, Outcome, Search
@@ -288,6 +289,7 @@ class DivideSearch:
         for _ in range(_SLICE_STEPS):
             if self.finished or self.lps >= stop:
                 return
+            checkpoint()
             if self.root is None:
                 next(self._planting, None)
             else:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lpmert.deadline import checkpoint
 from lpmert.exact import choices_tree as layout
 from lpmert.exact import ratio_choices_kernels as kernel
 from lpmert.exact.choices import ANSWER_WORK, SLICE, ChoicesSearch
@@ -126,6 +127,7 @@ class RatioChoicesSearch(ChoicesSearch):
                 self.incumbent.improve(cost, self._tree.best_weights, "S")
             if self._state != ASKING:
                 break
+            checkpoint()
             self._answer()
             numbers[layout.WORK] += 5 * len(self._lists.costs) + ANSWER_WORK
 

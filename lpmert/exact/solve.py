@@ -78,9 +78,10 @@ class ExactMethod(ABC):
         if not (problem.cap is None or self.takes_caps):
             raise MethodError(f"method {self.name!r} cannot keep to a cosine; use auto, choices, cells or lp-mert")
         limits = limits or Limits()
-        with Interrupts() as interrupts:
-            with Deadline(limits.time_limit, started, lambda: interrupts.pressed).running() as deadline:
-                return self._solve(problem, limits, callback, seed, initial_weights, deadline, interrupts)
+        interrupts = Interrupts()
+        deadline = Deadline(limits.time_limit, started, lambda: interrupts.pressed)
+        with interrupts, deadline.running():
+            return self._solve(problem, limits, callback, seed, initial_weights, deadline, interrupts)
 
     def _solve(
         self,
@@ -268,7 +269,7 @@ def _polished(problem: Problem, outcome: Outcome, seed: int) -> _Polished:
 
 
 def _centred(problem: Problem, found: FloatArray) -> tuple[FloatArray, float | None, tuple[str, ...]]:
-    """Return the centre [D] of the cell of weights [D] among the lists unmerged, its margin, and the limits that cut it.
+    """Return the centre [D] of the cell of weights [D] among the lists unmerged, its margin, and what limits cut it.
 
     Where there is no time for that, they are the weights themselves, and no margin.
     """

@@ -237,9 +237,9 @@ def descend(
     around the best weights and fresh random ones, until `starts` (default: no limit) or `budget`, in hypotheses times
     line searches, is used up or the cost is 0; each ends after `patience` directions in a row (default three times D)
     that do not lower the cost. Weights with which a list's choice hangs on a tie between different costs are returned
-    only if nothing else was found. On one machine the same arguments give the same weights, unless the time limit of the
-    running call comes first. Raises `ValueError` if
-    there is no feature, or if `starts`, `patience` or `budget` is not positive.
+    only if nothing else was found. On one machine the same arguments give the same weights, unless the time limit of
+    the running call comes first. Raises `ValueError` if there is no feature, or if `starts`, `patience` or `budget` is
+    not positive.
     """
     count, dimension = features.shape
     patience = 3 * dimension if patience is None else patience
