@@ -17,6 +17,9 @@ Array = TypeVar("Array", FloatArray, IntArray)
 
 _COST_BITS = 60
 _SUSPICIOUS = 1e-10
+_SAMPLED_ROWS = 40
+"""Rows for each column that mostly show already that no column is a combination of others."""
+
 _LARGEST_QR = 1_000_000_000
 """Rows times squared columns from which on QR with pivoting is too slow to be the first step."""
 
@@ -182,18 +185,15 @@ def independent_columns(features: FloatArray, offsets: IntArray) -> IntArray:
     whose case takes too long stays: dropping it would only save time.
     """
     n_columns = features.shape[1]
-    if n_columns == 0:
-        return np.arange(0)
     first = np.repeat(offsets[:-1], np.diff(offsets))
-    differences = features - features[first]
-    scale = np.abs(differences).max(axis=0)
-    differences /= scale
-    gram = differences.T @ differences
-    eigenvalues = np.linalg.eigvalsh(gram)
-    if eigenvalues[0] > _SUSPICIOUS * eigenvalues[-1]:
+    rows = np.arange(len(features))
+    sample = rows[:: max(1, len(rows) // (_SAMPLED_ROWS * n_columns + 1))]
+    # Columns that are independent on some rows are so on all.
+    if n_columns < 2 or out_of_time() or any(_clearly_independent(features, first, few) for few in (sample, rows)):
         return np.arange(n_columns)
     from scipy.linalg import qr
 
+    differences = _scaled_differences(features, first, rows)
     if differences.size * n_columns > _LARGEST_QR:
         differences = np.linalg.qr(differences, mode="r")  # its columns are in the same position to each other
     triangle, pivots = qr(differences, mode="r", pivoting=True)
@@ -203,6 +203,20 @@ def independent_columns(features: FloatArray, offsets: IntArray) -> IntArray:
     clear = np.setdiff1d(np.arange(n_columns), suspects)
     dropped = modular.combinations(features, first, np.concatenate([clear, suspects]), len(clear))
     return np.setdiff1d(np.arange(n_columns), dropped)
+
+
+def _scaled_differences(features: FloatArray, first: IntArray, rows: IntArray) -> FloatArray:
+    """Return what these rows of features [M, D] differ by from the rows `first` [M], in columns of largest entry 1."""
+    differences = features[rows] - features[first[rows]]
+    largest = np.abs(differences).max(axis=0)
+    return np.asarray(differences / np.where(largest > 0, largest, 1.0))
+
+
+def _clearly_independent(features: FloatArray, first: IntArray, rows: IntArray) -> bool:
+    """Whether the columns of these rows are so far from dependent that rounding cannot make the difference."""
+    differences = _scaled_differences(features, first, rows)
+    eigenvalues = np.linalg.eigvalsh(differences.T @ differences)
+    return bool(eigenvalues[0] > _SUSPICIOUS * eigenvalues[-1])
 
 
 def merge_parallel_pairs(features: FloatArray, offsets: IntArray) -> IntArray:

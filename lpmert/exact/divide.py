@@ -321,7 +321,8 @@ class DivideSearch:
                 level = yield from pair_by_conflict(level, self._join, self._settings.sampled)
             else:
                 level = neighbours(level, self._join)
-            self._streams += [stream for stream in level if stream not in self._streams]
+            known = set(map(id, self._streams))
+            self._streams += [stream for stream in level if id(stream) not in known]
         self.root = level[0]
         self._take(self.root)
         yield

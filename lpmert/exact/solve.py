@@ -195,7 +195,9 @@ def first_incumbent(problem: Problem, seed: int, initial_weights: FloatArray | N
     if problem.cap is not None and inside is not None:
         first = inside if initial is None or not problem.cap.contains(initial) else initial
         return descend_in_cap(problem, first, rng)
-    _, weights = descend(features, offsets, costs, seed=seed, initial=initial, budget=DEFAULT_BUDGET)
+    weights = np.ones(n)
+    if not out_of_time():
+        _, weights = descend(features, offsets, costs, seed=seed, initial=initial, budget=DEFAULT_BUDGET)
     candidates = [one for one in (weights, initial, inside) if one is not None]
     best: Incumbent | None = None
     for k in range(_PERTURBATIONS):
@@ -274,7 +276,7 @@ def _centred(problem: Problem, found: FloatArray) -> tuple[FloatArray, float | N
     Where there is no time for that, they are the weights themselves, and no margin.
     """
     lists = problem.unmerged
-    if len(lists.offsets) < 2 or not len(lists.columns):
+    if len(lists.offsets) < 2 or not len(lists.columns) or out_of_time():
         return found, None, ()
     start = problem.to_canonical(found, lists)
     rows = np.empty(len(lists.offsets) - 1, dtype=np.int64)

@@ -241,6 +241,7 @@ class _Decision:
 
     def centre(self, start: FloatArray | None) -> tuple[FloatArray, float | None]:
         """Maximise the least margin over all comparisons."""
+        checkpoint()
         first = weights = self._first_weights(start)
         if len(self.comparisons) == 0:
             return weights, None
