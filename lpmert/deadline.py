@@ -170,7 +170,7 @@ def _compiler() -> _Compiler:
 
     compiler = _Compiler()
 
-    class Listener(event.Listener):  # type: ignore[misc]
+    class Listener(event.Listener):
         def on_start(self, event: Any) -> None:
             function = getattr(event.data["dispatcher"], "py_func", None)
             compiler.begin(getattr(function, "__module__", ""))
@@ -178,5 +178,5 @@ def _compiler() -> _Compiler:
         def on_end(self, event: Any) -> None:  # noqa: ARG002
             compiler.end()
 
-    event.register("numba:compile", Listener())
+    event.register("numba:compile", Listener())  # type: ignore[no-untyped-call]
     return compiler
