@@ -1,4 +1,4 @@
-"""The clock of a call: it stands still while kernels are compiled, and work given up in the middle leaves valid results."""
+"""The clock of a call stands still while kernels are compiled, and work given up in the middle leaves valid results."""
 
 from __future__ import annotations
 

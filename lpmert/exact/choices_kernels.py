@@ -428,7 +428,7 @@ def search(lists, tree, corrals, scratch, settings, budget):
             verdict = _branch(lists, tree, settings)
         if verdict == _OPEN:
             verdict = _descend(lists, tree, corrals, scratch, settings, most)
-        if verdict == ASKING or verdict == WORKING:
+        if verdict in (ASKING, WORKING):
             return verdict
         if verdict == _CLOSED:
             _retreat(tree)

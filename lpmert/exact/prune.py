@@ -7,7 +7,7 @@ import numpy as np
 from lpmert.kernels import EPSILON, INFINITE_COST, internal
 
 MOST_COMPARED = 1_000_000
-"""Rows compared within a list, about; dropping a row only saves time, and comparing thousands with each other costs it."""
+"""Pairs of rows compared within a list, about: dropping a row only saves time, and too many comparisons cost it."""
 
 # Functions called once a list take single arrays: numba counts references for each array of a tuple it passes on.
 

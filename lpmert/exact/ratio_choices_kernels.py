@@ -418,7 +418,7 @@ def search(lists, ratio, tree, corrals, ranking, bound, scratch, settings, budge
             if n[PHASE] == CHOOSE:
                 _branch(lists, tree, ranking, settings)
             verdict = _descend(lists, ratio, tree, corrals, ranking, scratch, settings)
-        if verdict == ASKING or verdict == WORKING:
+        if verdict in (ASKING, WORKING):
             return verdict
         if verdict == _CLOSED:
             _retreat(tree, ranking)
