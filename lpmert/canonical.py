@@ -194,8 +194,8 @@ def independent_columns(features: FloatArray, offsets: IntArray) -> IntArray:
     from scipy.linalg import qr
 
     differences = _scaled_differences(features, first, rows)
-    if differences.size * n_columns > _LARGEST_QR:
-        differences = np.asarray(np.linalg.qr(differences, mode="r"))  # its columns are in the same position to each other
+    if differences.size * n_columns > _LARGEST_QR:  # the columns of R are in the same position to each other
+        differences = np.asarray(np.linalg.qr(differences, mode="r"))
     triangle, pivots = qr(differences, mode="r", pivoting=True)
     diagonal = np.abs(np.diag(triangle))
     rank = int(np.sum(diagonal > _SUSPICIOUS * diagonal[0]))
