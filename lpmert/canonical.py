@@ -9,13 +9,20 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lpmert import rational
+from lpmert import modular, rational
+from lpmert.deadline import out_of_time
 from lpmert.result import DataError, FloatArray, IntArray
 
 Array = TypeVar("Array", FloatArray, IntArray)
 
 _COST_BITS = 60
 _SUSPICIOUS = 1e-10
+_SAMPLED_ROWS = 40
+"""Rows for each column that mostly show already that no column is a combination of others."""
+
+_LARGEST_QR = 1_000_000_000
+"""Rows times squared columns from which on QR with pivoting is too slow to be the first step."""
+
 _COSINE_ROUNDING = 1e-12
 """Searches leave open what comes nearer to the rim of a cap; near the cosine 1 that is much at its angle."""
 
@@ -133,6 +140,8 @@ def possible_winners(features: FloatArray, offsets: IntArray, centre: FloatArray
         reach = np.abs(block).max(initial=0.0) * len(centre)
         left = order
         for best in order.tolist():
+            if out_of_time():
+                break  # the others stay, and are dealt with by the search
             if not kept[begin + best]:
                 continue  # what beats it beats all that it beats
             differences = block[best] - block[left]
@@ -170,47 +179,44 @@ def column_scales(features: FloatArray, offsets: IntArray) -> FloatArray:
 
 
 def independent_columns(features: FloatArray, offsets: IntArray) -> IntArray:
-    """Return columns that span all columns within lists, dropping only exact linear combinations of earlier ones.
+    """Return columns that span all columns within lists, dropping only exact linear combinations of others.
 
-    Rank-revealing QR names the suspects; rational arithmetic confirms each on every row before it is dropped.
+    Rank-revealing QR names the suspects; exact arithmetic confirms each on every row before it is dropped. A suspect
+    whose case takes too long stays: dropping it would only save time.
     """
     n_columns = features.shape[1]
-    if n_columns == 0:
-        return np.arange(0)
-    first = features[np.repeat(offsets[:-1], np.diff(offsets))]
-    differences = features - first
-    scale = np.abs(differences).max(axis=0)
-    gram = (differences / scale).T @ (differences / scale)
-    eigenvalues = np.linalg.eigvalsh(gram)
-    if eigenvalues[0] > _SUSPICIOUS * eigenvalues[-1]:
+    first = np.repeat(offsets[:-1], np.diff(offsets))
+    rows = np.arange(len(features))
+    sample = rows[:: max(1, len(rows) // (_SAMPLED_ROWS * n_columns + 1))]
+    # Columns that are independent on some rows are so on all.
+    if n_columns < 2 or out_of_time() or any(_clearly_independent(features, first, few) for few in (sample, rows)):
         return np.arange(n_columns)
     from scipy.linalg import qr
 
-    kept = list(range(n_columns))
-    triangle, pivots = qr(differences / scale, mode="r", pivoting=True)
+    differences = _scaled_differences(features, first, rows)
+    if differences.size * n_columns > _LARGEST_QR:  # the columns of R are in the same position to each other
+        differences = np.asarray(np.linalg.qr(differences, mode="r"))
+    triangle, pivots = qr(differences, mode="r", pivoting=True)
     diagonal = np.abs(np.diag(triangle))
     rank = int(np.sum(diagonal > _SUSPICIOUS * diagonal[0]))
-    for suspect in sorted((int(p) for p in pivots[rank:]), reverse=True):
-        others = [c for c in kept if c != suspect]
-        if others and _is_exact_combination(features, offsets, others, suspect):
-            kept = others
-    return np.array(kept, dtype=np.int64)
+    suspects = np.sort(pivots[rank:])
+    clear = np.setdiff1d(np.arange(n_columns), suspects)
+    dropped = modular.combinations(features, first, np.concatenate([clear, suspects]), len(clear))
+    return np.setdiff1d(np.arange(n_columns), dropped)
 
 
-def _is_exact_combination(features: FloatArray, offsets: IntArray, others: list[int], suspect: int) -> bool:
-    """Whether, within lists, column `suspect` is a linear combination of the columns `others`, in exact arithmetic."""
-    from scipy.linalg import qr
+def _scaled_differences(features: FloatArray, first: IntArray, rows: IntArray) -> FloatArray:
+    """Return what these rows of features [M, D] differ by from the rows `first` [M], in columns of largest entry 1."""
+    differences = features[rows] - features[first[rows]]
+    largest = np.abs(differences).max(axis=0)
+    return np.asarray(differences / np.where(largest > 0, largest, 1.0))
 
-    first = np.repeat(offsets[:-1], np.diff(offsets))
-    differences = features[:, others] - features[first][:, others]
-    probe = qr(differences.T, mode="r", pivoting=True)[1][: len(others) + 2]  # rows that determine the coefficients
-    whole = np.array(rational.to_integers(features[:, [*others, suspect]]), dtype=object)
-    exact = whole - whole[first]
-    solution = rational.solve_integers(exact[probe, :-1].tolist(), exact[probe, -1].tolist())
-    if solution is None:
-        return False
-    coefficients = np.array(solution, dtype=object)
-    return bool(np.all(exact[:, :-1] @ coefficients == exact[:, -1]))
+
+def _clearly_independent(features: FloatArray, first: IntArray, rows: IntArray) -> bool:
+    """Whether the columns of these rows are so far from dependent that rounding cannot make the difference."""
+    differences = _scaled_differences(features, first, rows)
+    eigenvalues = np.linalg.eigvalsh(differences.T @ differences)
+    return bool(eigenvalues[0] > _SUSPICIOUS * eigenvalues[-1])
 
 
 def merge_parallel_pairs(features: FloatArray, offsets: IntArray) -> IntArray:
@@ -233,6 +239,8 @@ def merge_parallel_pairs(features: FloatArray, offsets: IntArray) -> IntArray:
     group = group.ravel()
     seen: dict[tuple[int, ...], int] = {}
     for k in np.flatnonzero(count[group] > 1):
+        if out_of_time():
+            break  # to leave lists apart is as right, only slower
         (row,) = rational.difference_rows(up[k : k + 1], down[k : k + 1])
         sign = 1 if next(value for value in row if value) > 0 else -1
         key = tuple(sign * value for value in row)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from lpmert.deadline import checkpoint
 from lpmert.exact import cells_kernels as kernel
 from lpmert.exact import cells_stack as layout
 from lpmert.exact.cells_stack import Cone, cone_at, new_stack, put_cone, whole_cone
@@ -214,6 +215,7 @@ class CellsSearch:
         for lane in empty:
             lane.work_limit = lane.done + _STAY
             while lane.n_cones == 0 and self._heap and self._heap[0][2] is None:
+                checkpoint()
                 root = self._roots[heapq.heappop(self._heap)[1]].copy()
                 lane.load(whole_cone(self._lists, root))
                 lane.prune_root(self.incumbent.cost)

@@ -14,6 +14,7 @@ import numpy as np
 
 from lpmert.approximate.subspace import improve, random_numbers
 from lpmert.canonical import rows_of_lists
+from lpmert.deadline import checkpoint
 from lpmert.exact.choices import Choices, ChoicesSearch
 from lpmert.exact.search import Incumbent, Search
 from lpmert.exact.solve import ExactMethod
@@ -256,6 +257,7 @@ def sampled_costs(problem: Problem, weights: FloatArray) -> FloatArray:
     costs = np.empty((len(weights), problem.n_lists))
     chosen = np.empty(problem.n_lists, dtype=np.int64)
     for k, row in enumerate(weights):
+        checkpoint()
         decode(problem.features, problem.offsets, row, chosen)
         costs[k] = problem.costs[chosen]
     return costs
@@ -270,6 +272,7 @@ def gather(excess: FloatArray, size: int) -> list[IntArray]:
     left = np.argsort(-excess.mean(axis=0), kind="stable")
     groups = []
     while len(left):
+        checkpoint()
         group, total = [left[0]], excess[:, left[0]].copy()
         left = left[1:]
         while len(group) < size and len(left):

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from lpmert.deadline import checkpoint
 from lpmert.geometry.descent import decode_cost
 from lpmert.kernels import kernel
 from lpmert.result import DataError, FloatArray, IntArray
@@ -299,6 +300,7 @@ def sweep_directions(features: FloatArray, offsets: IntArray, costs: IntArray) -
     ranking = np.lexsort((-critical.widths, levels))
     cost = int(levels[ranking[0]])
     for interval in ranking:
+        checkpoint()
         weights, level = critical.middles[interval], int(levels[interval])
         if _holds(features, offsets, costs, weights, level):
             return PlanarOptimum(cost, weights if level == cost else critical.middles[ranking[0]], level, weights)

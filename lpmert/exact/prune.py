@@ -6,6 +6,9 @@ import numpy as np
 
 from lpmert.kernels import EPSILON, INFINITE_COST, internal
 
+MOST_COMPARED = 1_000_000
+"""Pairs of rows compared within a list, about: dropping a row only saves time, and too many comparisons cost it."""
+
 # Functions called once a list take single arrays: numba counts references for each array of a tuple it passes on.
 
 
@@ -30,7 +33,8 @@ def _move(scores, ids, costs, source, target):
 def drop_beaten(scores, ids, costs, start, end, best, tolerance):
     """Drop rows start .. end that another row beats at every ray, first what row `best` beats; return the new end.
 
-    Scores are linear in the weights, so the order at the rays is the order in the cone. Rows keep their order.
+    Scores are linear in the weights, so the order at the rays is the order in the cone. Rows keep their order. In very
+    long lists only the first rows, the cheapest, are compared with all others.
     """
     left = start
     for i in range(start, end):
@@ -46,7 +50,7 @@ def drop_beaten(scores, ids, costs, start, end, best, tolerance):
     left = start
     for i in range(start, end):
         beaten = False
-        if i != best:
+        if i != best and (i - start) * (end - start) <= MOST_COMPARED:
             for j in range(start, end):
                 if j != best and j != i and (j < left or j > i) and _beats(scores, j, i, tolerance):
                     beaten = True

@@ -19,7 +19,7 @@ from lpmert.exact import ratio_cells_kernels as kernel
 from lpmert.exact.cells_kernels import FULL, HARD, PAUSED
 from lpmert.exact.cells_stack import Cone, cone_at, larger, new_child, new_stack, new_work, put_cone, whole_cone
 from lpmert.exact.ratio_choices import Part, RatioChoicesSearch
-from lpmert.exact.ratio_lists import UNIT, height_limit, new_bound, ratio_lists
+from lpmert.exact.ratio_lists import UNIT, decode_total, height_limit, height_of_all, new_bound, ratio_lists
 from lpmert.exact.search import Incumbent
 from lpmert.geometry.cone import covering_cones, enclosing_cone
 from lpmert.kernels import INFINITE_COST
@@ -88,6 +88,9 @@ class RatioCellsSearch:
         )
         self._roots = covering_cones(n_features)
         self._heap: list[tuple[int, int, _Held | int]] = [(0, k, k) for k in range(len(self._roots))]
+        state = self._state
+        decode_total(self._lists, self._ratio, incumbent.weights, state.selection, state.scores, self._bound.at)
+        self._least = self._cost_of_height(height_of_all(self._lists, self._ratio, self._bound))
         self._pushed = len(self._roots)
         self._slices = 0
         self._held = 0
@@ -114,8 +117,11 @@ class RatioCellsSearch:
             open_bounds.append(int(self._stack.bound[: top + 1].min()))
         if not open_bounds:
             return upper
-        loss = loss_of_height(self._ratio.kind, min(open_bounds) * UNIT)
-        return min(upper, self._problem.cost_of_loss(min(1.0, loss)))
+        return min(upper, max(self._least, self._cost_of_height(min(open_bounds))))
+
+    def _cost_of_height(self, height: int) -> int:
+        """Return a cost that nothing of at least this height undercuts."""
+        return self._problem.cost_of_loss(min(1.0, loss_of_height(self._ratio.kind, height * UNIT)))
 
     @property
     def nodes(self) -> int:

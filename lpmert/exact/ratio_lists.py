@@ -167,3 +167,25 @@ def price(ratio, slopes, row):
     for k in range(len(slopes)):
         value += slopes[k] * ratio.statistics[row, k]
     return np.int64(np.floor(value / UNIT))
+
+
+@kernel
+def height_of_all(lists, ratio, bound):
+    """Return a height in units that no selection undercuts, by the minorant that is tight at the sums bound.at [K]."""
+    n_lists = len(lists.offsets) - 1
+    bound.low[:] = ratio.constant
+    bound.high[:] = ratio.constant
+    for s in range(n_lists):
+        begin, end = lists.offsets[s], lists.offsets[s + 1]
+        for k in range(len(ratio.constant)):
+            bound.low[k] += ratio.statistics[begin:end, k].min()
+            bound.high[k] += ratio.statistics[begin:end, k].max()
+    height, _ = lay_bound(ratio, bound, ratio.constant, n_lists)
+    if height == INFINITE_COST:
+        return height
+    for s in range(n_lists):
+        least = INFINITE_COST
+        for i in range(lists.offsets[s], lists.offsets[s + 1]):
+            least = min(least, price(ratio, bound.slopes, i))
+        height += least
+    return height

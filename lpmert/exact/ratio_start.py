@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from lpmert.deadline import out_of_time
 from lpmert.exact.search import Incumbent
 from lpmert.metrics.base import RatioMetric
 from lpmert.problem import Problem
@@ -27,7 +28,7 @@ def ratio_incumbent(problem: Problem, seed: int, initial_weights: FloatArray | N
         initial = None
     inside = problem.interior
     weights = np.ones(problem.n_features) if inside is None else inside
-    if isinstance(problem.metric, RatioMetric) and problem.n_lists:
+    if isinstance(problem.metric, RatioMetric) and problem.n_lists and not out_of_time():
         from lpmert.comparators.base import Clock
         from lpmert.comparators.och import Och
 
@@ -37,6 +38,8 @@ def ratio_incumbent(problem: Problem, seed: int, initial_weights: FloatArray | N
     candidates = [one for one in (weights, initial, inside) if one is not None]
     best: Incumbent | None = None
     for k in range(_PERTURBATIONS):
+        if k and out_of_time():
+            break
         for candidate in candidates:
             given = problem.to_caller(candidate)
             loss = problem.attained_loss(given)
