@@ -18,9 +18,7 @@ from lpmert.exact.section import Section
 from lpmert.kernels import decode
 from lpmert.metrics.ratio import LinearFraction
 from lpmert.problem import Problem, with_limits
-from lpmert.result import FloatArray, MethodError
-
-_LARGEST_COST = 1 << 60
+from lpmert.result import FloatArray
 
 Start = Callable[[Problem, Incumbent], Search]
 """Begins a search of an additive problem."""
@@ -37,14 +35,15 @@ class FractionSearch:
         self.unsettled: int | None = None
         self._problem = problem
         self._start = start
-        statistics = np.rint(problem.statistics).astype(np.int64)
-        constant = np.rint(problem.constant_statistics).astype(np.int64)
-        self._above, self._below = (statistics @ np.array(f) for f in (metric.numerator, metric.denominator))
-        self._more_above, self._more_below = (
-            int(constant @ np.array(f)) for f in (metric.numerator, metric.denominator)
+        self._above, self._below, self._more_above, self._more_below = canonical.whole_fractions(
+            problem.statistics,
+            problem.constant_statistics,
+            metric.numerator,
+            metric.denominator,
+            problem.offsets,
+            len(problem.limits),
         )
-        least = np.minimum.reduceat(self._below, problem.offsets[:-1]).sum() if problem.n_lists else 0
-        self._least_below = int(least) + self._more_below
+        self._least_below = self._more_below  # the least of every list is 0
         self._loss = Fraction(1)
         self._shift = 0
         self._factor = 1
@@ -66,8 +65,6 @@ class FractionSearch:
         problem = self._problem
         self._loss = loss
         p, q = loss.numerator, loss.denominator
-        if (float(np.abs(self._above).sum()) * q + float(np.abs(self._below).sum()) * p) > _LARGEST_COST:
-            raise MethodError("the counts are so large that their fractions are not exact in 64 bits; divide them")
         raw = q * self._above - p * self._below
         costs, shift = canonical.least_costs(raw, problem.offsets)
         self._shift = shift + q * self._more_above - p * self._more_below
