@@ -16,6 +16,7 @@ from itertools import count
 
 import numpy as np
 from problems import FEATURES, LOSSES, METRICS, Given, feature_names, problem
+from strategies import short_descent
 
 import lpmert
 from lpmert import MethodError, Region, RegionError, Result, Status
@@ -39,7 +40,7 @@ def methods(given: Given) -> tuple[str, ...]:
     width = given.features.shape[1]
     fraction = isinstance(given.metric, LinearFraction)
     if given.region is not None and given.region.cosine is not None:
-        return ("choices", "cells", "auto") if given.loss is not None and not fraction else (*SUMS[:3], "auto")
+        return ("choices", "auto") if given.loss is not None and not fraction else (*SUMS[:3], "auto")
     if given.loss is None or fraction:
         return (*SUMS[: 5 if fraction else 6], *(("sweep",) if width <= 2 else ()))
     return RATIOS
@@ -198,9 +199,9 @@ def check_cosine(features: str, worth: str, seed: int) -> list[Outcome]:
         )
         losses += [result.loss] if result.status is Status.OPTIMAL else []
         outcomes.append((method, result.status))
-    assert max(losses, default=0.0) - min(losses, default=0.0) <= (0.0 if given.exact else ROUNDING * abs(losses[0])), (
-        given.name
-    )
+    if losses:
+        slack = 0.0 if given.exact else ROUNDING * max(map(abs, losses))
+        assert max(losses) - min(losses) <= slack, f"{given.name}: methods prove different losses, {losses}"
     return outcomes
 
 
@@ -244,7 +245,8 @@ def main() -> None:
         check, kind, worth = (str(rng.choice(names)) for names in (checks, features, worths))
         problems += 1
         try:
-            outcomes.update(status.name for _, status in CHECKS[check](kind, worth, number))
+            with short_descent():
+                outcomes.update(status.name for _, status in CHECKS[check](kind, worth, number))
         except Exception as error:  # noqa: BLE001 - whatever it is, it is to be reported with its problem
             failures += 1
             sys.stdout.write(f"{check}({kind!r}, {worth!r}, {number}): {type(error).__name__}: {error}\n")

@@ -30,7 +30,8 @@ class Given:
     """What a problem is: arrays for `NBest`, metric, region, and what is expected of its results.
 
     values: what each hypothesis adds, exactly: its loss, or its counts with a `loss` of their sums. rows, equations:
-    the region without a cosine. exact: whether sums of losses are exact. thin: whether cones may be too thin for doubles.
+    the region without a cosine. exact: whether sums of losses are exact. thin: whether cones may be too thin for
+    doubles.
     """
 
     name: str
@@ -63,12 +64,12 @@ class Given:
         Not for a region with a cosine.
         """
         lists, rows_of = self._lists
-        basis = oracle.null_space(self.equations, self.features.shape[1])
-        if self.equations:
-            lists = [[_times(basis, row) for row in one] for one in lists]
+        basis = self._basis
         limits = [_times(basis, row) for row in self.rows] if self.equations else self.rows
         whole = oracle.whole([*limits, *(row for one in lists for row in one)])
         n_limits = len(limits)
+        if not basis:
+            return None
         if n_limits and oracle.positive_weights(whole[:n_limits]) is None:
             return None
         lengths = np.cumsum([n_limits, *map(len, lists)]).tolist()
@@ -93,8 +94,15 @@ class Given:
         return found[0]
 
     @cached_property
+    def _basis(self) -> list[list[Fraction]]:
+        return oracle.null_space(self.equations, self.features.shape[1])
+
+    @cached_property
     def _lists(self) -> tuple[list[list[list[Fraction]]], list[list[int]]]:
+        """What the equations leave of the features, and the rows of each list."""
         exact = [[Fraction(value) for value in row] for row in self.features.tolist()]
+        if self.equations:
+            exact = [_times(self._basis, row) for row in exact]
         ranges = list(pairwise(self.offsets))
         return [exact[begin:end] for begin, end in ranges], [list(range(begin, end)) for begin, end in ranges]
 
@@ -117,11 +125,11 @@ class Given:
         exact = [Fraction(value) for value in weights]
         chosen, strict = [], all(_dot(row, exact) > 0 for row in self.rows)
         for one, rows in zip(*self._lists, strict=True):
-            scores = [_dot(row, exact) for row in one]
-            winners = [row for row, score in zip(rows, scores, strict=True) if score == max(scores)]
-            first = {tuple(self.features[row]): row for row in reversed(winners)}
+            scores = [_dot([Fraction(value) for value in self.features[row].tolist()], exact) for row in rows]
+            winners = [i for i, score in enumerate(scores) if score == max(scores)]
+            first = {tuple(one[i]): rows[i] for i in reversed(winners)}
             strict = strict and len({self.values[row] for row in first.values()}) == 1
-            chosen.append(winners[0])
+            chosen.append(rows[winners[0]])
         return self.total(chosen), strict
 
 
