@@ -203,7 +203,7 @@ def _nearly_collinear(rng: Rng, offsets: list[int], width: int) -> Array:
 
 
 def _duplicates(rng: Rng, offsets: list[int], width: int) -> Array:
-    return _integers(rng, offsets, width)[rng.integers(0, max(2, offsets[-1] // 2), offsets[-1])]
+    return _integers(rng, offsets, width)[rng.integers(0, (offsets[-1] + 1) // 2, offsets[-1])]
 
 
 def _polygon(rng: Rng, offsets: list[int], width: int) -> Array:
