@@ -326,7 +326,8 @@ def _f_counts(rng: Rng, offsets: list[int]) -> Array:
 
 
 def _wer_counts(rng: Rng, offsets: list[int]) -> Array:
-    words = rng.integers(1, 8, offsets[-1])  # of the hypothesis or of the reference, which is the same for the list
+    words = rng.integers(rng.integers(2), 8, offsets[-1])  # of the hypothesis, or of the reference: a list has one
+    words[rng.random(len(words)) < 0.2 * (words.min() == 0)] = 0
     if rng.random() < 0.7:
         words = np.repeat(words[offsets[:-1]], np.diff(offsets))
     return np.column_stack([rng.integers(0, 12, offsets[-1]), words]).astype(float)

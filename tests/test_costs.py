@@ -112,7 +112,7 @@ def test_whole_fractions_are_those_of_the_statistics(
     statistics, constant, offsets = np.array(counts, dtype=float), np.array([3.0, 5.0]), np.array([0, 2, 4])
     numerator, denominator = (factor, 1), (1, factor)
     try:
-        found = canonical.whole_fractions(statistics, constant, numerator, denominator, offsets, 0)
+        found = canonical.whole_fractions(statistics, constant, (numerator, 0), (denominator, 0), offsets, 0)
     except MethodError:
         spread = max(abs(a - b) for one in (counts[:2], counts[2:]) for a, b in zip(*one, strict=True))
         assert spread * factor * sum(sum(row) for row in counts) * factor > 2**56

@@ -38,8 +38,8 @@ class FractionSearch:
         self._above, self._below, self._more_above, self._more_below = canonical.whole_fractions(
             problem.statistics,
             problem.constant_statistics,
-            metric.numerator,
-            metric.denominator,
+            (metric.numerator, 0),
+            (metric.denominator, 0),
             problem.offsets,
             len(problem.limits),
         )
