@@ -20,7 +20,7 @@ def ratio_incumbent(problem: Problem, seed: int, initial_weights: FloatArray | N
     """Return good weights by line searches from several starts, or the given ones [D] where these are better.
 
     Their loss does not hang on ties, if any weights nearby or any random ones are free of them. With none it is 1, the
-    largest loss of a ratio metric.
+    largest loss of a ratio metric that is no fraction of sums.
     """
     initial = None if initial_weights is None else problem.to_canonical(initial_weights)
     if initial is not None and not initial.any():
@@ -39,8 +39,11 @@ def ratio_incumbent(problem: Problem, seed: int, initial_weights: FloatArray | N
     for k in range(_PERTURBATIONS):
         for candidate in candidates:
             given = problem.to_caller(candidate)
-            cost = problem.cost_of_loss(problem.evaluate(given).loss)
-            if (best is None or cost < best.cost) and problem.attains(given, cost):
+            loss = problem.attained_loss(given)
+            if loss is None:
+                continue
+            cost = problem.cost_of_loss(loss)
+            if best is None or cost < best.cost:
                 best = Incumbent(cost, candidate, "I" if candidate is initial else "L")
         if best is not None:
             return best

@@ -19,7 +19,6 @@ from lpmert.geometry.descent import DEFAULT_BUDGET, descend
 from lpmert.geometry.lp import LinOptimizer
 from lpmert.interrupts import Interrupts
 from lpmert.kernels import clear_cost, decode
-from lpmert.metrics.ratio import LinearFraction
 from lpmert.problem import Problem
 from lpmert.result import Callback, Cell, FloatArray, IntArray, Limits, MethodError, Result, Status
 
@@ -66,8 +65,8 @@ class ExactMethod(ABC):
         which the time limit counts. Raises `MethodError` where the method cannot take the problem's metric or region,
         `RegionError` for an empty region.
         """
-        fraction = isinstance(problem.metric, LinearFraction)
-        if not (problem.additive or self.takes_ratios or (fraction and self.takes_fractions)):
+        fraction = problem.fraction
+        if not (problem.additive or self.takes_ratios or (fraction is not None and self.takes_fractions)):
             raise MethodError(
                 f"method {self.name!r} needs an additive loss, and metric {problem.metric.name!r} is no sum over "
                 "lists; use auto, cells or choices"
@@ -97,8 +96,8 @@ class ExactMethod(ABC):
         ready = time.perf_counter()
         if problem.n_features == 0 or problem.n_lists == 0:
             search: Search = DirectSearch(incumbent, lambda: None)
-        elif isinstance(problem.metric, LinearFraction):
-            search = FractionSearch(problem, problem.metric, incumbent, self.start)
+        elif problem.fraction is not None:
+            search = FractionSearch(problem, problem.fraction, incumbent, self.start)
         else:
             search = self.start(problem, incumbent)
         outcome = drive(problem, search, limits, callback, started, interrupts)

@@ -3,6 +3,9 @@
 BLEU: totals match_1, total_1, ..., match_4, total_4, reference length; no parameters.
 FRACTION: (a.x + a0) / (b.x + b0); parameters a [K], a0, b [K], b0; 1 where the denominator is 0.
 CHRF: totals hypothesis, reference and matching n-grams of each order; parameters [beta^2].
+
+`lpmert.metrics.kinds.check_kind` refuses every other kind, and statistics that a formula does not take: the loss of
+what it lets pass is at least 0, and at most 1 unless it is a fraction.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ _LARGEST = 1e3
 
 @njit(cache=True)
 def loss_of_total(kind, parameters, total):
-    """Return the loss of summed statistics [K]; never NaN, whatever is zero."""
+    """Return the loss of summed statistics [K]; whatever is zero it is a number, NaN for an unknown kind only."""
     if kind == BLEU:
         matches = total[0] * total[2] * total[4] * total[6]
         if matches <= 0.0:
@@ -40,6 +43,8 @@ def loss_of_total(kind, parameters, total):
             above += parameters[k] * total[k]
             below += parameters[n_columns + 1 + k] * total[k]
         return above / below if below > 0.0 else 1.0
+    if kind != CHRF:
+        return np.nan
     precision = 0.0
     recall = 0.0
     n_orders = 0
@@ -155,13 +160,16 @@ def minorant(kind, parameters, low, high, at, slopes):
 
     low, high [K]: the box of summed statistics; at [K]: where in it the bound should be good. The constant is rounded
     down by what its computation may be off; it is infinite where every x in the box has a loss of 1, and the slopes are
-    0 where no bound is known. Source: tangents of the convex and chords of the concave terms of the logarithm of BLEU.
+    0 where no bound but 0 is known, as for a fraction (see exact/fractional.py). Source: tangents of the convex and
+    chords of the concave terms of the logarithm of BLEU.
     """
     slopes[:] = 0.0
     if kind == BLEU:
         constant, size = _bleu_minorant(low, high, at, slopes)
-    else:
+    elif kind == CHRF:
         constant, size = _chrf_minorant(parameters[0], low, high, at, slopes)
+    else:
+        return 0.0
     if not size < _LARGEST:
         slopes[:] = 0.0
         return 0.0
