@@ -157,8 +157,8 @@ def whole_fractions(
     more_above, more_below = (value // divisor for value in more)
     spreads = [sum(np.maximum.reduceat(values, offsets[:-1]).tolist()) for values in (above, below)]
     # p is at most all that is above, q all that is below; a fraction whose denominator is 0 counts as one over 1.
-    most = max(1, more_below + spreads[1]) * spreads[0] + max(1, more_above + spreads[0]) * spreads[1]
-    if most > room_for_costs(n_limits):
+    p, q = max(1, more_above + spreads[0]), max(1, more_below + spreads[1])
+    if max(p, q, q * spreads[0] + p * spreads[1]) > room_for_costs(n_limits):
         limits = f" with {n_limits} limits" if n_limits else ""
         raise MethodError(
             f"the counts are so large that fractions of them{limits} are not exact in 64 bits; divide and round them"
