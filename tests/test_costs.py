@@ -177,7 +177,7 @@ def test_word_error_rates_above_one_are_fractions_like_others() -> None:
 
 
 def test_a_constant_part_beyond_64_bits_is_refused_even_if_nothing_else_is_large() -> None:
-    with pytest.raises(MethodError, match="not exact in 64 bits; divide and round them$"):
+    with pytest.raises(MethodError, match=r"not exact in 64 bits; divide and round them$"):
         canonical.whole_fractions(
             np.array([[1.0, 0.0], [1.0, 1.0]]),
             np.array([1.0, 2.0**50]),
