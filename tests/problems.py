@@ -326,9 +326,10 @@ def _f_counts(rng: Rng, offsets: list[int]) -> Array:
 
 
 def _wer_counts(rng: Rng, offsets: list[int]) -> Array:
-    words = rng.integers(rng.integers(2), 8, offsets[-1])  # of the hypothesis, or of the reference: a list has one
-    words[rng.random(len(words)) < 0.2 * (words.min() == 0)] = 0
-    if rng.random() < 0.7:
+    words = rng.integers(1, 8, offsets[-1])
+    if rng.random() < 0.4:  # of the hypothesis, which may be empty
+        words[rng.random(len(words)) < 0.5] = 0
+    else:  # of the reference, which is the same for a list
         words = np.repeat(words[offsets[:-1]], np.diff(offsets))
     return np.column_stack([rng.integers(0, 12, offsets[-1]), words]).astype(float)
 
