@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lpmert import modular, rational
 from lpmert.deadline import out_of_time
-from lpmert.result import DataError, FloatArray, IntArray
+from lpmert.result import DataError, FloatArray, IntArray, MethodError
 
 Array = TypeVar("Array", FloatArray, IntArray)
 
 _COST_BITS = 60
+"""Searches add up costs in 64 bits, beside `INFINITE_COST`: all selections, even outside the limits, stay below it."""
+
 _SUSPICIOUS = 1e-10
 _SAMPLED_ROWS = 40
 """Rows for each column that mostly show already that no column is a combination of others."""
@@ -94,17 +98,22 @@ class Costs:
     rounded: bool
 
 
-def fixed_point(losses: FloatArray, offsets: IntArray, spare_bits: int = 0) -> Costs:
+def room_for_costs(n_limits: int) -> int:
+    """Return what the dearest selection may cost where so many limits each cost at most twice as much in addition."""
+    return (1 << _COST_BITS) // (2 * n_limits + 1)
+
+
+def fixed_point(losses: FloatArray, offsets: IntArray, n_limits: int = 0) -> Costs:
     """Return losses [M] as integers, so that sums are exact and do not depend on their order.
 
-    spare_bits are left free for other costs. Raises `DataError` if the sum of the losses overflows.
+    There is room for the costs of so many limits. Raises `DataError` if the sum of the losses overflows.
     """
     with np.errstate(over="ignore"):  # an overflow is infinite, and refused below
         spread = np.maximum.reduceat(losses, offsets[:-1]) - np.minimum.reduceat(losses, offsets[:-1])
         reach = float(np.sum(spread)) + float(np.abs(losses).max(initial=0.0))
     if not np.isfinite(reach):
         raise DataError("the losses overflow when summed; divide them by a common factor")
-    exponent = int(np.frexp(reach)[1]) - _COST_BITS + spare_bits
+    exponent = int(np.frexp(reach)[1]) - (room_for_costs(n_limits).bit_length() - 1)
     # Counts are whole numbers: a coarser unit keeps the integers small, which changes nothing but reads better.
     if exponent < 0 and np.all(losses == np.rint(losses)):
         exponent = 0
@@ -113,6 +122,56 @@ def fixed_point(losses: FloatArray, offsets: IntArray, spare_bits: int = 0) -> C
     whole = np.rint(scaled)
     costs, constant = least_costs(whole.astype(np.int64), offsets)
     return Costs(costs, constant, float(np.ldexp(1.0, exponent)), bool(np.any(whole != scaled)))
+
+
+class Fractions(NamedTuple):
+    """Fractions (more_above + sum of above) / (more_below + sum of below) of whole numbers without a common divisor.
+
+    above, below [M] int64, the least of every list 0.
+    """
+
+    above: IntArray
+    below: IntArray
+    more_above: int
+    more_below: int
+
+
+def whole_fractions(
+    statistics: FloatArray,
+    constant: FloatArray,
+    numerator: tuple[Sequence[int], int],
+    denominator: tuple[Sequence[int], int],
+    offsets: IntArray,
+    n_limits: int,
+) -> Fractions:
+    """Return the fractions of sums of whole numbers, statistics [M, K] and constant [K].
+
+    numerator, denominator: factors [K] and a constant.
+
+    For every fraction p / q that a selection may have, the costs q above - p below have room beside those of so many
+    limits. Raises `MethodError` where they have not.
+    """
+    terms: list[IntArray] = []
+    more: list[int] = []
+    for factors, own in (numerator, denominator):
+        small = float(statistics.max(initial=0.0)) * sum(map(abs, factors)) < 2.0**62
+        whole = np.rint(statistics).astype(np.int64).astype(np.int64 if small else object)
+        values, constant_of_lists = least_costs(whole @ np.array(factors, dtype=whole.dtype), offsets)
+        terms.append(values)
+        more.append(own + constant_of_lists + sum(f * int(c) for f, c in zip(factors, constant.tolist(), strict=True)))
+    divisor = math.gcd(*more, *(int(np.gcd.reduce(values)) for values in terms)) or 1
+    above, below = (values // divisor for values in terms)
+    more_above, more_below = (value // divisor for value in more)
+    spreads = [sum(np.maximum.reduceat(values, offsets[:-1]).tolist()) for values in (above, below)]
+    # p is at most all that is above, q all that is below; a fraction whose denominator is 0 counts as one over 1.
+    p, q = max(1, more_above + spreads[0]), max(1, more_below + spreads[1])
+    if max(p, q, q * spreads[0] + p * spreads[1]) > room_for_costs(n_limits):
+        limits = f" with {n_limits} limits" if n_limits else ""
+        raise MethodError(
+            f"the counts are so large that fractions of them{limits} are not exact in 64 bits; divide and round them"
+            + (", or set fewer limits" if limits else "")
+        )
+    return Fractions(above.astype(np.int64), below.astype(np.int64), more_above, more_below)
 
 
 def informative_lists(values: FloatArray | IntArray, offsets: IntArray) -> IntArray:

@@ -17,7 +17,9 @@ from lpmert.kernel_cache import KernelCache
 
 EPSILON = float(np.finfo(np.float64).eps)
 INFINITE_COST = np.int64(1) << np.int64(61)
-"""A cost no incumbent reaches: choosing such a hypothesis is forbidden."""
+"""A cost no selection reaches: choosing such a hypothesis is forbidden. The costs of a selection with two of them
+can overflow, so that sums which may hold them stop here: see `plus`.
+"""
 
 
 def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
@@ -36,6 +38,12 @@ def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
 def internal(function: Callable[..., Any]) -> Any:
     """Compile a kernel that only other kernels call; leaving out its Python entry saves time to compile."""
     return kernel(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+
+
+@internal
+def plus(cost, more):
+    """Return the sum of two costs, `INFINITE_COST` where it is as much."""
+    return min(cost + more, INFINITE_COST)
 
 
 @kernel

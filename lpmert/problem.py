@@ -12,7 +12,7 @@ import numpy as np
 
 from lpmert import canonical, rational
 from lpmert.evaluation import Evaluation, Evaluator
-from lpmert.kernels import decode
+from lpmert.kernels import INFINITE_COST, decode
 from lpmert.metrics.base import AdditiveMetric, Metric, RatioMetric, metric_by_name
 from lpmert.metrics.door import check_metric
 from lpmert.metrics.kinds import fraction_of, loss_by_formula
@@ -105,8 +105,7 @@ class Problem:
         self.additive = losses is not None
         limits = np.empty((0, dense.shape[1])) if self._reduction is None else self._reduction.rows
         cap = None if self._reduction is None else self._reduction.cap
-        spare = int(len(limits) + 1).bit_length() if len(limits) else 0
-        costs = canonical.fixed_point(np.zeros(len(dense)) if losses is None else losses, offsets, spare)
+        costs = canonical.fixed_point(np.zeros(len(dense)) if losses is None else losses, offsets, len(limits))
         self._evaluator = Evaluator(dense, offsets, statistics, statistics if losses is None else costs.costs, losses)
         self._all_costs, self._all_constant = costs.costs, costs.constant
         rows = np.arange(len(dense))
@@ -411,11 +410,16 @@ def _times(values: FloatArray, factors: FloatArray) -> FloatArray:
 def with_limits(
     features: FloatArray, offsets: IntArray, costs: IntArray, limits: FloatArray
 ) -> tuple[FloatArray, IntArray, IntArray]:
-    """Append a list {a, 0} for every limit a.w >= 0, whose second hypothesis costs more than all selections."""
+    """Append a list {a, 0} for every limit a.w >= 0, whose second hypothesis costs more than all selections.
+
+    Raises `MethodError` where searches could not add up all of these costs.
+    """
     if not len(limits):
         return features, offsets, costs
-    most = int(np.maximum.reduceat(costs, offsets[:-1]).sum()) if len(costs) else 0
+    most = sum(np.maximum.reduceat(costs, offsets[:-1]).tolist()) if len(costs) else 0
     unit = max(1, int(np.gcd.reduce(costs))) if len(costs) else 1
+    if most + len(limits) * (most + unit) >= INFINITE_COST:
+        raise MethodError(f"the losses are so large that {len(limits)} limits leave no room in 64 bits; divide them")
     pairs = np.zeros((2 * len(limits), features.shape[1]))
     pairs[::2] = limits
     prices = np.zeros(len(pairs), dtype=np.int64)

@@ -31,7 +31,7 @@ from lpmert.exact.choices_tree import (
     WORK,
 )
 from lpmert.geometry.leastnorm import FEASIBLE, INFEASIBLE, UNDECIDED, copy_corral, decode_clearly, separate
-from lpmert.kernels import INFINITE_COST, internal, kernel
+from lpmert.kernels import INFINITE_COST, internal, kernel, plus
 
 WORKING, ASKING, DONE, _OPEN, _CLOSED = range(5)
 
@@ -223,7 +223,7 @@ def _start_core_bound(lists, tree):
             least = _charge(tree, tree.cores[q], tree.core_sizes[q])
             if least == INFINITE_COST:
                 return INFINITE_COST
-            bound += least
+            bound = plus(bound, least)
     return bound
 
 
@@ -267,7 +267,8 @@ def _core_bound(lists, tree, corrals, scratch, settings, most):
         least = _charge(tree, tree.core, size)
         if least == INFINITE_COST:
             return _CLOSED
-        n[SUM] += least  # the node's own sum: its parent's bound, if larger, does not add up with its cores
+        # The node's own sum: its parent's bound, if larger, does not add up with its cores.
+        n[SUM] = plus(n[SUM], least)
         tree.bound[depth] = max(tree.bound[depth], n[SUM])
     return _CLOSED
 

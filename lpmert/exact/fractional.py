@@ -18,9 +18,8 @@ from lpmert.exact.search import Incumbent, Search
 from lpmert.exact.section import Section
 from lpmert.metrics.kinds import SumFraction
 from lpmert.problem import Problem, with_limits
-from lpmert.result import FloatArray, IntArray, MethodError
+from lpmert.result import FloatArray, IntArray
 
-_LARGEST_COST = 1 << 60
 _PERTURBATIONS = 24
 
 Start = Callable[[Problem, Incumbent], Search]
@@ -39,11 +38,16 @@ class FractionSearch:
         self.unsettled: int | None = None
         self._problem = problem
         self._start = start
-        self._above, self._below = fraction.parts(problem.statistics)
-        above, below = fraction.parts(problem.constant_statistics)
-        self._more_above, self._more_below = int(above) + fraction.more_above, int(below) + fraction.more_below
+        self._above, self._below, self._more_above, self._more_below = canonical.whole_fractions(
+            problem.statistics,
+            problem.constant_statistics,
+            (fraction.above.tolist(), fraction.more_above),
+            (fraction.below.tolist(), fraction.more_below),
+            problem.offsets,
+            len(problem.limits),
+        )
         starts = problem.offsets[:-1]
-        self._least_below = int(np.minimum.reduceat(self._below, starts).sum()) + self._more_below
+        self._least_below = self._more_below  # the least of every list is 0
         self._inner: Search | None = None
         self._counted: dict[str, int] = {}
         self._nodes = self._lps = 0
@@ -62,8 +66,6 @@ class FractionSearch:
         self._loss = loss
         self._for_zero = False
         p, q = loss.numerator, loss.denominator
-        if (float(np.abs(self._above).sum()) * q + float(np.abs(self._below).sum()) * p) > _LARGEST_COST:
-            raise MethodError("the counts are so large that their fractions are not exact in 64 bits; divide them")
         # A selection of this loss has the sum 0, and a lower one a negative sum.
         self._search(q * self._above - p * self._below, q * self._more_above - p * self._more_below, 0)
 

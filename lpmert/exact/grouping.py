@@ -209,7 +209,7 @@ class GroupedSearch:
         rows, offsets = rows_of_lists(problem.offsets, group.lists)
         features, costs = np.ascontiguousarray(problem.features[rows]), problem.costs[rows]
         _, weights = descend(features, offsets, costs, initial=self.incumbent.weights, budget=_GROUP_BUDGET)
-        upper = Incumbent(int(costs.max()) * len(group.lists), weights, "")
+        upper = Incumbent(int(np.maximum.reduceat(costs, offsets[:-1]).sum()), weights, "")
         for candidate in (weights, self.incumbent.weights):
             # Where ties leave the cost in doubt it is the worst one, which weights beside these attain.
             cost, _ = clear_cost(features, offsets, costs, candidate, problem.rounding_bound(candidate))

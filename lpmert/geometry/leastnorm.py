@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lpmert.kernels import EPSILON, internal, kernel
+from lpmert.kernels import EPSILON, internal, kernel, plus
 from lpmert.reduction import Cap
 from lpmert.result import FloatArray, IntArray
 
@@ -158,7 +158,10 @@ def largest(scores, length):
 
 @kernel
 def decode_clearly(lists, weights, selection, scores):
-    """Write each list's winner (counted within the list) into selection; return (cost, every lead clears rounding)."""
+    """Write each list's winner (counted within the list) into selection; return (cost, every lead clears rounding).
+
+    The cost is `INFINITE_COST`, which is no improvement, where a forbidden hypothesis wins.
+    """
     bound = rounding_bound(lists, weights)
     cost = np.int64(0)
     clear = True
@@ -167,7 +170,7 @@ def decode_clearly(lists, weights, selection, scores):
         score_list(lists.columns, begin, length, weights, scores)
         best = largest(scores, length)
         selection[s] = best
-        cost += lists.costs[begin + best]
+        cost = plus(cost, lists.costs[begin + best])
         if clear:
             top = scores[best]
             scores[best] = -np.inf
