@@ -6,6 +6,15 @@ first used.
 
 from __future__ import annotations
 
+import os
+import sys
+
+if os.path.basename(sys.argv[0]).removesuffix(".exe") in ("-m", "lpmert"):
+    # the command is starting, and Ctrl-C may come while it imports the rest
+    from lpmert.interrupts import take_signals
+
+    take_signals()
+
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lpmert import rational
-from lpmert.result import DataError, FloatArray, IntArray
+from lpmert import modular, rational
+from lpmert.deadline import out_of_time
+from lpmert.result import DataError, FloatArray, IntArray, MethodError
 
 Array = TypeVar("Array", FloatArray, IntArray)
 
 _COST_BITS = 60
+"""Searches add up costs in 64 bits, beside `INFINITE_COST`: all selections, even outside the limits, stay below it."""
+
 _SUSPICIOUS = 1e-10
+_SAMPLED_ROWS = 40
+"""Rows for each column that mostly show already that no column is a combination of others."""
+
+_LARGEST_QR = 1_000_000_000
+"""Rows times squared columns from which on QR with pivoting is too slow to be the first step."""
+
 _COSINE_ROUNDING = 1e-12
 """Searches leave open what comes nearer to the rim of a cap; near the cosine 1 that is much at its angle."""
 
@@ -87,17 +98,22 @@ class Costs:
     rounded: bool
 
 
-def fixed_point(losses: FloatArray, offsets: IntArray, spare_bits: int = 0) -> Costs:
+def room_for_costs(n_limits: int) -> int:
+    """Return what the dearest selection may cost where so many limits each cost at most twice as much in addition."""
+    return (1 << _COST_BITS) // (2 * n_limits + 1)
+
+
+def fixed_point(losses: FloatArray, offsets: IntArray, n_limits: int = 0) -> Costs:
     """Return losses [M] as integers, so that sums are exact and do not depend on their order.
 
-    spare_bits are left free for other costs. Raises `DataError` if the sum of the losses overflows.
+    There is room for the costs of so many limits. Raises `DataError` if the sum of the losses overflows.
     """
     with np.errstate(over="ignore"):  # an overflow is infinite, and refused below
         spread = np.maximum.reduceat(losses, offsets[:-1]) - np.minimum.reduceat(losses, offsets[:-1])
         reach = float(np.sum(spread)) + float(np.abs(losses).max(initial=0.0))
     if not np.isfinite(reach):
         raise DataError("the losses overflow when summed; divide them by a common factor")
-    exponent = int(np.frexp(reach)[1]) - _COST_BITS + spare_bits
+    exponent = int(np.frexp(reach)[1]) - (room_for_costs(n_limits).bit_length() - 1)
     # Counts are whole numbers: a coarser unit keeps the integers small, which changes nothing but reads better.
     if exponent < 0 and np.all(losses == np.rint(losses)):
         exponent = 0
@@ -106,6 +122,56 @@ def fixed_point(losses: FloatArray, offsets: IntArray, spare_bits: int = 0) -> C
     whole = np.rint(scaled)
     costs, constant = least_costs(whole.astype(np.int64), offsets)
     return Costs(costs, constant, float(np.ldexp(1.0, exponent)), bool(np.any(whole != scaled)))
+
+
+class Fractions(NamedTuple):
+    """Fractions (more_above + sum of above) / (more_below + sum of below) of whole numbers without a common divisor.
+
+    above, below [M] int64, the least of every list 0.
+    """
+
+    above: IntArray
+    below: IntArray
+    more_above: int
+    more_below: int
+
+
+def whole_fractions(
+    statistics: FloatArray,
+    constant: FloatArray,
+    numerator: tuple[Sequence[int], int],
+    denominator: tuple[Sequence[int], int],
+    offsets: IntArray,
+    n_limits: int,
+) -> Fractions:
+    """Return the fractions of sums of whole numbers, statistics [M, K] and constant [K].
+
+    numerator, denominator: factors [K] and a constant.
+
+    For every fraction p / q that a selection may have, the costs q above - p below have room beside those of so many
+    limits. Raises `MethodError` where they have not.
+    """
+    terms: list[IntArray] = []
+    more: list[int] = []
+    for factors, own in (numerator, denominator):
+        small = float(statistics.max(initial=0.0)) * sum(map(abs, factors)) < 2.0**62
+        whole = np.rint(statistics).astype(np.int64).astype(np.int64 if small else object)
+        values, constant_of_lists = least_costs(whole @ np.array(factors, dtype=whole.dtype), offsets)
+        terms.append(values)
+        more.append(own + constant_of_lists + sum(f * int(c) for f, c in zip(factors, constant.tolist(), strict=True)))
+    divisor = math.gcd(*more, *(int(np.gcd.reduce(values)) for values in terms)) or 1
+    above, below = (values // divisor for values in terms)
+    more_above, more_below = (value // divisor for value in more)
+    spreads = [sum(np.maximum.reduceat(values, offsets[:-1]).tolist()) for values in (above, below)]
+    # p is at most all that is above, q all that is below; a fraction whose denominator is 0 counts as one over 1.
+    p, q = max(1, more_above + spreads[0]), max(1, more_below + spreads[1])
+    if max(p, q, q * spreads[0] + p * spreads[1]) > room_for_costs(n_limits):
+        limits = f" with {n_limits} limits" if n_limits else ""
+        raise MethodError(
+            f"the counts are so large that fractions of them{limits} are not exact in 64 bits; divide and round them"
+            + (", or set fewer limits" if limits else "")
+        )
+    return Fractions(above.astype(np.int64), below.astype(np.int64), more_above, more_below)
 
 
 def informative_lists(values: FloatArray | IntArray, offsets: IntArray) -> IntArray:
@@ -133,6 +199,8 @@ def possible_winners(features: FloatArray, offsets: IntArray, centre: FloatArray
         reach = np.abs(block).max(initial=0.0) * len(centre)
         left = order
         for best in order.tolist():
+            if out_of_time():
+                break  # the others stay, and are dealt with by the search
             if not kept[begin + best]:
                 continue  # what beats it beats all that it beats
             differences = block[best] - block[left]
@@ -170,47 +238,44 @@ def column_scales(features: FloatArray, offsets: IntArray) -> FloatArray:
 
 
 def independent_columns(features: FloatArray, offsets: IntArray) -> IntArray:
-    """Return columns that span all columns within lists, dropping only exact linear combinations of earlier ones.
+    """Return columns that span all columns within lists, dropping only exact linear combinations of others.
 
-    Rank-revealing QR names the suspects; rational arithmetic confirms each on every row before it is dropped.
+    Rank-revealing QR names the suspects; exact arithmetic confirms each on every row before it is dropped. A suspect
+    whose case takes too long stays: dropping it would only save time.
     """
     n_columns = features.shape[1]
-    if n_columns == 0:
-        return np.arange(0)
-    first = features[np.repeat(offsets[:-1], np.diff(offsets))]
-    differences = features - first
-    scale = np.abs(differences).max(axis=0)
-    gram = (differences / scale).T @ (differences / scale)
-    eigenvalues = np.linalg.eigvalsh(gram)
-    if eigenvalues[0] > _SUSPICIOUS * eigenvalues[-1]:
+    first = np.repeat(offsets[:-1], np.diff(offsets))
+    rows = np.arange(len(features))
+    sample = rows[:: max(1, len(rows) // (_SAMPLED_ROWS * n_columns + 1))]
+    # Columns that are independent on some rows are so on all.
+    if n_columns < 2 or out_of_time() or any(_clearly_independent(features, first, few) for few in (sample, rows)):
         return np.arange(n_columns)
     from scipy.linalg import qr
 
-    kept = list(range(n_columns))
-    triangle, pivots = qr(differences / scale, mode="r", pivoting=True)
+    differences = _scaled_differences(features, first, rows)
+    if differences.size * n_columns > _LARGEST_QR:  # the columns of R are in the same position to each other
+        differences = np.asarray(np.linalg.qr(differences, mode="r"))
+    triangle, pivots = qr(differences, mode="r", pivoting=True)
     diagonal = np.abs(np.diag(triangle))
     rank = int(np.sum(diagonal > _SUSPICIOUS * diagonal[0]))
-    for suspect in sorted((int(p) for p in pivots[rank:]), reverse=True):
-        others = [c for c in kept if c != suspect]
-        if others and _is_exact_combination(features, offsets, others, suspect):
-            kept = others
-    return np.array(kept, dtype=np.int64)
+    suspects = np.sort(pivots[rank:])
+    clear = np.setdiff1d(np.arange(n_columns), suspects)
+    dropped = modular.combinations(features, first, np.concatenate([clear, suspects]), len(clear))
+    return np.setdiff1d(np.arange(n_columns), dropped)
 
 
-def _is_exact_combination(features: FloatArray, offsets: IntArray, others: list[int], suspect: int) -> bool:
-    """Whether, within lists, column `suspect` is a linear combination of the columns `others`, in exact arithmetic."""
-    from scipy.linalg import qr
+def _scaled_differences(features: FloatArray, first: IntArray, rows: IntArray) -> FloatArray:
+    """Return what these rows of features [M, D] differ by from the rows `first` [M], in columns of largest entry 1."""
+    differences = features[rows] - features[first[rows]]
+    largest = np.abs(differences).max(axis=0)
+    return np.asarray(differences / np.where(largest > 0, largest, 1.0))
 
-    first = np.repeat(offsets[:-1], np.diff(offsets))
-    differences = features[:, others] - features[first][:, others]
-    probe = qr(differences.T, mode="r", pivoting=True)[1][: len(others) + 2]  # rows that determine the coefficients
-    whole = np.array(rational.to_integers(features[:, [*others, suspect]]), dtype=object)
-    exact = whole - whole[first]
-    solution = rational.solve_integers(exact[probe, :-1].tolist(), exact[probe, -1].tolist())
-    if solution is None:
-        return False
-    coefficients = np.array(solution, dtype=object)
-    return bool(np.all(exact[:, :-1] @ coefficients == exact[:, -1]))
+
+def _clearly_independent(features: FloatArray, first: IntArray, rows: IntArray) -> bool:
+    """Whether the columns of these rows are so far from dependent that rounding cannot make the difference."""
+    differences = _scaled_differences(features, first, rows)
+    eigenvalues = np.linalg.eigvalsh(differences.T @ differences)
+    return bool(eigenvalues[0] > _SUSPICIOUS * eigenvalues[-1])
 
 
 def merge_parallel_pairs(features: FloatArray, offsets: IntArray) -> IntArray:
@@ -233,6 +298,8 @@ def merge_parallel_pairs(features: FloatArray, offsets: IntArray) -> IntArray:
     group = group.ravel()
     seen: dict[tuple[int, ...], int] = {}
     for k in np.flatnonzero(count[group] > 1):
+        if out_of_time():
+            break  # to leave lists apart is as right, only slower
         (row,) = rational.difference_rows(up[k : k + 1], down[k : k + 1])
         sign = 1 if next(value for value in row if value) > 0 else -1
         key = tuple(sign * value for value in row)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from lpmert.formats.files import atomic_writer, lines
+from lpmert.formats.rows import unique_keys
 from lpmert.result import CertificateError, DataError
 
 SCHEMA = 1
@@ -146,7 +147,7 @@ def integers(value: object, length: int) -> list[int]:
 
 def _object(text: str) -> Record:
     try:
-        return typed(json.loads(text), dict)
+        return typed(json.loads(text, object_pairs_hook=unique_keys), dict)
     except (ValueError, RecursionError) as error:
         raise CertificateError(f"no record in the layout of a certificate: {error}") from error
 

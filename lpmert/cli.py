@@ -7,35 +7,27 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from enum import IntEnum
+from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NoReturn, TextIO
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 import lpmert
+from lpmert.commands.delivery import ExitCode, delivering, exit_code
 from lpmert.commands.shared import Shared, shared_options
-from lpmert.console import LogHandler, ProgressLog, check_report, result_report, say, summary
+from lpmert.console import LogHandler, ProgressLog, check_report, open_streams, result_report, say, silence, summary
+from lpmert.interrupts import Interrupts
 
 if TYPE_CHECKING:
     from lpmert.minimize import Check
     from lpmert.nbest import NBest
-    from lpmert.result import Callback, Result, Status
-
-
-class ExitCode(IntEnum):
-    """What the process tells its caller; click itself exits with 2 on wrong usage."""
-
-    FINISHED = 0
-    FAILED = 1
-    STOPPED = 3
-    REFUSED = 5
-    INTERRUPTED = 130
+    from lpmert.result import Callback, Result
 
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
@@ -68,11 +60,22 @@ class Program(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl([*own.items(), *((name, text) for name, (_, text) in COMMANDS.items())])
 
+    def main(self, *args: Any, **settings: Any) -> Any:
+        """Read the command line and do what it says."""
+        open_streams()
+        try:
+            return super().main(*args, **settings)
+        except OSError as error:  # of help and wrong usage; all else is looked after below
+            say(f"lpmert: error: standard streams: {error.strerror}")
+            silence(sys.stdout)
+            silence(sys.stderr)
+            sys.exit(ExitCode.FAILED)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the chosen command."""
         try:
             return super().invoke(ctx)
-        except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except KeyboardInterrupt:
             say("lpmert: interrupted")
@@ -103,9 +106,10 @@ def main(ctx: click.Context) -> None:
     """Find the weights of a linear model with the least error on N-best lists, and prove that no weights do better.
 
     Exit codes: 0 proved or finished, 1 bad data or failure, 2 wrong usage, 3 stopped by a limit, 5 certificate
-    refused, 130 interrupted.
+    refused, 130 interrupted, 143 and 129 the same by SIGTERM and SIGHUP.
 
-    The first Ctrl-C ends a search with its best weights and their bound; a second one aborts at once.
+    The first Ctrl-C or SIGTERM ends a search with its best weights and their bound; a second one aborts at once, and so
+    does one that comes before the search. A result that cannot be written to its file goes to stdout.
     """
     if "NO_COLOR" in os.environ:
         ctx.color = False
@@ -132,12 +136,16 @@ def solve(initial_weights: str | None, certificate: str | None, **options: Any) 
 
         return minimize(nbest, initial_weights=start, callback=callback, **arguments)
 
-    def certify(nbest: NBest, result: Result) -> None:
+    def certify(nbest: NBest, result: Result, stop: Interrupts) -> None:
         from lpmert.exact.certify import write_certificate
 
-        if certificate is not None and result.status not in (lpmert.Status.OPTIMAL, lpmert.Status.OPTIMAL_TO_TOLERANCE):
+        if certificate is None:
+            return
+        if stop.pressed:
+            say("no certificate is written: interrupted")
+        elif result.status not in (lpmert.Status.OPTIMAL, lpmert.Status.OPTIMAL_TO_TOLERANCE):
             say(f"no certificate is written: {result.message}")
-        elif certificate is not None:
+        else:
             settings = {name: arguments[name] for name in ("metric", "ties", "region")}
             write_certificate(certificate, nbest, result, **settings)
 
@@ -168,22 +176,29 @@ def check(weights: str, **options: Any) -> None:
 def _run(
     shared: Shared,
     search: Callable[[NBest, Callback | None], Result | Check],
-    finish: Callable[[NBest, Result], None] = lambda *_: None,
+    finish: Callable[[NBest, Result, Interrupts], None] = lambda *_: None,
 ) -> NoReturn:
-    """Read the data, search, show the outcome, do what is left, and exit with the code of the status."""
-    with _logging_to_stderr(shared), _destination(shared.output) as file, _uninterrupted_cleanup():
-        nbest, seconds = _read(shared)
-        with nullcontext() if shared.quiet else ProgressLog(time_limit=shared.time_limit) as callback:
-            outcome = search(nbest, callback)
-        result = outcome if isinstance(outcome, lpmert.Result) else outcome.optimum
-        result = replace(result, seconds={"read": seconds, **result.seconds})
-        outcome = result if isinstance(outcome, lpmert.Result) else replace(outcome, optimum=result)
-        _show(outcome, shared, file)
-        if not shared.quiet and (file is not None or shared.as_json):
-            say(summary(result))
+    """Read the data, search, deliver the outcome, do what is left, and exit with the code of the status."""
     with _logging_to_stderr(shared):
-        finish(nbest, result)
-    raise click.exceptions.Exit(_exit_code(result.status))
+        with delivering(shared) as deliver:
+            nbest, seconds = _read(shared)
+            with Interrupts() as stop:
+                with nullcontext() if shared.quiet else ProgressLog(time_limit=shared.time_limit) as callback:
+                    outcome = search(nbest, callback)
+                result = outcome if isinstance(outcome, lpmert.Result) else outcome.optimum
+                result = replace(result, seconds={"read": seconds, **result.seconds})
+                outcome = result if isinstance(outcome, lpmert.Result) else replace(outcome, optimum=result)
+                if not shared.quiet:
+                    say(summary(result) if shared.as_json or shared.output is not None else "")
+                deliver(outcome.to_json, partial(_report, outcome, shared))
+        finish(nbest, result, stop)
+    raise click.exceptions.Exit(exit_code(result.status, stop))
+
+
+def _report(outcome: Result | Check, shared: Shared) -> str:
+    if isinstance(outcome, lpmert.Result):
+        return result_report(outcome, shared.scale)
+    return check_report(outcome, shared.scale)
 
 
 @contextmanager
@@ -198,28 +213,6 @@ def _logging_to_stderr(shared: Shared) -> Iterator[None]:
     finally:
         package_logger.removeHandler(handler)
         package_logger.setLevel(logging.NOTSET)
-
-
-@contextmanager
-def _destination(output: str | None) -> Iterator[TextIO | None]:
-    """Open the file for the outcome before the search, so that a place that cannot be written is told at once."""
-    if output is None:
-        yield None
-        return
-    from lpmert.formats.files import atomic_writer
-
-    with atomic_writer(output) as file:
-        yield file
-
-
-@contextmanager
-def _uninterrupted_cleanup() -> Iterator[None]:
-    """Let no second Ctrl-C cut short the cleaning up after one that aborts, which takes no time."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        raise
 
 
 def _read(shared: Shared) -> tuple[NBest, float]:
@@ -240,23 +233,3 @@ def _read(shared: Shared) -> tuple[NBest, float]:
             f"read in {seconds:.2f}s; seed {shared.seed}"
         )
     return nbest, seconds
-
-
-def _show(outcome: Result | Check, shared: Shared, file: TextIO | None) -> None:
-    if file is not None:
-        file.write(outcome.to_json() + "\n")
-    elif shared.as_json:
-        click.echo(outcome.to_json())
-    else:
-        if not shared.quiet:
-            say("")
-        if isinstance(outcome, lpmert.Result):
-            click.echo(result_report(outcome, shared.scale))
-        else:
-            click.echo(check_report(outcome, shared.scale))
-
-
-def _exit_code(status: Status) -> ExitCode:
-    if status is lpmert.Status.INTERRUPTED:
-        return ExitCode.INTERRUPTED
-    return ExitCode.FINISHED if status.finished else ExitCode.STOPPED

@@ -9,6 +9,7 @@ import logging
 import time
 import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
+from concurrent.futures import BrokenExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from lpmert.comparators.foreign import Source
     from lpmert.comparison import Comparison, Difference, Run
+    from lpmert.interrupts import Interrupts
     from lpmert.metrics.base import Metric
     from lpmert.minimize import Method
     from lpmert.nbest import NBest
@@ -66,6 +68,7 @@ def compare(
     """
     from lpmert.comparators.foreign import sources
     from lpmert.comparison import Comparison, Entry
+    from lpmert.interrupts import Interrupts
     from lpmert.minimize import _limits, _method, _positive_integer, _problem
     from lpmert.result import Limits, MethodError, Result
 
@@ -86,14 +89,15 @@ def compare(
         for number in (range(seed, seed + seeds) if source.random else [seed])
     ]
     runs: dict[str, list[Run]] = {}
-    complete = _collect(tasks, jobs, runs, on_run)
-    if solver is not None and complete:
-        best = min((run for found in runs.values() for run in found), key=lambda run: (not run.inside, run.loss))
-        at_most = optimum_limits or Limits(time_limit=OPTIMUM_SECONDS)
-        try:
-            known = solver.solve(problem, at_most, callback, seed, best.weights)
-        except MethodError as error:
-            logger.warning("no bound: %s", error)
+    with Interrupts() as interrupts:
+        complete = _collect(tasks, jobs, runs, on_run, interrupts)
+        if solver is not None and complete:
+            best = min((run for found in runs.values() for run in found), key=lambda run: (not run.inside, run.loss))
+            at_most = optimum_limits or Limits(time_limit=OPTIMUM_SECONDS)
+            try:
+                known = solver.solve(problem, at_most, callback, seed, best.weights)
+            except MethodError as error:
+                logger.warning("no bound: %s", error)
     entries: list[Entry] = []
     for source in (source for source in compared if source.name in runs):
         entry = Entry(source.name, source.settings, tuple(runs[source.name]), None, None)
@@ -189,14 +193,23 @@ def _one_thread() -> AbstractContextManager[object]:
 
 
 def _collect(
-    tasks: Sequence[_Task], jobs: int, runs: dict[str, list[Run]], on_run: Callable[[str, Run], object] | None
+    tasks: Sequence[_Task],
+    jobs: int,
+    runs: dict[str, list[Run]],
+    on_run: Callable[[str, Run], object] | None,
+    interrupts: Interrupts,
 ) -> bool:
     """Make the runs and gather them by name; return whether all were made."""
-    from lpmert.result import Status
+    from lpmert.result import MethodError, Status
 
     results = _results(tasks, jobs)
     try:
-        for task, run in zip(tasks, results, strict=True):
+        for task in tasks:
+            if interrupts.pressed:
+                return False
+            # methods heed Ctrl-C on their own; workers and functions do not
+            with interrupts.raising() if jobs > 1 or task.source.foreign else nullcontext():
+                run = next(results)
             if run.status is Status.INTERRUPTED:
                 runs.setdefault(task.source.name, [run])  # beside whole runs it would count as one
                 return False
@@ -206,6 +219,8 @@ def _collect(
     except KeyboardInterrupt:
         logger.info("interrupted; the runs so far are compared")
         return False
+    except BrokenExecutor as error:
+        raise MethodError(f"a worker process died, perhaps for want of memory: {error}; use fewer jobs") from error
     finally:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # joblib warns of the runs that are given up, which is what was asked for
@@ -217,11 +232,18 @@ def _results(tasks: Sequence[_Task], jobs: int) -> Generator[Run, None, None]:
     """Return the runs in the order of the tasks."""
     if jobs == 1:
         return (task.run() for task in tasks)
+    from multiprocessing.resource_tracker import ensure_running
+
     from joblib import Parallel, delayed
+
+    from lpmert.interrupts import kept_from_children
+
+    ensure_running()  # would be started with the workers, and lets all signals through again
 
     # max_nbytes: arrays mapped into memory are read-only, for which all kernels would be compiled anew
     parallel = Parallel(n_jobs=jobs, return_as="generator", max_nbytes=None)
-    found: Generator[Run, None, None] = parallel(delayed(task.run)() for task in tasks)
+    with kept_from_children():
+        found: Generator[Run, None, None] = parallel(delayed(task.run)() for task in tasks)
     return found
 
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 import click
+
+from lpmert.interrupts import undone_by_abort
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -26,6 +30,7 @@ INCUMBENT_SECONDS = 0.2
 LINE_SHARE = 0.01
 """A search that has run for long prints a line each time this share of its time has passed again."""
 HEADER_LINES = 20
+SHOW_CURSOR = b"\n\033[?25h"
 HEADER = "Src    Nodes     Open |  LowerBound    Incumbent     Gap |       LPs    Time"
 
 _DECIMALS = 10
@@ -33,11 +38,49 @@ _LEAST_FIXED_POINT = 1e-6
 """A column with a smaller number than this (and not 0) is shown with exponents."""
 
 
+def open_streams() -> None:
+    """Give a process that was started with closed standard streams others in their place.
+
+    Reading and writing data fails there, as it does for other programs; the log goes nowhere. Without them, the files
+    that are opened first would take their places, and get what is meant for the streams.
+    """
+    for number, name, mode, way in (
+        (0, "stdin", "r", os.O_WRONLY),
+        (1, "stdout", "w", os.O_RDONLY),
+        (2, "stderr", "w", os.O_WRONLY),
+    ):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, way)  # takes the lowest number that is free
+            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
+
+
+def put(text: str) -> None:
+    """Write a text and a line end to stdout; raises `OSError`, and stdout takes and loses all that follows."""
+    try:
+        click.echo(text)
+    except OSError as error:
+        silence(sys.stdout)
+        raise OSError(error.errno, error.strerror, "standard output") from error
+
+
 def say(text: str) -> None:
-    """Write one line of the log to stderr."""
+    """Write one line of the log to stderr; a log that nobody takes is no reason to stop."""
     # not click.echo, which keeps the stream it saw first: the live line puts its own in the place of sys.stderr
-    sys.stderr.write(f"{text}\n")
-    sys.stderr.flush()
+    try:
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
+    except OSError:
+        silence(sys.stderr)
+
+
+def silence(stream: TextIO) -> None:
+    """Let what a stream still holds go nowhere: Python tries to write it at its end, and complains."""
+    with suppress(OSError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
 
 
 class LogHandler(logging.Handler):
@@ -103,6 +146,7 @@ class ProgressLog:
     def __init__(self, *, time_limit: float | None = None, live: bool | None = None) -> None:
         self._time_limit = time_limit
         self._live = _live_display() if (sys.stderr.isatty() if live is None else live) else None
+        self._closing = ExitStack()
         self._lines = 0
         self._last_line = -math.inf
         self._next_line = LINE_SECONDS
@@ -112,6 +156,7 @@ class ProgressLog:
     def __enter__(self) -> ProgressLog:
         """Start the live line, on a terminal."""
         if self._live is not None:
+            self._closing.enter_context(undone_by_abort(lambda: os.write(2, SHOW_CURSOR)))
             self._live.start()
         return self
 
@@ -123,8 +168,14 @@ class ProgressLog:
             if self._unprinted is not None and self._lines:
                 self._print(self._unprinted)
         finally:
-            if self._live is not None:
+            self._stop_live()
+            self._closing.close()
+
+    def _stop_live(self) -> None:
+        if self._live is not None:
+            with suppress(OSError):
                 self._live.stop()
+            self._live = None
 
     def __call__(self, progress: Progress) -> None:
         """Take one report of the search."""
@@ -134,7 +185,10 @@ class ProgressLog:
         if new_incumbent or progress.seconds >= self._next_line:
             self._print(progress)
         if self._live is not None:
-            self._live.update(_live_line(progress, self._time_limit), refresh=True)
+            try:
+                self._live.update(_live_line(progress, self._time_limit), refresh=True)
+            except OSError:  # the terminal is gone
+                self._stop_live()
 
     def _print(self, progress: Progress) -> None:
         if self._lines % HEADER_LINES == 0:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lpmert.nbest import NBest, real_matrix
+from lpmert.quoting import quoted
 from lpmert.result import DataError
 
 
@@ -58,13 +59,15 @@ def from_choices(
         first: dict[str, int] = {}
         again = next(number for number, case in enumerate(ids) if first.setdefault(case, number) != number)
         raise DataError(
-            f"case {ids[again]!r} comes back in row {starts[again]} (from 0) after it began in row "
+            f"case {quoted(ids[again])} comes back in row {starts[again]} (from 0) after it began in row "
             f"{starts[first[ids[again]]]}; sort the rows by case"
         )
     counts = np.add.reduceat(taken.astype(np.int64), starts)
     if (counts != 1).any():
         wrong = int(np.argmax(counts != 1))
-        raise DataError(f"case {ids[wrong]!r} has {counts[wrong]} chosen alternatives; leave it out or choose one")
+        raise DataError(
+            f"case {quoted(ids[wrong])} has {counts[wrong]} chosen alternatives; leave it out or choose one"
+        )
     return NBest(
         features=rows,
         offsets=np.append(starts, len(rows)),

@@ -1,38 +1,134 @@
-"""Ctrl-C as a wish to stop: noted at once, heeded between two slices of work."""
+"""Ctrl-C and its like: in a search a wish to stop, heeded between two slices of work; elsewhere a command's end.
+
+Nothing but small parts of the standard library is imported: a command takes the signals before all else.
+"""
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from types import FrameType, TracebackType
-from typing import Any
+from typing import Any, NoReturn
+
+SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+"""What a command treats as Ctrl-C; SIGHUP comes when its terminal is closed."""
+
+_undoing: dict[object, Callable[[], object]] = {}
+
+
+def take_signals() -> None:
+    """Let each of `SIGNALS` that is not ignored end this process with `abort`; for commands, not for the library."""
+    for number in SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, abort)
+
+
+def abort(number: int, frame: FrameType | None) -> NoReturn:
+    """End the process with exit code 128 + number, after what `undone_by_abort` holds and the worker processes.
+
+    No exception: one that is raised anywhere, in an import, a finaliser or a compilation, can be lost, come out as
+    another one, or be printed with its traceback.
+    """
+    del frame
+    for other in SIGNALS:
+        signal.signal(other, signal.SIG_IGN)
+    for undo in list(_undoing.values()):
+        with suppress(Exception):
+            undo()
+    if "multiprocessing" in sys.modules:
+        for worker in sys.modules["multiprocessing"].active_children():
+            with suppress(Exception):
+                os.kill(worker.pid, getattr(signal, "SIGKILL", signal.SIGTERM))  # not all have a kill() of their own
+    with suppress(OSError):
+        os.write(2, b"lpmert: interrupted\n")  # not sys.stderr, in which the signal may have come
+    os._exit(128 + number)
+
+
+@contextmanager
+def undone_by_abort(undo: Callable[[], object]) -> Iterator[None]:
+    """Have a function called if the process is aborted within the block, at whatever moment."""
+    key = object()
+    _undoing[key] = undo
+    try:
+        yield
+    finally:
+        del _undoing[key]
+
+
+@contextmanager
+def kept_from_children() -> Iterator[None]:
+    """Let the processes that are started within the block never see `SIGNALS`; it is for their parent to end them."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class Interrupts:
     """While it is entered, the first Ctrl-C sets `pressed`; a second one raises `KeyboardInterrupt` as usual.
 
-    An exception in the middle of a kernel, or of its compilation, can be lost or come out as another one. Where this is
-    not the main thread, or somebody else handles the signal, nothing changes.
+    In a command the other `SIGNALS` do the same, and the second one aborts. `number` is the signal that came first. An
+    exception in the middle of a kernel, or of its compilation, can be lost or come out as another one. Where this is
+    not the main thread, or somebody else handles the signal, nothing changes. Within another of its kind, both note the
+    signal, and one that came before counts for both.
     """
 
     def __init__(self) -> None:
         self.pressed = False
-        self._previous: Any = None
+        self.number = int(signal.SIGINT)
+        self._previous: dict[int, Any] = {}
+        self._raising = False
 
     def __enter__(self) -> Interrupts:
-        ours = threading.current_thread() is threading.main_thread()
-        if ours and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            self._previous = signal.signal(signal.SIGINT, self._press)
+        if threading.current_thread() is not threading.main_thread():
+            return self
+        for number in SIGNALS:
+            handler = signal.getsignal(number)
+            outer = _interrupts_of(handler)
+            if outer is not None and outer.pressed:
+                self.pressed, self.number = True, outer.number
+            if outer is not None or handler in (signal.default_int_handler, abort):
+                self._previous[number] = handler
+                signal.signal(number, self._press)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._previous is not None:
-            signal.signal(signal.SIGINT, self._previous)
-            self._previous = None
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+        self._previous.clear()
+
+    @contextmanager
+    def raising(self) -> Iterator[None]:
+        """Let the first Ctrl-C, too, raise `KeyboardInterrupt` within the block, which only waits for others."""
+        self._raising = True
+        try:
+            if self.pressed:
+                raise KeyboardInterrupt
+            yield
+        finally:
+            self._raising = False
 
     def _press(self, number: int, frame: FrameType | None) -> None:
-        if self.pressed:
-            signal.default_int_handler(number, frame)
-        self.pressed = True
+        first = not self.pressed
+        if first:
+            self.pressed, self.number = True, number
+        previous = self._previous[number]
+        if not first or _interrupts_of(previous) is not None:
+            previous(number, frame)
+        if self._raising:
+            raise KeyboardInterrupt
+
+
+def _interrupts_of(handler: Any) -> Interrupts | None:
+    owner = getattr(handler, "__self__", None)
+    return owner if isinstance(owner, Interrupts) else None

@@ -7,22 +7,46 @@ raises, prints or allocates in an inner loop.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numba import njit
 
+from lpmert.kernel_cache import KernelCache
+
 EPSILON = float(np.finfo(np.float64).eps)
 INFINITE_COST = np.int64(1) << np.int64(61)
-"""A cost no incumbent reaches: choosing such a hypothesis is forbidden."""
+"""A cost no selection reaches: choosing such a hypothesis is forbidden. The costs of a selection with two of them
+can overflow, so that sums which may hold them stop here: see `plus`.
+"""
+
+
+def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """Compile a kernel when it is first called, and keep what was compiled for the next run; options are those of njit.
+
+    Every kernel is made by this or by `internal`, so that none comes from numba's own cache, which can be stale.
+    """
+    if function is None:
+        return partial(kernel, **options)
+    compiled: Any = njit(**options)(function)
+    if compiled is not function:  # as it is where NUMBA_DISABLE_JIT is set
+        compiled._cache = KernelCache(function)
+    return compiled
 
 
 def internal(function: Callable[..., Any]) -> Any:
     """Compile a kernel that only other kernels call; leaving out its Python entry saves time to compile."""
-    return njit(cache=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)  # type: ignore[call-overload]
+    return kernel(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
-@njit(cache=True)
+@internal
+def plus(cost, more):
+    """Return the sum of two costs, `INFINITE_COST` where it is as much."""
+    return min(cost + more, INFINITE_COST)
+
+
+@kernel
 def decode(features, offsets, weights, selection):
     """Write each list's best row at these weights into selection [S], the first on ties."""
     n_features = features.shape[1]
@@ -39,7 +63,7 @@ def decode(features, offsets, weights, selection):
         selection[s] = chosen
 
 
-@njit(cache=True)
+@kernel
 def clear_cost(features, offsets, costs, weights, bound):
     """Return (cost, clear): the decoded cost, and whether every list's winner leads by more than `bound`.
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import logging
 import math
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -120,15 +119,15 @@ def minimize(
 
     metric: a name or a metric object. method: a name in `METHODS` or of a comparator, or an object of their classes.
     initial_weights [D] start the search. ties: which of several hypotheses with identical features stands for them.
-    region: where the weights may lie, everywhere by default. time_limit in seconds; gap relative; target a loss at
+    region: where the weights may lie, everywhere by default. time_limit in seconds, for everything but loading and
+    compiling the kernels; gap relative; target a loss at
     which to stop; memory_limit in bytes for open nodes; None means no limit. jobs: threads
     that `cells` may use, alone or within `auto`; their number changes nothing but the time.
     callback gets a `Progress` and stops the search by a true answer. Limits and Ctrl-C never raise: the result then
     holds the best weights and a valid bound. Raises `DataError`, `MetricError`, `MethodError`, `RegionError`.
     """
-    started = time.perf_counter()
     solver, limits = _settings(method, time_limit, node_limit, gap, target, memory_limit, jobs, seed)
-    problem = _problem(nbest, metric, ties, region)
+    problem, started = _prepared(nbest, metric, ties, region, limits)
     initial = None if initial_weights is None else problem.checked_weights(initial_weights)
     return solver.solve(problem, limits, callback, seed, initial, started)
 
@@ -154,9 +153,8 @@ def check(
 
     The other arguments are those of `minimize`, whose search starts from these weights. Raises as `minimize` does.
     """
-    started = time.perf_counter()
     solver, limits = _settings(method, time_limit, node_limit, gap, target, memory_limit, jobs, seed)
-    problem = _problem(nbest, metric, ties, region)
+    problem, started = _prepared(nbest, metric, ties, region, limits)
     given = problem.checked_weights(weights)
     evaluation = problem.evaluate(given)
     optimum = solver.solve(problem, limits, callback, seed, given, started)
@@ -170,6 +168,17 @@ def check(
         optimum=optimum,
         **figures,
     )
+
+
+def _prepared(
+    nbest: NBest, metric: str | Metric, ties: str, region: Region | None, limits: Limits
+) -> tuple[Problem, float]:
+    """Return the problem, and the `time.perf_counter()` at which its preparation began: the time limit counts it."""
+    import lpmert.problem  # noqa: F401  # loading it takes longer than most problems, and does not count
+    from lpmert.deadline import Deadline
+
+    with Deadline(limits.time_limit).running() as deadline:
+        return _problem(nbest, metric, ties, region), deadline.started
 
 
 def _problem(nbest: NBest, metric: str | Metric, ties: str, region: Region | None) -> Problem:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from lpmert.quoting import listed, quoted
 from lpmert.result import DataError, FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -152,7 +153,7 @@ class NBest:
         columns = []
         for name in _strings(names, "names"):
             if name not in self.names:
-                raise DataError(f"no feature {name!r}; the features are {', '.join(self.names)}")
+                raise DataError(f"no feature {quoted(name)}; the features are {listed(self.names)}")
             columns.append(self.names.index(name))
         return NBest(
             self.features[:, columns],
@@ -176,7 +177,7 @@ class NBest:
         ):
             if mine != others:
                 raise DataError(
-                    f"cannot merge: {what} differ ({', '.join(mine)} against {', '.join(others)}); use select_features"
+                    f"cannot merge: {what} differ ({listed(mine)} against {listed(others)}); use select_features"
                 )
         if (self.texts is None) != (other.texts is None):
             raise DataError("cannot merge: one has texts, the other none; read both with or both without texts")
@@ -245,8 +246,8 @@ class NBest:
             value = float(values[entry])
             trouble = f"beyond {MAGNITUDE_LIMIT:g}: rescale the {what}" if np.isfinite(value) else "not a finite number"
             raise DataError(
-                f"list {self.list_ids[number]!r}, hypothesis {row - int(self.offsets[number])} (from 0), "
-                f"{what} {names[column]!r}: {value} is {trouble}"
+                f"list {quoted(self.list_ids[number])}, hypothesis {row - int(self.offsets[number])} (from 0), "
+                f"{what} {quoted(names[column])}: {value} is {trouble}"
             )
 
 
@@ -351,7 +352,7 @@ def _ranges(starts: IntArray, ends: IntArray) -> IntArray:
 
 def _strings(values: Sequence[Any], what: str) -> list[Any]:
     if isinstance(values, str):
-        raise DataError(f"{what} must be a sequence of strings, not the one string {values!r}")
+        raise DataError(f"{what} must be a sequence of strings, not the one string {quoted(values)}")
     return list(values)
 
 
@@ -361,11 +362,11 @@ def _labels(values: Sequence[str | int], count: int, what: str) -> tuple[str, ..
         raise DataError(f"{what} has {len(labels)} entries; {count} are needed")
     for label in labels:
         if isinstance(label, bool) or not isinstance(label, str | int | np.integer) or label == "":
-            raise DataError(f"{what} must be strings that are not empty, not {label!r}")
+            raise DataError(f"{what} must be strings that are not empty, not {quoted(label)}")
     strings = tuple(map(str, labels))
     if len(set(strings)) != count:
         twice = Counter(strings).most_common(1)[0][0]
-        raise DataError(f"{what} has {twice!r} twice; every one must be different")
+        raise DataError(f"{what} has {quoted(twice)} twice; every one must be different")
     return strings
 
 
@@ -375,5 +376,5 @@ def _texts(values: Sequence[str], count: int) -> tuple[str, ...]:
         raise DataError(f"texts has {len(texts)} entries; {count} are needed, one a hypothesis")
     for text in texts:
         if not isinstance(text, str):
-            raise DataError(f"texts must be strings, not {text!r}")
+            raise DataError(f"texts must be strings, not {quoted(text)}")
     return tuple(map(str, texts))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lpmert.console import Scale
+from lpmert.quoting import quoted
 
 if TYPE_CHECKING:
     from lpmert.region import Linear
@@ -25,10 +26,12 @@ def column_names(text: str) -> tuple[str, ...]:
     """Return names separated by commas; raises `click.BadParameter` for an empty name and for one that occurs twice."""
     names = tuple(name.strip() for name in text.split(","))
     if not all(names):
-        raise click.BadParameter(f"{text!r} has an empty name; give names separated by commas, such as decoder,lm.")
+        raise click.BadParameter(
+            f"{quoted(text)} has an empty name; give names separated by commas, such as decoder,lm."
+        )
     twice = [name for place, name in enumerate(names) if name in names[:place]]
     if twice:
-        raise click.BadParameter(f"{twice[0]!r} is given twice.")
+        raise click.BadParameter(f"{quoted(twice[0])} is given twice.")
     return names
 
 
@@ -36,7 +39,7 @@ def finite(text: str) -> float:
     """Return a finite number; raises `click.BadParameter` for anything else."""
     value = _finite_number(text)
     if value is None:
-        raise click.BadParameter(f"{text!r} is not a finite number.")
+        raise click.BadParameter(f"{quoted(text)} is not a finite number.")
     return value
 
 
@@ -52,10 +55,10 @@ def size(text: str) -> int:
     """Return the bytes of a size such as 500MB, 2GiB or 1000000; raises `click.BadParameter` for anything else."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", text.strip().lower(), re.ASCII)
     if match is None or (match[3] and not match[2]):
-        raise click.BadParameter(f"{text!r} is no size; give bytes, or for example 500MB or 2GiB.")
+        raise click.BadParameter(f"{quoted(text)} is no size; give bytes, or for example 500MB or 2GiB.")
     value = int(float(match[1]) * (1024 if match[3] else 1000) ** _POWERS[match[2]])
     if value == 0:
-        raise click.BadParameter(f"{text!r} is nothing; give at least one byte.")
+        raise click.BadParameter(f"{quoted(text)} is nothing; give at least one byte.")
     return value
 
 
@@ -64,7 +67,7 @@ def scale(text: str) -> Scale:
     name, _, number = text.rpartition("=")
     value = _finite_number(number)
     if not name.strip() or not value:
-        raise click.BadParameter(f"{text!r} does not give a feature a weight other than 0, as am=1 does.")
+        raise click.BadParameter(f"{quoted(text)} does not give a feature a weight other than 0, as am=1 does.")
     return Scale(name.strip(), value)
 
 
@@ -75,9 +78,9 @@ def bounds(text: str) -> dict[str, Range]:
         name, _, ends = part.rpartition(":")
         limits = _range(ends)
         if not name.strip() or limits is None:
-            raise click.BadParameter(f"{part!r} does not give a feature its limits, as lm:0.. or ctc:0..1 do.")
+            raise click.BadParameter(f"{quoted(part)} does not give a feature its limits, as lm:0.. or ctc:0..1 do.")
         if name.strip() in found:
-            raise click.BadParameter(f"{name.strip()!r} is given twice.")
+            raise click.BadParameter(f"{quoted(name.strip())} is given twice.")
         found[name.strip()] = limits
     return found
 
@@ -86,7 +89,7 @@ def pairs(text: str) -> dict[str, float]:
     """Return numbers by name from ac=1,lm=0.5; raises `click.BadParameter` for anything else."""
     named = _named_weights([part.strip() for part in text.split(",")])
     if named is None:
-        raise click.BadParameter(f"{text!r} does not give features numbers, each once, as ac=1,lm=0.5 does.")
+        raise click.BadParameter(f"{quoted(text)} does not give features numbers, each once, as ac=1,lm=0.5 does.")
     return named
 
 
@@ -97,7 +100,7 @@ def linear(text: str) -> Linear:
     coefficients, _, ends = text.rpartition(":")
     limits = _range(ends)
     if not coefficients or limits is None:
-        raise click.BadParameter(f"{text!r} is no limit on a sum; lm=1,ctc=-2:0.. means lm - 2 ctc >= 0.")
+        raise click.BadParameter(f"{quoted(text)} is no limit on a sum; lm=1,ctc=-2:0.. means lm - 2 ctc >= 0.")
     return Linear(pairs(coefficients), *limits)
 
 
@@ -128,7 +131,7 @@ def parse_weights(text: str, features: Sequence[str], option: str) -> list[float
         named = _weights_of_file(text)
     if named is None:
         raise click.BadParameter(
-            f"{text!r} is neither finite numbers, nor name=value pairs with each name once, nor a JSON file; "
+            f"{quoted(text)} is neither finite numbers, nor name=value pairs with each name once, nor a JSON file; "
             f"the features are {', '.join(features)}.",
             param_hint=option,
         )

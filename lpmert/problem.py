@@ -12,8 +12,10 @@ import numpy as np
 
 from lpmert import canonical, rational
 from lpmert.evaluation import Evaluation, Evaluator
-from lpmert.kernels import decode
-from lpmert.metrics.base import AdditiveMetric, Metric, metric_by_name
+from lpmert.kernels import INFINITE_COST, decode
+from lpmert.metrics.base import AdditiveMetric, Metric, RatioMetric, metric_by_name
+from lpmert.metrics.door import check_metric
+from lpmert.metrics.kinds import fraction_of, loss_by_formula
 from lpmert.nbest import NBest
 from lpmert.reduction import Cap, reduce
 from lpmert.region import Region, limits_of
@@ -22,7 +24,10 @@ from lpmert.result import DataError, FloatArray, IntArray, MethodError
 TIES = ("first", "best", "worst")
 
 _LOSS_UNIT = 2.0**-56
-"""What a unit of cost is worth for a metric that is no sum over lists."""
+"""What a unit of cost is worth for a metric that is no sum over lists.
+
+1 - score is a multiple of 2**-53 in floating point; fractions of sums have a unit that tells any two of them apart.
+"""
 
 
 class Unmerged(NamedTuple):
@@ -49,8 +54,10 @@ class Problem:
     With an additive metric: costs [m] int64; loss = unit * (constant + sum of costs), exact unless `rounded`; every
     limit a.w >= 0 of the region is a list of two, {a, 0}, whose second hypothesis costs more than all other lists
     together: methods that minimise the cost keep to the region. With another metric costs stand for losses in fixed
-    point, and methods have to keep to `limits` [k, d] themselves. A `cap` is for the methods that know it; without one
-    it is `None`. Raises `DataError`, `MetricError`, `MethodError`, `RegionError`.
+    point, and methods have to keep to `limits` [k, d] themselves; `fraction` is its loss where that is one of sums.
+    A `cap` is for the methods that know it; without one it is `None`.
+
+    Raises `DataError`, `MetricError`, `MethodError`, `RegionError`.
     """
 
     def __init__(
@@ -61,6 +68,8 @@ class Problem:
         self.nbest = nbest
         self.metric = metric_by_name(metric)
         self.metric.check(nbest.statistics)
+        check_metric(self.metric, nbest.statistics, nbest.offsets)
+        self.fraction = fraction_of(self.metric)
         self.ties = ties
         self.region = region
         losses = _losses(self.metric, nbest.statistics)
@@ -96,8 +105,7 @@ class Problem:
         self.additive = losses is not None
         limits = np.empty((0, dense.shape[1])) if self._reduction is None else self._reduction.rows
         cap = None if self._reduction is None else self._reduction.cap
-        spare = int(len(limits) + 1).bit_length() if len(limits) else 0
-        costs = canonical.fixed_point(np.zeros(len(dense)) if losses is None else losses, offsets, spare)
+        costs = canonical.fixed_point(np.zeros(len(dense)) if losses is None else losses, offsets, len(limits))
         self._evaluator = Evaluator(dense, offsets, statistics, statistics if losses is None else costs.costs, losses)
         self._all_costs, self._all_constant = costs.costs, costs.constant
         rows = np.arange(len(dense))
@@ -156,6 +164,8 @@ class Problem:
         self.cap = None if cap is None else Cap(cap.centre[self.columns], cap.cosine)
         self._prices, self.constant = prices[left_rows], costs.constant + constant + more
         self.unit, self.rounded = (costs.unit, costs.rounded) if self.additive else (_LOSS_UNIT, True)
+        if self.fraction is not None:
+            self.unit = min(self.unit, self.fraction.unit(statistics))
 
     @property
     def n_lists(self) -> int:
@@ -300,13 +310,31 @@ class Problem:
         """Whether weights [D] of the caller lie in the region and have this cost in exact arithmetic, and no tie that
         matters decides it.
         """
-        decoded = self._evaluator.decode(weights)
-        if not decoded.strict or not self.inside(weights, strictly=True):
+        selection = self._attained(weights)
+        if selection is None:
             return False
         if self.additive:
-            found = self._all_constant + sum(self._all_costs[decoded.selection].tolist())
+            found = self._all_constant + sum(self._all_costs[selection].tolist())
             return bool(found == self.constant + cost)
-        return self.cost_of_loss(self.metric.loss(self._evaluator.total(decoded.selection))) <= cost
+        return self.cost_of_loss(self._ratio_loss(selection)) <= cost
+
+    def attained_loss(self, weights: FloatArray) -> float | Fraction | None:
+        """Return the loss of weights [D] of the caller under a metric that is no sum over lists, exact for a fraction.
+
+        `None` outside the region, and where a tie that matters decides it.
+        """
+        selection = self._attained(weights)
+        return None if selection is None else self._ratio_loss(selection)
+
+    def _attained(self, weights: FloatArray) -> IntArray | None:
+        decoded = self._evaluator.decode(weights)
+        return decoded.selection if decoded.strict and self.inside(weights, strictly=True) else None
+
+    def _ratio_loss(self, selection: IntArray) -> float | Fraction:
+        total = self._evaluator.total(selection)
+        if self.fraction is not None:
+            return self.fraction.loss(total)
+        return loss_by_formula(self.metric, total) if isinstance(self.metric, RatioMetric) else self.metric.loss(total)
 
     def inside(self, weights: FloatArray, *, strictly: bool = False) -> bool:
         """Whether weights [D] of the caller fulfil the limits and the cosine of the region, in exact arithmetic.
@@ -382,11 +410,16 @@ def _times(values: FloatArray, factors: FloatArray) -> FloatArray:
 def with_limits(
     features: FloatArray, offsets: IntArray, costs: IntArray, limits: FloatArray
 ) -> tuple[FloatArray, IntArray, IntArray]:
-    """Append a list {a, 0} for every limit a.w >= 0, whose second hypothesis costs more than all selections."""
+    """Append a list {a, 0} for every limit a.w >= 0, whose second hypothesis costs more than all selections.
+
+    Raises `MethodError` where searches could not add up all of these costs.
+    """
     if not len(limits):
         return features, offsets, costs
-    most = int(np.maximum.reduceat(costs, offsets[:-1]).sum()) if len(costs) else 0
+    most = sum(np.maximum.reduceat(costs, offsets[:-1]).tolist()) if len(costs) else 0
     unit = max(1, int(np.gcd.reduce(costs))) if len(costs) else 1
+    if most + len(limits) * (most + unit) >= INFINITE_COST:
+        raise MethodError(f"the losses are so large that {len(limits)} limits leave no room in 64 bits; divide them")
     pairs = np.zeros((2 * len(limits), features.shape[1]))
     pairs[::2] = limits
     prices = np.zeros(len(pairs), dtype=np.int64)

@@ -13,6 +13,7 @@ from math import gcd
 import numpy as np
 from numpy.typing import ArrayLike
 
+from lpmert.deadline import checkpoint
 from lpmert.result import FloatArray
 
 Rows = Sequence[Sequence[int]]
@@ -210,6 +211,7 @@ class _Dictionary:
         self._pivot(max(range(self.count), key=self.right.__getitem__), self.width)
         degenerate = False
         while True:
+            checkpoint()
             place = self.basic.index(self.objective) if self.objective in self.basic else None
             if place is None or self._strict(place):
                 return Feasible(self._weights())
@@ -300,6 +302,7 @@ def _eliminate(table: list[list[int]], width: int) -> tuple[list[int], int]:
     pivots: list[int] = []
     previous = 1
     for column in range(width):
+        checkpoint()
         top = len(pivots)
         found = next((i for i in range(top, len(table)) if table[i][column]), None)
         if found is None:

@@ -12,12 +12,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lpmert.quoting import LONGEST_MESSAGE, shortened
+
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 
 class LpmertError(Exception):
-    """Base of all errors that lpmert raises on purpose."""
+    """Base of all errors that lpmert raises on purpose; a message that is too long to read loses its middle."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(shortened(message, LONGEST_MESSAGE))
 
 
 class DataError(LpmertError):

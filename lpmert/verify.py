@@ -55,13 +55,14 @@ def verify(certificate: str | Path, nbest: NBest, *, metric: str | Metric = "los
     is no such file; `MetricError` if the metric does not fit.
     """
     from lpmert.certificate import CertificateReader
+    from lpmert.quoting import LONGEST_REFUSAL, shortened
     from lpmert.result import CertificateError
 
     reader = CertificateReader(certificate)
     try:
         return _verified(reader, nbest, metric, ties)
     except CertificateError as error:
-        raise CertificateError(f"{certificate}:{reader.line}: {error}") from error
+        raise CertificateError(f"{certificate}:{reader.line}: {shortened(str(error), LONGEST_REFUSAL)}") from error
 
 
 def _verified(reader: CertificateReader, nbest: NBest, metric: str | Metric, ties: str) -> Verified:
@@ -77,7 +78,7 @@ def _verified(reader: CertificateReader, nbest: NBest, metric: str | Metric, tie
     measure = metric_by_name(metric)
     measure.check(nbest.statistics)
     if not isinstance(measure, AdditiveMetric):
-        raise CertificateError(f"certificates are about sums over lists, which metric {measure.name!r} is not")
+        raise CertificateError(f"certificates are about sums over lists, which metric {measure.name!r:.40} is not")
     for what, stated, own in (
         ("metric", header.metric, measure.signature),
         ("rule for ties", header.ties, ties),
@@ -88,11 +89,11 @@ def _verified(reader: CertificateReader, nbest: NBest, metric: str | Metric, tie
             raise CertificateError(f"the certificate is about another {what}: {stated}, not {own}")
     lists = ProofLists(nbest, measure, ties, header.exponents, header.limits)
     loss = lists.attained(list(header.weights.values()))
-    if loss != header.loss:
-        raise CertificateError(f"the weights lose {loss}, not {header.loss}")
+    if loss != header.loss or header.bound > loss:
+        raise CertificateError(f"the weights lose {loss}, not {header.loss}, or less than the bound {header.bound}")
     tree = TreeCheck(reader, lists, header.kind, lists.target(header.bound))
     proved = None if tree.least is None else lists.loss_of(tree.least)
-    if proved != header.bound or header.bound > loss:
+    if proved != header.bound:
         raise CertificateError(f"the tree proves a bound of {proved}, not {header.bound}")
     limits = tuple(dict(zip(nbest.names, limit, strict=True)) for limit in header.limits)
     return Verified(loss, header.bound, header.weights, limits, header, reader.line - 2)

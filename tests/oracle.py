@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from itertools import combinations, pairwise, product
+from math import gcd, lcm
 
 Vector = Sequence[Fraction]
 
@@ -96,3 +97,116 @@ def _balanced(support: Sequence[Vector]) -> bool:
         pivots.append(column)
     free = [column for column in range(count) if column not in pivots]
     return len(free) == 1 and all(system[i][free[0]] < 0 for i in range(len(pivots)))
+
+
+def positive_weights(rows: Sequence[Sequence[int]]) -> list[int] | None:
+    """Whole weights with a positive product with every row of whole numbers, or `None` where there are none.
+
+    Either answer is checked before it is given: the weights by their products, their absence by a null combination of
+    the rows with multipliers of at least 0 (Gordan). They come from one linear program, min t(1) + ... + t(D+1) with
+    sum of y_j row_j + t = 0, sum of y_j + t(D+1) = 1, y, t >= 0, by the simplex method in whole numbers (Edmonds: all
+    entries over one common denominator) with Bland's rule, which ends.
+    """
+    width = len(rows[0]) if rows else 0
+    distinct = list(dict.fromkeys(_primitive(row) for row in rows))
+    if not distinct:
+        return [0] * width
+    count, height = len(distinct), width + 1
+    columns = [[*row, 1] for row in distinct]
+    table = [
+        [*(column[i] for column in columns), *(int(i == k) for k in range(height)), int(i == width)]
+        for i in range(height)
+    ]
+    # What every column would lower the sum of t by, and in the last place that sum.
+    gains = [sum(row[j] for row in table) for j in range(count)] + [0] * height + [1]
+    basis = list(range(count, count + height))
+    denominator = 1
+    while (entering := next((j for j in range(count) if gains[j] > 0), None)) is not None:
+        candidates = [i for i in range(height) if table[i][entering] > 0]
+        leaving = min(candidates, key=lambda i: (Fraction(table[i][-1], table[i][entering]), basis[i]))
+        pivot, own = table[leaving][entering], table[leaving]
+        for row in (*(row for row in table if row is not own), gains):
+            factor = row[entering]
+            row[:] = [(pivot * a - factor * b) // denominator for a, b in zip(row, own, strict=True)]
+        denominator, basis[leaving] = pivot, entering
+    if gains[-1] == 0:
+        multipliers = {basis[i]: table[i][-1] for i in range(height) if basis[i] < count}
+        sums = [sum(m * distinct[j][d] for j, m in multipliers.items()) for d in range(width)]
+        if any(sums) or min(multipliers.values()) < 0 or not any(multipliers.values()):
+            raise ArithmeticError("the oracle's multipliers do not balance the rows")
+        return None
+    # The gain of t(k) is the k-th dual value less 1, over the denominator; at the end none of the columns gains.
+    weights = [-(gains[count + k] + denominator) for k in range(width)]
+    if any(_product(weights, row) <= 0 for row in distinct):
+        raise ArithmeticError("the oracle's weights have no positive product with every row")
+    return list(_primitive(weights))
+
+
+def whole(rows: Sequence[Sequence[float | Fraction]]) -> list[list[int]]:
+    """The rows times one common positive factor that makes them whole."""
+    ratios = [[Fraction(value) for value in row] for row in rows]
+    factor = lcm(*(value.denominator for row in ratios for value in row))
+    return [[int(value * factor) for value in row] for row in ratios]
+
+
+def null_space(equations: Sequence[Sequence[Fraction]], width: int) -> list[list[Fraction]]:
+    """A basis of the vectors [width] whose product with every equation is 0."""
+    system = [list(row) for row in equations]
+    pivots: list[int] = []
+    for column in range(width):
+        top = len(pivots)
+        found = next((i for i in range(top, len(system)) if system[i][column] != 0), None)
+        if found is None:
+            continue
+        system[top], system[found] = system[found], system[top]
+        system[top] = [value / system[top][column] for value in system[top]]
+        for i, row in enumerate(system):
+            if i != top and row[column] != 0:
+                system[i] = [a - row[column] * b for a, b in zip(row, system[top], strict=True)]
+        pivots.append(column)
+    basis = []
+    for free in (column for column in range(width) if column not in pivots):
+        vector = [Fraction(int(column == free)) for column in range(width)]
+        for i, pivot in enumerate(pivots):
+            vector[pivot] = -system[i][free]
+        basis.append(vector)
+    return basis
+
+
+def selections_in(
+    lists: Sequence[Sequence[Sequence[int]]],
+    limits: Sequence[Sequence[int]] = (),
+    hopeless: Callable[[tuple[int, ...]], bool] | None = None,
+) -> Iterator[tuple[int, ...]]:
+    """Every selection that weights with a positive product with all limits make strictly best, counted within lists.
+
+    Depth first; choices of the first lists that are hopeless are not followed.
+    """
+
+    def extend(choice: tuple[int, ...], rows: list[tuple[int, ...]], near: list[int]) -> Iterator[tuple[int, ...]]:
+        if len(choice) == len(lists):
+            yield choice
+            return
+        one = lists[len(choice)]
+        for i, chosen in enumerate(one):
+            longer = (*choice, i)
+            if hopeless is not None and hopeless(longer):
+                continue
+            new = [tuple(a - b for a, b in zip(chosen, other, strict=True)) for k, other in enumerate(one) if k != i]
+            serves = all(_product(near, row) > 0 for row in new)
+            weights = near if serves else positive_weights([*rows, *new])
+            if weights is not None:
+                yield from extend(longer, [*rows, *new], weights)
+
+    start = positive_weights([tuple(row) for row in limits]) if limits else [0] * len(lists[0][0]) if lists else []
+    if start is not None:
+        yield from extend((), [tuple(row) for row in limits], start)
+
+
+def _primitive(row: Sequence[int]) -> tuple[int, ...]:
+    divisor = gcd(*row)
+    return tuple(value // divisor for value in row) if divisor > 1 else tuple(row)
+
+
+def _product(first: Sequence[int], second: Sequence[int]) -> int:
+    return sum(a * b for a, b in zip(first, second, strict=True))

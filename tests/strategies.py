@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -308,3 +308,23 @@ def loss_of(lists: Lists, selection: list[int] | IntArray) -> Fraction:
     """The exact sum of the losses of a selection."""
     rows = lists.offsets[:-1] + np.asarray(selection)
     return sum((Fraction(value) for value in lists.losses[rows].tolist()), Fraction(0))
+
+
+def attainable_totals(
+    lists: Lists, statistics: FloatArray, limits: Sequence[tuple[Fraction, ...]] = ()
+) -> list[list[float]]:
+    """The summed statistics of every selection that some weights attain without a tie, all limits' products above 0."""
+    found = []
+    vectors = [[tuple(map(Fraction, row)) for row in lists.features[a:b].tolist()] for a, b in lists.ranges()]
+    for choice in product(*(range(len(one)) for one in vectors)):
+        if any(one.index(one[i]) != i for one, i in zip(vectors, choice, strict=True)):
+            continue  # the first of identical vectors stands for all
+        rows = [
+            tuple(a - b for a, b in zip(one[i], other, strict=True))
+            for one, i in zip(vectors, choice, strict=True)
+            for other in one
+            if other != one[i]
+        ]
+        if strictly_feasible([*rows, *limits]):
+            found.append(statistics[lists.offsets[:-1] + np.array(choice)].sum(axis=0).tolist())
+    return found

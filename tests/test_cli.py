@@ -18,7 +18,9 @@ from click.testing import CliRunner, Result
 
 from lpmert import cli
 from lpmert.commands import shared
+from lpmert.commands.delivery import exit_code
 from lpmert.comparators import COMPARATORS
+from lpmert.interrupts import Interrupts
 from lpmert.minimize import METHODS
 from lpmert.result import Status
 
@@ -342,7 +344,7 @@ class TestEndings:
         expected = {Status.INTERRUPTED: 130} | dict.fromkeys(
             [Status.OPTIMAL, Status.OPTIMAL_TO_TOLERANCE, Status.GAP, Status.TARGET, Status.HEURISTIC], 0
         )
-        assert cli._exit_code(status) == expected.get(status, 3)
+        assert exit_code(status, Interrupts()) == expected.get(status, 3)
 
     def test_a_time_limit_exits_with_3_and_leaves_a_loss_and_a_bound(self, hard: list[str], tmp_path: Path) -> None:
         outcome = run("solve", *hard, "--time-limit", "1", "-o", str(tmp_path / "r.json"))

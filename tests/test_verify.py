@@ -228,6 +228,7 @@ class TestIndependence:
             "lpmert.certificate",
             "lpmert.formats",
             "lpmert.formats.files",
+            "lpmert.formats.rows",
             "lpmert.metrics",
             "lpmert.metrics.additive",
             "lpmert.metrics.base",
@@ -237,6 +238,7 @@ class TestIndependence:
             "lpmert.proof.lists",
             "lpmert.proof.selections",
             "lpmert.proof.tree",
+            "lpmert.quoting",
             "lpmert.rational",
             "lpmert.result",
         }

@@ -12,6 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from lpmert.deadline import checkpoint
 from lpmert.exact.combination import Combination
 from lpmert.exact.divide import LpMert, OneList, Stream, TwoHalves
 from lpmert.exact.extremity import Extremity, Start
@@ -196,6 +197,7 @@ class BeamSearch:
         for _ in range(_SLICE_STEPS):
             if self.finished or self.lps >= stop:
                 return
+            checkpoint()
             self._root.get_next_best()
             if self._root.found or self._root.bound >= self.incumbent.cost:
                 if self.incumbent.cost == self._began_with:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lpmert.canonical import group_identical, take_rows
+from lpmert.deadline import checkpoint
 from lpmert.exact.cells import Cells, CellsSearch
 from lpmert.exact.planar import sweep_directions
 from lpmert.exact.search import Incumbent, Search
@@ -124,5 +125,6 @@ def _solve(section: Problem, start: Incumbent, slices: int) -> FloatArray | None
         for _ in range(slices):
             if search.finished:
                 break
+            checkpoint()
             search.advance()
     return start.weights if start.cost < before else None

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from lpmert.cli import ExitCode, _destination, _logging_to_stderr, _read, _uninterrupted_cleanup
+from lpmert.cli import _logging_to_stderr, _read
+from lpmert.commands.delivery import delivering, exit_code
 from lpmert.commands.shared import METHODS, Shared, shared_options
 from lpmert.compare import DEFAULT_METHODS, OPTIMUM_SECONDS, REPLICATIONS, SEEDS
 from lpmert.comparison import summary
 from lpmert.console import ProgressLog, _table, duration, number, say
+from lpmert.interrupts import Interrupts
 from lpmert.options import column_names, nonnegative
 
 if TYPE_CHECKING:
@@ -85,11 +88,12 @@ def compare(
     chance (on held-out lists if there are any); the median time of a run. Below it: what to expect of the best of
     several runs.
 
-    DATA is a table with one hypothesis a row; see `lpmert solve --help`.
+    The exit code is 3 if a limit stopped the search for the optimum. DATA is a table with one hypothesis a row; see
+    `lpmert solve --help`.
     """
     from lpmert.compare import compare as compare_methods
     from lpmert.formats.weights import read_weights
-    from lpmert.result import Limits, Result, Status
+    from lpmert.result import Limits, Result
 
     shared = Shared(**options)
     if shared.scale is not None:
@@ -106,36 +110,35 @@ def compare(
     given = {name: read_weights(file).of_features(shared.features) for name, file in weights}
     known = None if optimum is None else Result.load(optimum)
 
-    with _logging_to_stderr(shared), _destination(shared.output) as file, _uninterrupted_cleanup():
+    with _logging_to_stderr(shared), delivering(shared) as deliver:
         nbest = _read(shared)[0]
         others = None if held_out is None else _read(replace(shared, data=held_out))[0]
-        with nullcontext() if shared.quiet else ProgressLog(time_limit=limits.time_limit) as callback:
-            comparison = compare_methods(
-                nbest,
-                methods,
-                seeds=seeds,
-                held_out=others,
-                weights=given,
-                initial_weights=start,
-                optimum=arguments["method"] if known is None else known,
-                optimum_limits=limits,
-                time_limit=run_time_limit,
-                replications=replications,
-                on_run=None if shared.quiet else _say_run,
-                callback=callback,
-                **{name: arguments[name] for name in ("metric", "ties", "region", "jobs", "seed")},
-            )
-        if file is not None:
-            file.write(comparison.to_json() + "\n")
-        elif shared.as_json:
-            click.echo(comparison.to_json())
-        else:
-            if not shared.quiet:
+        with Interrupts() as stop:
+            with nullcontext() if shared.quiet else ProgressLog(time_limit=limits.time_limit) as callback:
+                comparison = compare_methods(
+                    nbest,
+                    methods,
+                    seeds=seeds,
+                    held_out=others,
+                    weights=given,
+                    initial_weights=start,
+                    optimum=arguments["method"] if known is None else known,
+                    optimum_limits=limits,
+                    time_limit=run_time_limit,
+                    replications=replications,
+                    on_run=None if shared.quiet else _say_run,
+                    callback=callback,
+                    **{name: arguments[name] for name in ("metric", "ties", "region", "jobs", "seed")},
+                )
+            searched = None if known is not None or comparison.optimum is None else comparison.optimum.status
+            code = exit_code(searched, stop)
+            if not comparison.entries:
+                say("interrupted before the first run ended: there is nothing to compare")
+                raise click.exceptions.Exit(code)
+            if not shared.quiet and shared.output is None and not shared.as_json:
                 say("")
-            click.echo(comparison_report(comparison))
-    known = comparison.optimum
-    interrupted = not comparison.complete or (known is not None and known.status is Status.INTERRUPTED)
-    raise click.exceptions.Exit(ExitCode.INTERRUPTED if interrupted else ExitCode.FINISHED)
+            deliver(comparison.to_json, partial(comparison_report, comparison))
+    raise click.exceptions.Exit(code)
 
 
 def _say_run(name: str, run: Run) -> None:

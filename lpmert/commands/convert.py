@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
+from lpmert.commands.shared import line_length_option
 from lpmert.console import say
 from lpmert.formats.detect import FORMATS, detect, format_of_target, options_of, read, reader_of, write, writer_of
 from lpmert.options import column_names, finite
@@ -85,6 +86,7 @@ _FILE_BY_NAME = _named(str, "FILE")
 @click.option("--scores-out", metavar="FILE", help="To mert: the file of scores; OUT has the features.")
 @click.option("--score-type", metavar="TYPE", help="To mert: type of the scores, such as BLEU.")
 @click.option("--form", type=click.IntRange(1, 3), help="To SRILM: which form of list. [default: 3]")
+@line_length_option
 @click.option("-q", "--quiet", is_flag=True, help="Do not say what was converted.")
 def convert(
     source: tuple[str, ...],

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from lpmert.cli import ExitCode
-from lpmert.console import ProgressLog, say
+from lpmert.commands.delivery import ExitCode, exit_code
+from lpmert.commands.shared import line_length_option
+from lpmert.console import ProgressLog, put, say
+from lpmert.interrupts import Interrupts
 from lpmert.options import column_names, nonnegative
 from lpmert.result import DataError, FloatArray, Result, Status
 
@@ -67,6 +69,7 @@ _UNUSED = "Taken for the sake of scripts; the line searches choose their directi
 @click.option("-T", "--threads", type=click.IntRange(1), default=1, help="Processes that may be used.")
 @click.option("--time-limit", type=nonnegative, default=TIME_LIMIT, metavar="SECONDS", help="When to stop the search.")
 @click.option("-v", "--verbose", type=click.IntRange(0), default=1, help="0 for no progress.")
+@line_length_option
 @click.option("-n", "--ntry", "--n", "--random-restarts", "tries", type=click.IntRange(0), default=20, help=_TRIES)
 @click.option("-m", "--nrandom", "--nr", "directions", type=click.IntRange(0), help=_UNUSED)
 @click.option("-t", "--type", "line_search", type=click.Choice(LINE_SEARCHES), help=_UNUSED)
@@ -79,8 +82,7 @@ def mert(**options: Any) -> None:
     """
     for unused in ("scconfig", "directions", "line_search"):
         options.pop(unused)
-    status = _tune(_Options(**options))
-    raise click.exceptions.Exit(ExitCode.INTERRUPTED if status is Status.INTERRUPTED else ExitCode.FINISHED)
+    raise click.exceptions.Exit(_tune(_Options(**options)))
 
 
 @dataclass(frozen=True)
@@ -109,9 +111,8 @@ class _Task:
     score: Callable[[float], float]
 
 
-def _tune(options: _Options) -> Status:
-    from lpmert.comparators.och import Och
-    from lpmert.formats.weights import keeps_loss, read_weights, write_weights
+def _tune(options: _Options) -> ExitCode:
+    from lpmert.formats.weights import read_weights
     from lpmert.problem import Problem
 
     say(f"Seeding random numbers with {options.seed}")
@@ -120,22 +121,45 @@ def _tune(options: _Options) -> Status:
     starts = [_start(read_weights(path), names) for path in options.ifile]
     region = _region(options, names, starts[0])
     problem = Problem(task.nbest, task.metric, region=region)
+    with Interrupts() as stop:
+        result = _searched(options, task, problem, starts, region)
+        _deliver(problem, task, result, {} if region is None else region.fixed)
+    code = exit_code(result.status, stop)
+    return ExitCode.FINISHED if code is ExitCode.STOPPED else code
+
+
+def _searched(
+    options: _Options, task: _Task, problem: Problem, starts: Sequence[FloatArray], region: Region | None
+) -> Result:
+    from lpmert.comparators.och import Och
+
     started = time.perf_counter()
     local = _search(options, task, region, _best(problem, starts), Och(restarts=options.tries), options.time_limit / 2)
     say(f"Line searches from {options.tries} random points: {task.score(local.loss):.6f}")
-    result = local
-    if local.status is not Status.INTERRUPTED:
-        left = max(0.0, options.time_limit - (time.perf_counter() - started))
-        best = _best(problem, [*starts, local.weights])
-        result = _search(options, task, region, best, "auto", left)
-    fixed = {} if region is None else {names.index(name): value for name, value in region.fixed.items()}
+    if local.status is Status.INTERRUPTED:
+        return local
+    left = max(0.0, options.time_limit - (time.perf_counter() - started))
+    return _search(options, task, region, _best(problem, [*starts, local.weights]), "auto", left)
+
+
+def _deliver(problem: Problem, task: _Task, result: Result, given: Mapping[str, float]) -> None:
+    """Write the weights, to stdout if the file cannot be written, and say what they are worth."""
+    from lpmert.formats.named import number_text
+    from lpmert.formats.weights import keeps_loss, write_weights
+
+    names = task.nbest.names
+    fixed = {names.index(name): value for name, value in given.items()}
     weights = _scaled(result, fixed)
     keeps = keeps_loss(problem, weights)
-    written = write_weights(
-        WEIGHTS_FILE, names, weights, lambda given: keeps(given) and all(given[d] == fixed[d] for d in fixed)
-    )
+    try:
+        written = write_weights(
+            WEIGHTS_FILE, names, weights, lambda given: keeps(given) and all(given[d] == fixed[d] for d in fixed)
+        )
+    except DataError:
+        _report(problem, task, result, weights)
+        put(" ".join(map(number_text, weights.tolist())))
+        raise
     _report(problem, task, result, written)
-    return result.status
 
 
 def _search(

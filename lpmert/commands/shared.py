@@ -169,8 +169,26 @@ _SHARED_OPTIONS = (
 )
 
 
+def _limit_lines(ctx: click.Context, _: click.Parameter, value: int | None) -> None:
+    if value is not None:
+        from lpmert.formats.files import line_limit
+
+        ctx.with_resource(line_limit(value))
+
+
+line_length_option = click.option(
+    "--max-line-length",
+    type=size,
+    metavar="SIZE",
+    callback=_limit_lines,
+    expose_value=False,
+    help="Refuse files with a longer line.  [default: 64MiB]",
+)
+"""For all commands that read data."""
+
+
 def shared_options(command: Command) -> Command:
     """Add the argument and the options that all searching commands have."""
-    for option in reversed(_SHARED_OPTIONS):
+    for option in reversed((*_SHARED_OPTIONS, line_length_option)):
         command = option(command)
     return command

@@ -7,7 +7,8 @@ import json
 import click
 
 import lpmert
-from lpmert.commands.shared import FORMATS, TIES
+from lpmert.commands.shared import FORMATS, TIES, line_length_option
+from lpmert.console import put
 from lpmert.options import column_names
 
 
@@ -22,6 +23,7 @@ from lpmert.options import column_names
 @click.option("--format", type=click.Choice(FORMATS), help="Format of DATA; if not given, its ending or content says.")
 @click.option("--group", is_flag=True, help="Gather the rows of a list that lie apart in DATA.")
 @click.option("--ties", type=click.Choice(TIES), default="first", help="Which of several with equal features counts.")
+@line_length_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of the report.")
 def verify(
     certificate: str,
@@ -48,7 +50,7 @@ def verify(
     )
     found = lpmert.verify(certificate, nbest, metric=metric, ties=ties)
     if as_json:
-        click.echo(
+        put(
             json.dumps(
                 {
                     "loss": float(found.loss),
@@ -65,10 +67,10 @@ def verify(
             )
         )
         return
-    click.echo(str(found))
+    put(str(found))
     for limit in found.limits:
         terms = " ".join(f"{value:+g} {name}" for name, value in limit.items() if value)
-        click.echo(f"  where {terms} > 0")
+        put(f"  where {terms} > 0")
     width = max(map(len, found.weights))
     for name, value in found.weights.items():
-        click.echo(f"  {name:{width}}  {value: .10g}")
+        put(f"  {name:{width}}  {value: .10g}")

@@ -5,7 +5,6 @@ exact methods.
 from __future__ import annotations
 
 import logging
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -15,7 +14,9 @@ from typing import ClassVar
 import numpy as np
 
 from lpmert import __version__
+from lpmert.deadline import Deadline, OutOfTime, heeding, out_of_time, unheeded
 from lpmert.evaluation import Evaluation
+from lpmert.interrupts import Interrupts
 from lpmert.kernels import decode
 from lpmert.problem import Problem
 from lpmert.result import Callback, FloatArray, Limits, Progress, Result, Status
@@ -52,6 +53,7 @@ class Clock:
         limits: Limits | None = None,
         callback: Callback | None = None,
         started: float | None = None,
+        interrupts: Interrupts | None = None,
     ) -> None:
         self.status: Status | None = None
         self.steps = 0
@@ -61,14 +63,15 @@ class Clock:
         self._problem = problem
         self._limits = Limits() if limits is None else limits
         self._callback = callback
-        self._started = time.perf_counter() if started is None else started
+        self._deadline = Deadline(self._limits.time_limit, started)
+        self._interrupts = interrupts
         self._reported = -inf
         self._improved = False
 
     @property
     def seconds(self) -> float:
-        """Time since the start."""
-        return time.perf_counter() - self._started
+        """Time since the start, without that for compiling kernels."""
+        return self._deadline.seconds
 
     def keep(self, weights: FloatArray, loss: float | None = None) -> float:
         """Remember weights [d] if they are better than those before, and return their loss.
@@ -90,10 +93,12 @@ class Clock:
         return self.status is not None
 
     def _ending(self) -> Status | None:
+        if self._interrupts is not None and self._interrupts.pressed:
+            return Status.INTERRUPTED
         limits, seconds = self._limits, self.seconds
         if limits.target is not None and self.loss <= limits.target:
             return Status.TARGET
-        if limits.time_limit is not None and seconds >= limits.time_limit:
+        if (limits.time_limit is not None and seconds >= limits.time_limit) or out_of_time():
             return Status.TIME_LIMIT
         if limits.node_limit is not None and self.steps >= limits.node_limit:
             return Status.NODE_LIMIT
@@ -104,7 +109,8 @@ class Clock:
         self._improved = False
         weights = self._problem.to_caller(self.best)
         point = Progress(seconds, self.steps, 0, None, self.loss, None, 0, source, weights)
-        return Status.CALLBACK if self._callback(point) else None
+        with unheeded():
+            return Status.CALLBACK if self._callback(point) else None
 
 
 class Comparator(ABC):
@@ -147,9 +153,24 @@ class Comparator(ABC):
         here. Weights whose loss hangs on a tie are moved until it does not: no loss is below the optimum. Raises
         `RegionError` for an empty region.
         """
-        begin = time.perf_counter()
-        started = begin if started is None else started
-        clock = Clock(problem, limits, callback, started)
+        limits = limits or Limits()
+        interrupts = Interrupts()
+        deadline = Deadline(limits.time_limit, started, lambda: interrupts.pressed)
+        with interrupts, deadline.running():
+            return self._solve(problem, limits, callback, seed, initial_weights, deadline, interrupts)
+
+    def _solve(
+        self,
+        problem: Problem,
+        limits: Limits,
+        callback: Callback | None,
+        seed: int,
+        initial_weights: FloatArray | None,
+        deadline: Deadline,
+        interrupts: Interrupts,
+    ) -> Result:
+        prepared = deadline.seconds
+        clock = Clock(problem, limits, callback, deadline.started, interrupts)
         start = None if initial_weights is None else problem.to_canonical(initial_weights)
         if start is not None and not start.any():
             start = None
@@ -158,22 +179,26 @@ class Comparator(ABC):
         weights = np.ones(problem.n_features) if problem.interior is None else problem.interior
         weights = weights if start is None else start
         try:
-            if problem.n_features and problem.n_lists:
-                found = self.run(problem, start, seed, clock)
+            if problem.n_features and problem.n_lists and not (deadline.expired and clock.expired(0)):
+                with heeding():
+                    found = self.run(problem, start, seed, clock)
                 weights, counters = found.weights, found.counters
             status = clock.status or Status.HEURISTIC
+        except OutOfTime:
+            status = Status.INTERRUPTED if interrupts.pressed else Status.TIME_LIMIT
+            weights = weights if clock.best is None else clock.best
         except KeyboardInterrupt:
             logger.info("interrupted; the best weights so far are returned")
             weights = weights if clock.best is None else clock.best
         weights = _within_region(problem, weights, clock.best)
-        searched = time.perf_counter()
+        searched = deadline.seconds
         try:
             given, evaluation = _clear_of_ties(problem, weights, seed)
         except KeyboardInterrupt:
             status = Status.INTERRUPTED
             given = l1_normalised(problem.to_caller(weights))
             evaluation = problem.evaluate(given)
-        ended = time.perf_counter()
+        ended = deadline.seconds
         return Result(
             weights=given,
             names=problem.nbest.names,
@@ -195,10 +220,11 @@ class Comparator(ABC):
             region=problem.distances(given),
             counters={**_sizes(problem), "steps": clock.steps, **counters},
             seconds={
-                "prepare": begin - started,
-                "search": searched - begin,
+                "prepare": prepared,
+                "search": searched - prepared,
                 "report": ended - searched,
-                "total": ended - started,
+                **({"compile": deadline.compiling} if deadline.compiling else {}),
+                "total": ended + deadline.compiling,
             },
             trace=tuple(clock.trace),
         )
@@ -256,6 +282,8 @@ def _clear_of_ties(problem: Problem, weights: FloatArray, seed: int) -> tuple[Fl
     rng = np.random.default_rng(seed)
     largest = np.abs(found).max() or 1.0
     for size in _TIE_SIZES:
+        if out_of_time() and size > _TIE_SIZES[0]:
+            break
         steps = rng.normal(size=(_TIE_DRAWS, len(lists.columns)))
         moves = [problem.to_caller(step, lists) for step in steps]
         moved = [l1_normalised(found + size * largest * move / np.abs(move).max()) for move in moves]

@@ -28,13 +28,14 @@ class Given(NamedTuple):
 class Source:
     """A name in a comparison and how its weights are found from a problem, limits, initial weights [D] and a seed.
 
-    random: whether the seed matters.
+    random: whether the seed matters. foreign: whether it is a function of the caller.
     """
 
     name: str
     settings: str
     random: bool
     find: Callable[[Problem, Limits, FloatArray | None, int], Given]
+    foreign: bool = False
 
 
 def sources(
@@ -90,4 +91,4 @@ def of_function(name: str, function: Function) -> Source:
     def find(problem: Problem, _limits: Limits, _initial: FloatArray | None, seed: int) -> Given:
         return Given(problem.checked_weights(function(problem.nbest, seed)), None)
 
-    return Source(name, "function", True, find)
+    return Source(name, "function", True, find, foreign=True)

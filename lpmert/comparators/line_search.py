@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from lpmert.canonical import list_numbers
 from lpmert.comparators import line_search_kernels as kernels
 from lpmert.comparators.line_search_kernels import ADDITIVE, MIDPOINT, SMOOTHED, WIDEST, Loss
+from lpmert.deadline import out_of_time
 from lpmert.geometry.envelope import combine, line_events, new_workspace, unit_of
 from lpmert.metrics.base import RatioMetric
 from lpmert.metrics.ratio_kernels import losses_of_totals
@@ -26,6 +27,9 @@ the mean level is least (smoothed sample risk of Gao, Yu, Yuan and Xu, HLT/EMNLP
 
 SMOOTHING = 0.06
 """Half the width of that mean, in units of |weights| / |direction|."""
+
+_PIECE = 1_000_000
+"""Coordinates times hypotheses searched between two looks at the clock."""
 
 _NO_LIMITS = np.empty((0, 0))
 
@@ -158,19 +162,26 @@ class LineSearch(Space):
         ranges = np.tile([-inf, inf], (self.dimension, 1))
         if self._cap is not None or len(self._limits):
             ranges[:] = [self.range(weights, axis) for axis in np.eye(self.dimension)]
-        coordinate, level, t = kernels.search_coordinates(
-            tried,
-            self._orders,
-            self._offsets,
-            self._loss,
-            ranges,
-            unit_of(weights, np.ones(1)),
-            self._interval,
-            self._smoothing,
-            self._work,
-            self._buffers,
-        )
-        return int(coordinate), Step(level, t)
+        best, step = -1, Step(inf, 0.0)
+        piece = max(1, _PIECE // len(self._features))
+        for begin in range(0, len(tried), piece):
+            if begin and out_of_time():
+                break
+            coordinate, level, t = kernels.search_coordinates(
+                tried[begin : begin + piece],
+                self._orders,
+                self._offsets,
+                self._loss,
+                ranges,
+                unit_of(weights, np.ones(1)),
+                self._interval,
+                self._smoothing,
+                self._work,
+                self._buffers,
+            )
+            if level < step.level:
+                best, step = int(coordinate), Step(level, t)
+        return best, step
 
     def surface(self, weights: FloatArray, direction: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the thresholds [E] of the whole line weights + t direction and the levels [E + 1] between them."""

@@ -11,11 +11,10 @@ from math import atan, inf, tan
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from lpmert.geometry.envelope import LEAST_ANGLE, find_events
-from lpmert.kernels import internal
+from lpmert.kernels import internal, kernel
 from lpmert.metrics.ratio_kernels import loss_of_total
 from lpmert.result import FloatArray, IntArray
 
@@ -315,14 +314,14 @@ def _choose(loss, work, count, low, high, scale, interval, smoothing, buffers):
     return _best_interval(thresholds, levels, low, high, scale, interval == WIDEST)
 
 
-@njit(cache=True)
+@kernel
 def search_direction(offsets, loss, low, high, scale, interval, smoothing, work, buffers):
     """Return (level, t) of the best interval on the line work.intercepts + t work.slopes."""
     count = find_events(work.intercepts, work.slopes, offsets, work)
     return _choose(loss, work, count, low, high, scale, interval, smoothing, buffers)
 
 
-@njit(cache=True)
+@kernel
 def search_coordinates(coordinates, orders, offsets, loss, ranges, scale, interval, smoothing, work, buffers):
     """Return (coordinate, level, t) of the best of the lines along these coordinates from work.intercepts.
 
@@ -345,7 +344,7 @@ def search_coordinates(coordinates, orders, offsets, loss, ranges, scale, interv
     return best_coordinate, best_level, best_step
 
 
-@njit(cache=True)
+@kernel
 def level_at(scores, offsets, loss, total):
     """Return the level of decoding scores [M], the first hypothesis of a list on ties; total [K] is overwritten."""
     cost = np.int64(0)

@@ -7,10 +7,11 @@ a row without an entry has the value 0.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from lpmert.kernels import kernel
 
 
-@njit(cache=True)
+@kernel
 def mark_varying(starts, rows, values, numbers, offsets, varies):
     """Set varies [entries] for the entries of features (starts [D + 1]) that differ within their list."""
     for d in range(len(starts) - 1):
@@ -28,7 +29,7 @@ def mark_varying(starts, rows, values, numbers, offsets, varies):
             e = last
 
 
-@njit(cache=True)
+@kernel
 def line_events(rows, values, weight, scores, offsets, numbers, groups, group_rows, lists, starts, thresholds, changes):
     """Find where choices change as one feature's weight, now `weight` within scores [M], runs from -inf to inf.
 
@@ -91,7 +92,7 @@ def line_events(rows, values, weight, scores, offsets, numbers, groups, group_ro
     return n_lists, n_events
 
 
-@njit(cache=True)
+@kernel
 def winners(rows, values, step, scores, offsets, numbers, lists, chosen):
     """Write the lists with an entry and their choices once the feature's weight grows by step; return their number."""
     n_lists, e = 0, 0
@@ -113,7 +114,7 @@ def winners(rows, values, step, scores, offsets, numbers, lists, chosen):
     return n_lists
 
 
-@njit(cache=True)
+@kernel
 def perceptron_pass(order, starts, columns, values, offsets, base, gold, rate, weights, weighted, visits):
     """Visit lists in order; move weights [D] from a wrong best row to the best gold row; return (visits, updates).
 
@@ -144,13 +145,13 @@ def perceptron_pass(order, starts, columns, values, offsets, base, gold, rate, w
     return visits, updates
 
 
-@njit(cache=True)
+@kernel
 def _gain(above, below, reach):
     difference = np.sqrt(max(above, 0.0)) - np.sqrt(max(below, 0.0))
     return difference * difference / reach
 
 
-@njit(cache=True)
+@kernel
 def boosting_start(starts, rows, values, pair_weights, above, below, reach, gains):
     """Fill for each feature [D] the weights of the pairs that it ranks rightly and wrongly, its reach and its gain."""
     for d in range(len(starts) - 1):
@@ -165,7 +166,7 @@ def boosting_start(starts, rows, values, pair_weights, above, below, reach, gain
             gains[d] = _gain(above[d], below[d], reach[d])
 
 
-@njit(cache=True)
+@kernel
 def boosting_rounds(
     n_rounds,
     smoothing,

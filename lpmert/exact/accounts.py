@@ -14,7 +14,7 @@ from lpmert.exact.choices_tree import Settings as SelectionSettings
 from lpmert.exact.ledger_of_ratios import Ratios
 from lpmert.exact.ledger_of_sums import Sums
 from lpmert.exact.ratio_choices import Part, RatioChoicesSearch
-from lpmert.exact.ratio_lists import UNIT, height_limit, new_bound, ratio_lists
+from lpmert.exact.ratio_lists import UNIT, decode_total, height_limit, height_of_all, new_bound, ratio_lists
 from lpmert.exact.search import Incumbent
 from lpmert.geometry.leastnorm import Lists, rounding_bound, sorted_lists
 from lpmert.kernels import clear_cost
@@ -133,13 +133,21 @@ class RatioAccount(Account[Ratios]):
     granularity = 1
     row_work = 8
 
-    def __init__(self, choices: Choices, problem: Problem) -> None:
+    def __init__(self, choices: Choices, problem: Problem, weights: FloatArray) -> None:
         self._choices, self._problem = choices, problem
         statistics = problem.statistics, problem.constant_statistics
         self.lists, self._ratio = ratio_lists(
             problem.metric, problem.features, problem.offsets, *statistics, problem.limits, problem.cap
         )
         self.total = self._ratio.constant
+        self._least = 0
+        self._least = self.cost_of(self._height_near(weights))
+
+    def _height_near(self, weights: FloatArray) -> int:
+        """Return a height that no selection undercuts, by a minorant that is tight at what weights [d] attain."""
+        ledger = self.new_ledger()
+        decode_total(self.lists, self._ratio, weights, ledger.selection, ledger.scores, ledger.bound.at)
+        return int(height_of_all(self.lists, self._ratio, ledger.bound))
 
     def leaf_lists(self, asked: int) -> int:
         return min(asked, _RATIO_LEAF_LISTS)
@@ -168,7 +176,7 @@ class RatioAccount(Account[Ratios]):
         return int(height_limit(self._ratio.kind, self._problem.loss_of(cost)))
 
     def cost_of(self, bound: int) -> int:
-        return self._problem.cost_of_loss(min(1.0, loss_of_height(self._ratio.kind, bound * UNIT)))
+        return max(self._least, self._problem.cost_of_loss(min(1.0, loss_of_height(self._ratio.kind, bound * UNIT))))
 
     def attained(self, weights: FloatArray, cost: int) -> int | None:
         return cost if self._problem.attains(self._problem.to_caller(weights), cost) else None

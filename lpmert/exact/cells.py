@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from lpmert.deadline import checkpoint
 from lpmert.exact import cells_kernels as kernel
 from lpmert.exact import cells_stack as layout
 from lpmert.exact.accounts import Account, RatioAccount, SumAccount
@@ -96,7 +97,11 @@ class CellsSearch:
         self.incumbent = incumbent
         self.unsettled: int | None = None
         self._settings = settings
-        self._account: Account[Any] = (SumAccount if problem.additive else RatioAccount)(settings.selections, problem)
+        self._account: Account[Any] = (
+            SumAccount(settings.selections, problem)
+            if problem.additive
+            else RatioAccount(settings.selections, problem, incumbent.weights)
+        )
         self._lists = self._account.lists
         self._granularity = self._account.granularity
         n_features = problem.n_features
@@ -206,6 +211,7 @@ class CellsSearch:
         for lane in empty:
             lane.work_limit = lane.done + _STAY
             while lane.n_cones == 0 and self._heap and self._heap[0][2] is None:
+                checkpoint()
                 root = self._roots[heapq.heappop(self._heap)[1]].copy()
                 lane.load(whole_cone(self._lists, root, self._account.total))
                 lane.prune_root(self.incumbent.cost)

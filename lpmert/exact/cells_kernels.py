@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from lpmert.exact.cells_stack import (
     BOUND,
@@ -29,7 +28,7 @@ from lpmert.exact.cuts import cut_off
 from lpmert.exact.ledger import look_at_centre, search_leaf
 from lpmert.exact.prune import prune
 from lpmert.geometry.cone import exact_sum
-from lpmert.kernels import EPSILON, internal
+from lpmert.kernels import EPSILON, internal, kernel
 
 _SAMPLED_LISTS = 100
 
@@ -111,7 +110,7 @@ def halve(stack, t, p, q, work):
     return error if exact else error + EPSILON * largest, exact_ray
 
 
-@njit(cache=True, nogil=True)
+@kernel(nogil=True)
 def prune_root(ledger, lists, stack, child, work, settings, limit):
     """Prune the only cone on the stack in place."""
     child.rays[:] = stack.rays[0]
@@ -143,7 +142,7 @@ def carry_point(x, p, q, first, carried):
         carried[d] /= total
 
 
-@njit(cache=True, nogil=True)
+@kernel(nogil=True)
 def explore(ledger, lists, stack, children, work, settings, budget):
     """Split, prune and bound cones depth first until the stack is EMPTY or FULL, a cone is too HARD, or the budget is
     spent.

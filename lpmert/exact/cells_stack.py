@@ -15,7 +15,7 @@ from lpmert.result import FloatArray, IntArray
 TOP, NODES, LEAVES, LEAF_LPS, UPPER_COST, DONE_WORK, CUT_OFF = range(7)
 
 # Positions in Child.numbers.
-N_ROWS, N_LISTS, FIXED, BOUND, CENTRE, DONE_WITH = range(6)
+N_ROWS, N_LISTS, FIXED, BOUND, CENTRE, DONE_WITH, AGE = range(7)
 
 OPEN, SETTLED, IMPOSSIBLE = range(3)
 """How a list stands in a cone: IMPOSSIBLE where none of its hypotheses may be chosen."""
@@ -25,9 +25,9 @@ class Stack(NamedTuple):
     """Open cones, the next one last. Survivors of cone t are rows first_row[t] .. + n_rows[t] of scores and ids.
 
     numbers: see the positions above. scores [R, D] at the rays, ids and costs [R] of the hypotheses, ends [E] of each
-    list among the rows of its cone (n_lists[t] + 1 of them from first_end[t]). fixed, totals [T, K]: what the ledger
-    (exact/ledger.py) keeps of the lists that are settled; bound: what these and every open list's cheapest survivor
-    cost; stalled: splits since a tenth of the lists was last settled. rays [T, D, D]; errors [T, D]: of the scores at
+    list among the rows of its cone (n_lists[t] + 1 of them from first_end[t]). fixed: cost of the lists that are
+    settled; bound: that and every open list's cheapest survivor; stalled: splits since a tenth of the lists was last
+    settled. totals [T, K], age: for the ledger, see exact/ledger.py. rays [T, D, D]; errors [T, D]: of the scores at
     each ray; points [T, D]: where in the simplex of the rays the cost is thought least.
     """
 
@@ -41,9 +41,10 @@ class Stack(NamedTuple):
     first_end: IntArray
     n_lists: IntArray
     fixed: IntArray
-    totals: FloatArray
     bound: IntArray
     stalled: IntArray
+    totals: FloatArray
+    age: IntArray
     rays: FloatArray
     errors: FloatArray
     points: FloatArray
@@ -53,7 +54,8 @@ class Stack(NamedTuple):
 class Child(NamedTuple):
     """What pruning a child leaves: like one cone of a stack, with its total [K]. numbers: see the positions above.
 
-    CENTRE: the cost at its centre, DONE_WITH: whether nothing is left to find in it, as far as the ledger can tell.
+    CENTRE: the cost at its centre, `INFINITE_COST` if that is forbidden; DONE_WITH: whether nothing is left to find in
+    it, as far as the ledger can tell.
     """
 
     numbers: IntArray
@@ -91,9 +93,10 @@ class Cone(NamedTuple):
     costs: IntArray
     ends: IntArray
     fixed: int
-    total: FloatArray
     bound: int
     stalled: int
+    total: FloatArray
+    age: int
     rays: FloatArray
     errors: FloatArray
     point: FloatArray
@@ -121,9 +124,10 @@ def new_stack(n_rows: int, n_ends: int, n_cones: int, n_features: int, n_columns
         first_end=one_each(),
         n_lists=one_each(),
         fixed=one_each(),
-        totals=np.zeros((n_cones, n_columns)),
         bound=one_each(),
         stalled=one_each(),
+        totals=np.zeros((n_cones, n_columns)),
+        age=one_each(),
         rays=np.empty((n_cones, n_features, n_features)),
         errors=np.empty((n_cones, n_features)),
         points=np.empty((n_cones, n_features)),
@@ -133,7 +137,7 @@ def new_stack(n_rows: int, n_ends: int, n_cones: int, n_features: int, n_columns
 
 def new_child(n_rows: int, n_lists: int, n_features: int, n_columns: int) -> Child:
     return Child(
-        np.zeros(6, dtype=np.int64),
+        np.zeros(7, dtype=np.int64),
         np.zeros(n_columns),
         np.empty((n_rows, n_features)),
         np.empty(n_rows, dtype=np.int32),
@@ -177,7 +181,7 @@ def whole_cone(lists: Lists, rays: FloatArray, total: FloatArray) -> Cone:
     errors = np.where(exact, 0.0, n_features * np.finfo(np.float64).eps * size)
     ids = np.arange(n_rows, dtype=np.int32)
     point = np.full(n_features, 1 / n_features)
-    return Cone(scores, ids, costs, offsets, 0, total, 0, 0, rays, errors, point)
+    return Cone(scores, ids, costs, offsets, 0, 0, 0, total, 0, rays, errors, point)
 
 
 def _sums_are_exact(features: FloatArray, largest: float) -> bool:
@@ -208,9 +212,10 @@ def cone_at(stack: Stack, t: int) -> Cone:
         stack.costs[rows].copy(),
         stack.ends[ends].copy(),
         int(stack.fixed[t]),
-        stack.totals[t].copy(),
         int(stack.bound[t]),
         int(stack.stalled[t]),
+        stack.totals[t].copy(),
+        int(stack.age[t]),
         stack.rays[t].copy(),
         stack.errors[t].copy(),
         stack.points[t].copy(),
@@ -226,8 +231,8 @@ def put_cone(stack: Stack, cone: Cone) -> None:
     stack.ends[ends] = cone.ends
     stack.first_row[top], stack.n_rows[top] = row, len(cone.ids)
     stack.first_end[top], stack.n_lists[top] = end, len(cone.ends) - 1
-    stack.fixed[top], stack.totals[top] = cone.fixed, cone.total
-    stack.bound[top], stack.stalled[top] = cone.bound, cone.stalled
+    stack.fixed[top], stack.bound[top], stack.stalled[top] = cone.fixed, cone.bound, cone.stalled
+    stack.totals[top], stack.age[top] = cone.total, cone.age
     stack.rays[top], stack.errors[top], stack.points[top] = cone.rays, cone.errors, cone.point
     stack.numbers[TOP] = top
 
@@ -259,6 +264,7 @@ def push(stack, child, stalled):
     stack.first_row[top], stack.n_rows[top] = rows, n_rows
     stack.first_end[top], stack.n_lists[top] = ends, n_lists
     stack.fixed[top], stack.bound[top], stack.stalled[top] = child.numbers[FIXED], child.numbers[BOUND], stalled
+    stack.age[top] = child.numbers[AGE]
     for k in range(len(child.total)):
         stack.totals[top, k] = child.total[k]
     stack.scores[rows : rows + n_rows] = child.scores[:n_rows]

@@ -7,7 +7,6 @@ with the decided ones. See exact/choices.py for the method and exact/choices_tre
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from lpmert.exact.choices_tree import (
     ANSWER,
@@ -32,9 +31,12 @@ from lpmert.exact.choices_tree import (
     WORK,
 )
 from lpmert.geometry.leastnorm import FEASIBLE, INFEASIBLE, UNDECIDED, copy_corral, decode_clearly, separate
-from lpmert.kernels import INFINITE_COST, internal
+from lpmert.kernels import INFINITE_COST, internal, kernel, plus
 
 WORKING, ASKING, DONE, _OPEN, _CLOSED = range(5)
+
+MOST_IN_NODE = 200_000_000
+"""Work beyond the budget after which a search pauses in the middle of a node: the lists are very many or very long."""
 
 
 @internal
@@ -126,7 +128,7 @@ def _open_bound(lists, tree):
 
 
 @internal
-def _look_ahead(lists, tree, corrals, scratch, settings):
+def _look_ahead(lists, tree, corrals, scratch, settings, most):
     """Move each undecided list's pointer to its cheapest hypothesis that goes together with the decided ones."""
     n = tree.numbers
     depth = n[DEPTH]
@@ -147,6 +149,8 @@ def _look_ahead(lists, tree, corrals, scratch, settings):
             continue
         begin, end = lists.offsets[s], lists.offsets[s + 1]
         while tree.attained[begin + tree.pointer[s]] != stamp:
+            if n[WORK] > most:
+                return WORKING
             h = tree.pointer[s]
             copy_corral(corrals, depth, depth + 1)
             tree.chosen[s] = h
@@ -219,17 +223,19 @@ def _start_core_bound(lists, tree):
             least = _charge(tree, tree.cores[q], tree.core_sizes[q])
             if least == INFINITE_COST:
                 return INFINITE_COST
-            bound += least
+            bound = plus(bound, least)
     return bound
 
 
 @internal
-def _core_bound(lists, tree, corrals, scratch, settings):
+def _core_bound(lists, tree, corrals, scratch, settings, most):
     """Raise the bound by disjoint cores among the cheapest choices (as in core-guided MaxSAT)."""
     n = tree.numbers
     depth = n[DEPTH]
     n_fixed = n[FIXED] + depth
     while tree.bound[depth] <= n[UPPER] - settings.granularity:
+        if n[WORK] > most:
+            return WORKING
         n_asked = n_fixed
         for s in range(len(tree.chosen)):
             if tree.chosen[s] < 0 and tree.residual[s] > 0:
@@ -261,7 +267,8 @@ def _core_bound(lists, tree, corrals, scratch, settings):
         least = _charge(tree, tree.core, size)
         if least == INFINITE_COST:
             return _CLOSED
-        n[SUM] += least  # the node's own sum: its parent's bound, if larger, does not add up with its cores
+        # The node's own sum: its parent's bound, if larger, does not add up with its cores.
+        n[SUM] = plus(n[SUM], least)
         tree.bound[depth] = max(tree.bound[depth], n[SUM])
     return _CLOSED
 
@@ -328,7 +335,7 @@ def inherit_witnesses(tree, child, n_decided, pooled):
 
 
 @internal
-def _descend(lists, tree, corrals, scratch, settings):
+def _descend(lists, tree, corrals, scratch, settings, most):
     """Open the next child of the node, or say that there is none left within the bound."""
     n = tree.numbers
     depth = n[DEPTH]
@@ -339,6 +346,8 @@ def _descend(lists, tree, corrals, scratch, settings):
         h = tree.branch_next[depth]
         if begin + h >= end or tree.rest[depth] + lists.costs[begin + h] > n[UPPER] - settings.granularity:
             return _CLOSED
+        if n[WORK] > most:
+            return WORKING
         tree.chosen[s] = h
         tree.decided[n_decided] = s
         copy_corral(corrals, depth, depth + 1)
@@ -390,18 +399,19 @@ def _close_root(lists, tree, corrals, scratch):
     return _CLOSED
 
 
-@njit(cache=True)
+@kernel
 def search(lists, tree, corrals, scratch, settings, budget):
     """Search until DONE, until an exact answer is needed (ASKING), or until the budget of scores is spent (WORKING)."""
     n = tree.numbers
     stop = n[WORK] + budget
+    most = stop + MOST_IN_NODE
     while n[DEPTH] >= 0:
         if n[WORK] > stop:
             return WORKING
         depth = n[DEPTH]
         verdict = _OPEN
         if n[PHASE] == LOOK:
-            verdict = _look_ahead(lists, tree, corrals, scratch, settings)
+            verdict = _look_ahead(lists, tree, corrals, scratch, settings, most)
             if verdict == _OPEN and n[FIXED] + depth == len(tree.chosen):
                 # All decided: the witness was recorded on the way in, unless there was no way in.
                 verdict = _CLOSED if depth > 0 else _close_root(lists, tree, corrals, scratch)
@@ -411,15 +421,15 @@ def search(lists, tree, corrals, scratch, settings, budget):
                 tree.bound[depth] = max(tree.bound[depth], bound)
                 n[PHASE] = CORE if settings.use_cores else CHOOSE
         if verdict == _OPEN and n[PHASE] == CORE:
-            verdict = _core_bound(lists, tree, corrals, scratch, settings)
+            verdict = _core_bound(lists, tree, corrals, scratch, settings, most)
             if verdict == _OPEN:
                 n[PHASE] = CHOOSE
         if verdict == _OPEN and n[PHASE] == CHOOSE:
             verdict = _branch(lists, tree, settings)
         if verdict == _OPEN:
-            verdict = _descend(lists, tree, corrals, scratch, settings)
-        if verdict == ASKING:
-            return ASKING
+            verdict = _descend(lists, tree, corrals, scratch, settings, most)
+        if verdict in (ASKING, WORKING):
+            return verdict
         if verdict == _CLOSED:
             _retreat(tree)
     return DONE

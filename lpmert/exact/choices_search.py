@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lpmert import rational
+from lpmert.deadline import checkpoint
 from lpmert.exact import choices_kernels as kernel
 from lpmert.exact import choices_tree as layout
 from lpmert.exact.search import Incumbent
@@ -156,6 +157,7 @@ class ChoicesSearch:
                 self.incumbent.improve(int(numbers[layout.UPPER]), self._tree.best_weights, "S")
             if self._state != kernel.ASKING:
                 break
+            checkpoint()
             self._answer()
             numbers[layout.WORK] += 5 * len(self._lists.costs) + ANSWER_WORK
 

@@ -174,7 +174,8 @@ def cut_off(ledger, lists, stack, t, work, settings):
     for q in range(len(work.cuts)):
         cost, clear, mass = add_cut(stack, t, x, work.cuts[q], work, settings.largest)
         heaviest = max(heaviest, mass)
-        look_inside(ledger, lists, stack, t, x, cost, clear)
+        if clear and cost < n[UPPER_COST]:
+            look_inside(ledger, lists, stack, t, x)
         left = float(n[UPPER_COST] - settings.granularity - stack.bound[t])
         here = 0.0
         for d in range(n_features):

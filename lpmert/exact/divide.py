@@ -14,6 +14,7 @@ from typing import Protocol
 
 import numpy as np
 
+from lpmert.deadline import checkpoint
 from lpmert.exact.combination import Combination, Screen
 from lpmert.exact.pairing import fewest_candidates_first, neighbours, pair_by_conflict
 from lpmert.exact.search import Incumbent, Outcome, Search
@@ -288,6 +289,7 @@ class DivideSearch:
         for _ in range(_SLICE_STEPS):
             if self.finished or self.lps >= stop:
                 return
+            checkpoint()
             if self.root is None:
                 next(self._planting, None)
             else:
@@ -319,7 +321,8 @@ class DivideSearch:
                 level = yield from pair_by_conflict(level, self._join, self._settings.sampled)
             else:
                 level = neighbours(level, self._join)
-            self._streams += [stream for stream in level if stream not in self._streams]
+            known = set(map(id, self._streams))
+            self._streams += [stream for stream in level if id(stream) not in known]
         self.root = level[0]
         self._take(self.root)
         yield

@@ -6,8 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
+from lpmert.deadline import checkpoint
 from lpmert.exact.search import Incumbent, Search, UnboundedSearch
+from lpmert.exact.section import Section
 from lpmert.exact.solve import ExactMethod
 from lpmert.geometry.lp import LinOptimizer, Verdict
 from lpmert.problem import Problem
@@ -18,7 +21,7 @@ _SELECTIONS_A_SLICE = 50
 
 @dataclass(frozen=True)
 class Exhaustive(ExactMethod):
-    """Enumeration of all attainable selections, without bounds."""
+    """Enumeration of all attainable selections within the region, without bounds."""
 
     name = "exhaustive"
     takes_fractions = True
@@ -35,11 +38,17 @@ class ExhaustiveSearch(UnboundedSearch):
         super().__init__(incumbent)
         self.finished = problem.n_lists == 0
         self._costs, self._heads = problem.costs, problem.offsets[:-1]
-        self._selections = iter(()) if self.finished else attainable_selections(problem.features, problem.offsets)
+        # What alone costs more than the incumbent is in no better selection: so are the far sides of limits.
+        limited = isinstance(problem, Section) or len(problem.limits) > 0
+        allowed = problem.costs <= incumbent.cost if limited else None
+        self._selections = (
+            iter(()) if self.finished else attainable_selections(problem.features, problem.offsets, allowed=allowed)
+        )
 
     def advance(self) -> None:
         """Look at the next selections."""
         for _ in range(_SELECTIONS_A_SLICE):
+            checkpoint()
             found = next(self._selections, None)
             if found is None:
                 self.finished = True
@@ -54,21 +63,30 @@ class ExhaustiveSearch(UnboundedSearch):
 
 
 def attainable_selections(
-    features: FloatArray, offsets: IntArray, *, start: FloatArray | None = None
+    features: FloatArray,
+    offsets: IntArray,
+    *,
+    start: FloatArray | None = None,
+    allowed: NDArray[np.bool_] | None = None,
 ) -> Iterator[tuple[IntArray, FloatArray | None]]:
     """Yield every attainable selection once, with weights that make it strictly best.
 
     features [M, D] and offsets [S+1] describe the lists; no list may hold a feature vector twice. start [D] are weights
-    to try first. A selection [S] counts from 0 within each list. The weights [D] are `None` where the selection is
-    attainable but no float64 weights show it. Depth first over the lists, so the time is about that of one
-    `LinOptimizer` verdict per list, hypothesis and attainable choice of the lists before. Raises `ValueError` for
-    features that are not finite.
+    to try first. allowed [M]: hypotheses that may be chosen, by default all. A selection [S] counts from 0 within each
+    list. The weights [D] are `None` where the selection is attainable but no float64 weights show it. Depth first over
+    the lists, so the time is about that of one `LinOptimizer` verdict per list, hypothesis and attainable choice of the
+    lists before. Raises `ValueError` for features that are not finite.
     """
     optimizer = LinOptimizer(features, offsets)
     heads = np.asarray(offsets, dtype=np.int64)
-    last = len(heads) - 2
+    rows = np.arange(len(features)) if allowed is None else np.flatnonzero(allowed)
+    candidates = np.split(rows, np.searchsorted(rows, heads[1:-1]))
+    # Lists without a choice come first: what they rule out is then ruled out once.
+    order = (
+        np.arange(len(candidates)) if allowed is None else np.argsort([len(c) != 1 for c in candidates], kind="stable")
+    )
     chosen: list[int] = []
-    stack = [_children(optimizer, heads, chosen, optimizer.solve({}, start=start))]
+    stack = [_children(optimizer, order, candidates, chosen, optimizer.solve({}, start=start))]
     while stack:
         found = next(stack[-1], None)
         if found is None:
@@ -76,11 +94,13 @@ def attainable_selections(
             del chosen[-1:]
             continue
         row, verdict = found
-        if len(stack) <= last:
+        if len(stack) < len(order):
             chosen.append(row)
-            stack.append(_children(optimizer, heads, chosen, verdict))
+            stack.append(_children(optimizer, order, candidates, chosen, verdict))
         else:
-            yield np.array([*chosen, row], dtype=np.int64) - heads[:-1], verdict.weights
+            selection = np.empty(len(order), dtype=np.int64)
+            selection[order] = [*chosen, row]
+            yield selection - heads[:-1], verdict.weights
 
 
 def count_attainable(features: FloatArray, offsets: IntArray) -> int:
@@ -89,12 +109,12 @@ def count_attainable(features: FloatArray, offsets: IntArray) -> int:
 
 
 def _children(
-    optimizer: LinOptimizer, heads: IntArray, chosen: list[int], parent: Verdict
+    optimizer: LinOptimizer, order: IntArray, candidates: list[IntArray], chosen: list[int], parent: Verdict
 ) -> Iterator[tuple[int, Verdict]]:
     """Yield the rows of the next list that are attainable together with the chosen ones, with their verdicts."""
     decided = len(chosen)
-    for row in range(int(heads[decided]), int(heads[decided + 1])):
+    for row in candidates[order[decided]].tolist():
         rows = np.array([*chosen, row], dtype=np.int64)
-        verdict = optimizer.solve((np.arange(decided + 1), rows), start=parent.weights, rows=parent.rows)
+        verdict = optimizer.solve((order[: decided + 1], rows), start=parent.weights, rows=parent.rows)
         if verdict.attainable:
             yield row, verdict

@@ -13,6 +13,7 @@ from typing import Protocol
 import numpy as np
 from scipy.optimize import linprog
 
+from lpmert.deadline import checkpoint
 from lpmert.geometry.leastnorm import FEASIBLE, INFEASIBLE, Lists, new_corrals, new_scratch, separate
 from lpmert.geometry.lp import LinOptimizer
 from lpmert.reduction import Cap
@@ -94,6 +95,7 @@ class Extremity:
 
         near: what the program of the first choices of the part left.
         """
+        checkpoint()
         self.counters["lps"] += 1
         self.counters["rows_in_full"] += int(self.sizes[part].sum()) - len(part)
         near = near if self._settings.row_generation else None

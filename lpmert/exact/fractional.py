@@ -2,7 +2,8 @@
 
 Source: Dinkelbach, On nonlinear fractional programming, Management Science 1967. A loss t is the least one exactly when
 no selection makes the sum of a.x - t b.x negative. With t a fraction of whole numbers these costs are whole numbers, so
-that every method for additive losses decides it, as exactly as it does anything.
+that every method for additive losses decides it, as exactly as it does anything. Selections with b.x = 0, whose loss is
+1, escape such sums where t > 1: then one more additive search, for the least b.x, tells whether there are any.
 """
 
 from __future__ import annotations
@@ -15,12 +16,11 @@ import numpy as np
 from lpmert import canonical
 from lpmert.exact.search import Incumbent, Search
 from lpmert.exact.section import Section
-from lpmert.kernels import decode
-from lpmert.metrics.ratio import LinearFraction
+from lpmert.metrics.kinds import SumFraction
 from lpmert.problem import Problem, with_limits
-from lpmert.result import FloatArray, MethodError
+from lpmert.result import FloatArray, IntArray
 
-_LARGEST_COST = 1 << 60
+_PERTURBATIONS = 24
 
 Start = Callable[[Problem, Incumbent], Search]
 """Begins a search of an additive problem."""
@@ -29,55 +29,59 @@ Start = Callable[[Problem, Incumbent], Search]
 class FractionSearch:
     """A resumable search for the least fraction: additive searches one after another, each for a lower loss.
 
-    The incumbent's cost is its loss in the problem's fixed point; in between the loss is an exact fraction.
+    The incumbent's cost is its loss in the problem's fixed point, whose unit tells any two losses apart; in between the
+    loss is an exact fraction. What an additive search has found counts by its loss when decoded in exact arithmetic.
     """
 
-    def __init__(self, problem: Problem, metric: LinearFraction, incumbent: Incumbent, start: Start) -> None:
+    def __init__(self, problem: Problem, fraction: SumFraction, incumbent: Incumbent, start: Start) -> None:
         self.incumbent = incumbent
         self.unsettled: int | None = None
         self._problem = problem
         self._start = start
-        statistics = np.rint(problem.statistics).astype(np.int64)
-        constant = np.rint(problem.constant_statistics).astype(np.int64)
-        self._above, self._below = (statistics @ np.array(f) for f in (metric.numerator, metric.denominator))
-        self._more_above, self._more_below = (
-            int(constant @ np.array(f)) for f in (metric.numerator, metric.denominator)
+        self._above, self._below, self._more_above, self._more_below = canonical.whole_fractions(
+            problem.statistics,
+            problem.constant_statistics,
+            (fraction.above.tolist(), fraction.more_above),
+            (fraction.below.tolist(), fraction.more_below),
+            problem.offsets,
+            len(problem.limits),
         )
-        least = np.minimum.reduceat(self._below, problem.offsets[:-1]).sum() if problem.n_lists else 0
-        self._least_below = int(least) + self._more_below
-        self._loss = Fraction(1)
-        self._shift = 0
-        self._factor = 1
-        self._proved = False
-        self._counted: dict[str, int] = {"additive_searches": 0}
+        starts = problem.offsets[:-1]
+        self._least_below = self._more_below  # the least of every list is 0
+        self._inner: Search | None = None
+        self._counted: dict[str, int] = {}
         self._nodes = self._lps = 0
+        self._proved = False
         self._bound = 0
-        loss = self._loss_at(incumbent.weights)
-        self._begin(loss if problem.cost_of_loss(float(loss)) == incumbent.cost else Fraction(1))
+        loss = problem.attained_loss(problem.to_caller(incumbent.weights))
+        if loss is None:  # only ties are known: no loss is above that of the largest numerator and least denominator
+            most = int(np.maximum.reduceat(self._above, starts).sum()) + self._more_above
+            loss = max(1, -(-most // max(1, self._least_below)))
+        self._begin(Fraction(loss), incumbent.weights, incumbent.source)
 
-    def _loss_at(self, weights: FloatArray) -> Fraction:
-        rows = np.empty(self._problem.n_lists, dtype=np.int64)
-        decode(self._problem.features, self._problem.offsets, weights, rows)
-        below = int(self._below[rows].sum()) + self._more_below
-        return Fraction(int(self._above[rows].sum()) + self._more_above, below) if below else Fraction(1)
-
-    def _begin(self, loss: Fraction) -> None:
-        """Start the search for a loss below this one, which the incumbent has."""
-        problem = self._problem
+    def _begin(self, loss: Fraction, weights: FloatArray, source: str) -> None:
+        """Take weights of this loss, and start the search for a lower one."""
+        self.incumbent.cost = self._problem.cost_of_loss(loss)
+        self.incumbent.weights, self.incumbent.source = weights, source
         self._loss = loss
+        self._for_zero = False
         p, q = loss.numerator, loss.denominator
-        if (float(np.abs(self._above).sum()) * q + float(np.abs(self._below).sum()) * p) > _LARGEST_COST:
-            raise MethodError("the counts are so large that their fractions are not exact in 64 bits; divide them")
-        raw = q * self._above - p * self._below
-        costs, shift = canonical.least_costs(raw, problem.offsets)
-        self._shift = shift + q * self._more_above - p * self._more_below
-        self._factor = q
+        # A selection of this loss has the sum 0, and a lower one a negative sum.
+        self._search(q * self._above - p * self._below, q * self._more_above - p * self._more_below, 0)
+
+    def _search(self, raw: IntArray, more: int, goal: int) -> None:
+        """Start the search for a selection whose numbers `raw` [m] add up, with `more`, to less than the goal."""
+        self._nodes, self._lps, self._counted = self.nodes, self.lps, dict(self.counters())
+        problem = self._problem
+        costs, least = canonical.least_costs(raw, problem.offsets)
+        self._goal = goal - more - least
         features, offsets, costs = with_limits(problem.features, problem.offsets, costs, problem.limits)
         rows, offsets = canonical.rows_of_lists(offsets, canonical.informative_lists(costs, offsets))
         section = Section(np.ascontiguousarray(features[rows]), offsets, costs[rows], problem.cap)
-        # A selection of this loss has the sum 0; the incumbent is one.
-        inner = Incumbent(-self._shift, self.incumbent.weights, self.incumbent.source)
-        self._counted["additive_searches"] += 1
+        # Searches take the incumbent's cost for one that a selection has: all are multiples of the granularity.
+        known = -(-self._goal // section.granularity) * section.granularity
+        inner = Incumbent(known, self.incumbent.weights, self.incumbent.source)
+        self._counted["additive_searches"] = self._counted.get("additive_searches", 0) + 1
         self._inner = self._start(section, inner) if section.n_lists else None
 
     @property
@@ -86,23 +90,21 @@ class FractionSearch:
 
     @property
     def lower_bound(self) -> int:
-        if self._proved:
-            return self.incumbent.cost if self.unsettled is None else min(self.unsettled, self.incumbent.cost)
-        return max(self._bound, min(self.incumbent.cost, self._cost_of(self._inner_bound())))
+        upper = self.incumbent.cost if self.unsettled is None else min(self.unsettled, self.incumbent.cost)
+        return upper if self._proved else min(upper, max(self._bound, self._cost_of(self._inner_bound())))
 
     def _inner_bound(self) -> int:
         return 0 if self._inner is None else self._inner.lower_bound
 
     def _cost_of(self, cost: int) -> int:
         """Return a loss, in the problem's fixed point, that no selection of at least this additive cost undercuts."""
-        excess = cost + self._shift
-        if excess >= 0:
-            return self._problem.cost_of_loss(float(self._loss))
-        if self._least_below <= 0:
-            return self._problem.cost_of_loss(0)
-        return self._problem.cost_of_loss(
-            max(Fraction(0), self._loss + Fraction(excess, self._factor * self._least_below))
-        )
+        excess = cost - self._goal
+        loss = self._loss
+        if excess < 0 and not self._for_zero:
+            loss = max(Fraction(0), loss + Fraction(excess, loss.denominator * max(1, self._least_below)))
+        if self._least_below == 0 and (excess < 0 or not self._for_zero):
+            loss = min(loss, Fraction(1))  # that of a denominator of 0
+        return self._problem.cost_of_loss(loss)
 
     @property
     def nodes(self) -> int:
@@ -130,20 +132,40 @@ class FractionSearch:
     def advance(self) -> None:
         """Search on for a slice of work; where the additive search has ended, take what it found and start the next."""
         inner = self._inner
-        if inner is None:
-            self._proved = True
-            return
-        if not inner.finished:
+        if inner is not None and not inner.finished:
             inner.advance()
-        if not inner.finished:
-            return
-        self._bound = max(self._bound, self._cost_of(inner.lower_bound))
-        loss = self._loss_at(inner.incumbent.weights)
-        if loss >= self._loss:
-            if inner.unsettled is not None and inner.unsettled < inner.incumbent.cost:
-                self.unsettled = self._cost_of(inner.unsettled)
+            if not inner.finished:
+                return
+        self._bound = self.lower_bound
+        found = 0 if inner is None else inner.incumbent.cost
+        if found < self._goal:
+            best = self._attained(self.incumbent.weights if inner is None else inner.incumbent.weights)
+            if best is not None:
+                self._begin(*best, "" if inner is None else inner.incumbent.source)
+                return
+            self._leave_unsettled(self._inner_bound())
+        elif inner is not None and inner.unsettled is not None and inner.unsettled < self._goal:
+            self._leave_unsettled(inner.unsettled)
+        if self._loss > 1 and self._least_below == 0 and not self._for_zero:
+            self._for_zero = True
+            self._search(self._below, self._more_below, 1)
+        else:
             self._proved = True
-            return
-        self.incumbent.improve(self._problem.cost_of_loss(float(loss)), inner.incumbent.weights, inner.incumbent.source)
-        self._nodes, self._lps, self._counted = self.nodes, self.lps, dict(self.counters())
-        self._begin(loss)
+
+    def _leave_unsettled(self, cost: int) -> None:
+        loss = self._cost_of(cost)
+        self.unsettled = loss if self.unsettled is None else min(self.unsettled, loss)
+
+    def _attained(self, weights: FloatArray) -> tuple[Fraction, FloatArray] | None:
+        """Return a lower loss than the incumbent's that weights attain without a tie, these or some close by.
+
+        Hypotheses that cost the same in the additive search, and may be tied there, are of different fractions.
+        """
+        rng = np.random.default_rng(0)
+        size = float(np.abs(weights).max(initial=0.0))
+        for k in range(_PERTURBATIONS):
+            near = weights + size * 10.0 ** (k / 2 - 16) * rng.normal(size=len(weights)) if k else weights
+            loss = self._problem.attained_loss(self._problem.to_caller(near))
+            if loss is not None and loss < self._loss:
+                return Fraction(loss), near
+        return None

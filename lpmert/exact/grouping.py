@@ -14,6 +14,7 @@ import numpy as np
 
 from lpmert.approximate.subspace import improve, random_numbers
 from lpmert.canonical import rows_of_lists
+from lpmert.deadline import checkpoint
 from lpmert.exact.choices import Choices
 from lpmert.exact.choices_search import ChoicesSearch
 from lpmert.exact.search import Incumbent, Search
@@ -209,7 +210,7 @@ class GroupedSearch:
         rows, offsets = rows_of_lists(problem.offsets, group.lists)
         features, costs = np.ascontiguousarray(problem.features[rows]), problem.costs[rows]
         _, weights = descend(features, offsets, costs, initial=self.incumbent.weights, budget=_GROUP_BUDGET)
-        upper = Incumbent(int(costs.max()) * len(group.lists), weights, "")
+        upper = Incumbent(int(np.maximum.reduceat(costs, offsets[:-1]).sum()), weights, "")
         for candidate in (weights, self.incumbent.weights):
             # Where ties leave the cost in doubt it is the worst one, which weights beside these attain.
             cost, _ = clear_cost(features, offsets, costs, candidate, problem.rounding_bound(candidate))
@@ -257,6 +258,7 @@ def sampled_costs(problem: Problem, weights: FloatArray) -> FloatArray:
     costs = np.empty((len(weights), problem.n_lists))
     chosen = np.empty(problem.n_lists, dtype=np.int64)
     for k, row in enumerate(weights):
+        checkpoint()
         decode(problem.features, problem.offsets, row, chosen)
         costs[k] = problem.costs[chosen]
     return costs
@@ -271,6 +273,7 @@ def gather(excess: FloatArray, size: int) -> list[IntArray]:
     left = np.argsort(-excess.mean(axis=0), kind="stable")
     groups = []
     while len(left):
+        checkpoint()
         group, total = [left[0]], excess[:, left[0]].copy()
         left = left[1:]
         while len(group) < size and len(left):

@@ -24,8 +24,8 @@ def _by_ledger(
 ) -> Callable[..., Any]:
     """Return what kernels call to get one of two functions, by the ledger that comes first among their arguments."""
 
-    def operation(*_: Any) -> Any:
-        raise NotImplementedError
+    def operation(ledger: Any, *others: Any) -> Any:
+        return (of_sums if isinstance(ledger, Sums) else of_ratios)(ledger, *others)
 
     @overload(operation, inline=inline, strict=False, jit_options=_INTERNAL)  # type: ignore[arg-type]
     def choose(ledger: Any, *_: Any) -> Callable[..., Any]:
@@ -34,23 +34,23 @@ def _by_ledger(
     return operation
 
 
-open_account = _by_ledger(sums.open_account, ratios.open_account)
-"""(ledger, stack, t, child): begin with what the lists that are settled in cone t cost its child."""
+open_account = _by_ledger(sums.open_account, ratios.open_account, inline="always")
+"""(ledger): begin with a cone; what its parent's settled lists cost is in its child's numbers and total."""
 
 settle = _by_ledger(sums.settle, ratios.settle, inline="always")
-"""(ledger, child, start, end, winner, price): how the list with the child's rows start .. end stands; if it is settled,
-it joins the others that are. winner, price: hypothesis that wins at the child's centre, and its cost. Called once a
-list: compiled into the caller, as numba counts references for each array of a tuple that is passed on.
+"""(ledger, numbers, ids, costs, total, start, end, winner): how the list with the child's rows start .. end stands, and
+what it adds to the child's total if it is settled. winner: hypothesis that wins at the child's centre. Called once a
+list: compiled into the caller, and with single arrays, as numba counts references for each array of a tuple.
 """
 
-close_account = _by_ledger(sums.close_account, ratios.close_account)
+close_account = _by_ledger(sums.close_account, ratios.close_account, inline="always")
 """(ledger, child, bound, limit): price the child's hypotheses anew if it is time, and return its bound."""
 
-look_at_centre = _by_ledger(sums.look_at_centre, ratios.look_at_centre)
+look_at_centre = _by_ledger(sums.look_at_centre, ratios.look_at_centre, inline="always")
 """(ledger, lists, stack, child, clear): take the child's centre if it is better than all before."""
 
 look_inside = _by_ledger(sums.look_inside, ratios.look_inside)
-"""(ledger, lists, stack, t, x, cost, clear): the same with the point x [D] of cone t, if it seems worth it."""
+"""(ledger, lists, stack, t, x): the same with the point x [D] of cone t."""
 
 search_leaf = _by_ledger(sums.search_leaf, ratios.search_leaf)
 """(ledger, lists, stack, child): search a small cone selection by selection; DONE, ASKING for exact arithmetic, or

@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 
 from lpmert.exact.cells_stack import (
+    AGE,
     CENTRE,
     DONE_WITH,
-    FIXED,
     IMPOSSIBLE,
     LEAVES,
     N_LISTS,
@@ -45,18 +45,15 @@ class Ratios(NamedTuple):
     total: FloatArray
 
 
-def open_account(ledger, stack, t, child):
-    child.numbers[FIXED], child.numbers[CENTRE] = stack.fixed[t], 0
-    for k in range(len(child.total)):
-        child.total[k] = stack.totals[t, k]
+def open_account(ledger):
+    for k in range(len(ledger.bound.at)):
         ledger.bound.at[k] = 0.0
 
 
-def settle(ledger, child, start, end, winner, price):
-    statistics, classes = ledger.ratio.statistics, ledger.ratio.classes
-    ids, total, at = child.ids, child.total, ledger.bound.at
+def settle(ledger, numbers, ids, costs, total, start, end, winner):
+    statistics, classes, at = ledger.ratio.statistics, ledger.ratio.classes, ledger.bound.at
     if classes[winner] == FORBIDDEN:
-        child.numbers[CENTRE] = INFINITE_COST
+        numbers[CENTRE] = INFINITE_COST
     own = classes[ids[start]]
     if own == FORBIDDEN and end == start + 1:
         return IMPOSSIBLE
@@ -73,16 +70,16 @@ def settle(ledger, child, start, end, winner, price):
 
 
 def close_account(ledger, child, bound, limit):
-    """FIXED counts the splits that are left until the rows are priced anew: the minorant changes less than the choice
-    between them.
+    """A cone's age are the splits that are left until its rows are priced anew: the minorant changes less than the
+    choice between them.
     """
     at = ledger.bound.at
     for k in range(len(at)):
         at[k] += child.total[k]
-    if child.numbers[FIXED] > 0:
-        child.numbers[FIXED] -= 1
+    if child.numbers[AGE] > 0:
+        child.numbers[AGE] -= 1
         return bound
-    child.numbers[FIXED] = ledger.repriced_every - 1
+    child.numbers[AGE] = ledger.repriced_every - 1
     return _reprice(ledger.ratio, ledger.bound, child, bound, limit)
 
 
@@ -91,13 +88,13 @@ def look_at_centre(ledger, lists, stack, child, clear):
     if loss_of_total(ledger.ratio.kind, ledger.ratio.parameters, ledger.bound.at) >= ledger.loss[0]:
         child.numbers[DONE_WITH] = not open_lists
         return
-    if open_lists and (not clear or child.numbers[CENTRE] == INFINITE_COST):
+    if open_lists and (not clear or child.numbers[CENTRE] >= INFINITE_COST):
         return
     _, clear = offer(ledger, lists, stack, child.rays.sum(axis=0))
     child.numbers[DONE_WITH] = clear and not open_lists
 
 
-def look_inside(ledger, lists, stack, t, x, cost, clear):
+def look_inside(ledger, lists, stack, t, x):
     """Heights under a minorant tell too little to be worth decoding."""
 
 

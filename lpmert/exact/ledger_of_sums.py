@@ -34,17 +34,12 @@ def _offer(lists, stack, weights):
     return cost, clear
 
 
-def open_account(ledger, stack, t, child):
-    child.numbers[FIXED] = child.numbers[CENTRE] = stack.fixed[t]
+def open_account(ledger):
+    """There is nothing to begin with."""
 
 
-def settle(ledger, child, start, end, winner, price):
-    child.numbers[CENTRE] += price
-    least = child.costs[start]
-    if child.costs[end - 1] != least:
-        return OPEN
-    child.numbers[FIXED] += least
-    return SETTLED
+def settle(ledger, numbers, ids, costs, total, start, end, winner):
+    return SETTLED if costs[end - 1] == costs[start] else OPEN
 
 
 def close_account(ledger, child, bound, limit):
@@ -56,9 +51,8 @@ def look_at_centre(ledger, lists, stack, child, clear):
         _offer(lists, stack, child.rays.sum(axis=0))
 
 
-def look_inside(ledger, lists, stack, t, x, cost, clear):
-    if clear and cost < stack.numbers[UPPER_COST]:
-        _offer(lists, stack, (stack.rays[t] * x.reshape(len(x), 1)).sum(axis=0))
+def look_inside(ledger, lists, stack, t, x):
+    _offer(lists, stack, (stack.rays[t] * x.reshape(len(x), 1)).sum(axis=0))
 
 
 def search_leaf(ledger, lists, stack, child):

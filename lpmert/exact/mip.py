@@ -18,11 +18,15 @@ import highspy
 import numpy as np
 import pulp
 
+from lpmert.deadline import OutOfTime, checkpoint, time_left
 from lpmert.exact.search import Incumbent, Outcome, Search
 from lpmert.exact.solve import ExactMethod
 from lpmert.geometry.lp import LinOptimizer
 from lpmert.problem import Problem
-from lpmert.result import Callback, FloatArray, IntArray, Limits, MethodError, Result, Status
+from lpmert.result import FloatArray, IntArray, MethodError, Result, Status
+
+_PAUSE = 0.05
+"""Seconds to wait for the end of the time after a solver that ended a little early."""
 
 _LARGEST_OBJECTIVE = 1e6
 """Costs that are no small whole numbers are scaled so that the dearest selection costs this."""
@@ -56,23 +60,8 @@ class Mip(ExactMethod):
             raise MethodError(f"margin of method 'mip' must be a finite number of at least 0, not {self.margin!r}")
 
     def start(self, problem: Problem, incumbent: Incumbent) -> Search:
-        """Return a search without a time limit; raises `MethodError` for a solver that is not there."""
-        return MipSearch(self, problem, incumbent, math.inf)
-
-    def solve(
-        self,
-        problem: Problem,
-        limits: Limits | None = None,
-        callback: Callback | None = None,
-        seed: int = 0,
-        initial_weights: FloatArray | None = None,
-        started: float | None = None,
-    ) -> Result:
-        """Do as every method does; the solver is told the time that is left."""
-        started = time.perf_counter() if started is None else started
-        limit = math.inf if limits is None or limits.time_limit is None else limits.time_limit
-        timed = _TimedMip(self.solver, self.margin, started + limit)
-        return ExactMethod.solve(timed, problem, limits, callback, seed, initial_weights, started)
+        """Return a search; its solver is told the time left. Raises `MethodError` for a solver that is not there."""
+        return MipSearch(self, problem, incumbent)
 
     def _report(self, problem: Problem, search: Search, outcome: Outcome, seed: int) -> Result:
         if outcome.status is Status.OPTIMAL and outcome.cost > 0:
@@ -84,23 +73,10 @@ class Mip(ExactMethod):
         return replace(result, lower_bound=None, trace=trace)
 
 
-@dataclass(frozen=True)
-class _TimedMip(Mip):
-    """The method with the `time.perf_counter()` at which the solver has to stop."""
-
-    deadline: float = math.inf
-
-    def start(self, problem: Problem, incumbent: Incumbent) -> Search:
-        return MipSearch(self, problem, incumbent, self.deadline)
-
-    def settings(self) -> str:
-        return Mip(self.solver, self.margin).settings()
-
-
 class MipSearch:
-    """A search whose every step is one program solved to its end, or to the deadline."""
+    """A search whose every step is one program solved to its end, or to that of the time."""
 
-    def __init__(self, settings: Mip, problem: Problem, incumbent: Incumbent, deadline: float) -> None:
+    def __init__(self, settings: Mip, problem: Problem, incumbent: Incumbent) -> None:
         self.incumbent = incumbent
         self.unsettled: int | None = None
         self.nodes = 0
@@ -108,7 +84,6 @@ class MipSearch:
         self.memory = 0
         self._settings = settings
         self._problem = problem
-        self._deadline = deadline
         self._solver = _solver_class(settings.solver)
         self._unit = max(problem.granularity, _largest_cost(problem) / _LARGEST_OBJECTIVE)
         self._program: _Program | None = None
@@ -138,25 +113,27 @@ class MipSearch:
     def advance(self) -> None:
         """Solve the program; take over what it found, or cut off a selection that only ties reach."""
         if self._program is None:
-            self._program = _Program(self._problem, self._unit, self._settings.margin, self._deadline)
-        left = self._deadline - time.perf_counter()
-        if left <= 0 or not self._program.complete:
-            return
+            self._program = _Program(self._problem, self._unit, self._settings.margin)
+        checkpoint()
+        left = _time_left()
         # PuLP takes about as long to hand the program over as building it took.
         answer = self._program.solve(self._solver, max(left - self._program.seconds, left / 10))
         self._programs += 1
         self.nodes += answer.nodes
         if self._settings.margin == 0:
             self._bound = max(self._bound, self._cost_of(answer.bound))
-        attained = answer.selection is not None and self._take(self._program, answer.selection)
+        try:
+            attained = answer.selection is not None and self._take(self._program, answer.selection)
+        except OutOfTime:
+            return  # the bound holds all the same
         if answer.optimal and answer.selection is not None:
             self._closed = attained or self.lower_bound >= self.incumbent.cost
         elif answer.infeasible and (self._settings.margin > 0 or self.unsettled is not None):
             self._closed = True
-        elif answer.optimal or math.isinf(self._deadline):
+        elif answer.optimal or math.isinf(left):
             raise MethodError(f"solver {self._settings.solver!r} gave up on the program: {answer.status}")
         else:
-            time.sleep(max(0.0, self._deadline - time.perf_counter()))
+            time.sleep(min(_PAUSE, _time_left()))
 
     def _cost_of(self, objective: float) -> int:
         """Return the least cost that a bound on the objective leaves possible."""
@@ -195,11 +172,9 @@ class _Answer:
 
 
 class _Program:
-    """The mixed-integer program, to which cuts can be added; not `complete` if the deadline came first."""
+    """The mixed-integer program, to which cuts can be added."""
 
-    def __init__(self, problem: Problem, unit: float, margin: float, deadline: float) -> None:
-        self.complete = False
-        self.seconds = 0.0
+    def __init__(self, problem: Problem, unit: float, margin: float) -> None:
         started = time.perf_counter()
         self._program = program = pulp.LpProblem("lpmert", pulp.LpMinimize)
         self._offsets = problem.offsets
@@ -207,8 +182,7 @@ class _Program:
         self._chosen = [program.add_variable(f"z{i}", cat=pulp.LpBinary) for i in range(len(problem.costs))]
         self._program += pulp.LpAffineExpression(zip(self._chosen, (problem.costs / unit).tolist(), strict=True))
         for begin, end in pairwise(problem.offsets.tolist()):
-            if time.perf_counter() >= deadline:
-                return
+            checkpoint()
             self._program += pulp.lpSum(self._chosen[begin:end]) == 1
             for i in range(begin, end):
                 others = np.delete(problem.features[begin:end], i - begin, axis=0)
@@ -216,7 +190,6 @@ class _Program:
                     self._compare(weights, self._chosen[i], row, margin)
         if margin == 0:
             self._touch_surface(weights)
-        self.complete = True
         self.seconds = time.perf_counter() - started
 
     @property
@@ -280,6 +253,11 @@ def _normalised(rows: FloatArray) -> FloatArray:
 def _largest_cost(problem: Problem) -> float:
     """Return the cost of the dearest selection."""
     return float(np.maximum.reduceat(problem.costs, problem.offsets[:-1]).sum())
+
+
+def _time_left() -> float:
+    left = time_left()
+    return math.inf if left is None else left
 
 
 def _solver_class(name: str) -> type[Any]:

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from lpmert.deadline import checkpoint
 from lpmert.geometry.descent import decode_cost
+from lpmert.kernels import kernel
 from lpmert.result import DataError, FloatArray, IntArray
 
 _EPSILON = 2.0**-53
@@ -61,7 +62,7 @@ class CriticalDirections(NamedTuple):
     widths: FloatArray
 
 
-@njit(cache=True)
+@kernel
 def _two_sum(a, b):  # type: ignore[no-untyped-def]
     """Return the rounded sum and its exact error."""
     total = a + b
@@ -69,7 +70,7 @@ def _two_sum(a, b):  # type: ignore[no-untyped-def]
     return total, (a - (total - part)) + (b - part)
 
 
-@njit(cache=True)
+@kernel
 def _two_product(a, b):  # type: ignore[no-untyped-def]
     """Return the rounded product and its exact error (Dekker, Veltkamp)."""
     product = a * b
@@ -81,7 +82,7 @@ def _two_product(a, b):  # type: ignore[no-untyped-def]
     return product, a_low * b_low - (((product - a_high * b_high) - a_low * b_high) - a_high * b_low)
 
 
-@njit(cache=True)
+@kernel
 def _grow(expansion, size, term):  # type: ignore[no-untyped-def]
     """Add a term to a nonoverlapping expansion of increasing magnitude, leaving zeros out; return its new size."""
     kept = 0
@@ -96,7 +97,7 @@ def _grow(expansion, size, term):  # type: ignore[no-untyped-def]
     return kept
 
 
-@njit(cache=True)
+@kernel
 def _exact_turn(x, y, p, q, r, s, expansion):  # type: ignore[no-untyped-def]
     """Return the sign of (q - p) x (s - r), from the exact sum of its sixteen products."""
     ax, ax_low = _two_sum(x[q], -x[p])
@@ -119,7 +120,7 @@ def _exact_turn(x, y, p, q, r, s, expansion):  # type: ignore[no-untyped-def]
     return 1 if expansion[size - 1] > 0.0 else -1
 
 
-@njit(cache=True)
+@kernel
 def turn(x, y, p, q, r, s, expansion):  # type: ignore[no-untyped-def]
     """Return the sign of the cross product (q - p) x (s - r) of points with coordinates x, y [M], exactly.
 
@@ -139,7 +140,7 @@ def turn(x, y, p, q, r, s, expansion):  # type: ignore[no-untyped-def]
     return _exact_turn(x, y, p, q, r, s, expansion)
 
 
-@njit(cache=True)
+@kernel
 def _hull_edges(x, y, order, offsets, start, leaving, entering):  # type: ignore[no-untyped-def]
     """Write the edges of every list's convex hull, counter-clockwise; return their number.
 
@@ -173,7 +174,7 @@ def _hull_edges(x, y, order, offsets, start, leaving, entering):  # type: ignore
     return count
 
 
-@njit(cache=True)
+@kernel
 def _compare(x, y, p, q, r, s, expansion):  # type: ignore[no-untyped-def]
     """Return -1, 0 or 1 as direction q - p comes before, with or after s - r, counted from the positive x axis."""
     first_low = y[q] < y[p] or (y[q] == y[p] and x[q] < x[p])
@@ -183,7 +184,7 @@ def _compare(x, y, p, q, r, s, expansion):  # type: ignore[no-untyped-def]
     return -turn(x, y, p, q, r, s, expansion)
 
 
-@njit(cache=True)
+@kernel
 def _sort_edges(x, y, leaving, entering, ends):  # type: ignore[no-untyped-def]
     """Return the order [E] of the edges by direction, and write where each group of equal directions ends.
 
@@ -222,7 +223,7 @@ def _sort_edges(x, y, leaving, entering, ends):  # type: ignore[no-untyped-def]
     return order, groups
 
 
-@njit(cache=True)
+@kernel
 def _holds(features, offsets, costs, weights, cost):  # type: ignore[no-untyped-def]
     """Return whether weights [D] decode to the cost in any order of summation.
 
@@ -299,6 +300,7 @@ def sweep_directions(features: FloatArray, offsets: IntArray, costs: IntArray) -
     ranking = np.lexsort((-critical.widths, levels))
     cost = int(levels[ranking[0]])
     for interval in ranking:
+        checkpoint()
         weights, level = critical.middles[interval], int(levels[interval])
         if _holds(features, offsets, costs, weights, level):
             return PlanarOptimum(cost, weights if level == cost else critical.middles[ranking[0]], level, weights)

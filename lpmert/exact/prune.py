@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from lpmert.exact.cells_stack import BOUND, DONE_WITH, N_LISTS, N_ROWS, OPEN, SETTLED
+from lpmert.exact.cells_stack import AGE, BOUND, CENTRE, DONE_WITH, FIXED, N_LISTS, N_ROWS, OPEN, SETTLED
 from lpmert.exact.ledger import close_account, open_account, settle
 from lpmert.kernels import EPSILON, INFINITE_COST, internal
+
+MOST_COMPARED = 1_000_000
+"""Pairs of rows compared within a list, about: dropping a row only saves time, and too many comparisons cost it."""
 
 # Functions called once a list take single arrays: numba counts references for each array of a tuple it passes on.
 
@@ -32,7 +35,8 @@ def _move(scores, ids, costs, source, target):
 def drop_beaten(scores, ids, costs, start, end, best, tolerance):
     """Drop rows start .. end that another row beats at every ray, first what row `best` beats; return the new end.
 
-    Scores are linear in the weights, so the order at the rays is the order in the cone. Rows keep their order.
+    Scores are linear in the weights, so the order at the rays is the order in the cone. Rows keep their order. In very
+    long lists only the first rows, the cheapest, are compared with all others.
     """
     left = start
     for i in range(start, end):
@@ -48,7 +52,7 @@ def drop_beaten(scores, ids, costs, start, end, best, tolerance):
     left = start
     for i in range(start, end):
         beaten = False
-        if i != best:
+        if i != best and (i - start) * (end - start) <= MOST_COMPARED:
             for j in range(start, end):
                 if j != best and j != i and (j < left or j > i) and _beats(scores, j, i, tolerance):
                     beaten = True
@@ -77,8 +81,13 @@ def prune(ledger, stack, t, middle, replaced, child, limit, largest):
     centre_tolerance = 4.0 * n_features * n_features * EPSILON * largest
     for d in range(n_features):
         centre_tolerance += tolerance[d]
-    open_account(ledger, stack, t, child)
-    child.numbers[DONE_WITH] = 0
+    numbers, total = child.numbers, child.total
+    numbers[DONE_WITH] = numbers[CENTRE] = 0
+    numbers[AGE] = stack.age[t]
+    for k in range(len(total)):
+        total[k] = stack.totals[t, k]
+    open_account(ledger)
+    fixed = centre = stack.fixed[t]
     clear = True
     bound = stack.bound[t]  # the parent's least costs stand for lists not yet pruned
     kept = 0
@@ -94,17 +103,18 @@ def prune(ledger, stack, t, middle, replaced, child, limit, largest):
                 scores[kept, d] = parent_scores[i, d]
             if replaced >= 0:
                 scores[kept, replaced] = middle[i - first]
-            total = 0.0
+            score = 0.0
             for d in range(n_features):
-                total += scores[kept, d]
+                score += scores[kept, d]
             ids[kept] = parent_ids[i]
             costs[kept] = parent_costs[i]
-            second = max(second, min(top, total))
-            best = kept if total > top else best
-            top = max(top, total)
+            second = max(second, min(top, score))
+            best = kept if score > top else best
+            top = max(top, score)
             kept += 1
         clear = clear and top - second > centre_tolerance
-        winner, price = ids[best], costs[best]
+        winner = ids[best]
+        centre += costs[best]
         if kept - start == 2:
             if _beats(scores, best, 2 * start + 1 - best, tolerance):
                 if best != start:
@@ -112,19 +122,22 @@ def prune(ledger, stack, t, middle, replaced, child, limit, largest):
                 kept = start + 1
         else:
             kept = drop_beaten(scores, ids, costs, start, kept, best, tolerance)
-        bound += costs[start] - parent_costs[begin]
+        least = costs[start]
+        bound += least - parent_costs[begin]
         if bound > limit:
-            child.numbers[BOUND] = bound
+            numbers[BOUND] = bound
             return False
-        standing = settle(ledger, child, start, kept, winner, price)
+        standing = settle(ledger, numbers, ids, costs, total, start, kept, winner)
         if standing == SETTLED:
+            fixed += least
             kept = start
         elif standing == OPEN:
             n_lists += 1
             child.ends[n_lists] = kept
         else:
-            child.numbers[BOUND] = INFINITE_COST
+            numbers[BOUND] = INFINITE_COST
             return False
-    child.numbers[N_ROWS], child.numbers[N_LISTS] = kept, n_lists
-    child.numbers[BOUND] = close_account(ledger, child, bound, limit)
+    numbers[N_ROWS], numbers[N_LISTS], numbers[FIXED] = kept, n_lists, fixed
+    numbers[CENTRE] = max(numbers[CENTRE], centre)
+    numbers[BOUND] = close_account(ledger, child, bound, limit)
     return clear

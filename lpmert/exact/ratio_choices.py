@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lpmert.deadline import checkpoint
 from lpmert.exact import choices_tree as layout
 from lpmert.exact import ratio_choices_kernels as kernel
 from lpmert.exact.choices_kernels import ASKING, DONE
 from lpmert.exact.choices_search import ANSWER_WORK, SLICE, ChoicesSearch
-from lpmert.exact.ratio_lists import UNIT, decode_total, height_limit, new_bound, ratio_lists
+from lpmert.exact.ratio_lists import UNIT, decode_total, height_limit, height_of_all, new_bound, ratio_lists
 from lpmert.exact.search import Incumbent
 from lpmert.geometry.leastnorm import FEASIBLE, INFEASIBLE
 from lpmert.metrics.ratio_kernels import loss_of_height, loss_of_total
@@ -78,6 +79,8 @@ class RatioChoicesSearch(ChoicesSearch):
         selection = np.zeros(n_lists, dtype=np.int64)
         scores, target = self._ranking.scores, self._ranking.target
         decode_total(self._lists, self._ratio, incumbent.weights, selection, scores, target)
+        self._bound.at[:] = target
+        self._least = self._cost_of_height(height_of_all(self._lists, self._ratio, self._bound))
 
     @property
     def memory(self) -> int:
@@ -102,7 +105,7 @@ class RatioChoicesSearch(ChoicesSearch):
                 open_bounds.append(int(ranking.bounds[level, ranking.next[level]]))
         if not open_bounds:
             return upper
-        return min(upper, self._cost_of_height(min(open_bounds)))
+        return min(upper, max(self._least, self._cost_of_height(min(open_bounds))))
 
     def advance(self) -> None:
         """Search on until a slice's work is done; exact questions are answered on the way."""
@@ -127,6 +130,7 @@ class RatioChoicesSearch(ChoicesSearch):
                 self.incumbent.improve(cost, self._tree.best_weights, "S")
             if self._state != ASKING:
                 break
+            checkpoint()
             self._answer()
             numbers[layout.WORK] += 5 * len(self._lists.costs) + ANSWER_WORK
 

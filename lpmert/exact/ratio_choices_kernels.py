@@ -11,9 +11,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-from lpmert.exact.choices_kernels import ASKING, DONE, WORKING, inherit_witnesses, together
+from lpmert.exact.choices_kernels import ASKING, DONE, MOST_IN_NODE, WORKING, inherit_witnesses, together
 from lpmert.exact.choices_tree import (
     ANSWER,
     CHOOSE,
@@ -31,7 +30,7 @@ from lpmert.exact.choices_tree import (
 )
 from lpmert.exact.ratio_lists import decode_total, height_limit, lay_bound, price
 from lpmert.geometry.leastnorm import FEASIBLE, UNDECIDED, copy_corral
-from lpmert.kernels import INFINITE_COST, internal
+from lpmert.kernels import INFINITE_COST, internal, kernel
 from lpmert.metrics.ratio_kernels import loss_of_total
 from lpmert.result import FloatArray, IntArray
 
@@ -232,7 +231,7 @@ def _cheapest(ranking, begin, end):
 
 
 @internal
-def _look_ahead(lists, ratio, tree, corrals, ranking, scratch):
+def _look_ahead(lists, ratio, tree, corrals, ranking, scratch, most):
     """Rule out each undecided list's cheapest hypotheses until one goes together with the decided choices."""
     n = tree.numbers
     depth = n[DEPTH]
@@ -256,6 +255,8 @@ def _look_ahead(lists, ratio, tree, corrals, ranking, scratch):
         while tree.attained[best] != stamp:
             if ranking.bounds[depth, 0] >= n[UPPER]:
                 return _CLOSED
+            if n[WORK] > most:
+                return WORKING
             copy_corral(corrals, depth, depth + 1)
             tree.chosen[s] = best - begin
             tree.decided[n_decided] = s
@@ -394,11 +395,12 @@ def _close_root(lists, ratio, tree, corrals, ranking, scratch):
     return _CLOSED
 
 
-@njit(cache=True)
+@kernel
 def search(lists, ratio, tree, corrals, ranking, bound, scratch, settings, budget):
     """Search until DONE, until an exact answer is needed (ASKING), or until the budget of work is spent (WORKING)."""
     n = tree.numbers
     stop = n[WORK] + budget
+    most = stop + MOST_IN_NODE
     while n[DEPTH] >= 0:
         if n[WORK] > stop:
             return WORKING
@@ -410,13 +412,13 @@ def search(lists, ratio, tree, corrals, ranking, bound, scratch, settings, budge
         elif n[PHASE] == _PRICE:
             verdict = _price(lists, ratio, tree, ranking, bound)
         elif n[PHASE] == LOOK:
-            verdict = _look_ahead(lists, ratio, tree, corrals, ranking, scratch)
+            verdict = _look_ahead(lists, ratio, tree, corrals, ranking, scratch, most)
         else:
             if n[PHASE] == CHOOSE:
                 _branch(lists, tree, ranking, settings)
             verdict = _descend(lists, ratio, tree, corrals, ranking, scratch, settings)
-        if verdict == ASKING:
-            return ASKING
+        if verdict in (ASKING, WORKING):
+            return verdict
         if verdict == _CLOSED:
             _retreat(tree, ranking)
     return DONE

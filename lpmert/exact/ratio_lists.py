@@ -9,18 +9,20 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from lpmert.canonical import group_identical
 from lpmert.geometry.leastnorm import Lists, in_cap, largest, rounding_bound, score_list, sorted_lists
-from lpmert.kernels import EPSILON, INFINITE_COST, internal
+from lpmert.kernels import EPSILON, INFINITE_COST, internal, kernel
 from lpmert.metrics.base import Metric, RatioMetric
-from lpmert.metrics.ratio_kernels import height_of_loss, loss_of_total, minorant
+from lpmert.metrics.ratio_kernels import BLEU, CHRF, height_of_loss, loss_of_total, minorant
 from lpmert.reduction import Cap
 from lpmert.result import FloatArray, IntArray, MethodError
 
 UNIT = 2.0**-48
 """Height of one unit."""
+
+_MOST_LOST = 2.0**60
+"""Units that rounding may take off a bound; beyond, counts are so unlike each other that it would leave 64 bits."""
 
 FORBIDDEN = -1
 """Class of a hypothesis that no weights in the region choose."""
@@ -76,10 +78,10 @@ def ratio_lists(
     features [m, d], offsets [s + 1], statistics [m, K], constant [K] as in `Problem`. Hypotheses keep their order.
     Raises `MethodError` for a metric that kernels do not know.
     """
-    if not isinstance(metric, RatioMetric):
+    if not isinstance(metric, RatioMetric) or metric.kind not in (BLEU, CHRF):
         raise MethodError(
-            f"metric {metric.name!r} is neither a sum over lists nor a ratio metric with kind, parameters and "
-            "losses_of_totals; only heuristics take it"
+            f"metric {metric.name!r} is neither a sum over lists nor a ratio metric with losses_of_totals, parameters "
+            "and the kind BLEU or CHRF; only heuristics take it"
         )
     rows = np.vstack([features, np.zeros((2 * len(limits), features.shape[1]))])
     rows[len(features) :: 2] = limits
@@ -93,7 +95,7 @@ def ratio_lists(
     return lists, Ratio(metric.kind, metric.parameters, counts, constant, counts.max(axis=0, initial=0.0), classes)
 
 
-@njit(cache=True)
+@kernel
 def decode_total(lists, ratio, weights, selection, scores, total):
     """Write each list's winner (counted within the list) and the summed statistics [K]; return (loss, clear).
 
@@ -121,7 +123,7 @@ def decode_total(lists, ratio, weights, selection, scores, total):
     return loss_of_total(ratio.kind, ratio.parameters, total), clear
 
 
-@njit(cache=True)
+@kernel
 def height_limit(kind, loss):
     """Return a height in units from which on no loss is lower than this one."""
     if loss >= 1.0:
@@ -150,8 +152,12 @@ def lay_bound(ratio, bound, settled, n_open):
         error += abs(bound.slopes[k]) * ratio.reach[k]
         useful = useful or bound.slopes[k] != 0.0
     n_terms = len(settled) + 3
+    lost = n_terms * EPSILON * error / UNIT
+    if lost * n_open > _MOST_LOST:
+        bound.slopes[:] = 0.0
+        return np.int64(0), False
     units = np.int64(np.floor((constant - n_terms * EPSILON * size) / UNIT))
-    return units - n_open * (np.int64(n_terms * EPSILON * error / UNIT) + 1), useful
+    return units - n_open * (np.int64(lost) + 1), useful
 
 
 @internal
@@ -161,3 +167,25 @@ def price(ratio, slopes, row):
     for k in range(len(slopes)):
         value += slopes[k] * ratio.statistics[row, k]
     return np.int64(np.floor(value / UNIT))
+
+
+@kernel
+def height_of_all(lists, ratio, bound):
+    """Return a height in units that no selection undercuts, by the minorant that is tight at the sums bound.at [K]."""
+    n_lists = len(lists.offsets) - 1
+    bound.low[:] = ratio.constant
+    bound.high[:] = ratio.constant
+    for s in range(n_lists):
+        begin, end = lists.offsets[s], lists.offsets[s + 1]
+        for k in range(len(ratio.constant)):
+            bound.low[k] += ratio.statistics[begin:end, k].min()
+            bound.high[k] += ratio.statistics[begin:end, k].max()
+    height, _ = lay_bound(ratio, bound, ratio.constant, n_lists)
+    if height == INFINITE_COST:
+        return height
+    for s in range(n_lists):
+        least = INFINITE_COST
+        for i in range(lists.offsets[s], lists.offsets[s + 1]):
+            least = min(least, price(ratio, bound.slopes, i))
+        height += least
+    return height

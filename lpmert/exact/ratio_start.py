@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from lpmert.deadline import out_of_time
 from lpmert.exact.search import Incumbent
 from lpmert.metrics.base import RatioMetric
 from lpmert.problem import Problem
@@ -20,14 +21,14 @@ def ratio_incumbent(problem: Problem, seed: int, initial_weights: FloatArray | N
     """Return good weights by line searches from several starts, or the given ones [D] where these are better.
 
     Their loss does not hang on ties, if any weights nearby or any random ones are free of them. With none it is 1, the
-    largest loss of a ratio metric.
+    largest loss of a ratio metric that is no fraction of sums.
     """
     initial = None if initial_weights is None else problem.to_canonical(initial_weights)
     if initial is not None and not initial.any():
         initial = None
     inside = problem.interior
     weights = np.ones(problem.n_features) if inside is None else inside
-    if isinstance(problem.metric, RatioMetric) and problem.n_lists:
+    if isinstance(problem.metric, RatioMetric) and problem.n_lists and not out_of_time():
         from lpmert.comparators.base import Clock
         from lpmert.comparators.och import Och
 
@@ -37,10 +38,15 @@ def ratio_incumbent(problem: Problem, seed: int, initial_weights: FloatArray | N
     candidates = [one for one in (weights, initial, inside) if one is not None]
     best: Incumbent | None = None
     for k in range(_PERTURBATIONS):
+        if k and out_of_time():
+            break
         for candidate in candidates:
             given = problem.to_caller(candidate)
-            cost = problem.cost_of_loss(problem.evaluate(given).loss)
-            if (best is None or cost < best.cost) and problem.attains(given, cost):
+            loss = problem.attained_loss(given)
+            if loss is None:
+                continue
+            cost = problem.cost_of_loss(loss)
+            if best is None or cost < best.cost:
                 best = Incumbent(cost, candidate, "I" if candidate is initial else "L")
         if best is not None:
             return best

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 
-from lpmert.interrupts import Interrupts
+from lpmert.deadline import Deadline, OutOfTime, heeding, unheeded
 from lpmert.problem import Problem
 from lpmert.result import Callback, FloatArray, Limits, Progress, Status, relative_gap
 
@@ -88,13 +87,13 @@ def drive(
     search: Search,
     limits: Limits,
     callback: Callback | None,
-    started: float,
-    interrupts: Interrupts | None = None,
+    deadline: Deadline,
+    pressed: Callable[[], bool] = lambda: False,
 ) -> Outcome:
     """Run a search until it is finished, a limit is reached, the callback answers true, or Ctrl-C is pressed.
 
-    `started` is the `time.perf_counter()` from which the time limit counts. Every way out leaves a valid incumbent and
-    bound.
+    The time limit is the deadline's. Every way out leaves a valid incumbent and bound. A slice that is given up in the
+    middle counts for what it did to the incumbent; the bound stays what it was before.
     """
     trace: list[tuple[float, float | None, float]] = []
     reported = search.incumbent.cost + 1
@@ -104,11 +103,10 @@ def drive(
         while True:
             cost, weights, bound = search.incumbent.cost, search.incumbent.weights, search.lower_bound
             loss, lower = problem.loss_of(cost), problem.loss_of(bound)
-            seconds = time.perf_counter() - started
+            seconds = deadline.seconds
             if not trace or (lower, loss) != trace[-1][1:]:
                 trace.append((seconds, lower, loss))
-            pressed = interrupts is not None and interrupts.pressed
-            status = Status.INTERRUPTED if pressed else _ending(search, limits, seconds, loss, lower)
+            status = Status.INTERRUPTED if pressed() else _ending(search, limits, seconds, loss, lower)
             if callback is not None:
                 source = search.incumbent.source if cost < reported else ""
                 reported = cost
@@ -124,15 +122,24 @@ def drive(
                     source,
                     problem.to_caller(weights),
                 )
-                if callback(point) and status is None:
+                with unheeded():
+                    wished = callback(point)
+                if wished and status is None:
                     status = Status.CALLBACK
             if status is not None:
                 break
-            search.advance()
+            with deadline.running(), heeding():
+                search.advance()
+    except OutOfTime:
+        status = Status.INTERRUPTED if pressed() else Status.TIME_LIMIT
+        if search.incumbent.cost < cost:
+            cost, weights = search.incumbent.cost, search.incumbent.weights
+            bound = min(bound, cost)
+            trace.append((deadline.seconds, problem.loss_of(bound), problem.loss_of(cost)))
     except KeyboardInterrupt:
         logger.info("interrupted; the last incumbent and bound are returned")
         status = Status.INTERRUPTED
-    return Outcome(status, cost, weights, bound, time.perf_counter() - started, trace)
+    return Outcome(status, cost, weights, bound, deadline.seconds, trace)
 
 
 def _ending(search: Search, limits: Limits, seconds: float, loss: float, lower: float) -> Status | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import fields, replace
@@ -11,6 +10,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from lpmert import __version__
+from lpmert.deadline import Deadline, OutOfTime, heeding, out_of_time
 from lpmert.exact.capped import descend_in_cap
 from lpmert.exact.fractional import FractionSearch
 from lpmert.exact.ratio_start import ratio_incumbent
@@ -19,11 +19,13 @@ from lpmert.geometry.descent import DEFAULT_BUDGET, descend
 from lpmert.geometry.lp import LinOptimizer
 from lpmert.interrupts import Interrupts
 from lpmert.kernels import clear_cost, decode
-from lpmert.metrics.ratio import LinearFraction
 from lpmert.problem import Problem
 from lpmert.result import Callback, Cell, FloatArray, IntArray, Limits, MethodError, Result, Status
 
 _PERTURBATIONS = 24
+
+_REPORT_SECONDS = 0.5
+"""What the weights may take beyond the time limit to be moved into the middle of their cell."""
 
 _RESOLUTION = 1e-12
 """Share of the loss by which rounded losses may be off and the optimum still be called proved."""
@@ -66,16 +68,19 @@ class ExactMethod(ABC):
         which the time limit counts. Raises `MethodError` where the method cannot take the problem's metric or region,
         `RegionError` for an empty region.
         """
-        fraction = isinstance(problem.metric, LinearFraction)
-        if not (problem.additive or self.takes_ratios or (fraction and self.takes_fractions)):
+        fraction = problem.fraction
+        if not (problem.additive or self.takes_ratios or (fraction is not None and self.takes_fractions)):
             raise MethodError(
                 f"method {self.name!r} needs an additive loss, and metric {problem.metric.name!r} is no sum over "
                 "lists; use auto, cells or choices"
             )
         if not (problem.cap is None or self.takes_caps):
             raise MethodError(f"method {self.name!r} cannot keep to a cosine; use auto, choices, cells or lp-mert")
-        with Interrupts() as interrupts:
-            return self._solve(problem, limits or Limits(), callback, seed, initial_weights, started, interrupts)
+        limits = limits or Limits()
+        interrupts = Interrupts()
+        deadline = Deadline(limits.time_limit, started, lambda: interrupts.pressed)
+        with interrupts, deadline.running():
+            return self._solve(problem, limits, callback, seed, initial_weights, deadline, interrupts)
 
     def _solve(
         self,
@@ -84,31 +89,29 @@ class ExactMethod(ABC):
         callback: Callback | None,
         seed: int,
         initial_weights: FloatArray | None,
-        started: float | None,
+        deadline: Deadline,
         interrupts: Interrupts,
     ) -> Result:
-        begin = time.perf_counter()
-        started = begin if started is None else started
+        prepared = deadline.seconds
         try:
             incumbent = first_incumbent(problem, seed, initial_weights)
         except KeyboardInterrupt:
             interrupts.pressed = True
             incumbent = _any_incumbent(problem)
-        ready = time.perf_counter()
+        ready = deadline.seconds
         if problem.n_features == 0 or problem.n_lists == 0:
             search: Search = DirectSearch(incumbent, lambda: None)
-        elif isinstance(problem.metric, LinearFraction):
-            search = FractionSearch(problem, problem.metric, incumbent, self.start)
+        elif problem.fraction is not None:
+            search = FractionSearch(problem, problem.fraction, incumbent, self.start)
         else:
             search = self.start(problem, incumbent)
-        outcome = drive(problem, search, limits, callback, started, interrupts)
-        result = self._report(problem, search, outcome, seed)
-        seconds = {
-            "prepare": begin - started,
-            "incumbent": ready - begin,
-            "search": outcome.seconds - (ready - started),
-        }
-        return result.with_seconds(**seconds, total=time.perf_counter() - started)
+        outcome = drive(problem, search, limits, callback, deadline, lambda: interrupts.pressed)
+        with deadline.later(_REPORT_SECONDS).running():
+            result = self._report(problem, search, outcome, seed)
+        seconds = {"prepare": prepared, "incumbent": ready - prepared, "search": outcome.seconds - ready}
+        if deadline.compiling:
+            seconds["compile"] = deadline.compiling
+        return result.with_seconds(**seconds, total=deadline.seconds + deadline.compiling)
 
     def settings(self) -> str:
         """Return the settings that differ from their defaults, for the signature."""
@@ -191,10 +194,14 @@ def first_incumbent(problem: Problem, seed: int, initial_weights: FloatArray | N
     if problem.cap is not None and inside is not None:
         first = inside if initial is None or not problem.cap.contains(initial) else initial
         return descend_in_cap(problem, first, rng)
-    _, weights = descend(features, offsets, costs, seed=seed, initial=initial, budget=DEFAULT_BUDGET)
+    weights = np.ones(n)
+    if not out_of_time():
+        _, weights = descend(features, offsets, costs, seed=seed, initial=initial, budget=DEFAULT_BUDGET)
     candidates = [one for one in (weights, initial, inside) if one is not None]
     best: Incumbent | None = None
     for k in range(_PERTURBATIONS):
+        if k and out_of_time():
+            break
         for candidate in candidates:
             cost, clear = clear_cost(features, offsets, costs, candidate, problem.rounding_bound(candidate))
             if clear and (best is None or cost < best.cost):
@@ -238,16 +245,7 @@ def _polished(problem: Problem, outcome: Outcome, seed: int) -> _Polished:
     """
     lists = problem.unmerged
     found = problem.to_caller(outcome.weights)
-    start = problem.to_canonical(found, lists)
-    centre, margin = found, None
-    limiting: tuple[str, ...] = ()
-    if len(lists.offsets) > 1 and len(lists.columns):
-        rows = np.empty(len(lists.offsets) - 1, dtype=np.int64)
-        decode(lists.features, lists.offsets, start, rows)
-        optimizer = LinOptimizer(lists.features, lists.offsets)
-        inner, margin = optimizer.centre((np.arange(len(rows)), rows), start=start)
-        centre = problem.to_caller(inner, lists)
-        limiting = _limiting(problem, optimizer, rows)
+    centre, margin, limiting = _centred(problem, found)
     if problem.attains(_normalised(centre), outcome.cost):
         return _Polished(_normalised(centre), margin, True, limiting)
     # Cells so thin that normalising leaves them: a power of two changes no bit of the weights.
@@ -264,9 +262,31 @@ def _polished(problem: Problem, outcome: Outcome, seed: int) -> _Polished:
     for weights in candidates:
         if problem.attains(weights, outcome.cost):
             return _Polished(weights, None, True, limiting)
+        if out_of_time():
+            break
     if problem.interior is not None and not problem.inside(_normalised(found)):
         found = problem.to_caller(problem.interior)
     return _Polished(_normalised(found), None, False, limiting)
+
+
+def _centred(problem: Problem, found: FloatArray) -> tuple[FloatArray, float | None, tuple[str, ...]]:
+    """Return the centre [D] of the cell of weights [D] among the lists unmerged, its margin, and what limits cut it.
+
+    Where there is no time for that, they are the weights themselves, and no margin.
+    """
+    lists = problem.unmerged
+    if len(lists.offsets) < 2 or not len(lists.columns) or out_of_time():
+        return found, None, ()
+    start = problem.to_canonical(found, lists)
+    rows = np.empty(len(lists.offsets) - 1, dtype=np.int64)
+    decode(lists.features, lists.offsets, start, rows)
+    optimizer = LinOptimizer(lists.features, lists.offsets)
+    try:
+        with heeding():
+            inner, margin = optimizer.centre((np.arange(len(rows)), rows), start=start)
+            return problem.to_caller(inner, lists), margin, _limiting(problem, optimizer, rows)
+    except OutOfTime:
+        return found, None, ()
 
 
 def _limiting(problem: Problem, optimizer: LinOptimizer, rows: IntArray) -> tuple[str, ...]:

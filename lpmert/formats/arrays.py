@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lpmert.formats.files import atomic_writer, open_bytes
+from lpmert.formats.files import LINES_OF_A_WHOLE, atomic_writer, longest_line, open_bytes, whole
 from lpmert.nbest import NBest
+from lpmert.quoting import listed, quoted
 from lpmert.result import DataError, IntArray
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def read_npz(path: str | Path) -> NBest:
     anything else; arrays of Python objects are not read.
     """
     with open_bytes(path) as stream:
-        arrays = _arrays(stream.read(), path)
+        arrays = _arrays(whole(stream, path), path)
     try:
         return _lists(arrays)
     except DataError as error:
@@ -76,27 +77,30 @@ def _arrays(content: bytes, path: str | Path) -> dict[str, Any]:
     found: dict[str, Any] = {}
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            size, most = sum(member.file_size for member in archive.infolist()), longest_line.get() * LINES_OF_A_WHOLE
+            if size > most:
+                raise ValueError(f"its arrays have {size:,} bytes, more than {most:,}")
             for member in archive.namelist():
                 name = member.removesuffix(".npy")
                 if name in found:
-                    raise ValueError(f"two arrays are called {name!r}")
+                    raise ValueError(f"two arrays are called {quoted(name)}")
                 with io.BytesIO(archive.read(member)) as data:
                     found[name] = np.lib.format.read_array(data, allow_pickle=False)
                     if data.read(1):
-                        raise ValueError(f"the array {name!r} is longer than its shape")
+                        raise ValueError(f"the array {quoted(name)} is longer than its shape")
     except _BROKEN as error:
         raise DataError(f"not an archive of plain arrays ({error}); write it with numpy.savez", path=path) from error
     return found
 
 
 def _lists(arrays: Mapping[str, Any]) -> NBest:
-    there = ", ".join(arrays)
+    there = listed(arrays)
     unknown = [name for name in arrays if name not in (*_NEEDED, *_SPARSE, *_LABELS, *_TEXTS)]
     if unknown:
-        raise DataError(f"an array {unknown[0]!r}, which lists do not have; the arrays are {there}")
+        raise DataError(f"an array {quoted(unknown[0])}, which lists do not have; the arrays are {there}")
     for name in _NEEDED if "features" in arrays else (*_SPARSE, *_NEEDED[1:]):
         if name not in arrays:
-            raise DataError(f"no array {name!r}; the arrays are {there}")
+            raise DataError(f"no array {quoted(name)}; the arrays are {there}")
     labels = {what: _strings(arrays[what], what) for what in _LABELS if what in arrays}
     features = arrays["features"] if "features" in arrays else _csr(*(arrays[name] for name in _SPARSE))
     return NBest(features, arrays["offsets"], arrays["statistics"], texts=_texts(arrays), **labels)

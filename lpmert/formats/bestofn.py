@@ -13,6 +13,7 @@ from lpmert.formats.files import atomic_writer, open_bytes
 from lpmert.formats.numbers import number_of_json
 from lpmert.formats.rows import read_rows
 from lpmert.nbest import NBest
+from lpmert.quoting import listed, quoted
 from lpmert.result import DataError
 
 LOSS = "loss"
@@ -94,7 +95,7 @@ class _Reader:
         self._check_unicode('"id"', str(key))
         first = self.begun.setdefault(str(key), self.line)
         if first != self.line:
-            raise self._error(f"id {str(key)!r} comes twice, first on line {first}")
+            raise self._error(f"id {quoted(str(key))} comes twice, first on line {first}")
 
     def _add_candidate(self, what: str, candidate: dict[str, Any]) -> None:
         names, features = self._named(what, "scores", candidate.get("scores"), self.names)
@@ -103,7 +104,7 @@ class _Reader:
             if ("text" in candidate) != bool(self.texts):
                 raise self._error(f'{what}: some candidates have "text", others not; give it to all or none')
             if statistic_names != self.statistic_names:
-                trouble = f"{what} has {', '.join(statistic_names)}, others have {', '.join(self.statistic_names)}"
+                trouble = f"{what} has {listed(statistic_names)}, others have {listed(self.statistic_names)}"
                 raise self._error(f"{trouble}; give all the same")
         if "text" in candidate:
             if not isinstance(candidate["text"], str):
@@ -136,13 +137,15 @@ class _Reader:
                 self._check_unicode(f"{what}: the name", name)
         names = names or tuple(value)
         if set(names) != set(value):
-            raise self._error(f'{what}: "{key}" has {", ".join(value)}; the candidates before have {", ".join(names)}')
-        return names, [number_of_json(value[name], f"{what}: {key} {name!r}", self.path, self.line) for name in names]
+            raise self._error(f'{what}: "{key}" has {listed(value)}; the candidates before have {listed(names)}')
+        return names, [
+            number_of_json(value[name], f"{what}: {key} {quoted(name)}", self.path, self.line) for name in names
+        ]
 
     def _check_unicode(self, what: str, text: str) -> None:
         """Refuse lone surrogates, which JSON can hold, in what has to be printed."""
         if any("\ud800" <= character <= "\udfff" for character in text):
-            raise self._error(f"{what} {text!r} is no text; replace the surrogates in it")
+            raise self._error(f"{what} {quoted(text)} is no text; replace the surrogates in it")
 
     def _error(self, message: str) -> DataError:
         return DataError(message, path=self.path, line=self.line)

@@ -10,10 +10,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lpmert.formats.files import BYTE_ORDER_MARK, STDIN, open_bytes
+from lpmert.formats.files import BYTE_ORDER_MARK, STDIN, line_limit, open_bytes
 from lpmert.formats.rows import format_of_name
 from lpmert.formats.utterances import utterance_files, words_of
 from lpmert.nbest import NBest
+from lpmert.quoting import listed, quoted
 from lpmert.result import DataError
 
 Source = str | Path | Sequence[str | Path] | Mapping[str, str | Path]
@@ -52,15 +53,21 @@ _HEAD = 1 << 16
 _SLF = re.compile(r"(VERSION|V|UTTERANCE|U|NODES|N|I)=")
 _SRILM = re.compile(r"NBestList[12]\.0\b|\(-?[0-9.]+\) |(-?[0-9.]+(e[-+]?[0-9]+)?[ \t]+){2}[0-9]+([ \t]|$)")
 _BEST_OF_N = re.compile(r'(?<!\\)"candidates"\s*:\s*\[')
-_REMEDY = f"give the format, one of {', '.join(FORMATS)}"
+_REMEDY = f"give the format, one of {listed(FORMATS)}"
 
 
-def read(source: Source, format: str | None = None, **options: Any) -> NBest:
+def read(source: Source, format: str | None = None, *, max_line_length: int | None = None, **options: Any) -> NBest:
     """Read N-best lists in any format of `FORMATS`; without a name, in that which `detect` finds.
 
-    The options are those of the format's reader. Raises `DataError` for options that are missing or that the reader
-    does not take, and for whatever the reader cannot use.
+    The options are those of the format's reader. No line may have more than `max_line_length` bytes, by default 64 MiB;
+    other readers take that from `lpmert.formats.files.line_limit`. Raises `DataError` for options that are missing or
+    that the reader does not take, and for whatever the reader cannot use.
     """
+    with line_limit(max_line_length):
+        return _read(source, format, options)
+
+
+def _read(source: Source, format: str | None, options: dict[str, Any]) -> NBest:
     kind = detect(source) if format is None else _known(format)
     if kind in TABLES:
         options["format"] = kind
@@ -143,7 +150,7 @@ def detect(source: Source) -> str:
 
 def _known(format: str) -> str:
     if format not in FORMATS:
-        raise DataError(f"no format {format!r}; the formats are {', '.join(FORMATS)}")
+        raise DataError(f"no format {quoted(format)}; the formats are {listed(FORMATS)}")
     return format
 
 
@@ -157,10 +164,10 @@ def _check_options(function: Callable[..., Any], options: Mapping[str, Any], wha
     known = options_of(function)
     for name in options:
         if name not in known:
-            raise DataError(f"{what} takes no option {name!r}; its options are {', '.join(known) or 'none'}")
+            raise DataError(f"{what} takes no option {quoted(name)}; its options are {', '.join(known) or 'none'}")
     for name, needed in known.items():
         if needed and name not in options:
-            raise DataError(f"{what} needs the option {name!r}")
+            raise DataError(f"{what} needs the option {quoted(name)}")
 
 
 def _by_magic(head: bytes) -> str | None:

@@ -6,21 +6,31 @@ import gzip
 import io
 import lzma
 import os
-import secrets
 import shutil
 import sys
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
+from lpmert.formats.scratch import Sink, scratch_file, writing_to
+from lpmert.quoting import quoted
 from lpmert.result import DataError
 
 STDIN = "-"
 COMPRESSED_ENDINGS = (".gz", ".xz", ".zst")
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
+longest_line: ContextVar[int] = ContextVar("longest_line", default=64 << 20)
+"""How many bytes a line may have, decompressed: a small file can hold one that no memory does. See `line_limit`."""
+LINES_OF_A_WHOLE = 64
+"""How many times as long a file may be that is not read by lines."""
+
+_SHOWN = 100
+_REMEDY = "allow more with --max-line-length (max_line_length) if that is right"
 _GZIP_MAGIC = b"\x1f\x8b"
 _XZ_MAGIC = b"\xfd7zXZ\x00"
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
@@ -38,13 +48,34 @@ def open_bytes(path: str | Path) -> Iterator[io.BufferedReader]:
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", path=path) from error
     try:
-        # a pipe cannot be read again after a look at its first bytes
-        yield _decompressed(raw if raw.seekable() else io.BytesIO(raw.read()), path)
+        yield _decompressed(raw, path)
     except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
         raise _damaged(path, error) from error
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        raise DataError(f"cannot be read: {error.strerror}", path=path) from error
     finally:
         if not standard_input:
             raw.close()
+
+
+@contextmanager
+def line_limit(most: int | None) -> Iterator[None]:
+    """Let lines have so many bytes while the block runs, and files that are not read by lines 64 times as many.
+
+    `None` leaves the limit as it is: 64 MiB. Raises `DataError` unless it is a whole number above 0.
+    """
+    if most is None:
+        yield
+        return
+    if type(most) is not int or most < 1:
+        raise DataError(f"the longest line must have a whole number of bytes above 0, not {quoted(most)}")
+    before = longest_line.set(most)
+    try:
+        yield
+    finally:
+        longest_line.reset(before)
 
 
 def lines(path: str | Path) -> Iterator[tuple[int, str]]:
@@ -53,12 +84,31 @@ def lines(path: str | Path) -> Iterator[tuple[int, str]]:
     The text is UTF-8; a byte order mark is skipped. Raises `DataError`, with the line for a byte that is not UTF-8.
     """
     with open_bytes(path) as stream:
-        yield from decoded_lines(stream, path)
+        yield from decoded_lines(raw_lines(stream, path), path)
 
 
-def decoded_lines(stream: Iterable[bytes], path: str | Path) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a stream that `open_bytes` opened for this path, as `lines` does."""
-    for number, line in enumerate(stream, start=1):
+def raw_lines(stream: io.BufferedReader, path: str | Path) -> Iterator[bytes]:
+    """Yield the lines of a stream that `open_bytes` opened; raises `DataError` for one beyond `longest_line`."""
+    most = longest_line.get()
+    for number, line in enumerate(iter(partial(stream.readline, most + 1), b""), start=1):
+        if len(line) > most:
+            beginning = quoted(line[:_SHOWN].decode(errors="replace"))
+            raise DataError(f"a line of more than {most:,} bytes, {beginning}...; {_REMEDY}", path=path, line=number)
+        yield line
+
+
+def whole(stream: io.BufferedReader, path: str | Path) -> bytes:
+    """Return all that a stream holds; raises `DataError` where that is too much for a file not read by lines."""
+    most = longest_line.get() * LINES_OF_A_WHOLE
+    content = stream.read(most + 1)
+    if len(content) > most:
+        raise DataError(f"more than {most:,} bytes, {LINES_OF_A_WHOLE} times those of a line; {_REMEDY}", path=path)
+    return content
+
+
+def decoded_lines(raw: Iterable[bytes], path: str | Path) -> Iterator[tuple[int, str]]:
+    """Yield the numbers and texts of lines that `raw_lines` yielded for this path, as `lines` does."""
+    for number, line in enumerate(raw, start=1):
         text = line.removesuffix(b"\n").removesuffix(b"\r")
         yield number, _decoded(text.removeprefix(BYTE_ORDER_MARK) if number == 1 else text, path, number)
 
@@ -66,7 +116,7 @@ def decoded_lines(stream: Iterable[bytes], path: str | Path) -> Iterator[tuple[i
 def read_text(path: str | Path) -> str:
     """Return a whole text file as one string; CRLF becomes LF. Raises `DataError` as `lines` does."""
     with open_bytes(path) as stream:
-        return _decoded(stream.read().removeprefix(BYTE_ORDER_MARK), path, 1).replace("\r\n", "\n")
+        return _decoded(whole(stream, path).removeprefix(BYTE_ORDER_MARK), path, 1).replace("\r\n", "\n")
 
 
 def write_text(path: str | Path, text: str) -> None:
@@ -80,37 +130,49 @@ def atomic_writer(path: str | Path) -> Iterator[TextIO]:
     """Open a UTF-8 text file that replaces `path` when the block ends, and vanishes if the block raises.
 
     It is compressed if the name ends in .gz, .xz or .zst; the same text always gives the same bytes. What is not a
-    regular file, such as a pipe, is written directly. Raises `DataError` if the place cannot be written, or a text has
-    half of a surrogate pair, which UTF-8 cannot hold.
+    regular file, such as a pipe, is written directly. What killed processes left beside `path` is removed. Raises
+    `DataError` if the place cannot be written, at once or later, or a text has half of a surrogate pair, which UTF-8
+    cannot hold.
     """
-    target = Path(path).resolve()
-    regular = target.is_file() or not target.exists()
-    scratch = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp") if regular else target
-    try:
-        raw = open(scratch, "xb" if regular else "wb")  # noqa: SIM115
-    except OSError as error:
-        raise DataError(f"cannot be written: {error.strerror}", path=path) from error
-    try:
-        with raw:
-            with _compressor(raw, target) as packed:
-                text = io.TextIOWrapper(packed, encoding="utf-8", newline="\n")
-                yield text
-                text.detach()
-            raw.flush()
-            if regular:
-                os.fsync(raw.fileno())
-        if regular:
+    target = Path(path)
+    if target.exists() and not target.is_file():
+        with Sink(target, "wb", path) as sink, _packed(sink, target) as text:
+            yield text
+        return
+    target = target.resolve()
+    with scratch_file(target, path) as sink:
+        with _packed(sink, target) as text:
+            yield text
+        with writing_to(path):
+            os.fsync(sink.fileno())
             if target.exists():
-                shutil.copymode(target, scratch)
-            os.replace(scratch, target)
+                shutil.copymode(target, str(sink.name))
+
+
+@contextmanager
+def _packed(sink: Sink, target: Path) -> Iterator[TextIO]:
+    """Open a text stream into a file, which is open at the end of the block unless this raises."""
+    raw = io.BufferedWriter(sink)
+    try:
+        with _compressor(raw, target) as packed:
+            text = io.TextIOWrapper(packed, encoding="utf-8", newline="\n")
+            try:
+                yield text
+                text.flush()
+            except BaseException:
+                sink.abandoned = True  # closing writes what is left, which would fail again
+                text.close()
+                raise
+            text.detach()
+        raw.flush()
+        raw.detach()
     except BaseException as error:
-        if regular:
-            scratch.unlink(missing_ok=True)
+        sink.abandoned = True
+        raw.close()
         if isinstance(error, UnicodeEncodeError):
             around = error.object[max(0, error.start - 10) : error.end + 10]
-            raise DataError(
-                f"{around!r} holds half of a surrogate pair, no character; replace it", path=path
-            ) from error
+            trouble = f"{quoted(around)} holds half of a surrogate pair, no character; replace it"
+            raise DataError(trouble, path=sink.path) from error
         raise
 
 
@@ -123,16 +185,34 @@ def _decoded(data: bytes, path: str | Path, first_line: int) -> str:
         raise DataError(trouble, path=path, line=line) from error
 
 
+class _Ahead(io.RawIOBase):
+    """A stream that cannot go back, such as a pipe, with the bytes that were read from it to look at them."""
+
+    def __init__(self, head: bytes, rest: BinaryIO) -> None:
+        self._head, self._rest = head, rest
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._head[: len(buffer)] or self._rest.read(len(buffer))
+        self._head = self._head[len(data) :]
+        buffer[: len(data)] = data
+        return len(data)
+
+
 def _decompressed(stream: BinaryIO, path: str | Path) -> io.BufferedReader:
-    start = stream.tell()
     head = stream.read(max(len(_GZIP_MAGIC), len(_XZ_MAGIC), len(_ZSTD_MAGIC)))
-    stream.seek(start)
+    if stream.seekable():
+        stream.seek(-len(head), os.SEEK_CUR)
+    else:
+        stream = io.BufferedReader(_Ahead(head, stream))
     if head.startswith(_GZIP_MAGIC):
         plain: Any = gzip.GzipFile(fileobj=stream, mode="rb")
     elif head.startswith(_XZ_MAGIC):
         plain = lzma.LZMAFile(stream)  # noqa: SIM115
     elif head.startswith(_ZSTD_MAGIC):
-        plain = io.BytesIO(_unpack_zstandard(stream.read(), path))
+        plain = _Zstandard(stream, path)
     elif isinstance(stream, io.BufferedReader):
         return stream  # a second reader around standard input would close it
     else:
@@ -140,20 +220,41 @@ def _decompressed(stream: BinaryIO, path: str | Path) -> io.BufferedReader:
     return io.BufferedReader(plain)
 
 
-def _unpack_zstandard(data: bytes, path: str | Path) -> bytes:
-    # zstandard's own stream reader takes a truncated frame for the end of the file
-    zstandard = _zstandard(path)
-    parts = []
-    while data:
-        frame = zstandard.ZstdDecompressor().decompressobj()
+class _Zstandard(io.RawIOBase):
+    """What the frames of a stream hold; zstandard's own reader takes a truncated frame for the end of the file."""
+
+    _STEP = 1 << 10  # a block of 128 KiB may take 4 bytes
+
+    def __init__(self, stream: BinaryIO, path: str | Path) -> None:
+        self._stream, self._path = stream, path
+        self._module = _zstandard(path)
+        self._frame: Any = None
+        self._packed, self._plain = b"", memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._plain:
+            self._packed = self._packed or self._stream.read(self._STEP)
+            if not self._packed:
+                if self._frame is not None:
+                    raise _damaged(self._path, "the last frame is incomplete")
+                return 0
+            self._advance()
+        part, self._plain = self._plain[: len(buffer)], self._plain[len(buffer) :]
+        buffer[: len(part)] = part
+        return len(part)
+
+    def _advance(self) -> None:
+        self._frame = self._frame or self._module.ZstdDecompressor().decompressobj()
         try:
-            parts.append(frame.decompress(data))
-        except zstandard.ZstdError as error:
-            raise _damaged(path, error) from error
-        if not frame.eof:
-            raise _damaged(path, "the last frame is incomplete")
-        data = frame.unused_data
-    return b"".join(parts)
+            self._plain = memoryview(self._frame.decompress(self._packed))
+        except self._module.ZstdError as error:
+            raise _damaged(self._path, error) from error
+        self._packed = b""
+        if self._frame.eof:
+            self._packed, self._frame = self._frame.unused_data, None
 
 
 def _compressor(raw: BinaryIO, target: Path) -> AbstractContextManager[Any]:

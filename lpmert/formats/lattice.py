@@ -12,6 +12,7 @@ from lpmert.formats.kbest import Arc, distinct_best
 from lpmert.formats.slf import SCORE_NAMES, WORDS, Lattice, Link, Scores, read_lattice
 from lpmert.formats.utterances import References, measured, utterance_files
 from lpmert.nbest import MAGNITUDE_LIMIT, NBest
+from lpmert.quoting import listed, quoted
 from lpmert.result import DataError
 
 SILENT = frozenset({"!NULL", "<eps>", "<s>", "</s>", "!SENT_START", "!SENT_END"})
@@ -49,9 +50,9 @@ def read_lattices(
     names = [*(name for name in SCORE_NAMES if name in present), WORDS, *(counts or {})]
     for name in scales or {}:
         if name not in names:
-            raise DataError(f"scales has {name!r}; the features are {', '.join(names)}", path=source)
+            raise DataError(f"scales has {quoted(name)}; the features are {listed(names)}", path=source)
     if len(set(names)) < len(names):
-        raise DataError(f"counts has a name that is a feature already: {', '.join(names)}", path=source)
+        raise DataError(f"counts has a name that is a feature already: {listed(names)}", path=source)
     features: list[list[float]] = []
     texts: dict[str, list[str]] = {}
     for utterance, path, lattice in lattices:
@@ -119,10 +120,12 @@ def _counted(counts: Counts) -> dict[str, str]:
     counted: dict[str, str] = {}
     for name, words in counts.items():
         if isinstance(words, str):
-            raise DataError(f"counts[{name!r}] must be a sequence of words, not the one string {words!r}")
+            raise DataError(f"counts[{quoted(name)}] must be a sequence of words, not the one string {quoted(words)}")
         for word in words:
             if counted.setdefault(word, name) != name:
-                raise DataError(f"counts has {word!r} under {counted[word]!r} and {name!r}; choose one")
+                raise DataError(
+                    f"counts has {quoted(word)} under {quoted(counted[word])} and {quoted(name)}; choose one"
+                )
     return counted
 
 

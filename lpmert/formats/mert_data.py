@@ -17,6 +17,7 @@ from lpmert.formats.rows import repeated
 from lpmert.formats.utterances import words_of
 from lpmert.metrics.ratio import BLEU_COLUMNS
 from lpmert.nbest import NBest
+from lpmert.quoting import listed, quoted
 from lpmert.result import DataError
 
 SCORE_TYPES: Mapping[str, tuple[str, ...]] = {
@@ -88,7 +89,7 @@ def write_mert_data(nbest: NBest, features: str | Path, *, scores: str | Path, s
     kind = _score_type(nbest, features) if score_type is None else score_type
     for word in (*nbest.names, *nbest.list_ids, kind):
         if words_of(word) != [word]:
-            raise DataError(f"{word!r} has white space, which separates words here; rename it", path=features)
+            raise DataError(f"{quoted(word)} has white space, which separates words here; rename it", path=features)
     if Path(features).resolve() == Path(scores).resolve():
         raise DataError("features and scores need a file each", path=features)
     dense, names = _leading_dense(nbest), nbest.names
@@ -162,7 +163,7 @@ class _Pool:
             raise DataError(f"{len(names)} names for {block.width} columns", path=path, line=block.line)
         if self._names is None:
             if repeated(names) is not None:
-                raise DataError(f"two columns are called {repeated(names)!r}", path=path, line=block.line)
+                raise DataError(f"two columns are called {quoted(repeated(names))}", path=path, line=block.line)
             self._names = names
         if names != self._names:
             first = " ".join(self._names)
@@ -174,7 +175,7 @@ class _Pool:
                 raise DataError(f"fewer than {block.width} numbers", path=path, line=line)
             own = (*self._names, *(name for name, _ in pairs)) if pairs else self._names
             if pairs and repeated(own) is not None:
-                raise DataError(f"feature {repeated(own)!r} comes twice", path=path, line=line)
+                raise DataError(f"feature {quoted(repeated(own))} comes twice", path=path, line=line)
             values = [*numbers, *(value for _, value in pairs)]
             self._features.add(own, numbers_of_words(values, "a feature", path, line))
 
@@ -219,7 +220,7 @@ def _blocks(path: str | Path, what: str) -> Iterator[_Block]:
         count = count_of_text(words[2], "the number of hypotheses", path, line)
         width = count_of_text(words[3], "the number of columns", path, line)
         if not count:
-            raise DataError(f"list {words[1]!r} is empty; leave it out", path=path, line=line)
+            raise DataError(f"list {quoted(words[1])} is empty; leave it out", path=path, line=line)
         found: list[tuple[int, list[str]]] = []
         for row_line, row in rows:
             cells = words_of(row)
@@ -244,7 +245,9 @@ def _bad_start(text: str, what: str, path: str | Path, line: int) -> DataError:
 
 def _check_pair(features: _Block, scores: _Block, feature_path: str | Path, score_path: str | Path) -> None:
     if features.list_id != scores.list_id:
-        trouble = f"list {scores.list_id!r}, but line {features.line} of {feature_path} has {features.list_id!r}"
+        trouble = (
+            f"list {quoted(scores.list_id)}, but line {features.line} of {feature_path} has {quoted(features.list_id)}"
+        )
         raise DataError(trouble, path=score_path, line=scores.line)
     if len(features.rows) != len(scores.rows):
         trouble = f"{len(scores.rows)} hypotheses, but line {features.line} of {feature_path} has {len(features.rows)}"
@@ -255,7 +258,9 @@ def _pair(word: str, path: str | Path, line: int) -> tuple[str, str]:
     """Return name and value of a sparse feature, `name=value` or as in old versions `name:value`."""
     name, _, value = word.rpartition("=" if "=" in word else ":")
     if not name:
-        trouble = f"{word!r} after the numbers is no sparse feature, such as name=1; or there are too many numbers"
+        trouble = (
+            f"{quoted(word)} after the numbers is no sparse feature, such as name=1; or there are too many numbers"
+        )
         raise DataError(trouble, path=path, line=line)
     return name, value
 
@@ -264,4 +269,4 @@ def _score_type(nbest: NBest, path: str | Path) -> str:
     for kind, columns in SCORE_TYPES.items():
         if nbest.statistic_names == columns and kind != "CDER":
             return kind
-    raise DataError(f"give the type of the scores, such as {', '.join(SCORE_TYPES)}", path=path)
+    raise DataError(f"give the type of the scores, such as {listed(SCORE_TYPES)}", path=path)

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import reprlib
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from lpmert.formats.files import atomic_writer, decoded_lines, lines, open_bytes
+from lpmert.formats.files import atomic_writer, decoded_lines, lines, open_bytes, raw_lines
 from lpmert.formats.moses_features import FeatureReader, FeatureWriter, label_of
 from lpmert.formats.named import WHITE, number_text, numbers_of_words, rows_by_column
 from lpmert.formats.rows import repeated
 from lpmert.formats.utterances import words_of
 from lpmert.nbest import NBest
+from lpmert.quoting import quoted
 from lpmert.result import DataError
 
 if TYPE_CHECKING:
@@ -136,8 +138,8 @@ class _Pool:
         for line in _split_lines(path):
             if line.list_id != last and line.list_id in here and not self._group:
                 raise line.error(
-                    f"list {line.list_id!r} comes back here, after list {last!r}; sort the lines, or gather them with "
-                    "group=True (--group)"
+                    f"list {quoted(line.list_id)} comes back here, after list {quoted(last)}; sort the lines, "
+                    "or gather them with group=True (--group)"
                 )
             last = line.list_id
             here.add(last)
@@ -208,9 +210,9 @@ def _whole_lines(path: str | Path) -> Iterator[tuple[int, str]]:
     """Yield the lines as `lines` does; without a line end the last one could be cut off within a number."""
     last = b""
 
-    def remembered(stream: Iterable[bytes]) -> Iterator[bytes]:
+    def remembered(stream: io.BufferedReader) -> Iterator[bytes]:
         nonlocal last
-        for raw in stream:
+        for raw in raw_lines(stream, path):
             last = raw
             yield raw
 
@@ -264,7 +266,7 @@ class _Beside:
             raise DataError(f"ends before line {line.number} of {self._lists}", path=self._path)
         list_id, *words = words_of(text) or [""]
         if list_id != line.list_id:
-            trouble = f"a line must begin with the id of the list, here {line.list_id!r}, not {list_id!r}"
+            trouble = f"a line must begin with the id of the list, here {quoted(line.list_id)}, not {quoted(list_id)}"
             raise DataError(trouble, path=self._path, line=number)
         return None, numbers_of_words(words, "a statistic", self._path, number)
 
@@ -285,7 +287,9 @@ def _references(paths: Sequence[str | Path], list_ids: Sequence[str], partial: b
     found = []
     for list_id in list_ids:
         if not (list_id.isascii() and list_id.isdigit()):
-            raise DataError(f"list id {list_id!r} is no number of a line, from 0, of the references", path=paths[0])
+            raise DataError(
+                f"list id {quoted(list_id)} is no number of a line, from 0, of the references", path=paths[0]
+            )
         if int(list_id) >= len(sentences):
             raise DataError(f"{len(sentences)} lines, too few for list {list_id} (from 0)", path=paths[0])
         found.append(int(list_id))
@@ -299,7 +303,7 @@ def _references(paths: Sequence[str | Path], list_ids: Sequence[str], partial: b
 def _check_writable(nbest: NBest, path: str | Path) -> None:
     for name in (*nbest.names, *nbest.statistic_names):
         if words_of(name) != [name] or SEPARATOR in name:
-            raise DataError(f"the name {name!r} has white space or {SEPARATOR}; rename it", path=path)
+            raise DataError(f"the name {quoted(name)} has white space or {SEPARATOR}; rename it", path=path)
     for text in (*nbest.list_ids, *(nbest.texts or ())):
         if SEPARATOR in text or "\n" in text or "\r" in text or text.strip(WHITE) != text:
             trouble = f"has {SEPARATOR}, a line end, or white space at an end, which the format cannot keep; replace it"

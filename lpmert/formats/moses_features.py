@@ -13,6 +13,7 @@ from pathlib import Path
 from lpmert.formats.named import NamedRows, number_text, numbers_of_words
 from lpmert.formats.rows import repeated
 from lpmert.formats.utterances import words_of
+from lpmert.quoting import quoted
 from lpmert.result import DataError
 
 _OF_GROUP = re.compile(r"([^_]+)_(0|[1-9][0-9]*)")
@@ -66,14 +67,14 @@ class FeatureReader:
             required.update(found if everywhere else ())
         twice = repeated(names)
         if twice is not None:
-            raise DataError(f"feature {twice!r} comes twice", path=path, line=line)
+            raise DataError(f"feature {quoted(twice)} comes twice", path=path, line=line)
         if not names:
             raise DataError("no features", path=path, line=line)
         if self._required is None:
             self._required = required
         for name in sorted(required ^ self._required):
             trouble = "is new here" if name in required else "is missing"
-            raise DataError(f"feature {name!r} {trouble}; every line needs the same ones", path=path, line=line)
+            raise DataError(f"feature {quoted(name)} {trouble}; every line needs the same ones", path=path, line=line)
         return tuple(names)
 
 
@@ -95,7 +96,7 @@ def names_of_group(label: str, count: int, path: str | Path, line: int) -> tuple
     if not name:
         raise DataError("a number without the name of its feature", path=path, line=line)
     if single == bool(count):
-        trouble = f"two numbers for feature {name!r}" if single else f"no number after {label!r}"
+        trouble = f"two numbers for feature {quoted(name)}" if single else f"no number after {quoted(label)}"
         raise DataError(trouble, path=path, line=line)
     if single or (count == 1 and "_" in name):
         return [name], False

@@ -11,7 +11,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from lpmert.formats.files import BYTE_ORDER_MARK, COMPRESSED_ENDINGS, decoded_lines
+from lpmert.formats.files import BYTE_ORDER_MARK, COMPRESSED_ENDINGS, decoded_lines, raw_lines, whole
+from lpmert.quoting import listed, quoted
 from lpmert.result import DataError
 
 FORMATS = ("tsv", "csv", "jsonl", "parquet")
@@ -44,7 +45,7 @@ def read_rows(stream: io.BufferedReader, path: str | Path, format: str, columns:
     """
     if format == "parquet":
         return _parquet_rows(stream, path, columns)
-    lines = decoded_lines(stream, path)
+    lines = decoded_lines(raw_lines(stream, path), path)
     if format == "jsonl":
         return _jsonl_rows(lines, path, columns)
     records = _csv_records(lines, path) if format == "csv" else ((number, line.split("\t")) for number, line in lines)
@@ -82,7 +83,7 @@ def _by_content(stream: io.BufferedReader, path: str | Path) -> str:
         if separator in first_line:
             return kind
     raise DataError(
-        "empty file" if not head else f"cannot tell the format; give format, one of {', '.join(FORMATS)}", path=path
+        "empty file" if not head else f"cannot tell the format; give format, one of {listed(FORMATS)}", path=path
     )
 
 
@@ -122,10 +123,10 @@ def _picker(
     """Return what takes the wanted cells out of a row; checks that each column is there once."""
     twice = repeated(header)
     if twice is not None:
-        raise DataError(f"two columns are called {twice!r}; rename one", path=path, line=line)
+        raise DataError(f"two columns are called {quoted(twice)}; rename one", path=path, line=line)
     for name in columns:
         if name not in header:
-            raise DataError(f"no column {name!r}; the columns are {', '.join(header)}", path=path, line=line)
+            raise DataError(f"no column {quoted(name)}; the columns are {listed(header)}", path=path, line=line)
     return itemgetter(*(header.index(name) for name in columns))
 
 
@@ -146,7 +147,7 @@ def _jsonl_rows(lines: Lines, path: str | Path, columns: Sequence[str]) -> Itera
             yield number, pick(record)
         except KeyError as error:
             keys = ", ".join(record)
-            raise DataError(f"no key {error.args[0]!r}; the keys are {keys}", path=path, line=number) from error
+            raise DataError(f"no key {quoted(error.args[0])}; the keys are {keys}", path=path, line=number) from error
     if not number:
         raise DataError("empty file", path=path)
 
@@ -155,7 +156,7 @@ def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return the pairs of a JSON object; raises `ValueError` if a key occurs twice."""
     record = dict(pairs)
     if len(record) != len(pairs):
-        raise ValueError(f"the key {repeated(key for key, _ in pairs)!r} occurs twice")
+        raise ValueError(f"the key {quoted(repeated(key for key, _ in pairs))} occurs twice")
     return record
 
 
@@ -166,7 +167,7 @@ def _refuse_constant(name: str) -> None:
 def _parquet_rows(stream: io.BufferedReader, path: str | Path, columns: Sequence[str]) -> Iterator[Row]:
     pyarrow, parquet = import_parquet(path)
     try:
-        file = parquet.ParquetFile(io.BytesIO(stream.read()))
+        file = parquet.ParquetFile(io.BytesIO(whole(stream, path)))
         _picker(file.schema_arrow.names, columns, path, None)
         number = 0
         for batch in file.iter_batches(_PARQUET_BATCH, columns=list(dict.fromkeys(columns))):

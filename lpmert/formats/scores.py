@@ -13,6 +13,7 @@ from lpmert.formats.named import number_text
 from lpmert.formats.numbers import number_of_text
 from lpmert.formats.utterances import References, made_folder, measured, read_keyed, words_of
 from lpmert.nbest import NBest
+from lpmert.quoting import quoted
 from lpmert.result import DataError
 
 Keyed = dict[str, tuple[int, str]]
@@ -58,7 +59,7 @@ def read_scores(
     for key, (line, _) in first.items():
         list_id, found, rest = key.rpartition(separator)
         if not (list_id and found and rest):
-            trouble = f"key {key!r} is not list id, {separator!r}, number of the hypothesis; set separator"
+            trouble = f"key {quoted(key)} is not list id, {quoted(separator)}, number of the hypothesis; set separator"
             raise DataError(trouble, path=first_path, line=line)
         lists.setdefault(list_id, []).append(key)
     keys = [key for members in lists.values() for key in members]
@@ -90,15 +91,17 @@ def write_scores(nbest: NBest, folder: str | Path, *, separator: str = "-") -> N
     for name in files:
         hidden = name.startswith(".") or Path(name).suffix in COMPRESSED_ENDINGS
         if hidden or not {"/", "\0"}.isdisjoint(name) or files.count(name) > 1:
-            raise DataError(f"{name!r} cannot be the name of a file here; rename the feature", path=place)
+            raise DataError(f"{quoted(name)} cannot be the name of a file here; rename the feature", path=place)
     for cell in nbest.list_ids:
         if words_of(cell) != [cell]:
-            raise DataError(f"list id {cell!r} has white space, which a key cannot; rename it", path=place)
+            raise DataError(f"list id {quoted(cell)} has white space, which a key cannot; rename it", path=place)
     if words_of(f"a{separator}") != [f"a{separator}"] or not separator or separator[-1].isdigit():
-        raise DataError(f"separator {separator!r} cannot stand before a number in a key; choose another", path=place)
+        raise DataError(
+            f"separator {quoted(separator)} cannot stand before a number in a key; choose another", path=place
+        )
     for text in nbest.texts or ():
         if "\n" in text or "\r" in text:
-            raise DataError(f"{text!r} holds a line end; replace it", path=place)
+            raise DataError(f"{quoted(text)} holds a line end; replace it", path=place)
     keys = [
         f"{list_id}{separator}{number}"
         for list_id, size in zip(nbest.list_ids, np.diff(nbest.offsets).tolist(), strict=True)
@@ -131,7 +134,7 @@ def read_espnet(
     the middle. `references`, `metric` and `partial` are those of `read_srilm`. Raises `DataError` with file and line.
     """
     if isinstance(scores, str) or not scores:
-        raise DataError(f"scores must be a sequence of file names, at least one, not {scores!r}")
+        raise DataError(f"scores must be a sequence of file names, at least one, not {quoted(scores)}")
     place = Path(folder)
     found: dict[str, list[tuple[list[float], str]]] = {}
     for job in [place, *sorted(place.glob("output.*"))]:
@@ -158,7 +161,7 @@ def _add_rank(found: dict[str, list[tuple[list[float], str]]], rank: int, folder
     for (utterance, (line, text)), row in zip(texts.items(), rows, strict=True):
         members = found.setdefault(utterance, [])
         if len(members) != rank - 1:
-            trouble = f"utterance {utterance!r} has hypothesis {rank} but {len(members)} before it"
+            trouble = f"utterance {quoted(utterance)} has hypothesis {rank} but {len(members)} before it"
             raise DataError(trouble, path=folder / TEXT, line=line)
         members.append(([*row, float(len(words_of(text)))], text))
 
@@ -166,10 +169,10 @@ def _add_rank(found: dict[str, list[tuple[list[float], str]]], rank: int, folder
 def _check_same_keys(first: Keyed, first_path: str | Path, other: Keyed, path: str | Path) -> None:
     for key, (line, _) in first.items():
         if key not in other:
-            raise DataError(f"key {key!r} is missing in {path}; add it there", path=first_path, line=line)
+            raise DataError(f"key {quoted(key)} is missing in {path}; add it there", path=first_path, line=line)
     for key, (line, _) in other.items():
         if key not in first:
-            raise DataError(f"key {key!r} is missing in {first_path}; add it there", path=path, line=line)
+            raise DataError(f"key {quoted(key)} is missing in {first_path}; add it there", path=path, line=line)
 
 
 def _numbers(keyed: Keyed, keys: Sequence[str], path: str | Path) -> list[float]:
@@ -178,6 +181,6 @@ def _numbers(keyed: Keyed, keys: Sequence[str], path: str | Path) -> list[float]
         line, text = keyed[key]
         tensor = _TENSOR.fullmatch(text.strip(" \t"))
         numbers.append(
-            number_of_text(tensor.group(1) if tensor else text.strip(" \t"), f"score of {key!r}", path, line)
+            number_of_text(tensor.group(1) if tensor else text.strip(" \t"), f"score of {quoted(key)}", path, line)
         )
     return numbers

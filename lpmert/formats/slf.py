@@ -17,6 +17,7 @@ from lpmert.formats.named import number_text
 from lpmert.formats.numbers import count_of_text, number_of_text
 from lpmert.formats.utterances import words_of
 from lpmert.nbest import MAGNITUDE_LIMIT
+from lpmert.quoting import quoted
 from lpmert.result import DataError
 
 NULL = "!NULL"
@@ -117,7 +118,9 @@ def write_lattice(lattice: Lattice, path: str | Path) -> None:
         if part.word is None:
             return numbers(part.scores, keys)
         if words_of(part.word) != [part.word]:
-            raise DataError(f"the word {part.word!r} is empty or has white space; write it as one word", path=path)
+            raise DataError(
+                f"the word {quoted(part.word)} is empty or has white space; write it as one word", path=path
+            )
         word = _TO_ESCAPE.sub(lambda match: f"\\{ord(match[0]):03o}", part.word)
         return [f"W={word}", *numbers(part.scores, keys)]
 
@@ -226,7 +229,9 @@ class _Reader:
         word = self._word(line, fields)
         other = nodes[ends[1] if forward else ends[0]].word
         if word is not None and other not in (None, NULL, word):
-            raise self._error(line, f"the link has the word {word!r}, its node {other!r}; leave one of them out")
+            raise self._error(
+                line, f"the link has the word {quoted(word)}, its node {quoted(other)}; leave one of them out"
+            )
         return Link(ends[0], ends[1], word, self._scores(line, fields, base), line)
 
     def _word(self, line: int, fields: Fields) -> str | None:
@@ -241,9 +246,9 @@ class _Reader:
                 "utf-8"
             )
         except UnicodeDecodeError as error:
-            raise self._error(line, f"the word {value!r} is not UTF-8; convert the file to UTF-8") from error
+            raise self._error(line, f"the word {quoted(value)} is not UTF-8; convert the file to UTF-8") from error
         if words_of(word) != [word]:
-            raise self._error(line, f"the word {word!r} is empty or has white space; write it as one word")
+            raise self._error(line, f"the word {quoted(word)} is empty or has white space; write it as one word")
         return word
 
     def _scores(self, line: int, fields: Fields, base: float) -> Scores:

@@ -14,6 +14,7 @@ from lpmert.formats.named import number_text
 from lpmert.formats.numbers import count_of_text, number_of_text
 from lpmert.formats.utterances import MANIFEST, References, made_folder, measured, utterance_files, words_of
 from lpmert.nbest import NBest
+from lpmert.quoting import listed, quoted
 from lpmert.result import DataError
 
 NAMES = {1: ("score", "words"), 2: ("acoustic", "lm", "words"), 3: ("acoustic", "lm", "words")}
@@ -49,7 +50,7 @@ def read_srilm(source: str | Path, references: References, *, metric: str = "wer
     for utterance, path in utterance_files(source):
         form, hypotheses = read_list(path)
         if names and NAMES[form] != names:
-            trouble = f"form {form}, but the files before have the features {', '.join(names)}; read them apart"
+            trouble = f"form {form}, but the files before have the features {listed(names)}; read them apart"
             raise DataError(trouble, path=path)
         names = NAMES[form]
         features += [numbers for numbers, _ in hypotheses]
@@ -68,13 +69,13 @@ def write_srilm(nbest: NBest, folder: str | Path, *, form: int = 3) -> None:
     if form not in (1, 3):
         raise DataError(f"form {form} cannot be written, which needs times; choose 1 or 3", path=place)
     if nbest.names != NAMES[form] or nbest.texts is None:
-        trouble = f"form {form} holds the features {', '.join(NAMES[form])} and texts; use select_features"
+        trouble = f"form {form} holds the features {listed(NAMES[form])} and texts; use select_features"
         raise DataError(trouble, path=place)
     files = {}
     features = nbest.dense_features().tolist()
     for number, list_id in enumerate(nbest.list_ids):
         if words_of(list_id) != [list_id] or not {"/", "\0"}.isdisjoint(list_id) or list_id.startswith("."):
-            raise DataError(f"list id {list_id!r} cannot be a file name; rename it", path=place)
+            raise DataError(f"list id {quoted(list_id)} cannot be a file name; rename it", path=place)
         start, end = nbest.offsets[number : number + 2].tolist()
         rows = [_line(form, features[row], nbest.texts[row], list_id, place) for row in range(start, end)]
         files[f"{list_id}.nbest.gz"] = "".join(rows if form == 3 else ["NBestList1.0\n", *rows])
@@ -117,10 +118,10 @@ def _form_2(cells: Sequence[str], path: str | Path, line: int) -> Hypothesis:
     for first in range(1, len(cells), len(_TOKEN)):
         token = cells[first : first + len(_TOKEN)]
         if len(token) < len(_TOKEN) or any(want not in (None, cell) for want, cell in zip(_TOKEN, token, strict=True)):
-            trouble = f"{' '.join(token)!r} should be: word ( st: start et: end g: lm a: acoustic )"
+            trouble = f"{quoted(' '.join(token))} should be: word ( st: start et: end g: lm a: acoustic )"
             raise DataError(trouble, path=path, line=line)
         start, end, g, a = (
-            number_of_text(cell, f"{what} of {token[0]!r}", path, line)
+            number_of_text(cell, f"{what} of {quoted(token[0])}", path, line)
             for what, cell in zip(("start", "end", "lm score", "acoustic score"), token[3::2], strict=False)
         )
         if start > previous_end:
@@ -146,7 +147,7 @@ _PARSERS = {1: _form_1, 2: _form_2, 3: _form_3}
 
 def _score(cell: str, path: str | Path, line: int) -> float:
     if not (cell.startswith("(") and cell.endswith(")")):
-        raise DataError(f"{cell!r} should be a score in parentheses", path=path, line=line)
+        raise DataError(f"{quoted(cell)} should be a score in parentheses", path=path, line=line)
     return number_of_text(cell[1:-1], "score", path, line) * _BYTELOG
 
 
@@ -161,6 +162,7 @@ def _line(form: int, features: list[float], text: str, list_id: str, folder: Pat
     if not same:
         numbers = ", ".join(f"{name} {number_text(value)}" for name, value in zip(NAMES[form], features, strict=True))
         needs = "a score from a whole bytelog, the number of words" if form == 1 else "a number of words that is there"
-        trouble = f"list {list_id!r}: {text!r} with {numbers}; form {form} needs {needs}, and words with single spaces"
+        shown = f"list {quoted(list_id)}: {quoted(text)} with {numbers}"
+        trouble = f"{shown}; form {form} needs {needs}, and words with single spaces"
         raise DataError(trouble, path=folder)
     return line + "\n"

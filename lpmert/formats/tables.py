@@ -13,10 +13,11 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from lpmert.formats.files import atomic_writer, open_bytes
+from lpmert.formats.files import atomic_writer, line_limit, open_bytes
 from lpmert.formats.named import number_text
 from lpmert.formats.rows import FORMATS, Row, format_of_name, guess_format, import_parquet, read_rows, repeated
 from lpmert.nbest import MAGNITUDE_LIMIT, NBest
+from lpmert.quoting import listed, quoted
 from lpmert.result import DataError, FloatArray
 
 _BLOCK_ROWS = 1 << 15
@@ -32,6 +33,7 @@ def read_table(
     text: str | None = None,
     group: bool = False,
     format: str | None = None,
+    max_line_length: int | None = None,
 ) -> NBest:
     """Read N-best lists from a table with one hypothesis a row and named columns.
 
@@ -40,12 +42,13 @@ def read_table(
     the column of the hypothesis itself. The rows of a list follow one another; with `group` they may lie apart and are
     gathered in order of appearance. `format` is tsv (a quote is text), csv (quoted as usual), jsonl (an object a line)
     or parquet; by default the ending says which, or else the content. Compression is found out; `-` is standard input.
+    No line may have more than `max_line_length` bytes, by default 64 MiB.
     Raises `DataError` with path, line and column (in Parquet: row) for whatever cannot be used.
     """
     wanted = _Columns.of(path, segment, features, loss, statistics, text)
     if format is not None and format not in FORMATS:
-        raise DataError(f"no format {format!r}; the formats are {', '.join(FORMATS)}", path=path)
-    with open_bytes(path) as stream:
+        raise DataError(f"no format {quoted(format)}; the formats are {listed(FORMATS)}", path=path)
+    with line_limit(max_line_length), open_bytes(path) as stream:
         kind = format or guess_format(stream, path)
         return _collect(read_rows(stream, path, kind, wanted.all), _Place(path, kind), wanted, group)
 
@@ -62,11 +65,13 @@ def write_table(
     """
     kind = format or format_of_name(path) or "tsv"
     if kind not in FORMATS:
-        raise DataError(f"no format {kind!r}; the formats are {', '.join(FORMATS)}", path=path)
+        raise DataError(f"no format {quoted(kind)}; the formats are {listed(FORMATS)}", path=path)
     header = [segment, *nbest.names, *nbest.statistic_names, *([] if nbest.texts is None else [text])]
     twice = repeated(header)
     if twice is not None:
-        raise DataError(f"two columns would be called {twice!r}; rename a feature, or set segment or text", path=path)
+        raise DataError(
+            f"two columns would be called {quoted(twice)}; rename a feature, or set segment or text", path=path
+        )
     characters, what = _REFUSED.get(kind, ("", ""))
     for cell in chain(header, nbest.list_ids, nbest.texts or ()):
         if any(character in cell for character in characters):
@@ -136,7 +141,7 @@ class _Columns:
                 raise DataError(f"{what} names no column; give at least one", path=path)
             twice = repeated(names)
             if twice is not None:
-                raise DataError(f"{what} names the column {twice!r} twice; name it once", path=path)
+                raise DataError(f"{what} names the column {quoted(twice)} twice; name it once", path=path)
         return columns
 
     @property
@@ -225,15 +230,19 @@ class _Lists:
 
     def _number(self, line: int, key: Any) -> int:
         if key is None or key == "":
-            raise self.place.error(line, f"column {self.segment!r} is empty; it must say which list the row belongs to")
+            raise self.place.error(
+                line, f"column {quoted(self.segment)} is empty; it must say which list the row belongs to"
+            )
         if type(key) not in (str, int):
-            raise self.place.error(line, f"column {self.segment!r} is {reprlib.repr(key)}, not a string or an integer")
+            raise self.place.error(
+                line, f"column {quoted(self.segment)} is {reprlib.repr(key)}, not a string or an integer"
+            )
         number, first = self.begun.setdefault(str(key), (len(self.begun), line))
         if first != line and number != self.owners[-1] and not self.group:
             _, other = list(self.begun.values())[number + 1]
             raise self.place.error(
                 line,
-                f"list {str(key)!r} comes back here; it began on {self.place.unit} {first} and another list on "
+                f"list {quoted(str(key))} comes back here; it began on {self.place.unit} {first} and another list on "
                 f"{self.place.unit} {other}; sort the rows, or gather them with group=True (--group)",
             )
         return number
@@ -249,7 +258,7 @@ def _checked_numbers(cells: Sequence[Any], lines: Sequence[int], name: str, plac
             return numbers
     troubles = ((line, _trouble(cell, place.textual)) for line, cell in zip(lines, cells, strict=True))
     line, trouble = next(found for found in troubles if found[1])
-    raise place.error(line, f"column {name!r} {trouble}")
+    raise place.error(line, f"column {quoted(name)} {trouble}")
 
 
 def _plausible(cells: Sequence[Any], textual: bool) -> bool:
@@ -281,5 +290,5 @@ def _trouble(cell: Any, textual: bool) -> str | None:
 def _checked_texts(cells: Sequence[Any], lines: Sequence[int], name: str, place: _Place) -> Sequence[str]:
     if set(map(type, cells)) != {str}:
         line, cell = next(pair for pair in zip(lines, cells, strict=True) if type(pair[1]) is not str)
-        raise place.error(line, f"column {name!r} is {reprlib.repr(cell)}, not a string")
+        raise place.error(line, f"column {quoted(name)} is {reprlib.repr(cell)}, not a string")
     return cells

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from lpmert.formats.files import COMPRESSED_ENDINGS, lines
 from lpmert.nbest import NBest
+from lpmert.quoting import quoted
 from lpmert.result import DataError
 
 MANIFEST = "manifest"
@@ -51,7 +52,9 @@ def utterance_files(source: str | Path) -> list[tuple[str, Path]]:
         utterance = cells[0] if len(cells) == 2 else _utterance_of(path)
         if utterance in found:
             first = found[utterance][0]
-            raise DataError(f"utterance {utterance!r} comes twice, first on line {first}", path=place, line=number)
+            raise DataError(
+                f"utterance {quoted(utterance)} comes twice, first on line {first}", path=place, line=number
+            )
         found[utterance] = (number, path)
     if not found:
         raise DataError("empty file; it must name at least one utterance", path=place)
@@ -114,11 +117,11 @@ def measured(
     spoken = read_transcripts(references)
     for utterance in lists:
         if utterance not in spoken:
-            raise DataError(f"no reference for utterance {utterance!r}; add it, or leave the list out", path=path)
+            raise DataError(f"no reference for utterance {quoted(utterance)}; add it, or leave the list out", path=path)
     if not partial:
         for utterance in spoken:
             if utterance not in lists:
-                trouble = f"no list for the reference of {utterance!r}; add it, or allow a part with partial=True"
+                trouble = f"no list for the reference of {quoted(utterance)}; add it, or allow a part with partial=True"
                 raise DataError(trouble, path=path)
     from lpmert.metrics.text import measure_texts
 

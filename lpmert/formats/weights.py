@@ -19,6 +19,7 @@ from lpmert.formats.files import read_text, write_text
 from lpmert.formats.moses_features import groups_of, label_of, names_of_group
 from lpmert.formats.numbers import number_of_json, number_of_text
 from lpmert.formats.rows import repeated, unique_keys
+from lpmert.quoting import listed, quoted
 from lpmert.result import DataError, FloatArray
 
 if TYPE_CHECKING:
@@ -69,14 +70,18 @@ class WeightsFile:
         """
         if not self.names:
             if len(self.values) not in (len(names), 3 * len(names)):
-                trouble = f"{len(self.values)} numbers for {len(names)} features ({', '.join(names)})"
+                trouble = f"{len(self.values)} numbers for {len(names)} features ({listed(names)})"
                 raise DataError(trouble, path=self.path)
             return self.values[: len(names)].copy()
         missing = [name for name in names if name not in self.names]
         others = [] if self.form == "moses.ini" else [name for name in self.names if name not in names]
         if missing or others:
-            trouble = f"no weight for {missing[0]!r}" if missing else f"a weight for {others[0]!r}, which is no feature"
-            raise DataError(f"{trouble}; the features are {', '.join(names)}", path=self.path)
+            trouble = (
+                f"no weight for {quoted(missing[0])}"
+                if missing
+                else f"a weight for {quoted(others[0])}, which is no feature"
+            )
+            raise DataError(f"{trouble}; the features are {listed(names)}", path=self.path)
         weights = self.by_name
         return np.array([weights[name] for name in names])
 
@@ -164,7 +169,7 @@ def _parse(content: str, path: str | Path) -> WeightsFile:
     twice = None if nameless else repeated(names)
     if twice is not None:
         line = [slot.line for slot in slots if slot.name == twice][1]
-        raise DataError(f"a second weight for {twice!r}", path=path, line=line)
+        raise DataError(f"a second weight for {quoted(twice)}", path=path, line=line)
     values = [number_of_text(content[slot.start : slot.end], "a weight", path, slot.line) for slot in slots]
     return WeightsFile(path, () if nameless else names, np.array(values), form, content)
 
@@ -177,7 +182,7 @@ def _parse_json(content: str, path: str | Path) -> WeightsFile:
     weights = document.get("weights", document)
     if not isinstance(weights, dict) or not weights:
         raise DataError("weights must be an object of numbers by name", path=path)
-    values = [number_of_json(value, f"the weight of {name!r}", path, 1) for name, value in weights.items()]
+    values = [number_of_json(value, f"the weight of {quoted(name)}", path, 1) for name, value in weights.items()]
     return WeightsFile(path, tuple(weights), np.array(values), "json", content)
 
 

@@ -7,9 +7,8 @@ from __future__ import annotations
 from itertools import product
 
 import numpy as np
-from numba import njit
 
-from lpmert.kernels import EPSILON
+from lpmert.kernels import EPSILON, kernel
 from lpmert.reduction import Cap
 from lpmert.result import FloatArray
 
@@ -111,7 +110,7 @@ def wider_rays(rays: FloatArray) -> FloatArray | None:
     return np.asarray((1.0 + _WIDER) * rays - _WIDER * rays.sum(axis=0))
 
 
-@njit(cache=True)
+@kernel
 def exact_sum(a, b):
     """Whether the floating-point sum a + b has no rounding error (Knuth's two-sum)."""
     total = a + b
@@ -119,7 +118,7 @@ def exact_sum(a, b):
     return (a - (total - part)) + (b - part) == 0.0
 
 
-@njit(cache=True)
+@kernel
 def outer_normals(rays):
     """Return normals [D, D] of a cone slightly wider than the one of these rays, and whether that is certain.
 

@@ -11,13 +11,17 @@ from math import inf, sqrt
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from lpmert.deadline import out_of_time
 from lpmert.geometry.envelope import combine, new_workspace, search_scores
+from lpmert.kernels import kernel
 from lpmert.result import FloatArray, IntArray
 
 DEFAULT_BUDGET = 3_000_000
 """Hypotheses times line searches that `descend` spends unless told otherwise: 0.1 s for lists of 30 to 100."""
+
+_PIECE = 20_000_000
+"""Features times line searches between two looks at the clock."""
 
 _OVERHEAD = 1_000
 """What a line search costs beyond its hypotheses, in hypotheses."""
@@ -58,7 +62,7 @@ class _Draws(NamedTuple):
     taking_part: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 
 
-@njit(cache=True)
+@kernel
 def decode_cost(scores, offsets, costs, error):  # type: ignore[no-untyped-def]
     """Return the cost of decoding scores [M], and how many lists are in doubt.
 
@@ -80,7 +84,7 @@ def decode_cost(scores, offsets, costs, error):  # type: ignore[no-untyped-def]
     return total, doubtful
 
 
-@njit(cache=True)
+@kernel
 def _towards_cheaper(transposed, scores, offsets, costs, price, taking_part, direction):  # type: ignore[no-untyped-def]
     """Write the sum of the steps from chosen hypotheses to those with the best score minus price times cost."""
     for k in range(len(direction)):
@@ -99,7 +103,7 @@ def _towards_cheaper(transposed, scores, offsets, costs, price, taking_part, dir
                 direction[k] += transposed[k, wanted] - transposed[k, chosen]
 
 
-@njit(cache=True)
+@kernel
 def _length(vector):  # type: ignore[no-untyped-def]
     """Return the Euclidean norm."""
     total = 0.0
@@ -108,24 +112,23 @@ def _length(vector):  # type: ignore[no-untyped-def]
     return sqrt(total)
 
 
-@njit(cache=True)
-def _search(weights, draws, patience, searches, offsets, costs, work):  # type: ignore[no-untyped-def]
+@kernel
+def _search(weights, draws, turns, patience, searches, offsets, costs, work):  # type: ignore[no-untyped-def]
     """Search from weights [D], which are replaced, until `patience` directions in a row do not lower the cost.
 
     Drawn directions and directions towards cheaper hypotheses alternate; at equal cost too the weights move to the
-    middle of the best interval. Returns (cost, searches left).
+    middle of the best interval. turns [2], the directions gone through and how many of the last ones failed, let a
+    search that used up its `searches` go on as if it had not ended. Returns the searches left.
     """
     dimension = len(weights)
     trial = np.empty(dimension)
     direction = np.empty(dimension)
     combine(work.transposed, weights, work.intercepts)
     cost = decode_cost(work.intercepts, offsets, costs, 0.0)[0]
-    failures = 0
-    turn = 0
-    while failures < patience and searches > 0:
-        row = turn % len(draws.directions)
-        turn += 1
-        failures += 1
+    while turns[1] < patience and searches > 0:
+        row = turns[0] % len(draws.directions)
+        turns[0] += 1
+        turns[1] += 1
         searches -= 1
         drawn = draws.directions[row]
         length = _length(weights)
@@ -153,11 +156,11 @@ def _search(weights, draws, patience, searches, offsets, costs, work):  # type: 
             combine(work.transposed, weights, work.intercepts)
             continue
         if reached < cost:
-            failures = 0
+            turns[1] = 0
         cost = reached
         for k in range(dimension):
             weights[k] = trial[k]
-    return cost, searches
+    return searches
 
 
 class _Lists:
@@ -191,16 +194,20 @@ class _Lists:
             prices=np.exp(rng.uniform(*_PRICES, size=_TABLE)) / self.deviation,
             taking_part=rng.random((_TABLE, len(self.offsets) - 1)) < rng.random((_TABLE, 1)),
         )
-        _, left = _search(inner, draws, patience, searches, self.offsets, self.costs, self.work)
+        turns = np.zeros(2, dtype=np.int64)
+        piece = max(1, _PIECE // self.transposed.size)
+        while turns[1] < patience and searches > 0 and not out_of_time():
+            unused = _search(inner, draws, turns, patience, min(piece, searches), self.offsets, self.costs, self.work)
+            searches -= min(piece, searches) - int(unused)
         self.keep(self.basis @ inner)
-        return int(left)
+        return searches
 
     def restart(
         self, first: list[FloatArray], rng: np.random.Generator, *, starts: int, patience: int, searches: int
     ) -> None:
         """Descend from the `first` weights, then from random walks around the best and fresh random weights."""
         for start in range(starts):
-            if searches <= 0 or (self.found and self.found[0][:2] == (False, 0)):
+            if searches <= 0 or (self.found and (self.found[0][:2] == (False, 0) or out_of_time())):
                 return
             if start < len(first):
                 weights = first[start]
@@ -230,8 +237,9 @@ def descend(
     around the best weights and fresh random ones, until `starts` (default: no limit) or `budget`, in hypotheses times
     line searches, is used up or the cost is 0; each ends after `patience` directions in a row (default three times D)
     that do not lower the cost. Weights with which a list's choice hangs on a tie between different costs are returned
-    only if nothing else was found. On one machine the same arguments give the same weights. Raises `ValueError` if
-    there is no feature, or if `starts`, `patience` or `budget` is not positive.
+    only if nothing else was found. On one machine the same arguments give the same weights, unless the time limit of
+    the running call comes first. Raises `ValueError` if there is no feature, or if `starts`, `patience` or `budget` is
+    not positive.
     """
     count, dimension = features.shape
     patience = 3 * dimension if patience is None else patience

@@ -11,8 +11,8 @@ from math import atan2, inf, tan
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from lpmert.kernels import kernel
 from lpmert.result import FloatArray, IntArray
 
 _BLOCK = 1024
@@ -82,7 +82,7 @@ def new_workspace(features: FloatArray, offsets: IntArray) -> Workspace:
     )
 
 
-@njit(cache=True)
+@kernel
 def combine(transposed, weights, scores):  # type: ignore[no-untyped-def]
     """Write weights [D] times transposed [D, M] into scores [M]."""
     dimension, count = transposed.shape
@@ -96,7 +96,7 @@ def combine(transposed, weights, scores):  # type: ignore[no-untyped-def]
                 scores[i] += weight * transposed[k, i]
 
 
-@njit(cache=True)
+@kernel
 def _split(intercepts, slopes, left, right, low, high, candidates):  # type: ignore[no-untyped-def]
     """Find the candidate farthest above the chord left-right and keep those above the two new chords.
 
@@ -134,7 +134,7 @@ def _split(intercepts, slopes, left, right, low, high, candidates):  # type: ign
     return farthest, middle, middle + kept
 
 
-@njit(cache=True)
+@kernel
 def find_events(intercepts, slopes, offsets, work):  # type: ignore[no-untyped-def]
     """Write every list's upper envelope into work.start, ends, thresholds, leaving and entering; return their number.
 
@@ -187,7 +187,7 @@ def find_events(intercepts, slopes, offsets, work):  # type: ignore[no-untyped-d
     return count
 
 
-@njit(cache=True)
+@kernel
 def _keep_changes(costs, work):  # type: ignore[no-untyped-def]
     """Drop the events that leave the cost as it is, set work.deltas of the others, and return their number."""
     kept = 0
@@ -203,7 +203,7 @@ def _keep_changes(costs, work):  # type: ignore[no-untyped-def]
     return kept
 
 
-@njit(cache=True)
+@kernel
 def _merge_runs(thresholds, deltas, ends, spare_thresholds, spare_deltas):  # type: ignore[no-untyped-def]
     """Merge the lists' sorted runs of events; returns the pair of arrays that holds the result, and uses `ends` up."""
     runs = len(ends)
@@ -232,7 +232,7 @@ def _merge_runs(thresholds, deltas, ends, spare_thresholds, spare_deltas):  # ty
     return thresholds, deltas
 
 
-@njit(cache=True)
+@kernel
 def best_interval(thresholds, costs, low, high, scale):  # type: ignore[no-untyped-def]
     """Return the least of costs [E + 1] between sorted thresholds [E] within low..high, and the middle of its interval.
 
@@ -256,7 +256,7 @@ def best_interval(thresholds, costs, low, high, scale):  # type: ignore[no-untyp
     return best_cost, min(max(middle, low), high)
 
 
-@njit(cache=True)
+@kernel
 def search_scores(slopes, offsets, costs, low, high, scale, work):  # type: ignore[no-untyped-def]
     """Return (cost, step) of the best interval on the line with scores work.intercepts + step * slopes."""
     find_events(work.intercepts, slopes, offsets, work)

@@ -16,10 +16,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numba.extending import register_jitable
 
-from lpmert.kernels import EPSILON, internal
+from lpmert.kernels import EPSILON, internal, kernel, plus
 from lpmert.reduction import Cap
 from lpmert.result import FloatArray, IntArray
 
@@ -104,7 +103,7 @@ def sorted_lists(features: FloatArray, offsets: IntArray, costs: IntArray, cap: 
     return Lists(rows, columns, offsets, costs[order], np.abs(rows).max(axis=0, initial=0.0), limit)
 
 
-@njit(cache=True)
+@kernel
 def transpose_lists(rows, offsets, columns):
     """Fill columns [M * D] with each list's numbers feature by feature."""
     n_features = rows.shape[1]
@@ -115,7 +114,7 @@ def transpose_lists(rows, offsets, columns):
                 columns[begin * n_features + d * length + i] = rows[begin + i, d]
 
 
-@njit(cache=True)
+@kernel
 def score_list(columns, begin, length, weights, scores):
     """Fill scores [length] with the scores of one list."""
     n_features = len(weights)
@@ -130,7 +129,7 @@ def score_list(columns, begin, length, weights, scores):
             scores[i] += w * columns[base + i]
 
 
-@njit(cache=True)
+@kernel
 def rounding_bound(lists, weights):
     """Bound the rounding error of a difference of two scores."""
     total = 0.0
@@ -160,9 +159,12 @@ def largest(scores, length):
     return i
 
 
-@njit(cache=True)
+@kernel
 def decode_clearly(lists, weights, selection, scores):
-    """Write each list's winner (counted within the list) into selection; return (cost, every lead clears rounding)."""
+    """Write each list's winner (counted within the list) into selection; return (cost, every lead clears rounding).
+
+    The cost is `INFINITE_COST`, which is no improvement, where a forbidden hypothesis wins.
+    """
     bound = rounding_bound(lists, weights)
     cost = np.int64(0)
     clear = True
@@ -171,7 +173,7 @@ def decode_clearly(lists, weights, selection, scores):
         score_list(lists.columns, begin, length, weights, scores)
         best = largest(scores, length)
         selection[s] = best
-        cost += lists.costs[begin + best]
+        cost = plus(cost, lists.costs[begin + best])
         if clear:
             top = scores[best]
             scores[best] = -np.inf
@@ -194,7 +196,7 @@ def copy_corral(corrals, source, target):
         corrals.point[target, d] = corrals.point[source, d]
 
 
-@njit(cache=True)
+@kernel
 def in_cap(cap, weights):
     """Whether weights [D] surely lie in the cap; an empty one holds everything."""
     n_features = len(weights)
@@ -283,7 +285,7 @@ def _surely_inside(rows, multipliers, size, factor):
     return least > 2.0 * (np.sqrt(residual) + moved) / smallest
 
 
-@njit(cache=True)
+@kernel
 def separate(lists, decided, n_decided, start, chosen, corrals, slot, scratch, counters):
     """Decide whether the choices of decided[:n_decided] can be made together; start from, and leave behind, a corral.
 

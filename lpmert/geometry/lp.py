@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpmert import rational
+from lpmert.deadline import checkpoint, time_left
 from lpmert.geometry.projection import reach_cap
 from lpmert.reduction import Cap
 from lpmert.result import FloatArray, IntArray, LpmertError
@@ -26,6 +27,9 @@ _SMALLEST_COEFFICIENT = 1e-9
 _TOLERANCE = 1e-10
 _UNDECIDED_MARGIN = 1e-8
 _ROUNDINGS = 64
+_HIGHS_SECONDS = 0.1
+"""What a program may take beyond the time limit: most take a hundredth of that."""
+
 _EPSILON = float(np.finfo(np.float64).eps)
 _SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
 _NO_ROWS: IntArray = np.empty(0, dtype=np.int64)
@@ -237,6 +241,7 @@ class _Decision:
 
     def centre(self, start: FloatArray | None) -> tuple[FloatArray, float | None]:
         """Maximise the least margin over all comparisons."""
+        checkpoint()
         first = weights = self._first_weights(start)
         if len(self.comparisons) == 0:
             return weights, None
@@ -280,6 +285,7 @@ class _Decision:
         self.held = np.concatenate([self.held, new])
         self.counters["lps"] += 1
         self.counters["lp_rows"] += len(new)
+        checkpoint()
         optimum = self.model.run()
         if optimum is None:
             self.counters["lp_failures"] += 1
@@ -367,6 +373,9 @@ class _Model:
 
     def run(self) -> tuple[FloatArray, float, FloatArray, int] | None:
         """Return the optimal weights [D], margin, row duals [R] and iterations; `None` if HiGHS ends without them."""
+        left = time_left()
+        if left is not None:
+            self._highs.setOptionValue("time_limit", self._highs.getRunTime() + left + _HIGHS_SECONDS)
         status = self._highs.run()
         if status != highspy.HighsStatus.kOk or self._highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
             return None

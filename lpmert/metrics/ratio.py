@@ -10,7 +10,7 @@ from math import isfinite
 import numpy as np
 
 from lpmert.metrics import ratio_kernels as kernel
-from lpmert.metrics.base import check_counts
+from lpmert.metrics.kinds import LARGEST_FACTOR, check_kind
 from lpmert.result import FloatArray, MetricError
 
 BLEU_COLUMNS = (
@@ -25,7 +25,6 @@ BLEU_COLUMNS = (
     "reference_length",
 )
 F_COLUMNS = ("match", "predicted", "gold")
-_LARGEST_FACTOR = 10**6
 
 
 class _InKernels(ABC):
@@ -80,15 +79,7 @@ class Bleu(_InKernels):
 
     def check(self, statistics: FloatArray) -> None:
         """Raise `MetricError` unless statistics [M, 9] are counts in the order of `BLEU_COLUMNS`."""
-        check_counts(self.name, BLEU_COLUMNS, statistics)
-        beyond = np.argwhere(statistics[:, 0:8:2] > statistics[:, 1:8:2])
-        if len(beyond):
-            row, order = (int(place) for place in beyond[0])
-            raise MetricError(
-                f"metric 'bleu': hypothesis {row} (from 0) has {statistics[row, 2 * order]:g} matches among "
-                f"{statistics[row, 2 * order + 1]:g} n-grams of order {order + 1}; the columns must be in the order "
-                f"{', '.join(BLEU_COLUMNS)}"
-            )
+        check_kind(self.name, self.kind, self.parameters, statistics, BLEU_COLUMNS)
 
     def score(self, total: FloatArray) -> float:
         """Return BLEU, 0 to 100, of summed statistics [9]."""
@@ -141,15 +132,7 @@ class Chrf(_InKernels):
 
     def check(self, statistics: FloatArray) -> None:
         """Raise `MetricError` unless statistics [M, K] are counts of hypothesis, reference and match for each order."""
-        check_counts(self.name, self.columns, statistics)
-        least = np.minimum(statistics[:, 0::3], statistics[:, 1::3])
-        beyond = np.argwhere(statistics[:, 2::3] > least)
-        if len(beyond):
-            row, order = (int(place) for place in beyond[0])
-            raise MetricError(
-                f"metric 'chrf': hypothesis {row} (from 0) has {statistics[row, 3 * order + 2]:g} matches among "
-                f"{least[row, order]:g} n-grams; the columns of each order must be hypothesis, reference, match"
-            )
+        check_kind(self.name, self.kind, self.parameters, statistics, self.columns)
 
     def score(self, total: FloatArray) -> float:
         """Return chrF, 0 to 100, of summed statistics [K]."""
@@ -174,8 +157,8 @@ class LinearFraction(_InKernels):
         for what, factors in (("numerator", self.numerator), ("denominator", self.denominator)):
             if len(factors) != len(self.columns):
                 raise MetricError(f"{what} needs one number for each of {', '.join(self.columns)}; got {factors}")
-            if any(not isinstance(f, int) or abs(f) > _LARGEST_FACTOR for f in factors):
-                raise MetricError(f"{what} must be whole numbers of at most {_LARGEST_FACTOR}; got {factors}")
+            if any(not isinstance(f, int) or abs(f) > LARGEST_FACTOR for f in factors):
+                raise MetricError(f"{what} must be whole numbers of at most {LARGEST_FACTOR}; got {factors}")
 
     @property
     def signature(self) -> str:
@@ -193,15 +176,7 @@ class LinearFraction(_InKernels):
 
     def check(self, statistics: FloatArray) -> None:
         """Raise `MetricError` unless statistics [M, K] are counts that make numerator and denominator at least 0."""
-        check_counts(self.name, self.columns, statistics)
-        for what, factors in (("numerator", self.numerator), ("denominator", self.denominator)):
-            values = statistics @ np.array(factors, dtype=np.float64)
-            if (values < 0).any():
-                row = int(np.argmin(values))
-                raise MetricError(
-                    f"metric {self.name!r}: the {what} of the loss is {values[row]:g} for hypothesis {row} (from 0); "
-                    f"the columns must be {', '.join(self.columns)}, in this order"
-                )
+        check_kind(self.name, self.kind, self.parameters, statistics, self.columns)
 
     def score(self, total: FloatArray) -> float:
         """Return 1 - loss, or the loss, of summed statistics [K]."""
@@ -217,7 +192,7 @@ def f_beta(beta: float = 1.0) -> LinearFraction:
     _check_beta(beta)
     squared = Fraction(str(beta)) ** 2
     p, q = squared.numerator, squared.denominator
-    if p + q > _LARGEST_FACTOR:
+    if p + q > LARGEST_FACTOR:
         raise MetricError(f"beta={beta!r} has too many digits; round it")
     return LinearFraction(f"f{beta:g}", F_COLUMNS, (-(p + q), q, p), (0, q, p))
 

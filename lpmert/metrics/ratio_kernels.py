@@ -3,14 +3,16 @@
 BLEU: totals match_1, total_1, ..., match_4, total_4, reference length; no parameters.
 FRACTION: (a.x + a0) / (b.x + b0); parameters a [K], a0, b [K], b0; 1 where the denominator is 0.
 CHRF: totals hypothesis, reference and matching n-grams of each order; parameters [beta^2].
+
+`lpmert.metrics.kinds.check_kind` refuses every other kind, and statistics that a formula does not take: the loss of
+what it lets pass is at least 0, and at most 1 unless it is a fraction.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from lpmert.kernels import EPSILON, internal
+from lpmert.kernels import EPSILON, internal, kernel
 
 BLEU, FRACTION, CHRF = range(3)
 
@@ -21,9 +23,9 @@ _LARGEST = 1e3
 """A minorant whose terms add up to more is of no use."""
 
 
-@njit(cache=True)
+@kernel
 def loss_of_total(kind, parameters, total):
-    """Return the loss of summed statistics [K]; never NaN, whatever is zero."""
+    """Return the loss of summed statistics [K]; whatever is zero it is a number, NaN for an unknown kind only."""
     if kind == BLEU:
         matches = total[0] * total[2] * total[4] * total[6]
         if matches <= 0.0:
@@ -40,6 +42,8 @@ def loss_of_total(kind, parameters, total):
             above += parameters[k] * total[k]
             below += parameters[n_columns + 1 + k] * total[k]
         return above / below if below > 0.0 else 1.0
+    if kind != CHRF:
+        return np.nan
     precision = 0.0
     recall = 0.0
     n_orders = 0
@@ -54,14 +58,14 @@ def loss_of_total(kind, parameters, total):
     return 1.0 - (1.0 + parameters[0]) * precision * recall / (below * n_orders)
 
 
-@njit(cache=True)
+@kernel
 def losses_of_totals(kind, parameters, totals, losses):
     """Fill losses [n] with the losses of summed statistics [n, K]."""
     for i in range(len(totals)):
         losses[i] = loss_of_total(kind, parameters, totals[i])
 
 
-@njit(cache=True)
+@kernel
 def height_of_loss(kind, loss):
     """Return the height of a loss: a monotone function of it that `minorant` bounds; infinite for a BLEU of 0."""
     if kind == BLEU:
@@ -69,7 +73,7 @@ def height_of_loss(kind, loss):
     return loss
 
 
-@njit(cache=True)
+@kernel
 def loss_of_height(kind, height):
     """Return a loss that is no more than any whose height is at least this one."""
     loss = -np.expm1(-height) if kind == BLEU else height
@@ -149,19 +153,22 @@ def _chrf_minorant(squared, low, high, at, slopes):
     return constant, size
 
 
-@njit(cache=True)
+@kernel
 def minorant(kind, parameters, low, high, at, slopes):
     """Fill slopes [K] and return a constant so that height(x) >= constant + slopes . x for all whole x in the box.
 
     low, high [K]: the box of summed statistics; at [K]: where in it the bound should be good. The constant is rounded
     down by what its computation may be off; it is infinite where every x in the box has a loss of 1, and the slopes are
-    0 where no bound is known. Source: tangents of the convex and chords of the concave terms of the logarithm of BLEU.
+    0 where no bound but 0 is known, as for a fraction (see exact/fractional.py). Source: tangents of the convex and
+    chords of the concave terms of the logarithm of BLEU.
     """
     slopes[:] = 0.0
     if kind == BLEU:
         constant, size = _bleu_minorant(low, high, at, slopes)
-    else:
+    elif kind == CHRF:
         constant, size = _chrf_minorant(parameters[0], low, high, at, slopes)
+    else:
+        return 0.0
     if not size < _LARGEST:
         slopes[:] = 0.0
         return 0.0

@@ -18,6 +18,7 @@ from lpmert.metrics.additive import SumOfLosses
 from lpmert.metrics.base import Metric
 from lpmert.metrics.ratio import BLEU_COLUMNS, Bleu, Chrf
 from lpmert.nbest import NBest
+from lpmert.quoting import quoted
 from lpmert.result import DataError, MetricError
 
 _SMOOTH_VALUES: dict[str, float | None] = {"add-k": 1.0, "exp": None, "floor": 0.1, "none": None}
@@ -55,7 +56,7 @@ class BleuTexts:
 
     def __post_init__(self) -> None:
         if self.reference_length not in ("closest", "shortest"):
-            raise MetricError(f"reference_length={self.reference_length!r} is none of closest, shortest")
+            raise MetricError(f"reference_length={quoted(self.reference_length)} is none of closest, shortest")
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -99,13 +100,13 @@ class SentenceBleuTexts:
 
     def __post_init__(self) -> None:
         if self.smoothing not in _SMOOTH_VALUES:
-            raise MetricError(f"smoothing={self.smoothing!r} is none of {', '.join(_SMOOTH_VALUES)}")
+            raise MetricError(f"smoothing={quoted(self.smoothing)} is none of {', '.join(_SMOOTH_VALUES)}")
         if self.smooth_value is None:
             return
         if _SMOOTH_VALUES[self.smoothing] is None:
-            raise MetricError(f"smoothing {self.smoothing!r} takes no smooth_value; leave it out")
+            raise MetricError(f"smoothing {quoted(self.smoothing)} takes no smooth_value; leave it out")
         if not 0 < self.smooth_value < inf:
-            raise MetricError(f"smooth_value must be a number above 0; got {self.smooth_value!r}")
+            raise MetricError(f"smooth_value must be a number above 0; got {quoted(self.smooth_value)}")
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -252,7 +253,7 @@ class EditTexts:
 
     def __post_init__(self) -> None:
         if self.unit not in ("word", "character"):
-            raise MetricError(f"unit={self.unit!r} is none of word, character")
+            raise MetricError(f"unit={quoted(self.unit)} is none of word, character")
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -315,7 +316,9 @@ def measure_texts(
     bounds = zip(nbest.offsets[:-1].tolist(), nbest.offsets[1:].tolist(), strict=True)
     for list_id, (begin, end), own in zip(nbest.list_ids, bounds, several, strict=True):
         if not own or not all(isinstance(reference, str) for reference in own):
-            raise DataError(f"list {list_id!r} needs at least one reference, all of them strings; got {own!r}")
+            raise DataError(
+                f"list {quoted(list_id)} needs at least one reference, all of them strings; got {quoted(own)}"
+            )
         count = settings.counter(own)
         texts = nbest.texts[begin:end]
         known = {text: count(text) for text in dict.fromkeys(texts)}
@@ -338,7 +341,7 @@ def _settings(metric: str | TextMetric) -> TextMetric:
     if not isinstance(metric, str):
         return metric
     if metric not in TEXT_METRICS:
-        raise MetricError(f"no metric {metric!r} on texts; choose one of {', '.join(TEXT_METRICS)}")
+        raise MetricError(f"no metric {quoted(metric)} on texts; choose one of {', '.join(TEXT_METRICS)}")
     return TEXT_METRICS[metric]
 
 
@@ -354,11 +357,11 @@ def _prepared(metric: Any, references: Sequence[str]) -> Any:
 def _sacrebleu_bleu(tokenize: str, lowercase: bool) -> Any:
     bleu = _sacrebleu().BLEU
     if tokenize not in bleu.TOKENIZERS:
-        raise MetricError(f"no tokenizer {tokenize!r}; sacrebleu has {', '.join(sorted(bleu.TOKENIZERS))}")
+        raise MetricError(f"no tokenizer {quoted(tokenize)}; sacrebleu has {', '.join(sorted(bleu.TOKENIZERS))}")
     try:
         return bleu(tokenize=tokenize, lowercase=lowercase, force=True)
     except (ImportError, RuntimeError) as error:  # sacrebleu raises either for a tokenizer that needs another package
-        raise MetricError(f"tokenizer {tokenize!r} cannot be used: {' '.join(str(error).split())}") from error
+        raise MetricError(f"tokenizer {quoted(tokenize)} cannot be used: {' '.join(str(error).split())}") from error
 
 
 def _sacrebleu() -> Any:

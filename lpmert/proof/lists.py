@@ -150,7 +150,7 @@ class ProofLists:
             differences = whole - whole[first]
             for d in omitted:
                 if rational.solve_integers(differences[:, spanned].tolist(), differences[:, d].tolist()) is None:
-                    raise CertificateError(f"feature {names[d]!r} has no exponent, but depends on none that have one")
+                    raise CertificateError(f"feature {names[d]!r:.40} has no exponent, but depends on none that has")
         shifts = np.array(list(exponents.values()), dtype=np.int64)
         with np.errstate(over="ignore"):
             scaled = np.ldexp(self.given[:, spanned], shifts)

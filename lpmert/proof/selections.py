@@ -62,7 +62,7 @@ class SelectionRules:
         cores = list(node.cores)
         alive = dict(node.alive)
         for entry in typed(record.get("out", []), list):
-            *place, core = typed(entry, list)
+            *place, core = typed(entry, list) or [None]
             number, hypothesis = integers(place, 2)
             row = self._lists.row(number, hypothesis)
             if row not in alive.get(number, ()):
@@ -138,7 +138,7 @@ class SelectionRules:
         total = [0] * self._lists.features.shape[1]
         core: dict[int, int] = {}
         for line in lines:
-            *place, text = typed(line, list)
+            *place, text = typed(line, list) or [None]
             number, hypothesis, other = integers(place, 3)
             row, beaten = self._lists.row(number, hypothesis), self._lists.row(number, other)
             if row == beaten or core.setdefault(number, row) != row:

@@ -1,0 +1,182 @@
+"""How long a call may take: one clock for preparation, first weights, search and report.
+
+It stands still while kernels are compiled.
+
+Work that can end early asks `out_of_time`; work that cannot, because it would leave something half done, calls
+`checkpoint`, which raises `OutOfTime` where somebody `heeding` it will catch that.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
+from typing import Any
+
+logger = logging.getLogger("lpmert")
+
+
+class OutOfTime(Exception):
+    """Work was given up in the middle: the time is used up, or somebody wishes to stop."""
+
+
+class Deadline:
+    """The time limit of one call, in seconds from `started`, a `time.perf_counter()`; `None` for no limit.
+
+    stop: asked too, and a wish to stop where it answers true.
+    """
+
+    def __init__(
+        self, limit: float | None = None, started: float | None = None, stop: Callable[[], bool] | None = None
+    ) -> None:
+        self.started = time.perf_counter() if started is None else started
+        self.limit = limit
+        self._stop = stop
+        self._compiled_before = _compiler().seconds_until(self.started)
+
+    @property
+    def compiling(self) -> float:
+        """Seconds since the start in which kernels were compiled."""
+        return _compiler().seconds_until(time.perf_counter()) - self._compiled_before
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the start in which no kernels were compiled."""
+        return time.perf_counter() - self.started - self.compiling
+
+    @property
+    def expired(self) -> bool:
+        """Whether the time is used up, or somebody wishes to stop."""
+        if self._stop is not None and self._stop():
+            return True
+        return self.limit is not None and self.seconds >= self.limit
+
+    @property
+    def left(self) -> float | None:
+        """Seconds left, `None` without a limit."""
+        return None if self.limit is None else max(0.0, self.limit - self.seconds)
+
+    def later(self, seconds: float) -> Deadline:
+        """Return the deadline that comes so much later, and does not ask whether to stop."""
+        return Deadline(None if self.limit is None else self.limit + seconds, self.started)
+
+    @contextmanager
+    def running(self) -> Iterator[Deadline]:
+        """Make this the deadline that `out_of_time` and `time_left` are about."""
+        token = _running.set(self)
+        try:
+            yield self
+        finally:
+            _running.reset(token)
+
+
+_running: ContextVar[Deadline | None] = ContextVar("running", default=None)
+_heeded: ContextVar[Deadline | None] = ContextVar("heeded", default=None)
+
+
+def out_of_time() -> bool:
+    """Whether the deadline of the running call is reached; never without one."""
+    deadline = _running.get()
+    return deadline is not None and deadline.expired
+
+
+def time_left() -> float | None:
+    """Return the seconds that the running call has left, `None` for no limit."""
+    deadline = _running.get()
+    return None if deadline is None else deadline.left
+
+
+def checkpoint() -> None:
+    """Raise `OutOfTime` if the deadline is reached and somebody is heeding it."""
+    deadline = _heeded.get()
+    if deadline is not None and deadline.expired:
+        raise OutOfTime
+
+
+@contextmanager
+def heeding() -> Iterator[None]:
+    """Let `checkpoint` raise when the deadline of the running call is reached."""
+    token = _heeded.set(_running.get())
+    try:
+        yield
+    finally:
+        _heeded.reset(token)
+
+
+@contextmanager
+def unheeded() -> Iterator[None]:
+    """Hide all deadlines from the caller's own code."""
+    tokens = _running.set(None), _heeded.set(None)
+    try:
+        yield
+    finally:
+        _running.reset(tokens[0])
+        _heeded.reset(tokens[1])
+
+
+class _Compiler:
+    """Adds up the time in which at least one kernel is being compiled, in any thread, and says once that it is done.
+
+    Kernels that other kernels call are compiled on the way: only the outermost compilation counts. Reading a kernel
+    from the cache is none.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._depth = 0
+        self._since = 0.0
+        self._spans: list[tuple[float, float]] = []
+        self._total = 0.0
+        self._said = False
+
+    def begin(self, module: str) -> None:
+        """Note that the compilation of a function of this module begins."""
+        with self._lock:
+            if self._depth == 0:
+                self._since = time.perf_counter()
+            self._depth += 1
+            say = not self._said and module.partition(".")[0] == "lpmert"
+            self._said = self._said or say
+        if say:
+            logger.warning("compiling kernels, once; this does not count as time spent")
+
+    def end(self) -> None:
+        """Note that a compilation has ended."""
+        with self._lock:
+            self._depth -= 1
+            if self._depth == 0:
+                self._spans.append((self._since, time.perf_counter()))
+                self._total += self._spans[-1][1] - self._since
+
+    def seconds_until(self, moment: float) -> float:
+        """Return the seconds spent compiling before a `time.perf_counter()`."""
+        with self._lock:
+            total = self._total + (max(0.0, moment - self._since) if self._depth else 0.0)
+            for begin, end in reversed(self._spans):
+                if end <= moment:
+                    break
+                total -= end - max(begin, moment)
+            return total
+
+
+@cache
+def _compiler() -> _Compiler:
+    """Return the one that listens to numba from the first call on."""
+    from numba.core import event
+
+    compiler = _Compiler()
+
+    class Listener(event.Listener):
+        def on_start(self, event: Any) -> None:
+            function = getattr(event.data["dispatcher"], "py_func", None)
+            compiler.begin(getattr(function, "__module__", ""))
+
+        def on_end(self, event: Any) -> None:  # noqa: ARG002
+            compiler.end()
+
+    event.register("numba:compile", Listener())  # type: ignore[no-untyped-call]
+    return compiler

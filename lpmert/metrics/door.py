@@ -1,0 +1,97 @@
+"""Whether a metric keeps its contract, tried on selections drawn from the lists that it is to be used on."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lpmert.metrics import ratio_kernels as kernel
+from lpmert.metrics.base import AdditiveMetric, Metric, RatioMetric
+from lpmert.metrics.kinds import check_kind
+from lpmert.result import FloatArray, IntArray, MetricError
+
+_MOST_SELECTIONS = 200
+_MOST_NUMBERS = 2_000_000
+_BOXES = 16
+
+_ADDING_UP = 1e-9
+"""Share of the losses by which their sum may miss the loss of the sums: far beyond rounding, far below a mistake."""
+
+_BOUND_ROUNDING = 1e-9
+
+_ROUNDING = 1e-14
+"""What the loss of a ratio metric may be off its formula, where it is computed in another order."""
+
+
+def check_metric(metric: Metric, statistics: FloatArray, offsets: IntArray) -> None:
+    """Raise `MetricError` where a metric is seen to break its contract on lists: statistics [M, K], offsets [S + 1].
+
+    A sum over lists has to add up; a ratio metric must have the loss of its kind's formula, and the bound of that must
+    lie below it. Searches take all of this for granted in their proofs.
+    """
+    if isinstance(metric, RatioMetric):
+        check_kind(metric.name, metric.kind, metric.parameters, statistics, getattr(metric, "columns", None))
+    rows = _selections(offsets, statistics.shape[1])
+    totals = statistics[rows].sum(axis=1)
+    losses = np.array([metric.loss(total) for total in totals], dtype=np.float64)
+    if isinstance(metric, AdditiveMetric):
+        _check_sums(metric, statistics, rows, losses)
+        return
+    if not np.isfinite(losses).all():
+        _refuse(metric, totals, int(np.argmin(np.isfinite(losses))), "its loss must be a finite number")
+    if isinstance(metric, RatioMetric):
+        _check_formula(metric, totals, losses)
+
+
+def _selections(offsets: IntArray, n_columns: int) -> IntArray:
+    """Return rows [n, S]: every list's first and last hypothesis, and others drawn from it."""
+    sizes = np.diff(offsets)
+    number = int(np.clip(_MOST_NUMBERS // max(1, len(sizes) * n_columns), 4, _MOST_SELECTIONS))
+    drawn = np.floor(np.random.default_rng(0).random((number, len(sizes))) * sizes).astype(np.int64)
+    drawn[0], drawn[1] = 0, sizes - 1
+    return np.asarray(offsets[:-1] + np.minimum(drawn, sizes - 1))
+
+
+def _check_sums(metric: AdditiveMetric, statistics: FloatArray, rows: IntArray, losses: FloatArray) -> None:
+    own = np.asarray(metric.losses(statistics), dtype=np.float64)
+    if own.shape != (len(statistics),) or not np.isfinite(own).all():
+        raise MetricError(
+            f"metric {metric.name!r}: losses must return one finite number for each of the {len(statistics)} hypotheses"
+        )
+    with np.errstate(over="ignore", invalid="ignore"):
+        sums = own[rows].sum(axis=1)
+        size = np.abs(own[rows]).sum(axis=1) + np.abs(losses)
+        wrong = np.flatnonzero(np.isfinite(sums) & ~(np.abs(sums - losses) <= _ADDING_UP * size))
+    if len(wrong):
+        k = int(wrong[0])
+        raise MetricError(
+            f"metric {metric.name!r} is no sum over lists: the losses of the chosen hypotheses add up to {sums[k]:g}, "
+            f"and the loss of their summed statistics is {losses[k]:g}; leave `losses` out, or make them add up"
+        )
+
+
+def _check_formula(metric: RatioMetric, totals: FloatArray, losses: FloatArray) -> None:
+    formula = np.empty(len(totals))
+    kernel.losses_of_totals(metric.kind, metric.parameters, totals, formula)
+    for what, given in (("loss", losses), ("losses_of_totals", np.asarray(metric.losses_of_totals(totals)))):
+        if given.shape != formula.shape:
+            raise MetricError(f"metric {metric.name!r}: losses_of_totals must return one number for each row of totals")
+        wrong = np.flatnonzero(~(np.abs(given - formula) <= _ROUNDING * np.maximum(1.0, formula)))
+        if len(wrong):
+            k = int(wrong[0])
+            reason = f"`{what}` is {given[k]!r} and the formula of its kind {formula[k]!r}"
+            _refuse(metric, totals, k, f"{reason}; return that, or leave kind out: heuristics take any loss")
+    heights = np.array([kernel.height_of_loss(metric.kind, loss) for loss in formula.tolist()])
+    slopes = np.empty(totals.shape[1])
+    for first in range(0, len(totals), max(1, len(totals) // _BOXES)):
+        # boxes of all sizes, the first around a single point
+        box = totals[first : first + 1 + first // 8]
+        low, high = box.min(axis=0), box.max(axis=0)
+        constant = kernel.minorant(metric.kind, metric.parameters, low, high, totals[first], slopes)
+        inside = ((totals >= low) & (totals <= high)).all(axis=1)
+        wrong = np.flatnonzero(inside & (constant + totals @ slopes > heights + _BOUND_ROUNDING))
+        if len(wrong):
+            _refuse(metric, totals, int(wrong[0]), "the bound of its kind lies above its loss; leave kind out")
+
+
+def _refuse(metric: Metric, totals: FloatArray, k: int, reason: str) -> None:
+    raise MetricError(f"metric {metric.name!r}, summed statistics {totals[k].tolist()}: {reason}")

@@ -1,0 +1,37 @@
+"""What error messages quote of a user's text: at most `MOST` characters, however much there is."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Iterable, Sized
+from itertools import islice
+from typing import Any
+
+MOST = 200
+LONGEST_MESSAGE = 2000
+LONGEST_REFUSAL = 400
+
+_shortening = reprlib.Repr()
+_shortening.maxstring = _shortening.maxother = _shortening.maxlong = MOST
+
+
+def quoted(value: Any) -> str:
+    """Return a value as Python writes it; of what is too long or too deep the beginning and the end."""
+    try:
+        text = _shortening.repr(value)
+    except (ValueError, RecursionError):  # integers of more digits than Python writes
+        text = f"a value of type {type(value).__name__}"
+    return shortened(text)
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return names joined by commas, as many as there is room for, and how many there are if not all are shown."""
+    names = names if isinstance(names, Sized) else list(names)
+    text = ", ".join(name[: MOST + 1] for name in islice(names, MOST))
+    return text if len(text) <= MOST and len(names) <= MOST else f"{text[:MOST]}... ({len(names):,} in all)"
+
+
+def shortened(text: str, most: int = MOST) -> str:
+    """Return a text of at most so many characters, without its middle if it is longer."""
+    half = (most - 3) // 2
+    return text if len(text) <= most else f"{text[:half]}...{text[-half:]}"

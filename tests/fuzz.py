@@ -1,0 +1,259 @@
+"""What must hold of every result on the problems of `problems.py`; run as a program, it searches for one that fails.
+
+python tests/fuzz.py --seconds 3600 --seed 1
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from itertools import count
+
+import numpy as np
+from problems import FEATURES, LOSSES, METRICS, Given, feature_names, problem
+from strategies import short_descent
+
+import lpmert
+from lpmert import MethodError, Region, RegionError, Result, Status
+from lpmert.metrics.ratio import LinearFraction
+
+SUMS = ("choices", "cells", "lp-mert", "exhaustive", "auto", "groups")
+RATIOS = ("choices", "cells", "auto")
+WORTHS = (*LOSSES, *METRICS)
+STOPPED = {Status.TIME_LIMIT, Status.NODE_LIMIT, Status.GAP, Status.TARGET, Status.MEMORY_LIMIT}
+ROUNDING = 1e-12
+"""Of losses that are no exact sums, relative: the resolution of fixed point that docs/exactness.md promises."""
+
+_SECONDS = 10.0
+"""What a search may take; one that takes longer counts as stopped, and is held to its bound only."""
+
+Outcome = tuple[str, Status]
+
+
+def methods(given: Given) -> tuple[str, ...]:
+    """The exact methods that take a problem."""
+    width = given.features.shape[1]
+    fraction = isinstance(given.metric, LinearFraction)
+    if given.region is not None and given.region.cosine is not None:
+        return ("choices", "auto") if given.loss is not None and not fraction else (*SUMS[:3], "auto")
+    if given.loss is None or fraction:
+        return (*SUMS[: 5 if fraction else 6], *(("sweep",) if width <= 2 else ()))
+    return RATIOS
+
+
+def choose(given: Given, seed: int, number: int) -> list[str]:
+    """So many of the methods for a problem, in turns."""
+    own = methods(given)
+    return [own[(seed + k * 2) % len(own)] for k in range(min(number, len(own)))]
+
+
+def check_result(given: Given, result: Result, least: Fraction | float | None) -> None:
+    """The loss is that of the weights; it is the least where it is called optimal; no bound is above the least.
+
+    least: `None` where it is not known; the bound must be below what the weights attain then.
+    """
+    about = f"{given.name}: {result.method} says {result.status.name} {result.loss!r}, bound {result.lower_bound!r}"
+    attained, strict = given.attained(result.weights.tolist())
+    slack = (
+        0.0 if given.exact else ROUNDING * max(abs(float(attained)), abs(float(attained if least is None else least)))
+    )
+    assert abs(result.loss - float(attained)) <= slack, f"{about}, but the weights have {float(attained)!r}"
+    if result.lower_bound is None:
+        assert result.status is Status.HEURISTIC, about
+        return
+    best = attained if least is None else least
+    assert result.lower_bound <= float(best) + slack, f"{about}, but {float(best)!r} is attained"
+    assert result.lower_bound <= result.loss, about
+    if result.status is Status.OPTIMAL:
+        assert strict, f"{about}, but by a tie"
+        assert result.lower_bound == result.loss, about
+        assert abs(result.loss - float(best)) <= slack, f"{about}, but the least is {float(best)!r}"
+    elif result.status is Status.OPTIMAL_TO_TOLERANCE:
+        assert given.thin or not given.exact or given.equations or _has_cosine(given), f"{about}, on plain data"
+    else:
+        assert result.status in STOPPED, about
+
+
+def run(given: Given, method: str, **settings: object) -> Outcome:
+    """Solve a problem and check the result; settings: those of `lpmert.minimize`."""
+    settings = {"time_limit": _SECONDS, **settings}
+    try:
+        result = lpmert.minimize(given.nbest, metric=given.metric, method=method, region=given.region, **settings)  # type: ignore[arg-type]
+    except RegionError:
+        assert given.least is None, f"{given.name}: {method} calls a region empty that is not"
+        return method, Status.HEURISTIC
+    except MethodError as error:
+        if "64 bits" not in str(error):  # a refusal that names the remedy
+            raise
+        return method, Status.HEURISTIC
+    assert given.least is not None, f"{given.name}: {method} does not see that the region is empty"
+    check_result(given, result, given.least)
+    return method, result.status
+
+
+def check_problem(features: str, worth: str, seed: int, *, in_region: bool, number: int) -> list[Outcome]:
+    """Solve a problem by some methods."""
+    given = problem(features, worth, seed, in_region=in_region)
+    return [run(given, method, seed=seed % 3) for method in choose(given, seed, number)]
+
+
+def check_limits(features: str, worth: str, seed: int) -> list[Outcome]:
+    """Stop searches early in every way: they never raise, and what they say holds."""
+    given = problem(features, worth, seed)
+    least = given.least
+    assert least is not None
+    early: list[dict[str, object]] = [
+        {"node_limit": 1},
+        {"node_limit": 4},
+        {"time_limit": 0.0},
+        {"gap": 0.5},
+        {"target": float(least) + 1.0},
+        {"memory_limit": 1},
+    ]
+    own = choose(given, seed, 2)
+    return [run(given, method, **early[(seed + k) % len(early)]) for k in range(3) for method in own]
+
+
+def relatives(given: Given, seed: int) -> list[tuple[str, Given]]:
+    """Problems with the same least loss, and how they came about."""
+    rng = np.random.default_rng([seed, 7])
+    rows, offsets = given.features, given.offsets
+    width, count_of_lists = rows.shape[1], len(offsets) - 1
+    order = rng.permutation(count_of_lists)
+    moved = np.concatenate([np.arange(offsets[s], offsets[s + 1]) for s in order])
+    ends = [0, *np.cumsum(np.diff(offsets)[order]).tolist()]
+    s = int(rng.integers(count_of_lists))
+    source = int(rng.integers(offsets[s], offsets[s + 1]))
+    twice = np.insert(np.arange(offsets[-1]), offsets[s + 1], source)
+    longer = [end + (k > s) for k, end in enumerate(offsets)]
+    signs = rng.choice([-1.0, 1.0], width)
+    constant = np.repeat(rng.integers(-9, 10, count_of_lists).astype(float), np.diff(offsets))
+    return [
+        ("scaled", replace(given, features=rows * 2.0 ** rng.integers(-20, 21, width))),
+        ("all scaled", replace(given, features=rows * 8.0)),
+        ("lists permuted", _with_rows(given, moved, ends)),
+        ("a hypothesis twice", _with_rows(given, twice, longer)),
+        ("a constant feature", replace(given, features=np.column_stack([rows, constant]))),
+        ("features negated", replace(given, features=rows * signs)),
+    ]
+
+
+def _with_rows(given: Given, rows: np.ndarray, offsets: list[int]) -> Given:
+    values = [given.values[row] for row in rows.tolist()]
+    return replace(
+        given, features=given.features[rows], offsets=offsets, statistics=given.statistics[rows], values=values
+    )
+
+
+def check_relatives(features: str, worth: str, seed: int) -> list[Outcome]:
+    """Changes that do not matter do not change the least loss."""
+    given = problem(features, worth, seed)
+    method = choose(given, seed, 1)[0]
+    base = given.least
+    assert base is not None
+    outcomes = [run(given, method)]
+    changed = relatives(given, seed)
+    for how, other in (changed[seed % 6], changed[(seed + 1) % 6]):
+        # The relation gives what is expected: the oracle does not look at the changed problem.
+        result = lpmert.minimize(
+            other.nbest, metric=other.metric, method=method if method != "sweep" else "choices", time_limit=_SECONDS
+        )
+        check_result(replace(other, name=f"{given.name}, {how}"), result, base)
+        outcomes.append((method, result.status))
+    return outcomes
+
+
+def check_cosine(features: str, worth: str, seed: int) -> list[Outcome]:
+    """Inside a cap the weights have the cosine asked for, and nothing that is seen there is below the bound."""
+    rng = np.random.default_rng([seed, 3])
+    given = problem(features, worth, seed)
+    width = given.features.shape[1]
+    centre = rng.integers(-4, 5, width).astype(float)
+    centre[0] += not centre.any()
+    cosine = float(rng.choice([0.2, 0.5, 0.8, 0.95]))
+    around = dict(zip(feature_names(width), centre.tolist(), strict=True))
+    given = replace(given, name=f"{given.name}, cosine", region=Region(cosine=cosine, around=around))
+    seen: list[Fraction | float] = []
+    for near in rng.uniform(0.0, 1.0, 40):
+        weights = (centre / np.linalg.norm(centre) + near * rng.normal(size=width)).tolist()
+        if _cosine_reaches(weights, centre.tolist(), cosine):
+            attained, strict = given.attained(weights)
+            seen += [attained] if strict else []
+    outcomes, losses = [], []
+    for method in choose(given, seed, 2):
+        result = lpmert.minimize(
+            given.nbest, metric=given.metric, method=method, region=given.region, time_limit=_SECONDS
+        )
+        check_result(given, result, None)
+        about = f"{given.name}: {method} says {result.status.name} {result.loss!r}, bound {result.lower_bound!r}"
+        slack = 0.0 if given.exact else ROUNDING * max((abs(float(value)) for value in seen), default=0.0)
+        assert _cosine_reaches(result.weights.tolist(), centre.tolist(), cosine - 1e-12), about
+        assert result.lower_bound is not None
+        assert all(result.lower_bound <= float(value) + slack for value in seen), (
+            f"{about}, but {min(seen)} is attained"
+        )
+        losses += [result.loss] if result.status is Status.OPTIMAL else []
+        outcomes.append((method, result.status))
+    if losses:
+        slack = 0.0 if given.exact else ROUNDING * max(map(abs, losses))
+        assert max(losses) - min(losses) <= slack, f"{given.name}: methods prove different losses, {losses}"
+    return outcomes
+
+
+def _has_cosine(given: Given) -> bool:
+    return given.region is not None and given.region.cosine is not None
+
+
+def _cosine_reaches(weights: Sequence[float], centre: Sequence[float], least: float) -> bool:
+    """Whether, in exact arithmetic, the cosine of two vectors is at least this number above 0."""
+    first, second = [Fraction(v) for v in weights], [Fraction(v) for v in centre]
+    product = sum(a * b for a, b in zip(first, second, strict=True))
+    squares = sum(a * a for a in first) * sum(b * b for b in second)
+    return product > 0 and product * product >= Fraction(least) ** 2 * squares
+
+
+CHECKS = {
+    "plain": lambda features, worth, seed: check_problem(features, worth, seed, in_region=False, number=3),
+    "regions": lambda features, worth, seed: check_problem(features, worth, seed, in_region=True, number=2),
+    "limits": check_limits,
+    "relatives": check_relatives,
+    "cosines": check_cosine,
+}
+
+
+def main() -> None:
+    """Check problems of every kind until the time is over; print each that fails, and count how searches ended."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--seconds", type=float, default=60.0, help="how long (default %(default)g)")
+    parser.add_argument("--seed", type=int, default=0, help="different problems for every seed")
+    parser.add_argument("--checks", default=",".join(CHECKS), help="which (default %(default)s)")
+    parser.add_argument("--features", default=",".join(FEATURES), help="kinds of features (default: all)")
+    parser.add_argument("--worth", default=",".join(WORTHS), help="kinds of losses, and metrics (default: all)")
+    options = parser.parse_args()
+    checks, features, worths = (text.split(",") for text in (options.checks, options.features, options.worth))
+    rng = np.random.default_rng(options.seed)
+    ends, failures, problems = time.monotonic() + options.seconds, 0, 0
+    outcomes: Counter[str] = Counter()
+    for number in count(options.seed * 1_000_000):
+        if time.monotonic() > ends:
+            break
+        check, kind, worth = (str(rng.choice(names)) for names in (checks, features, worths))
+        problems += 1
+        try:
+            with short_descent():
+                outcomes.update(status.name for _, status in CHECKS[check](kind, worth, number))
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is to be reported with its problem
+            failures += 1
+            sys.stdout.write(f"{check}({kind!r}, {worth!r}, {number}): {type(error).__name__}: {error}\n")
+            sys.stdout.flush()
+    sys.stdout.write(f"{problems} problems, {failures} failures; {dict(outcomes)}\n")
+    raise SystemExit(1 if failures else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,460 @@
+"""Small random problems of many kinds, each with its least loss in exact arithmetic; `fuzz.py` says what must hold."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import oracle
+from numpy.typing import NDArray
+
+from lpmert import Linear, NBest, Region
+from lpmert.metrics.base import Metric
+from lpmert.metrics.ratio import Bleu, Chrf, LinearFraction, f_beta, precision, recall
+
+Array = NDArray[np.float64]
+Rng = np.random.Generator
+Loss = Callable[[Sequence[int]], Fraction | float]
+
+MOST_SELECTIONS = 150
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a problem is: arrays for `NBest`, metric, region, and what is expected of its results.
+
+    values: what each hypothesis adds, exactly: its loss, or its counts with a `loss` of their sums. rows, equations:
+    the region without a cosine. exact: whether sums of losses are exact. thin: whether cones may be too thin for
+    doubles.
+    """
+
+    name: str
+    features: Array
+    offsets: list[int]
+    statistics: Array
+    values: list[tuple[Fraction, ...]]
+    metric: str | Metric = "loss"
+    loss: Loss | None = None
+    region: Region | None = None
+    rows: list[list[Fraction]] = field(default_factory=list)
+    equations: list[list[Fraction]] = field(default_factory=list)
+    exact: bool = True
+    thin: bool = False
+
+    @property
+    def nbest(self) -> NBest:
+        names = feature_names(self.features.shape[1])
+        return NBest(self.features, np.array(self.offsets), self.statistics, names=names)
+
+    def total(self, chosen: Sequence[int]) -> Fraction | float:
+        """The loss of chosen rows, one a list."""
+        sums = tuple(map(sum, zip(*(self.values[row] for row in chosen), strict=True)))
+        return Fraction(sums[0]) if self.loss is None else self.loss([int(value) for value in sums])
+
+    @cached_property
+    def least(self) -> Fraction | float | None:
+        """The least loss that weights inside the region have without a tie; `None` if there are no such weights.
+
+        Not for a region with a cosine.
+        """
+        lists, rows_of = self._lists
+        basis = self._basis
+        limits = [_times(basis, row) for row in self.rows] if self.equations else self.rows
+        whole = oracle.whole([*limits, *(row for one in lists for row in one)])
+        n_limits = len(limits)
+        if not basis:
+            return None
+        if n_limits and oracle.positive_weights(whole[:n_limits]) is None:
+            return None
+        lengths = np.cumsum([n_limits, *map(len, lists)]).tolist()
+        own = [whole[begin:end] for begin, end in pairwise(lengths)]
+        rows_of, own = self._distinct(rows_of, own)
+        settled = [rows[0] for rows in rows_of if len({self.values[row] for row in rows}) == 1]
+        open_lists = [s for s, rows in enumerate(rows_of) if len({self.values[row] for row in rows}) > 1]
+        found: list[Fraction | float] = []
+        cheapest = [min(self.values[row][0] for row in rows_of[s]) for s in open_lists]
+
+        def hopeless(choice: tuple[int, ...]) -> bool:
+            if self.loss is not None or not found:
+                return False
+            so_far = sum(self.values[rows_of[s][i]][0] for s, i in zip(open_lists, choice, strict=False))
+            rest = sum(cheapest[len(choice) :]) + sum(self.values[row][0] for row in settled)
+            return bool(so_far + rest >= min(found))
+
+        for choice in oracle.selections_in([own[s] for s in open_lists], whole[:n_limits], hopeless):
+            chosen = [rows_of[s][i] for s, i in zip(open_lists, choice, strict=True)]
+            found.append(self.total([*chosen, *settled]))
+            found[:] = [min(found)]
+        return found[0]
+
+    @cached_property
+    def _basis(self) -> list[list[Fraction]]:
+        return oracle.null_space(self.equations, self.features.shape[1])
+
+    @cached_property
+    def _lists(self) -> tuple[list[list[list[Fraction]]], list[list[int]]]:
+        """What the equations leave of the features, and the rows of each list."""
+        exact = [[Fraction(value) for value in row] for row in self.features.tolist()]
+        if self.equations:
+            exact = [_times(self._basis, row) for row in exact]
+        ranges = list(pairwise(self.offsets))
+        return [exact[begin:end] for begin, end in ranges], [list(range(begin, end)) for begin, end in ranges]
+
+    @staticmethod
+    def _distinct(
+        rows_of: list[list[int]], lists: list[list[list[int]]]
+    ) -> tuple[list[list[int]], list[list[list[int]]]]:
+        """The first row of each feature vector of a list, and those vectors."""
+        firsts: list[list[int]] = []
+        for rows, one in zip(rows_of, lists, strict=True):
+            seen: dict[tuple[int, ...], int] = {}
+            for row, vector in zip(rows, one, strict=True):
+                seen.setdefault(tuple(vector), row)
+            firsts.append(list(seen.values()))
+        vectors = [[one[row - rows[0]] for row in kept] for rows, one, kept in zip(rows_of, lists, firsts, strict=True)]
+        return firsts, vectors
+
+    def attained(self, weights: Sequence[float]) -> tuple[Fraction | float, bool]:
+        """The loss of weights, and whether no tie of unequal values decides it and no limit is touched."""
+        exact = [Fraction(value) for value in weights]
+        chosen, strict = [], all(_dot(row, exact) > 0 for row in self.rows)
+        for one, rows in zip(*self._lists, strict=True):
+            scores = [_dot([Fraction(value) for value in self.features[row].tolist()], exact) for row in rows]
+            winners = [i for i, score in enumerate(scores) if score == max(scores)]
+            first = {tuple(one[i]): rows[i] for i in reversed(winners)}
+            strict = strict and len({self.values[row] for row in first.values()}) == 1
+            chosen.append(rows[winners[0]])
+        return self.total(chosen), strict
+
+
+def feature_names(width: int) -> list[str]:
+    return [f"f{d}" for d in range(width)]
+
+
+def _dot(first: Sequence[Fraction], second: Sequence[Fraction]) -> Fraction:
+    return sum((a * b for a, b in zip(first, second, strict=True)), Fraction(0))
+
+
+def _times(basis: Sequence[Sequence[Fraction]], row: Sequence[Fraction]) -> list[Fraction]:
+    return [_dot(vector, row) for vector in basis]
+
+
+# Features, [M, width] for lists with these offsets. Those in THIN can make cones that no doubles meet.
+
+
+def _integers(rng: Rng, offsets: list[int], width: int) -> Array:
+    reach = int(rng.choice([1, 2, 5, 100]))
+    return rng.integers(-reach, reach + 1, (offsets[-1], width)).astype(float)
+
+
+def _ternary(rng: Rng, offsets: list[int], width: int) -> Array:
+    return rng.choice([0.0, 0.0, 1.0, -1.0], (offsets[-1], width))
+
+
+def _dyadic(rng: Rng, offsets: list[int], width: int) -> Array:
+    return _integers(rng, offsets, width) * 2.0 ** rng.integers(-30, 31, width)
+
+
+def _floats(rng: Rng, offsets: list[int], width: int) -> Array:
+    return rng.normal(size=(offsets[-1], width))
+
+
+def _decimals(rng: Rng, offsets: list[int], width: int) -> Array:
+    return np.round(rng.normal(size=(offsets[-1], width)), 2)
+
+
+def _large_offset(rng: Rng, offsets: list[int], width: int) -> Array:
+    far = rng.integers(-1, 2, (len(offsets) - 1, width)) * 2.0 ** rng.integers(35, 50)
+    return _integers(rng, offsets, width) + np.repeat(far, np.diff(offsets), axis=0)
+
+
+def _mixed_magnitudes(rng: Rng, offsets: list[int], width: int) -> Array:
+    return rng.normal(size=(offsets[-1], width)) * 10.0 ** rng.uniform(-12, 12, width)
+
+
+def _tiny_or_huge(rng: Rng, offsets: list[int], width: int) -> Array:
+    return rng.normal(size=(offsets[-1], width)) * 10.0 ** float(rng.choice([-90, -30, 30, 90]))
+
+
+def _nearly_tied(rng: Rng, offsets: list[int], width: int) -> Array:
+    nudges = 2.0 ** -float(rng.integers(40, 53)) * rng.integers(-3, 4, (offsets[-1], width))
+    return rng.integers(-2, 3, (offsets[-1], width)) + nudges
+
+
+def _collinear(rng: Rng, offsets: list[int], width: int) -> Array:
+    rows = _integers(rng, offsets, width)
+    if width > 1:
+        rows[:, -1] = rows[:, :-1] @ rng.integers(-2, 3, width - 1)
+        rows[:, -1] += np.repeat(rng.integers(-5, 6, len(offsets) - 1), np.diff(offsets))
+    return rows
+
+
+def _nearly_collinear(rng: Rng, offsets: list[int], width: int) -> Array:
+    rows = rng.normal(size=(offsets[-1], width))
+    if width > 1:
+        rows[:, -1] = rows[:, :-1] @ np.full(width - 1, 0.1)
+    return rows
+
+
+def _duplicates(rng: Rng, offsets: list[int], width: int) -> Array:
+    return _integers(rng, offsets, width)[rng.integers(0, (offsets[-1] + 1) // 2, offsets[-1])]
+
+
+def _polygon(rng: Rng, offsets: list[int], width: int) -> Array:
+    """On the moment curve every hypothesis is extreme."""
+    t = rng.permutation(offsets[-1]) - offsets[-1] // 2
+    return np.stack([t.astype(float) ** (d + 1) for d in range(width)], axis=1)
+
+
+def _antipodal(rng: Rng, offsets: list[int], width: int) -> Array:
+    pool = rng.integers(-3, 4, (3, width)).astype(float)
+    return pool[rng.integers(0, 3, offsets[-1])] * rng.choice([-1.0, 1.0, -2.0], (offsets[-1], 1))
+
+
+def _parallel(rng: Rng, offsets: list[int], width: int) -> Array:
+    two = rng.integers(-3, 4, (2, width)).astype(float)
+    return rng.integers(-3, 4, (offsets[-1], 2)) * [1, float(rng.random() < 0.5)] @ two
+
+
+def _nearly_parallel(rng: Rng, offsets: list[int], width: int) -> Array:
+    along = rng.integers(-2, 3, (offsets[-1], 1)) * rng.normal(size=width)
+    return along + 10.0 ** -float(rng.integers(6, 17)) * rng.normal(size=(offsets[-1], width))
+
+
+def _lattice(rng: Rng, offsets: list[int], width: int) -> Array:
+    return rng.integers(0, 2, (offsets[-1], width)).astype(float)
+
+
+def _thin_cones(rng: Rng, offsets: list[int], width: int) -> Array:
+    large = 2.0 ** float(rng.integers(8, 27))
+    return rng.integers(-1, 2, (offsets[-1], width)) * large + rng.integers(-1, 2, (offsets[-1], width))
+
+
+def _scaled_rows(rng: Rng, offsets: list[int], width: int) -> Array:
+    return _integers(rng, offsets, width) * 2.0 ** rng.choice([0.0, 0.0, -20.0, -40.0], (offsets[-1], 1))
+
+
+def _idle_columns(rng: Rng, offsets: list[int], width: int) -> Array:
+    rows = _integers(rng, offsets, width)
+    rows[:, rng.integers(width)] = 0.0
+    rows[:, rng.integers(width)] = np.repeat(rng.integers(-9, 10, len(offsets) - 1), np.diff(offsets))
+    return rows
+
+
+FEATURES: Mapping[str, Callable[[Rng, list[int], int], Array]] = {
+    "integers": _integers,
+    "ternary": _ternary,
+    "dyadic": _dyadic,
+    "floats": _floats,
+    "decimals": _decimals,
+    "large offset": _large_offset,
+    "mixed magnitudes": _mixed_magnitudes,
+    "tiny or huge": _tiny_or_huge,
+    "nearly tied": _nearly_tied,
+    "collinear": _collinear,
+    "nearly collinear": _nearly_collinear,
+    "duplicates": _duplicates,
+    "polygon": _polygon,
+    "antipodal": _antipodal,
+    "parallel": _parallel,
+    "nearly parallel": _nearly_parallel,
+    "lattice": _lattice,
+    "thin cones": _thin_cones,
+    "scaled rows": _scaled_rows,
+    "idle columns": _idle_columns,
+}
+THIN = {"nearly tied", "nearly collinear", "nearly parallel", "thin cones", "scaled rows", "large offset"}
+
+LOSSES: Mapping[str, Callable[[Rng, int], Array]] = {
+    "small": lambda rng, n: rng.integers(0, 5, n).astype(float),
+    "0 or 1": lambda rng, n: rng.integers(0, 2, n).astype(float),
+    "negative": lambda rng, n: rng.integers(-5, 6, n).astype(float),
+    "floats": lambda rng, n: rng.random(n),
+    "decimals": lambda rng, n: rng.integers(0, 10, n) / 10,
+    "huge": lambda rng, n: 2.0 ** rng.integers(40, 51, n) + rng.integers(0, 4, n),
+    "tiny": lambda rng, n: rng.random(n) * 10.0 ** float(rng.choice([-300, -100, -20])),
+    "all magnitudes": lambda rng, n: rng.normal(size=n) * 10.0 ** rng.uniform(-8, 8, n),
+    "nearly equal": lambda rng, n: rng.integers(0, 3, n) + rng.integers(-3, 4, n) * 2.0**-45,
+    "all equal": lambda rng, n: np.full(n, float(rng.integers(-2, 3))),
+    "powers of two": lambda rng, n: 2.0 ** rng.integers(0, 13, n),
+}
+ROUNDED = {"floats", "decimals", "tiny", "all magnitudes"}
+"""Losses that are no multiples of one unit: their sums are off by rounding, as docs/exactness.md says."""
+
+
+def fractions_loss(metric: LinearFraction) -> Loss:
+    def loss(sums: Sequence[int]) -> Fraction:
+        below = sum(a * b for a, b in zip(metric.denominator, sums, strict=True))
+        return (
+            Fraction(sum(a * b for a, b in zip(metric.numerator, sums, strict=True)), below) if below else Fraction(1)
+        )
+
+    return loss
+
+
+def bleu_loss(sums: Sequence[int]) -> float:
+    """Papineni et al. 2002: the geometric mean of four precisions, times exp(1 - reference / length) if below 1."""
+    matches, totals = sums[0:8:2], sums[1:8:2]
+    if not all(matches):
+        return 1.0
+    brevity = min(0.0, 1.0 - sums[8] / totals[0])
+    return 1.0 - math.exp(brevity + sum(math.log(m / t) for m, t in zip(matches, totals, strict=True)) / 4)
+
+
+def chrf_loss(sums: Sequence[int], beta: float = 2.0) -> float:
+    """Popović 2015: F_beta of the mean precision and the mean recall of the orders that occur."""
+    orders = [sums[k : k + 3] for k in range(0, len(sums), 3) if sums[k] and sums[k + 1]]
+    p, r = sum(o[2] / o[0] for o in orders), sum(o[2] / o[1] for o in orders)
+    return 1.0 - (1 + beta**2) * p * r / (beta**2 * p + r) / len(orders) if p + r else 1.0
+
+
+WER = LinearFraction("wer", ("errors", "words"), (1, 0), (0, 1), higher_is_better=False)
+EVERY_FRACTION = (f_beta(), f_beta(2), f_beta(0.5), precision(), recall())
+
+
+def _f_counts(rng: Rng, offsets: list[int]) -> Array:
+    reach = int(rng.choice([3, 10, 1000, 10**6]))
+    predicted, gold = rng.integers(0, reach + 1, (2, offsets[-1]))
+    gold = np.repeat(gold[offsets[:-1]], np.diff(offsets))
+    return np.column_stack([rng.integers(0, np.minimum(predicted, gold) + 1), predicted, gold]).astype(float)
+
+
+def _wer_counts(rng: Rng, offsets: list[int]) -> Array:
+    words = rng.integers(1, 8, offsets[-1])
+    if rng.random() < 0.4:  # of the hypothesis, which may be empty
+        words[rng.random(len(words)) < 0.5] = 0
+    else:  # of the reference, which is the same for a list
+        words = np.repeat(words[offsets[:-1]], np.diff(offsets))
+    return np.column_stack([rng.integers(0, 12, offsets[-1]), words]).astype(float)
+
+
+def _bleu_counts(rng: Rng, offsets: list[int]) -> Array:
+    length = rng.integers(4, 15, offsets[-1])
+    totals = np.maximum(length[:, None] - np.arange(4), 0)
+    matches = np.minimum.accumulate(rng.integers(0, totals + 1), axis=1)
+    reference = np.repeat(rng.integers(4, 15, len(offsets) - 1), np.diff(offsets))
+    return np.column_stack([np.stack([matches, totals], axis=2).reshape(-1, 8), reference]).astype(float)
+
+
+def _chrf_counts(rng: Rng, offsets: list[int]) -> Array:
+    hypothesis, reference = rng.integers(0, 12, (2, offsets[-1], 2))
+    reference = np.repeat(reference[offsets[:-1]], np.diff(offsets), axis=0)
+    match = rng.integers(0, np.minimum(hypothesis, reference) + 1)
+    return np.stack([hypothesis, reference, match], axis=2).reshape(-1, 6).astype(float)
+
+
+METRICS: Mapping[str, tuple[Metric, Loss, Callable[[Rng, list[int]], Array]]] = {
+    **{metric.name: (metric, fractions_loss(metric), _f_counts) for metric in EVERY_FRACTION},
+    "wer": (WER, fractions_loss(WER), _wer_counts),
+    "bleu": (Bleu(), bleu_loss, _bleu_counts),
+    "chrf": (Chrf(char_order=2), chrf_loss, _chrf_counts),
+}
+
+
+# Regions, with the half-spaces and equations that they are.
+
+
+def _unit(width: int, d: int, value: float | Fraction = 1) -> list[Fraction]:
+    return [Fraction(value) if k == d else Fraction(0) for k in range(width)]
+
+
+def _less(first: list[Fraction], second: list[Fraction]) -> list[Fraction]:
+    return [a - b for a, b in zip(first, second, strict=True)]
+
+
+def region(rng: Rng, width: int) -> tuple[str, dict[str, Any], list[list[Fraction]], list[list[Fraction]]]:
+    """Return a kind, arguments of `Region`, its half-spaces row . w > 0 and equations row . w = 0."""
+    names = feature_names(width)
+    kind = str(rng.choice(["nonnegative", "signs", "linear", "many", "equation", "fixed", "simplex", "total"]))
+    if kind == "nonnegative":
+        return kind, {"nonnegative": True}, [_unit(width, d) for d in range(width)], []
+    if kind == "signs":
+        signs = rng.integers(-1, 2, width).tolist()
+        bounds = {names[d]: (0, None) if s > 0 else (None, 0) for d, s in enumerate(signs) if s}
+        return kind, {"bounds": bounds}, [_unit(width, d, s) for d, s in enumerate(signs) if s], []
+    if kind in ("linear", "many"):
+        inside = rng.normal(size=width)
+        rows = rng.integers(-9, 10, (int(rng.integers(1, 4)) if kind == "linear" else 70, width)).astype(float)
+        rows = rows[rows.any(axis=1)]
+        rows *= np.where(rows @ inside > 0, 1.0, -1.0)[:, None] if kind == "many" else 1.0
+        linear = [Linear({n: v for n, v in zip(names, row, strict=True) if v}, lower=0) for row in rows.tolist()]
+        return kind, {"linear": linear}, [[Fraction(v) for v in row] for row in rows.tolist()], []
+    d = int(rng.integers(width))
+    if kind == "equation":
+        row = _unit(width, d)
+        row[(d + 1) % width] += Fraction(int(rng.integers(1, 3)) * int(rng.choice([-1, 1])) * (width > 1))
+        coefficients = {n: float(v) for n, v in zip(names, row, strict=True) if v}
+        return kind, {"linear": [Linear(coefficients, 0, 0)]}, [], [row]
+    if kind == "fixed":
+        value = float(rng.choice([1.0, -1.0, 2.0, 0.5]))
+        rows_of = [_unit(width, d, math.copysign(1, value))]
+        bounds = {}
+        equations = []
+        fixed = {names[d]: value}
+        for k in (k for k in range(width) if k != d):
+            low, high = sorted(rng.choice(np.arange(-8, 9), 2, replace=False) / 4)
+            if rng.random() < 0.2:
+                fixed[names[k]] = 0.0
+                equations.append(_unit(width, k))
+            elif rng.random() < 0.7:  # low <= w_k / w_d * value <= high
+                bounds[names[k]] = (float(low), float(high))
+                rows_of.append(_less(_unit(width, k), _unit(width, d, Fraction(low) / Fraction(value))))
+                rows_of.append(_less(_unit(width, d, Fraction(high) / Fraction(value)), _unit(width, k)))
+        return kind, {"fixed": fixed, "bounds": bounds}, rows_of, equations
+    total = 1.0 if kind == "simplex" else float(rng.choice([1.0, -2.0]))
+    one = [Fraction(1)] * width
+    rows_of = [[value * (1 if total > 0 else -1) for value in one]]
+    settings: dict[str, Any] = {"total": total}
+    if kind == "simplex":
+        settings["nonnegative"] = True
+        rows_of += [_unit(width, k) for k in range(width)]
+    if rng.random() < 0.5:  # w_d <= high of the total
+        high = float(rng.choice([0.25, 0.5, 0.75]))
+        settings["bounds"] = {names[d]: (None, high)}
+        rows_of.append(_less([value * Fraction(high) / Fraction(total) for value in one], _unit(width, d)))
+    return kind, settings, rows_of, []
+
+
+def sizes(rng: Rng, *, large: bool = False) -> tuple[list[int], int]:
+    """Random offsets and a number of features; so few selections that all can be looked at."""
+    width = int(rng.choice([1, 2, 2, 3, 3, 3, 4, 5, 6]))
+    count = int(rng.integers(1, 6))
+    lengths = rng.integers(1, 6 if large else 5, count)
+    if rng.random() < 0.3:
+        lengths[:] = 2
+    while np.prod(lengths) > MOST_SELECTIONS:
+        lengths[np.argmax(lengths)] -= 1
+    return [0, *np.cumsum(lengths).tolist()], width
+
+
+def problem(features: str, worth: str, seed: int, *, in_region: bool = False) -> Given:
+    """A problem with features of this kind; worth: a kind of loss, or a metric that is no sum over lists."""
+    rng = np.random.default_rng([seed, *features.encode(), *worth.encode(), int(in_region)])
+    offsets, width = sizes(rng)
+    rows = np.asarray(FEATURES[features](rng, offsets, width), dtype=np.float64)
+    kind, settings, half_spaces, equations = region(rng, width) if in_region else ("", {}, [], [])
+    name = f"{features}, {worth}, {seed}" + (f", {kind}" if kind else "")
+    common: dict[str, Any] = {
+        "name": name,
+        "features": rows,
+        "offsets": offsets,
+        "region": Region(**settings) if in_region else None,
+        "rows": half_spaces,
+        "equations": equations,
+        "thin": features in THIN or kind == "many",
+    }
+    if worth in METRICS:
+        metric, loss, counts = METRICS[worth]
+        statistics = counts(rng, offsets)
+        values = [tuple(Fraction(value) for value in row) for row in statistics.tolist()]
+        exact = isinstance(metric, LinearFraction)
+        return Given(**common, statistics=statistics, values=values, metric=metric, loss=loss, exact=exact)
+    losses = LOSSES[worth](rng, offsets[-1])
+    values = [(Fraction(value),) for value in losses.tolist()]
+    return Given(**common, statistics=losses, values=values, exact=worth not in ROUNDED)

@@ -1,0 +1,52 @@
+"""Random problems of every kind, solved in every way, against exact arithmetic: `fuzz.py` says what must hold."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from fuzz import CHECKS, WORTHS, methods
+from problems import FEATURES, LOSSES, METRICS, THIN, problem
+from strategies import short_descent
+
+from lpmert import Status
+
+PROBLEMS = {"plain": 190, "regions": 152, "limits": 38, "relatives": 57, "cosines": 38}
+"""How many problems of each kind of features the slow tier checks in each way."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _short_descent() -> Iterator[None]:
+    with short_descent():
+        yield
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_a_sample_of_problems(check: str) -> None:
+    proved = 0
+    for k, features in enumerate(FEATURES):
+        outcomes = CHECKS[check](features, WORTHS[(7 * k) % len(WORTHS)], k)
+        proved += sum(status is Status.OPTIMAL for _, status in outcomes)
+    assert proved >= len(FEATURES) // 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("features", FEATURES)
+@pytest.mark.parametrize("check", CHECKS)
+def test_problems_of_every_kind(check: str, features: str) -> None:
+    """Kinds of losses and metrics take turns; most of what runs to its end is proved, on plain data all of it."""
+    outcomes: Counter[Status] = Counter()
+    for k in range(PROBLEMS[check]):
+        outcomes.update(status for _, status in CHECKS[check](features, WORTHS[k % len(WORTHS)], 1000 + k))
+    ended = outcomes[Status.OPTIMAL] + outcomes[Status.OPTIMAL_TO_TOLERANCE]
+    assert ended > 0
+    assert outcomes[Status.OPTIMAL] >= ended * (0.5 if features in THIN else 0.9)
+    assert check == "limits" or outcomes[Status.TIME_LIMIT] <= 0.2 * outcomes.total()
+
+
+def test_every_kind_of_loss_metric_and_method_is_among_the_problems() -> None:
+    assert (len(FEATURES), len(LOSSES), len(METRICS)) == (20, 11, 8)
+    assert PROBLEMS["plain"] > len(WORTHS)
+    taken = {method for worth in WORTHS for seed in range(20) for method in methods(problem("floats", worth, seed))}
+    assert taken == {"choices", "cells", "lp-mert", "exhaustive", "auto", "groups", "sweep"}
