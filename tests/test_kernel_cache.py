@@ -127,6 +127,20 @@ class TestUpgrade:
         installation.shapes = "elsewhere"
         assert installation.run() == [102.0, 10.0, 1]
 
+    def test_kernels_that_work_with_either_ledger_see_changes_in_both(self, installation: Installation) -> None:
+        code = """
+from lpmert.exact.cells_kernels import explore
+from lpmert.kernel_cache import state_of
+print(state_of(explore.py_func))
+"""
+        states = [installation.start(code).communicate(timeout=300)[0]]
+        for module in ("ledger_of_sums", "ledger_of_ratios", "ratio_leaf"):
+            text = (installation.package / "exact" / f"{module}.py").read_text()
+            installation.write(f"exact/{module}", text + "# changed")
+            states.append(installation.start(code).communicate(timeout=300)[0])
+        assert all(states)
+        assert len(set(states)) == len(states)
+
 
 class TestFaults:
     def test_damaged_files_are_compiled_again(self, installation: Installation) -> None:
