@@ -82,13 +82,9 @@ def best_loss_within(lists: Lists, limits: list[list[Fraction]]) -> Fraction | N
 
 def assert_within(result: Result, least: Fraction, limits: list[list[Fraction]]) -> None:
     weights = [Fraction(w) for w in result.weights.tolist()]
-    assert result.lower_bound is not None
-    if result.status is Status.OPTIMAL:
-        assert result.loss == result.lower_bound == pytest.approx(float(least), rel=1e-12, abs=1e-12)
-        assert all(sum(a * w for a, w in zip(row, weights, strict=True)) > 0 for row in limits)
-    else:
-        assert result.status is Status.OPTIMAL_TO_TOLERANCE
-        assert result.lower_bound <= float(least) + 1e-12 * abs(float(least)) + 1e-12
+    assert result.status is Status.OPTIMAL
+    assert result.loss == result.lower_bound == pytest.approx(float(least), rel=1e-12, abs=1e-12)
+    assert all(sum(a * w for a, w in zip(row, weights, strict=True)) > 0 for row in limits)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from lpmert.evaluation import strict_cost
 from lpmert.exact import cells_kernels as kernel
 from lpmert.exact import cells_stack as layout
 from lpmert.exact.cells_stack import Cone, cone_at, new_stack, put_cone, whole_cone
@@ -23,8 +24,8 @@ from lpmert.exact.lane import Lane
 from lpmert.exact.search import Incumbent, Search
 from lpmert.exact.solve import ExactMethod
 from lpmert.geometry.cone import cone_around, covering_cones, enclosing_cone
-from lpmert.geometry.leastnorm import rounding_bound, sorted_lists
-from lpmert.kernels import INFINITE_COST, clear_cost
+from lpmert.geometry.leastnorm import sorted_lists
+from lpmert.kernels import INFINITE_COST
 from lpmert.problem import Problem
 
 _SLICE = 4_000_000
@@ -96,6 +97,7 @@ class CellsSearch:
         self._settings = settings
         self._cap = problem.cap
         self._lists = sorted_lists(problem.features, problem.offsets, problem.costs, problem.cap)
+        self._everything = problem.features, problem.offsets, problem.costs
         self._granularity = problem.granularity
         n_features = problem.n_features
         largest_sum = float(np.abs(self._lists.rows).sum(axis=1).max(initial=0.0))
@@ -289,11 +291,9 @@ class CellsSearch:
             search.advance()
         if search.incumbent.cost + fixed < self.incumbent.cost:
             found = search.incumbent.weights
-            cost, clear = clear_cost(
-                self._lists.rows, self._lists.offsets, self._lists.costs, found, rounding_bound(self._lists, found)
-            )
-            if clear:
-                self.incumbent.improve(int(cost), found, "X")
+            cost = strict_cost(*self._everything, found)
+            if cost is not None:
+                self.incumbent.improve(cost, found, "X")
             else:
                 self._leave_unsettled(search.incumbent.cost + fixed)
         if search.finished:
