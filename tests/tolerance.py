@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from fractions import Fraction
 from itertools import product
 
@@ -30,15 +31,22 @@ class Tolerated:
         self._seen: Counter[str] = Counter()
         self._short: Counter[str] = Counter()
 
-    def take(self, result: Result, lists: Lists, least: Fraction, ties: str = "first") -> bool:
-        """Whether the result is to tolerance only; asserts that its kind may be so, and that what it says holds."""
+    def count(self, result: Result) -> bool:
+        """Whether the result is optimal to tolerance only; asserts that its kind may be so."""
         self._seen[result.method] += 1
         if result.status is not Status.OPTIMAL_TO_TOLERANCE:
             return False
-        assert self._kind in NARROW, f"{result.method} does not prove {result.loss}, the least is {float(least)}"
-        assert_to_tolerance(result, lists, least, ties)
+        assert self._kind in NARROW, f"{result.method} does not prove the loss {result.loss}"
         self._short[result.method] += 1
         return True
+
+    def take(self, result: Result, lists: Lists, least: Fraction, ties: str = "first") -> bool:
+        """The same; asserts too that what such a result says holds."""
+        taken = self.count(result)
+        if taken:
+            slack = 1e-12 * float(np.abs(lists.losses).sum())
+            assert_to_tolerance(result, lists, least, lambda selection: loss_of(lists, list(selection)), slack, ties)
+        return taken
 
     def assert_rare(self) -> None:
         """One result of a method is not proved at most, or one in a hundred."""
@@ -46,17 +54,24 @@ class Tolerated:
             assert count <= max(1, SHARE * self._seen[method]), (method, count, self._seen[method])
 
 
-def assert_to_tolerance(result: Result, lists: Lists, least: Fraction, ties: str = "first") -> None:
-    """The bound is the least loss; a lower loss than the result's needs weights that are hardly told from a tie."""
-    slack = 1e-12 * float(np.abs(lists.losses).sum())
+def assert_to_tolerance(
+    result: Result,
+    lists: Lists,
+    least: Fraction | float,
+    loss: Callable[[tuple[int, ...]], Fraction | float],
+    slack: float,
+    ties: str = "first",
+) -> None:
+    """The bound is the least loss; a lower loss than the result's needs weights that are hardly told from a tie.
+
+    loss: that of a selection, which counts from 0 in each list; losses closer than the slack are the same.
+    """
     assert result.lower_bound is not None
     assert abs(result.lower_bound - float(least)) <= slack
-    assert least <= Fraction(result.loss) + Fraction(slack)
+    assert least <= result.loss + slack
     for selection in product(*(_standing(lists, begin, end, ties) for begin, end in lists.ranges())):
-        if loss_of(lists, list(selection)) < Fraction(result.loss) - Fraction(slack):
-            assert not clearly_attainable(lists, selection), (
-                f"loss {float(loss_of(lists, list(selection)))} is attained"
-            )
+        if loss(selection) < result.loss - slack:
+            assert not clearly_attainable(lists, selection), f"clear weights attain {float(loss(selection))}"
 
 
 def clearly_attainable(lists: Lists, selection: tuple[int, ...]) -> bool:
