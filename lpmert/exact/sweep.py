@@ -29,7 +29,7 @@ class Sweep(ExactMethod):
         def settle() -> int | None:
             lists = problem.features, problem.offsets, problem.costs
             optimum = sweep_directions(*lists)
-            if strict_cost(*lists, optimum.weights) == optimum.cost:
+            if not optimum.representable and strict_cost(*lists, optimum.weights) == optimum.cost:
                 incumbent.improve(optimum.cost, optimum.weights, "W")
                 return None
             if optimum.representable_cost is not None and optimum.representable_weights is not None:
