@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from lpmert.deadline import checkpoint
+from lpmert.evaluation import strict_cost
 from lpmert.exact import cells_kernels as kernel
 from lpmert.exact import cells_stack as layout
 from lpmert.exact.cells_stack import Cone, cone_at, new_stack, put_cone, whole_cone
@@ -24,8 +25,8 @@ from lpmert.exact.lane import Lane
 from lpmert.exact.search import Incumbent, Search
 from lpmert.exact.solve import ExactMethod
 from lpmert.geometry.cone import cone_around, covering_cones, enclosing_cone
-from lpmert.geometry.leastnorm import rounding_bound, sorted_lists
-from lpmert.kernels import INFINITE_COST, clear_cost
+from lpmert.geometry.leastnorm import sorted_lists
+from lpmert.kernels import INFINITE_COST
 from lpmert.problem import Problem
 
 _SLICE = 4_000_000
@@ -97,6 +98,7 @@ class CellsSearch:
         self._settings = settings
         self._cap = problem.cap
         self._lists = sorted_lists(problem.features, problem.offsets, problem.costs, problem.cap)
+        self._everything = problem.features, problem.offsets, problem.costs
         self._granularity = problem.granularity
         n_features = problem.n_features
         largest_sum = float(np.abs(self._lists.rows).sum(axis=1).max(initial=0.0))
@@ -290,14 +292,12 @@ class CellsSearch:
         if not search.finished:
             search.advance()
         if search.incumbent.cost + fixed < self.incumbent.cost:
-            found = search.incumbent.weights
-            cost, clear = clear_cost(
-                self._lists.rows, self._lists.offsets, self._lists.costs, found, rounding_bound(self._lists, found)
-            )
-            if clear:
-                self.incumbent.improve(int(cost), found, "X")
-            else:
-                self._leave_unsettled(search.incumbent.cost + fixed)
+            claimed, found = search.incumbent.cost + fixed, search.incumbent.weights
+            cost = strict_cost(*self._everything, found)
+            if cost is not None:
+                self.incumbent.improve(cost, found, "X")
+            if cost is None or cost > claimed:
+                self._leave_unsettled(claimed)
         if search.finished:
             if search.unsettled is not None:
                 self._leave_unsettled(search.unsettled + fixed)
