@@ -130,6 +130,15 @@ class Evaluator:
         return Decoded(selection, low, high, int(tied.sum()), strict, margin)
 
 
+def strict_cost(features: FloatArray, offsets: IntArray, costs: IntArray, weights: FloatArray) -> int | None:
+    """Return what weights [D] cost in exact arithmetic; `None` where a tie between unequal costs decides it.
+
+    features [M, D], offsets [S + 1], costs [M].
+    """
+    decoded = Evaluator(features, offsets, np.empty((len(costs), 0)), costs, None).decode(weights)
+    return int(costs[decoded.selection].sum()) if decoded.strict else None
+
+
 def _best(weights: FloatArray, features: FloatArray) -> IntArray:
     """Return the rows of features [n, D] with the largest score in exact arithmetic, the first one first."""
     if not weights.any():

@@ -99,12 +99,11 @@ def test_a_file_that_is_not_there_is_an_error_of_the_data(tmp_path: Path) -> Non
         CertificateReader(tmp_path / "c.json").header()
 
 
-def all_read(path: Path) -> None:
+def all_read(path: Path) -> list[object]:
     reader = CertificateReader(path)
-    reader.header()
-    for _ in RECORDS:
-        reader.record()
+    read = [reader.header(), *(reader.record() for _ in RECORDS)]
     reader.end()
+    return read
 
 
 @pytest.mark.parametrize("lines", range(5))
@@ -136,7 +135,7 @@ def test_a_compressed_file_with_a_wrong_byte_is_refused(tmp_path: Path) -> None:
 
 def test_a_compressed_file_may_have_any_name(tmp_path: Path) -> None:
     (tmp_path / "c.json").write_bytes(gzip.compress(write(tmp_path / "plain").read_bytes()))
-    all_read(tmp_path / "c.json")
+    assert all_read(tmp_path / "c.json")[1:] == RECORDS
 
 
 @pytest.mark.parametrize(

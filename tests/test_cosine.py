@@ -76,7 +76,10 @@ def reaches(rows: FloatArray, centre: FloatArray, cosine: float) -> bool:
 
 
 def best_within(lists: Lists, centre: FloatArray, cosine: float, loss: Callable[[FloatArray], float] = float) -> float:
-    """The least loss of a selection attainable within the cosine, by enumeration; loss: of summed statistics."""
+    """The least loss of a selection attainable within the cosine, by enumeration; loss: of summed statistics.
+
+    Of hypotheses with identical features the first stands for all.
+    """
     unit = centre / np.linalg.norm(centre)
     choices = list(product(*(range(a, b) for a, b in lists.ranges())))
     for choice in sorted(choices, key=lambda c: loss(lists.losses[list(c)].sum(axis=0))):
@@ -84,9 +87,9 @@ def best_within(lists: Lists, centre: FloatArray, cosine: float, loss: Callable[
             lists.features[i] - lists.features[j]
             for i, (a, b) in zip(choice, lists.ranges(), strict=True)
             for j in range(a, b)
-            if j != i
+            if j < i or (lists.features[j] != lists.features[i]).any()
         ]
-        if reaches(np.array(rows), unit, cosine):
+        if not rows or reaches(np.array(rows), unit, cosine):
             return loss(lists.losses[list(choice)].sum(axis=0))
     raise AssertionError("no selection reaches the cap")
 
@@ -243,8 +246,9 @@ def test_what_rounding_may_keep_out_of_the_cap_is_not_called_proved() -> None:
             assert result.loss == (0.0 if attained else 1.0)
         else:
             assert result.lower_bound == 0.0
+            assert result.loss == 1.0 or attained
             undecided += 1
-    assert undecided < 130
+    assert undecided < 0.8 * 130
 
 
 def test_limits_that_all_look_away_from_the_cap_leave_no_region() -> None:

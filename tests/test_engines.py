@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import KINDS, Lists, best_loss, exact_decode, loss_of, random_lists, short_descent, small_lists
+from tolerance import Tolerated
 
 import lpmert
 from lpmert import Result, Status
@@ -52,14 +53,17 @@ def methods(lists: Lists, ties: str = "first") -> list[str | ExactMethod]:
     return [*found, "sweep"] if Problem(lists.nbest, ties=ties).n_features <= 2 else found
 
 
-def assert_optimal(result: Result, lists: Lists, least: Fraction, ties: str = "first") -> None:
-    """The loss is the least one, is proved to be, and is what decoding with the weights gives."""
+def assert_optimal(
+    result: Result, lists: Lists, least: Fraction, ties: str = "first", tolerated: Tolerated | None = None
+) -> None:
+    """The loss is the least one, is proved to be, and is what decoding with the weights gives.
+
+    Where the lists may be too nearly tied for a proof, `tolerated` takes those results that have none.
+    """
     assert_decodes(result, lists, ties)
-    slack = 1e-12 * float(np.abs(lists.losses).sum())
-    assert result.lower_bound is not None
-    if result.status is Status.OPTIMAL_TO_TOLERANCE:
-        assert result.lower_bound - slack <= least <= result.loss + slack
+    if tolerated is not None and tolerated.take(result, lists, least, ties):
         return
+    slack = 1e-12 * float(np.abs(lists.losses).sum())
     assert result.status is Status.OPTIMAL
     assert abs(result.loss - float(least)) <= slack
     assert result.lower_bound == result.loss
@@ -86,32 +90,38 @@ def assert_decodes(result: Result, lists: Lists, ties: str = "first") -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_all_methods_find_the_least_loss(kind: str) -> None:
+    tolerated = Tolerated(kind)
     for seed in range(36):
         lists = random_lists(kind, seed, most_lists=5, most_hypotheses=4, most_features=3, most_selections=100)
         ties = TIES[seed % 3]
         least = best_loss(lists, ties)
         for method in methods(lists, ties):
-            assert_optimal(lpmert.minimize(lists.nbest, method=method, ties=ties), lists, least, ties)
+            assert_optimal(lpmert.minimize(lists.nbest, method=method, ties=ties), lists, least, ties, tolerated)
+    tolerated.assert_rare()
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_larger_problems_too(kind: str) -> None:
+    tolerated = Tolerated(kind)
     for seed in range(100, 107):
         lists = random_lists(kind, seed)
         least = best_loss(lists)
         for method in methods(lists):
-            assert_optimal(lpmert.minimize(lists.nbest, method=method), lists, least)
+            assert_optimal(lpmert.minimize(lists.nbest, method=method), lists, least, tolerated=tolerated)
+    tolerated.assert_rare()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_many_more_problems(kind: str) -> None:
+    tolerated = Tolerated(kind)
     for seed in range(1000, 1600):
         lists = random_lists(kind, seed, most_selections=200)
         ties = TIES[seed % 3]
         least = best_loss(lists, ties)
         for method in methods(lists, ties):
-            assert_optimal(lpmert.minimize(lists.nbest, method=method, ties=ties), lists, least, ties)
+            assert_optimal(lpmert.minimize(lists.nbest, method=method, ties=ties), lists, least, ties, tolerated)
+    tolerated.assert_rare()
 
 
 @given(small_lists(), st.sampled_from(TIES))
@@ -125,9 +135,12 @@ def test_any_small_numbers(lists: Lists, ties: str) -> None:
 @pytest.mark.parametrize("method", CHOICES, ids=str)
 def test_no_setting_of_choices_changes_the_optimum(method: Choices) -> None:
     for kind in KINDS:
+        tolerated = Tolerated(kind)
         for seed in range(200, 204):
             lists = random_lists(kind, seed, most_features=4)
-            assert_optimal(lpmert.minimize(lists.nbest, method=method), lists, best_loss(lists))
+            result = lpmert.minimize(lists.nbest, method=method)
+            assert_optimal(result, lists, best_loss(lists), tolerated=tolerated)
+        tolerated.assert_rare()
 
 
 @pytest.mark.parametrize("method", CELLS, ids=str)
@@ -135,9 +148,12 @@ def test_no_setting_of_cells_changes_the_optimum(method: Cells) -> None:
     for kind in KINDS:
         if kind in DEGENERATE and method.leaf_lists < 10:
             continue  # splits down to the last bits of the rays
+        tolerated = Tolerated(kind)
         for seed in range(300, 304):
             lists = random_lists(kind, seed, most_features=4)
-            assert_optimal(lpmert.minimize(lists.nbest, method=method), lists, best_loss(lists))
+            result = lpmert.minimize(lists.nbest, method=method)
+            assert_optimal(result, lists, best_loss(lists), tolerated=tolerated)
+        tolerated.assert_rare()
 
 
 @pytest.mark.parametrize("kind", ["generic", "integers", "binary", "mixed losses"])
@@ -264,18 +280,22 @@ def test_cells_narrower_than_the_rim_of_a_cone(kind: str, seed: int) -> None:
     small = {"most_lists": 5, "most_hypotheses": 4, "most_features": 3, "most_selections": 100}
     lists = random_lists(kind, seed, **(size or small))
     ties = TIES[seed % 3]
-    assert_optimal(lpmert.minimize(lists.nbest, method="cells", ties=ties), lists, best_loss(lists, ties), ties)
+    result = lpmert.minimize(lists.nbest, method="cells", ties=ties)
+    assert_optimal(result, lists, best_loss(lists, ties), ties)
+
+
+@pytest.mark.parametrize(("kind", "seed"), [("offset", 6), ("scales", 34), ("ulps", 2), ("nearly collinear", 23)])
+def test_weights_that_only_exact_decoding_tells_from_a_tie_are_a_proof(kind: str, seed: int) -> None:
+    lists = random_lists(kind, seed, most_lists=5, most_hypotheses=4, most_features=3, most_selections=100)
+    for method in methods(lists):
+        assert_optimal(lpmert.minimize(lists.nbest, method=method), lists, best_loss(lists))
 
 
 def test_weights_of_extreme_features_are_not_lost_to_underflow() -> None:
     features = np.array([[1e150, 0.0], [0.0, 1e-200], [-1e150, 2e-200], [0.0, 0.0]])
     lists = Lists(features, np.array([0, 2, 4]), np.array([1.0, 0.0, 0.0, 1.0]))
     for method in methods(lists):
-        try:
-            result = lpmert.minimize(lists.nbest, method=method)
-        except lpmert.DataError:
-            continue
-        assert_optimal(result, lists, Fraction(0))
+        assert_optimal(lpmert.minimize(lists.nbest, method=method), lists, Fraction(0))
 
 
 def test_lists_of_one_hypothesis_need_no_search() -> None:

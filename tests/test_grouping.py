@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from shared import needs_shared, swahili
 from strategies import KINDS, Lists, best_loss, exact_decode, loss_of, random_lists, short_descent
+from tolerance import Tolerated
 
 import lpmert
 from lpmert import Status
@@ -36,18 +37,17 @@ def lists_of(seed: int, *, lists: int, hypotheses: int, features: int) -> Lists:
 @pytest.mark.parametrize("size", [1, 2, 100])
 @pytest.mark.parametrize("kind", KINDS)
 def test_groups_of_any_size_end_with_the_least_loss(kind: str, size: int) -> None:
+    tolerated = Tolerated(kind)
     for seed in range(12):
         lists = random_lists(kind, seed, most_lists=6, most_hypotheses=4, most_features=3, most_selections=150)
         least = best_loss(lists)
         result = lpmert.minimize(lists.nbest, method=Groups(size=size))
-        slack = 1e-12 * float(np.abs(lists.losses).sum())
-        assert result.lower_bound is not None
         assert result.loss == float(loss_of(lists, exact_decode(lists, result.weights)[0]))
-        if result.status is Status.OPTIMAL:
+        if not tolerated.take(result, lists, least):
+            assert result.status is Status.OPTIMAL
+            slack = 1e-12 * float(np.abs(lists.losses).sum())
             assert result.loss == result.lower_bound == pytest.approx(float(least), abs=slack)
-        else:
-            assert result.status is Status.OPTIMAL_TO_TOLERANCE
-            assert result.lower_bound - slack <= least <= result.loss + slack
+    tolerated.assert_rare()
 
 
 @pytest.mark.parametrize("size", [2, 5, 8])

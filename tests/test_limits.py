@@ -63,6 +63,7 @@ def assert_sound(result: Result, lists: Lists) -> None:
     assert result.to_json()
 
 
+@pytest.mark.serial
 @pytest.mark.parametrize("method", METHODS)
 def test_the_time_limit_is_kept(method: str) -> None:
     for compiles in ("cells", "choices"):  # without a limit: one would end the run before the search is compiled
@@ -78,6 +79,7 @@ def test_the_time_limit_is_kept(method: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.serial
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("size", [(60, 30, 8), (200, 50, 12), (500, 100, 5), (40, 200, 20)])
 def test_the_time_limit_is_kept_on_any_size(size: tuple[int, int, int], method: str) -> None:
@@ -90,6 +92,7 @@ def test_the_time_limit_is_kept_on_any_size(size: tuple[int, int, int], method: 
 
 
 @pytest.mark.slow
+@pytest.mark.serial
 @pytest.mark.parametrize("method", METHODS)
 def test_the_time_limit_is_kept_where_nothing_is_clear_of_rounding(method: str) -> None:
     rng = np.random.default_rng(0)

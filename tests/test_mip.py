@@ -134,6 +134,7 @@ def test_a_margin_below_zero_or_not_finite_is_refused(margin: float) -> None:
         Mip(margin=margin)
 
 
+@pytest.mark.serial
 def test_the_time_limit_holds_and_leaves_loss_and_bound() -> None:
     lists = lists_of(1, lists=30, hypotheses=10, features=6)
     started = time.perf_counter()

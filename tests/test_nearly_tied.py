@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import cache
@@ -105,24 +104,23 @@ def test_the_certificate_states_the_least_loss_whatever_the_status(
     assert (found.loss, found.bound) == (Fraction(result.loss), least)
 
 
-def test_both_statuses_arise() -> None:
-    """Else the set would not be nearly tied enough, or too much."""
-    seen = Counter(solved(*case, method).status for case in CASES for method in METHODS if method != "mip")
-    assert seen[Status.OPTIMAL] > 20
-    assert seen[Status.OPTIMAL_TO_TOLERANCE] > 5
+def test_the_set_is_nearly_tied_and_proved_all_the_same() -> None:
+    """Rounding hides which hypotheses are best in some of the cases; exact decoding tells them apart in all."""
+    results = [solved(*case, method) for case in CASES for method in METHODS if method != "mip"]
+    assert sum(result.tied_lists > 0 for result in results) > 10
+    assert {result.status for result in results} == {Status.OPTIMAL}
 
 
-def test_to_tolerance_is_said_where_the_best_choices_need_weights_that_doubles_do_not_have() -> None:
+@pytest.mark.parametrize("method", ["auto", "sweep", "groups", *METHODS])
+def test_to_tolerance_is_said_where_the_best_choices_need_weights_that_doubles_do_not_have(method: str) -> None:
     """Between u and u + d there are real weights and no double ones: u.w > 0 and (u + d).w < 0, d in the last bit."""
     u, v = np.array([1.0, 1.0]), np.array([-1.0, -1.0 + 2.0**-53])
     nothing = np.zeros(2)
     lists = Lists(np.array([nothing, u, nothing, v]), np.array([0, 2, 4]), np.array([1.0, 0.0, 1.0, 0.0]))
     assert best_loss(lists) == 0
-    result = lpmert.minimize(lists.nbest)
-    winners, tied = exact_decode(lists, result.weights)
-    assert loss_of(lists, winners) == Fraction(result.loss)
-    assert result.lower_bound == 0
-    assert (result.status is Status.OPTIMAL) == (result.loss == 0 and tied == 0)
+    result = lpmert.minimize(lists.nbest, method=method)
+    assert loss_of(lists, exact_decode(lists, result.weights)[0]) == Fraction(result.loss) == 1
+    assert (result.lower_bound, result.status) == (0, Status.OPTIMAL_TO_TOLERANCE)
 
 
 @pytest.mark.parametrize("seed", range(3))

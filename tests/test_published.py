@@ -94,6 +94,7 @@ def test_merged_train_choices_cost_what_they_cost_before() -> None:
 
 
 @needs_shared
+@pytest.mark.serial
 @pytest.mark.parametrize("method", ["auto", "choices", "cells"])
 def test_the_time_limit_is_kept_on_spelling_normalisation(method: str) -> None:
     assert SHARED_DATA is not None

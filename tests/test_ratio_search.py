@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from shared import SHARED_DATA, needs_shared, swahili
 from strategies import KINDS, Lists, random_lists, strictly_feasible
+from tolerance import Tolerated, assert_to_tolerance
 
 import lpmert
 from lpmert import NBest, Result, Status
@@ -88,13 +89,25 @@ def problems(kind: str, seeds: range, **sizes: int) -> Iterator[tuple[Lists, NBe
             yield lists, NBest(lists.features, lists.offsets, statistics), name
 
 
-def assert_optimal(result: Result, nbest: NBest, name: str, least: float) -> None:
-    """The loss is the least one, is proved to be, and is what the chosen hypotheses have."""
-    rows = nbest.offsets[:-1] + result.selection
-    assert result.loss == METRICS[name].loss(nbest.statistics[rows].sum(axis=0))
-    assert result.lower_bound is not None
-    if result.status is Status.OPTIMAL_TO_TOLERANCE:
-        assert result.lower_bound - 1e-12 <= least <= result.loss + 1e-12
+def assert_optimal(
+    result: Result,
+    nbest: NBest,
+    name: str,
+    least: float,
+    lists: Lists | None = None,
+    tolerated: Tolerated | None = None,
+) -> None:
+    """The loss is the least one, is proved to be, and is what the chosen hypotheses have.
+
+    Where the lists may be too nearly tied for a proof, `tolerated` takes those results that have none.
+    """
+
+    def loss(selection: tuple[int, ...]) -> float:
+        return METRICS[name].loss(nbest.statistics[nbest.offsets[:-1] + np.array(selection)].sum(axis=0))
+
+    assert result.loss == loss(tuple(result.selection.tolist()))
+    if lists is not None and tolerated is not None and tolerated.count(result):
+        assert_to_tolerance(result, lists, least, loss, 1e-12)
         return
     assert result.status is Status.OPTIMAL
     assert result.loss == pytest.approx(least, abs=1e-12)
@@ -103,10 +116,13 @@ def assert_optimal(result: Result, nbest: NBest, name: str, least: float) -> Non
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_all_methods_find_the_least_loss(kind: str) -> None:
+    tolerated = Tolerated(kind)
     for lists, nbest, name in problems(kind, range(6)):
         least = best_loss(lists, nbest.statistics, name, [])
         for method in METHODS:
-            assert_optimal(lpmert.minimize(nbest, metric=METRICS[name], method=method), nbest, name, least)
+            result = lpmert.minimize(nbest, metric=METRICS[name], method=method)
+            assert_optimal(result, nbest, name, least, lists, tolerated)
+    tolerated.assert_rare()
 
 
 @pytest.mark.parametrize(("seed", "metric"), [(1020, "bleu"), (1091, "chrf")])
@@ -123,19 +139,25 @@ def test_lanes_find_the_least_loss(kind: str, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("lpmert.exact.cells._SLICE", 500)
     monkeypatch.setattr("lpmert.exact.cells._STAY", 1000)
     monkeypatch.setattr("lpmert.exact.cells._ONE_LANE_WORK", 0)
+    tolerated = Tolerated(kind)
     for lists, nbest, name in problems(kind, range(20, 24)):
         least = best_loss(lists, nbest.statistics, name, [])
         for method in (Cells(), Cells(leaf_lists=2, stalled_splits=1)):
-            assert_optimal(lpmert.minimize(nbest, metric=METRICS[name], method=method, jobs=2), nbest, name, least)
+            result = lpmert.minimize(nbest, metric=METRICS[name], method=method, jobs=2)
+            assert_optimal(result, nbest, name, least, lists, tolerated)
+    tolerated.assert_rare()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_many_more_problems(kind: str) -> None:
+    tolerated = Tolerated(kind)
     for lists, nbest, name in problems(kind, range(1000, 1100), most_lists=8, most_selections=300):
         least = best_loss(lists, nbest.statistics, name, [])
         for method in METHODS:
-            assert_optimal(lpmert.minimize(nbest, metric=METRICS[name], method=method), nbest, name, least)
+            result = lpmert.minimize(nbest, metric=METRICS[name], method=method)
+            assert_optimal(result, nbest, name, least, lists, tolerated)
+    tolerated.assert_rare()
 
 
 @pytest.mark.parametrize("method", SETTINGS, ids=str)

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 import numpy as np
-import oracle
 import pytest
-from strategies import KINDS, Lists, random_lists, short_descent
+from strategies import KINDS, Lists, best_loss, random_lists, short_descent
+from tolerance import Tolerated
 
 import lpmert
 from lpmert import DataError, Linear, MethodError, Region, RegionError, Result, Status
@@ -76,24 +76,26 @@ def best_loss_within(lists: Lists, limits: list[list[Fraction]]) -> Fraction | N
         features += [[float(x) for x in row], [0.0] * width]
         losses += [0.0, float(huge)]
         offsets.append(len(features))
-    found = oracle.best_loss(features, offsets, losses)
+    found = best_loss(Lists(np.array(features), np.array(offsets), np.array(losses)))
     return None if found >= huge // 2 else found
 
 
-def assert_within(result: Result, least: Fraction, limits: list[list[Fraction]]) -> None:
+def assert_within(result: Result, least: Fraction, limits: list[list[Fraction]], tolerated: Tolerated) -> None:
+    """The bound is the least loss within the limits, and the weights have it, or `tolerated` takes the result."""
     weights = [Fraction(w) for w in result.weights.tolist()]
-    assert result.lower_bound is not None
-    if result.status is Status.OPTIMAL:
-        assert result.loss == result.lower_bound == pytest.approx(float(least), rel=1e-12, abs=1e-12)
-        assert all(sum(a * w for a, w in zip(row, weights, strict=True)) > 0 for row in limits)
-    else:
-        assert result.status is Status.OPTIMAL_TO_TOLERANCE
-        assert result.lower_bound <= float(least) + 1e-12 * abs(float(least)) + 1e-12
+    assert result.lower_bound == pytest.approx(float(least), rel=1e-12, abs=1e-12)
+    if tolerated.count(result):
+        assert result.loss > result.lower_bound
+        return
+    assert result.status is Status.OPTIMAL
+    assert result.loss == result.lower_bound
+    assert all(sum(a * w for a, w in zip(row, weights, strict=True)) > 0 for row in limits)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_engine_finds_the_least_loss_within_the_region(kind: str) -> None:
     checked = 0
+    tolerated = Tolerated(kind)
     for seed in range(14):
         lists = random_lists(kind, seed, most_lists=4, most_hypotheses=3, most_features=3, most_selections=60)
         rng = np.random.default_rng(seed)
@@ -104,14 +106,17 @@ def test_every_engine_finds_the_least_loss_within_the_region(kind: str) -> None:
                 lpmert.minimize(lists.nbest, region=region)
             continue
         for method in ENGINES:
-            assert_within(lpmert.minimize(lists.nbest, region=region, method=method), least, limits)
+            assert_within(lpmert.minimize(lists.nbest, region=region, method=method), least, limits, tolerated)
         checked += 1
     assert checked > 8
+    tolerated.assert_rare()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_many_more_regions(kind: str) -> None:
+    checked = 0
+    tolerated = Tolerated(kind)
     for seed in range(1000, 1150):
         lists = random_lists(kind, seed, most_selections=80)
         rng = np.random.default_rng(seed)
@@ -121,7 +126,10 @@ def test_many_more_regions(kind: str) -> None:
         if least is None:
             continue
         for method in [*ENGINES, Cells(leaf_lists=1), Choices(use_cores=False), LpMert(lp="highs")]:
-            assert_within(lpmert.minimize(lists.nbest, region=region, method=method), least, limits)
+            assert_within(lpmert.minimize(lists.nbest, region=region, method=method), least, limits, tolerated)
+        checked += 1
+    assert checked > 100
+    tolerated.assert_rare()
 
 
 @pytest.mark.parametrize("method", ["choices", "cells", "subspace", "sweep"])
@@ -367,7 +375,8 @@ def test_a_region_in_two_dimensions(method: str) -> None:
         small = Lists(lists.features[:12], lists.offsets[:4], lists.losses[:12])
         least = best_loss_within(small, limits)
         assert least is not None
-        assert_within(lpmert.minimize(small.nbest, region=region, method=method), least, limits)
+        result = lpmert.minimize(small.nbest, region=region, method=method)
+        assert_within(result, least, limits, Tolerated("generic"))
 
 
 def cosine(a: FloatArray, b: FloatArray) -> float:

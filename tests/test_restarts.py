@@ -131,6 +131,7 @@ def test_limits_end_the_search_with_its_best_weights(limits, status):
     assert result.loss == problem.evaluate(result.weights).loss
 
 
+@pytest.mark.serial
 def test_a_time_limit_is_kept():
     problem = problem_of(2, lists=200)
     Och(restarts=0).solve(problem)

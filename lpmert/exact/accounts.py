@@ -7,6 +7,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
+from lpmert.evaluation import strict_cost
 from lpmert.exact.cells_stack import UPPER_COST, Cone, Stack
 from lpmert.exact.choices import Choices
 from lpmert.exact.choices_search import ChoicesSearch
@@ -16,8 +17,7 @@ from lpmert.exact.ledger_of_sums import Sums
 from lpmert.exact.ratio_choices import Part, RatioChoicesSearch
 from lpmert.exact.ratio_lists import UNIT, decode_total, height_limit, height_of_all, new_bound, ratio_lists
 from lpmert.exact.search import Incumbent
-from lpmert.geometry.leastnorm import Lists, rounding_bound, sorted_lists
-from lpmert.kernels import clear_cost
+from lpmert.geometry.leastnorm import Lists, sorted_lists
 from lpmert.metrics.ratio_kernels import loss_of_height
 from lpmert.problem import Problem
 from lpmert.result import FloatArray
@@ -87,6 +87,7 @@ class SumAccount(Account[Sums]):
     def __init__(self, choices: Choices, problem: Problem) -> None:
         self._choices = choices
         self._cap = problem.cap
+        self._everything = problem.features, problem.offsets, problem.costs
         self.lists = sorted_lists(problem.features, problem.offsets, problem.costs, problem.cap)
         self.total = np.empty(0)
         self.granularity = problem.granularity
@@ -114,9 +115,7 @@ class SumAccount(Account[Sums]):
         return bound
 
     def attained(self, weights: FloatArray, cost: int) -> int | None:
-        lists = self.lists
-        found, clear = clear_cost(lists.rows, lists.offsets, lists.costs, weights, rounding_bound(lists, weights))
-        return int(found) if clear else None
+        return strict_cost(*self._everything, weights)
 
     def selections(self, incumbent: Incumbent, part: tuple[Cone, FloatArray] | None) -> tuple[ChoicesSearch, int]:
         lists, normals, fixed = (self.lists.rows, self.lists.offsets, self.lists.costs), None, 0

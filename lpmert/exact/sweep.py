@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lpmert.evaluation import strict_cost
 from lpmert.exact.planar import sweep_directions
 from lpmert.exact.search import DirectSearch, Incumbent, Search
 from lpmert.exact.solve import ExactMethod
@@ -26,7 +27,11 @@ class Sweep(ExactMethod):
             )
 
         def settle() -> int | None:
-            optimum = sweep_directions(problem.features, problem.offsets, problem.costs)
+            lists = problem.features, problem.offsets, problem.costs
+            optimum = sweep_directions(*lists)
+            if not optimum.representable and strict_cost(*lists, optimum.weights) == optimum.cost:
+                incumbent.improve(optimum.cost, optimum.weights, "W")
+                return None
             if optimum.representable_cost is not None and optimum.representable_weights is not None:
                 incumbent.improve(optimum.representable_cost, optimum.representable_weights, "W")
             return None if optimum.representable_cost == optimum.cost else optimum.cost

@@ -1,0 +1,108 @@
+"""Every test asserts something, and those that look at the clock run alone."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+FILES = sorted(Path(__file__).resolve().parent.rglob("*.py"))
+RAISING = {"raises", "warns", "fail"}
+CLOCKS = {"perf_counter", "monotonic", "time.time"}
+
+
+@cache
+def functions() -> dict[str, list[ast.FunctionDef]]:
+    """All functions of the tests by name, of whatever file and class."""
+    found: dict[str, list[ast.FunctionDef]] = {}
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef):
+                found.setdefault(node.name, []).append(node)
+    return found
+
+
+@cache
+def named(function: ast.FunctionDef) -> set[str]:
+    """Every name in a function, with those of attributes also together with what they are attributes of."""
+    names = {node.id for node in ast.walk(function) if isinstance(node, ast.Name)}
+    for node in ast.walk(function):
+        if isinstance(node, ast.Attribute):
+            names |= {node.attr, ast.unparse(node)}
+    return names
+
+
+@cache
+def reached(function: ast.FunctionDef) -> list[ast.FunctionDef]:
+    """The function and all helpers that it names, and those that they name."""
+    found, names = [function], {function.name}
+    for one in found:
+        for name in (named(one) & functions().keys()) - names:
+            names.add(name)
+            found += [helper for helper in functions()[name] if not name.startswith("test")]
+    return found
+
+
+@cache
+def asserts(function: ast.FunctionDef) -> bool:
+    """Whether a function has an assertion of its own."""
+    names = {name for name in named(function) if name in RAISING or name.startswith("assert_")}
+    return bool(names) or any(isinstance(node, ast.Assert) for node in ast.walk(function))
+
+
+def marks(function: ast.FunctionDef) -> set[str]:
+    """The names of a test's markers."""
+    texts = (ast.unparse(decorator).split("(")[0] for decorator in function.decorator_list)
+    return {text.removeprefix("pytest.mark.") for text in texts if text.startswith("pytest.mark.")}
+
+
+TESTS = [one for name, same in functions().items() for one in same if name.startswith("test_")]
+
+
+def test_every_test_asserts_something() -> None:
+    assert len(TESTS) > 900
+    assert [test.name for test in TESTS if not any(map(asserts, reached(test)))] == []
+
+
+def test_tests_that_look_at_the_clock_run_alone() -> None:
+    """Beside others they fail for want of a processor."""
+    timed = [test for test in TESTS if any(named(one) & CLOCKS for one in reached(test))]
+    assert len(timed) > 5
+    assert [test.name for test in timed if "serial" not in marks(test)] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("def test_x():\n    pass", False),
+        ("def test_x():\n    run(3)", False),
+        ("def test_x():\n    assert run(3)", True),
+        ("def test_x():\n    with pytest.raises(E): run(3)", True),
+        ("def test_x():\n    if (a): assert b", True),
+    ],
+)
+def test_assertions_are_seen(text: str, expected: bool) -> None:
+    (function,) = ast.parse(text).body
+    assert isinstance(function, ast.FunctionDef)
+    assert asserts(function) is expected
+
+
+@pytest.mark.parametrize(
+    ("limit", "waits", "complaint"),
+    [
+        ("timeout=1", "time.sleep(100)", "Timeout (>1.0s)"),
+        ("faulthandler_timeout=1", "ctypes.PyDLL(None).sleep(100)", "Timeout (0:00:01)!"),  # it keeps the lock
+    ],
+)
+def test_a_test_that_hangs_fails_and_shows_where(tmp_path: Path, limit: str, waits: str, complaint: str) -> None:
+    (tmp_path / "test_hangs.py").write_text(f"import ctypes, time\ndef test_hangs():\n    {waits}\n", encoding="utf-8")
+    settings = ["-c", str(FILES[0].parents[1] / "pyproject.toml"), "-o", limit, "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", *settings, str(tmp_path)]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False, cwd=tmp_path)
+    assert run.returncode != 0
+    assert complaint in run.stdout + run.stderr
+    assert "test_hangs.py" in run.stdout + run.stderr
