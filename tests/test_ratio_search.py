@@ -29,6 +29,7 @@ METRICS = {"bleu": Bleu(), "chrf": Chrf(char_order=3)}
 METHODS = ("choices", "cells", "auto")
 SETTINGS: list[ExactMethod] = [
     Choices(use_witnesses=False),
+    Choices(look_ahead=False),
     Choices(kept_witnesses=1, kept_cores=1, sharpness=0.5),
     Cells(leaf_lists=1),
     Cells(leaf_lists=2, cuts=0),
@@ -168,6 +169,17 @@ def test_no_setting_changes_the_optimum(method: ExactMethod) -> None:
         for lists, nbest, name in problems(kind, range(200, 202)):
             least = best_loss(lists, nbest.statistics, name, [])
             assert_optimal(lpmert.minimize(nbest, metric=METRICS[name], method=method), nbest, name, least)
+
+
+def test_looking_ahead_takes_programs_and_saves_nodes() -> None:
+    counts = {"nodes": [0, 0], "lps": [0, 0]}
+    for _, nbest, name in problems("generic", range(600, 610), most_lists=8, most_selections=2000):
+        for k, method in enumerate((Choices(look_ahead=False), Choices())):
+            result = lpmert.minimize(nbest, metric=METRICS[name], method=method)
+            for what, both in counts.items():
+                both[k] += result.counters[what]
+    assert counts["nodes"][0] > counts["nodes"][1]
+    assert counts["lps"][0] < counts["lps"][1]
 
 
 @pytest.mark.parametrize("method", METHODS)

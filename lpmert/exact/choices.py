@@ -17,8 +17,8 @@ class Choices(ExactMethod):
 
     sharpness: how steeply a candidate's excess cost counts when the next list to decide is chosen; core_preference: how
     much lists outside every core are held back then. look_ahead tests each undecided list at every node, not only at
-    the root; use_cores raises bounds by disjoint cores; use_witnesses saves LPs by remembered weights. kept_witnesses
-    and kept_cores bound what a node remembers.
+    the root; use_cores raises bounds by disjoint cores, for sums of losses; use_witnesses saves LPs by remembered
+    weights. kept_witnesses and kept_cores bound what a node remembers.
     """
 
     sharpness: float = 2.0

@@ -48,6 +48,13 @@ def _record_witness(lists, tree, weights, scores):
     if clear and cost < n[UPPER]:
         n[UPPER] = cost
         tree.best_weights[:] = weights
+    remember(tree)
+
+
+@internal
+def remember(tree):
+    """Keep the selection that was decoded last among the witnesses, if there is room."""
+    n = tree.numbers
     if n[POOLED] < len(tree.pool):
         row = tree.pool[n[POOLED]]
         for s in range(len(row)):
@@ -380,11 +387,18 @@ def _retreat(tree):
     parent_end = tree.trail_end[depth - 1] if depth > 0 else 0
     for q in range(tree.trail_end[depth] - 1, parent_end - 1, -1):
         tree.pointer[tree.trail_list[q]] = tree.trail_old[q]
-    n[DEPTH] = depth - 1
+    step_back(tree)
+
+
+@internal
+def step_back(tree):
+    """Go back to the parent, whose branch list is undecided again."""
+    n = tree.numbers
+    n[DEPTH] -= 1
     n[PHASE] = DESCEND
     n[ANSWER] = UNANSWERED  # an answer belongs to the question of this node, which may have closed without it
-    if depth > 0:
-        tree.chosen[tree.branch_list[depth - 1]] = -1
+    if n[DEPTH] >= 0:
+        tree.chosen[tree.branch_list[n[DEPTH]]] = -1
 
 
 @internal

@@ -12,9 +12,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lpmert.exact.choices_kernels import ASKING, DONE, MOST_IN_NODE, WORKING, inherit_witnesses, together
+from lpmert.exact.choices_kernels import (
+    ASKING,
+    DONE,
+    MOST_IN_NODE,
+    WORKING,
+    inherit_witnesses,
+    remember,
+    step_back,
+    together,
+)
 from lpmert.exact.choices_tree import (
-    ANSWER,
     CHOOSE,
     CORE,
     DEPTH,
@@ -24,7 +32,6 @@ from lpmert.exact.choices_tree import (
     NODES,
     PHASE,
     POOLED,
-    UNANSWERED,
     UPPER,
     WORK,
 )
@@ -72,21 +79,24 @@ class Ranking(NamedTuple):
 
 
 @internal
+def _take_if_less(ratio, tree, ranking, loss, total, weights):
+    """Take weights and the sums that they attain as the incumbent, if their loss is lower."""
+    if loss < ranking.loss[0]:
+        ranking.loss[0] = loss
+        ranking.target[:] = total
+        tree.numbers[UPPER] = height_limit(ratio.kind, loss)
+        tree.best_weights[:] = weights
+
+
+@internal
 def _record_witness(lists, ratio, tree, ranking, weights):
     """Decode a witness, keep its selection, and take it as incumbent if its loss is lower beyond rounding."""
     n = tree.numbers
     loss, clear = decode_total(lists, ratio, weights, tree.selection, ranking.scores, ranking.total)
     n[WORK] += len(ranking.out)
-    if clear and loss < ranking.loss[0]:
-        ranking.loss[0] = loss
-        ranking.target[:] = ranking.total
-        n[UPPER] = height_limit(ratio.kind, loss)
-        tree.best_weights[:] = weights
-    if n[POOLED] < len(tree.pool):
-        row = tree.pool[n[POOLED]]
-        for s in range(len(row)):
-            row[s] = tree.selection[s]
-        n[POOLED] += 1
+    if clear:
+        _take_if_less(ratio, tree, ranking, loss, ranking.total, weights)
+    remember(tree)
 
 
 @internal
@@ -95,12 +105,8 @@ def _take_selection(ratio, tree, ranking, level, weights):
 
     Decoding alone need not be clear: scores far from 0 round where differences do not.
     """
-    loss = loss_of_total(ratio.kind, ratio.parameters, ranking.totals[level])
-    if loss < ranking.loss[0]:
-        ranking.loss[0] = loss
-        ranking.target[:] = ranking.totals[level]
-        tree.numbers[UPPER] = height_limit(ratio.kind, loss)
-        tree.best_weights[:] = weights
+    total = ranking.totals[level]
+    _take_if_less(ratio, tree, ranking, loss_of_total(ratio.kind, ratio.parameters, total), total, weights)
 
 
 @internal
@@ -375,11 +381,7 @@ def _retreat(tree, ranking):
     parent_end = tree.trail_end[depth - 1] if depth > 0 else 0
     for q in range(parent_end, tree.trail_end[depth]):
         ranking.out[tree.trail_list[q]] = False
-    n[DEPTH] = depth - 1
-    n[PHASE] = DESCEND
-    n[ANSWER] = UNANSWERED  # an answer belongs to the question of this node, which may have closed without it
-    if depth > 0:
-        tree.chosen[tree.branch_list[depth - 1]] = -1
+    step_back(tree)
 
 
 @internal
@@ -411,10 +413,10 @@ def search(lists, ratio, tree, corrals, ranking, bound, scratch, settings, budge
             verdict = _CLOSED if depth > 0 else _close_root(lists, ratio, tree, corrals, ranking, scratch)
         elif n[PHASE] == _PRICE:
             verdict = _price(lists, ratio, tree, ranking, bound)
-        elif n[PHASE] == LOOK:
+        elif n[PHASE] == LOOK and (settings.look_ahead or depth == 0):
             verdict = _look_ahead(lists, ratio, tree, corrals, ranking, scratch, most)
         else:
-            if n[PHASE] == CHOOSE:
+            if n[PHASE] != DESCEND:
                 _branch(lists, tree, ranking, settings)
             verdict = _descend(lists, ratio, tree, corrals, ranking, scratch, settings)
         if verdict in (ASKING, WORKING):
