@@ -64,7 +64,7 @@ class KernelCache(NullCache):
             return None
         try:
             file = self._file(sig, target_context.codegen())
-            data = file.read_bytes()
+            data = _read(file, self._function.__code__.co_filename)
             if data[:_CHECKSUM] != _checksum(file, data[_CHECKSUM:]):
                 return None
             stored, compiled = pickle.loads(data[_CHECKSUM:])  # noqa: S301 - what this user's own run wrote
@@ -145,6 +145,7 @@ def state_of(function: FunctionType) -> str:
             continue
         seen.add(own)
         parts.add(_contents(own.__code__.co_filename))
+        parts.update(_instructions(own.__code__))  # the file may have changed since it was imported
         for name, value in _named_values(own):
             called = value.py_func if isinstance(value, Dispatcher) else value
             if isinstance(called, FunctionType):
@@ -179,6 +180,16 @@ def _names(code: CodeType) -> Iterator[str]:
             yield from _names(constant)
 
 
+def _instructions(code: CodeType) -> Iterator[str]:
+    """Yield what compiled Python code does, wherever and in whatever process it was made."""
+    yield f"{code.co_code.hex()} {code.co_names} {code.co_varnames} {code.co_cellvars} {code.co_freevars}"
+    for place, constant in enumerate(code.co_consts):
+        if isinstance(constant, CodeType):
+            yield from _instructions(constant)
+        else:
+            yield f"{place}: {sorted(map(repr, constant)) if isinstance(constant, frozenset) else repr(constant)}"
+
+
 @cache
 def _contents(path: str) -> str:
     return hashlib.sha256(Path(path).read_bytes()).hexdigest()
@@ -199,6 +210,18 @@ def _layouts(arguments: Any) -> Iterator[tuple[str, str, tuple[str, ...]]]:
 
 def _checksum(path: Path, content: bytes) -> bytes:
     return hashlib.sha256(path.name.encode() + content).digest()
+
+
+def _read(path: Path, source: str) -> bytes:
+    """Return what a file holds; raises `PermissionError` for one of a user who could not change the source either.
+
+    In a folder that others can write, such as one in /tmp, they could leave code for us to run.
+    """
+    with path.open("rb") as stream:
+        trusted = () if os.name != "posix" else (os.geteuid(), 0, os.stat(source).st_uid)
+        if trusted and os.fstat(stream.fileno()).st_uid not in trusted:
+            raise PermissionError(f"{path} belongs to another user")
+        return stream.read()
 
 
 def _write(path: Path, data: bytes) -> None:
