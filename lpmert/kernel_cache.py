@@ -16,6 +16,7 @@ import pickle
 import secrets
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
@@ -85,7 +86,8 @@ class KernelCache(NullCache):
             _write(file, _checksum(file, content) + content)
             for other in file.parent.glob(f"{self._name()}.*.nbc"):
                 if not other.name.startswith(f"{self._name()}.{self._state()}."):
-                    other.unlink(missing_ok=True)
+                    with suppress(OSError):  # another user's, or in use where that keeps files
+                        other.unlink()
         except Exception as error:  # noqa: BLE001 - no folder can be written, or not any more, or the disk is full
             logging.getLogger(_PACKAGE).debug("%s is not cached: %r", self._function.__qualname__, error)
             _warn()

@@ -131,6 +131,14 @@ class TestUpgrade:
         installation.shapes = "elsewhere"
         assert installation.run() == [102.0, 10.0, 1]
 
+    def test_what_cannot_be_removed_is_no_trouble(self, installation: Installation) -> None:
+        installation.run()
+        (stale,) = (path for path in installation.kept() if ".total." in path.name)
+        stale.unlink()
+        stale.mkdir()
+        installation.write("helper", HELPER.format(number="2.0"))
+        assert installation.run()[0] == 103.0
+
     def test_a_process_from_before_an_upgrade_leaves_nothing_stale(self, installation: Installation) -> None:
         code = "import sys, lpmert.caller\nprint('ready', flush=True)\nsys.stdin.read()\n" + RUN.format(shapes="shapes")
         earlier = installation.start(code, "float64")
