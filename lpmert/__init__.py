@@ -9,7 +9,10 @@ from __future__ import annotations
 import os
 import sys
 
-if os.path.basename(sys.argv[0]).removesuffix(".exe") in ("-m", "lpmert"):
+if os.path.basename(sys.argv[0]).removesuffix(".exe") == "lpmert" or (
+    # as it is while Python looks for a module that it is to run, of whatever package
+    sys.argv[0] == "-m" and sys.orig_argv[-len(sys.argv)] in ("lpmert", "-mlpmert")
+):
     # the command is starting, and Ctrl-C may come while it imports the rest
     from lpmert.interrupts import take_signals
 

@@ -66,7 +66,7 @@ class Deadline:
 
     @contextmanager
     def running(self) -> Iterator[Deadline]:
-        """Make this the deadline that `out_of_time` and `time_left` are about."""
+        """Make this the deadline that `out_of_time` is about, and that blocks within this one can heed."""
         token = _running.set(self)
         try:
             yield self
@@ -85,8 +85,11 @@ def out_of_time() -> bool:
 
 
 def time_left() -> float | None:
-    """Return the seconds that the running call has left, `None` for no limit."""
-    deadline = _running.get()
+    """Return the seconds until `checkpoint` raises, `None` for no limit.
+
+    Where nobody is heeding the deadline, what is cut short would have to be done in another way, and a slower one.
+    """
+    deadline = _heeded.get()
     return None if deadline is None else deadline.left
 
 
@@ -147,6 +150,8 @@ class _Compiler:
     def end(self) -> None:
         """Note that a compilation has ended."""
         with self._lock:
+            if self._depth == 0:
+                return  # another thread began it before anybody listened
             self._depth -= 1
             if self._depth == 0:
                 self._spans.append((self._since, time.perf_counter()))

@@ -16,6 +16,7 @@ import pickle
 import secrets
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
@@ -64,7 +65,7 @@ class KernelCache(NullCache):
             return None
         try:
             file = self._file(sig, target_context.codegen())
-            data = file.read_bytes()
+            data = _read(file, self._function.__code__.co_filename)
             if data[:_CHECKSUM] != _checksum(file, data[_CHECKSUM:]):
                 return None
             stored, compiled = pickle.loads(data[_CHECKSUM:])  # noqa: S301 - what this user's own run wrote
@@ -85,7 +86,8 @@ class KernelCache(NullCache):
             _write(file, _checksum(file, content) + content)
             for other in file.parent.glob(f"{self._name()}.*.nbc"):
                 if not other.name.startswith(f"{self._name()}.{self._state()}."):
-                    other.unlink(missing_ok=True)
+                    with suppress(OSError):  # another user's, or in use where that keeps files
+                        other.unlink()
         except Exception as error:  # noqa: BLE001 - no folder can be written, or not any more, or the disk is full
             logging.getLogger(_PACKAGE).debug("%s is not cached: %r", self._function.__qualname__, error)
             _warn()
@@ -145,6 +147,7 @@ def state_of(function: FunctionType) -> str:
             continue
         seen.add(own)
         parts.add(_contents(own.__code__.co_filename))
+        parts.update(_instructions(own.__code__))  # the file may have changed since it was imported
         for name, value in _named_values(own):
             called = value.py_func if isinstance(value, Dispatcher) else value
             if isinstance(called, FunctionType):
@@ -179,6 +182,16 @@ def _names(code: CodeType) -> Iterator[str]:
             yield from _names(constant)
 
 
+def _instructions(code: CodeType) -> Iterator[str]:
+    """Yield what compiled Python code does, wherever and in whatever process it was made."""
+    yield f"{code.co_code.hex()} {code.co_names} {code.co_varnames} {code.co_cellvars} {code.co_freevars}"
+    for place, constant in enumerate(code.co_consts):
+        if isinstance(constant, CodeType):
+            yield from _instructions(constant)
+        else:
+            yield f"{place}: {sorted(map(repr, constant)) if isinstance(constant, frozenset) else repr(constant)}"
+
+
 @cache
 def _contents(path: str) -> str:
     return hashlib.sha256(Path(path).read_bytes()).hexdigest()
@@ -199,6 +212,18 @@ def _layouts(arguments: Any) -> Iterator[tuple[str, str, tuple[str, ...]]]:
 
 def _checksum(path: Path, content: bytes) -> bytes:
     return hashlib.sha256(path.name.encode() + content).digest()
+
+
+def _read(path: Path, source: str) -> bytes:
+    """Return what a file holds; raises `PermissionError` for one of a user who could not change the source either.
+
+    In a folder that others can write, such as one in /tmp, they could leave code for us to run.
+    """
+    with path.open("rb") as stream:
+        trusted = () if os.name != "posix" else (os.geteuid(), 0, os.stat(source).st_uid)
+        if trusted and os.fstat(stream.fileno()).st_uid not in trusted:
+            raise PermissionError(f"{path} belongs to another user")
+        return stream.read()
 
 
 def _write(path: Path, data: bytes) -> None:

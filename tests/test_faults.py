@@ -221,6 +221,23 @@ class TestSignals:
         ended_well(process, log, signal.SIGTERM, tmp_path, ())
         assert out.read_text() == OLD
 
+    def test_a_package_that_imports_ours_keeps_its_own_signals(self, tmp_path: Path) -> None:
+        (tmp_path / "mine").mkdir()
+        (tmp_path / "mine" / "__init__.py").write_text("import lpmert\n")
+        handlers = "[signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]"
+        told = "[signal.default_int_handler, signal.SIG_DFL, signal.SIG_DFL]"
+        (tmp_path / "mine" / "__main__.py").write_text(f"import signal\nprint({handlers} == {told})\n")
+        for arguments in (["-m", "mine"], ["-mmine", "lpmert"]):
+            process = subprocess.run(
+                [sys.executable, *arguments],
+                cwd=tmp_path,
+                env=environment(),
+                capture_output=True,
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+                timeout=PATIENCE,
+            )
+            assert process.stdout == b"True\n"
+
     def test_ignored_signals_stay_ignored(self, data: Path, tmp_path: Path) -> None:
         out = tmp_path / "r.json"
         arguments = ["solve", str(data / "hard.tsv"), *COLUMNS, "-o", str(out), "--time-limit", "2"]

@@ -13,8 +13,12 @@ from strategies import random_lists as lists_of_kind
 
 import lpmert
 from lpmert import MethodError, MetricError, NBest, Region, Result, Status
+from lpmert.deadline import Deadline, OutOfTime
 from lpmert.exact.fractional import FractionSearch
+from lpmert.exact.search import Incumbent, UnboundedSearch, drive
 from lpmert.metrics.ratio import LinearFraction, f_beta, precision, recall
+from lpmert.problem import Problem
+from lpmert.result import Limits
 
 METHODS = ("choices", "cells", "lp-mert", "exhaustive", "auto")
 METRICS = (f_beta(), f_beta(2), f_beta(0.5), precision(), recall())
@@ -243,7 +247,7 @@ def test_losses_above_one_are_proved_from_a_start_that_attains_nothing(monkeypat
 
 
 def test_what_is_found_but_decoded_by_no_weights_is_no_proof(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(FractionSearch, "_attained", lambda *_: None)
+    monkeypatch.setattr(FractionSearch, "_look_at", lambda *_: None)
     open_ends = 0
     for seed in range(60):
         nbest, totals, _ = zeros(seed)
@@ -251,6 +255,35 @@ def test_what_is_found_but_decoded_by_no_weights_is_no_proof(monkeypatch: pytest
         for method in ("choices", "lp-mert"):
             open_ends += not assert_least(lpmert.minimize(nbest, metric=WER, method=method), nbest, WER, least)
     assert open_ends >= 10
+
+
+class GivenUp(UnboundedSearch):
+    """Finds given weights, and is stopped in the middle."""
+
+    weights = np.zeros(0)
+
+    def advance(self) -> None:
+        self.incumbent.improve(self.incumbent.cost - 1, self.weights, "S")
+        raise OutOfTime
+
+
+def test_better_weights_of_a_search_that_is_given_up_are_kept() -> None:
+    nbest = larger(0)
+    best = lpmert.minimize(nbest, metric="f1")
+    problem = Problem(nbest, "f1")
+    GivenUp.weights = problem.to_canonical(best.weights)
+    start = np.ones(4)
+    loss = problem.attained_loss(problem.to_caller(start))
+    assert loss is not None
+    assert loss > best.loss
+    assert problem.fraction is not None
+    incumbent = Incumbent(problem.cost_of_loss(loss), start, "I")
+    search = FractionSearch(problem, problem.fraction, incumbent, lambda _, inner: GivenUp(inner))
+    outcome = drive(problem, search, Limits(), None, Deadline(None))
+    assert outcome.status is Status.TIME_LIMIT
+    assert problem.loss_of(outcome.cost) == pytest.approx(best.loss, rel=1e-15)
+    assert problem.attains(problem.to_caller(outcome.weights), outcome.cost)
+    assert problem.loss_of(outcome.lower_bound) <= best.loss
 
 
 def test_counts_whose_sums_are_not_exact_are_refused() -> None:

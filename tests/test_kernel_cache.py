@@ -6,12 +6,15 @@ import ast
 import json
 import os
 import shutil
+import stat
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from lpmert.kernel_cache import _read
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -77,6 +80,7 @@ class Installation:
             [sys.executable, "-B", "-c", code, *arguments],
             cwd=self.place,
             env={"PYTHONPATH": str(self.place), "PYTHONPYCACHEPREFIX": str(self.place / "none"), **environment},
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -141,8 +145,38 @@ print(state_of(explore.py_func))
         assert all(states)
         assert len(set(states)) == len(states)
 
+    def test_what_cannot_be_removed_is_no_trouble(self, installation: Installation) -> None:
+        installation.run()
+        (stale,) = (path for path in installation.kept() if ".total." in path.name)
+        stale.unlink()
+        stale.mkdir()
+        installation.write("helper", HELPER.format(number="2.0"))
+        assert installation.run()[0] == 103.0
+
+    def test_a_process_from_before_an_upgrade_leaves_nothing_stale(self, installation: Installation) -> None:
+        code = "import sys, lpmert.caller\nprint('ready', flush=True)\nsys.stdin.read()\n" + RUN.format(shapes="shapes")
+        earlier = installation.start(code, "float64")
+        assert earlier.stdout is not None
+        assert earlier.stdout.readline() == "ready\n"
+        installation.write("helper", HELPER.format(number="2.0"))
+        out, err = earlier.communicate(timeout=300)
+        assert not err
+        assert json.loads(out)[0] == 102.0
+        assert installation.run()[0] == 103.0
+
 
 class TestFaults:
+    def test_what_another_user_left_is_not_run(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        kept = tmp_path / "kept.nbc"
+        kept.write_bytes(b"code")
+        assert _read(kept, __file__) == b"code"
+        if os.name == "posix":
+            numbers = list(kept.stat())
+            numbers[stat.ST_UID] = 4_000_000_000
+            monkeypatch.setattr("os.fstat", lambda _: os.stat_result(numbers))
+            with pytest.raises(PermissionError, match="another user"):
+                _read(kept, __file__)
+
     def test_damaged_files_are_compiled_again(self, installation: Installation) -> None:
         installation.run()
         first, step, total = installation.kept()

@@ -9,13 +9,16 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from numba.core import event
 from shared import SHARED_DATA, needs_shared
 
 import lpmert
@@ -131,6 +134,25 @@ def test_the_proved_least_errors_are_reached_and_written_as_moses_does(here: Pat
     assert "proved optimal" in outcome.stderr
     assert f"no weights score above {1 - best / total:.6f}; gap 0.000000" in outcome.stderr
     assert outcome.stdout == ""
+
+
+def test_compiling_takes_no_time_from_the_search_for_a_proof(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    limits: list[float] = []
+
+    def minimize(*arguments: Any, time_limit: float, **settings: Any) -> lpmert.Result:
+        limits.append(time_limit)
+        if len(limits) == 1:
+            with event.trigger_event("numba:compile", data={"dispatcher": None}):
+                time.sleep(2.0)
+        return original(*arguments, time_limit=time_limit, **settings)
+
+    original = lpmert.minimize
+    monkeypatch.setattr(sys.modules["lpmert.minimize"], "minimize", minimize)
+    put(here, lists())
+    assert run(*FLAGS, "--time-limit", "3").exit_code == 0
+    first, second = limits
+    assert first == 1.5
+    assert 1.0 < second <= 3.0
 
 
 def test_runs_are_merged(here: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -132,14 +131,15 @@ def _searched(
     options: _Options, task: _Task, problem: Problem, starts: Sequence[FloatArray], region: Region | None
 ) -> Result:
     from lpmert.comparators.och import Och
+    from lpmert.deadline import Deadline
 
-    started = time.perf_counter()
+    clock = Deadline(options.time_limit)
     local = _search(options, task, region, _best(problem, starts), Och(restarts=options.tries), options.time_limit / 2)
     say(f"Line searches from {options.tries} random points: {task.score(local.loss):.6f}")
     if local.status is Status.INTERRUPTED:
         return local
-    left = max(0.0, options.time_limit - (time.perf_counter() - started))
-    return _search(options, task, region, _best(problem, [*starts, local.weights]), "auto", left)
+    start = _best(problem, [*starts, local.weights])
+    return _search(options, task, region, start, "auto", clock.left or 0.0)
 
 
 def _deliver(problem: Problem, task: _Task, result: Result, given: Mapping[str, float]) -> None:

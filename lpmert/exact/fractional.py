@@ -49,6 +49,7 @@ class FractionSearch:
         starts = problem.offsets[:-1]
         self._least_below = self._more_below  # the least of every list is 0
         self._inner: Search | None = None
+        self._looked_at = 0
         self._counted: dict[str, int] = {}
         self._nodes = self._lps = 0
         self._proved = False
@@ -57,15 +58,20 @@ class FractionSearch:
         if loss is None:  # only ties are known: no loss is above that of the largest numerator and least denominator
             most = int(np.maximum.reduceat(self._above, starts).sum()) + self._more_above
             loss = max(1, -(-most // max(1, self._least_below)))
-        self._begin(Fraction(loss), incumbent.weights, incumbent.source)
+        self._take(Fraction(loss), incumbent.weights, incumbent.source)
+        self._begin()
 
-    def _begin(self, loss: Fraction, weights: FloatArray, source: str) -> None:
-        """Take weights of this loss, and start the search for a lower one."""
+    def _take(self, loss: Fraction, weights: FloatArray, source: str) -> None:
+        """Take weights of this loss."""
+        self._known = loss
         self.incumbent.cost = self._problem.cost_of_loss(loss)
         self.incumbent.weights, self.incumbent.source = weights, source
-        self._loss = loss
+
+    def _begin(self) -> None:
+        """Start the search for a lower loss than that of the incumbent."""
+        self._loss = self._known
         self._for_zero = False
-        p, q = loss.numerator, loss.denominator
+        p, q = self._loss.numerator, self._loss.denominator
         # A selection of this loss has the sum 0, and a lower one a negative sum.
         self._search(q * self._above - p * self._below, q * self._more_above - p * self._more_below, 0)
 
@@ -81,6 +87,7 @@ class FractionSearch:
         # Searches take the incumbent's cost for one that a selection has: all are multiples of the granularity.
         known = -(-self._goal // section.granularity) * section.granularity
         inner = Incumbent(known, self.incumbent.weights, self.incumbent.source)
+        self._looked_at = known
         self._counted["additive_searches"] = self._counted.get("additive_searches", 0) + 1
         self._inner = self._start(section, inner) if section.n_lists else None
 
@@ -133,15 +140,21 @@ class FractionSearch:
         """Search on for a slice of work; where the additive search has ended, take what it found and start the next."""
         inner = self._inner
         if inner is not None and not inner.finished:
-            inner.advance()
+            try:
+                inner.advance()
+            finally:  # it may be stopped before it ends
+                if inner.incumbent.cost < self._looked_at:
+                    self._looked_at = inner.incumbent.cost
+                    self._look_at(inner.incumbent)
             if not inner.finished:
                 return
         self._bound = self.lower_bound
         found = 0 if inner is None else inner.incumbent.cost
         if found < self._goal:
-            best = self._attained(self.incumbent.weights if inner is None else inner.incumbent.weights)
-            if best is not None:
-                self._begin(*best, "" if inner is None else inner.incumbent.source)
+            if self._known == self._loss:
+                self._look_at(self.incumbent if inner is None else inner.incumbent, _PERTURBATIONS)
+            if self._known < self._loss:
+                self._begin()
                 return
             self._leave_unsettled(self._inner_bound())
         elif inner is not None and inner.unsettled is not None and inner.unsettled < self._goal:
@@ -156,16 +169,18 @@ class FractionSearch:
         loss = self._cost_of(cost)
         self.unsettled = loss if self.unsettled is None else min(self.unsettled, loss)
 
-    def _attained(self, weights: FloatArray) -> tuple[Fraction, FloatArray] | None:
-        """Return a lower loss than the incumbent's that weights attain without a tie, these or some close by.
+    def _look_at(self, found: Incumbent, tries: int = 1) -> None:
+        """Take weights where they, or some close by, attain a lower loss than the incumbent's without a tie.
 
         Hypotheses that cost the same in the additive search, and may be tied there, are of different fractions.
         """
         rng = np.random.default_rng(0)
-        size = float(np.abs(weights).max(initial=0.0))
-        for k in range(_PERTURBATIONS):
-            near = weights + size * 10.0 ** (k / 2 - 16) * rng.normal(size=len(weights)) if k else weights
-            loss = self._problem.attained_loss(self._problem.to_caller(near))
-            if loss is not None and loss < self._loss:
-                return Fraction(loss), near
-        return None
+        size = float(np.abs(found.weights).max(initial=0.0))
+        for k in range(tries):
+            weights = found.weights
+            if k:
+                weights = weights + size * 10.0 ** (k / 2 - 16) * rng.normal(size=len(weights))
+            loss = self._problem.attained_loss(self._problem.to_caller(weights))
+            if loss is not None and loss < self._known:
+                self._take(Fraction(loss), weights, found.source)
+                return
