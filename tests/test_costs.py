@@ -13,7 +13,7 @@ from problems import WER, Given, fractions_loss
 from strategies import short_descent
 
 import lpmert
-from lpmert import Linear, MethodError, NBest, Region, Status, canonical
+from lpmert import Linear, MethodError, MetricError, NBest, Region, Status, canonical
 from lpmert.exact.choices import ChoicesSearch
 from lpmert.geometry.leastnorm import decode_clearly, sorted_lists
 from lpmert.kernels import INFINITE_COST
@@ -128,7 +128,9 @@ def test_factors_that_take_counts_beyond_64_bits_are_refused_or_exact() -> None:
     rate = LinearFraction("rate", ("a", "b"), (10**6, 0), (0, 10**6))
     features = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [0.0, 0.0]])
     counts = np.array([[1, 4], [2, 3], [0, 5], [3, 7]]) * 2.0**45
-    result = lpmert.minimize(NBest(features, np.array([0, 2, 4]), counts), metric=rate, method="choices")
+    with pytest.raises(MetricError, match="so large that the numerator of the loss is not exact; divide them"):
+        lpmert.minimize(NBest(features, np.array([0, 2, 4]), counts), metric=rate, method="choices")
+    result = lpmert.minimize(NBest(features, np.array([0, 2, 4]), counts / 2.0**25), metric=rate, method="choices")
     assert (result.status, result.loss) == (Status.OPTIMAL, 1 / 9)
 
 

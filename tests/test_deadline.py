@@ -23,6 +23,7 @@ def compiling() -> object:
     return event.trigger_event("numba:compile", data={"dispatcher": compiling})
 
 
+@pytest.mark.serial
 def test_time_spent_compiling_does_not_count() -> None:
     deadline = Deadline(1.0)
     with compiling(), compiling():  # a kernel that calls another one
@@ -36,6 +37,7 @@ def test_time_spent_compiling_does_not_count() -> None:
     assert deadline.seconds >= PAUSE
 
 
+@pytest.mark.serial
 def test_compiling_before_the_start_is_not_taken_off() -> None:
     before = time.perf_counter()
     with compiling():
@@ -45,6 +47,7 @@ def test_compiling_before_the_start_is_not_taken_off() -> None:
     assert PAUSE <= since.compiling <= time.perf_counter() - before
 
 
+@pytest.mark.serial
 def test_compiling_in_two_threads_counts_once() -> None:
     deadline = Deadline(1.0)
 

@@ -183,7 +183,9 @@ GOOD = {
 
 @pytest.mark.parametrize("name", GOOD)
 def test_statistics_as_described_are_taken(name: str) -> None:
-    metric_by_name(name).check(np.array([GOOD[name]], dtype=float))
+    metric, statistics = metric_by_name(name), np.array([GOOD[name]], dtype=float)
+    metric.check(statistics)
+    assert 0.0 <= metric.loss(statistics[0]) < math.inf
 
 
 @pytest.mark.parametrize(

@@ -7,22 +7,32 @@ import subprocess
 import sys
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 FILES = sorted(Path(__file__).resolve().parent.rglob("*.py"))
 RAISING = {"raises", "warns", "fail"}
-CLOCKS = {"perf_counter", "monotonic", "time.time"}
+CLOCKS = {"perf_counter", "time.time"}  # time.monotonic is for patience with what may hang
+
+
+class Place(NamedTuple):
+    """A function, and the file that defines it."""
+
+    path: Path
+    function: ast.FunctionDef
 
 
 @cache
-def functions() -> dict[str, list[ast.FunctionDef]]:
-    """All functions of the tests by name, of whatever file and class."""
-    found: dict[str, list[ast.FunctionDef]] = {}
-    for path in FILES:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.FunctionDef):
-                found.setdefault(node.name, []).append(node)
+def functions(path: Path) -> dict[str, list[Place]]:
+    """The functions of a file by name, of whatever class, and those that it imports from our other files."""
+    found: dict[str, list[Place]] = {}
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef):
+            found.setdefault(node.name, []).append(Place(path, node))
+        elif isinstance(node, ast.ImportFrom) and (source := path.with_name(f"{node.module}.py")) in FILES:
+            for name in node.names:
+                found.setdefault(name.asname or name.name, []).extend(functions(source).get(name.name, []))
     return found
 
 
@@ -37,14 +47,14 @@ def named(function: ast.FunctionDef) -> set[str]:
 
 
 @cache
-def reached(function: ast.FunctionDef) -> list[ast.FunctionDef]:
+def reached(test: Place) -> list[ast.FunctionDef]:
     """The function and all helpers that it names, and those that they name."""
-    found, names = [function], {function.name}
-    for one in found:
-        for name in (named(one) & functions().keys()) - names:
-            names.add(name)
-            found += [helper for helper in functions()[name] if not name.startswith("test")]
-    return found
+    found = [test]
+    for place in found:
+        known = functions(place.path)
+        helpers = [helper for name in sorted(named(place.function) & known.keys()) for helper in known[name]]
+        found += [one for one in helpers if one not in found and not one.function.name.startswith("test")]
+    return [place.function for place in found]
 
 
 @cache
@@ -60,19 +70,25 @@ def marks(function: ast.FunctionDef) -> set[str]:
     return {text.removeprefix("pytest.mark.") for text in texts if text.startswith("pytest.mark.")}
 
 
-TESTS = [one for name, same in functions().items() for one in same if name.startswith("test_")]
+TESTS = [
+    place
+    for path in FILES
+    for name, same in functions(path).items()
+    for place in same
+    if name.startswith("test_") and place.path == path
+]
 
 
 def test_every_test_asserts_something() -> None:
     assert len(TESTS) > 900
-    assert [test.name for test in TESTS if not any(map(asserts, reached(test)))] == []
+    assert [test.function.name for test in TESTS if not any(map(asserts, reached(test)))] == []
 
 
 def test_tests_that_look_at_the_clock_run_alone() -> None:
     """Beside others they fail for want of a processor."""
     timed = [test for test in TESTS if any(named(one) & CLOCKS for one in reached(test))]
     assert len(timed) > 5
-    assert [test.name for test in timed if "serial" not in marks(test)] == []
+    assert [test.function.name for test in timed if "serial" not in marks(test.function)] == []
 
 
 @pytest.mark.parametrize(

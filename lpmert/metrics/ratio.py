@@ -128,7 +128,7 @@ class Chrf(_InKernels):
 
     @property
     def parameters(self) -> FloatArray:
-        return np.array([self.beta**2])
+        return np.array([float(self.beta) ** 2])
 
     def check(self, statistics: FloatArray) -> None:
         """Raise `MetricError` unless statistics [M, K] are counts of hypothesis, reference and match for each order."""
