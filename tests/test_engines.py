@@ -128,8 +128,9 @@ def test_many_more_problems(kind: str) -> None:
 @settings(max_examples=150, deadline=None)
 def test_any_small_numbers(lists: Lists, ties: str) -> None:
     least = best_loss(lists, ties)
+    tolerated = Tolerated("ulps")  # some of the numbers are an ulp from others
     for method in methods(lists, ties):
-        assert_optimal(lpmert.minimize(lists.nbest, method=method, ties=ties), lists, least, ties)
+        assert_optimal(lpmert.minimize(lists.nbest, method=method, ties=ties), lists, least, ties, tolerated)
 
 
 @pytest.mark.parametrize("method", CHOICES, ids=str)
