@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from lpmert.problem import Problem
     from lpmert.region import Region
     from lpmert.result import Callback, FloatArray, IntArray, Limits, Result
+    from lpmert.values import Weights
 
 DEFAULT_METHODS = ("och", "annealing", "msr", "grid")
 SEEDS = 10
@@ -42,9 +43,9 @@ def compare(
     ties: str = "first",
     region: Region | None = None,
     held_out: NBest | None = None,
-    weights: Mapping[str, object] | None = None,
-    callables: Mapping[str, Callable[[NBest, int], object]] | None = None,
-    initial_weights: object = None,
+    weights: Mapping[str, Weights] | None = None,
+    callables: Mapping[str, Callable[[NBest, int], Weights]] | None = None,
+    initial_weights: Weights | None = None,
     optimum: str | Method | Result | None = "auto",
     optimum_limits: Limits | None = None,
     time_limit: float | None = None,
@@ -69,12 +70,12 @@ def compare(
     from lpmert.comparators.foreign import sources
     from lpmert.comparison import Comparison, Entry
     from lpmert.interrupts import Interrupts
-    from lpmert.minimize import _limits, _method, _positive_integer, _problem
+    from lpmert.minimize import _limits, _method, _problem
     from lpmert.result import Limits, MethodError, Result
+    from lpmert.values import whole_number
 
-    for value, what in ((seeds, "seeds"), (jobs, "jobs"), (replications, "replications")):
-        _positive_integer(value, what, 1)
-    _positive_integer(seed, "seed", 0)
+    seeds, jobs = whole_number(seeds, "seeds", 1), whole_number(jobs, "jobs", 1)
+    replications, seed = whole_number(replications, "replications", 1), whole_number(seed, "seed", 0)
     limits = _limits(time_limit, None, None, None, 1 << 30)
     problem = _problem(nbest, metric, ties, region)
     judge = _Judge(problem, None if held_out is None else _problem(_like(held_out, nbest), metric, ties, None))

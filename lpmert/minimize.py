@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from lpmert.problem import Problem
     from lpmert.region import Region
     from lpmert.result import Callback, FloatArray, Limits, Result
+    from lpmert.values import Weights
 
     Method: TypeAlias = ExactMethod | Comparator
 
@@ -103,14 +104,14 @@ def minimize(
     *,
     metric: str | Metric = "loss",
     method: str | Method = "auto",
-    initial_weights: object = None,
+    initial_weights: Weights | None = None,
     ties: str = "first",
     region: Region | None = None,
     time_limit: float | None = None,
     node_limit: int | None = None,
     gap: float | None = None,
     target: float | None = None,
-    memory_limit: int = 1 << 30,
+    memory_limit: int | None = 1 << 30,
     jobs: int = 1,
     seed: int = 0,
     callback: Callback | None = None,
@@ -126,7 +127,7 @@ def minimize(
     callback gets a `Progress` and stops the search by a true answer. Limits and Ctrl-C never raise: the result then
     holds the best weights and a valid bound. Raises `DataError`, `MetricError`, `MethodError`, `RegionError`.
     """
-    solver, limits = _settings(method, time_limit, node_limit, gap, target, memory_limit, jobs, seed)
+    solver, limits, seed = _settings(method, time_limit, node_limit, gap, target, memory_limit, jobs, seed)
     problem, started = _prepared(nbest, metric, ties, region, limits)
     initial = None if initial_weights is None else problem.checked_weights(initial_weights)
     return solver.solve(problem, limits, callback, seed, initial, started)
@@ -134,7 +135,7 @@ def minimize(
 
 def check(
     nbest: NBest,
-    weights: object,
+    weights: Weights,
     *,
     metric: str | Metric = "loss",
     method: str | Method = "auto",
@@ -144,7 +145,7 @@ def check(
     node_limit: int | None = None,
     gap: float | None = None,
     target: float | None = None,
-    memory_limit: int = 1 << 30,
+    memory_limit: int | None = 1 << 30,
     jobs: int = 1,
     seed: int = 0,
     callback: Callback | None = None,
@@ -153,7 +154,7 @@ def check(
 
     The other arguments are those of `minimize`, whose search starts from these weights. Raises as `minimize` does.
     """
-    solver, limits = _settings(method, time_limit, node_limit, gap, target, memory_limit, jobs, seed)
+    solver, limits, seed = _settings(method, time_limit, node_limit, gap, target, memory_limit, jobs, seed)
     problem, started = _prepared(nbest, metric, ties, region, limits)
     given = problem.checked_weights(weights)
     evaluation = problem.evaluate(given)
@@ -202,17 +203,18 @@ def _settings(
     node_limit: int | None,
     gap: float | None,
     target: float | None,
-    memory_limit: int,
+    memory_limit: int | None,
     jobs: int,
     seed: int,
-) -> tuple[Method, Limits]:
-    _positive_integer(jobs, "jobs", 1)
+) -> tuple[Method, Limits, int]:
+    from lpmert.values import whole_number
+
+    jobs = whole_number(jobs, "jobs", 1)
     solver = _method(method).with_jobs(jobs)
     if jobs > 1 and not solver.takes_jobs:
         logger.info("jobs=%d: method %r searches in one thread", jobs, solver.name)
     limits = _limits(time_limit, node_limit, gap, target, memory_limit)
-    _positive_integer(seed, "seed", 0)
-    return solver, limits
+    return solver, limits, whole_number(seed, "seed", 0)
 
 
 def _method(method: str | Method) -> Method:
@@ -236,23 +238,23 @@ def _method(method: str | Method) -> Method:
 
 
 def _limits(
-    time_limit: float | None, node_limit: int | None, gap: float | None, target: float | None, memory_limit: int
+    time_limit: float | None, node_limit: int | None, gap: float | None, target: float | None, memory_limit: int | None
 ) -> Limits:
+    from lpmert.quoting import quoted
     from lpmert.result import Limits, MethodError
+    from lpmert.values import real_number, whole_number
 
-    for name, value in (("time_limit", time_limit), ("gap", gap)):
-        if value is not None and not (isinstance(value, int | float) and value >= 0):
-            raise MethodError(f"{name} must be a number of at least 0, or None; got {value!r}")
-    if target is not None and not (isinstance(target, int | float) and not math.isnan(target)):
-        raise MethodError(f"target must be a number, or None; got {target!r}")
-    if node_limit is not None:
-        _positive_integer(node_limit, "node_limit", 0)
-    _positive_integer(memory_limit, "memory_limit", 1)
-    return Limits(time_limit, node_limit, gap, target, memory_limit)
+    def number(value: object, name: str, least: float) -> float | None:
+        found = real_number(value)
+        if value is None or (found is not None and found >= least):
+            return found
+        bound = "" if math.isinf(least) else f" of at least {least:g}"
+        raise MethodError(f"{name} must be a number{bound}, or None; got {quoted(value)}")
 
-
-def _positive_integer(value: object, name: str, least: int) -> None:
-    from lpmert.result import MethodError
-
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise MethodError(f"{name} must be a whole number of at least {least}; got {value!r}")
+    return Limits(
+        time_limit=number(time_limit, "time_limit", 0.0),
+        node_limit=None if node_limit is None else whole_number(node_limit, "node_limit", 0),
+        gap=number(gap, "gap", 0.0),
+        target=number(target, "target", -math.inf),
+        memory_limit=None if memory_limit is None else whole_number(memory_limit, "memory_limit", 1),
+    )

@@ -93,7 +93,7 @@ class Limits:
     node_limit: int | None = None
     gap: float | None = None
     target: float | None = None
-    memory_limit: int = 1 << 30
+    memory_limit: int | None = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,11 @@ class Result:
     counters: Mapping[str, int] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
     trace: tuple[tuple[float, float | None, float], ...] = ()
-    certificate: None = None
+
+    @property
+    def by_name(self) -> dict[str, float]:
+        """The weights by the names of their features."""
+        return dict(zip(self.names, self.weights.tolist(), strict=True))
 
     @property
     def success(self) -> bool:
@@ -215,7 +219,7 @@ class Result:
     def to_dict(self) -> dict[str, Any]:
         """Return the result as plain numbers, strings, lists and dictionaries, ready for JSON."""
         return {
-            "weights": dict(zip(self.names, self.weights.tolist(), strict=True)),
+            "weights": self.by_name,
             "loss": self.loss,
             "score": self.score,
             "lower_bound": self.lower_bound,
