@@ -9,11 +9,14 @@ import json
 import logging
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from lpmert.comparators.base import Comparator
+    from lpmert.evaluation import Evaluation
     from lpmert.exact.solve import ExactMethod
     from lpmert.metrics.base import Metric
     from lpmert.nbest import NBest
@@ -169,6 +172,47 @@ def check(
         optimum=optimum,
         **figures,
     )
+
+
+def evaluate(
+    nbest: NBest,
+    weights: Weights,
+    *,
+    metric: str | Metric = "loss",
+    ties: str = "first",
+    region: Region | None = None,
+) -> Evaluation:
+    """Tell what weights cost on N-best lists, with ties found and broken in exact arithmetic; nothing is searched.
+
+    The other arguments are those of `minimize`. Raises `DataError`, `MetricError`, `MethodError`, `RegionError`.
+    """
+    problem = _problem(nbest, metric, ties, region)
+    given = problem.checked_weights(weights)
+    return replace(problem.evaluate(given), inside=problem.inside(given))
+
+
+def certify(
+    nbest: NBest,
+    result: Result,
+    path: str | Path,
+    *,
+    metric: str | Metric = "loss",
+    ties: str = "first",
+    region: Region | None = None,
+) -> None:
+    """Write down why no weights do better than the optimum that `minimize` found on these lists, for `verify`.
+
+    metric, ties and region are those of the run; the metric is a sum over lists, the region has limits only. The search
+    for the proof takes as long as it takes. Raises `MethodError` where there is nothing to certify, and `DataError` if
+    the file cannot be written.
+    """
+    from lpmert.exact.certify import write_certificate
+    from lpmert.result import DataError, Result
+
+    if not isinstance(result, Result):
+        raise DataError(f"the second argument must be a Result, not {type(result).__name__}; find one with minimize")
+    _problem(nbest, metric, ties, region)
+    write_certificate(path, nbest, result, metric=metric, ties=ties, region=region)
 
 
 def _prepared(
