@@ -1,3 +1,4 @@
+from . import formats as formats
 from . import methods as methods
 from . import metrics as metrics
 from .compare import compare as compare

@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import logging
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+from lpmert.registry import METHODS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,20 +29,6 @@ if TYPE_CHECKING:
     Method: TypeAlias = ExactMethod | Comparator
 
 logger = logging.getLogger(__name__)
-
-METHODS: Mapping[str, str] = {
-    "auto": "lpmert.exact.auto:Auto",
-    "cells": "lpmert.exact.cells:Cells",
-    "choices": "lpmert.exact.choices:Choices",
-    "sweep": "lpmert.exact.sweep:Sweep",
-    "lp-mert": "lpmert.exact.divide:LpMert",
-    "exhaustive": "lpmert.exact.exhaustive:Exhaustive",
-    "mip": "lpmert.exact.mip:Mip",
-    "groups": "lpmert.exact.grouping:Groups",
-    "subspace": "lpmert.approximate.subspace:Subspace",
-    "beam": "lpmert.approximate.beam:Beam",
-}
-"""Names of the methods, and where their classes are; those of the comparators are in `lpmert.comparators`."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +108,7 @@ def minimize(
 ) -> Result:
     """Find weights with the least loss on N-best lists, and prove that no weights do better.
 
-    metric: a name or a metric object. method: a name in `METHODS` or of a comparator, or an object of their classes.
+    metric: a name or a metric object. method: a name, `module:Class`, or an object of `lpmert.methods`.
     initial_weights [D] start the search. ties: which of several hypotheses with identical features stands for them.
     region: where the weights may lie, everywhere by default. time_limit in seconds, for everything but loading and
     compiling the kernels; gap relative; target a loss at
@@ -262,23 +249,18 @@ def _settings(
 
 
 def _method(method: str | Method) -> Method:
-    from importlib import import_module
-
-    from lpmert.comparators import COMPARATORS
     from lpmert.comparators.base import Comparator
     from lpmert.exact.solve import ExactMethod
+    from lpmert.quoting import quoted
     from lpmert.result import MethodError
 
-    known = {**METHODS, **COMPARATORS}
-    if isinstance(method, str):
-        if method not in known:
-            raise MethodError(f"no method {method!r}; choose one of {', '.join(known)}")
-        module, name = known[method].split(":")
-        built: Method = getattr(import_module(module), name)()
-        return built
-    if not isinstance(method, ExactMethod | Comparator):
-        raise MethodError(f"method must be one of {', '.join(known)}, or an object of their classes; got {method!r}")
-    return method
+    found = METHODS.build(method) if isinstance(method, str) else method
+    if not isinstance(found, ExactMethod | Comparator):
+        raise MethodError(
+            f"a method must be one of {', '.join(METHODS.names())}, or an object of a class derived from "
+            f"lpmert.methods.ExactMethod or Comparator; got {quoted(method)}"
+        )
+    return found
 
 
 def _limits(

@@ -11,12 +11,13 @@ import click
 
 from lpmert.cli import _logging_to_stderr, _read
 from lpmert.commands.delivery import delivering, exit_code
-from lpmert.commands.shared import METHODS, Shared, shared_options
+from lpmert.commands.shared import Registered, Shared, shared_options
 from lpmert.compare import DEFAULT_METHODS, OPTIMUM_SECONDS, REPLICATIONS, SEEDS
 from lpmert.comparison import summary
 from lpmert.console import ProgressLog, _table, duration, number, say
 from lpmert.interrupts import Interrupts
 from lpmert.options import column_names, nonnegative
+from lpmert.registry import METHODS
 
 if TYPE_CHECKING:
     from lpmert.comparison import Comparison, Run
@@ -28,11 +29,7 @@ _BEST_OF = (1, 2, 5, 10)
 
 def _methods(text: str) -> tuple[str, ...]:
     """Return names of methods; raises `click.BadParameter` for others."""
-    names = column_names(text)
-    unknown = [name for name in names if name not in METHODS]
-    if unknown:
-        raise click.BadParameter(f"{unknown[0]!r} is no method; choose from {', '.join(METHODS)}.")
-    return names
+    return tuple(Registered(METHODS).convert(name, None, None) for name in column_names(text))
 
 
 def _file_by_name(text: str) -> tuple[str, str]:

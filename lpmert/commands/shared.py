@@ -2,28 +2,51 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 from lpmert.console import Scale
 from lpmert.options import bounds, column_names, finite, linear, nonnegative, pairs, parse_weights, scale, size
+from lpmert.registry import METHODS, METRICS, TABLES, Registry
 
 if TYPE_CHECKING:
     from lpmert.exact.solve import ExactMethod
     from lpmert.region import Linear, Region
 
-METHODS = (
-    *("auto", "cells", "choices", "sweep", "lp-mert", "exhaustive", "mip", "groups", "subspace", "beam"),
-    *("och", "grid", "random", "nelder-mead", "tpe", "annealing", "likelihood", "msr", "perceptron", "boosting"),
-    *("pro", "mira"),
-)
-FORMATS = ("tsv", "csv", "jsonl", "parquet")
 TIES = ("first", "best", "worst")
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class Registered(click.ParamType[str]):
+    """The name of what is registered, or module:Name, looked for in the current folder too."""
+
+    def __init__(self, registry: Registry) -> None:
+        self.registry, self.name = registry, registry.kind
+
+    def get_metavar(self, *_: Any, **__: Any) -> str:
+        """Return what stands for the value in the help."""
+        return f"[{'|'.join(self.registry.own)}|...]"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the name if there is such a thing."""
+        if ":" in value:
+            if os.getcwd() not in sys.path:
+                sys.path.append(os.getcwd())
+        elif value not in self.registry.own and value not in self.registry.names():
+            self.fail(f"{self.registry.unknown(value)}.", param, ctx)
+        return value
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Return the names that begin with what is typed."""
+        del ctx, param
+        return [CompletionItem(name) for name in self.registry.names() if name.startswith(incomplete)]
 
 
 @dataclass(frozen=True)
@@ -131,12 +154,14 @@ _SHARED_OPTIONS = (
     click.option(
         "--statistics", type=column_names, metavar="A,B,C", help="Columns that the metric sums, instead of --loss."
     ),
-    click.option("--metric", default="loss", metavar="NAME", help="What turns summed statistics into a loss."),
     click.option(
-        "--format", type=click.Choice(FORMATS), help="Format of DATA; if not given, its ending or content says."
+        "--metric", type=Registered(METRICS), default="loss", help="What turns summed statistics into a loss."
+    ),
+    click.option(
+        "--format", type=click.Choice(TABLES), help="Format of DATA; if not given, its ending or content says."
     ),
     click.option("--group", is_flag=True, help="Gather the rows of a list that lie apart in DATA."),
-    click.option("--method", type=click.Choice(METHODS), default="auto", help="How to search."),
+    click.option("--method", type=Registered(METHODS), default="auto", help="How to search."),
     click.option("--beam", type=click.IntRange(min=1), metavar="N", help="LP-MERT with so many combinations a node."),
     click.option(
         "--ties", type=click.Choice(TIES), default="first", help="Which of hypotheses with equal features counts."
