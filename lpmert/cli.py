@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "compare": ("lpmert.commands.compare:compare", "Compare methods, or weights of other tools, on the same lists."),
     "convert": ("lpmert.commands.convert:convert", "Convert N-best lists from one format to another."),
+    "methods": ("lpmert.commands.methods:methods", "List the methods, or the options of one of them."),
     "mert": ("lpmert.commands.mert:mert", "Tune weights in the place of Moses' mert."),
     "verify": ("lpmert.commands.verify:verify", "Check a certificate without trusting any search."),
 }

@@ -190,7 +190,7 @@ class TestCheck:
 
 
 def test_a_beam_is_a_heuristic(table: str) -> None:
-    found = json.loads(run("solve", table, *COLUMNS, "--beam", "5", "--json").stdout)
+    found = json.loads(run("solve", table, *COLUMNS, "--method", "beam", "--set", "beam=5", "--json").stdout)
     assert (found["method"], found["status"], found["lower_bound"]) == ("beam", "heuristic", None)
     assert "beam=5" in found["signature"]
 
@@ -251,8 +251,7 @@ class TestWrongUse:
         [
             (["--no-such-flag"], "no-such-flag"),
             (["--method", "guess"], "exhaustive"),
-            (["--method", "cells", "--beam", "10"], "leave out --method cells"),
-            (["--beam", "0"], "beam"),
+            (["--method", "beam", "--set", "beam=0"], "at least 1"),
             (["--time-limit", "-1"], "below 0"),
             (["--time-limit", "nan"], "finite"),
             (["--gap", "much"], "finite"),

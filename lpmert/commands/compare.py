@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -11,7 +12,7 @@ import click
 
 from lpmert.cli import _logging_to_stderr, _read
 from lpmert.commands.delivery import delivering, exit_code
-from lpmert.commands.shared import Registered, Shared, shared_options
+from lpmert.commands.shared import Registered, Shared, configured, shared_options
 from lpmert.compare import DEFAULT_METHODS, OPTIMUM_SECONDS, REPLICATIONS, SEEDS
 from lpmert.comparison import summary
 from lpmert.console import ProgressLog, _table, duration, number, say
@@ -38,6 +39,11 @@ def _file_by_name(text: str) -> tuple[str, str]:
     if not name.strip() or not equals or not file:
         raise click.BadParameter(f"{text!r} is not NAME=FILE, as moses=weights.txt is.")
     return name.strip(), file
+
+
+def _of_method(method: str, options: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return the options that are meant for one of the methods compared: METHOD.NAME=VALUE."""
+    return [(name.removeprefix(f"{method}."), value) for name, value in options if name.startswith(f"{method}.")]
 
 
 @click.command()
@@ -77,7 +83,8 @@ def compare(
 
     Every method runs on the same lists, with each of --seeds seeds where it uses chance, and is judged by decoding
     alone. Then --method looks for the optimum, from the best weights that were met, for --time-limit seconds (60 if not
-    given). Weights come in any file that `lpmert mert` reads: numbers, names and numbers, moses.ini, JSON.
+    given). --set NAME=VALUE is for that method, --set METHOD.NAME=VALUE for one of those compared. Weights come in any
+    file that `lpmert mert` reads: numbers, names and numbers, moses.ini, JSON.
 
     The table has, for each method: the mean loss of its runs, the best one, Delta (greatest minus least) and S
     (standard deviation); how far the best run is above the optimum, or above its bound; its score if that is not the
@@ -95,6 +102,9 @@ def compare(
     shared = Shared(**options)
     if shared.scale is not None:
         raise click.UsageError("--scale is no option here: the report shows no weights, JSON has them all.")
+    chosen = {name: configured(name, _of_method(name, shared.options)) for name in methods}
+    left = tuple(one for one in shared.options if not any(_of_method(name, [one]) for name in methods))
+    shared = replace(shared, options=left)
     arguments = shared.search_arguments()
     limits = Limits(
         OPTIMUM_SECONDS if shared.time_limit is None else shared.time_limit,
@@ -114,7 +124,7 @@ def compare(
             with nullcontext() if shared.quiet else ProgressLog(time_limit=limits.time_limit) as callback:
                 comparison = compare_methods(
                     nbest,
-                    methods,
+                    list(chosen.values()),
                     seeds=seeds,
                     held_out=others,
                     weights=given,

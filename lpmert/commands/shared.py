@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,11 +12,23 @@ import click
 from click.shell_completion import CompletionItem
 
 from lpmert.console import Scale
-from lpmert.options import bounds, column_names, finite, linear, nonnegative, pairs, parse_weights, scale, size
+from lpmert.options import (
+    assignment,
+    bounds,
+    column_names,
+    finite,
+    linear,
+    nonnegative,
+    pairs,
+    parse_weights,
+    scale,
+    size,
+)
+from lpmert.quoting import quoted
 from lpmert.registry import METHODS, METRICS, TABLES, Registry
 
 if TYPE_CHECKING:
-    from lpmert.exact.solve import ExactMethod
+    from lpmert.minimize import Method
     from lpmert.region import Linear, Region
 
 TIES = ("first", "best", "worst")
@@ -62,7 +74,7 @@ class Shared:
     format: str | None
     group: bool
     method: str
-    beam: int | None
+    options: tuple[tuple[str, str], ...]
     ties: str
     bounds: dict[str, Any] | None
     fix: dict[str, float] | None
@@ -95,17 +107,8 @@ class Shared:
             raise click.BadParameter(
                 f"no feature {self.scale.name}; the features are {features}.", param_hint="--scale"
             )
-        if self.beam is not None and self.method not in ("auto", "beam"):
-            raise click.UsageError(f"--beam is a method of its own; leave out --method {self.method}.")
         if (self.cosine is None) != (self.around is None):
             raise click.UsageError("--cosine and --around go together.")
-
-    def _method(self) -> str | ExactMethod:
-        if self.beam is None:
-            return self.method
-        from lpmert.approximate.beam import Beam
-
-        return Beam(beam=self.beam)
 
     def region(self) -> Region | None:
         """Return where the weights may lie; `None` for everywhere."""
@@ -133,7 +136,7 @@ class Shared:
         """Return what `minimize` and `check` both take, apart from the callback."""
         return {
             "metric": self.metric,
-            "method": self._method(),
+            "method": configured(self.method, self.options),
             "ties": self.ties,
             "region": self.region(),
             "time_limit": self.time_limit,
@@ -144,6 +147,23 @@ class Shared:
             "jobs": self.jobs,
             "seed": self.seed,
         }
+
+
+def configured(method: str, options: Sequence[tuple[str, str]]) -> str | Method:
+    """Return a method with options; raises `click.BadParameter` for those that it has not, or has not so."""
+    if not options:
+        return method
+    from lpmert.minimize import _method
+    from lpmert.result import MethodError
+
+    names = [name for name, _ in options]
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise click.BadParameter(f"{quoted(twice[0])} is given twice.", param_hint="--set")
+    try:
+        return _method(method).configured(dict(options))
+    except MethodError as error:
+        raise click.BadParameter(f"{error}. See `lpmert methods {method}`.", param_hint="--set") from error
 
 
 _SHARED_OPTIONS = (
@@ -162,7 +182,14 @@ _SHARED_OPTIONS = (
     ),
     click.option("--group", is_flag=True, help="Gather the rows of a list that lie apart in DATA."),
     click.option("--method", type=Registered(METHODS), default="auto", help="How to search."),
-    click.option("--beam", type=click.IntRange(min=1), metavar="N", help="LP-MERT with so many combinations a node."),
+    click.option(
+        "--set",
+        "options",
+        type=assignment,
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="Option of the method; any number. `lpmert methods METHOD` lists them.",
+    ),
     click.option(
         "--ties", type=click.Choice(TIES), default="first", help="Which of hypotheses with equal features counts."
     ),

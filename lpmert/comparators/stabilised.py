@@ -6,15 +6,16 @@ Source: Foster and Kuhn, Stabilizing Minimum Error Rate Training, WMT 2009.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from math import inf
 from typing import ClassVar
 
 import numpy as np
 
 from lpmert.comparators.base import Clock, Comparator, Found, decoded_loss, l1_normalised
-from lpmert.comparators.och import DESCENTS, line_search_of, loss_of_level
-from lpmert.comparators.restarts import Restarts
+from lpmert.comparators.och import DESCENTS, DIRECTIONS, line_search_of, loss_of_level
+from lpmert.comparators.restarts import STOPPING, Restarts
+from lpmert.configurable import Configurable, option
 from lpmert.problem import Problem
 from lpmert.result import Callback, FloatArray, Limits, MethodError, Result
 
@@ -34,8 +35,13 @@ class Iteration:
     optima: tuple[FloatArray, ...]
 
 
+def _selection(text: str) -> tuple[float, float, int]:
+    a, b, memory = text.split(",")
+    return float(a), float(b), int(memory)
+
+
 @dataclass(frozen=True)
-class Stabilised:
+class Stabilised(Configurable):
     """One iteration's line searches, given all earlier iterations; each switch is one of the paper's strategies.
 
     reseed: random starts differ from iteration to iteration. history: the searches start from the three best optima of
@@ -47,34 +53,31 @@ class Stabilised:
     directions: see `Och`; stopping and restarts: see `Restarts`.
     """
 
-    reseed: bool = True
-    history: bool = True
-    selection: tuple[float, float, int] | None = (5.0, 9.0, 3)
-    regularised: bool = False
-    directions: str = "powell"
-    stopping: str = "foster-kuhn"
-    restarts: int = 20
+    reseed: bool = option(True, "random starts differ from iteration to iteration")
+    history: bool = option(True, "start from the best optima of every earlier iteration, not of the last one only")
+    selection: tuple[float, float, int] | None = option(
+        (5.0, 9.0, 3),
+        "how quality and distance from recent weights choose among local optima; none: quality alone",
+        form="three numbers such as 5,9,3",
+        parse=_selection,
+    )
+    regularised: bool = option(False, "quality is the mean over perturbed weights")
+    directions: str = option("powell", "see och", choices=DIRECTIONS)
+    stopping: str = option("foster-kuhn", "see och", choices=STOPPING)
+    restarts: int = option(20, "see och", least=0)
 
     name: ClassVar[str] = "stabilised"
 
     def __post_init__(self) -> None:
-        """Check the settings."""
-        if self.directions not in DESCENTS:
-            raise MethodError(f"directions={self.directions!r} is none of {', '.join(DESCENTS)}")
+        super().__post_init__()
         if self.selection is not None:
             a, b, m = self.selection
             if not (0 <= a <= 1 + b and m >= 1):
                 raise MethodError(f"selection=(a, b, m) needs 0 <= a <= 1 + b and m >= 1; got {self.selection}")
-        self.starts()
 
     def starts(self) -> Restarts:
         """Return how starts follow each other: random ones are drawn afresh."""
         return Restarts(self.restarts, self.stopping, walk_share=0.0)
-
-    def settings(self) -> str:
-        """Return the settings that differ from their defaults, for the signature."""
-        changed = [f"{f.name}={getattr(self, f.name)!r}" for f in fields(self) if getattr(self, f.name) != f.default]
-        return self.name + (f"({', '.join(changed)})" if changed else "")
 
     def optimise(
         self,
