@@ -108,14 +108,64 @@ def minimize(
 ) -> Result:
     """Find weights with the least loss on N-best lists, and prove that no weights do better.
 
-    metric: a name or a metric object. method: a name, `module:Class`, or an object of `lpmert.methods`.
-    initial_weights [D] start the search. ties: which of several hypotheses with identical features stands for them.
-    region: where the weights may lie, everywhere by default. time_limit in seconds, for everything but loading and
-    compiling the kernels; gap relative; target a loss at
-    which to stop; memory_limit in bytes for open nodes; None means no limit. jobs: threads
-    that `cells` may use, alone or within `auto`; their number changes nothing but the time.
-    callback gets a `Progress` and stops the search by a true answer. Limits and Ctrl-C never raise: the result then
-    holds the best weights and a valid bound. Raises `DataError`, `MetricError`, `MethodError`, `RegionError`.
+    Limits and Ctrl-C never raise: the result then holds the best weights so far and a valid bound.
+
+    Parameters
+    ----------
+    nbest : NBest
+        The lists.
+    metric : str or Metric
+        What turns summed statistics into a loss: a name, `module:Class`, or an object of `lpmert.metrics`.
+    method : str, ExactMethod or Comparator
+        How to search: a name, `module:Class`, or an object of `lpmert.methods`, whose arguments are its options.
+    initial_weights : mapping or sequence of numbers, or Result, optional
+        Where the search starts: one number for each feature, by name or in order.
+    ties : {"first", "best", "worst"}
+        Which of several hypotheses with identical features stands for them.
+    region : Region, optional
+        Where the weights may lie; everywhere by default.
+    time_limit : float, optional
+        Seconds for everything but loading and compiling the kernels.
+    node_limit : int, optional
+        Most search nodes.
+    gap : float, optional
+        Relative gap between loss and bound at which to stop.
+    target : float, optional
+        Loss at which to stop.
+    memory_limit : int or None
+        Bytes that open nodes may take; `None` for no limit.
+    jobs : int
+        Threads that `cells` may use, alone or within `auto`; their number changes nothing but the time.
+    seed : int
+        Of all that is random.
+    callback : callable, optional
+        Gets a `Progress` some ten times a second, and stops the search by a true answer.
+
+    Returns
+    -------
+    Result
+        The weights, their loss, the proven bound, and how the run ended.
+
+    Raises
+    ------
+    DataError, MetricError, MethodError, RegionError
+        Where an argument cannot be used; the message names it and the remedy.
+
+    Notes
+    -----
+    "Proved" means: every other choice of hypotheses was ruled out by comparisons that clear a bound on their rounding
+    errors, or by exact arithmetic. The problem is that of Och, Minimum Error Rate Training in Statistical Machine
+    Translation, ACL 2003, and of Galley and Quirk, Optimal Search for Minimum Error Rate Training, EMNLP 2011.
+
+    Examples
+    --------
+    >>> import lpmert
+    >>> lists = lpmert.NBest([[1, 0], [0, 1], [2, 1], [1, 3]], [0, 2, 4], [[0], [1], [1], [0]], names=["a", "b"])
+    >>> result = lpmert.minimize(lists)
+    >>> result.loss, result.lower_bound, result.status.name
+    (0.0, 0.0, 'OPTIMAL')
+    >>> lpmert.minimize(lists, method=lpmert.methods.Och(restarts=3)).lower_bound is None
+    True
     """
     solver, limits, seed = _settings(method, time_limit, node_limit, gap, target, memory_limit, jobs, seed)
     problem, started = _prepared(nbest, metric, ties, region, limits)
@@ -140,9 +190,34 @@ def check(
     seed: int = 0,
     callback: Callback | None = None,
 ) -> Check:
-    """Tell what weights [D] cost on N-best lists, and how far that is from the least loss or its bounds.
+    """Tell what weights cost on N-best lists, and how far that is from the least loss or its bounds.
 
-    The other arguments are those of `minimize`, whose search starts from these weights. Raises as `minimize` does.
+    Parameters
+    ----------
+    nbest : NBest
+        The lists.
+    weights : mapping or sequence of numbers, or Result
+        The weights to check, by name or in the order of the features; the search starts from them.
+    metric, method, ties, region, time_limit, node_limit, gap, target, memory_limit, jobs, seed, callback
+        As for `minimize`.
+
+    Returns
+    -------
+    Check
+        What the weights cost, and the result of the search.
+
+    Raises
+    ------
+    DataError, MetricError, MethodError, RegionError
+        As by `minimize`.
+
+    Examples
+    --------
+    >>> import lpmert
+    >>> lists = lpmert.NBest([[1, 0], [0, 1], [2, 1], [1, 3]], [0, 2, 4], [[0], [1], [1], [0]], names=["a", "b"])
+    >>> found = lpmert.check(lists, {"a": 0, "b": 1})
+    >>> found.loss, found.optimum.loss, found.excess
+    (1.0, 0.0, 1.0)
     """
     solver, limits, seed = _settings(method, time_limit, node_limit, gap, target, memory_limit, jobs, seed)
     problem, started = _prepared(nbest, metric, ties, region, limits)
@@ -171,7 +246,32 @@ def evaluate(
 ) -> Evaluation:
     """Tell what weights cost on N-best lists, with ties found and broken in exact arithmetic; nothing is searched.
 
-    The other arguments are those of `minimize`. Raises `DataError`, `MetricError`, `MethodError`, `RegionError`.
+    Parameters
+    ----------
+    nbest : NBest
+        The lists.
+    weights : mapping or sequence of numbers, or Result
+        One number for each feature, by name or in order.
+    metric, ties, region
+        As for `minimize`.
+
+    Returns
+    -------
+    Evaluation
+        Loss, score, the chosen hypotheses, the ties, and whether the weights lie in the region.
+
+    Raises
+    ------
+    DataError, MetricError, MethodError, RegionError
+        As by `minimize`.
+
+    Examples
+    --------
+    >>> import lpmert
+    >>> lists = lpmert.NBest([[1, 0], [0, 1], [2, 1], [1, 3]], [0, 2, 4], [[0], [1], [1], [0]], names=["a", "b"])
+    >>> found = lpmert.evaluate(lists, [0, 1])
+    >>> found.loss, found.selection.tolist(), found.tied_lists
+    (1.0, [1, 1], 0)
     """
     problem = _problem(nbest, metric, ties, region)
     given = problem.checked_weights(weights)
@@ -187,11 +287,38 @@ def certify(
     ties: str = "first",
     region: Region | None = None,
 ) -> None:
-    """Write down why no weights do better than the optimum that `minimize` found on these lists, for `verify`.
+    """Write down why no weights do better than the optimum that `minimize` found, for `verify`.
 
-    metric, ties and region are those of the run; the metric is a sum over lists, the region has limits only. The search
-    for the proof takes as long as it takes. Raises `MethodError` where there is nothing to certify, and `DataError` if
-    the file cannot be written.
+    Parameters
+    ----------
+    nbest : NBest
+        The lists.
+    result : Result
+        The proved optimum of these lists.
+    path : str or Path
+        Where the certificate goes; compressed if the name ends in .gz, .xz or .zst.
+    metric, ties, region
+        Those of the run; the metric is a sum over lists, the region has limits only.
+
+    Raises
+    ------
+    MethodError
+        Where there is nothing to certify.
+    DataError
+        If the result is none, or the file cannot be written.
+
+    Notes
+    -----
+    The search for the proof is one of its own and takes as long as it takes. `docs/certificates.md` describes the file.
+
+    Examples
+    --------
+    >>> import lpmert, tempfile
+    >>> lists = lpmert.NBest([[1, 0], [0, 1], [2, 1], [1, 3]], [0, 2, 4], [[0], [1], [1], [0]], names=["a", "b"])
+    >>> path = tempfile.mkdtemp() + "/proof.json"
+    >>> lpmert.certify(lists, lpmert.minimize(lists), path)
+    >>> lpmert.verify(path, lists).proved
+    True
     """
     from lpmert.exact.certify import write_certificate
     from lpmert.result import DataError, Result

@@ -23,7 +23,22 @@ Range = tuple[float | None, float | None]
 
 @dataclass(frozen=True)
 class Linear:
-    """lower <= sum of coefficients times weights <= upper; `None` for no limit, equal ends for an equation."""
+    """A limit of a sum: lower <= sum of coefficients times weights <= upper.
+
+    Parameters
+    ----------
+    coefficients : mapping from name to number
+        By the names of the features.
+    lower, upper : float, optional
+        `None` for no limit; equal ends for an equation.
+
+    Examples
+    --------
+    >>> import lpmert
+    >>> region = lpmert.Region(linear=[lpmert.Linear({"lm": 1, "ctc": -2}, lower=0)])
+    >>> region.signature
+    'region:lm=1.0,ctc=-2.0:0.0..'
+    """
 
     coefficients: Mapping[str, float]
     lower: float | None = None
@@ -34,10 +49,37 @@ class Linear:
 class Region:
     """Limits on the weights of features, by name.
 
-    bounds: (least, most) of single weights, `None` for no limit. fixed: weights that are given. nonnegative: no weight
-    is below 0. linear: limits on sums. total: what all weights add up to. cosine, around: only weights whose cosine
-    with the weights `around` (by name, or in the order of the features) is at least `cosine`, in the caller's own
-    feature scaling.
+    Parameters
+    ----------
+    bounds : mapping from name to (least, most)
+        Limits of single weights, `None` for no limit.
+    fixed : mapping from name to number
+        Weights that are given.
+    nonnegative : bool
+        No weight is below 0.
+    linear : sequence of Linear
+        Limits on sums of weights.
+    total : float, optional
+        What all weights add up to.
+    cosine : float, optional
+        Least cosine with the weights `around`, in the caller's own feature scaling.
+    around : mapping or sequence of numbers, or Result, optional
+        Weights by name, or in the order of the features.
+
+    Notes
+    -----
+    Decoding does not see a positive factor of the weights. Limits other than signs are therefore relative to a
+    reference: a fixed weight other than 0, or a total. What contradicts itself raises `RegionError` where the region
+    meets the lists.
+
+    Examples
+    --------
+    >>> import lpmert
+    >>> lists = lpmert.NBest([[1, 0], [0, 1], [2, 1], [1, 3]], [0, 2, 4], [[0], [1], [1], [0]], names=["a", "b"])
+    >>> lpmert.minimize(lists, region=lpmert.Region(nonnegative=True)).loss
+    0.0
+    >>> lpmert.minimize(lists, region=lpmert.Region(bounds={"a": (None, 0)})).loss
+    1.0
     """
 
     bounds: Mapping[str, Range] = field(default_factory=dict)

@@ -34,11 +34,35 @@ _REMEDY = f"give the format, one of {listed(FORMATS.own)}, or module:Name"
 def read(
     source: Source, format: str | Format | None = None, *, max_line_length: int | None = None, **options: Any
 ) -> NBest:
-    """Read N-best lists in any format; without a name, in that which `detect` finds.
+    """Read N-best lists in any format.
 
-    The options are those of the format's reader. No line may have more than `max_line_length` bytes, by default 64 MiB;
-    other readers take that from `lpmert.formats.files.line_limit`. Raises `DataError` for options that are missing or
-    that the reader does not take, and for whatever the reader cannot use.
+    Parameters
+    ----------
+    source : str, Path, sequence or mapping of these
+        A file or folder; several files, for formats that pool runs; or the files by name of the feature, for scores.
+    format : str or Format, optional
+        A name (`lpmert convert --help` lists them), `module:Name`, or a `lpmert.formats.Format`; by default what the
+        file looks like.
+    max_line_length : int, optional
+        Most bytes of a line, 64 MiB by default; other readers take that from `lpmert.formats.files.line_limit`.
+    **options
+        Those of the format's reader, such as `segment`, `features` and `loss` for tables.
+
+    Returns
+    -------
+    NBest
+        The lists.
+
+    Raises
+    ------
+    DataError
+        For options that are missing or that the reader does not take, and for whatever it cannot use.
+
+    Examples
+    --------
+    >>> import lpmert
+    >>> lpmert.read("examples/best_of_n/candidates.jsonl").n_lists  # one a line
+    16
     """
     with line_limit(max_line_length):
         return _read(source, detect(source) if format is None else format, options)
@@ -55,10 +79,32 @@ def _read(source: Source, format: str | Format, options: dict[str, Any]) -> NBes
 
 
 def write(nbest: NBest, path: str | Path, format: str | Format | None = None, **options: Any) -> None:
-    """Write N-best lists in any format that can be written; without a name, in that of the path's ending.
+    """Write N-best lists in any format that can be written.
 
-    The options are those of the format's writer. Raises `DataError` as `read` does, and where the format cannot hold
-    the lists.
+    Parameters
+    ----------
+    nbest : NBest
+        The lists.
+    path : str or Path
+        The file or folder to write.
+    format : str or Format, optional
+        As for `read`; by default what the path's ending says.
+    **options
+        Those of the format's writer.
+
+    Raises
+    ------
+    DataError
+        As by `read`, and where the format cannot hold the lists.
+
+    Examples
+    --------
+    >>> import lpmert, tempfile
+    >>> lists = lpmert.NBest([[1, 0], [0, 1]], [0, 2], [[0], [1]])
+    >>> path = tempfile.mkdtemp() + "/lists.npz"
+    >>> lpmert.write(lists, path)
+    >>> lpmert.read(path).fingerprint == lists.fingerprint
+    True
     """
     name, kind = _known(format_of_target(path) if format is None else format)
     writer = writer_of(kind, name)

@@ -39,13 +39,46 @@ def read_table(
 ) -> NBest:
     """Read N-best lists from a table with one hypothesis a row and named columns.
 
-    `segment` is the column whose value says which list a row belongs to; `features` and `statistics` are column names,
-    as a sequence or joined by commas; `loss` is the one column of an additive loss, instead of `statistics`; `text` is
-    the column of the hypothesis itself. The rows of a list follow one another; with `group` they may lie apart and are
-    gathered in order of appearance. `format` is tsv (a quote is text), csv (quoted as usual), jsonl (an object a line)
-    or parquet; by default the ending says which, or else the content. Compression is found out; `-` is standard input.
-    No line may have more than `max_line_length` bytes, by default 64 MiB.
-    Raises `DataError` with path, line and column (in Parquet: row) for whatever cannot be used.
+    Parameters
+    ----------
+    path : str or Path
+        The file; compression is found out, `-` is standard input.
+    segment : str
+        The column whose value says which list a row belongs to.
+    features : sequence of str, or str
+        The columns of the features, as a sequence or joined by commas.
+    loss : str, optional
+        The column of an additive loss.
+    statistics : sequence of str, or str, optional
+        The columns that the metric sums, instead of `loss`.
+    text : str, optional
+        The column of the hypothesis itself.
+    group : bool
+        Gather the rows of a list that lie apart, in order of appearance; otherwise they have to follow one another.
+    format : {"tsv", "csv", "jsonl", "parquet"}, optional
+        TSV (a quote is text), CSV (quoted as usual), JSON lines (an object a line) or Parquet; by default the ending
+        says which, or else the content.
+    max_line_length : int, optional
+        Most bytes of a line, 64 MiB by default.
+
+    Returns
+    -------
+    NBest
+        The lists.
+
+    Raises
+    ------
+    DataError
+        With path, line and column (in Parquet: row) for whatever cannot be used.
+
+    Examples
+    --------
+    >>> import lpmert
+    >>> lists = lpmert.read_table(
+    ...     "examples/asr/nbest.tsv.gz", segment="utterance", features="am,lm,words", loss="errors"
+    ... )
+    >>> lists.n_lists, lists.n_hypotheses
+    (250, 25000)
     """
     wanted = _Columns.of(path, segment, features, loss, statistics, text)
     if format is not None and format not in TABLES:
