@@ -36,15 +36,20 @@ def option(
     below: float | None = None,
     form: str = "",
     parse: Callable[[str], Value] | None = None,
+    signed: bool = True,
 ) -> Value:
     """Return the field of a frozen dataclass that is an option: its default, its help, and the values it may have.
 
     choices: the texts allowed; least, above, most, below: ends of the range of a number. form and parse: for values
     other than numbers, truth values and texts, how they are written on the command line, and the function that reads
-    them, which raises `ValueError`.
+    them, which raises `ValueError`. signed: whether it belongs into the signature of results.
     """
     stated = {"help": help, "choices": choices, "least": least, "above": above, "most": most, "below": below}
-    found: Value = field(default=default, metadata={_METADATA: {**stated, "form": form, "parse": parse}})
+    found: Value = field(
+        default=default,
+        compare=signed,
+        metadata={_METADATA: {**stated, "form": form, "parse": parse, "signed": signed}},
+    )
     return found
 
 
@@ -64,6 +69,7 @@ class Option:
     below: float | None = None
     form: str = ""
     parse: Callable[[str], Any] | None = None
+    signed: bool = True
 
     @property
     def allowed(self) -> str:
@@ -183,13 +189,13 @@ class Configurable:
         changed = [
             f"{one.name}={getattr(self, one.name)!r}"
             for one in _own_options(type(self))
-            if getattr(self, one.name) != one.default
+            if one.signed and getattr(self, one.name) != one.default
         ]
         return self.name + (f"({', '.join(changed)})" if changed else "")
 
 
 def _own_options(cls: Any) -> tuple[Option, ...]:
-    return tuple(_option(one.name, one.type, one) for one in fields(cls) if one.compare)
+    return tuple(_option(one.name, one.type, one) for one in fields(cls) if one.compare or _METADATA in one.metadata)
 
 
 def _option(name: str, annotation: Any, stated: Field[Any]) -> Option:

@@ -121,6 +121,7 @@ METHODS = Registry(
         "subspace": "lpmert.approximate.subspace:Subspace",
         "beam": "lpmert.approximate.beam:Beam",
         "och": "lpmert.comparators.och:Och",
+        "stabilised": "lpmert.comparators.stabilised:Stabilised",
         "grid": "lpmert.comparators.grid:Grid",
         "random": "lpmert.comparators.random_search:RandomSearch",
         "nelder-mead": "lpmert.comparators.simplex:NelderMead",

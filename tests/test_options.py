@@ -17,7 +17,7 @@ from lpmert.configurable import Configurable, Option
 from lpmert.methods import Annealing, Auto, Beam, Cells, Grid, LpMert, MinimumSampleRisk, Mip, Och, Pro, Stabilised
 from lpmert.registry import METHODS
 
-ALL = {**{name: METHODS.find(name) for name in METHODS.own}, "stabilised": Stabilised}
+ALL = {name: METHODS.find(name) for name in METHODS.own}
 EACH = [(cls, one) for cls in ALL.values() for one in cls.options()]
 NAMES = [f"{cls.name}.{one.name}" for cls, one in EACH]
 
@@ -145,6 +145,52 @@ def test_a_comparison_takes_options_for_each_method_and_for_the_optimum(table: s
     assert "och(restarts=2)" in text
     assert "random(draws=7)" in text
     assert "method:cells(leaf_lists=4)" in text
+
+
+def test_stabilised_tuning_goes_on_from_what_earlier_iterations_left_behind(table: str, tmp_path: Path) -> None:
+    state = tmp_path / "tuning.json"
+    flags = ["--method", "stabilised", "--set", "restarts=3", "--set", "stopping=fixed", "--set", f"state={state}"]
+    signatures = []
+    for iteration in (1, 2, 3):
+        found = run("solve", table, *COLUMNS, *flags)
+        assert found.exit_code == 0, found.output
+        signatures.append(json.loads(found.stdout)["signature"])
+        held = json.loads(state.read_text())["iterations"]
+        assert len(held) == iteration
+        assert held[-1]["weights"] == json.loads(found.stdout)["weights"]
+    method = Stabilised(restarts=3, stopping="fixed")
+    problem, history = lpmert.Problem(lpmert.read_table(table, segment="list", features="am,lm", loss="errors")), []
+    for signature in signatures:
+        result, iteration_found = method.optimise(problem, history)
+        history.append(iteration_found)
+        assert signature == result.signature
+    assert held[-1]["weights"] == result.by_name
+    for content, words in (
+        ("{}", "holds no iterations"),
+        ('{"iterations": [{"weights": {"x": 1}}]}', "other features"),
+    ):
+        state.write_text(content)
+        found = run("solve", table, *COLUMNS, *flags)
+        assert found.exit_code == 1
+        assert words in found.stderr
+        assert state.read_text() == content
+
+
+@pytest.mark.parametrize("method", ["perceptron", "boosting", "msr"])
+def test_sparse_features_are_trained_from_the_command_line(tmp_path: Path, method: str) -> None:
+    rng = np.random.default_rng(0)
+    nbest = lpmert.NBest(rng.integers(0, 2, (60, 30)), np.arange(0, 61, 4), rng.integers(0, 3, 60))
+    lpmert.write(nbest, tmp_path / "lists.npz")
+    flags = ["--method", method, "--set", "base=feature7", "-o", str(tmp_path / "weights.json")]
+    found = run("train", str(tmp_path / "lists.npz"), *flags)
+    assert found.exit_code == 0, found.output
+    told = json.loads((tmp_path / "weights.json").read_text())
+    assert told["weights"]["feature7"] == 1.0
+    assert lpmert.evaluate(nbest, told["weights"]).loss == told["loss"] <= told["loss_before"]
+    assert told["weights"] == dict(zip(nbest.names, ALL[method](base="feature7").train(nbest).weights, strict=True))
+    for wrong, words in (("och", "does not train"), ("guess", "no method 'guess'")):
+        refused = run("train", str(tmp_path / "lists.npz"), "--method", wrong)
+        assert (refused.exit_code, words in refused.stderr) == (2, True)
 
 
 def test_the_methods_are_listed_with_their_options() -> None:

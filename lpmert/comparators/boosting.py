@@ -48,11 +48,12 @@ class Boosting(Comparator):
 
     name: ClassVar[str] = "boosting"
 
-    def train(self, nbest: NBest, *, metric: str | Metric = "loss") -> Trained:
-        """Return weights for N-best lists whose features are too many to be held dense.
+    def train(self, nbest: NBest, *, metric: str | Metric = "loss", seed: int = 0) -> Trained:
+        """Return weights for N-best lists whose features are too many to be held dense; nothing hangs on the seed.
 
         Raises `MethodError` and `MetricError` as `lpmert.comparators.sparse.sparse_lists` does.
         """
+        del seed
         lists, base = sparse_lists(nbest, metric, self.base)
         weights, rounds = self.learn(lists, lambda _: False)
         before, loss = lists.decoded_loss(np.zeros(len(weights))), lists.decoded_loss(weights)

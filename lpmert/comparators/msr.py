@@ -39,11 +39,12 @@ class MinimumSampleRisk(Comparator):
 
     name: ClassVar[str] = "msr"
 
-    def train(self, nbest: NBest, *, metric: str | Metric = "loss") -> Trained:
-        """Return weights for N-best lists whose features are too many to be held dense.
+    def train(self, nbest: NBest, *, metric: str | Metric = "loss", seed: int = 0) -> Trained:
+        """Return weights for N-best lists whose features are too many to be held dense; nothing hangs on the seed.
 
         Raises `MethodError` and `MetricError` as `lpmert.comparators.sparse.sparse_lists` does.
         """
+        del seed
         lists, base = sparse_lists(nbest, metric, self.base)
         search = LineSearch(lists)
         before = search.loss
