@@ -386,15 +386,26 @@ class TestEndings:
 
 
 class TestStart:
-    @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["solve", "--help"], ["check", "--help"]])
-    def test_help_and_version_import_nothing_heavy(self, arguments: list[str]) -> None:
+    @pytest.mark.parametrize(
+        ("arguments", "code"),
+        [
+            *((arguments, 0) for arguments in (["--help"], ["--version"], ["methods", "--help"], ["train", "--help"])),
+            *((arguments, 0) for arguments in (["solve", "--help"], ["check", "--help"])),
+            (["solve", "x", *COLUMNS, "--method", "guess"], 2),
+            (["solve", "x", *COLUMNS, "--metric", "guess"], 2),
+            (["methods", "guess"], 2),
+        ],
+        ids=str,
+    )
+    def test_help_version_and_wrong_use_import_nothing_heavy(self, arguments: list[str], code: int) -> None:
         run_ = subprocess.run(
             [sys.executable, "-X", "importtime", "-m", "lpmert", *arguments],
             capture_output=True,
             text=True,
             env=environment(),
-            check=True,
+            check=False,
         )
+        assert run_.returncode == code
         imported = {line.rsplit("|", 1)[-1].strip().split(".")[0] for line in run_.stderr.splitlines()}
         assert "click" in imported
         assert not imported & {"numpy", "numba", "scipy", "highspy", "rich"}

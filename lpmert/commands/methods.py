@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import inspect
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from lpmert.commands.shared import Registered
-from lpmert.configurable import Configurable, Option
 from lpmert.console import put
 from lpmert.registry import METHODS
+
+if TYPE_CHECKING:
+    from lpmert.configurable import Configurable, Option
 
 
 @click.command()
