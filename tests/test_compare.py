@@ -424,7 +424,7 @@ def test_the_command_takes_an_optimum_from_a_file(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (["--methods", "och,simplex"], "'simplex' is no method"),
+        (["--methods", "och,simplex"], "no method 'simplex'"),
         (["--weights", "weights.txt"], "is not NAME=FILE"),
         (["--weights", "a=b", "--weights", "a=c"], "gives a name twice"),
         (["--scale", "feature1=1"], "--scale is no option here"),

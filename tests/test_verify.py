@@ -226,9 +226,12 @@ class TestIndependence:
         own = {name for name in loaded if name.startswith("lpmert.")}
         assert own - set(doors) == {
             "lpmert.certificate",
+            "lpmert.deadline",
             "lpmert.formats",
             "lpmert.formats.files",
             "lpmert.formats.rows",
+            "lpmert.formats.scratch",
+            "lpmert.interrupts",
             "lpmert.metrics",
             "lpmert.metrics.additive",
             "lpmert.metrics.base",
@@ -238,7 +241,6 @@ class TestIndependence:
             "lpmert.proof.lists",
             "lpmert.proof.selections",
             "lpmert.proof.tree",
-            "lpmert.quoting",
             "lpmert.rational",
             "lpmert.result",
         }
