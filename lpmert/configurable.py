@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
-from math import isnan
 from numbers import Integral
 from operator import index
 from textwrap import fill
@@ -122,7 +121,7 @@ class Option:
         if self.kind in (bool, str):
             return not self.choices or value in self.choices
         return not (
-            isnan(value)
+            value != value  # not a number
             or (self.least is not None and value < self.least)
             or (self.above is not None and value <= self.above)
             or (self.most is not None and value > self.most)

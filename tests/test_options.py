@@ -132,6 +132,9 @@ def test_numbers_of_numpy_are_taken_and_those_of_another_kind_refused() -> None:
     for wrong in ({"lazy": 1}, {"lazy": "yes"}):
         with pytest.raises(MethodError, match="option lazy"):
             LpMert(**wrong)  # type: ignore[arg-type]
+    assert Och(restarts=10**400).restarts == 10**400
+    with pytest.raises(MethodError, match="option walk_share"):
+        Och(walk_share=10**400)
     assert LpMert(lazy=np.bool_(False)).lazy is False  # type: ignore[arg-type]
     assert Mip(margin=0).settings() == "mip"
 
