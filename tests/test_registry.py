@@ -119,7 +119,7 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     sys.modules.pop("tiny_plugin", None)
 
 
-def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+def in_a_shell(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "lpmert", *arguments], capture_output=True, text=True, timeout=120, check=False
     )
@@ -142,12 +142,12 @@ class TestAnotherPackage:
             assert name in registry.names()
 
     def test_its_method_metric_and_format_are_used_from_the_command_line(self, plugin: Path) -> None:
-        converted = command("convert", "lists.words", "lists.tsv", "--segment", "list")
+        converted = in_a_shell("convert", "lists.words", "lists.tsv", "--segment", "list")
         assert converted.returncode == 0, converted.stderr
-        found = command("solve", *TABLE, "--method", "one-feature", "--metric", "doubled")
+        found = in_a_shell("solve", *TABLE, "--method", "one-feature", "--metric", "doubled")
         assert found.returncode == 0, found.stderr
         assert (json.loads(found.stdout)["loss"], json.loads(found.stdout)["method"]) == (6.0, "one-feature")
-        back = command("convert", "lists.tsv", "back.words", *TABLE[1:-2])
+        back = in_a_shell("convert", "lists.tsv", "back.words", *TABLE[1:-2])
         assert back.returncode == 0, back.stderr
         assert lpmert.read(plugin / "back.words").fingerprint == lpmert.read(plugin / "lists.words").fingerprint
 
