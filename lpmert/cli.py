@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "compare": ("lpmert.commands.compare:compare", "Compare methods, or weights of other tools, on the same lists."),
     "convert": ("lpmert.commands.convert:convert", "Convert N-best lists from one format to another."),
+    "methods": ("lpmert.commands.methods:methods", "List the methods, or the options of one of them."),
     "mert": ("lpmert.commands.mert:mert", "Tune weights in the place of Moses' mert."),
+    "train": ("lpmert.commands.train:train", "Train weights for very many features."),
     "verify": ("lpmert.commands.verify:verify", "Check a certificate without trusting any search."),
 }
 """Commands with a module of their own, where they are, and what they do: help and other commands import none."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from lpmert.problem import Problem
     from lpmert.region import Region
     from lpmert.result import Callback, FloatArray, IntArray, Limits, Result
+    from lpmert.values import Weights
 
 DEFAULT_METHODS = ("och", "annealing", "msr", "grid")
 SEEDS = 10
@@ -42,9 +43,9 @@ def compare(
     ties: str = "first",
     region: Region | None = None,
     held_out: NBest | None = None,
-    weights: Mapping[str, object] | None = None,
-    callables: Mapping[str, Callable[[NBest, int], object]] | None = None,
-    initial_weights: object = None,
+    weights: Mapping[str, Weights] | None = None,
+    callables: Mapping[str, Callable[[NBest, int], Weights]] | None = None,
+    initial_weights: Weights | None = None,
     optimum: str | Method | Result | None = "auto",
     optimum_limits: Limits | None = None,
     time_limit: float | None = None,
@@ -56,25 +57,74 @@ def compare(
 ) -> Comparison:
     """Run methods on the same lists from several seeds, and judge what they find, and what other tools found.
 
-    methods: names, or objects of their classes, each with the seeds `seed`, `seed` + 1, ...; those that draw nothing
-    at random run once. weights: those [D] that other tools found, by name. callables: functions of the lists and a seed
-    that return weights [D], by name. held_out: lists on which no weights are tuned. initial_weights [D] start every
-    method that starts from weights. optimum: the method that finds the optimum at the end, from the best weights that
-    were met, within optimum_limits (by default 60 seconds); or a result of `minimize` on these lists; `None` for none.
-    time_limit: seconds for each run. replications: of the permutation test against the first entry. jobs: processes;
-    the outcome is the same for any number, apart from times. on_run sees each run with its name as it ends, and stops
-    the comparison by a true answer; callback is for the search for the optimum. Ctrl-C ends the comparison with the
-    runs so far. Raises `DataError`, `MetricError`, `MethodError`, `RegionError`.
+    Parameters
+    ----------
+    nbest : NBest
+        The lists on which weights are tuned.
+    methods : sequence, or mapping from name, of str or method
+        Each runs with the seeds `seed`, `seed` + 1, ...; those that draw nothing at random run once.
+    seeds : int
+        Number of seeds.
+    metric, ties, region
+        As for `minimize`.
+    held_out : NBest, optional
+        Lists on which no weights are tuned.
+    weights : mapping from name to weights, optional
+        Those that other tools found, each by name or in the order of the features.
+    callables : mapping from name to function, optional
+        Functions of the lists and a seed that return weights.
+    initial_weights : mapping or sequence of numbers, or Result, optional
+        Where every method starts that starts from weights.
+    optimum : str, method, Result or None
+        What finds the optimum at the end, from the best weights that were met; or what `minimize` found on these lists.
+    optimum_limits : Limits, optional
+        Of that search; 60 seconds by default.
+    time_limit : float, optional
+        Seconds for each run.
+    replications : int
+        Of the permutation test against the first entry.
+    jobs : int
+        Processes; the outcome is the same for any number, apart from times.
+    seed : int
+        The first seed.
+    on_run : callable, optional
+        Sees the name of each run and the run as it ends, and stops the comparison by a true answer.
+    callback : callable, optional
+        Of the search for the optimum, as for `minimize`.
+
+    Returns
+    -------
+    Comparison
+        The runs of every entry, and the optimum. Ctrl-C ends the comparison with the runs so far.
+
+    Raises
+    ------
+    DataError, MetricError, MethodError, RegionError
+        Where an argument cannot be used.
+
+    Notes
+    -----
+    The first entry and each other one are compared by approximate randomisation, by list: Noreen, Computer-Intensive
+    Methods for Testing Hypotheses, 1989. The interval of their difference is bootstrapped: Koehn, Statistical
+    Significance Tests for Machine Translation Evaluation, EMNLP 2004.
+
+    Examples
+    --------
+    >>> import lpmert
+    >>> lists = lpmert.NBest([[1, 0], [0, 1], [2, 1], [1, 3]], [0, 2, 4], [[0], [1], [1], [0]], names=["a", "b"])
+    >>> found = lpmert.compare(lists, ["och"], seeds=1, weights={"mine": {"a": 0, "b": 1}})
+    >>> found["och"].best.loss, found["mine"].best.loss, found.excess(found["mine"].best)
+    (0.0, 1.0, 1.0)
     """
     from lpmert.comparators.foreign import sources
     from lpmert.comparison import Comparison, Entry
     from lpmert.interrupts import Interrupts
-    from lpmert.minimize import _limits, _method, _positive_integer, _problem
+    from lpmert.minimize import _limits, _method, _problem
     from lpmert.result import Limits, MethodError, Result
+    from lpmert.values import whole_number
 
-    for value, what in ((seeds, "seeds"), (jobs, "jobs"), (replications, "replications")):
-        _positive_integer(value, what, 1)
-    _positive_integer(seed, "seed", 0)
+    seeds, jobs = whole_number(seeds, "seeds", 1), whole_number(jobs, "jobs", 1)
+    replications, seed = whole_number(replications, "replications", 1), whole_number(seed, "seed", 0)
     limits = _limits(time_limit, None, None, None, 1 << 30)
     problem = _problem(nbest, metric, ties, region)
     judge = _Judge(problem, None if held_out is None else _problem(_like(held_out, nbest), metric, ties, None))

@@ -17,10 +17,34 @@ def from_classification(
 ) -> NBest:
     """Return the 0/1 loss of a linear classifier as lists of two hypotheses, one list a case.
 
-    features [n, D]; labels [n]: True and False, 1 and 0, 1 and -1, or any two values, of which the larger is positive.
-    In each list the first hypothesis says negative and has all features 0, the second says positive and has features
-    (x, 1), or x without `intercept`. So w.(x, 1) > 0 means positive, and a tie counts as negative. The loss is 1 for
-    the wrong hypothesis. Raises `DataError` if the shapes disagree or the labels have more than two values.
+    Parameters
+    ----------
+    features : array [n, D]
+        Of the cases.
+    labels : array [n]
+        True and False, 1 and 0, 1 and -1, or any two values, of which the larger is positive.
+    intercept : bool
+        Whether there is a constant feature.
+    names : sequence of str, optional
+        Of the features.
+
+    Returns
+    -------
+    NBest
+        In each list the first hypothesis says negative and has all features 0, the second says positive and has
+        features (x, 1), or x without `intercept`. So w.(x, 1) > 0 means positive, and a tie counts as negative. The
+        loss is 1 for the wrong hypothesis.
+
+    Raises
+    ------
+    DataError
+        If the shapes disagree or the labels have more than two values.
+
+    Examples
+    --------
+    >>> import lpmert
+    >>> lpmert.minimize(lpmert.from_classification([[0, 0], [0, 1], [1, 0], [1, 1]], labels=[0, 1, 1, 0])).loss
+    1.0
     """
     rows = real_matrix(features, "features")
     positive = _positive(labels, len(rows))
@@ -43,10 +67,33 @@ def from_choices(
 ) -> NBest:
     """Return the 0/1 loss of predicting discrete choices as lists of alternatives, one list a case.
 
-    features [rows, D] of the alternatives; cases [rows] says which case a row belongs to, its rows one after the other;
-    chosen [rows] is true (or 1) for the alternative that was taken. The loss is 1 for the others. Alternatives keep
-    their order, so a tie goes to the first. Raises `DataError` if the shapes disagree, a case comes back after another
-    one, or a case has not exactly one chosen alternative.
+    Parameters
+    ----------
+    features : array [rows, D]
+        Of the alternatives.
+    cases : array [rows]
+        Which case a row belongs to, its rows one after the other.
+    chosen : array [rows]
+        True (or 1) for the alternative that was taken.
+    names : sequence of str, optional
+        Of the features.
+
+    Returns
+    -------
+    NBest
+        The loss of alternatives that were not taken is 1. They keep their order, so a tie goes to the first.
+
+    Raises
+    ------
+    DataError
+        If the shapes disagree, a case comes back after another one, or a case has not exactly one chosen alternative.
+
+    Examples
+    --------
+    >>> import lpmert
+    >>> prices = [[10], [25], [12], [30]]
+    >>> lpmert.minimize(lpmert.from_choices(prices, cases=["Ann", "Ann", "Bob", "Bob"], chosen=[1, 0, 1, 0])).loss
+    0.0
     """
     rows = real_matrix(features, "features")
     case_of_row = _column(cases, len(rows), "cases")

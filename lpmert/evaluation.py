@@ -21,7 +21,7 @@ class Evaluation:
     `tied_lists` counts lists in which hypotheses with other features come within rounding of the best score; `margin`
     is the least lead of a winner over hypotheses with other features, `None` where no list has two. selection [S]
     counts hypotheses from 0 within their list. `loss_best_ties` and `loss_worst_ties` are `None` for tied lists and a
-    metric that is no sum over lists.
+    metric that is no sum over lists. `inside`: whether the weights lie in the region, where one was asked for.
     """
 
     loss: float
@@ -32,6 +32,7 @@ class Evaluation:
     loss_best_ties: float | None
     loss_worst_ties: float | None
     margin: float | None
+    inside: bool = True
 
     def to_dict(self) -> Mapping[str, Any]:
         """Return the figures as plain numbers and lists."""

@@ -8,36 +8,27 @@ from __future__ import annotations
 import json
 import logging
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from lpmert.registry import METHODS
+
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from lpmert.comparators.base import Comparator
+    from lpmert.evaluation import Evaluation
     from lpmert.exact.solve import ExactMethod
     from lpmert.metrics.base import Metric
     from lpmert.nbest import NBest
     from lpmert.problem import Problem
     from lpmert.region import Region
     from lpmert.result import Callback, FloatArray, Limits, Result
+    from lpmert.values import Weights
 
     Method: TypeAlias = ExactMethod | Comparator
 
 logger = logging.getLogger(__name__)
-
-METHODS: Mapping[str, str] = {
-    "auto": "lpmert.exact.auto:Auto",
-    "cells": "lpmert.exact.cells:Cells",
-    "choices": "lpmert.exact.choices:Choices",
-    "sweep": "lpmert.exact.sweep:Sweep",
-    "lp-mert": "lpmert.exact.divide:LpMert",
-    "exhaustive": "lpmert.exact.exhaustive:Exhaustive",
-    "mip": "lpmert.exact.mip:Mip",
-    "groups": "lpmert.exact.grouping:Groups",
-    "subspace": "lpmert.approximate.subspace:Subspace",
-    "beam": "lpmert.approximate.beam:Beam",
-}
-"""Names of the methods, and where their classes are; those of the comparators are in `lpmert.comparators`."""
 
 
 @dataclass(frozen=True)
@@ -103,30 +94,80 @@ def minimize(
     *,
     metric: str | Metric = "loss",
     method: str | Method = "auto",
-    initial_weights: object = None,
+    initial_weights: Weights | None = None,
     ties: str = "first",
     region: Region | None = None,
     time_limit: float | None = None,
     node_limit: int | None = None,
     gap: float | None = None,
     target: float | None = None,
-    memory_limit: int = 1 << 30,
+    memory_limit: int | None = 1 << 30,
     jobs: int = 1,
     seed: int = 0,
     callback: Callback | None = None,
 ) -> Result:
     """Find weights with the least loss on N-best lists, and prove that no weights do better.
 
-    metric: a name or a metric object. method: a name in `METHODS` or of a comparator, or an object of their classes.
-    initial_weights [D] start the search. ties: which of several hypotheses with identical features stands for them.
-    region: where the weights may lie, everywhere by default. time_limit in seconds, for everything but loading and
-    compiling the kernels; gap relative; target a loss at
-    which to stop; memory_limit in bytes for open nodes; None means no limit. jobs: threads
-    that `cells` may use, alone or within `auto`; their number changes nothing but the time.
-    callback gets a `Progress` and stops the search by a true answer. Limits and Ctrl-C never raise: the result then
-    holds the best weights and a valid bound. Raises `DataError`, `MetricError`, `MethodError`, `RegionError`.
+    Limits and Ctrl-C never raise: the result then holds the best weights so far and a valid bound.
+
+    Parameters
+    ----------
+    nbest : NBest
+        The lists.
+    metric : str or Metric
+        What turns summed statistics into a loss: a name, `module:Class`, or an object of `lpmert.metrics`.
+    method : str, ExactMethod or Comparator
+        How to search: a name, `module:Class`, or an object of `lpmert.methods`, whose arguments are its options.
+    initial_weights : mapping or sequence of numbers, or Result, optional
+        Where the search starts: one number for each feature, by name or in order.
+    ties : {"first", "best", "worst"}
+        Which of several hypotheses with identical features stands for them.
+    region : Region, optional
+        Where the weights may lie; everywhere by default.
+    time_limit : float, optional
+        Seconds for everything but loading and compiling the kernels.
+    node_limit : int, optional
+        Most search nodes.
+    gap : float, optional
+        Relative gap between loss and bound at which to stop.
+    target : float, optional
+        Loss at which to stop.
+    memory_limit : int or None
+        Bytes that open nodes may take; `None` for no limit.
+    jobs : int
+        Threads that `cells` may use, alone or within `auto`; their number changes nothing but the time.
+    seed : int
+        Of all that is random.
+    callback : callable, optional
+        Gets a `Progress` some ten times a second, and stops the search by a true answer.
+
+    Returns
+    -------
+    Result
+        The weights, their loss, the proven bound, and how the run ended.
+
+    Raises
+    ------
+    DataError, MetricError, MethodError, RegionError
+        Where an argument cannot be used; the message names it and the remedy.
+
+    Notes
+    -----
+    "Proved" means: every other choice of hypotheses was ruled out by comparisons that clear a bound on their rounding
+    errors, or by exact arithmetic. The problem is that of Och, Minimum Error Rate Training in Statistical Machine
+    Translation, ACL 2003, and of Galley and Quirk, Optimal Search for Minimum Error Rate Training, EMNLP 2011.
+
+    Examples
+    --------
+    >>> import lpmert
+    >>> lists = lpmert.NBest([[1, 0], [0, 1], [2, 1], [1, 3]], [0, 2, 4], [[0], [1], [1], [0]], names=["a", "b"])
+    >>> result = lpmert.minimize(lists)
+    >>> result.loss, result.lower_bound, result.status.name
+    (0.0, 0.0, 'OPTIMAL')
+    >>> lpmert.minimize(lists, method=lpmert.methods.Och(restarts=3)).lower_bound is None
+    True
     """
-    solver, limits = _settings(method, time_limit, node_limit, gap, target, memory_limit, jobs, seed)
+    solver, limits, seed = _settings(method, time_limit, node_limit, gap, target, memory_limit, jobs, seed)
     problem, started = _prepared(nbest, metric, ties, region, limits)
     initial = None if initial_weights is None else problem.checked_weights(initial_weights)
     return solver.solve(problem, limits, callback, seed, initial, started)
@@ -134,7 +175,7 @@ def minimize(
 
 def check(
     nbest: NBest,
-    weights: object,
+    weights: Weights,
     *,
     metric: str | Metric = "loss",
     method: str | Method = "auto",
@@ -144,16 +185,41 @@ def check(
     node_limit: int | None = None,
     gap: float | None = None,
     target: float | None = None,
-    memory_limit: int = 1 << 30,
+    memory_limit: int | None = 1 << 30,
     jobs: int = 1,
     seed: int = 0,
     callback: Callback | None = None,
 ) -> Check:
-    """Tell what weights [D] cost on N-best lists, and how far that is from the least loss or its bounds.
+    """Tell what weights cost on N-best lists, and how far that is from the least loss or its bounds.
 
-    The other arguments are those of `minimize`, whose search starts from these weights. Raises as `minimize` does.
+    Parameters
+    ----------
+    nbest : NBest
+        The lists.
+    weights : mapping or sequence of numbers, or Result
+        The weights to check, by name or in the order of the features; the search starts from them.
+    metric, method, ties, region, time_limit, node_limit, gap, target, memory_limit, jobs, seed, callback
+        As for `minimize`.
+
+    Returns
+    -------
+    Check
+        What the weights cost, and the result of the search.
+
+    Raises
+    ------
+    DataError, MetricError, MethodError, RegionError
+        As by `minimize`.
+
+    Examples
+    --------
+    >>> import lpmert
+    >>> lists = lpmert.NBest([[1, 0], [0, 1], [2, 1], [1, 3]], [0, 2, 4], [[0], [1], [1], [0]], names=["a", "b"])
+    >>> found = lpmert.check(lists, {"a": 0, "b": 1})
+    >>> found.loss, found.optimum.loss, found.excess
+    (1.0, 0.0, 1.0)
     """
-    solver, limits = _settings(method, time_limit, node_limit, gap, target, memory_limit, jobs, seed)
+    solver, limits, seed = _settings(method, time_limit, node_limit, gap, target, memory_limit, jobs, seed)
     problem, started = _prepared(nbest, metric, ties, region, limits)
     given = problem.checked_weights(weights)
     evaluation = problem.evaluate(given)
@@ -168,6 +234,99 @@ def check(
         optimum=optimum,
         **figures,
     )
+
+
+def evaluate(
+    nbest: NBest,
+    weights: Weights,
+    *,
+    metric: str | Metric = "loss",
+    ties: str = "first",
+    region: Region | None = None,
+) -> Evaluation:
+    """Tell what weights cost on N-best lists, with ties found and broken in exact arithmetic; nothing is searched.
+
+    Parameters
+    ----------
+    nbest : NBest
+        The lists.
+    weights : mapping or sequence of numbers, or Result
+        One number for each feature, by name or in order.
+    metric, ties, region
+        As for `minimize`.
+
+    Returns
+    -------
+    Evaluation
+        Loss, score, the chosen hypotheses, the ties, and whether the weights lie in the region.
+
+    Raises
+    ------
+    DataError, MetricError, MethodError, RegionError
+        As by `minimize`.
+
+    Examples
+    --------
+    >>> import lpmert
+    >>> lists = lpmert.NBest([[1, 0], [0, 1], [2, 1], [1, 3]], [0, 2, 4], [[0], [1], [1], [0]], names=["a", "b"])
+    >>> found = lpmert.evaluate(lists, [0, 1])
+    >>> found.loss, found.selection.tolist(), found.tied_lists
+    (1.0, [1, 1], 0)
+    """
+    problem = _problem(nbest, metric, ties, region)
+    given = problem.checked_weights(weights)
+    return replace(problem.evaluate(given), inside=problem.inside(given))
+
+
+def certify(
+    nbest: NBest,
+    result: Result,
+    path: str | Path,
+    *,
+    metric: str | Metric = "loss",
+    ties: str = "first",
+    region: Region | None = None,
+) -> None:
+    """Write down why no weights do better than the optimum that `minimize` found, for `verify`.
+
+    Parameters
+    ----------
+    nbest : NBest
+        The lists.
+    result : Result
+        The proved optimum of these lists.
+    path : str or Path
+        Where the certificate goes; compressed if the name ends in .gz, .xz or .zst.
+    metric, ties, region
+        Those of the run; the metric is a sum over lists, the region has limits only.
+
+    Raises
+    ------
+    MethodError
+        Where there is nothing to certify.
+    DataError
+        If the result is none, or the file cannot be written.
+
+    Notes
+    -----
+    The search for the proof is one of its own and takes as long as it takes. `docs/certificates.md` describes the file.
+
+    Examples
+    --------
+    >>> import lpmert, tempfile
+    >>> lists = lpmert.NBest([[1, 0], [0, 1], [2, 1], [1, 3]], [0, 2, 4], [[0], [1], [1], [0]], names=["a", "b"])
+    >>> path = tempfile.mkdtemp() + "/proof.json"
+    >>> lpmert.certify(lists, lpmert.minimize(lists), path)
+    >>> lpmert.verify(path, lists).proved
+    True
+    """
+    from lpmert.exact.certify import write_certificate
+    from lpmert.result import DataError, Result
+
+    if not isinstance(result, Result):
+        raise DataError(f"the second argument must be a Result, not {type(result).__name__}; find one with minimize")
+    _problem(nbest, metric, ties, region)
+    write_certificate(path, nbest, result, metric=metric, ties=ties, region=region)
 
 
 def _prepared(
@@ -202,57 +361,53 @@ def _settings(
     node_limit: int | None,
     gap: float | None,
     target: float | None,
-    memory_limit: int,
+    memory_limit: int | None,
     jobs: int,
     seed: int,
-) -> tuple[Method, Limits]:
-    _positive_integer(jobs, "jobs", 1)
+) -> tuple[Method, Limits, int]:
+    from lpmert.values import whole_number
+
+    jobs = whole_number(jobs, "jobs", 1)
     solver = _method(method).with_jobs(jobs)
     if jobs > 1 and not solver.takes_jobs:
         logger.info("jobs=%d: method %r searches in one thread", jobs, solver.name)
     limits = _limits(time_limit, node_limit, gap, target, memory_limit)
-    _positive_integer(seed, "seed", 0)
-    return solver, limits
+    return solver, limits, whole_number(seed, "seed", 0)
 
 
 def _method(method: str | Method) -> Method:
-    from importlib import import_module
-
-    from lpmert.comparators import COMPARATORS
     from lpmert.comparators.base import Comparator
     from lpmert.exact.solve import ExactMethod
+    from lpmert.quoting import quoted
     from lpmert.result import MethodError
 
-    known = {**METHODS, **COMPARATORS}
-    if isinstance(method, str):
-        if method not in known:
-            raise MethodError(f"no method {method!r}; choose one of {', '.join(known)}")
-        module, name = known[method].split(":")
-        built: Method = getattr(import_module(module), name)()
-        return built
-    if not isinstance(method, ExactMethod | Comparator):
-        raise MethodError(f"method must be one of {', '.join(known)}, or an object of their classes; got {method!r}")
-    return method
+    found = METHODS.build(method) if isinstance(method, str) else method
+    if not isinstance(found, ExactMethod | Comparator):
+        raise MethodError(
+            f"a method must be one of {', '.join(METHODS.names())}, or an object of a class derived from "
+            f"lpmert.methods.ExactMethod or Comparator; got {quoted(method)}"
+        )
+    return found
 
 
 def _limits(
-    time_limit: float | None, node_limit: int | None, gap: float | None, target: float | None, memory_limit: int
+    time_limit: float | None, node_limit: int | None, gap: float | None, target: float | None, memory_limit: int | None
 ) -> Limits:
+    from lpmert.quoting import quoted
     from lpmert.result import Limits, MethodError
+    from lpmert.values import real_number, whole_number
 
-    for name, value in (("time_limit", time_limit), ("gap", gap)):
-        if value is not None and not (isinstance(value, int | float) and value >= 0):
-            raise MethodError(f"{name} must be a number of at least 0, or None; got {value!r}")
-    if target is not None and not (isinstance(target, int | float) and not math.isnan(target)):
-        raise MethodError(f"target must be a number, or None; got {target!r}")
-    if node_limit is not None:
-        _positive_integer(node_limit, "node_limit", 0)
-    _positive_integer(memory_limit, "memory_limit", 1)
-    return Limits(time_limit, node_limit, gap, target, memory_limit)
+    def number(value: object, name: str, least: float) -> float | None:
+        found = real_number(value)
+        if value is None or (found is not None and found >= least):
+            return found
+        bound = "" if math.isinf(least) else f" of at least {least:g}"
+        raise MethodError(f"{name} must be a number{bound}, or None; got {quoted(value)}")
 
-
-def _positive_integer(value: object, name: str, least: int) -> None:
-    from lpmert.result import MethodError
-
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise MethodError(f"{name} must be a whole number of at least {least}; got {value!r}")
+    return Limits(
+        time_limit=number(time_limit, "time_limit", 0.0),
+        node_limit=None if node_limit is None else whole_number(node_limit, "node_limit", 0),
+        gap=number(gap, "gap", 0.0),
+        target=number(target, "target", -math.inf),
+        memory_limit=None if memory_limit is None else whole_number(memory_limit, "memory_limit", 1),
+    )

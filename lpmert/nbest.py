@@ -31,12 +31,35 @@ _FINGERPRINT_TAG = b"lpmert nbest 1"
 class NBest:
     """S lists of M hypotheses in all, each with D features and K statistics; immutable.
 
-    features [M, D]: float64, dense or scipy.sparse (kept as `csr_array`). offsets [S+1]: list s holds the hypotheses
-    offsets[s] to offsets[s+1] - 1. statistics [M, K]: what the metric sums; one dimension is taken as [M, 1].
-    texts [M]. Names left out become feature1, ..., and loss (K = 1) or statistic1, ...; list ids left out count from 0.
     The arrays are copied and read-only; negative zeros become zeros. Comparison is by identity.
-    Raises `DataError` if shapes disagree, a list is empty, a name or id occurs twice, or a number is not finite or
-    beyond 1e150.
+
+    Parameters
+    ----------
+    features : array or scipy.sparse matrix [M, D]
+        float64, dense or sparse (kept as `csr_array`).
+    offsets : array [S + 1]
+        List s holds the hypotheses offsets[s] to offsets[s + 1] - 1.
+    statistics : array [M, K]
+        What the metric sums; one dimension is taken as [M, 1].
+    names : sequence of str, optional
+        Of the features; feature1, ... by default.
+    list_ids : sequence of str or int, optional
+        Of the lists; counted from 0 by default.
+    statistic_names : sequence of str, optional
+        loss (K = 1) or statistic1, ... by default.
+    texts : sequence of str [M], optional
+        Of the hypotheses.
+
+    Raises
+    ------
+    DataError
+        If shapes disagree, a list is empty, a name or id occurs twice, or a number is not finite or beyond 1e150.
+
+    Examples
+    --------
+    >>> import lpmert
+    >>> lpmert.NBest([[1, 0], [0, 1], [2, 1]], offsets=[0, 2, 3], statistics=[0, 1, 1], names=["a", "b"])
+    NBest(2 lists, 3 hypotheses, 2 features, 1 statistics)
     """
 
     features: FloatArray | csr_array

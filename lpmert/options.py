@@ -51,6 +51,14 @@ def nonnegative(text: str) -> float:
     return value
 
 
+def assignment(text: str) -> tuple[str, str]:
+    """Return name and value from restarts=20; raises `click.BadParameter` for anything else."""
+    name, equals, value = text.partition("=")
+    if not name.strip() or not equals:
+        raise click.BadParameter(f"{quoted(text)} does not give an option a value, as restarts=20 does.")
+    return name.strip(), value.strip()
+
+
 def size(text: str) -> int:
     """Return the bytes of a size such as 500MB, 2GiB or 1000000; raises `click.BadParameter` for anything else."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", text.strip().lower(), re.ASCII)

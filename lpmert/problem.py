@@ -20,6 +20,7 @@ from lpmert.nbest import NBest
 from lpmert.reduction import Cap, reduce
 from lpmert.region import Region, limits_of
 from lpmert.result import DataError, FloatArray, IntArray, MethodError
+from lpmert.values import weights_array
 
 TIES = ("first", "best", "worst")
 
@@ -71,7 +72,7 @@ class Problem:
         check_metric(self.metric, nbest.statistics, nbest.offsets)
         self.fraction = fraction_of(self.metric)
         self.ties = ties
-        self.region = region
+        self.region = None if region is None else region.of(nbest.names)
         losses = _losses(self.metric, nbest.statistics)
         if losses is None and ties != "first":
             raise MethodError(f"ties={ties!r} needs a loss for each hypothesis, which {self.metric.name!r} has not")
@@ -272,19 +273,11 @@ class Problem:
         return np.asarray(part / largest) if largest > 0 else part
 
     def checked_weights(self, weights: object) -> FloatArray:
-        """Return weights as an array [D]; raises `DataError` unless there is one finite number for each feature."""
-        array = np.asarray(weights, dtype=np.float64)
-        if array.shape != (self.nbest.n_features,):
-            raise DataError(
-                f"weights need one number for each of the {self.nbest.n_features} features "
-                f"({', '.join(self.nbest.names)}); got shape {array.shape}"
-            )
-        if not np.all(np.isfinite(array)):
-            raise DataError(f"weights must be finite; got {array.tolist()}")
-        return array
+        """Return weights by name or in order as an array [D]; raises `DataError` unless each feature has a number."""
+        return weights_array(weights, self.nbest.names)
 
     def evaluate(self, weights: object) -> Evaluation:
-        """Return the cost of weights [D] of the caller, with ties found and broken in exact arithmetic.
+        """Return the cost of weights, by name or in order, with ties found and broken in exact arithmetic.
 
         Raises `DataError` if the weights do not fit the features.
         """

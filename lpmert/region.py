@@ -8,21 +8,37 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from lpmert.result import FloatArray, RegionError
+from lpmert.quoting import quoted
+from lpmert.result import DataError, FloatArray, RegionError, Result
+from lpmert.values import Weights, real_number, weights_array
 
 Range = tuple[float | None, float | None]
 
 
 @dataclass(frozen=True)
 class Linear:
-    """lower <= sum of coefficients times weights <= upper; `None` for no limit, equal ends for an equation."""
+    """A limit of a sum: lower <= sum of coefficients times weights <= upper.
+
+    Parameters
+    ----------
+    coefficients : mapping from name to number
+        By the names of the features.
+    lower, upper : float, optional
+        `None` for no limit; equal ends for an equation.
+
+    Examples
+    --------
+    >>> import lpmert
+    >>> region = lpmert.Region(linear=[lpmert.Linear({"lm": 1, "ctc": -2}, lower=0)])
+    >>> region.signature
+    'region:lm=1.0,ctc=-2.0:0.0..'
+    """
 
     coefficients: Mapping[str, float]
     lower: float | None = None
@@ -33,9 +49,37 @@ class Linear:
 class Region:
     """Limits on the weights of features, by name.
 
-    bounds: (least, most) of single weights, `None` for no limit. fixed: weights that are given. nonnegative: no weight
-    is below 0. linear: limits on sums. total: what all weights add up to. cosine, around: only weights whose cosine
-    with the weights `around` is at least `cosine`, in the caller's own feature scaling.
+    Parameters
+    ----------
+    bounds : mapping from name to (least, most)
+        Limits of single weights, `None` for no limit.
+    fixed : mapping from name to number
+        Weights that are given.
+    nonnegative : bool
+        No weight is below 0.
+    linear : sequence of Linear
+        Limits on sums of weights.
+    total : float, optional
+        What all weights add up to.
+    cosine : float, optional
+        Least cosine with the weights `around`, in the caller's own feature scaling.
+    around : mapping or sequence of numbers, or Result, optional
+        Weights by name, or in the order of the features.
+
+    Notes
+    -----
+    Decoding does not see a positive factor of the weights. Limits other than signs are therefore relative to a
+    reference: a fixed weight other than 0, or a total. What contradicts itself raises `RegionError` where the region
+    meets the lists.
+
+    Examples
+    --------
+    >>> import lpmert
+    >>> lists = lpmert.NBest([[1, 0], [0, 1], [2, 1], [1, 3]], [0, 2, 4], [[0], [1], [1], [0]], names=["a", "b"])
+    >>> lpmert.minimize(lists, region=lpmert.Region(nonnegative=True)).loss
+    0.0
+    >>> lpmert.minimize(lists, region=lpmert.Region(bounds={"a": (None, 0)})).loss
+    1.0
     """
 
     bounds: Mapping[str, Range] = field(default_factory=dict)
@@ -44,23 +88,31 @@ class Region:
     linear: Sequence[Linear] = ()
     total: float | None = None
     cosine: float | None = None
-    around: Mapping[str, float] | None = None
+    around: Weights | None = None
 
     @staticmethod
     def simplex() -> Region:
         """Return the region of weights that are not below 0 and add up to 1."""
         return Region(nonnegative=True, total=1.0)
 
+    def of(self, names: Sequence[str]) -> Region:
+        """Return the region with the weights `around` by the names of the features; raises `RegionError`."""
+        if self.around is None:
+            return self
+        return replace(self, around=dict(zip(names, _centre(self.around, names).tolist(), strict=True)))
+
     @property
     def signature(self) -> str:
         """Every limit, for the signature of a result."""
-        parts = [f"{name}:{_range_text(low, high)}" for name, (low, high) in self.bounds.items()]
-        parts += [f"{name}={value!r}" for name, value in self.fixed.items()]
+        parts = [f"{name}:{_exact_range(low, high)}" for name, (low, high) in self.bounds.items()]
+        parts += [f"{name}={float(value)!r}" for name, value in self.fixed.items()]
         parts += ["nonnegative"] if self.nonnegative else []
-        parts += [f"{_sum_text(one.coefficients)}:{_range_text(one.lower, one.upper)}" for one in self.linear]
-        parts += [] if self.total is None else [f"total={self.total!r}"]
+        parts += [f"{_exact_sum(one.coefficients)}:{_exact_range(one.lower, one.upper)}" for one in self.linear]
+        parts += [] if self.total is None else [f"total={float(self.total)!r}"]
         if self.cosine is not None and self.around is not None:
-            parts.append(f"cosine>={self.cosine!r}~{_sum_text(self.around)}")
+            given = self.around.by_name if isinstance(self.around, Result) else self.around
+            around = _exact_sum(given if isinstance(given, Mapping) else dict(enumerate(given, 1)))
+            parts.append(f"cosine>={float(self.cosine)!r}~{around}")
         return "region:" + ";".join(parts)
 
 
@@ -221,13 +273,17 @@ def _cap(region: Region, builder: _Builder) -> tuple[FloatArray | None, float | 
     cosine = _number(region.cosine, "the cosine")
     if not 0.0 < cosine < 1.0:
         raise RegionError(f"the cosine must lie between 0 and 1, both excluded; got {cosine:g}")
-    missing = [name for name in builder.names if name not in region.around]
-    if missing:
-        raise RegionError(f"the weights around which the cosine holds have no {', '.join(missing)}")
-    centre = builder.vector(region.around)
+    centre = _centre(region.around, builder.names)
     if not centre.any():
         raise RegionError("the weights around which the cosine holds are all 0")
     return centre, cosine
+
+
+def _centre(around: Weights, names: Sequence[str]) -> FloatArray:
+    try:
+        return weights_array(around, names, "the weights around which the cosine holds")
+    except DataError as error:
+        raise RegionError(str(error)) from error
 
 
 def _check_fixed(name: str, value: float, low: float | None, high: float | None) -> None:
@@ -239,11 +295,11 @@ def _end(value: float | None, none: float, what: str) -> float | None:
     return None if value is None or value == none else _number(value, f"the limit of {what}")
 
 
-def _number(value: float, what: str) -> float:
-    with suppress(OverflowError):  # a whole number beyond all doubles
-        if not isinstance(value, bool) and isinstance(value, int | float | np.number) and math.isfinite(value):
-            return float(value)
-    raise RegionError(f"{what} must be a finite number; got {value!r}")
+def _number(value: object, what: str) -> float:
+    number = real_number(value)
+    if number is None or not math.isfinite(number):
+        raise RegionError(f"{what} must be a finite number; got {quoted(value)}")
+    return number
 
 
 def _range_text(low: float | None, high: float | None) -> str:
@@ -252,3 +308,11 @@ def _range_text(low: float | None, high: float | None) -> str:
 
 def _sum_text(coefficients: Mapping[str, float]) -> str:
     return ",".join(f"{name}={value:g}" for name, value in coefficients.items())
+
+
+def _exact_range(low: float | None, high: float | None) -> str:
+    return "..".join("" if end is None or math.isinf(end) else repr(float(end)) for end in (low, high))
+
+
+def _exact_sum(coefficients: Mapping[Any, float]) -> str:
+    return ",".join(f"{name}={float(value)!r}" for name, value in coefficients.items())

@@ -85,15 +85,25 @@ _FINISHED = {Status.OPTIMAL, Status.OPTIMAL_TO_TOLERANCE, Status.GAP, Status.TAR
 class Limits:
     """When to stop; `None` means never.
 
-    time_limit in seconds; node_limit in search nodes; gap is relative, as in `Result.gap_rel`; target is a loss;
-    memory_limit in bytes bounds what a search keeps of its open nodes.
+    Parameters
+    ----------
+    time_limit : float or None
+        Seconds.
+    node_limit : int or None
+        Search nodes.
+    gap : float or None
+        Relative, as in `Result.gap_rel`.
+    target : float or None
+        A loss.
+    memory_limit : int or None
+        Bytes that a search may keep of its open nodes.
     """
 
     time_limit: float | None = None
     node_limit: int | None = None
     gap: float | None = None
     target: float | None = None
-    memory_limit: int = 1 << 30
+    memory_limit: int | None = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -144,14 +154,58 @@ class Cell:
 
 @dataclass(frozen=True)
 class Result:
-    """What a method found and what it proved.
+    """What a method found and what it proved. Unknown is `None`.
 
-    weights [D] are L1-normalised, in the order of `names`, for the features as the caller gave them; where the cell is
-    so thin that this division would leave it, their absolute values sum to at least 1/2 instead. `loss` is what
-    decoding with these weights gives. `lower_bound` is the proven least loss, `None` for heuristics. selection [S]
-    holds the chosen hypothesis of each list, counted from 0 within the list. `margin` is the least score difference
-    between a chosen hypothesis and any other of its list at these weights. `region` tells how far the weights lie
-    inside each limit, `limiting` beyond which limits the optimal cell goes on. Unknown is `None`.
+    Parameters
+    ----------
+    weights : array [D]
+        For the features as the caller gave them, with absolute values that sum to 1; where the cell is so thin that
+        this division would leave it, to at least 1/2 instead.
+    names : tuple of str
+        Of the features, in the order of the weights; `by_name` has the weights by them.
+    loss, score : float
+        What decoding with these weights gives.
+    lower_bound : float or None
+        The proven least loss; `None` for heuristics.
+    status : Status
+        How the run ended.
+    method : str
+        The method's name.
+    statistics : array [K]
+        Summed over the chosen hypotheses.
+    selection : array [S]
+        The chosen hypothesis of each list, counted from 0 within the list.
+    margin : float or None
+        The least score difference between a chosen hypothesis and any other of its list at these weights.
+    signature : str
+        Every setting that changes the number.
+    fingerprint : str
+        Of the lists.
+    seed : int
+        Of all that was random.
+    tied_lists : int
+        Lists that are tied at these weights.
+    loss_best_ties, loss_worst_ties : float or None
+        The loss with ties at their best and worst.
+    free : tuple of str
+        Features whose weight is 0 because no other would serve better.
+    region : mapping from label to number
+        How far the weights lie inside each limit.
+    limiting : tuple of str
+        Limits beyond which the optimal cell goes on.
+    cell : Cell or None
+        The optimal cell around the weights.
+    counters, seconds : mapping
+        What was counted and what took how long.
+    trace : tuple of (seconds, bound, loss)
+        Each improvement.
+
+    Examples
+    --------
+    >>> import lpmert
+    >>> result = lpmert.minimize(lpmert.NBest([[1, 0], [0, 1]], [0, 2], [[0], [1]], names=["a", "b"]))
+    >>> result.success, result.gap_abs, result.by_name["a"] > result.by_name["b"]
+    (True, 0.0, True)
     """
 
     weights: FloatArray
@@ -177,7 +231,11 @@ class Result:
     counters: Mapping[str, int] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
     trace: tuple[tuple[float, float | None, float], ...] = ()
-    certificate: None = None
+
+    @property
+    def by_name(self) -> dict[str, float]:
+        """The weights by the names of their features."""
+        return dict(zip(self.names, self.weights.tolist(), strict=True))
 
     @property
     def success(self) -> bool:
@@ -215,7 +273,7 @@ class Result:
     def to_dict(self) -> dict[str, Any]:
         """Return the result as plain numbers, strings, lists and dictionaries, ready for JSON."""
         return {
-            "weights": dict(zip(self.names, self.weights.tolist(), strict=True)),
+            "weights": self.by_name,
             "loss": self.loss,
             "score": self.score,
             "lower_bound": self.lower_bound,

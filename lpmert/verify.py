@@ -50,9 +50,41 @@ class Verified:
 def verify(certificate: str | Path, nbest: NBest, *, metric: str | Metric = "loss", ties: str = "first") -> Verified:
     """Check that a certificate proves its claim for these lists, this metric and this rule for ties.
 
-    certificate: a file, plain or compressed. All comparisons are decided in exact arithmetic on the numbers as given.
-    Raises `CertificateError`, with the file and the line where it breaks, if it does not hold, and `DataError` if there
-    is no such file; `MetricError` if the metric does not fit.
+    Parameters
+    ----------
+    certificate : str or Path
+        The file that `certify` wrote, plain or compressed.
+    nbest : NBest
+        The lists it is about.
+    metric, ties
+        Those it is about, as for `minimize`.
+
+    Returns
+    -------
+    Verified
+        What was proved, in exact numbers.
+
+    Raises
+    ------
+    CertificateError
+        If it does not hold; the message names the file and the line where it breaks.
+    DataError, MetricError
+        If there is no such file, or the metric does not fit.
+
+    Notes
+    -----
+    No search is run and no solver is trusted: all comparisons are decided in exact arithmetic on the numbers as given.
+    The lemmas are in `proofs`.
+
+    Examples
+    --------
+    >>> import lpmert
+    >>> lists = lpmert.read(
+    ...     "examples/asr/nbest.tsv.gz", segment="utterance", features=["am", "lm", "words"], loss="errors"
+    ... )
+    >>> found = lpmert.verify("examples/asr/optimum.json.gz", lists)
+    >>> found.loss, found.proved
+    (Fraction(912, 1), True)
     """
     from lpmert.certificate import CertificateReader
     from lpmert.quoting import LONGEST_REFUSAL, shortened

@@ -93,5 +93,5 @@ def test_limits_end_a_beam_search() -> None:
 
 
 def test_a_beam_of_nothing_is_refused() -> None:
-    with pytest.raises(lpmert.MethodError, match="beam must be at least 1"):
+    with pytest.raises(lpmert.MethodError, match="option beam of method 'beam' must be a whole number of at least 1"):
         Beam(beam=0)

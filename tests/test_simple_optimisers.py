@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
 import numpy as np
 import pytest
 
-from lpmert.comparators import COMPARATORS
 from lpmert.comparators.base import Clock
 from lpmert.comparators.grid import Grid
 from lpmert.comparators.random_search import RandomSearch
@@ -17,6 +14,7 @@ from lpmert.minimize import minimize
 from lpmert.nbest import NBest
 from lpmert.problem import Problem
 from lpmert.region import Region
+from lpmert.registry import METHODS
 from lpmert.result import Limits, MethodError, Status
 
 NAMES = ("grid", "random", "nelder-mead", "tpe")
@@ -42,8 +40,7 @@ def nbest_of(seed=0, *, lists=20, size=6, dimension=3, kind="loss"):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_names_lead_to_classes_that_know_their_name(name):
-    module, cls = COMPARATORS[name].split(":")
-    assert getattr(import_module(module), cls).name == name
+    assert METHODS.find(name).name == name
 
 
 @pytest.mark.parametrize("kind", ["loss", "f1"])

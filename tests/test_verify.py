@@ -241,7 +241,6 @@ class TestIndependence:
             "lpmert.proof.lists",
             "lpmert.proof.selections",
             "lpmert.proof.tree",
-            "lpmert.quoting",
             "lpmert.rational",
             "lpmert.result",
         }

@@ -12,6 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from lpmert.configurable import option
 from lpmert.deadline import checkpoint
 from lpmert.exact.combination import Combination
 from lpmert.exact.divide import LpMert, OneList, Stream, TwoHalves
@@ -31,7 +32,7 @@ from lpmert.geometry.leastnorm import (
 )
 from lpmert.geometry.lp import LinOptimizer
 from lpmert.problem import Problem
-from lpmert.result import IntArray, MethodError
+from lpmert.result import IntArray
 
 _SLICE_LPS = 200
 _SLICE_STEPS = 3000
@@ -46,13 +47,9 @@ class Beam(HeuristicMethod):
     the starting weights; it has no bound. Raises `MethodError` for a beam below 1.
     """
 
-    beam: int = 1000
+    beam: int = option(1000, "rows that are kept of a combination", least=1)
 
     name = "beam"
-
-    def __post_init__(self) -> None:
-        if self.beam < 1:
-            raise MethodError(f"beam must be at least 1; got {self.beam!r}")
 
     def start(self, problem: Problem, incumbent: Incumbent) -> Search:
         """Return the passes as a search that can pause."""

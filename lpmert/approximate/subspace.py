@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lpmert.canonical import group_identical, take_rows
+from lpmert.configurable import option
 from lpmert.deadline import checkpoint
 from lpmert.exact.cells import Cells, CellsSearch
 from lpmert.exact.planar import sweep_directions
@@ -16,7 +17,7 @@ from lpmert.exact.section import Section
 from lpmert.exact.solve import HeuristicMethod
 from lpmert.kernels import clear_cost
 from lpmert.problem import Problem
-from lpmert.result import FloatArray, MethodError
+from lpmert.result import FloatArray
 
 _SLICES = 100
 """Slices of `cells` that one subspace may take: about a second."""
@@ -26,21 +27,14 @@ _SLICES = 100
 class Subspace(HeuristicMethod):
     """A heuristic: solve the problem exactly in one random subspace after the other, always through the best weights.
 
-    dimension: that of the subspaces, at least 2; two are no more than a line search. patience: subspaces in a row
-    without a better loss after which it stops. slices: the most work in one subspace. Where there are no more features
-    than dimensions, the whole space is searched once.
+    Where there are no more features than dimensions, the whole space is searched once.
     """
 
-    dimension: int = 3
-    patience: int = 40
-    slices: int = _SLICES
+    dimension: int = option(3, "of the subspaces; two are no more than a line search", least=2)
+    patience: int = option(40, "subspaces in a row without a better loss after which it stops", least=1)
+    slices: int = option(_SLICES, "most work in one subspace", least=1)
 
     name = "subspace"
-
-    def __post_init__(self) -> None:
-        for name, least in (("dimension", 2), ("patience", 1), ("slices", 1)):
-            if getattr(self, name) < least:
-                raise MethodError(f"{name} of method 'subspace' must be at least {least}, not {getattr(self, name)}")
 
     def start(self, problem: Problem, incumbent: Incumbent) -> Search:
         """Return a search that begins with this incumbent, on which its random numbers depend too."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -11,12 +12,13 @@ import click
 
 from lpmert.cli import _logging_to_stderr, _read
 from lpmert.commands.delivery import delivering, exit_code
-from lpmert.commands.shared import METHODS, Shared, shared_options
+from lpmert.commands.shared import Registered, Shared, configured, shared_options
 from lpmert.compare import DEFAULT_METHODS, OPTIMUM_SECONDS, REPLICATIONS, SEEDS
 from lpmert.comparison import summary
 from lpmert.console import ProgressLog, _table, duration, number, say
 from lpmert.interrupts import Interrupts
 from lpmert.options import column_names, nonnegative
+from lpmert.registry import METHODS
 
 if TYPE_CHECKING:
     from lpmert.comparison import Comparison, Run
@@ -28,11 +30,7 @@ _BEST_OF = (1, 2, 5, 10)
 
 def _methods(text: str) -> tuple[str, ...]:
     """Return names of methods; raises `click.BadParameter` for others."""
-    names = column_names(text)
-    unknown = [name for name in names if name not in METHODS]
-    if unknown:
-        raise click.BadParameter(f"{unknown[0]!r} is no method; choose from {', '.join(METHODS)}.")
-    return names
+    return tuple(Registered(METHODS).convert(name, None, None) for name in column_names(text))
 
 
 def _file_by_name(text: str) -> tuple[str, str]:
@@ -41,6 +39,11 @@ def _file_by_name(text: str) -> tuple[str, str]:
     if not name.strip() or not equals or not file:
         raise click.BadParameter(f"{text!r} is not NAME=FILE, as moses=weights.txt is.")
     return name.strip(), file
+
+
+def _of_method(method: str, options: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return the options that are meant for one of the methods compared: METHOD.NAME=VALUE."""
+    return [(name.removeprefix(f"{method}."), value) for name, value in options if name.startswith(f"{method}.")]
 
 
 @click.command()
@@ -80,7 +83,8 @@ def compare(
 
     Every method runs on the same lists, with each of --seeds seeds where it uses chance, and is judged by decoding
     alone. Then --method looks for the optimum, from the best weights that were met, for --time-limit seconds (60 if not
-    given). Weights come in any file that `lpmert mert` reads: numbers, names and numbers, moses.ini, JSON.
+    given). --set NAME=VALUE is for that method, --set METHOD.NAME=VALUE for one of those compared. Weights come in any
+    file that `lpmert mert` reads: numbers, names and numbers, moses.ini, JSON.
 
     The table has, for each method: the mean loss of its runs, the best one, Delta (greatest minus least) and S
     (standard deviation); how far the best run is above the optimum, or above its bound; its score if that is not the
@@ -98,6 +102,9 @@ def compare(
     shared = Shared(**options)
     if shared.scale is not None:
         raise click.UsageError("--scale is no option here: the report shows no weights, JSON has them all.")
+    chosen = {name: configured(name, _of_method(name, shared.options)) for name in methods}
+    left = tuple(one for one in shared.options if not any(_of_method(name, [one]) for name in methods))
+    shared = replace(shared, options=left)
     arguments = shared.search_arguments()
     limits = Limits(
         OPTIMUM_SECONDS if shared.time_limit is None else shared.time_limit,
@@ -117,7 +124,7 @@ def compare(
             with nullcontext() if shared.quiet else ProgressLog(time_limit=limits.time_limit) as callback:
                 comparison = compare_methods(
                     nbest,
-                    methods,
+                    list(chosen.values()),
                     seeds=seeds,
                     held_out=others,
                     weights=given,

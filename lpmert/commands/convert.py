@@ -9,10 +9,11 @@ from typing import Any, TypeVar
 
 import click
 
-from lpmert.commands.shared import line_length_option
+from lpmert.commands.shared import Registered, line_length_option
 from lpmert.console import say
-from lpmert.formats.detect import FORMATS, detect, format_of_target, options_of, read, reader_of, write, writer_of
+from lpmert.formats.detect import detect, format_by_name, format_of_target, read, write, writer_of
 from lpmert.options import column_names, finite
+from lpmert.registry import FORMATS
 
 Value = TypeVar("Value")
 
@@ -47,8 +48,8 @@ _FILE_BY_NAME = _named(str, "FILE")
 @click.command()
 @click.argument("source", nargs=-1, required=True, metavar="IN...")
 @click.argument("target", metavar="OUT", type=click.Path())
-@click.option("--from", "from_format", type=click.Choice(list(FORMATS)), help="Format of IN; else its content says.")
-@click.option("--to", "to_format", type=click.Choice(list(FORMATS)), help="Format of OUT; else its ending says.")
+@click.option("--from", "from_format", type=Registered(FORMATS), help="Format of IN; else its content says.")
+@click.option("--to", "to_format", type=Registered(FORMATS), help="Format of OUT; else its ending says.")
 @click.option("--deduplicate", is_flag=True, help="Drop what repeats an earlier hypothesis of its list.")
 @click.option("--segment", metavar="COLUMN", help="Tables: column that says which list a row belongs to.")
 @click.option("--features", type=column_names, metavar="A,B,C", help="Tables: columns of the features.")
@@ -113,9 +114,12 @@ def convert(
     settings = {name: given.pop(name) for name in _OF_METRICS if name in given}
     if settings:
         given["metric"] = _metric(kind, given.get("metric"), settings)
-    reading = _arguments(reader_of(kind), given, _READER_NAMES.get(kind, {}), f"reading {kind}", _OF_WRITERS)
+    options = format_by_name(kind).reader_options
+    reading = _arguments(options, given, _READER_NAMES.get(kind, {}), f"reading {kind}", _OF_WRITERS)
     of_readers = [name for name in given if name not in (*_OF_WRITERS, *_OF_BOTH)]
-    writing = _arguments(writer_of(to_kind), given, _WRITER_NAMES, f"writing {to_kind}", of_readers)
+    target_format = format_by_name(to_kind)
+    writer_of(target_format, to_kind)
+    writing = _arguments(target_format.writer_options, given, _WRITER_NAMES, f"writing {to_kind}", of_readers)
     for name in given:
         if name not in (*reading, *writing):
             raise click.UsageError(f"{_flag(name)} is no option for reading {kind} or writing {to_kind}.")
@@ -134,7 +138,7 @@ def _metric(kind: str, name: str | None, settings: Mapping[str, Any]) -> Any:
     """Return the metric on texts of this name, or that which a reader takes by default, with other settings."""
     from lpmert.metrics.text import TEXT_METRICS
 
-    parameter = signature(reader_of(kind)).parameters.get("metric")
+    parameter = signature(format_by_name(kind).reader).parameters.get("metric")
     if parameter is None:
         raise click.UsageError(f"{_flag(next(iter(settings)))} is no option for reading {kind}.")
     chosen = name or parameter.default
@@ -163,10 +167,9 @@ def _value(name: str, value: Any) -> Any:
 
 
 def _arguments(
-    function: Callable[..., Any], given: Mapping[str, Any], names: Mapping[str, str], what: str, others: Any
+    known: Mapping[str, bool], given: Mapping[str, Any], names: Mapping[str, str], what: str, others: Any
 ) -> dict[str, tuple[str, Any]]:
     """Return for each flag that a reader or writer takes the name and value of its argument."""
-    known = options_of(function)
     found = {
         flag: (names.get(flag, flag), value)
         for flag, value in given.items()

@@ -2,28 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 from lpmert.console import Scale
-from lpmert.options import bounds, column_names, finite, linear, nonnegative, pairs, parse_weights, scale, size
+from lpmert.options import (
+    assignment,
+    bounds,
+    column_names,
+    finite,
+    linear,
+    nonnegative,
+    pairs,
+    parse_weights,
+    scale,
+    size,
+)
+from lpmert.quoting import quoted
+from lpmert.registry import METHODS, METRICS, TABLES, Registry
 
 if TYPE_CHECKING:
-    from lpmert.exact.solve import ExactMethod
+    from lpmert.minimize import Method
     from lpmert.region import Linear, Region
 
-METHODS = (
-    *("auto", "cells", "choices", "sweep", "lp-mert", "exhaustive", "mip", "groups", "subspace", "beam"),
-    *("och", "grid", "random", "nelder-mead", "tpe", "annealing", "likelihood", "msr", "perceptron", "boosting"),
-    *("pro", "mira"),
-)
-FORMATS = ("tsv", "csv", "jsonl", "parquet")
 TIES = ("first", "best", "worst")
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class Registered(click.ParamType[str]):
+    """The name of what is registered, or module:Name, looked for in the current folder too."""
+
+    def __init__(self, registry: Registry) -> None:
+        self.registry, self.name = registry, registry.kind
+
+    def get_metavar(self, *_: Any, **__: Any) -> str:
+        """Return what stands for the value in the help."""
+        return f"[{'|'.join(self.registry.own)}|...]"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the name if there is such a thing."""
+        if ":" in value:
+            if os.getcwd() not in sys.path:
+                sys.path.append(os.getcwd())
+        elif value not in self.registry.own and value not in self.registry.names():
+            self.fail(f"{self.registry.unknown(value)}.", param, ctx)
+        return value
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Return the names that begin with what is typed."""
+        del ctx, param
+        return [CompletionItem(name) for name in self.registry.names() if name.startswith(incomplete)]
 
 
 @dataclass(frozen=True)
@@ -39,7 +74,7 @@ class Shared:
     format: str | None
     group: bool
     method: str
-    beam: int | None
+    options: tuple[tuple[str, str], ...]
     ties: str
     bounds: dict[str, Any] | None
     fix: dict[str, float] | None
@@ -72,17 +107,8 @@ class Shared:
             raise click.BadParameter(
                 f"no feature {self.scale.name}; the features are {features}.", param_hint="--scale"
             )
-        if self.beam is not None and self.method not in ("auto", "beam"):
-            raise click.UsageError(f"--beam is a method of its own; leave out --method {self.method}.")
         if (self.cosine is None) != (self.around is None):
             raise click.UsageError("--cosine and --around go together.")
-
-    def _method(self) -> str | ExactMethod:
-        if self.beam is None:
-            return self.method
-        from lpmert.approximate.beam import Beam
-
-        return Beam(beam=self.beam)
 
     def region(self) -> Region | None:
         """Return where the weights may lie; `None` for everywhere."""
@@ -110,7 +136,7 @@ class Shared:
         """Return what `minimize` and `check` both take, apart from the callback."""
         return {
             "metric": self.metric,
-            "method": self._method(),
+            "method": configured(self.method, self.options),
             "ties": self.ties,
             "region": self.region(),
             "time_limit": self.time_limit,
@@ -123,6 +149,23 @@ class Shared:
         }
 
 
+def configured(method: str, options: Sequence[tuple[str, str]]) -> str | Method:
+    """Return a method with options; raises `click.BadParameter` for those that it has not, or has not so."""
+    if not options:
+        return method
+    from lpmert.minimize import _method
+    from lpmert.result import MethodError
+
+    names = [name for name, _ in options]
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise click.BadParameter(f"{quoted(twice[0])} is given twice.", param_hint="--set")
+    try:
+        return _method(method).configured(dict(options))
+    except MethodError as error:
+        raise click.BadParameter(f"{error}. See `lpmert methods {method}`.", param_hint="--set") from error
+
+
 _SHARED_OPTIONS = (
     click.argument("data", type=click.Path()),
     click.option("--segment", required=True, metavar="COLUMN", help="Column that says which list a row belongs to."),
@@ -131,13 +174,22 @@ _SHARED_OPTIONS = (
     click.option(
         "--statistics", type=column_names, metavar="A,B,C", help="Columns that the metric sums, instead of --loss."
     ),
-    click.option("--metric", default="loss", metavar="NAME", help="What turns summed statistics into a loss."),
     click.option(
-        "--format", type=click.Choice(FORMATS), help="Format of DATA; if not given, its ending or content says."
+        "--metric", type=Registered(METRICS), default="loss", help="What turns summed statistics into a loss."
+    ),
+    click.option(
+        "--format", type=click.Choice(TABLES), help="Format of DATA; if not given, its ending or content says."
     ),
     click.option("--group", is_flag=True, help="Gather the rows of a list that lie apart in DATA."),
-    click.option("--method", type=click.Choice(METHODS), default="auto", help="How to search."),
-    click.option("--beam", type=click.IntRange(min=1), metavar="N", help="LP-MERT with so many combinations a node."),
+    click.option("--method", type=Registered(METHODS), default="auto", help="How to search."),
+    click.option(
+        "--set",
+        "options",
+        type=assignment,
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="Option of the method; any number. `lpmert methods METHOD` lists them.",
+    ),
     click.option(
         "--ties", type=click.Choice(TIES), default="first", help="Which of hypotheses with equal features counts."
     ),

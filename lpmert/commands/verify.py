@@ -7,9 +7,10 @@ import json
 import click
 
 import lpmert
-from lpmert.commands.shared import FORMATS, TIES, line_length_option
+from lpmert.commands.shared import TIES, Registered, line_length_option
 from lpmert.console import put
 from lpmert.options import column_names
+from lpmert.registry import METRICS, TABLES
 
 
 @click.command()
@@ -19,8 +20,8 @@ from lpmert.options import column_names
 @click.option("--features", required=True, type=column_names, metavar="A,B,C", help="Columns of the features.")
 @click.option("--loss", metavar="COLUMN", help="Column of the loss of a hypothesis.")
 @click.option("--statistics", type=column_names, metavar="A,B,C", help="Columns that the metric sums.")
-@click.option("--metric", default="loss", metavar="NAME", help="What turns summed statistics into a loss.")
-@click.option("--format", type=click.Choice(FORMATS), help="Format of DATA; if not given, its ending or content says.")
+@click.option("--metric", type=Registered(METRICS), default="loss", help="What turns summed statistics into a loss.")
+@click.option("--format", type=click.Choice(TABLES), help="Format of DATA; if not given, its ending or content says.")
 @click.option("--group", is_flag=True, help="Gather the rows of a list that lie apart in DATA.")
 @click.option("--ties", type=click.Choice(TIES), default="first", help="Which of several with equal features counts.")
 @line_length_option

@@ -15,10 +15,11 @@ import numpy as np
 
 from lpmert.comparators.base import Clock, Comparator, Found
 from lpmert.comparators.risk import LAWS, Risk, SumOfRisks, risk_of
-from lpmert.comparators.softmax import Lists, lists_of, minimize_smooth, positive
+from lpmert.comparators.softmax import Lists, lists_of, minimize_smooth
+from lpmert.configurable import option
 from lpmert.metrics.base import AdditiveMetric, Metric
 from lpmert.problem import Problem
-from lpmert.result import FloatArray, MethodError
+from lpmert.result import FloatArray
 
 SCHEDULES = ("entropy", "gamma")
 
@@ -51,32 +52,16 @@ class Annealing(Comparator):
     starts from weights 0 unless others are given.
     """
 
-    schedule: str = "entropy"
-    law: str = "taylor"
-    first_temperature: float = 1000.0
-    last_temperature: float = 0.001
-    first_gamma: float = 0.1
-    variance: float = 1.0
-    tolerance: float = 1e-5
-    held_out: float = 0.0
+    schedule: str = option("entropy", "what falls: the temperature, or the uncertainty", choices=SCHEDULES)
+    law: str = option("taylor", "how the expected loss is taken, see lpmert.comparators.risk", choices=LAWS)
+    first_temperature: float = option(1000.0, "T0 of the schedule entropy; the paper takes 100, 200 or 1000", above=0)
+    last_temperature: float = option(0.001, "where that schedule ends; the paper takes 0.01 or 0.001", above=0)
+    first_gamma: float = option(0.1, "where the schedule gamma begins", above=0)
+    variance: float = option(1.0, "of the Gaussian prior in the schedule gamma; inf for none", above=0)
+    tolerance: float = option(1e-5, "relative change of the risk at which it ends", above=0)
+    held_out: float = option(0.0, "share of the lists left out of the objective, to choose a step", least=0, below=1)
 
     name: ClassVar[str] = "annealing"
-
-    def __post_init__(self) -> None:
-        if self.schedule not in SCHEDULES:
-            raise MethodError(f"schedule={self.schedule!r} is none of {', '.join(SCHEDULES)}")
-        if self.law not in LAWS:
-            raise MethodError(f"law={self.law!r} is none of {', '.join(LAWS)}")
-        positive(
-            self.name,
-            first_temperature=self.first_temperature,
-            last_temperature=self.last_temperature,
-            first_gamma=self.first_gamma,
-            variance=self.variance,
-            tolerance=self.tolerance,
-        )
-        if not 0.0 <= self.held_out < 1.0:
-            raise MethodError(f"held_out={self.held_out!r} must be a share of the lists: at least 0 and below 1")
 
     @property
     def random(self) -> bool:

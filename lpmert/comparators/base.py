@@ -7,13 +7,14 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from math import inf
 from typing import ClassVar
 
 import numpy as np
 
 from lpmert import __version__
+from lpmert.configurable import Configurable
 from lpmert.deadline import Deadline, OutOfTime, heeding, out_of_time, unheeded
 from lpmert.evaluation import Evaluation
 from lpmert.interrupts import Interrupts
@@ -113,10 +114,9 @@ class Clock:
             return Status.CALLBACK if self._callback(point) else None
 
 
-class Comparator(ABC):
-    """A frozen dataclass of settings, all with plain defaults, that looks for good weights and proves nothing."""
+class Comparator(Configurable, ABC):
+    """A frozen dataclass of options that looks for good weights and proves nothing."""
 
-    name: ClassVar[str]
     takes_jobs: ClassVar[bool] = False
 
     @property
@@ -228,12 +228,6 @@ class Comparator(ABC):
             },
             trace=tuple(clock.trace),
         )
-
-    def settings(self) -> str:
-        """Return the settings that differ from their defaults, for the signature."""
-        own = fields(self)  # type: ignore[arg-type]
-        changed = [f"{f.name}={getattr(self, f.name)!r}" for f in own if getattr(self, f.name) != f.default]
-        return self.name + (f"({', '.join(changed)})" if changed else "")
 
 
 def decoded_loss(problem: Problem, weights: FloatArray) -> float:

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from lpmert.comparators.base import Clock, Comparator, Found
-from lpmert.comparators.softmax import first_best, positive
+from lpmert.comparators.softmax import first_best
 from lpmert.comparators.sparse import SparseLists, Trained, dense_lists, sparse_lists
 from lpmert.comparators.sparse_kernels import boosting_rounds, boosting_start
+from lpmert.configurable import option
 from lpmert.metrics.base import Metric
 from lpmert.nbest import NBest
 from lpmert.problem import Problem
@@ -36,27 +37,23 @@ class Boosting(Comparator):
     """Keep the base feature at weight 1; in each of `rounds` rounds move the weight that helps most.
 
     The objective is the sum over all hypotheses of (loss - least loss of the list) * exp(score - gold's score), gold
-    being the hypothesis of least own loss with the best base score. smoothing: the paper's epsilon, relative to the
-    objective, which damps the steps of rare features. The rounds end where none lowers the objective by more than
-    `tolerance`, relative. Features with values other than 0 and 1 take the step that is
-    safe for their largest difference. base: the name of the base feature, the first one by default.
+    being the hypothesis of least own loss with the best base score. `smoothing` is relative to the objective. Features
+    with values other than 0 and 1 take the step that is safe for their largest difference.
     """
 
-    rounds: int = 2000
-    smoothing: float = 0.001
-    tolerance: float = 1e-6
-    base: str | None = None
+    rounds: int = option(2000, "most rounds", least=1)
+    smoothing: float = option(0.001, "the paper's epsilon, which damps the steps of rare features", above=0)
+    tolerance: float = option(1e-6, "relative change of the objective at which it ends", above=0)
+    base: str | None = option(None, "name of the base feature; none for the first one")
 
     name: ClassVar[str] = "boosting"
 
-    def __post_init__(self) -> None:
-        positive(self.name, rounds=self.rounds, smoothing=self.smoothing, tolerance=self.tolerance)
-
-    def train(self, nbest: NBest, *, metric: str | Metric = "loss") -> Trained:
-        """Return weights for N-best lists whose features are too many to be held dense.
+    def train(self, nbest: NBest, *, metric: str | Metric = "loss", seed: int = 0) -> Trained:
+        """Return weights for N-best lists whose features are too many to be held dense; nothing hangs on the seed.
 
         Raises `MethodError` and `MetricError` as `lpmert.comparators.sparse.sparse_lists` does.
         """
+        del seed
         lists, base = sparse_lists(nbest, metric, self.base)
         weights, rounds = self.learn(lists, lambda _: False)
         before, loss = lists.decoded_loss(np.zeros(len(weights))), lists.decoded_loss(weights)

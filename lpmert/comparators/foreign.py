@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lpmert.problem import Problem
 from lpmert.result import DataError, FloatArray, Limits, MethodError, Status
+from lpmert.values import Weights
 
 if TYPE_CHECKING:
     from lpmert.minimize import Method
     from lpmert.nbest import NBest
 
-Function = Callable[["NBest", int], object]
-"""Returns weights [D] for lists and a seed."""
+Function = Callable[["NBest", int], Weights]
+"""Returns weights for lists and a seed."""
 
 
 class Given(NamedTuple):
@@ -40,7 +41,7 @@ class Source:
 
 def sources(
     methods: Sequence[str | Method] | Mapping[str, str | Method],
-    weights: Mapping[str, object],
+    weights: Mapping[str, Weights],
     functions: Mapping[str, Function],
     problem: Problem,
 ) -> list[Source]:
@@ -76,7 +77,7 @@ def of_method(method: Method, name: str | None = None) -> Source:
     return Source(name or method.settings(), method.settings(), random, find)
 
 
-def of_weights(name: str, weights: object, problem: Problem) -> Source:
+def of_weights(name: str, weights: Weights, problem: Problem) -> Source:
     """Return weights [D] that are there already; raises `DataError` unless they fit."""
     try:
         given = Given(problem.checked_weights(weights), None)

@@ -10,6 +10,7 @@ import numpy as np
 
 from lpmert.canonical import list_numbers
 from lpmert.comparators.base import Clock, Comparator, Found
+from lpmert.configurable import option
 from lpmert.nbest import NBest
 from lpmert.problem import Problem
 from lpmert.result import FloatArray, MethodError
@@ -20,29 +21,43 @@ EVALUATIONS = 576
 _MOST_POINTS = 1_000_000
 
 
+def _ranges(text: str) -> tuple[tuple[str, float, float], ...]:
+    found = []
+    for part in text.split(","):
+        name, _, ends = part.rpartition(":")
+        low, dots, high = ends.partition("..")
+        if not (name and dots):
+            raise ValueError(text)
+        found.append((name, float(low), float(high)))
+    return tuple(found)
+
+
 @dataclass(frozen=True)
 class Grid(Comparator):
     """Decode at every point of a grid in which one feature has the weight 1, and keep the best.
 
-    reference: that feature's name, by default the first that matters; negative: its weight is -1. points: values for
-    each other feature, evenly spaced with both ends; by default as many as make up to `EVALUATIONS` points, at least 2.
-    low, high: the ends, for features brought to the same spread within lists; ranges: (name, low, high) for features
-    whose ends are given in the scale of the weights themselves.
+    All ends belong to the grid.
     """
 
-    reference: str | None = None
-    negative: bool = False
-    points: int | None = None
-    low: float = -2.0
-    high: float = 2.0
-    ranges: tuple[tuple[str, float, float], ...] = ()
+    reference: str | None = option(None, "the feature whose weight is 1; none for the first that matters")
+    negative: bool = option(False, "the weight of the reference is -1")
+    points: int | None = option(
+        None, "values for each other feature; none for as many as make up to 576 points in all", least=2
+    )
+    low: float = option(-2.0, "the lower end, for features brought to the same spread within lists")
+    high: float = option(2.0, "the upper end, likewise")
+    ranges: tuple[tuple[str, float, float], ...] = option(
+        (),
+        "features with ends of their own, in the scale of the weights themselves",
+        form="ranges such as lm:0..15,words:-3..3",
+        parse=_ranges,
+    )
 
     name: ClassVar[str] = "grid"
 
     def __post_init__(self) -> None:
         """Check the settings."""
-        if self.points is not None and self.points < 2:
-            raise MethodError(f"points must be at least 2; got {self.points}")
+        super().__post_init__()
         for name, low, high in (("low, high", self.low, self.high), *self.ranges):
             if not low < high:
                 raise MethodError(f"{name}: the lower end must be below the upper one; got {low} and {high}")

@@ -9,7 +9,8 @@ from typing import ClassVar
 import numpy as np
 
 from lpmert.comparators.base import Clock, Comparator, Found
-from lpmert.comparators.softmax import Lists, lists_of, minimize_smooth, own_losses, positive
+from lpmert.comparators.softmax import Lists, lists_of, minimize_smooth, own_losses
+from lpmert.configurable import option
 from lpmert.problem import Problem
 from lpmert.result import FloatArray
 
@@ -27,12 +28,9 @@ class Likelihood(Comparator):
     step gains any more.
     """
 
-    variance: float = 1.0
+    variance: float = option(1.0, "of the Gaussian prior; inf for none", above=0)
 
     name: ClassVar[str] = "likelihood"
-
-    def __post_init__(self) -> None:
-        positive(self.name, variance=self.variance)
 
     @property
     def random(self) -> bool:

@@ -12,11 +12,12 @@ from typing import ClassVar
 import numpy as np
 
 from lpmert.comparators.base import Clock, Comparator, Found
-from lpmert.comparators.softmax import Lists, lists_of, positive
+from lpmert.comparators.softmax import Lists, lists_of
+from lpmert.configurable import option
 from lpmert.metrics.base import AdditiveMetric, Metric, losses_of_totals
 from lpmert.metrics.ratio import Bleu
 from lpmert.problem import Problem
-from lpmert.result import FloatArray, IntArray, MethodError
+from lpmert.result import FloatArray, IntArray
 
 Costs = Callable[[FloatArray, FloatArray], FloatArray]
 """From a background [K] and a list's statistics [n, K] to the cost [n] of each hypothesis."""
@@ -34,16 +35,11 @@ class Mira(Comparator):
     of each of the `passes`, the one that decodes best is returned.
     """
 
-    passes: int = 60
-    step: float = 0.01
-    decay: float = 0.999
+    passes: int = option(60, "over the lists", least=1)
+    step: float = option(0.01, "greatest step, the paper's C", above=0)
+    decay: float = option(0.999, "factor by which the background of statistics fades", least=0, most=1)
 
     name: ClassVar[str] = "mira"
-
-    def __post_init__(self) -> None:
-        positive(self.name, passes=self.passes, step=self.step)
-        if not 0.0 <= self.decay <= 1.0:
-            raise MethodError(f"decay of method 'mira' must lie between 0 and 1, not {self.decay!r}")
 
     def run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
         """Return the average of the weights that decodes best."""

@@ -13,48 +13,38 @@ import numpy as np
 
 from lpmert.comparators.base import Clock, Comparator, Found
 from lpmert.comparators.selection import select, try_each
-from lpmert.comparators.softmax import positive
 from lpmert.comparators.sparse import LineSearch, Trained, dense_lists, sparse_lists
+from lpmert.configurable import option
 from lpmert.metrics.base import Metric
 from lpmert.nbest import NBest
 from lpmert.problem import Problem
-from lpmert.result import FloatArray, IntArray, MethodError
+from lpmert.result import FloatArray, IntArray
 
 
 @dataclass(frozen=True)
 class MinimumSampleRisk(Comparator):
     """Keep the base feature at weight 1, select further features, and search along one after the other.
 
-    considered: so many features, those that vary in most lists, are tried one by one; kept: so many of them are
-    selected by `alpha` and `window`, see `lpmert.comparators.selection`; `None` means all of them, without selection.
-    Their weights are searched for in turn, in up to `rounds` rounds, until a round does not lower the loss.
-    smoothing: each search minimises the mean loss within so much on either side of the weight (the paper's b, 0.06).
-    base: the name of the base feature, the first one by default.
+    Features are tried one by one first, and the most useful ones selected. Their weights are searched for in turn,
+    until a round does not lower the loss.
     """
 
-    kept: int | None = None
-    considered: int | None = None
-    smoothing: float = 0.06
-    alpha: float = 0.8
-    window: int = 1000
-    rounds: int = 20
-    base: str | None = None
+    kept: int | None = option(None, "the paper's K: features that are selected; none for all", least=1)
+    considered: int | None = option(None, "features tried, those that vary in most lists; none for all", least=1)
+    smoothing: float = option(0.06, "the paper's b: the loss is averaged so far on either side of a weight", above=0)
+    alpha: float = option(0.8, "of the selection, see lpmert.comparators.selection", least=0, most=1)
+    window: int = option(1000, "of the selection, see lpmert.comparators.selection", least=1)
+    rounds: int = option(20, "most rounds over the features", least=1)
+    base: str | None = option(None, "name of the base feature; none for the first one")
 
     name: ClassVar[str] = "msr"
 
-    def __post_init__(self) -> None:
-        positive(self.name, smoothing=self.smoothing, window=self.window, rounds=self.rounds)
-        for setting, value in (("kept", self.kept), ("considered", self.considered)):
-            if value is not None:
-                positive(self.name, **{setting: value})
-        if not 0.0 <= self.alpha <= 1.0:
-            raise MethodError(f"alpha of method 'msr' must lie between 0 and 1, not {self.alpha!r}")
-
-    def train(self, nbest: NBest, *, metric: str | Metric = "loss") -> Trained:
-        """Return weights for N-best lists whose features are too many to be held dense.
+    def train(self, nbest: NBest, *, metric: str | Metric = "loss", seed: int = 0) -> Trained:
+        """Return weights for N-best lists whose features are too many to be held dense; nothing hangs on the seed.
 
         Raises `MethodError` and `MetricError` as `lpmert.comparators.sparse.sparse_lists` does.
         """
+        del seed
         lists, base = sparse_lists(nbest, metric, self.base)
         search = LineSearch(lists)
         before = search.loss

@@ -13,10 +13,13 @@ from typing import ClassVar
 import numpy as np
 
 from lpmert.comparators.base import Clock, Comparator, Found
-from lpmert.comparators.line_search import SMOOTHING, LineSearch, Step, loss_of
-from lpmert.comparators.restarts import Descent, Restarts
+from lpmert.comparators.line_search import INTERVALS, SMOOTHING, LineSearch, Step, loss_of
+from lpmert.comparators.restarts import STOPPING, Descent, Restarts
+from lpmert.configurable import option
 from lpmert.problem import Problem
-from lpmert.result import FloatArray, MethodError
+from lpmert.result import FloatArray
+
+DIRECTIONS = ("greedy", "cyclic", "powell", "random")
 
 PATIENCE = 3
 """Random directions in a row, times the number of features, that may fail to help."""
@@ -26,26 +29,26 @@ PATIENCE = 3
 class Och(Comparator):
     """Line searches from the start (or equal weights) and from random weights; the best local optimum wins.
 
-    directions: "greedy" takes the best of all coordinates, "cyclic" one coordinate after the other, "powell" adapts a
-    set of directions, "random" draws them. restarts, stopping, walk_share, walk_deviation: see `Restarts`. interval,
-    smoothing: see `LineSearch`. The baseline of Galley and Quirk (EMNLP 2011) is `directions="powell"`.
+    The baseline of Galley and Quirk (EMNLP 2011) is `directions="powell"`.
     """
 
-    directions: str = "greedy"
-    restarts: int = 20
-    stopping: str = "fixed"
-    walk_share: float = 0.9
-    walk_deviation: float = 0.1
-    interval: str = "midpoint"
-    smoothing: float = SMOOTHING
+    directions: str = option(
+        "greedy",
+        "greedy: the best of all coordinates; cyclic: one after the other; powell: a set that adapts; random: drawn",
+        choices=DIRECTIONS,
+    )
+    restarts: int = option(20, "random starts", least=0)
+    stopping: str = option(
+        "fixed", "foster-kuhn: as many starts as the best one so far needed, at least ten", choices=STOPPING
+    )
+    walk_share: float = option(0.9, "share of starts that step from the best weights so far", least=0, most=1)
+    walk_deviation: float = option(0.1, "greatest standard deviation of such a step", above=0)
+    interval: str = option(
+        "midpoint", "which of the best intervals of a line, see LineSearch", choices=tuple(INTERVALS)
+    )
+    smoothing: float = option(SMOOTHING, "of the interval smoothed, in units of |w| / |d|", above=0)
 
     name: ClassVar[str] = "och"
-
-    def __post_init__(self) -> None:
-        """Check the settings."""
-        if self.directions not in DESCENTS:
-            raise MethodError(f"directions={self.directions!r} is none of {', '.join(DESCENTS)}")
-        self._restarts()
 
     def _restarts(self) -> Restarts:
         return Restarts(self.restarts, self.stopping, self.walk_share, self.walk_deviation)
@@ -163,12 +166,7 @@ def powell(
             directions[-1] = way / np.linalg.norm(way)
 
 
-DESCENTS: Mapping[str, Descent] = {
-    "greedy": greedy,
-    "cyclic": cyclic,
-    "powell": powell,
-    "random": random_directions,
-}
+DESCENTS: Mapping[str, Descent] = dict(zip(DIRECTIONS, (greedy, cyclic, powell, random_directions), strict=True))
 
 
 def _moved(

@@ -11,9 +11,10 @@ from typing import ClassVar
 import numpy as np
 
 from lpmert.comparators.base import Clock, Comparator, Found
-from lpmert.comparators.softmax import Lists, lists_of, minimize_smooth, own_losses, positive
+from lpmert.comparators.softmax import Lists, lists_of, minimize_smooth, own_losses
+from lpmert.configurable import option
 from lpmert.problem import Problem
-from lpmert.result import FloatArray, IntArray, MethodError
+from lpmert.result import FloatArray, IntArray
 
 _GRADIENT_TOLERANCE = 1e-7
 """Where L-BFGS ends, relative to the number of pairs."""
@@ -29,17 +30,12 @@ class Pro(Comparator):
     mean 0 and `variance`; `inf` means none.
     """
 
-    samples: int = 5000
-    pairs: int = 50
-    least_difference: float = 0.05
-    variance: float = 1.0
+    samples: int = option(5000, "pairs drawn from each list, the paper's Gamma", least=1)
+    pairs: int = option(50, "pairs kept of these, the paper's Xi", least=1)
+    least_difference: float = option(0.05, "of the losses of a pair, the paper's alpha", least=0)
+    variance: float = option(1.0, "of the Gaussian prior; inf for none", above=0)
 
     name: ClassVar[str] = "pro"
-
-    def __post_init__(self) -> None:
-        positive(self.name, samples=self.samples, pairs=self.pairs, variance=self.variance)
-        if not self.least_difference >= 0:
-            raise MethodError(f"least_difference of method 'pro' must be at least 0, not {self.least_difference!r}")
 
     def run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
         """Return the weights that rank the sampled pairs best; all zeros where no pair differs enough."""

@@ -13,9 +13,9 @@ from typing import ClassVar
 import numpy as np
 
 from lpmert.comparators.base import Clock, Comparator, Found
-from lpmert.comparators.softmax import positive
 from lpmert.comparators.sparse import SparseLists, Trained, dense_lists, sparse_lists
 from lpmert.comparators.sparse_kernels import perceptron_pass
+from lpmert.configurable import option
 from lpmert.metrics.base import Metric
 from lpmert.nbest import NBest
 from lpmert.problem import Problem
@@ -28,17 +28,14 @@ class Perceptron(Comparator):
 
     A list is wrong if the chosen hypothesis has not the least loss of its list by itself; gold is the one of least
     loss with the best score so far. `passes` are made over the lists, in an order drawn anew for each; the mean of the
-    weights after every list is returned. base: the name of the base feature, the first one by default.
+    weights after every list is returned.
     """
 
-    passes: int = 20
-    rate: float = 1.0
-    base: str | None = None
+    passes: int = option(20, "over the lists", least=1)
+    rate: float = option(1.0, "of learning", above=0)
+    base: str | None = option(None, "name of the base feature; none for the first one")
 
     name: ClassVar[str] = "perceptron"
-
-    def __post_init__(self) -> None:
-        positive(self.name, passes=self.passes, rate=self.rate)
 
     def train(self, nbest: NBest, *, metric: str | Metric = "loss", seed: int = 0) -> Trained:
         """Return weights for N-best lists whose features are too many to be held dense.

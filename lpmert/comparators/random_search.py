@@ -10,8 +10,9 @@ import numpy as np
 from lpmert.comparators.base import Clock, Comparator, Found
 from lpmert.comparators.line_search import space_of
 from lpmert.comparators.restarts import random_weights
+from lpmert.configurable import option
 from lpmert.problem import Problem
-from lpmert.result import FloatArray, MethodError
+from lpmert.result import FloatArray
 
 
 @dataclass(frozen=True)
@@ -21,14 +22,9 @@ class RandomSearch(Comparator):
     They are uniform in direction, for features brought to the same spread within lists.
     """
 
-    draws: int = 1000
+    draws: int = option(1000, "random weights", least=1)
 
     name: ClassVar[str] = "random"
-
-    def __post_init__(self) -> None:
-        """Check the settings."""
-        if self.draws < 1:
-            raise MethodError(f"draws must be at least 1; got {self.draws}")
 
     def run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
         """Return the best of the weights tried."""

@@ -10,8 +10,9 @@ import numpy as np
 from lpmert.comparators.base import Clock, Comparator, Found
 from lpmert.comparators.line_search import space_of
 from lpmert.comparators.restarts import random_weights
+from lpmert.configurable import option
 from lpmert.problem import Problem
-from lpmert.result import FloatArray, MethodError
+from lpmert.result import FloatArray
 
 _TOLERANCE = 1e-4
 """Size of the simplex at which it stops, for weights of about 1."""
@@ -21,23 +22,14 @@ _TOLERANCE = 1e-4
 class NelderMead(Comparator):
     """SciPy's Nelder-Mead from the start (or equal weights) and from `restarts` random weights; the best vertex wins.
 
-    edge: length of the first simplex's edges, for features brought to the same spread and weights whose largest is 1.
-    evaluations: most evaluations of a start; by default 200 for each feature, as in SciPy.
+    Features are brought to the same spread, and weights have 1 as their largest.
     """
 
-    restarts: int = 5
-    edge: float = 0.5
-    evaluations: int | None = None
+    restarts: int = option(5, "random starts", least=0)
+    edge: float = option(0.5, "length of the first simplex's edges", above=0)
+    evaluations: int | None = option(None, "most evaluations of a start; none for 200 for each feature", least=1)
 
     name: ClassVar[str] = "nelder-mead"
-
-    def __post_init__(self) -> None:
-        """Check the settings."""
-        if self.restarts < 0 or not self.edge > 0.0 or (self.evaluations is not None and self.evaluations < 1):
-            raise MethodError(
-                "nelder-mead needs restarts >= 0, edge > 0 and evaluations >= 1; got "
-                f"{self.restarts}, {self.edge} and {self.evaluations}"
-            )
 
     def run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
         """Return the best vertex met."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,14 @@ class Trained:
     loss_before: float
     loss: float
     counters: dict[str, int] = field(default_factory=dict)
+
+
+@runtime_checkable
+class Trainer(Protocol):
+    """A method that also trains on features that are too many to be held dense."""
+
+    def train(self, nbest: NBest, *, metric: str | Metric = "loss", seed: int = 0) -> Trained:
+        """Return weights for N-best lists."""
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import numpy as np
 
 from lpmert.comparators.base import Clock, Comparator, Found
 from lpmert.comparators.line_search import space_of
+from lpmert.configurable import option
 from lpmert.problem import Problem
 from lpmert.result import FloatArray, MethodError
 
@@ -24,14 +25,9 @@ class Tpe(Comparator):
     The start, if there is one, is the first trial. Needs the extra `tpe`.
     """
 
-    trials: int = 300
+    trials: int = option(300, "suggestions", least=1)
 
     name: ClassVar[str] = "tpe"
-
-    def __post_init__(self) -> None:
-        """Check the settings."""
-        if self.trials < 1:
-            raise MethodError(f"trials must be at least 1; got {self.trials}")
 
     def run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
         """Return the best of the trials."""

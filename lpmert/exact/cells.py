@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from lpmert.configurable import option
 from lpmert.deadline import checkpoint
 from lpmert.exact import cells_kernels as kernel
 from lpmert.exact import cells_stack as layout
@@ -56,18 +57,12 @@ _FRONTIER_BYTES = 1 << 28
 
 @dataclass(frozen=True)
 class Cells(ExactMethod):
-    """Settings of the search over the weight space; none changes the optimum.
+    """Branch and bound over cones of the weight space; no option changes the optimum."""
 
-    leaf_lists: cones with at most so many open lists go to the search over selections. stalled_splits: splits in a row,
-    times the number of features, without a tenth of the lists settled, after which a larger cone goes there too. cuts:
-    how many cutting planes may raise the bound of a cone with at most cut_rows survivors; 0 turns them off. jobs:
-    threads; their number changes nothing but the time.
-    """
-
-    leaf_lists: int = 10
-    cuts: int = 8
-    cut_rows: int = 2000
-    stalled_splits: int = 4
+    leaf_lists: int = option(10, "cones with at most so many open lists go to the search over selections", least=0)
+    cuts: int = option(8, "cutting planes that may raise the bound of a cone; 0 for none", least=0)
+    cut_rows: int = option(2000, "most survivors of such a cone", least=0)
+    stalled_splits: int = option(4, "splits in a row, a feature, with little settled before a cone goes there", least=0)
     selections: Choices = field(default_factory=Choices)
     jobs: int = field(default=1, compare=False, repr=False)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lpmert.configurable import option
 from lpmert.exact.choices_search import ChoicesSearch
 from lpmert.exact.ratio_choices import RatioChoicesSearch
 from lpmert.exact.search import Incumbent, Search
@@ -13,21 +14,15 @@ from lpmert.problem import Problem
 
 @dataclass(frozen=True)
 class Choices(ExactMethod):
-    """Settings of the search over selections; the switches never change the optimum.
+    """Branch and bound over the choices of hypotheses, with learnt conflicts; no option changes the optimum."""
 
-    sharpness: how steeply a candidate's excess cost counts when the next list to decide is chosen; core_preference: how
-    much lists outside every core are held back then. look_ahead tests each undecided list at every node, not only at
-    the root; use_cores raises bounds by disjoint cores, for sums of losses; use_witnesses saves LPs by remembered
-    weights. kept_witnesses and kept_cores bound what a node remembers.
-    """
-
-    sharpness: float = 2.0
-    core_preference: float = 3.0
-    look_ahead: bool = True
-    use_cores: bool = True
-    use_witnesses: bool = True
-    kept_witnesses: int = 3000
-    kept_cores: int = 400
+    sharpness: float = option(2.0, "how steeply excess cost counts when the next list is chosen", least=0)
+    core_preference: float = option(3.0, "how much lists outside every core are held back then", least=0)
+    look_ahead: bool = option(True, "test each undecided list at every node, not only at the root")
+    use_cores: bool = option(True, "raise bounds by disjoint cores, for sums of losses")
+    use_witnesses: bool = option(True, "save linear programs by remembered weights")
+    kept_witnesses: int = option(3000, "weights that a node remembers", least=0)
+    kept_cores: int = option(400, "cores that a node remembers", least=0)
 
     name = "choices"
     takes_ratios = True

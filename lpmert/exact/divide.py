@@ -14,6 +14,7 @@ from typing import Protocol
 
 import numpy as np
 
+from lpmert.configurable import option
 from lpmert.deadline import checkpoint
 from lpmert.exact.combination import Combination, Screen
 from lpmert.exact.pairing import fewest_candidates_first, neighbours, pair_by_conflict
@@ -33,50 +34,33 @@ _LARGEST_COUNT = 10**300
 
 @dataclass(frozen=True)
 class LpMert(ExactMethod):
-    """Settings of LP-MERT; the switches never change the optimum.
+    """Galley and Quirk's divide and conquer, with additions that can be switched off; none changes the optimum.
 
-    objective: "margin" asks for strict attainability, as all methods here. "published" maximises w.(h - centroid) and
-    also accepts what only ties attain: where that costs less than every strict selection, it stays the lower bound, and
-    the status says so. lp: "least-norm" decides in a kernel, and in exact arithmetic where rounding hides the answer;
-    "highs" decides on HiGHS. row_generation: begin with few rows and where the first half ended; off: with all rows.
-    use_witnesses: weights known to make the choices save the linear program. use_cores: choices that hold a learnt core
-    are dropped without one. look_ahead: find each other list's cheapest hypothesis that goes with a combination, drop
-    the combination if no selection below the incumbent is left, and now and then complete one greedily; only with the
-    objective "margin". lazy: a neighbour waits in the frontier at a bound until it is the cheapest; off: it is found at
-    once, as published. chain: combine one list after the other, those with the fewest candidates first, so that what is
-    looked at ahead is known early; off: a balanced tree, as published. pair: in a balanced tree combine first the lists
-    that conflict most, as far as `sampled` pieces of work on every pair show; off: in order. cosine_test: how a
-    region's cosine is asked of a combination: "exact" by projection; "published" by the weights of the cell with the
-    largest product with the centre, which can miss cells that reach into the cap, so that the result has no bound.
-    Raises `MethodError` for an unknown objective, lp or cosine_test, or a negative sampled.
+    The objective "margin" asks for strict attainability, as all methods here. "published" maximises w.(h - centroid)
+    and also accepts what only ties attain: where that costs less than every strict selection, it stays the lower bound,
+    and the status says so. The linear programs "least-norm" are decided in a kernel, and in exact arithmetic where
+    rounding hides the answer; "highs" decides on HiGHS. look_ahead finds each other list's cheapest hypothesis that
+    goes with a combination, drops the combination if no selection below the incumbent is left, and now and then
+    completes one greedily. A chain begins with the lists with the fewest candidates, so that what is looked at ahead is
+    known early. The cosine_test "published" asks the weights of the cell with the largest product with the centre,
+    which can miss cells that reach into the cap, so that the result has no bound; "exact" projects.
     """
 
-    objective: str = "margin"
-    lp: str = "least-norm"
-    row_generation: bool = True
-    use_witnesses: bool = True
-    use_cores: bool = True
-    look_ahead: bool = True
-    lazy: bool = True
-    chain: bool = True
-    pair: bool = False
-    sampled: int = 32
-    cosine_test: str = "exact"
+    objective: str = option("margin", "what a linear program maximises", choices=("margin", "published"))
+    lp: str = option("least-norm", "what decides linear programs", choices=tuple(_SLICE_LPS))
+    row_generation: bool = option(True, "begin with few rows and where the first half ended")
+    use_witnesses: bool = option(True, "weights known to make the choices save the linear program")
+    use_cores: bool = option(True, "choices that hold a learnt core are dropped without one")
+    look_ahead: bool = option(True, "bound what the other lists still cost; only with the objective margin")
+    lazy: bool = option(True, "a neighbour waits in the frontier at a bound; off: it is found at once, as published")
+    chain: bool = option(True, "combine one list after the other; off: a balanced tree, as published")
+    pair: bool = option(False, "in a balanced tree combine first the lists that conflict most")
+    sampled: int = option(32, "pieces of work on every pair of lists that show how much it conflicts", least=0)
+    cosine_test: str = option("exact", "how a cosine is asked of a combination", choices=("exact", "published"))
 
     name = "lp-mert"
     takes_fractions = True
     takes_caps = True
-
-    def __post_init__(self) -> None:
-        for setting, allowed in (
-            ("objective", ("margin", "published")),
-            ("lp", tuple(_SLICE_LPS)),
-            ("cosine_test", ("exact", "published")),
-        ):
-            if getattr(self, setting) not in allowed:
-                raise MethodError(f"{setting} must be one of {', '.join(allowed)}; got {getattr(self, setting)!r}")
-        if self.sampled < 0:
-            raise MethodError(f"sampled must be at least 0; got {self.sampled!r}")
 
     def start(self, problem: Problem, incumbent: Incumbent) -> Search:
         """Return the search as one that can pause; raises `MethodError` for ties within a cosine."""

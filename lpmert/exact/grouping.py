@@ -14,6 +14,7 @@ import numpy as np
 
 from lpmert.approximate.subspace import improve, random_numbers
 from lpmert.canonical import rows_of_lists
+from lpmert.configurable import option
 from lpmert.deadline import checkpoint
 from lpmert.exact.choices import Choices
 from lpmert.exact.choices_search import ChoicesSearch
@@ -22,7 +23,7 @@ from lpmert.exact.solve import ExactMethod
 from lpmert.geometry.descent import descend
 from lpmert.kernels import clear_cost, decode
 from lpmert.problem import Problem
-from lpmert.result import FloatArray, IntArray, MethodError
+from lpmert.result import FloatArray, IntArray
 
 _PATIENCE = 20
 """Slices that a group gets before the next one has its turn."""
@@ -61,14 +62,10 @@ _SUBSPACE_SLICES = 40
 class Groups(ExactMethod):
     """The bound by groups of lists. size: lists of the first groups; selections: how each group is searched."""
 
-    size: int = 8
+    size: int = option(8, "lists of the first groups", least=1)
     selections: Choices = field(default_factory=Choices)
 
     name = "groups"
-
-    def __post_init__(self) -> None:
-        if self.size < 1:
-            raise MethodError(f"size of method 'groups' must be at least 1, not {self.size}")
 
     def start(self, problem: Problem, incumbent: Incumbent) -> Search:
         """Return a search that begins with this incumbent, on which its random numbers depend too."""

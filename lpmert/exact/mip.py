@@ -18,6 +18,7 @@ import highspy
 import numpy as np
 import pulp
 
+from lpmert.configurable import option
 from lpmert.deadline import OutOfTime, checkpoint, time_left
 from lpmert.exact.search import Incumbent, Outcome, Search
 from lpmert.exact.solve import ExactMethod
@@ -50,14 +51,10 @@ class Mip(ExactMethod):
     The callback is asked only between two programs, and Ctrl-C waits for the solver's end.
     """
 
-    solver: str = "highs"
-    margin: float = 0.0
+    solver: str = option("highs", "a name that PuLP knows")
+    margin: float = option(0.0, "by which comparisons must hold; above 0 there is no bound", least=0, below=math.inf)
 
     name = "mip"
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.margin < math.inf:
-            raise MethodError(f"margin of method 'mip' must be a finite number of at least 0, not {self.margin!r}")
 
     def start(self, problem: Problem, incumbent: Incumbent) -> Search:
         """Return a search; its solver is told the time left. Raises `MethodError` for a solver that is not there."""

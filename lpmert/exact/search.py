@@ -155,7 +155,7 @@ def _ending(search: Search, limits: Limits, seconds: float, loss: float, lower: 
         return Status.TIME_LIMIT
     if limits.node_limit is not None and search.nodes >= limits.node_limit:
         return Status.NODE_LIMIT
-    if search.memory > limits.memory_limit:
+    if limits.memory_limit is not None and search.memory > limits.memory_limit:
         return Status.MEMORY_LIMIT
     return None
 

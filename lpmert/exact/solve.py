@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from lpmert import __version__
+from lpmert.configurable import Configurable
 from lpmert.deadline import Deadline, OutOfTime, heeding, out_of_time
 from lpmert.exact.capped import descend_in_cap
 from lpmert.exact.fractional import FractionSearch
@@ -31,10 +32,9 @@ _RESOLUTION = 1e-12
 """Share of the loss by which rounded losses may be off and the optimum still be called proved."""
 
 
-class ExactMethod(ABC):
-    """A frozen dataclass of settings that can start a search which ends with a proof."""
+class ExactMethod(Configurable, ABC):
+    """A frozen dataclass of options that can start a search which ends with a proof."""
 
-    name: ClassVar[str]
     takes_ratios: ClassVar[bool] = False
     """Whether the method takes metrics that are no sum over lists, whatever their form."""
     takes_fractions: ClassVar[bool] = False
@@ -112,12 +112,6 @@ class ExactMethod(ABC):
         if deadline.compiling:
             seconds["compile"] = deadline.compiling
         return result.with_seconds(**seconds, total=deadline.seconds + deadline.compiling)
-
-    def settings(self) -> str:
-        """Return the settings that differ from their defaults, for the signature."""
-        own = [f for f in fields(self) if f.compare]  # type: ignore[arg-type]
-        changed = [f"{f.name}={getattr(self, f.name)!r}" for f in own if getattr(self, f.name) != _default(f)]
-        return self.name + (f"({', '.join(changed)})" if changed else "")
 
     def _report(self, problem: Problem, search: Search, outcome: Outcome, seed: int) -> Result:
         try:
@@ -327,10 +321,3 @@ def _counters(problem: Problem, search: Search) -> Mapping[str, int]:
         "canonical_features": problem.n_features,
     }
     return {**size, **search.counters()}
-
-
-def _default(field: object) -> object:
-    from dataclasses import MISSING
-
-    factory = getattr(field, "default_factory", MISSING)
-    return factory() if factory is not MISSING else getattr(field, "default", MISSING)

@@ -1,1 +1,7 @@
 """Readers and writers of N-best lists."""
+
+from __future__ import annotations
+
+from lpmert.lazy import attach
+
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lpmert.formats.files import LINES_OF_A_WHOLE, atomic_writer, longest_line, open_bytes, whole
+from lpmert.formats.format import Format
 from lpmert.nbest import NBest
 from lpmert.quoting import listed, quoted
 from lpmert.result import DataError, IntArray
@@ -150,3 +151,6 @@ def _integers(array: Any, what: str) -> IntArray:
     if array.dtype.kind not in "iu" or array.ndim != 1:
         raise DataError(f"{what} must be a row of integers, not {array.dtype} of shape {array.shape}")
     return np.asarray(array, dtype=np.int64)
+
+
+NPZ = Format("numpy archive", read_npz, write_npz)

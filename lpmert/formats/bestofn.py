@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from lpmert.formats.files import atomic_writer, open_bytes
+from lpmert.formats.format import Format
 from lpmert.formats.numbers import number_of_json
 from lpmert.formats.rows import read_rows
 from lpmert.nbest import NBest
@@ -149,3 +150,6 @@ class _Reader:
 
     def _error(self, message: str) -> DataError:
         return DataError(message, path=self.path, line=self.line)
+
+
+BEST_OF_N = Format("JSON lines, one list a line", read_best_of_n, write_best_of_n)

@@ -2,121 +2,135 @@
 
 from __future__ import annotations
 
-import inspect
+import logging
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from lpmert.formats.files import BYTE_ORDER_MARK, STDIN, line_limit, open_bytes
+from lpmert.formats.format import Format
 from lpmert.formats.rows import format_of_name
 from lpmert.formats.utterances import utterance_files, words_of
 from lpmert.nbest import NBest
 from lpmert.quoting import listed, quoted
+from lpmert.registry import FORMATS
 from lpmert.result import DataError
 
 Source = str | Path | Sequence[str | Path] | Mapping[str, str | Path]
 """A file or folder, several files (runs), or for scores the files by name of the feature."""
 
 
-class Format(NamedTuple):
-    """What a format is, and which functions (module:function in lpmert.formats) read and write it."""
-
-    description: str
-    reader: str
-    writer: str | None
-    pooled: bool = False
-    """Whether several files are one set of lists."""
-
-
-_TABLES = "tables:read_table", "tables:write_table"
-
-FORMATS: Mapping[str, Format] = {
-    "tsv": Format("table with tabs", *_TABLES),
-    "csv": Format("table with commas", *_TABLES),
-    "jsonl": Format("JSON lines, one hypothesis a line", *_TABLES),
-    "parquet": Format("Parquet table", *_TABLES),
-    "npz": Format("numpy archive", "arrays:read_npz", "arrays:write_npz"),
-    "moses": Format("Moses, cdec, Joshua, travatar lists", "moses:read_moses", "moses:write_moses", True),
-    "mert": Format("data of Moses' mert", "mert_data:read_mert_data", "mert_data:write_mert_data", True),
-    "best-of-n": Format("JSON lines, one list a line", "bestofn:read_best_of_n", "bestofn:write_best_of_n"),
-    "srilm": Format("SRILM lists, one utterance a file", "srilm:read_srilm", "srilm:write_srilm"),
-    "slf": Format("HTK lattices, one utterance a file", "lattice:read_lattices", None),
-    "scores": Format("one file a score", "scores:read_scores", "scores:write_scores"),
-    "espnet": Format("folders that ESPnet wrote", "scores:read_espnet", None),
-}
-TABLES = ("tsv", "csv", "jsonl", "parquet")
+logger = logging.getLogger("lpmert")
 
 _HEAD = 1 << 16
 _SLF = re.compile(r"(VERSION|V|UTTERANCE|U|NODES|N|I)=")
 _SRILM = re.compile(r"NBestList[12]\.0\b|\(-?[0-9.]+\) |(-?[0-9.]+(e[-+]?[0-9]+)?[ \t]+){2}[0-9]+([ \t]|$)")
 _BEST_OF_N = re.compile(r'(?<!\\)"candidates"\s*:\s*\[')
-_REMEDY = f"give the format, one of {listed(FORMATS)}"
+_REMEDY = f"give the format, one of {listed(FORMATS.own)}, or module:Name"
 
 
-def read(source: Source, format: str | None = None, *, max_line_length: int | None = None, **options: Any) -> NBest:
-    """Read N-best lists in any format of `FORMATS`; without a name, in that which `detect` finds.
+def read(
+    source: Source, format: str | Format | None = None, *, max_line_length: int | None = None, **options: Any
+) -> NBest:
+    """Read N-best lists in any format.
 
-    The options are those of the format's reader. No line may have more than `max_line_length` bytes, by default 64 MiB;
-    other readers take that from `lpmert.formats.files.line_limit`. Raises `DataError` for options that are missing or
-    that the reader does not take, and for whatever the reader cannot use.
+    Parameters
+    ----------
+    source : str, Path, sequence or mapping of these
+        A file or folder; several files, for formats that pool runs; or the files by name of the feature, for scores.
+    format : str or Format, optional
+        A name (`lpmert convert --help` lists them), `module:Name`, or a `lpmert.formats.Format`; by default what the
+        file looks like.
+    max_line_length : int, optional
+        Most bytes of a line, 64 MiB by default; other readers take that from `lpmert.formats.files.line_limit`.
+    **options
+        Those of the format's reader, such as `segment`, `features` and `loss` for tables.
+
+    Returns
+    -------
+    NBest
+        The lists.
+
+    Raises
+    ------
+    DataError
+        For options that are missing or that the reader does not take, and for whatever it cannot use.
+
+    Examples
+    --------
+    >>> import lpmert
+    >>> lpmert.read("examples/best_of_n/candidates.jsonl").n_lists  # one a line
+    16
     """
     with line_limit(max_line_length):
-        return _read(source, format, options)
+        return _read(source, detect(source) if format is None else format, options)
 
 
-def _read(source: Source, format: str | None, options: dict[str, Any]) -> NBest:
-    kind = detect(source) if format is None else _known(format)
-    if kind in TABLES:
-        options["format"] = kind
-    if not FORMATS[kind].pooled and isinstance(source, Sequence) and not isinstance(source, str):
+def _read(source: Source, format: str | Format, options: dict[str, Any]) -> NBest:
+    name, kind = _known(format)
+    if not kind.pooled and isinstance(source, Sequence) and not isinstance(source, str):
         if len(source) != 1:
-            raise DataError(f"format {kind} is read from one file or folder; got {len(source)}")
+            raise DataError(f"format {name} is read from one file or folder; got {len(source)}")
         source = source[0]
-    _check_options(reader_of(kind), options, f"reading {kind}")
-    nbest: NBest = reader_of(kind)(source, **options)
-    return nbest
+    _check_options(kind.reader_options, options, f"reading {name}")
+    return kind.reader(source, **options, **kind.fixed)
 
 
-def write(nbest: NBest, path: str | Path, format: str | None = None, **options: Any) -> None:
-    """Write N-best lists in any format of `FORMATS` that can be written; without a name, in that of the path's ending.
+def write(nbest: NBest, path: str | Path, format: str | Format | None = None, **options: Any) -> None:
+    """Write N-best lists in any format that can be written.
 
-    The options are those of the format's writer. Raises `DataError` as `read` does, and where the format cannot hold
-    the lists.
+    Parameters
+    ----------
+    nbest : NBest
+        The lists.
+    path : str or Path
+        The file or folder to write.
+    format : str or Format, optional
+        As for `read`; by default what the path's ending says.
+    **options
+        Those of the format's writer.
+
+    Raises
+    ------
+    DataError
+        As by `read`, and where the format cannot hold the lists.
+
+    Examples
+    --------
+    >>> import lpmert, tempfile
+    >>> lists = lpmert.NBest([[1, 0], [0, 1]], [0, 2], [[0], [1]])
+    >>> path = tempfile.mkdtemp() + "/lists.npz"
+    >>> lpmert.write(lists, path)
+    >>> lpmert.read(path).fingerprint == lists.fingerprint
+    True
     """
-    kind = format_of_target(path) if format is None else _known(format)
-    if kind in TABLES:
-        options["format"] = kind
-    _check_options(writer_of(kind), options, f"writing {kind}")
-    writer_of(kind)(nbest, path, **options)
+    name, kind = _known(format_of_target(path) if format is None else format)
+    writer = writer_of(kind, name)
+    _check_options(kind.writer_options, options, f"writing {name}")
+    writer(nbest, path, **options, **kind.fixed)
 
 
-def reader_of(format: str) -> Callable[..., NBest]:
-    """Return the function that reads a format."""
-    return _function(FORMATS[_known(format)].reader)
-
-
-def writer_of(format: str) -> Callable[..., None]:
+def writer_of(format: Format, name: str) -> Callable[..., None]:
     """Return the function that writes a format; raises `DataError` if there is none."""
-    writer = FORMATS[_known(format)].writer
-    if writer is None:
-        writable = ", ".join(name for name, one in FORMATS.items() if one.writer)
-        raise DataError(f"format {format} is only read; choose one of {writable}")
-    return _function(writer)
+    if format.writer is None:
+        writable = ", ".join(other for other in FORMATS.own if FORMATS.find(other).writer)
+        raise DataError(f"format {name} is only read; choose one of {writable}")
+    return format.writer
 
 
-def options_of(function: Callable[..., Any]) -> dict[str, bool]:
-    """Return the options of a reader or writer, and whether each is needed."""
-    parameters = list(inspect.signature(function).parameters.values())
-    skipped = 1 if function.__name__.startswith("read") else 2
-    return {one.name: one.default is inspect.Parameter.empty for one in parameters[skipped:]}
+def format_by_name(name: str) -> Format:
+    """Return the format of this name or at this `module:Name`; raises `DataError` if there is none."""
+    found = FORMATS.build(name)
+    if not isinstance(found, Format):
+        raise DataError(f"{quoted(name)} is no format; register an object of lpmert.formats.Format")
+    return found
 
 
 def format_of_target(path: str | Path) -> str:
     """Return the format that the ending of a path names; raises `DataError` if it names none."""
-    kind = format_of_name(path) or ("npz" if Path(path).suffix == ".npz" else None)
+    kind = format_of_name(path) or ("npz" if Path(path).suffix == ".npz" else _by_ending(path))
     if kind is None:
         raise DataError(f"the ending does not say in which format to write; {_REMEDY}", path=path)
     return kind
@@ -124,6 +138,8 @@ def format_of_target(path: str | Path) -> str:
 
 def detect(source: Source) -> str:
     """Return the name of the format that a file looks like, from its first bytes, then from its ending.
+
+    Endings that formats of other packages claim come before what only looks like one of ours.
 
     Of a folder or manifest the first file counts, of several files the first. Raises `DataError` if that does not tell.
     """
@@ -142,32 +158,36 @@ def detect(source: Source) -> str:
             head = stream.read(_HEAD)
         if not head:
             raise DataError("empty file", path=source)
-        kind = _by_magic(head) or _by_first_line(head, source)
+        kind = _by_magic(head) or (None if format_of_name(source) else _by_ending(source))
+        kind = kind or _by_first_line(head, source)
     if kind is None:
         raise DataError(f"cannot tell the format; {_REMEDY}", path=source)
     return kind
 
 
-def _known(format: str) -> str:
-    if format not in FORMATS:
-        raise DataError(f"no format {quoted(format)}; the formats are {listed(FORMATS)}")
-    return format
+def _known(format: str | Format) -> tuple[str, Format]:
+    return (format.description, format) if isinstance(format, Format) else (format, format_by_name(format))
 
 
-def _function(place: str) -> Callable[..., Any]:
-    module, name = place.split(":")
-    function: Callable[..., Any] = getattr(import_module(f"lpmert.formats.{module}"), name)
-    return function
-
-
-def _check_options(function: Callable[..., Any], options: Mapping[str, Any], what: str) -> None:
-    known = options_of(function)
+def _check_options(known: Mapping[str, bool], options: Mapping[str, Any], what: str) -> None:
     for name in options:
         if name not in known:
             raise DataError(f"{what} takes no option {quoted(name)}; its options are {', '.join(known) or 'none'}")
     for name, needed in known.items():
         if needed and name not in options:
             raise DataError(f"{what} needs the option {quoted(name)}")
+
+
+def _by_ending(path: str | Path) -> str | None:
+    """Return the format of another package that claims the ending of a path, if there is one."""
+    for name in FORMATS.names():
+        if name not in FORMATS.own:
+            try:
+                if str(path).endswith(format_by_name(name).endings):
+                    return name
+            except DataError as error:  # the next one may be whole
+                logger.warning("%s", error)
+    return None
 
 
 def _by_magic(head: bytes) -> str | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
+from lpmert.formats.format import Format
 from lpmert.formats.kbest import Arc, distinct_best
 from lpmert.formats.slf import SCORE_NAMES, WORDS, Lattice, Link, Scores, read_lattice
 from lpmert.formats.utterances import References, measured, utterance_files
@@ -173,3 +174,6 @@ def _ranks(lattice: Lattice, path: str | Path | None) -> dict[int, int]:
         line = next(link.line for link in lattice.links if [link.start, link.end] == cycle[:2])
         trouble = f"the links make a cycle: {' -> '.join(map(str, cycle))}; a lattice has none"
         raise DataError(trouble, path=path, line=line) from error
+
+
+SLF = Format("HTK lattices, one utterance a file", read_lattices)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lpmert.formats.files import atomic_writer, lines
+from lpmert.formats.format import Format
 from lpmert.formats.named import NamedRows, number_text, numbers_of_words, rows_by_column
 from lpmert.formats.numbers import count_of_text
 from lpmert.formats.rows import repeated
@@ -270,3 +271,6 @@ def _score_type(nbest: NBest, path: str | Path) -> str:
         if nbest.statistic_names == columns and kind != "CDER":
             return kind
     raise DataError(f"give the type of the scores, such as {listed(SCORE_TYPES)}", path=path)
+
+
+MERT = Format("data of Moses' mert", read_mert_data, write_mert_data, pooled=True)

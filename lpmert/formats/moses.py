@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from lpmert.formats.files import atomic_writer, decoded_lines, lines, open_bytes, raw_lines
+from lpmert.formats.format import Format
 from lpmert.formats.moses_features import FeatureReader, FeatureWriter, label_of
 from lpmert.formats.named import WHITE, number_text, numbers_of_words, rows_by_column
 from lpmert.formats.rows import repeated
@@ -308,3 +309,6 @@ def _check_writable(nbest: NBest, path: str | Path) -> None:
         if SEPARATOR in text or "\n" in text or "\r" in text or text.strip(WHITE) != text:
             trouble = f"has {SEPARATOR}, a line end, or white space at an end, which the format cannot keep; replace it"
             raise DataError(f"{reprlib.repr(text)} {trouble}", path=path)
+
+
+MOSES = Format("Moses, cdec, Joshua, travatar lists", read_moses, write_moses, pooled=True)

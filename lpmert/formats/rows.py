@@ -13,9 +13,8 @@ from typing import Any
 
 from lpmert.formats.files import BYTE_ORDER_MARK, COMPRESSED_ENDINGS, decoded_lines, raw_lines, whole
 from lpmert.quoting import listed, quoted
+from lpmert.registry import TABLES
 from lpmert.result import DataError
-
-FORMATS = ("tsv", "csv", "jsonl", "parquet")
 
 _ENDINGS = {".tsv": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
 _PARQUET_MAGIC = b"PAR1"
@@ -83,7 +82,7 @@ def _by_content(stream: io.BufferedReader, path: str | Path) -> str:
         if separator in first_line:
             return kind
     raise DataError(
-        "empty file" if not head else f"cannot tell the format; give format, one of {listed(FORMATS)}", path=path
+        "empty file" if not head else f"cannot tell the format; give format, one of {listed(TABLES)}", path=path
     )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from lpmert.formats.files import COMPRESSED_ENDINGS, write_text
+from lpmert.formats.format import Format
 from lpmert.formats.named import number_text
 from lpmert.formats.numbers import number_of_text
 from lpmert.formats.utterances import References, made_folder, measured, read_keyed, words_of
@@ -184,3 +185,7 @@ def _numbers(keyed: Keyed, keys: Sequence[str], path: str | Path) -> list[float]
             number_of_text(tensor.group(1) if tensor else text.strip(" \t"), f"score of {quoted(key)}", path, line)
         )
     return numbers
+
+
+SCORES = Format("one file a score", read_scores, write_scores)
+ESPNET = Format("folders that ESPnet wrote", read_espnet)

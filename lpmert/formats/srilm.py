@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from lpmert.formats.files import lines, write_text
+from lpmert.formats.format import Format
 from lpmert.formats.named import number_text
 from lpmert.formats.numbers import count_of_text, number_of_text
 from lpmert.formats.utterances import MANIFEST, References, made_folder, measured, utterance_files, words_of
@@ -166,3 +167,6 @@ def _line(form: int, features: list[float], text: str, list_id: str, folder: Pat
         trouble = f"{shown}; form {form} needs {needs}, and words with single spaces"
         raise DataError(trouble, path=folder)
     return line + "\n"
+
+
+SRILM = Format("SRILM lists, one utterance a file", read_srilm, write_srilm)

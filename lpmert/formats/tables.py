@@ -14,10 +14,12 @@ from typing import Any, TextIO
 import numpy as np
 
 from lpmert.formats.files import atomic_writer, line_limit, open_bytes
+from lpmert.formats.format import Format
 from lpmert.formats.named import number_text
-from lpmert.formats.rows import FORMATS, Row, format_of_name, guess_format, import_parquet, read_rows, repeated
+from lpmert.formats.rows import Row, format_of_name, guess_format, import_parquet, read_rows, repeated
 from lpmert.nbest import MAGNITUDE_LIMIT, NBest
 from lpmert.quoting import listed, quoted
+from lpmert.registry import TABLES
 from lpmert.result import DataError, FloatArray
 
 _BLOCK_ROWS = 1 << 15
@@ -37,17 +39,50 @@ def read_table(
 ) -> NBest:
     """Read N-best lists from a table with one hypothesis a row and named columns.
 
-    `segment` is the column whose value says which list a row belongs to; `features` and `statistics` are column names,
-    as a sequence or joined by commas; `loss` is the one column of an additive loss, instead of `statistics`; `text` is
-    the column of the hypothesis itself. The rows of a list follow one another; with `group` they may lie apart and are
-    gathered in order of appearance. `format` is tsv (a quote is text), csv (quoted as usual), jsonl (an object a line)
-    or parquet; by default the ending says which, or else the content. Compression is found out; `-` is standard input.
-    No line may have more than `max_line_length` bytes, by default 64 MiB.
-    Raises `DataError` with path, line and column (in Parquet: row) for whatever cannot be used.
+    Parameters
+    ----------
+    path : str or Path
+        The file; compression is found out, `-` is standard input.
+    segment : str
+        The column whose value says which list a row belongs to.
+    features : sequence of str, or str
+        The columns of the features, as a sequence or joined by commas.
+    loss : str, optional
+        The column of an additive loss.
+    statistics : sequence of str, or str, optional
+        The columns that the metric sums, instead of `loss`.
+    text : str, optional
+        The column of the hypothesis itself.
+    group : bool
+        Gather the rows of a list that lie apart, in order of appearance; otherwise they have to follow one another.
+    format : {"tsv", "csv", "jsonl", "parquet"}, optional
+        TSV (a quote is text), CSV (quoted as usual), JSON lines (an object a line) or Parquet; by default the ending
+        says which, or else the content.
+    max_line_length : int, optional
+        Most bytes of a line, 64 MiB by default.
+
+    Returns
+    -------
+    NBest
+        The lists.
+
+    Raises
+    ------
+    DataError
+        With path, line and column (in Parquet: row) for whatever cannot be used.
+
+    Examples
+    --------
+    >>> import lpmert
+    >>> lists = lpmert.read_table(
+    ...     "examples/asr/nbest.tsv.gz", segment="utterance", features="am,lm,words", loss="errors"
+    ... )
+    >>> lists.n_lists, lists.n_hypotheses
+    (250, 25000)
     """
     wanted = _Columns.of(path, segment, features, loss, statistics, text)
-    if format is not None and format not in FORMATS:
-        raise DataError(f"no format {quoted(format)}; the formats are {listed(FORMATS)}", path=path)
+    if format is not None and format not in TABLES:
+        raise DataError(f"no format {quoted(format)}; the formats are {listed(TABLES)}", path=path)
     with line_limit(max_line_length), open_bytes(path) as stream:
         kind = format or guess_format(stream, path)
         return _collect(read_rows(stream, path, kind, wanted.all), _Place(path, kind), wanted, group)
@@ -64,8 +99,8 @@ def write_table(
     format cannot: a tab or a line end in TSV, a carriage return in CSV.
     """
     kind = format or format_of_name(path) or "tsv"
-    if kind not in FORMATS:
-        raise DataError(f"no format {quoted(kind)}; the formats are {listed(FORMATS)}", path=path)
+    if kind not in TABLES:
+        raise DataError(f"no format {quoted(kind)}; the formats are {listed(TABLES)}", path=path)
     header = [segment, *nbest.names, *nbest.statistic_names, *([] if nbest.texts is None else [text])]
     twice = repeated(header)
     if twice is not None:
@@ -292,3 +327,9 @@ def _checked_texts(cells: Sequence[Any], lines: Sequence[int], name: str, place:
         line, cell = next(pair for pair in zip(lines, cells, strict=True) if type(pair[1]) is not str)
         raise place.error(line, f"column {quoted(name)} is {reprlib.repr(cell)}, not a string")
     return cells
+
+
+TSV = Format("table with tabs", read_table, write_table, fixed={"format": "tsv"})
+CSV = Format("table with commas", read_table, write_table, fixed={"format": "csv"})
+JSONL = Format("JSON lines, one hypothesis a line", read_table, write_table, fixed={"format": "jsonl"})
+PARQUET = Format("Parquet table", read_table, write_table, fixed={"format": "parquet"})

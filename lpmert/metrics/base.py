@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from lpmert.registry import METRICS
 from lpmert.result import FloatArray, MetricError
-
-METRICS = {
-    "loss": "lpmert.metrics.additive:SumOfLosses",
-    "zero-one": "lpmert.metrics.additive:ZeroOne",
-    "bleu": "lpmert.metrics.ratio:Bleu",
-    "chrf": "lpmert.metrics.ratio:Chrf",
-    "f1": "lpmert.metrics.ratio:f_beta",
-    "precision": "lpmert.metrics.ratio:precision",
-    "recall": "lpmert.metrics.ratio:recall",
-}
-"""Names of the metrics, and what builds each."""
 
 _EXACT_INTEGERS = 2.0**53
 
@@ -81,20 +70,17 @@ def losses_of_totals(metric: Metric, totals: FloatArray) -> FloatArray:
 
 
 def metric_by_name(metric: str | Metric) -> Metric:
-    """Return the metric of this name, or the argument itself if it is a metric.
+    """Return the metric of this name or at this `module:Class`, or the argument itself if it is a metric.
 
     Raises `MetricError` for anything else.
     """
+    given = metric
     if isinstance(metric, str):
-        if metric not in METRICS:
-            raise MetricError(f"no metric {metric!r}; choose one of {', '.join(METRICS)}, or pass a metric object")
-        module, name = METRICS[metric].split(":")
-        built: Metric = getattr(import_module(module), name)()
-        return built
+        metric = METRICS.build(metric)
     if isinstance(metric, type):
         raise MetricError(f"metric is the class {metric.__name__}; pass an object of it, such as {metric.__name__}()")
     if not isinstance(metric, Metric):
-        raise MetricError(f"metric must be a name or have name, signature, check, loss and score; got {metric!r}")
+        raise MetricError(f"metric must be a name or have name, signature, check, loss and score; got {given!r}")
     return metric
 
 

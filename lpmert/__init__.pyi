@@ -1,0 +1,35 @@
+from . import formats as formats
+from . import methods as methods
+from . import metrics as metrics
+from .compare import compare as compare
+from .comparison import Comparison as Comparison
+from .converters import from_choices as from_choices
+from .converters import from_classification as from_classification
+from .evaluation import Evaluation as Evaluation
+from .formats.detect import read as read
+from .formats.detect import write as write
+from .formats.tables import read_table as read_table
+from .minimize import Check as Check
+from .minimize import certify as certify
+from .minimize import check as check
+from .minimize import evaluate as evaluate
+from .minimize import minimize as minimize
+from .nbest import NBest as NBest
+from .problem import Problem as Problem
+from .region import Linear as Linear
+from .region import Region as Region
+from .result import Cell as Cell
+from .result import CertificateError as CertificateError
+from .result import DataError as DataError
+from .result import Limits as Limits
+from .result import LpmertError as LpmertError
+from .result import MethodError as MethodError
+from .result import MetricError as MetricError
+from .result import Progress as Progress
+from .result import RegionError as RegionError
+from .result import Result as Result
+from .result import Status as Status
+from .verify import Verified as Verified
+from .verify import verify as verify
+
+__version__: str

@@ -1,0 +1,205 @@
+"""What a method lets users set: each option is stated once, as a field of the method's class.
+
+Python's signature and docstring, the checks of values, `--set` and `lpmert methods` all come from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from numbers import Integral
+from operator import index
+from textwrap import fill
+from typing import Any, ClassVar, Self, TypeVar
+
+from lpmert.quoting import listed, quoted
+from lpmert.result import MethodError
+from lpmert.values import real_number
+
+Value = TypeVar("Value")
+
+_METADATA = "lpmert"
+_KINDS: Mapping[str, type] = {"bool": bool, "int": int, "float": float, "str": str}
+_WORDS: Mapping[type, str] = {bool: "yes or no", int: "a whole number", float: "a number", str: "a text"}
+_TRUTH = {"yes": True, "true": True, "on": True, "no": False, "false": False, "off": False}
+
+
+def option(
+    default: Value,
+    help: str,
+    *,
+    choices: tuple[str, ...] = (),
+    least: float | None = None,
+    above: float | None = None,
+    most: float | None = None,
+    below: float | None = None,
+    form: str = "",
+    parse: Callable[[str], Value] | None = None,
+    signed: bool = True,
+) -> Value:
+    """Return the field of a frozen dataclass that is an option: its default, its help, and the values it may have.
+
+    choices: the texts allowed; least, above, most, below: ends of the range of a number. form and parse: for values
+    other than numbers, truth values and texts, how they are written on the command line, and the function that reads
+    them, which raises `ValueError`. signed: whether it belongs into the signature of results.
+    """
+    stated = {"help": help, "choices": choices, "least": least, "above": above, "most": most, "below": below}
+    found: Value = field(
+        default=default,
+        compare=signed,
+        metadata={_METADATA: {**stated, "form": form, "parse": parse, "signed": signed}},
+    )
+    return found
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option of a method; `kind` is `None` where it is neither a number, a truth value nor a text."""
+
+    name: str
+    default: Any
+    kind: type | None
+    optional: bool
+    help: str = ""
+    choices: tuple[str, ...] = ()
+    least: float | None = None
+    above: float | None = None
+    most: float | None = None
+    below: float | None = None
+    form: str = ""
+    parse: Callable[[str], Any] | None = None
+    signed: bool = True
+
+    @property
+    def allowed(self) -> str:
+        """What values it may have, in words."""
+        ends = [
+            f"{word} {end:g}"
+            for word, end in (("of at least", self.least), ("above", self.above), ("at most", self.most))
+            if end is not None
+        ] + ([] if self.below is None else [f"below {self.below:g}"])
+        what = self.form if self.kind is None else _WORDS[self.kind]
+        words = f"one of {', '.join(self.choices)}" if self.choices else " ".join([what, " and ".join(ends)]).rstrip()
+        return f"{words}, or none" if self.optional else words
+
+    def checked(self, value: Any, method: str) -> Any:
+        """Return a value of Python or numpy as this option has it; raises `MethodError` if it may not have it."""
+        if (value is None and self.optional) or self.kind is None:
+            return value
+        found: Any = None
+        if self.kind is bool:
+            found = bool(value) if type(value).__name__ in ("bool", "bool_") else None
+        elif self.kind is int:
+            found = None if isinstance(value, bool) or not isinstance(value, Integral) else index(value)
+        elif self.kind is float:
+            found = real_number(value)
+        elif isinstance(value, str):
+            found = value
+        if found is None or not self._within(found):
+            raise self._refused(value, method)
+        return found
+
+    def of_text(self, text: str, method: str) -> Any:
+        """Return the value that a text on the command line stands for; raises `MethodError` if it stands for none."""
+        value: Any = text
+        if self.optional and text.lower() == "none":
+            return None
+        try:
+            if self.parse is not None:
+                value = self.parse(text)
+            elif self.kind is None:
+                raise MethodError(f"option {self.name} of method {method!r} is set from Python only")
+            elif self.kind is bool:
+                value = _TRUTH.get(text.lower(), text)
+            elif self.kind in (int, float):
+                value = self.kind(text)
+        except ValueError as error:
+            raise self._refused(text, method) from error
+        return self.checked(value, method)
+
+    def _within(self, value: Any) -> bool:
+        if self.kind in (bool, str):
+            return not self.choices or value in self.choices
+        return not (
+            value != value  # not a number
+            or (self.least is not None and value < self.least)
+            or (self.above is not None and value <= self.above)
+            or (self.most is not None and value > self.most)
+            or (self.below is not None and value >= self.below)
+        )
+
+    def _refused(self, value: Any, method: str) -> MethodError:
+        return MethodError(f"option {self.name} of method {method!r} must be {self.allowed}; got {quoted(value)}")
+
+
+class Configurable:
+    """A frozen dataclass whose fields are the options of the method of this name."""
+
+    name: ClassVar[str]
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        """Add the options to the docstring."""
+        super().__init_subclass__(**arguments)
+        stated = {name: one for name, one in vars(cls).items() if isinstance(one, Field) and _METADATA in one.metadata}
+        if cls.__doc__ and stated:
+            lines = ["", "    Parameters", "    ----------"]
+            for name, one in stated.items():
+                described = _option(name, cls.__annotations__[name], one)
+                lines.append(f"    {name} : {described.allowed}, default {described.default!r}")
+                lines.append(fill(described.help, 112, initial_indent=8 * " ", subsequent_indent=8 * " "))
+            cls.__doc__ = cls.__doc__.rstrip() + "\n".join(["", *lines, "    "])
+
+    def __post_init__(self) -> None:
+        """Check the options, and make Python's numbers of numpy's."""
+        for one in _own_options(type(self)):
+            object.__setattr__(self, one.name, one.checked(getattr(self, one.name), self.name))
+
+    @classmethod
+    def options(cls) -> tuple[Option, ...]:
+        """Return the options; those of a method within this one have its name and a dot before theirs."""
+        found = []
+        for one in _own_options(cls):
+            if isinstance(one.default, Configurable):
+                found += [replace(inner, name=f"{one.name}.{inner.name}") for inner in one.default.options()]
+            else:
+                found.append(one)
+        return tuple(found)
+
+    def configured(self, texts: Mapping[str, str]) -> Self:
+        """Return the method with options as they are written on the command line, by name; raises `MethodError`."""
+        known = {one.name: one for one in self.options()}
+        changes: dict[str, Any] = {}
+        inner: dict[str, dict[str, str]] = {}
+        for name, text in texts.items():
+            if name not in known:
+                there = f"its options are {listed(known)}" if known else "it has none"
+                raise MethodError(f"method {self.name!r} has no option {quoted(name)}; {there}")
+            first, _, rest = name.partition(".")
+            if rest:
+                inner.setdefault(first, {})[rest] = text
+            else:
+                changes[name] = known[name].of_text(text, self.name)
+        for first, more in inner.items():
+            changes[first] = getattr(self, first).configured(more)
+        return replace(self, **changes)  # type: ignore[type-var]
+
+    def settings(self) -> str:
+        """Return the method's name and the options that differ from their defaults, for the signature."""
+        changed = [
+            f"{one.name}={getattr(self, one.name)!r}"
+            for one in _own_options(type(self))
+            if one.signed and getattr(self, one.name) != one.default
+        ]
+        return self.name + (f"({', '.join(changed)})" if changed else "")
+
+
+def _own_options(cls: Any) -> tuple[Option, ...]:
+    return tuple(_option(one.name, one.type, one) for one in fields(cls) if one.compare or _METADATA in one.metadata)
+
+
+def _option(name: str, annotation: Any, stated: Field[Any]) -> Option:
+    kinds = {word.strip() for word in str(getattr(annotation, "__name__", annotation)).split("|")}
+    optional = "None" in kinds
+    kind = _KINDS.get(", ".join(kinds - {"None"}))
+    default = stated.default_factory() if stated.default_factory is not MISSING else stated.default
+    return Option(name, default, kind, optional, **stated.metadata.get(_METADATA, {}))

@@ -1,0 +1,13 @@
+from .additive import SumOfLosses as SumOfLosses
+from .additive import ZeroOne as ZeroOne
+from .base import AdditiveMetric as AdditiveMetric
+from .base import Metric as Metric
+from .base import RatioMetric as RatioMetric
+from .ratio import Bleu as Bleu
+from .ratio import Chrf as Chrf
+from .ratio import LinearFraction as LinearFraction
+from .ratio import f_beta as f_beta
+from .ratio import precision as precision
+from .ratio import recall as recall
+from .text import TextMetric as TextMetric
+from .text import measure_texts as measure_texts

@@ -1,0 +1,175 @@
+"""Methods, metrics and formats by name: ours, what other packages register as entry points, and `module:Name`.
+
+Nothing is imported before it is asked for: names that are ours cost no look at what is installed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from lpmert.quoting import listed, quoted
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+logger = logging.getLogger("lpmert")
+
+PACKAGE = "lpmert"
+
+
+@dataclass(frozen=True)
+class Registry:
+    """What is found by name. `group` is that of the entry points; `own` says for each of our names where it is.
+
+    Ours stand in a table as well as in the package's metadata, so that they are found without a look at the disk and
+    in a source tree whose metadata are old. `error` is the exception for names that lead nowhere.
+    """
+
+    kind: str
+    group: str
+    error: str
+    own: Mapping[str, str]
+
+    def names(self) -> tuple[str, ...]:
+        """Return all names, ours first."""
+        return (*self.own, *sorted(self._foreign()))
+
+    def find(self, name: str) -> Any:
+        """Return what has this name; raises the registry's error where nothing has, or where it cannot be loaded."""
+        if name in self.own:
+            return _attribute(self.own[name])
+        if ":" in name:
+            return self._loaded(name, name)
+        found = self._foreign().get(name, [])
+        if not found:
+            raise self._refused(self.unknown(name))
+        if len({one.value for one in found}) > 1:
+            places = ", ".join(f"{one.value} of {_package(one)}" for one in found)
+            raise self._refused(f"{self.kind} {quoted(name)} is registered twice; give one of {places}, as module:Name")
+        return self._loaded(name, found[0].value)
+
+    def build(self, name: str) -> Any:
+        """Return what has this name; made, without arguments, if it is a class or a function."""
+        found = self.find(name)
+        if not callable(found):
+            return found
+        try:
+            return found()
+        except TypeError as error:
+            raise self._refused(f"{self.kind} {quoted(name)} cannot be made without arguments: {error}") from error
+
+    def unknown(self, name: str) -> str:
+        """Return what to tell someone who gave a name that nothing has."""
+        return f"no {self.kind} {quoted(name)}; choose one of {listed(self.names())}, or give module:Name"
+
+    def _foreign(self) -> dict[str, list[EntryPoint]]:
+        """Return the entry points of other packages by name; those with a name of ours are reached as module:Name."""
+        from importlib.metadata import entry_points
+
+        found: dict[str, list[EntryPoint]] = {}
+        for one in entry_points(group=self.group):
+            if _package(one) == PACKAGE:
+                continue
+            if one.name in self.own:
+                logger.warning(
+                    "%s %r of %s has the name of one of ours; use %s", self.kind, one.name, _package(one), one.value
+                )
+            else:
+                found.setdefault(one.name, []).append(one)
+        return found
+
+    def _loaded(self, name: str, place: str) -> Any:
+        try:
+            return _attribute(place)
+        except (ImportError, AttributeError, ValueError, SyntaxError) as error:
+            raise self._refused(f"{self.kind} {quoted(name)} cannot be loaded from {place}: {error}") from error
+
+    def _refused(self, message: str) -> Exception:
+        refused: Exception = getattr(import_module("lpmert.result"), self.error)(message)
+        return refused
+
+
+def _attribute(place: str) -> Any:
+    module, _, path = place.partition(":")
+    found = import_module(module)
+    for name in path.split("."):
+        found = getattr(found, name)
+    return found
+
+
+def _package(entry: EntryPoint) -> str:
+    return "an unknown package" if entry.dist is None else entry.dist.name
+
+
+METHODS = Registry(
+    "method",
+    "lpmert.methods",
+    "MethodError",
+    {
+        "auto": "lpmert.exact.auto:Auto",
+        "cells": "lpmert.exact.cells:Cells",
+        "choices": "lpmert.exact.choices:Choices",
+        "sweep": "lpmert.exact.sweep:Sweep",
+        "lp-mert": "lpmert.exact.divide:LpMert",
+        "exhaustive": "lpmert.exact.exhaustive:Exhaustive",
+        "mip": "lpmert.exact.mip:Mip",
+        "groups": "lpmert.exact.grouping:Groups",
+        "subspace": "lpmert.approximate.subspace:Subspace",
+        "beam": "lpmert.approximate.beam:Beam",
+        "och": "lpmert.comparators.och:Och",
+        "stabilised": "lpmert.comparators.stabilised:Stabilised",
+        "grid": "lpmert.comparators.grid:Grid",
+        "random": "lpmert.comparators.random_search:RandomSearch",
+        "nelder-mead": "lpmert.comparators.simplex:NelderMead",
+        "tpe": "lpmert.comparators.tpe:Tpe",
+        "annealing": "lpmert.comparators.annealing:Annealing",
+        "likelihood": "lpmert.comparators.likelihood:Likelihood",
+        "msr": "lpmert.comparators.msr:MinimumSampleRisk",
+        "perceptron": "lpmert.comparators.perceptron:Perceptron",
+        "boosting": "lpmert.comparators.boosting:Boosting",
+        "pro": "lpmert.comparators.pairwise:Pro",
+        "mira": "lpmert.comparators.mira:Mira",
+    },
+)
+
+METRICS = Registry(
+    "metric",
+    "lpmert.metrics",
+    "MetricError",
+    {
+        "loss": "lpmert.metrics.additive:SumOfLosses",
+        "zero-one": "lpmert.metrics.additive:ZeroOne",
+        "bleu": "lpmert.metrics.ratio:Bleu",
+        "chrf": "lpmert.metrics.ratio:Chrf",
+        "f1": "lpmert.metrics.ratio:f_beta",
+        "precision": "lpmert.metrics.ratio:precision",
+        "recall": "lpmert.metrics.ratio:recall",
+    },
+)
+
+FORMATS = Registry(
+    "format",
+    "lpmert.formats",
+    "DataError",
+    {
+        "tsv": "lpmert.formats.tables:TSV",
+        "csv": "lpmert.formats.tables:CSV",
+        "jsonl": "lpmert.formats.tables:JSONL",
+        "parquet": "lpmert.formats.tables:PARQUET",
+        "npz": "lpmert.formats.arrays:NPZ",
+        "moses": "lpmert.formats.moses:MOSES",
+        "mert": "lpmert.formats.mert_data:MERT",
+        "best-of-n": "lpmert.formats.bestofn:BEST_OF_N",
+        "srilm": "lpmert.formats.srilm:SRILM",
+        "slf": "lpmert.formats.lattice:SLF",
+        "scores": "lpmert.formats.scores:SCORES",
+        "espnet": "lpmert.formats.scores:ESPNET",
+    },
+)
+
+TABLES = ("tsv", "csv", "jsonl", "parquet")
+"""The formats with one hypothesis a row and named columns."""

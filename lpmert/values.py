@@ -1,0 +1,76 @@
+"""Numbers and weights as callers may give them: those of Python and of numpy, but no booleans."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from numbers import Integral, Real
+from operator import index
+from typing import TypeAlias
+
+import numpy as np
+
+from lpmert.quoting import listed, quoted
+from lpmert.result import DataError, FloatArray, LpmertError, MethodError, Result
+
+Weights: TypeAlias = Mapping[str, float] | Sequence[float] | FloatArray | Result
+"""One number for each feature: by name, in the order of the features, or those of a result."""
+
+
+def whole_number(value: object, what: str, least: int, error: type[LpmertError] = MethodError) -> int:
+    """Return a whole number of Python or numpy as an `int`; raises `error` for anything else, and below `least`."""
+    if not isinstance(value, bool) and isinstance(value, Integral) and index(value) >= least:
+        return index(value)
+    raise error(f"{what} must be a whole number of at least {least}; got {quoted(value)}")
+
+
+def real_number(value: object) -> float | None:
+    """Return a number of Python or numpy as a `float`, `None` for anything else and beyond all doubles."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return None
+    try:
+        return float(value)
+    except OverflowError:  # a whole number beyond all doubles
+        return None
+
+
+def weights_array(weights: object, names: Sequence[str], what: str = "weights") -> FloatArray:
+    """Return weights as an array [D] in the order of the features' names.
+
+    Raises `DataError` unless there is one finite number for each feature and nothing else.
+    """
+    if isinstance(weights, Result):
+        weights = weights.by_name
+    if isinstance(weights, Mapping):
+        weights = _in_order(weights, names, what)
+    if isinstance(weights, str | bytes) or not isinstance(weights, Sequence | np.ndarray):
+        raise DataError(f"{what} must be numbers in the order of the features, or by name; got {quoted(weights)}")
+    shape = weights.shape if isinstance(weights, np.ndarray) else (len(weights),)
+    if shape != (len(names),):
+        raise DataError(
+            f"{what} need one number for each of the {len(names)} features ({listed(names)}); got shape {shape}"
+        )
+    if isinstance(weights, np.ndarray) and weights.dtype.kind in "iuf":
+        array = weights.astype(np.float64)
+    else:
+        numbers = [real_number(value) for value in weights]
+        array = np.array([math.nan if number is None else number for number in numbers], dtype=np.float64)
+    wrong = np.flatnonzero(~np.isfinite(array))
+    if len(wrong):
+        d = int(wrong[0])
+        raise DataError(f"{what} must be finite numbers; {quoted(names[d])} has {quoted(weights[d])}")
+    return array
+
+
+def _in_order(weights: Mapping[object, object], names: Sequence[str], what: str) -> list[object]:
+    known = set(names)
+    missing = [name for name in names if name not in weights]
+    unknown = [str(name) for name in weights if name not in known]
+    faults = [
+        f"{fault} {listed(features)}"
+        for fault, features in (("have none for", missing), ("name unknown features:", unknown))
+        if features
+    ]
+    if faults:
+        raise DataError(f"{what} {' and '.join(faults)}; the features are {listed(names)}")
+    return [weights[name] for name in names]

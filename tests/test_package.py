@@ -1,0 +1,79 @@
+"""What the package offers by name: everything in its stubs is there, found where it is first used."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import lpmert
+from lpmert import DataError, MethodError, NBest, Region
+
+ROOT = Path(__file__).resolve().parents[1]
+LISTS = NBest([[1, 0], [0, 1], [2, 1], [1, 3]], [0, 2, 4], [[0], [1], [1], [0]], names=["a", "b"])
+STUBS = [stub.relative_to(ROOT).with_suffix("") for stub in sorted((ROOT / "lpmert").rglob("*.pyi"))]
+MODULES = [".".join(stub.parts).removesuffix(".__init__") for stub in STUBS]
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_name_of_a_stub_is_found_and_nothing_else(module: str) -> None:
+    imported = import_module(module)
+    assert imported.__all__, module
+    for name in imported.__all__:
+        assert getattr(imported, name) is not None
+        assert name in dir(imported)
+    with pytest.raises(AttributeError, match=f"'{module}' has no attribute 'nothing'"):
+        _ = imported.nothing
+
+
+def test_the_public_names_are_those_that_users_need() -> None:
+    assert {
+        *("minimize", "check", "evaluate", "compare", "certify", "verify", "read", "write", "NBest", "Problem"),
+        *("Region", "Linear", "Limits", "Result", "Status", "LpmertError", "RegionError", "methods", "metrics"),
+    } <= set(lpmert.__all__)
+
+
+def test_names_stay_functions_whatever_is_imported_first() -> None:
+    program = (
+        "import lpmert.verify, lpmert.compare, lpmert.minimize, lpmert.metrics.base, lpmert.exact.auto\n"
+        "import lpmert\n"
+        "assert all(callable(one) for one in (lpmert.verify, lpmert.compare, lpmert.minimize, lpmert.check))\n"
+        "assert lpmert.metrics.Bleu().name == 'bleu' and lpmert.methods.Och().name == 'och'\n"
+    )
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True, timeout=120)
+
+
+def test_evaluate_tells_what_weights_cost_and_whether_they_lie_in_the_region() -> None:
+    found = lpmert.evaluate(LISTS, {"b": 1.0, "a": 0.0})
+    # b alone picks the second hypothesis of both lists: losses 1 + 0
+    assert (found.loss, found.selection.tolist(), found.tied_lists, found.inside) == (1.0, [1, 1], 0, True)
+    outside = lpmert.evaluate(LISTS, [0.0, 1.0], region=Region(bounds={"b": (None, 0.0)}))
+    assert (outside.loss, outside.inside) == (1.0, False)
+    tied = lpmert.evaluate(LISTS, [1.0, 1.0], ties="worst")
+    # a + b ties the first list, whose first hypothesis is decoded; the second list picks its second
+    assert (tied.loss, tied.tied_lists, tied.loss_best_ties, tied.loss_worst_ties) == (0.0, 1, 0.0, 1.0)
+    with pytest.raises(DataError, match="must be an NBest"):
+        lpmert.evaluate([1, 2], [0.0, 1.0])  # type: ignore[arg-type]
+
+
+def test_lists_are_read_and_written_in_any_format(tmp_path: Path) -> None:
+    for name, options in (("x.npz", {}), ("x.tsv", {"segment": "list"}), ("x.jsonl", {"segment": "list"})):
+        lpmert.write(LISTS, tmp_path / name, **options)
+        reading = {**options, "features": ["a", "b"], "loss": "loss"} if options else {}
+        again = lpmert.read(tmp_path / name, **reading)
+        assert np.array_equal(again.features, LISTS.features)
+        assert again.fingerprint == LISTS.fingerprint or options
+
+
+def test_certify_writes_what_verify_accepts(tmp_path: Path) -> None:
+    result = lpmert.minimize(LISTS)
+    lpmert.certify(LISTS, result, tmp_path / "proof.json.gz")
+    assert lpmert.verify(tmp_path / "proof.json.gz", LISTS).proved
+    with pytest.raises(DataError, match="must be a Result"):
+        lpmert.certify(LISTS, [1.0, 1.0], tmp_path / "x")  # type: ignore[arg-type]
+    with pytest.raises(MethodError, match="other lists"):
+        lpmert.certify(LISTS.restrict([0]), result, tmp_path / "x")
