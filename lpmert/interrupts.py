@@ -5,6 +5,7 @@ Nothing but small parts of the standard library is imported: a command takes the
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
@@ -25,6 +26,13 @@ def take_signals() -> None:
     for number in SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, abort)
+    # All is said and done by then, and Python is about to hand the signals back: one would kill it on its last steps.
+    atexit.register(_ignore_signals)
+
+
+def _ignore_signals() -> None:
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def abort(number: int, frame: FrameType | None) -> NoReturn:
@@ -34,8 +42,7 @@ def abort(number: int, frame: FrameType | None) -> NoReturn:
     another one, or be printed with its traceback.
     """
     del frame
-    for other in SIGNALS:
-        signal.signal(other, signal.SIG_IGN)
+    _ignore_signals()
     for undo in list(_undoing.values()):
         with suppress(Exception):
             undo()
