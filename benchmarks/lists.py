@@ -48,7 +48,7 @@ class Loss:
             return Judgement(None, None, {})
         problem = self.problem(data)
         evaluation = problem.evaluate(answer.weights)
-        if not problem.inside(answer.weights):
+        if not problem.inside(problem.checked_weights(answer.weights)):
             return Judgement(None, None, {"outside": True})
         details = {"tied_lists": evaluation.tied_lists} if evaluation.tied_lists else {}
         return Judgement(evaluation.loss, evaluation.score, details)

@@ -6,16 +6,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lpmert import modular, rational
 from lpmert.deadline import out_of_time
+from lpmert.geometry.half_spaces import Array, with_half_spaces
+from lpmert.kernels import INFINITE_COST
 from lpmert.result import DataError, FloatArray, IntArray, MethodError
-
-Array = TypeVar("Array", FloatArray, IntArray)
 
 _COST_BITS = 60
 """Searches add up costs in 64 bits, beside `INFINITE_COST`: all selections, even outside the limits, stay below it."""
@@ -122,6 +122,22 @@ def fixed_point(losses: FloatArray, offsets: IntArray, n_limits: int = 0) -> Cos
     whole = np.rint(scaled)
     costs, constant = least_costs(whole.astype(np.int64), offsets)
     return Costs(costs, constant, float(np.ldexp(1.0, exponent)), bool(np.any(whole != scaled)))
+
+
+def with_limits(
+    features: FloatArray, offsets: IntArray, costs: IntArray, limits: FloatArray
+) -> tuple[FloatArray, IntArray, IntArray]:
+    """Append a list {a, 0} for every limit a.w >= 0, whose second hypothesis costs more than all selections.
+
+    Raises `MethodError` where searches could not add up all of these costs.
+    """
+    if not len(limits):
+        return features, offsets, costs
+    most = sum(np.maximum.reduceat(costs, offsets[:-1]).tolist()) if len(costs) else 0
+    unit = max(1, int(np.gcd.reduce(costs))) if len(costs) else 1
+    if most + len(limits) * (most + unit) >= INFINITE_COST:
+        raise MethodError(f"the losses are so large that {len(limits)} limits leave no room in 64 bits; divide them")
+    return with_half_spaces(features, offsets, costs, limits, most + unit)
 
 
 class Fractions(NamedTuple):

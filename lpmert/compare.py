@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from lpmert.comparators.foreign import Source
     from lpmert.comparison import Comparison, Difference, Run
+    from lpmert.coordinates import CallerWeights
     from lpmert.interrupts import Interrupts
     from lpmert.metrics.base import Metric
     from lpmert.minimize import Method
     from lpmert.nbest import NBest
     from lpmert.problem import Problem
     from lpmert.region import Region
-    from lpmert.result import Callback, FloatArray, IntArray, Limits, Result
+    from lpmert.result import Callback, IntArray, Limits, Result
     from lpmert.values import Weights
 
 DEFAULT_METHODS = ("och", "annealing", "msr", "grid")
@@ -145,7 +146,7 @@ def compare(
             best = min((run for found in runs.values() for run in found), key=lambda run: (not run.inside, run.loss))
             at_most = optimum_limits or Limits(time_limit=OPTIMUM_SECONDS)
             try:
-                known = solver.solve(problem, at_most, callback, seed, best.weights)
+                known = solver.solve(problem, at_most, callback, seed, problem.checked_weights(best.weights))
             except MethodError as error:
                 logger.warning("no bound: %s", error)
     entries: list[Entry] = []
@@ -171,7 +172,7 @@ class _Judge:
     problem: Problem
     held_out: Problem | None
 
-    def run(self, source: Source, seed: int, limits: Limits, initial: FloatArray | None) -> Run:
+    def run(self, source: Source, seed: int, limits: Limits, initial: CallerWeights | None) -> Run:
         """Return a run of a source, judged by decoding alone."""
         from lpmert.comparison import Run
 
@@ -225,7 +226,7 @@ class _Task:
     seed: int
     judge: _Judge
     limits: Limits
-    initial: FloatArray | None
+    initial: CallerWeights | None
 
     def run(self) -> Run:
         with _one_thread():

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lpmert import canonical, rational
+from lpmert.kernels import decode
 from lpmert.metrics.base import Metric
 from lpmert.result import FloatArray, IntArray
 
@@ -138,6 +139,26 @@ def strict_cost(features: FloatArray, offsets: IntArray, costs: IntArray, weight
     """
     decoded = Evaluator(features, offsets, np.empty((len(costs), 0)), costs, None).decode(weights)
     return int(costs[decoded.selection].sum()) if decoded.strict else None
+
+
+def ranges_of_weights(features: FloatArray, offsets: IntArray, weights: FloatArray) -> FloatArray:
+    """Return for each weight [D, 2] the open interval in which it alone may move without a list changing its choice.
+
+    features [M, D], offsets [S + 1].
+    """
+    chosen = np.empty(len(offsets) - 1, dtype=np.int64)
+    decode(features, offsets, weights, chosen)
+    other = np.ones(len(features), dtype=bool)
+    other[chosen] = False
+    differences = (features[chosen][canonical.list_numbers(offsets)] - features)[other]
+    margins = differences @ weights
+    ranges = np.empty((len(weights), 2))
+    for d, column in enumerate(differences.T):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            steps = -margins / column
+        ranges[d, 0] = weights[d] + np.max(steps, where=column > 0, initial=-np.inf)
+        ranges[d, 1] = weights[d] + np.min(steps, where=column < 0, initial=np.inf)
+    return ranges
 
 
 def _best(weights: FloatArray, features: FloatArray) -> IntArray:

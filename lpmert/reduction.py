@@ -76,6 +76,29 @@ class Reduction:
         products = np.abs(self.equations @ weights)
         return bool((products <= _ROUNDING * (np.abs(self.equations) @ np.abs(weights))).all())
 
+    def inside(self, weights: FloatArray, *, strictly: bool = False) -> bool:
+        """Whether weights [D] fulfil the limits and the cosine of the region, in exact arithmetic.
+
+        Equations on more than one weight need to hold up to rounding only. strictly: not on the edge of a limit.
+        """
+        if not self.holds(weights) or not weights.any():
+            return False
+        zeros = np.zeros(len(weights))
+        for k, row in enumerate(self.given_rows):
+            sign = rational.compare_scores(weights, row, zeros)
+            if sign < 0 or (sign == 0 and (strictly or (k == 0 and self.referred))):
+                return False
+        return self.given_cap is None or self.given_cap.contains(weights)
+
+    def distances(self, weights: FloatArray) -> dict[str, float]:
+        """Return how far weights [D] lie inside each limit of the region, and their cosine if it counts.
+
+        Distances are Euclidean, in the scale of the weights given; negative outside.
+        """
+        inside = self.given_rows @ weights / np.linalg.norm(self.given_rows, axis=1)
+        found, cap = dict(zip(self.labels, inside.tolist(), strict=True)), self.given_cap
+        return found if cap is None else {**found, f"cosine >= {cap.cosine:g}": cap.cosine_of(weights) - cap.cosine}
+
     def features(self, features: FloatArray) -> FloatArray:
         """Return features [M, D] as features [M, d]."""
         return features[:, self.columns] if self.columns is not None else np.ascontiguousarray(features @ self.basis)

@@ -58,7 +58,7 @@ def test_the_weights_never_get_worse_and_passes_end_when_they_stay() -> None:
         problem = problem_of(seed)
         incumbent = first_incumbent(problem, seed, None)
         began = incumbent.cost
-        search = BeamSearch(30, problem, incumbent)
+        search = BeamSearch(30, problem.canonical, incumbent)
         costs = [began]
         while not search.finished:
             search.advance()
@@ -72,7 +72,7 @@ def test_the_weights_never_get_worse_and_passes_end_when_they_stay() -> None:
 def test_the_result_is_no_worse_than_the_initial_weights() -> None:
     for seed in range(8):
         problem = problem_of(seed)
-        weights = np.random.default_rng(seed).normal(size=problem.n_features)
+        weights = np.random.default_rng(seed).normal(size=problem.canonical.n_features)
         result = lpmert.minimize(problem.nbest, method=Beam(beam=5), initial_weights=weights)
         assert result.loss <= problem.evaluate(weights).loss
 

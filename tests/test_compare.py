@@ -209,7 +209,7 @@ class Pressed(Comparator):
     def run(self, problem, _start, seed, _clock):
         if seed:
             raise KeyboardInterrupt
-        return Found(np.ones(problem.n_features))
+        return Found(np.ones(problem.canonical.n_features))
 
 
 def test_a_run_that_is_cut_short_does_not_count_beside_whole_ones():

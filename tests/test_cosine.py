@@ -179,10 +179,10 @@ def test_the_published_test_misses_a_cell_that_reaches_into_the_cap() -> None:
     first = {}
     for test in ("exact", "published"):
         start = Incumbent(10**9, np.ones(2), "")
-        search = DivideSearch(LpMert(cosine_test=test, look_ahead=False), problem, start)
+        search = DivideSearch(LpMert(cosine_test=test, look_ahead=False), problem.canonical, start)
         while search.root is None or not search.root.found:
             search.advance()
-        first[test] = problem.loss_of(search.root.found[0].cost)
+        first[test] = problem.canonical.loss_of(search.root.found[0].cost)
     assert first == {"exact": 0.0, "published": 1.0}
     result = lpmert.minimize(lists.nbest, region=region, method=LpMert(cosine_test="published"))
     assert result.lower_bound is None

@@ -14,11 +14,11 @@ from strategies import short_descent
 
 import lpmert
 from lpmert import Linear, MethodError, MetricError, NBest, Region, Status, canonical
+from lpmert.canonical import with_limits
 from lpmert.exact.choices import ChoicesSearch
 from lpmert.geometry.leastnorm import decode_clearly, sorted_lists
 from lpmert.kernels import INFINITE_COST
 from lpmert.metrics.ratio import LinearFraction, precision
-from lpmert.problem import with_limits
 
 METHODS = ("choices", "cells", "lp-mert", "auto")
 

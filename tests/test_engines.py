@@ -50,7 +50,7 @@ def _short_descent() -> Iterator[None]:
 
 def methods(lists: Lists, ties: str = "first") -> list[str | ExactMethod]:
     found: list[str | ExactMethod] = ["exhaustive", "choices", "cells", "lp-mert", "auto"]
-    return [*found, "sweep"] if Problem(lists.nbest, ties=ties).n_features <= 2 else found
+    return [*found, "sweep"] if Problem(lists.nbest, ties=ties).canonical.n_features <= 2 else found
 
 
 def assert_optimal(

@@ -276,14 +276,14 @@ def test_better_weights_of_a_search_that_is_given_up_are_kept() -> None:
     loss = problem.attained_loss(problem.to_caller(start))
     assert loss is not None
     assert loss > best.loss
-    assert problem.fraction is not None
-    incumbent = Incumbent(problem.cost_of_loss(loss), start, "I")
-    search = FractionSearch(problem, problem.fraction, incumbent, lambda _, inner: GivenUp(inner))
+    assert problem.canonical.totals.fraction is not None
+    incumbent = Incumbent(problem.canonical.cost_of_loss(loss), start, "I")
+    search = FractionSearch(problem.canonical, incumbent, lambda _, inner: GivenUp(inner))
     outcome = drive(problem, search, Limits(), None, Deadline(None))
     assert outcome.status is Status.TIME_LIMIT
-    assert problem.loss_of(outcome.cost) == pytest.approx(best.loss, rel=1e-15)
+    assert problem.canonical.loss_of(outcome.cost) == pytest.approx(best.loss, rel=1e-15)
     assert problem.attains(problem.to_caller(outcome.weights), outcome.cost)
-    assert problem.loss_of(outcome.lower_bound) <= best.loss
+    assert problem.canonical.loss_of(outcome.lower_bound) <= best.loss
 
 
 def test_counts_whose_sums_are_not_exact_are_refused() -> None:

@@ -136,9 +136,13 @@ def test_a_long_search_opens_lanes_and_all_of_them_work(metric: str, monkeypatch
 
     monkeypatch.setattr(Lane, "explore", noted)
     problem = Problem(problem_of(1, 200) if metric == "loss" else counted(1, metric), metric)
-    most = int(problem.costs.max()) * problem.n_lists + 1 if problem.additive else problem.cost_of_loss(1.0)
-    start = Incumbent(most, np.ones(problem.n_features), "")
-    search = CellsSearch(Cells(), problem, start)
+    most = (
+        int(problem.canonical.costs.max()) * problem.canonical.n_lists + 1
+        if problem.canonical.additive
+        else problem.canonical.cost_of_loss(1.0)
+    )
+    start = Incumbent(most, np.ones(problem.canonical.n_features), "")
+    search = CellsSearch(Cells(), problem.canonical, start)
     while not search.finished:
         search.advance()
     assert len(worked) == cells._LANES
@@ -166,7 +170,7 @@ def test_lanes_that_begin_small_grow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_lanes_need_little_more_memory_than_one() -> None:
-    search = CellsSearch(Cells(), Problem(problem_of(1, 3000)), Incumbent(1 << 40, np.ones(4), ""))
+    search = CellsSearch(Cells(), Problem(problem_of(1, 3000)).canonical, Incumbent(1 << 40, np.ones(4), ""))
     one = search.memory
     search._widen()
     assert search.memory < 2 * one
@@ -174,7 +178,7 @@ def test_lanes_need_little_more_memory_than_one() -> None:
 
 def test_a_cone_that_better_weights_have_ruled_out_is_not_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = Problem(problem_of(1))
-    search = CellsSearch(Cells(), problem, Incumbent(1 << 40, np.ones(problem.n_features), ""))
+    search = CellsSearch(Cells(), problem.canonical, Incumbent(1 << 40, np.ones(problem.canonical.n_features), ""))
     search._fill_lanes()
     (lane,) = search._lanes
     lane.closing = True

@@ -51,9 +51,9 @@ def rows_of(lists: Lists, selection: Selection, only: list[int] | None = None) -
 def canonical(lists: Lists) -> Lists | None:
     """The lists without identical vectors and with columns of like size, as the searches see them."""
     problem = Problem(lists.nbest)
-    if problem.n_lists == 0:
+    if problem.canonical.n_lists == 0:
         return None
-    return Lists(problem.features, problem.offsets, problem.costs.astype(object))
+    return Lists(problem.canonical.features, problem.canonical.offsets, problem.canonical.costs.astype(object))
 
 
 def cases(kind: str, first: int, count: int) -> list[tuple[Lists, Selection]]:

@@ -57,12 +57,12 @@ def test_differences_of_scores_are_off_by_less_than_their_bound(seed: int) -> No
     features = rng.normal(size=(40, width)) * 10.0 ** rng.integers(-3, 4, size=(40, width))
     nbest = lpmert.NBest(features=features, offsets=[0, 40], statistics=np.arange(40.0))
     problem = Problem(nbest)
-    weights = rng.normal(size=problem.n_features)
-    bound = problem.rounding_bound(weights)
-    scores = problem.features @ weights
+    weights = rng.normal(size=problem.canonical.n_features)
+    bound = problem.canonical.rounding_bound(weights)
+    scores = problem.canonical.features @ weights
     exact = [
         sum(Fraction(a) * Fraction(b) for a, b in zip(row, weights.tolist(), strict=True))
-        for row in problem.features.tolist()
+        for row in problem.canonical.features.tolist()
     ]
     for i, j in combinations(range(40), 2):
         assert abs(Fraction(scores[i] - scores[j]) - (exact[i] - exact[j])) < Fraction(bound)
@@ -201,8 +201,10 @@ def weak_weights(lists: list[Vectors], chosen: tuple[int, ...]) -> FloatArray | 
     offsets = np.cumsum([0, *map(len, lists)])
     losses = np.concatenate([np.arange(len(one)) for one in lists]).astype(float)
     problem = Problem(lpmert.NBest(features=np.vstack(lists), offsets=offsets, statistics=losses))
-    assert problem.n_lists == len(lists)
-    screen = Screen(LpMert(objective="published"), problem, Incumbent(10**9, np.ones(problem.n_features), ""))
+    assert problem.canonical.n_lists == len(lists)
+    screen = Screen(
+        LpMert(objective="published"), problem.canonical, Incumbent(10**9, np.ones(problem.canonical.n_features), "")
+    )
     return screen.extremity.weak_weights(np.arange(len(lists)), np.array(chosen))
 
 

@@ -63,9 +63,9 @@ def random_nbest(seed, *, lists=6, size=5, dimension=3, kind="loss", integers=Tr
 
 def brute_force(problem, weights, direction):
     """Levels between all crossings of two lines of a list, by plain decoding: (begin, end, level)."""
-    intercepts, slopes = problem.features @ weights, problem.features @ direction
+    intercepts, slopes = problem.canonical.features @ weights, problem.canonical.features @ direction
     crossings = set()
-    for begin, end in pairwise(problem.offsets.tolist()):
+    for begin, end in pairwise(problem.canonical.offsets.tolist()):
         for i in range(begin, end):
             for j in range(begin, i):
                 if slopes[i] != slopes[j]:
@@ -95,21 +95,23 @@ def joined(pieces):
 def best_of_the_plane(problem):
     """The least level of any direction of the plane, by decoding between all directions in which two tie."""
     angles = set()
-    for begin, end in pairwise(problem.offsets.tolist()):
+    for begin, end in pairwise(problem.canonical.offsets.tolist()):
         for i in range(begin, end):
             for j in range(begin, i):
-                x, y = problem.features[i] - problem.features[j]
+                x, y = problem.canonical.features[i] - problem.canonical.features[j]
                 angles.update(np.arctan2([x, -x], [-y, y]).tolist())
     around = sorted(angles)
     middles = [(a + b) / 2 for a, b in pairwise([*around, around[0] + 2 * np.pi]) if b - a > 1e-9]
-    return min(level_at(problem, problem.features @ np.array([np.cos(a), np.sin(a)])) for a in middles)
+    return min(level_at(problem, problem.canonical.features @ np.array([np.cos(a), np.sin(a)])) for a in middles)
 
 
 def level_at(problem, scores):
-    chosen = [begin + int(np.argmax(scores[begin:end])) for begin, end in pairwise(problem.offsets.tolist())]
-    if problem.additive:
-        return float(problem.costs[chosen].sum())
-    return problem.metric.loss(problem.constant_statistics + problem.statistics[chosen].sum(axis=0))
+    chosen = [begin + int(np.argmax(scores[begin:end])) for begin, end in pairwise(problem.canonical.offsets.tolist())]
+    if problem.canonical.additive:
+        return float(problem.canonical.costs[chosen].sum())
+    return problem.metric.loss(
+        problem.canonical.totals.constant + problem.canonical.totals.statistics[chosen].sum(axis=0)
+    )
 
 
 @pytest.mark.parametrize(("index", "hypotheses", "thresholds"), [(0, [0, 1], [-1]), (1, [0, 2, 1], [1, 3])])
@@ -168,17 +170,19 @@ def test_every_descent_finds_the_optimum_of_the_portage_lists(directions):
 @settings(deadline=None, max_examples=60)
 def test_line_search_equals_brute_force_over_all_breakpoints(seed, kind, interval, integers):
     problem = Problem(random_nbest(seed, kind=kind, integers=integers), kind)
-    assume(problem.n_features)
-    search = line_search_of(problem, interval)
+    assume(problem.canonical.n_features)
+    search = line_search_of(problem.canonical, interval)
     rng = np.random.default_rng(seed)
-    weights = rng.normal(size=problem.n_features)
-    axes = list(np.eye(problem.n_features))
-    for direction in [*axes, rng.normal(size=problem.n_features)]:
+    weights = rng.normal(size=problem.canonical.n_features)
+    axes = list(np.eye(problem.canonical.n_features))
+    for direction in [*axes, rng.normal(size=problem.canonical.n_features)]:
         surface = brute_force(problem, weights, direction)
         least = min(level for _, _, level in surface)
         step = search.along(weights, direction)
         assert step.level == pytest.approx(least, abs=1e-12)
-        assert level_at(problem, problem.features @ (weights + step.t * direction)) == pytest.approx(least, abs=1e-12)
+        assert level_at(problem, problem.canonical.features @ (weights + step.t * direction)) == pytest.approx(
+            least, abs=1e-12
+        )
         best = joined([(low, high) for low, high, level in surface if level <= least + 1e-12])
         scale = np.linalg.norm(weights) / np.linalg.norm(direction)
         merit = {
@@ -196,10 +200,10 @@ def test_line_search_equals_brute_force_over_all_breakpoints(seed, kind, interva
 @settings(deadline=None, max_examples=40)
 def test_error_surface_equals_brute_force(seed, kind):
     problem = Problem(random_nbest(seed, kind=kind, integers=False), kind)
-    assume(problem.n_features)
+    assume(problem.canonical.n_features)
     rng = np.random.default_rng(seed)
-    weights, direction = rng.normal(size=(2, problem.n_features))
-    thresholds, levels = line_search_of(problem).surface(weights, direction)
+    weights, direction = rng.normal(size=(2, problem.canonical.n_features))
+    thresholds, levels = line_search_of(problem.canonical).surface(weights, direction)
     for low, high, level in brute_force(problem, weights, direction):
         middle = high - 1.0 if np.isinf(low) else low + 1.0 if np.isinf(high) else (low + high) / 2
         assert levels[np.searchsorted(thresholds, middle)] == pytest.approx(level, abs=1e-9)
@@ -209,10 +213,10 @@ def test_error_surface_equals_brute_force(seed, kind):
 @settings(deadline=None, max_examples=40)
 def test_smoothed_interval_has_the_least_mean_level_around_its_middle(seed, kind):
     problem = Problem(random_nbest(seed, kind=kind, integers=False), kind)
-    assume(problem.n_features)
+    assume(problem.canonical.n_features)
     rng = np.random.default_rng(seed)
-    weights, direction = rng.normal(size=(2, problem.n_features))
-    search = line_search_of(problem, "smoothed", 0.3)
+    weights, direction = rng.normal(size=(2, problem.canonical.n_features))
+    search = line_search_of(problem.canonical, "smoothed", 0.3)
     radius = 0.3 * np.linalg.norm(weights) / np.linalg.norm(direction)
     thresholds, levels = search.surface(weights, direction)
     changes = levels[1:] != levels[:-1]
@@ -240,7 +244,7 @@ def test_with_two_features_all_line_searches_find_the_optimum(seed, kind, direct
     assert found.lower_bound is None
     if kind == "loss":
         assert found.loss == minimize(nbest, method="sweep").loss
-    elif problem.n_features == 2:
+    elif problem.canonical.n_features == 2:
         assert found.loss == pytest.approx(best_of_the_plane(problem), abs=1e-12)
 
 
@@ -276,17 +280,22 @@ def test_line_searches_stay_in_the_region(kind, region):
 def test_line_search_within_a_cap_is_as_good_as_the_best_of_the_line_inside_it():
     region = Region(cosine=0.7, around={"feature1": 1.0, "feature2": 1.0, "feature3": 1.0})
     problem = Problem(random_nbest(3, lists=20, integers=False, kind="f1"), "f1", region=region)
-    search = line_search_of(problem)
+    search = line_search_of(problem.canonical)
     rng = np.random.default_rng(0)
     for _ in range(20):
-        weights = problem.interior + 0.1 * rng.normal(size=3)
+        weights = problem.canonical.interior + 0.1 * rng.normal(size=3)
         direction = rng.normal(size=3)
         low, high = search.range(weights, direction)
         for t in (low, high):
             if np.isfinite(t):
-                assert problem.cap.cosine_of(weights + t * direction) == pytest.approx(problem.cap.cosine)
+                assert problem.canonical.cap.cosine_of(weights + t * direction) == pytest.approx(
+                    problem.canonical.cap.cosine
+                )
         steps = np.linspace(max(low, -50), min(high, 50), 2000)[1:-1]
-        inside = [problem.cap.cosine_of(weights + t * direction) >= problem.cap.cosine - 1e-9 for t in steps]
+        inside = [
+            problem.canonical.cap.cosine_of(weights + t * direction) >= problem.canonical.cap.cosine - 1e-9
+            for t in steps
+        ]
         assert all(inside)
         sampled = min(search.at(weights + t * direction) for t in steps)
         assert search.along(weights, direction).level <= sampled + 1e-12
@@ -307,7 +316,7 @@ def test_a_metric_that_kernels_cannot_compute_is_refused_with_what_it_lacks():
 
     problem = Problem(random_nbest(0), Odd())
     with pytest.raises(MethodError, match="losses_of_totals"):
-        loss_of(problem)
+        loss_of(problem.canonical)
 
 
 @pytest.mark.parametrize(
@@ -329,11 +338,11 @@ def test_line_searches_find_the_proved_optimum_of_real_lists_with_three_features
 @needs_shared
 def test_coordinates_and_lines_agree_on_real_lists():
     problem = Problem(swahili().restrict(slice(0, 60)))
-    search = line_search_of(problem)
+    search = line_search_of(problem.canonical)
     rng = np.random.default_rng(0)
-    weights = rng.normal(size=problem.n_features)
-    for d in range(problem.n_features):
+    weights = rng.normal(size=problem.canonical.n_features)
+    for d in range(problem.canonical.n_features):
         _, step = search.best_coordinate(weights, np.array([d]))
-        line = search.along(weights, np.eye(problem.n_features)[d])
+        line = search.along(weights, np.eye(problem.canonical.n_features)[d])
         assert (step.level, step.t) == (line.level, pytest.approx(line.t))
-        assert step.level == search.surface(weights, np.eye(problem.n_features)[d])[1].min()
+        assert step.level == search.surface(weights, np.eye(problem.canonical.n_features)[d])[1].min()

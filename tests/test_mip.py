@@ -95,11 +95,11 @@ def test_a_margin_hides_selections_that_do_not_reach_it() -> None:
     """The cheapest hypothesis, between two others, leads by at most a hundredth of its distance from them."""
     features = np.array([[-1.0, 0.0], [0.0, 0.01], [1.0, 0.0]])
     problem = Problem(Lists(features, np.array([0, 3]), np.array([2.0, 0.0, 1.0])).nbest)
-    scale = float(problem.scales[1] / problem.scales[0])
+    scale = float(problem.coordinates.scales[1] / problem.coordinates.scales[0])
     for share, least in ((0.0, 0), (0.5, 0), (1.5, 1), (9.0, 1)):
         best_margin = 0.01 * scale / np.hypot(1.0, 0.01 * scale)
         weights = problem.to_canonical(np.array([1.0, 0.0]))
-        search = Mip(margin=share * best_margin).start(problem, Incumbent(1, weights, ""))
+        search = Mip(margin=share * best_margin).start(problem.canonical, Incumbent(1, weights, ""))
         while not search.finished:
             search.advance()
         assert search.incumbent.cost == least

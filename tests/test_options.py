@@ -224,7 +224,7 @@ def test_a_method_without_declared_options_has_those_of_its_fields() -> None:
         name = "plain"
 
         def run(self, problem: Any, start: Any, seed: int, clock: Any) -> Found:  # noqa: ARG002
-            return Found(self.times * np.ones(problem.n_features))
+            return Found(self.times * np.ones(problem.canonical.n_features))
 
     assert Plain().configured({"times": "2"}).times == 2
     with pytest.raises(MethodError, match="whole number"):

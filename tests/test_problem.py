@@ -29,7 +29,7 @@ TIES = ("first", "best", "worst")
 
 
 def canonical_lists(problem: Problem) -> Lists:
-    return Lists(problem.features, problem.offsets, problem.costs.astype(object))
+    return Lists(problem.canonical.features, problem.canonical.offsets, problem.canonical.costs.astype(object))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -40,8 +40,8 @@ def test_canonical_form_has_the_same_least_loss(kind: str) -> None:
         problem = Problem(lists.nbest, ties=ties)
         small = canonical_lists(problem)
         least = best_loss(small) if small.n_lists else Fraction(0)
-        loss = (problem.constant + least) * Fraction(problem.unit)
-        slack = Fraction(problem.unit) * lists.n_lists if problem.rounded else 0
+        loss = (problem.canonical.constant + least) * Fraction(problem.canonical.unit)
+        slack = Fraction(problem.canonical.unit) * lists.n_lists if problem.canonical.rounded else 0
         assert abs(loss - best_loss(lists, ties)) <= slack
 
 
@@ -49,18 +49,20 @@ def test_canonical_form_has_the_same_least_loss(kind: str) -> None:
 @settings(max_examples=150, deadline=None)
 def test_canonical_weights_cost_what_they_cost_the_caller(lists: Lists, ties: str, weights: list[int]) -> None:
     problem = Problem(lists.nbest, ties=ties)
-    w = np.array(weights[: problem.n_features], dtype=float)
+    w = np.array(weights[: problem.canonical.n_features], dtype=float)
     full = problem.to_caller(w)
     winners, tied = exact_decode(lists, full, ties)
     assume(not tied)
     cost = 0
-    if problem.n_lists:
+    if problem.canonical.n_lists:
         small = canonical_lists(problem)
         chosen, none_tied = exact_decode(small, w)
         assert none_tied == 0
         cost = int(loss_of(small, chosen))
-    slack = problem.unit * lists.n_lists if problem.rounded else 0
-    assert abs((problem.constant + cost) * Fraction(problem.unit) - loss_of(lists, winners)) <= slack
+    slack = problem.canonical.unit * lists.n_lists if problem.canonical.rounded else 0
+    assert (
+        abs((problem.canonical.constant + cost) * Fraction(problem.canonical.unit) - loss_of(lists, winners)) <= slack
+    )
 
 
 @pytest.mark.parametrize("ties", TIES)
@@ -162,7 +164,7 @@ def test_exactly_collinear_integer_columns_are_dropped(seed: int) -> None:
     features = rng.integers(-9, 10, (40, 5)).astype(float)
     features[:, 4] = features[:, 0] - 3 * features[:, 2] + np.repeat(rng.integers(0, 9, 10), 4)
     problem = Problem(NBest(features, np.arange(0, 41, 4), rng.integers(0, 5, 40).astype(float)))
-    assert problem.n_features == 4
+    assert problem.canonical.n_features == 4
     assert len(problem.free) == 1
 
 
@@ -172,14 +174,14 @@ def test_nearly_collinear_columns_are_kept(relative: float) -> None:
     features = rng.normal(size=(40, 3))
     features[:, 2] = features[:, 0] * (1 + relative * rng.choice([-1.0, 1.0], 40))
     problem = Problem(NBest(features, np.arange(0, 41, 4), rng.integers(0, 5, 40).astype(float)))
-    assert problem.n_features == 3
+    assert problem.canonical.n_features == 3
 
 
 def test_lists_that_cost_the_same_whatever_the_weights_are_folded() -> None:
     features = np.array([[1.0], [2.0], [3.0], [9.0], [4.0], [4.0], [5.0]])
     problem = Problem(NBest(features, [0, 2, 4, 6, 7], [2.0, 2.0, 0.0, 1.0, 5.0, 6.0, 4.0]))
-    assert problem.n_lists == 1
-    assert problem.loss_of(0) == 2 + 0 + 5 + 4
+    assert problem.canonical.n_lists == 1
+    assert problem.canonical.loss_of(0) == 2 + 0 + 5 + 4
 
 
 @given(
@@ -224,7 +226,7 @@ def test_parallel_lists_of_two_become_one() -> None:
     pairs = [([0, 0], [1, 2]), ([5, 5], [8, 11]), ([0, 0], [-2, -4]), ([0, 0], [1, 3])]
     features = np.array([row for pair in pairs for row in pair], dtype=float)
     problem = Problem(NBest(features, np.arange(0, 9, 2), [1.0, 0.0, 2.0, 0.0, 5.0, 0.0, 1.0, 0.0]))
-    assert problem.n_lists == 2
+    assert problem.canonical.n_lists == 2
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -232,21 +234,21 @@ def test_merging_parallel_lists_keeps_the_loss_of_every_direction(seed: int) -> 
     lists = random_lists("parallel", seed, most_lists=8, most_features=3)
     problem = Problem(lists.nbest)
     small = canonical_lists(problem)
-    for weights in product((-5, -3, 1, 2, 7), repeat=problem.n_features):
+    for weights in product((-5, -3, 1, 2, 7), repeat=problem.canonical.n_features):
         w = np.array(weights, dtype=float)
         winners, tied = exact_decode(lists, problem.to_caller(w))
         if tied:
             continue
         cost = int(loss_of(small, exact_decode(small, w)[0])) if small.n_lists else 0
-        assert problem.loss_of(cost) == float(loss_of(lists, winners))
+        assert problem.canonical.loss_of(cost) == float(loss_of(lists, winners))
 
 
 def test_columns_are_scaled_by_powers_of_two_and_back() -> None:
     rng = np.random.default_rng(0)
     features = rng.normal(size=(30, 4)) * [1e-12, 3.0, 1e5, 1e12]
     problem = Problem(NBest(features, np.arange(0, 31, 3), rng.normal(size=30)))
-    assert np.all(np.frexp(problem.scales)[0] == 0.5)
-    assert np.all(problem.features == features * problem.scales)
+    assert np.all(np.frexp(problem.coordinates.scales)[0] == 0.5)
+    assert np.all(problem.canonical.features == features * problem.coordinates.scales)
     w = rng.normal(size=4)
     assert problem.to_canonical(problem.to_caller(w)) == pytest.approx(w / np.abs(w).max(), rel=1e-15)
 

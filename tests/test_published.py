@@ -83,14 +83,14 @@ def test_choices_of_train_trips(count: int, loss: int, method: str) -> None:
 def test_merged_train_choices_cost_what_they_cost_before() -> None:
     nbest = train_choices()
     problem = Problem(nbest)
-    assert problem.n_lists < 1500
+    assert problem.canonical.n_lists < 1500
     rng = np.random.default_rng(0)
     for _ in range(20):
-        w = rng.normal(size=problem.n_features)
-        scores = problem.features @ w
-        pairs = zip(problem.offsets[:-1], problem.offsets[1:], strict=True)
-        cost = sum(int(problem.costs[begin + int(np.argmax(scores[begin:end]))]) for begin, end in pairs)
-        assert problem.loss_of(cost) == numpy_loss(nbest, problem.to_caller(w))
+        w = rng.normal(size=problem.canonical.n_features)
+        scores = problem.canonical.features @ w
+        pairs = zip(problem.canonical.offsets[:-1], problem.canonical.offsets[1:], strict=True)
+        cost = sum(int(problem.canonical.costs[begin + int(np.argmax(scores[begin:end]))]) for begin, end in pairs)
+        assert problem.canonical.loss_of(cost) == numpy_loss(nbest, problem.to_caller(w))
 
 
 @needs_shared

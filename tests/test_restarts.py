@@ -39,7 +39,7 @@ def starts_of(levels, *, stopping="foster-kuhn", count=3):
 
     rule = Restarts(count, stopping)
     clock, rng = Clock(problem), np.random.default_rng(0)
-    return len(rule.run(line_search_of(problem), descend, [np.ones(4)], None, rng, clock, float))
+    return len(rule.run(line_search_of(problem.canonical), descend, [np.ones(4)], None, rng, clock, float))
 
 
 @given(st.lists(st.integers(0, 20), min_size=1, max_size=40))
@@ -279,6 +279,6 @@ def test_kept_weights_and_decoding_agree():
     rng = np.random.default_rng(0)
     tried = rng.normal(size=(20, 4))
     losses = [clock.keep(weights) for weights in tried]
-    assert losses == [decoded_loss(problem, weights) for weights in tried]
+    assert losses == [decoded_loss(problem.canonical, weights) for weights in tried]
     assert clock.loss == min(losses)
     assert clock.best.tolist() == tried[int(np.argmin(losses))].tolist()

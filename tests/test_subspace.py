@@ -33,8 +33,10 @@ def lists_of(seed: int, *, lists: int = 30, hypotheses: int = 8, features: int =
 
 
 def cost_at(problem: Problem, weights: np.ndarray) -> int:
-    bound = problem.rounding_bound(weights)
-    cost, clear = clear_cost(problem.features, problem.offsets, problem.costs, weights, bound)
+    bound = problem.canonical.rounding_bound(weights)
+    cost, clear = clear_cost(
+        problem.canonical.features, problem.canonical.offsets, problem.canonical.costs, weights, bound
+    )
     assert clear
     return int(cost)
 
@@ -44,12 +46,12 @@ def test_never_worse_than_its_start_and_as_good_as_it_says(dimension: int) -> No
     for seed in range(4):
         problem = Problem(lists_of(seed).nbest)
         rng = np.random.default_rng(seed)
-        weights = rng.normal(size=problem.n_features)
+        weights = rng.normal(size=problem.canonical.n_features)
         incumbent = Incumbent(cost_at(problem, weights), weights, "")
         improvements = 0
         for _ in range(6):
             before = incumbent.cost
-            better = improve(problem, incumbent, rng, dimension=dimension)
+            better = improve(problem.canonical, incumbent, rng, dimension=dimension)
             assert better == (incumbent.cost < before)
             assert incumbent.cost <= before
             assert cost_at(problem, incumbent.weights) == incumbent.cost
@@ -62,14 +64,14 @@ def test_a_plane_is_as_good_as_any_weights_in_it() -> None:
     problem = Problem(lists_of(5, features=4).nbest)
     weights = np.array([1.0, 0.0, 0.0, 0.0])
     incumbent = Incumbent(cost_at(problem, weights), weights, "")
-    improve(problem, incumbent, np.random.default_rng(8), dimension=2)
+    improve(problem.canonical, incumbent, np.random.default_rng(8), dimension=2)
     axis = np.random.default_rng(8).normal(size=(4, 1))[:, 0]
-    selection = np.empty(problem.n_lists, dtype=np.int64)
+    selection = np.empty(problem.canonical.n_lists, dtype=np.int64)
     for angle in np.linspace(0, 2 * np.pi, 5000):
-        scores = problem.features @ (np.cos(angle) * weights + np.sin(angle) * axis)
-        for s, (begin, end) in enumerate(pairwise(problem.offsets)):
+        scores = problem.canonical.features @ (np.cos(angle) * weights + np.sin(angle) * axis)
+        for s, (begin, end) in enumerate(pairwise(problem.canonical.offsets)):
             selection[s] = begin + np.argmax(scores[begin:end])
-        assert incumbent.cost <= problem.costs[selection].sum()
+        assert incumbent.cost <= problem.canonical.costs[selection].sum()
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in NARROW])

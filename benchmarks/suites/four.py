@@ -15,6 +15,7 @@ from benchmarks.lists import Loss, Poses, warm_up
 from benchmarks.plots import legend
 from benchmarks.rows import Row
 from benchmarks.tables import Figure, Table, number
+from lpmert.coordinates import CanonicalWeights
 from lpmert.exact.combination import Combination
 from lpmert.exact.divide import DivideSearch, LpMert, TwoHalves
 from lpmert.exact.search import Incumbent
@@ -54,8 +55,10 @@ class Steps:
     def solve(self, data: NBest, objective: Poses, _seed: int, _time_limit: float) -> Answer:
         """Ask the root of the tree for its first combination; note rank in both halves and outcome of every test."""
         problem = objective.problem(data)
-        worst = sum(int(costs.max()) for costs in np.split(problem.costs, problem.offsets[1:-1]))
-        search = DivideSearch(PUBLISHED, problem, Incumbent(worst + 1, np.ones(problem.n_features), ""))
+        form = problem.canonical
+        worst = sum(int(costs.max()) for costs in np.split(form.costs, form.offsets[1:-1]))
+        ones = CanonicalWeights(np.ones(form.n_features))
+        search = DivideSearch(PUBLISHED, form, Incumbent(worst + 1, ones, ""))
         cells: dict[tuple[int, ...], list[tuple[int, int, bool]]] = {}
         decide = search.screen.decide
 
@@ -81,9 +84,9 @@ class Steps:
                 left, right = ({id(one): k for k, one in enumerate(half.found)} for half in (stream.left, stream.right))
                 steps[part] = [[left[a], right[b], ok] for a, b, ok in cells.get(tuple(stream.part.tolist()), [])]
         (first,) = root.found
-        details = {"steps": steps, "no_dearer": _no_dearer(problem.costs, problem.offsets, first.cost)}
-        weights = None if first.start.weights is None else problem.to_caller(first.start.weights)
-        return Answer(weights, "optimal", problem.loss_of(first.cost), dict(search.counters()), details)
+        details = {"steps": steps, "no_dearer": _no_dearer(form.costs, form.offsets, first.cost)}
+        weights = None if first.start.weights is None else problem.to_caller(CanonicalWeights(first.start.weights))
+        return Answer(weights, "optimal", form.loss_of(first.cost), dict(search.counters()), details)
 
 
 def _no_dearer(costs: IntArray, offsets: IntArray, least: int) -> int:

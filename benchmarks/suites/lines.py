@@ -52,7 +52,7 @@ class One:
 
     def solve(self, data: NBest, objective: Loss, seed: int, _time_limit: float) -> Answer:
         """Return the milliseconds of each search."""
-        problem = objective.problem(data)
+        problem = objective.problem(data).canonical
         search = line_search_of(problem)
         size = problem.n_features
         weights, directions = np.random.default_rng(seed).normal(size=(2, LINES, size)) / search.spread

@@ -20,6 +20,7 @@ from lpmert.exact.extremity import Extremity, Start
 from lpmert.exact.pairing import neighbours
 from lpmert.exact.search import Incumbent, Search
 from lpmert.exact.solve import HeuristicMethod
+from lpmert.form import Canonical
 from lpmert.geometry.leastnorm import (
     FEASIBLE,
     UNDECIDED,
@@ -28,10 +29,8 @@ from lpmert.geometry.leastnorm import (
     new_corrals,
     new_scratch,
     separate,
-    sorted_lists,
 )
 from lpmert.geometry.lp import LinOptimizer
-from lpmert.problem import Problem
 from lpmert.result import IntArray
 
 _SLICE_LPS = 200
@@ -51,22 +50,22 @@ class Beam(HeuristicMethod):
 
     name = "beam"
 
-    def start(self, problem: Problem, incumbent: Incumbent) -> Search:
+    def start(self, canonical: Canonical, incumbent: Incumbent) -> Search:
         """Return the passes as a search that can pause."""
-        return BeamSearch(self.beam, problem, incumbent)
+        return BeamSearch(self.beam, canonical, incumbent)
 
 
 class BeamScreen:
     """Tests combinations by linear programs over the best rows under the incumbent's weights."""
 
-    def __init__(self, beam: int, problem: Problem, incumbent: Incumbent) -> None:
-        self.lists = sorted_lists(problem.features, problem.offsets, problem.costs)
+    def __init__(self, beam: int, canonical: Canonical, incumbent: Incumbent) -> None:
+        self.lists = canonical.by_cost
         self.incumbent = incumbent
         self._extremity = Extremity(LpMert(), self.lists)
         self.counters: Counter[str] = Counter(tested=0, lps=0, rows_in_full=0, rows_kept=0, pruned=0)
         self._beam = beam
-        self._width = problem.n_features
-        self._selection = np.zeros(problem.n_lists, dtype=np.int64)
+        self._width = canonical.n_features
+        self._selection = np.zeros(canonical.n_lists, dtype=np.int64)
         self._corral = new_corrals(1, self._width)
         self._nothing_known = np.zeros(0, dtype=np.int64)
         self._score()
@@ -151,12 +150,12 @@ class BeamSearch:
     lower_bound = 0
     unsettled = None
 
-    def __init__(self, beam: int, problem: Problem, incumbent: Incumbent) -> None:
+    def __init__(self, beam: int, canonical: Canonical, incumbent: Incumbent) -> None:
         self.incumbent = incumbent
         self.finished = incumbent.cost == 0
-        self._screen = BeamScreen(beam, problem, incumbent)
+        self._screen = BeamScreen(beam, canonical, incumbent)
         self._passes = 0
-        self._n_lists = problem.n_lists
+        self._n_lists = canonical.n_lists
         self._plant()
 
     def _plant(self) -> None:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from lpmert.canonical import group_identical, take_rows
 from lpmert.configurable import option
+from lpmert.coordinates import CanonicalWeights
 from lpmert.deadline import checkpoint
 from lpmert.exact.cells import Cells, CellsSearch
 from lpmert.exact.planar import sweep_directions
 from lpmert.exact.search import Incumbent, Search
-from lpmert.exact.section import Section
 from lpmert.exact.solve import HeuristicMethod
-from lpmert.kernels import clear_cost
-from lpmert.problem import Problem
+from lpmert.form import Canonical
 from lpmert.result import FloatArray
 
 _SLICES = 100
@@ -36,15 +35,15 @@ class Subspace(HeuristicMethod):
 
     name = "subspace"
 
-    def start(self, problem: Problem, incumbent: Incumbent) -> Search:
+    def start(self, canonical: Canonical, incumbent: Incumbent) -> Search:
         """Return a search that begins with this incumbent, on which its random numbers depend too."""
-        return SubspaceSearch(self, problem, incumbent)
+        return SubspaceSearch(self, canonical, incumbent)
 
 
 class SubspaceSearch:
     """A resumable search of one random subspace after the other; its bound is only that no cost is negative."""
 
-    def __init__(self, settings: Subspace, problem: Problem, incumbent: Incumbent) -> None:
+    def __init__(self, settings: Subspace, canonical: Canonical, incumbent: Incumbent) -> None:
         self.incumbent = incumbent
         self.unsettled: int | None = None
         self.lower_bound = 0
@@ -52,7 +51,7 @@ class SubspaceSearch:
         self.lps = 0
         self.memory = 0
         self._settings = settings
-        self._problem = problem
+        self._canonical = canonical
         self._rng = random_numbers(incumbent)
         self._failures = 0
 
@@ -70,10 +69,12 @@ class SubspaceSearch:
     def advance(self) -> None:
         """Search one subspace."""
         settings = self._settings
-        better = improve(self._problem, self.incumbent, self._rng, dimension=settings.dimension, slices=settings.slices)
+        better = improve(
+            self._canonical, self.incumbent, self._rng, dimension=settings.dimension, slices=settings.slices
+        )
         self.nodes += 1
         self._failures = 0 if better else self._failures + 1
-        if settings.dimension >= self._problem.n_features:
+        if settings.dimension >= self._canonical.n_features:
             self._failures = settings.patience
 
 
@@ -83,35 +84,41 @@ def random_numbers(incumbent: Incumbent) -> np.random.Generator:
 
 
 def improve(
-    problem: Problem, incumbent: Incumbent, rng: np.random.Generator, *, dimension: int = 3, slices: int = _SLICES
+    canonical: Canonical, incumbent: Incumbent, rng: np.random.Generator, *, dimension: int = 3, slices: int = _SLICES
 ) -> bool:
     """Search a random subspace through the incumbent, and return whether that gave better weights.
 
     The lists' features in the subspace are rounded; the weights found there count as what they cost on the features
     themselves, and only where every choice that matters is clear of rounding. slices: the most work of `cells`.
     """
-    n = problem.n_features
+    n = canonical.n_features
     whole = dimension >= n
     basis = np.eye(n) if whole else np.column_stack([incumbent.weights, rng.normal(size=(n, dimension - 1))])
-    features = problem.features if whole else np.ascontiguousarray(problem.features @ basis)
-    leader = group_identical(features, problem.offsets)
+    features = canonical.features if whole else np.ascontiguousarray(canonical.features @ basis)
+    leader = group_identical(features, canonical.offsets)
     rows = np.flatnonzero(leader == np.arange(len(leader)))
-    section = Section(features[rows], take_rows(problem.offsets, rows), problem.costs[rows])
-    inner = incumbent.weights if whole else np.eye(dimension)[0]
+    section = replace(
+        canonical,
+        features=features[rows],
+        offsets=take_rows(canonical.offsets, rows),
+        losses=canonical.costs[rows],
+        limits=canonical.limits @ basis,
+    )
+    inner = incumbent.weights if whole else CanonicalWeights(np.eye(dimension)[0])
     found = _solve(section, Incumbent(incumbent.cost, inner, ""), slices)
     if found is None:
         return False
     weights = basis @ found
     weights /= np.abs(weights).max()
-    cost, clear = clear_cost(problem.features, problem.offsets, problem.costs, weights, problem.rounding_bound(weights))
-    return bool(clear) and incumbent.improve(int(cost), weights, "U")
+    cost, clear = canonical.clear_cost(CanonicalWeights(weights))
+    return clear and incumbent.improve(cost, weights, "U")
 
 
-def _solve(section: Problem, start: Incumbent, slices: int) -> FloatArray | None:
+def _solve(section: Canonical, start: Incumbent, slices: int) -> FloatArray | None:
     """Return weights [d] better than the start's, if the search finds any."""
     before = start.cost
     if section.n_features <= 2:
-        optimum = sweep_directions(section.features, section.offsets, section.costs)
+        optimum = sweep_directions(*section.lists)
         if optimum.representable_cost is not None and optimum.representable_weights is not None:
             start.improve(optimum.representable_cost, optimum.representable_weights, "")
     else:

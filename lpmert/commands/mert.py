@@ -260,7 +260,7 @@ def _region(options: _Options, names: Sequence[str], start: FloatArray) -> Regio
 
 def _best(problem: Problem, starts: Sequence[FloatArray]) -> FloatArray | None:
     """Return the weights with the least loss of those that are not all 0 and within the limits."""
-    usable = [start for start in starts if start.any() and problem.inside(start)]
+    usable = [start for start in starts if start.any() and problem.inside(problem.checked_weights(start))]
     return min(usable, key=lambda start: problem.evaluate(start).loss, default=None)
 
 

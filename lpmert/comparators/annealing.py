@@ -77,7 +77,7 @@ class Annealing(Comparator):
             count = min(max(1, round(self.held_out * lists.n_lists)), lists.n_lists - 1)
             if count:
                 aside, lists = lists.take(np.sort(order[:count])), lists.take(np.sort(order[count:]))
-        weights = np.zeros(problem.n_features) if start is None else start
+        weights = np.zeros(problem.canonical.n_features) if start is None else start
         return self.anneal(lists, problem.metric, weights, clock, aside)
 
     def anneal(

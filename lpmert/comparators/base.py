@@ -15,8 +15,10 @@ import numpy as np
 
 from lpmert import __version__
 from lpmert.configurable import Configurable
+from lpmert.coordinates import CallerWeights, CanonicalWeights, UnmergedWeights
 from lpmert.deadline import Deadline, OutOfTime, heeding, out_of_time, unheeded
 from lpmert.evaluation import Evaluation
+from lpmert.form import Canonical
 from lpmert.interrupts import Interrupts
 from lpmert.kernels import decode
 from lpmert.problem import Problem
@@ -58,7 +60,7 @@ class Clock:
     ) -> None:
         self.status: Status | None = None
         self.steps = 0
-        self.best: FloatArray | None = None
+        self.best: CanonicalWeights | None = None
         self.loss = inf
         self.trace: list[tuple[float, float | None, float]] = []
         self._problem = problem
@@ -79,9 +81,9 @@ class Clock:
 
         loss: that of decoding with them, where it is known; otherwise they are decoded here.
         """
-        known = decoded_loss(self._problem, weights) if loss is None else loss
+        known = decoded_loss(self._problem.canonical, weights) if loss is None else loss
         if known < self.loss:
-            self.best, self.loss = np.array(weights, dtype=np.float64), known
+            self.best, self.loss = CanonicalWeights(np.array(weights, dtype=np.float64)), known
             self.trace.append((self.seconds, None, known))
             self._improved = True
         return known
@@ -143,7 +145,7 @@ class Comparator(Configurable, ABC):
         limits: Limits | None = None,
         callback: Callback | None = None,
         seed: int = 0,
-        initial_weights: FloatArray | None = None,
+        initial_weights: CallerWeights | None = None,
         started: float | None = None,
     ) -> Result:
         """Run the method and report what decoding with its weights gives.
@@ -165,7 +167,7 @@ class Comparator(Configurable, ABC):
         limits: Limits,
         callback: Callback | None,
         seed: int,
-        initial_weights: FloatArray | None,
+        initial_weights: CallerWeights | None,
         deadline: Deadline,
         interrupts: Interrupts,
     ) -> Result:
@@ -176,13 +178,14 @@ class Comparator(Configurable, ABC):
             start = None
         status = Status.INTERRUPTED
         counters: Mapping[str, int] = {}
-        weights = np.ones(problem.n_features) if problem.interior is None else problem.interior
+        form = problem.canonical
+        weights = CanonicalWeights(np.ones(form.n_features)) if form.interior is None else form.interior
         weights = weights if start is None else start
         try:
-            if problem.n_features and problem.n_lists and not (deadline.expired and clock.expired(0)):
+            if form.n_features and form.n_lists and not (deadline.expired and clock.expired(0)):
                 with heeding():
                     found = self.run(problem, start, seed, clock)
-                weights, counters = found.weights, found.counters
+                weights, counters = CanonicalWeights(found.weights), found.counters
             status = clock.status or Status.HEURISTIC
         except OutOfTime:
             status = Status.INTERRUPTED if interrupts.pressed else Status.TIME_LIMIT
@@ -230,47 +233,50 @@ class Comparator(Configurable, ABC):
         )
 
 
-def decoded_loss(problem: Problem, weights: FloatArray) -> float:
+def decoded_loss(canonical: Canonical, weights: FloatArray) -> float:
     """Return the loss of decoding canonical weights [d] in floating point, infinite outside of the region.
 
     The first hypothesis wins on ties.
     """
-    if (problem.limits @ weights < 0.0).any():
+    if (canonical.limits @ weights < 0.0).any():
         return inf
-    if problem.cap is not None and problem.cap.cosine_of(weights) < problem.cap.cosine:
+    if canonical.cap is not None and canonical.cap.cosine_of(weights) < canonical.cap.cosine:
         return inf
-    selection = np.empty(problem.n_lists, dtype=np.int64)
-    decode(problem.features, problem.offsets, weights, selection)
-    if problem.additive:
-        return problem.loss_of(int(problem.costs[selection].sum()))
-    return problem.metric.loss(problem.constant_statistics + problem.statistics[selection].sum(axis=0))
+    selection = np.empty(canonical.n_lists, dtype=np.int64)
+    decode(canonical.features, canonical.offsets, weights, selection)
+    if canonical.additive:
+        return canonical.loss_of(int(canonical.costs[selection].sum()))
+    totals = canonical.totals
+    return totals.metric.loss(totals.constant + totals.statistics[selection].sum(axis=0))
 
 
-def l1_normalised(weights: FloatArray) -> FloatArray:
+def l1_normalised(weights: FloatArray) -> CallerWeights:
     """Return weights [D] with absolute values that sum to 1; all zeros become equal weights."""
     largest = np.abs(weights).max(initial=0.0)
     if largest == 0.0:
-        return np.full(len(weights), 1.0 / max(1, len(weights)))
+        return CallerWeights(np.full(len(weights), 1.0 / max(1, len(weights))))
     scaled = weights / largest
-    return np.asarray(scaled / np.abs(scaled).sum())
+    return CallerWeights(scaled / np.abs(scaled).sum())
 
 
-def _within_region(problem: Problem, weights: FloatArray, best: FloatArray | None) -> FloatArray:
+def _within_region(problem: Problem, weights: CanonicalWeights, best: CanonicalWeights | None) -> CanonicalWeights:
     """Return these weights [d] if they lie in the region, or else the best ones, or any that do."""
     if problem.inside(problem.to_caller(weights)):
         return weights
     logger.warning("the method left the region; the best weights that it met inside are returned")
     if best is not None and problem.inside(problem.to_caller(best)):
         return best
-    return weights if problem.interior is None else problem.interior
+    return weights if problem.canonical.interior is None else problem.canonical.interior
 
 
-def _clear_of_ties(problem: Problem, weights: FloatArray, seed: int) -> tuple[FloatArray, Evaluation]:
+def _clear_of_ties(problem: Problem, weights: CanonicalWeights, seed: int) -> tuple[CallerWeights, Evaluation]:
     """Return weights [D] of the caller, moved as little as makes their loss independent of ties, and what they give."""
     found = problem.to_caller(weights)
     given = l1_normalised(found)
     evaluation = problem.evaluate(given)
-    lists = problem.unmerged  # lists that cancel each other can be tied, and their features are not all in the others
+    lists = (
+        problem.unmerged.coordinates
+    )  # lists that cancel each other can be tied, and their features are not all in the others
     if (_is_clear(evaluation) and problem.inside(given)) or not len(lists.columns):
         return given, evaluation
     rng = np.random.default_rng(seed)
@@ -279,7 +285,7 @@ def _clear_of_ties(problem: Problem, weights: FloatArray, seed: int) -> tuple[Fl
         if out_of_time() and size > _TIE_SIZES[0]:
             break
         steps = rng.normal(size=(_TIE_DRAWS, len(lists.columns)))
-        moves = [problem.to_caller(step, lists) for step in steps]
+        moves = [lists.to_caller(UnmergedWeights(step)) for step in steps]
         moved = [l1_normalised(found + size * largest * move / np.abs(move).max()) for move in moves]
         clear = [(row, at) for row in moved if problem.inside(row) and _is_clear(at := problem.evaluate(row))]
         if clear:
@@ -298,7 +304,7 @@ def _sizes(problem: Problem) -> Mapping[str, int]:
         "lists": problem.nbest.n_lists,
         "hypotheses": problem.nbest.n_hypotheses,
         "features": problem.nbest.n_features,
-        "canonical_lists": problem.n_lists,
-        "canonical_hypotheses": len(problem.features),
-        "canonical_features": problem.n_features,
+        "canonical_lists": problem.canonical.n_lists,
+        "canonical_hypotheses": len(problem.canonical.features),
+        "canonical_features": problem.canonical.n_features,
     }

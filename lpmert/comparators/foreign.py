@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from lpmert.coordinates import CallerWeights
 from lpmert.problem import Problem
-from lpmert.result import DataError, FloatArray, Limits, MethodError, Status
+from lpmert.result import DataError, Limits, MethodError, Status
 from lpmert.values import Weights
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ Function = Callable[["NBest", int], Weights]
 class Given(NamedTuple):
     """Weights [D] of the caller's features, and how the run ended that gave them, if that is known."""
 
-    weights: FloatArray
+    weights: CallerWeights
     status: Status | None
 
 
@@ -35,7 +36,7 @@ class Source:
     name: str
     settings: str
     random: bool
-    find: Callable[[Problem, Limits, FloatArray | None, int], Given]
+    find: Callable[[Problem, Limits, CallerWeights | None, int], Given]
     foreign: bool = False
 
 
@@ -69,9 +70,9 @@ def of_method(method: Method, name: str | None = None) -> Source:
     from lpmert.comparators.base import Comparator
     from lpmert.exact.solve import HeuristicMethod
 
-    def find(problem: Problem, limits: Limits, initial: FloatArray | None, seed: int) -> Given:
+    def find(problem: Problem, limits: Limits, initial: CallerWeights | None, seed: int) -> Given:
         result = method.solve(problem, limits, None, seed, initial)
-        return Given(result.weights, result.status)
+        return Given(CallerWeights(result.weights), result.status)
 
     random = method.random if isinstance(method, Comparator) else isinstance(method, HeuristicMethod)
     return Source(name or method.settings(), method.settings(), random, find)
@@ -89,7 +90,7 @@ def of_weights(name: str, weights: Weights, problem: Problem) -> Source:
 def of_function(name: str, function: Function) -> Source:
     """Return a function of lists and seed as a source."""
 
-    def find(problem: Problem, _limits: Limits, _initial: FloatArray | None, seed: int) -> Given:
+    def find(problem: Problem, _limits: Limits, _initial: CallerWeights | None, seed: int) -> Given:
         return Given(problem.checked_weights(function(problem.nbest, seed)), None)
 
     return Source(name, "function", True, find, foreign=True)

@@ -11,6 +11,7 @@ import numpy as np
 from lpmert.canonical import list_numbers
 from lpmert.comparators.base import Clock, Comparator, Found
 from lpmert.configurable import option
+from lpmert.coordinates import CallerWeights
 from lpmert.nbest import NBest
 from lpmert.problem import Problem
 from lpmert.result import FloatArray, MethodError
@@ -77,9 +78,11 @@ class Grid(Comparator):
                 break
             weights = np.zeros(len(names))
             weights[list(axes)] = point
-            clock.keep(problem.to_canonical(weights))
+            clock.keep(problem.to_canonical(CallerWeights(weights)))
             evaluations += 1
-        return Found(np.ones(problem.n_features) if clock.best is None else clock.best, {"evaluations": evaluations})
+        return Found(
+            np.ones(problem.canonical.n_features) if clock.best is None else clock.best, {"evaluations": evaluations}
+        )
 
     def _axes(self, problem: Problem) -> dict[int, list[float]]:
         """Return the values of each feature that matters, by its number."""

@@ -41,7 +41,7 @@ class Likelihood(Comparator):
         """Return the optimum of the likelihood."""
         lists = lists_of(problem)
         gold = gold_rows(lists, own_losses(problem.metric, lists.statistics))
-        weights = np.zeros(problem.n_features) if start is None else start
+        weights = np.zeros(problem.canonical.n_features) if start is None else start
 
         found, counters = minimize_smooth(
             lambda w: negative_log_likelihood(w, lists, gold, self.variance),

@@ -14,10 +14,10 @@ from lpmert.canonical import list_numbers
 from lpmert.comparators import line_search_kernels as kernels
 from lpmert.comparators.line_search_kernels import ADDITIVE, MIDPOINT, SMOOTHED, WIDEST, Loss
 from lpmert.deadline import out_of_time
+from lpmert.form import Canonical
 from lpmert.geometry.envelope import combine, line_events, new_workspace, unit_of
 from lpmert.metrics.base import RatioMetric
 from lpmert.metrics.ratio_kernels import losses_of_totals
-from lpmert.problem import Problem
 from lpmert.reduction import Cap
 from lpmert.result import FloatArray, IntArray, MethodError
 
@@ -197,24 +197,25 @@ class LineSearch(Space):
         return events.thresholds, levels
 
 
-def space_of(problem: Problem) -> Space:
+def space_of(canonical: Canonical) -> Space:
     """Return where searches on a problem move, whatever its metric."""
-    return Space(problem.features, problem.offsets, limits=problem.limits, cap=problem.cap)
+    return Space(canonical.features, canonical.offsets, limits=canonical.limits, cap=canonical.cap)
 
 
-def loss_of(problem: Problem) -> Loss:
+def loss_of(canonical: Canonical) -> Loss:
     """Return what the hypotheses of a problem cost; raises `MethodError` for a metric that kernels cannot compute."""
-    if problem.additive:
-        return Loss(ADDITIVE, np.empty(0), problem.costs, np.empty((0, 0)), np.empty(0))
-    if not isinstance(problem.metric, RatioMetric):
+    if canonical.additive:
+        return Loss(ADDITIVE, np.empty(0), canonical.costs, np.empty((0, 0)), np.empty(0))
+    totals = canonical.totals
+    if not isinstance(totals.metric, RatioMetric):
         raise MethodError(
-            f"line search takes sums over lists and the ratio metrics of lpmert, not {problem.metric.name!r}; "
+            f"line search takes sums over lists and the ratio metrics of lpmert, not {totals.metric.name!r}; "
             "give the metric `kind`, `parameters` and `losses_of_totals`, see lpmert.metrics.base.RatioMetric"
         )
     return Loss(
-        problem.metric.kind,
-        problem.metric.parameters,
+        totals.metric.kind,
+        totals.metric.parameters,
         np.empty(0, dtype=np.int64),
-        problem.statistics,
-        problem.constant_statistics,
+        totals.statistics,
+        totals.constant,
     )

@@ -44,7 +44,7 @@ class Mira(Comparator):
     def run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
         """Return the average of the weights that decodes best."""
         lists = lists_of(problem)
-        weights = np.zeros(problem.n_features) if start is None else start * lists.scale
+        weights = np.zeros(problem.canonical.n_features) if start is None else start * lists.scale
         walk = Walk(self, lists, problem.metric, weights)
         rng = np.random.default_rng(seed)
         for _ in range(self.passes):

@@ -16,6 +16,8 @@ from lpmert.comparators.base import Clock, Comparator, Found
 from lpmert.comparators.line_search import INTERVALS, SMOOTHING, LineSearch, Step, loss_of
 from lpmert.comparators.restarts import STOPPING, Descent, Restarts
 from lpmert.configurable import option
+from lpmert.coordinates import CanonicalWeights
+from lpmert.form import Canonical
 from lpmert.problem import Problem
 from lpmert.result import FloatArray
 
@@ -56,35 +58,42 @@ class Och(Comparator):
     def run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
         """Return the best local optimum."""
         rng = np.random.default_rng(seed)
-        search = line_search_of(problem, self.interval, self.smoothing)
-        inside = problem.interior
+        form = problem.canonical
+        search = line_search_of(form, self.interval, self.smoothing)
+        inside = form.interior
         first = [1.0 / search.spread if start is None else start]
-        if inside is not None and not problem.inside(problem.to_caller(first[0])):
+        if inside is not None and not problem.inside(problem.to_caller(CanonicalWeights(first[0]))):
             first = [inside]
         if inside is None and search.dimension == 2:
             first.append(-first[0])  # lines from opposite sides pass all directions of a plane
         optima = self._restarts().run(
-            search, DESCENTS[self.directions], first, inside, rng, clock, lambda level: loss_of_level(problem, level)
+            search,
+            DESCENTS[self.directions],
+            first,
+            inside,
+            rng,
+            clock,
+            lambda level: loss_of_level(form, level),
         )
         return Found(min(optima, key=lambda item: item[0])[1], {"starts": len(optima), "line_searches": clock.steps})
 
 
-def line_search_of(problem: Problem, interval: str = "midpoint", smoothing: float = SMOOTHING) -> LineSearch:
+def line_search_of(canonical: Canonical, interval: str = "midpoint", smoothing: float = SMOOTHING) -> LineSearch:
     """Return line searches on a problem, within its region."""
     return LineSearch(
-        problem.features,
-        problem.offsets,
-        loss_of(problem),
-        limits=problem.limits,
-        cap=problem.cap,
+        canonical.features,
+        canonical.offsets,
+        loss_of(canonical),
+        limits=canonical.limits,
+        cap=canonical.cap,
         interval=interval,
         smoothing=smoothing,
     )
 
 
-def loss_of_level(problem: Problem, level: float) -> float:
+def loss_of_level(canonical: Canonical, level: float) -> float:
     """Return the loss of a level of a line search on this problem."""
-    return problem.loss_of(int(level)) if problem.additive else level
+    return canonical.loss_of(int(level)) if canonical.additive else level
 
 
 def greedy(

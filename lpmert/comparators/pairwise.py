@@ -41,7 +41,7 @@ class Pro(Comparator):
         """Return the weights that rank the sampled pairs best; all zeros where no pair differs enough."""
         lists = lists_of(problem)
         better, worse = self.sample(lists, own_losses(problem.metric, lists.statistics), np.random.default_rng(seed))
-        weights = np.zeros(problem.n_features) if start is None else start
+        weights = np.zeros(problem.canonical.n_features) if start is None else start
         if not len(better):
             return Found(weights, {"pairs": 0})
         differences = lists.features[better] - lists.features[worse]

@@ -29,11 +29,11 @@ class RandomSearch(Comparator):
     def run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
         """Return the best of the weights tried."""
         rng = np.random.default_rng(seed)
-        space = space_of(problem)
-        best = random_weights(space, problem.interior, rng) if start is None else start
+        space = space_of(problem.canonical)
+        best = random_weights(space, problem.canonical.interior, rng) if start is None else start
         clock.keep(best)
         for _ in range(self.draws):
             if clock.expired():
                 break
-            clock.keep(random_weights(space, problem.interior, rng))
+            clock.keep(random_weights(space, problem.canonical.interior, rng))
         return Found(best if clock.best is None else clock.best)

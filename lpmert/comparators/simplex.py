@@ -36,9 +36,9 @@ class NelderMead(Comparator):
         from scipy.optimize import minimize
 
         rng = np.random.default_rng(seed)
-        space = space_of(problem)
+        space = space_of(problem.canonical)
         spread = space.spread
-        first = problem.interior if start is None else start
+        first = problem.canonical.interior if start is None else start
         weights = 1.0 / spread if first is None else first
         evaluations = 0
 
@@ -59,5 +59,5 @@ class NelderMead(Comparator):
             minimize(loss, scaled, method="Nelder-Mead", callback=callback, options=options)
             if clock.expired(0):
                 break
-            weights = random_weights(space, problem.interior, rng)
+            weights = random_weights(space, problem.canonical.interior, rng)
         return Found(weights if clock.best is None else clock.best, {"evaluations": evaluations})

@@ -11,6 +11,7 @@ import numpy as np
 
 from lpmert.canonical import list_numbers, rows_of_lists
 from lpmert.comparators.base import Clock
+from lpmert.coordinates import CanonicalWeights
 from lpmert.metrics.base import AdditiveMetric, Metric, losses_of_totals
 from lpmert.metrics.ratio import Bleu
 from lpmert.problem import Problem
@@ -72,7 +73,9 @@ class Lists:
 
 def lists_of(problem: Problem) -> Lists:
     """Return all lists of a problem, whatever its canonical form dropped."""
-    basis = np.column_stack([problem.to_caller(axis) for axis in np.eye(problem.n_features)])
+    basis = np.column_stack(
+        [problem.to_caller(CanonicalWeights(axis)) for axis in np.eye(problem.canonical.n_features)]
+    )
     features = np.ascontiguousarray(problem.nbest.dense_features() @ basis)
     return Lists(features, problem.nbest.offsets, problem.nbest.statistics, np.linalg.norm(basis, axis=0))
 

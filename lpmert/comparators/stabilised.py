@@ -18,6 +18,7 @@ from lpmert.comparators.base import Clock, Comparator, Found, decoded_loss, l1_n
 from lpmert.comparators.och import DESCENTS, DIRECTIONS, line_search_of, loss_of_level
 from lpmert.comparators.restarts import STOPPING, Restarts
 from lpmert.configurable import option
+from lpmert.coordinates import CallerWeights, CanonicalWeights
 from lpmert.formats.files import read_text, write_text
 from lpmert.problem import Problem
 from lpmert.result import Callback, DataError, FloatArray, Limits, MethodError, Result
@@ -96,7 +97,7 @@ class Stabilised(Comparator):
         limits: Limits | None = None,
         callback: Callback | None = None,
         seed: int = 0,
-        initial_weights: FloatArray | None = None,
+        initial_weights: CallerWeights | None = None,
         started: float | None = None,
     ) -> Result:
         """Return the result of the iteration that follows those in the file `state`, and add it to them.
@@ -117,7 +118,7 @@ class Stabilised(Comparator):
         callback: Callback | None = None,
         seed: int = 0,
         started: float | None = None,
-        initial_weights: FloatArray | None = None,
+        initial_weights: CallerWeights | None = None,
     ) -> tuple[Result, Iteration]:
         """Return the result of this iteration and what to append to the history, oldest first, for the next."""
         iteration = _Iteration(self, tuple(history))
@@ -169,22 +170,24 @@ class _Iteration(Comparator):
         """Return the selected local optimum; `optima` then holds all of them [D], best first."""
         method, history = self.method, self.history
         rng = np.random.default_rng([seed, len(history)] if method.reseed else seed)
-        search = line_search_of(problem)
+        search = line_search_of(problem.canonical)
         earlier = history[::-1] if method.history else history[-1:]
-        given = [problem.to_canonical(weights) for iteration in earlier for weights in iteration.optima[:BEST]]
-        given = [weights for weights in given if decoded_loss(problem, weights) < inf and weights.any()]
-        given += [] if given else [1.0 / search.spread if start is None else start]
+        given = [
+            problem.to_canonical(CallerWeights(weights)) for iteration in earlier for weights in iteration.optima[:BEST]
+        ]
+        given = [weights for weights in given if decoded_loss(problem.canonical, weights) < inf and weights.any()]
+        given += [] if given else [CanonicalWeights(1.0 / search.spread if start is None else start)]
         found = method.starts().run(
             search,
             DESCENTS[method.directions],
             given,
-            problem.interior,
+            problem.canonical.interior,
             rng,
             clock,
-            lambda x: loss_of_level(problem, x),
+            lambda x: loss_of_level(problem.canonical, x),
         )
         found.sort(key=lambda item: item[0])
-        self.optima = [l1_normalised(problem.to_caller(weights)) for _, weights in found]
+        self.optima = [l1_normalised(problem.to_caller(CanonicalWeights(weights))) for _, weights in found]
         chosen = self._selected(problem, [weights for _, weights in found], rng)
         return Found(found[chosen][1], {"starts": len(found), "line_searches": clock.steps})
 
@@ -195,7 +198,7 @@ class _Iteration(Comparator):
             return 0
         losses = np.array([self._loss(problem, weights, rng) for weights in optima])
         with np.errstate(divide="ignore", invalid="ignore"):
-            quality = losses.min() / losses if problem.additive else (1 - losses) / (1 - losses.min())
+            quality = losses.min() / losses if problem.canonical.additive else (1 - losses) / (1 - losses.min())
         quality = np.nan_to_num(quality, nan=1.0)
         if method.selection is None or not self.history:
             return int(np.argmax(quality))
@@ -208,6 +211,6 @@ class _Iteration(Comparator):
     def _loss(self, problem: Problem, weights: FloatArray, rng: np.random.Generator) -> float:
         """Return the loss of an optimum [d], or its mean over perturbations."""
         if not self.method.regularised:
-            return decoded_loss(problem, weights)
+            return decoded_loss(problem.canonical, weights)
         noise = np.abs(weights).max() * np.sqrt(_VARIANCE) * rng.normal(size=(_PERTURBATIONS, len(weights)))
-        return float(np.mean([decoded_loss(problem, weights + step) for step in noise]))
+        return float(np.mean([decoded_loss(problem.canonical, weights + step) for step in noise]))

@@ -35,7 +35,7 @@ class Tpe(Comparator):
             import optuna
         except ImportError as error:
             raise MethodError("optuna is not installed; pip install 'lpmert[tpe]'") from error
-        spread = space_of(problem).spread
+        spread = space_of(problem.canonical).spread
         names = [str(d) for d in range(len(spread))]
 
         def loss(trial: Trial) -> float:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import Generic, TypeVar
 
 import numpy as np
 
+from lpmert.coordinates import CanonicalWeights
 from lpmert.evaluation import strict_cost
 from lpmert.exact.cells_stack import UPPER_COST, Cone, Stack
 from lpmert.exact.choices import Choices
@@ -14,12 +16,12 @@ from lpmert.exact.choices_search import ChoicesSearch
 from lpmert.exact.choices_tree import Settings as SelectionSettings
 from lpmert.exact.ledger_of_ratios import Ratios
 from lpmert.exact.ledger_of_sums import Sums
-from lpmert.exact.ratio_choices import Part, RatioChoicesSearch
+from lpmert.exact.ratio_choices import RatioChoicesSearch
 from lpmert.exact.ratio_lists import UNIT, decode_total, height_limit, height_of_all, new_bound, ratio_lists
 from lpmert.exact.search import Incumbent
-from lpmert.geometry.leastnorm import Lists, sorted_lists
+from lpmert.form import Canonical
+from lpmert.geometry.leastnorm import Lists
 from lpmert.metrics.ratio_kernels import loss_of_height
-from lpmert.problem import Problem
 from lpmert.result import FloatArray
 
 _LEAF_WORK = 1_000_000
@@ -84,13 +86,11 @@ class SumAccount(Account[Sums]):
 
     row_work = 4
 
-    def __init__(self, choices: Choices, problem: Problem) -> None:
-        self._choices = choices
-        self._cap = problem.cap
-        self._everything = problem.features, problem.offsets, problem.costs
-        self.lists = sorted_lists(problem.features, problem.offsets, problem.costs, problem.cap)
+    def __init__(self, choices: Choices, canonical: Canonical) -> None:
+        self._choices, self._canonical = choices, canonical
+        self.lists = canonical.by_cost
         self.total = np.empty(0)
-        self.granularity = problem.granularity
+        self.granularity = canonical.granularity
 
     def leaf_lists(self, asked: int) -> int:
         return asked
@@ -115,15 +115,16 @@ class SumAccount(Account[Sums]):
         return bound
 
     def attained(self, weights: FloatArray, cost: int) -> int | None:
-        return strict_cost(*self._everything, weights)
+        return strict_cost(*self._canonical.lists, weights)
 
     def selections(self, incumbent: Incumbent, part: tuple[Cone, FloatArray] | None) -> tuple[ChoicesSearch, int]:
-        lists, normals, fixed = (self.lists.rows, self.lists.offsets, self.lists.costs), None, 0
-        if part is not None:
-            cone, normals = part
-            lists, fixed = (np.ascontiguousarray(self.lists.rows[cone.ids]), cone.ends, cone.costs), cone.fixed
-        incumbent.cost -= fixed
-        return ChoicesSearch(self._choices, *lists, self.granularity, incumbent, normals, self._cap), fixed
+        if part is None:
+            return ChoicesSearch(self._choices, self._canonical, incumbent), 0
+        cone, normals = part
+        rows = np.ascontiguousarray(self.lists.rows[cone.ids])
+        lists = replace(self._canonical, features=rows, offsets=cone.ends, losses=cone.costs, step=self.granularity)
+        incumbent.cost -= cone.fixed
+        return ChoicesSearch(self._choices, lists, incumbent, normals), cone.fixed
 
 
 class RatioAccount(Account[Ratios]):
@@ -132,12 +133,9 @@ class RatioAccount(Account[Ratios]):
     granularity = 1
     row_work = 8
 
-    def __init__(self, choices: Choices, problem: Problem, weights: FloatArray) -> None:
-        self._choices, self._problem = choices, problem
-        statistics = problem.statistics, problem.constant_statistics
-        self.lists, self._ratio = ratio_lists(
-            problem.metric, problem.features, problem.offsets, *statistics, problem.limits, problem.cap
-        )
+    def __init__(self, choices: Choices, canonical: Canonical, weights: FloatArray) -> None:
+        self._choices, self._canonical = choices, canonical
+        self.lists, self._ratio = ratio_lists(canonical)
         self.total = self._ratio.constant
         self._least = 0
         self._least = self.cost_of(self._height_near(weights))
@@ -165,30 +163,35 @@ class RatioAccount(Account[Ratios]):
         )
 
     def aim(self, ledger: Ratios, stack: Stack, cost: int) -> None:
-        ledger.loss[0] = min(ledger.loss[0], self._problem.loss_of(cost))
+        ledger.loss[0] = min(ledger.loss[0], self._canonical.loss_of(cost))
         stack.numbers[UPPER_COST] = height_limit(self._ratio.kind, ledger.loss[0])
 
     def found(self, ledger: Ratios, stack: Stack) -> tuple[int, FloatArray]:
-        return self._problem.cost_of_loss(float(ledger.loss[0])), stack.best_weights
+        return self._canonical.cost_of_loss(float(ledger.loss[0])), stack.best_weights
 
     def bound_of(self, cost: int) -> int:
-        return int(height_limit(self._ratio.kind, self._problem.loss_of(cost)))
+        return int(height_limit(self._ratio.kind, self._canonical.loss_of(cost)))
 
     def cost_of(self, bound: int) -> int:
-        return max(self._least, self._problem.cost_of_loss(min(1.0, loss_of_height(self._ratio.kind, bound * UNIT))))
+        return max(self._least, self._canonical.cost_of_loss(min(1.0, loss_of_height(self._ratio.kind, bound * UNIT))))
 
     def attained(self, weights: FloatArray, cost: int) -> int | None:
-        return cost if self._problem.attains(self._problem.to_caller(weights), cost) else None
+        loss = self._canonical.totals.attained(CanonicalWeights(weights))
+        return cost if loss is not None and self._canonical.cost_of_loss(loss) <= cost else None
 
     def selections(self, incumbent: Incumbent, part: tuple[Cone, FloatArray] | None) -> tuple[ChoicesSearch, int]:
-        problem = self._problem
+        canonical = self._canonical
         if part is None:
-            return RatioChoicesSearch(self._choices, problem, incumbent), 0
+            return RatioChoicesSearch(self._choices, canonical, incumbent), 0
         cone, normals = part
-        n_own = int(np.searchsorted(cone.ids[cone.ends[:-1]], len(problem.features)))  # the limits come last
+        n_own = int(np.searchsorted(cone.ids[cone.ends[:-1]], len(canonical.features)))  # the limits come last
         ends = cone.ends[: n_own + 1]
         rows = cone.ids[: ends[-1]]
-        own = np.ascontiguousarray(self.lists.rows[rows]), ends, self._ratio.statistics[rows], cone.total
-        return RatioChoicesSearch(
-            self._choices, problem, incumbent, Part(*own, np.vstack([normals, problem.limits]))
-        ), 0
+        lists = replace(
+            canonical,
+            features=np.ascontiguousarray(self.lists.rows[rows]),
+            offsets=ends,
+            losses=replace(canonical.totals, statistics=self._ratio.statistics[rows], constant=cone.total),
+            limits=np.vstack([normals, canonical.limits]),
+        )
+        return RatioChoicesSearch(self._choices, lists, incumbent), 0

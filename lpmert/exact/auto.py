@@ -1,4 +1,4 @@
-"""Choose among the exact methods by the shape of the problem, and run two side by side where neither is sure to be
+"""Choose among the exact methods by the shape of the canonical, and run two side by side where neither is sure to be
 best.
 """
 
@@ -13,7 +13,7 @@ from lpmert.exact.grouping import Groups
 from lpmert.exact.search import Incumbent, Search
 from lpmert.exact.solve import ExactMethod
 from lpmert.exact.sweep import Sweep
-from lpmert.problem import Problem
+from lpmert.form import Canonical
 
 _FEW_LISTS = 12
 """With so few lists the selections are searched first, whatever the number of features."""
@@ -67,32 +67,34 @@ class Auto(ExactMethod):
         """Return the method with so many threads for cells."""
         return replace(self, cells=self.cells.with_jobs(jobs))
 
-    def start(self, problem: Problem, incumbent: Incumbent) -> Search:
-        """Return the search, or the pair of searches, for this problem."""
-        if not problem.additive:
-            return self._start_ratio(problem, incumbent)
-        if problem.n_features <= 2 and problem.cap is None:
-            return Sweep().start(problem, incumbent)
-        if problem.n_lists <= _FEW_LISTS:
-            return self.choices.start(problem, incumbent)
-        if problem.cap is not None and problem.n_features > _MOST_CAPPED_FEATURES:
-            return self.choices.start(problem, incumbent)
-        if problem.n_features > _MOST_CELL_FEATURES:
-            selections = self.choices.start(problem, incumbent)
-            return Portfolio(selections, lambda: self.groups.start(problem, incumbent), incumbent, _GROUPS_SHARE)
-        pairs = bool((problem.offsets[1:] - problem.offsets[:-1] == 2).all())
-        some = problem.n_lists <= _SOME_LISTS and problem.n_features >= _SOME_FEATURES
+    def start(self, canonical: Canonical, incumbent: Incumbent) -> Search:
+        """Return the search, or the pair of searches, for this canonical."""
+        if not canonical.additive:
+            return self._start_ratio(canonical, incumbent)
+        if canonical.n_features <= 2 and canonical.cap is None:
+            return Sweep().start(canonical, incumbent)
+        if canonical.n_lists <= _FEW_LISTS:
+            return self.choices.start(canonical, incumbent)
+        if canonical.cap is not None and canonical.n_features > _MOST_CAPPED_FEATURES:
+            return self.choices.start(canonical, incumbent)
+        if canonical.n_features > _MOST_CELL_FEATURES:
+            selections = self.choices.start(canonical, incumbent)
+            return Portfolio(selections, lambda: self.groups.start(canonical, incumbent), incumbent, _GROUPS_SHARE)
+        pairs = bool((canonical.offsets[1:] - canonical.offsets[:-1] == 2).all())
+        some = canonical.n_lists <= _SOME_LISTS and canonical.n_features >= _SOME_FEATURES
         first, second = (self.choices, self.cells) if pairs or some else (self.cells, self.choices)
         share = _CHOICES_SHARE if first is self.choices else _CELLS_SHARE
-        return Portfolio(first.start(problem, incumbent), lambda: second.start(problem, incumbent), incumbent, share)
+        return Portfolio(
+            first.start(canonical, incumbent), lambda: second.start(canonical, incumbent), incumbent, share
+        )
 
-    def _start_ratio(self, problem: Problem, incumbent: Incumbent) -> Search:
-        if problem.n_features <= 2 and problem.cap is None:
-            return self.cells.start(problem, incumbent)
-        if problem.cap is not None or problem.n_lists <= _FEW_LISTS or problem.n_features > _MOST_CELL_FEATURES:
-            return self.choices.start(problem, incumbent)
-        cones = self.cells.start(problem, incumbent)
-        return Portfolio(cones, lambda: self.choices.start(problem, incumbent), incumbent, _RATIO_SHARE)
+    def _start_ratio(self, canonical: Canonical, incumbent: Incumbent) -> Search:
+        if canonical.n_features <= 2 and canonical.cap is None:
+            return self.cells.start(canonical, incumbent)
+        if canonical.cap is not None or canonical.n_lists <= _FEW_LISTS or canonical.n_features > _MOST_CELL_FEATURES:
+            return self.choices.start(canonical, incumbent)
+        cones = self.cells.start(canonical, incumbent)
+        return Portfolio(cones, lambda: self.choices.start(canonical, incumbent), incumbent, _RATIO_SHARE)
 
 
 class Portfolio:

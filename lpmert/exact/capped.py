@@ -6,10 +6,10 @@ from math import sqrt
 
 import numpy as np
 
+from lpmert.coordinates import CanonicalWeights
 from lpmert.exact.search import Incumbent
+from lpmert.form import Canonical
 from lpmert.geometry.envelope import line_search, new_workspace
-from lpmert.kernels import clear_cost
-from lpmert.problem import Problem
 from lpmert.reduction import Cap
 from lpmert.result import FloatArray
 
@@ -20,29 +20,27 @@ _MOST_SEARCHES = 400
 _INWARD = 1e-9
 
 
-def descend_in_cap(problem: Problem, start: FloatArray, rng: np.random.Generator) -> Incumbent:
+def descend_in_cap(canonical: Canonical, start: CanonicalWeights, rng: np.random.Generator) -> Incumbent:
     """Return the best weights that line searches in random directions find from a start inside the problem's cap."""
-    if problem.cap is None:
+    if canonical.cap is None:
         raise ValueError("the problem has no cap")
-    features, offsets, costs = problem.features, problem.offsets, problem.costs
-    weights = start
-    cost, _ = clear_cost(features, offsets, costs, weights, problem.rounding_bound(weights))
-    best = Incumbent(int(cost), weights, "L")
+    features, offsets, costs = canonical.lists
+    best = Incumbent(canonical.clear_cost(start)[0], start, "L")
     if not len(costs):
         return best
     work = new_workspace(features, offsets)
     for _ in range(min(_MOST_SEARCHES, _BUDGET // len(costs) + 20)):
         weights = best.weights / np.linalg.norm(best.weights)
         direction = rng.normal(size=len(weights))
-        direction -= (direction @ problem.cap.unit) * problem.cap.unit
-        ends = _chord(problem.cap, weights, direction)
+        direction -= (direction @ canonical.cap.unit) * canonical.cap.unit
+        ends = _chord(canonical.cap, weights, direction)
         if ends is None:
             continue
         _, step = line_search(features, offsets, costs, weights, direction, low=ends[0], high=ends[1], workspace=work)
-        candidate = weights + step * direction
-        cost, clear = clear_cost(features, offsets, costs, candidate, problem.rounding_bound(candidate))
-        if clear and cost < best.cost and problem.cap.contains(candidate):
-            best.improve(int(cost), candidate, "L")
+        candidate = CanonicalWeights(weights + step * direction)
+        cost, clear = canonical.clear_cost(candidate)
+        if clear and cost < best.cost and canonical.cap.contains(candidate):
+            best.improve(cost, candidate, "L")
     return best
 
 

@@ -27,9 +27,9 @@ from lpmert.exact.choices_search import ChoicesSearch
 from lpmert.exact.lane import Lane
 from lpmert.exact.search import Incumbent, Search
 from lpmert.exact.solve import ExactMethod
+from lpmert.form import Canonical
 from lpmert.geometry.cone import cone_around, covering_cones, enclosing_cone
 from lpmert.kernels import INFINITE_COST
-from lpmert.problem import Problem
 from lpmert.result import FloatArray
 
 _SLICE = 4_000_000
@@ -76,9 +76,9 @@ class Cells(ExactMethod):
         """Return the method with so many threads."""
         return replace(self, jobs=jobs)
 
-    def start(self, problem: Problem, incumbent: Incumbent) -> Search:
+    def start(self, canonical: Canonical, incumbent: Incumbent) -> Search:
         """Return a search over the whole weight space that begins with this incumbent."""
-        return CellsSearch(self, problem, incumbent)
+        return CellsSearch(self, canonical, incumbent)
 
 
 class CellsSearch:
@@ -88,18 +88,18 @@ class CellsSearch:
     the same however many of them threads search at once.
     """
 
-    def __init__(self, settings: Cells, problem: Problem, incumbent: Incumbent) -> None:
+    def __init__(self, settings: Cells, canonical: Canonical, incumbent: Incumbent) -> None:
         self.incumbent = incumbent
         self.unsettled: int | None = None
         self._settings = settings
         self._account: Account[Any] = (
-            SumAccount(settings.selections, problem)
-            if problem.additive
-            else RatioAccount(settings.selections, problem, incumbent.weights)
+            SumAccount(settings.selections, canonical)
+            if canonical.additive
+            else RatioAccount(settings.selections, canonical, incumbent.weights)
         )
         self._lists = self._account.lists
         self._granularity = self._account.granularity
-        n_features = problem.n_features
+        n_features = canonical.n_features
         self._kernel_settings = kernel.Settings(
             self._granularity,
             self._account.leaf_lists(settings.leaf_lists),
@@ -112,7 +112,7 @@ class CellsSearch:
         )
         self._lanes = [self._new_lane(len(self._lists.rows))]
         self._threads: ThreadPoolExecutor | None = None
-        around = None if problem.cap is None else cone_around(problem.cap)
+        around = None if canonical.cap is None else cone_around(canonical.cap)
         self._roots = covering_cones(n_features) if around is None else around[None, :, :]
         self._heap: list[tuple[int, int, Cone | None]] = [(0, k, None) for k in range(len(self._roots))]
         self._pushed = len(self._roots)

@@ -9,7 +9,7 @@ from lpmert.exact.choices_search import ChoicesSearch
 from lpmert.exact.ratio_choices import RatioChoicesSearch
 from lpmert.exact.search import Incumbent, Search
 from lpmert.exact.solve import ExactMethod
-from lpmert.problem import Problem
+from lpmert.form import Canonical
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,8 @@ class Choices(ExactMethod):
     takes_fractions = True
     takes_caps = True
 
-    def start(self, problem: Problem, incumbent: Incumbent) -> Search:
+    def start(self, canonical: Canonical, incumbent: Incumbent) -> Search:
         """Return a search over the whole weight space that begins with this incumbent."""
-        if not problem.additive:
-            return RatioChoicesSearch(self, problem, incumbent)
-        lists = problem.features, problem.offsets, problem.costs
-        return ChoicesSearch(self, *lists, problem.granularity, incumbent, cap=problem.cap)
+        if not canonical.additive:
+            return RatioChoicesSearch(self, canonical, incumbent)
+        return ChoicesSearch(self, canonical, incumbent)

@@ -18,10 +18,9 @@ from lpmert.deadline import checkpoint
 from lpmert.exact import choices_kernels as kernel
 from lpmert.exact import choices_tree as layout
 from lpmert.exact.search import Incumbent
-from lpmert.geometry.leastnorm import FEASIBLE, INFEASIBLE, new_corrals, new_scratch, sorted_lists
+from lpmert.form import Canonical
+from lpmert.geometry.leastnorm import FEASIBLE, INFEASIBLE, new_corrals, new_scratch
 from lpmert.geometry.lp import LinOptimizer
-from lpmert.kernels import INFINITE_COST
-from lpmert.reduction import Cap
 from lpmert.result import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -37,33 +36,24 @@ _POOL_BYTES = 1 << 26
 class ChoicesSearch:
     """A resumable search over selections of lists in canonical form, optionally inside a cone.
 
-    features [m, d], offsets [s + 1], costs [m]; cone [k, d]: only weights with a positive product with every row count,
-    and only those inside the cap.
+    cone [k, d]: only weights with a positive product with every row count, and only those inside the cap.
     """
 
     def __init__(
         self,
         settings: Choices,
-        features: FloatArray,
-        offsets: IntArray,
-        costs: IntArray,
-        granularity: int,
+        canonical: Canonical,
         incumbent: Incumbent,
         cone: FloatArray | None = None,
-        cap: Cap | None = None,
     ) -> None:
         self.incumbent = incumbent
         self.unsettled: int | None = None
         n_fixed = 0 if cone is None else len(cone)
         if cone is not None:
-            features, offsets, costs = _with_cone(features, offsets, costs, cone)
-        self._features, self._offsets = features, offsets
-        self._cap = cap
-        self._lists = sorted_lists(features, offsets, costs, cap)
-        self._order = np.lexsort(
-            (np.arange(len(costs)), costs, np.repeat(np.arange(len(offsets) - 1), np.diff(offsets)))
-        )
-        n_lists, n_features = len(offsets) - 1, features.shape[1]
+            canonical = canonical.within(cone)
+        self._canonical = canonical
+        self._lists, self._offsets = canonical.by_cost, canonical.offsets
+        n_lists, n_features = canonical.n_lists, canonical.n_features
         pool_size = int(np.clip(_POOL_BYTES // (4 * max(1, n_lists)), 100, 100_000))
         self._tree: layout.Tree = layout.new_tree(  # type: ignore[no-untyped-call]
             self._lists,
@@ -76,9 +66,9 @@ class ChoicesSearch:
         )
         self._corrals = new_corrals(n_lists - n_fixed + 2, n_features)
         self._corrals.point[0] = incumbent.weights
-        self._scratch = new_scratch(n_features, int(np.diff(offsets).max(initial=1)))
+        self._scratch = new_scratch(n_features, int(np.diff(self._offsets).max(initial=1)))
         self._settings = layout.Settings(
-            granularity,
+            canonical.granularity,
             settings.sharpness,
             settings.core_preference,
             settings.look_ahead,
@@ -90,7 +80,7 @@ class ChoicesSearch:
 
     @cached_property
     def _optimizer(self) -> LinOptimizer:
-        return LinOptimizer(self._features, self._offsets, self._cap)
+        return LinOptimizer(self._canonical.features, self._offsets, self._canonical.cap)
 
     @property
     def finished(self) -> bool:
@@ -171,10 +161,10 @@ class ChoicesSearch:
         self._exact_decisions += 1
         slot = int(numbers[layout.DEPTH]) + 1
         core = None
-        if self._cap is None:
+        if self._canonical.cap is None:
             core = self._core_of_corral(slot, dict(zip(asked.tolist(), chosen.tolist(), strict=True)))
         if core is None:
-            rows = self._order[self._offsets[asked] + chosen]
+            rows = self._canonical.order[self._offsets[asked] + chosen]
             start = self._corrals.point[slot].copy()
             verdict = self._optimizer.solve((asked, rows), start=start if start.any() else None)
             if verdict.attainable:
@@ -223,14 +213,3 @@ class ChoicesSearch:
                 numbers[layout.UPPER] = min(int(numbers[layout.UPPER]), cost)
             elif self.unsettled is None or cost < self.unsettled:
                 self.unsettled = cost
-
-
-def _with_cone(
-    features: FloatArray, offsets: IntArray, costs: IntArray, cone: FloatArray
-) -> tuple[FloatArray, IntArray, IntArray]:
-    """Append one list {normal, 0} for each row of the cone, whose zero vector may not win."""
-    extra = np.zeros((2 * len(cone), features.shape[1]))
-    extra[::2] = cone
-    forbidden = np.tile(np.array([0, INFINITE_COST], dtype=np.int64), len(cone))
-    ends = offsets[-1] + 2 * np.arange(1, len(cone) + 1)
-    return np.concatenate([features, extra]), np.concatenate([offsets, ends]), np.concatenate([costs, forbidden])

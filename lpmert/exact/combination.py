@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from lpmert.exact.extremity import Answer, Extremity, ProgramSettings, Start
 from lpmert.exact.search import Incumbent
+from lpmert.form import Canonical
 from lpmert.geometry.cores import Cores
-from lpmert.geometry.leastnorm import decode_clearly, sorted_lists
+from lpmert.geometry.leastnorm import decode_clearly
 from lpmert.geometry.witnesses import Witnesses
 from lpmert.kernels import INFINITE_COST
-from lpmert.problem import Problem
 from lpmert.result import FloatArray, IntArray
 
 _WITNESS_BYTES = 1 << 26
@@ -63,20 +63,20 @@ class Screen:
     `tested` and `solved` count combinations, and those that took a linear program, by length.
     """
 
-    def __init__(self, settings: SavingSettings, problem: Problem, incumbent: Incumbent) -> None:
+    def __init__(self, settings: SavingSettings, canonical: Canonical, incumbent: Incumbent) -> None:
         self.incumbent = incumbent
-        self.lists = sorted_lists(problem.features, problem.offsets, problem.costs, problem.cap)
-        self.extremity = Extremity(settings, self.lists, problem.cap)
-        self.cores = Cores(problem.n_lists)
+        self.lists = canonical.by_cost
+        self.extremity = Extremity(settings, self.lists, canonical.cap)
+        self.cores = Cores(canonical.n_lists)
         self.tested: Counter[int] = Counter()
         self.solved: Counter[int] = Counter()
         self.saved: Counter[str] = Counter(saved_by_witnesses=0, saved_by_cores=0, saved_by_look_ahead=0, lps_ahead=0)
         self._settings = settings
         self._looking = settings.look_ahead and settings.objective == "margin"
-        self._granularity = problem.granularity
+        self._granularity = canonical.granularity
         sizes = self.extremity.sizes
         n_lists, longest = len(sizes), int(sizes.max(initial=1))
-        most = int(np.clip(_WITNESS_BYTES // (8 * (n_lists + problem.n_features)), 100, _MOST_WITNESSES))
+        most = int(np.clip(_WITNESS_BYTES // (8 * (n_lists + canonical.n_features)), 100, _MOST_WITNESSES))
         self.witnesses = Witnesses(sizes, most if settings.use_witnesses else 0)
         self._all_lists = np.arange(n_lists)
         self._nothing_known = np.zeros(n_lists, dtype=np.int64)
@@ -84,7 +84,7 @@ class Screen:
         self._clear = False
         self._since_dive = 0
         self._costs = np.full((n_lists, longest + 1), INFINITE_COST)
-        for s, (begin, end) in enumerate(pairwise(problem.offsets.tolist())):
+        for s, (begin, end) in enumerate(pairwise(canonical.offsets.tolist())):
             self._costs[s, : end - begin] = self.lists.costs[begin:end]
 
     @property

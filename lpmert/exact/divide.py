@@ -20,6 +20,7 @@ from lpmert.exact.combination import Combination, Screen
 from lpmert.exact.pairing import fewest_candidates_first, neighbours, pair_by_conflict
 from lpmert.exact.search import Incumbent, Outcome, Search
 from lpmert.exact.solve import ExactMethod, unproved
+from lpmert.form import Canonical
 from lpmert.geometry.leastnorm import Lists
 from lpmert.kernels import INFINITE_COST
 from lpmert.problem import Problem
@@ -62,15 +63,15 @@ class LpMert(ExactMethod):
     takes_fractions = True
     takes_caps = True
 
-    def start(self, problem: Problem, incumbent: Incumbent) -> Search:
+    def start(self, canonical: Canonical, incumbent: Incumbent) -> Search:
         """Return the search as one that can pause; raises `MethodError` for ties within a cosine."""
-        if self.objective == "published" and problem.cap is not None:
+        if self.objective == "published" and canonical.cap is not None:
             raise MethodError("objective='published' accepts ties, which a cosine cannot be asked of; use 'margin'")
-        return DivideSearch(self, problem, incumbent)
+        return DivideSearch(self, canonical, incumbent)
 
     def _report(self, problem: Problem, search: Search, outcome: Outcome, seed: int) -> Result:
         result = super()._report(problem, search, outcome, seed)
-        return result if self.cosine_test == "exact" or problem.cap is None else unproved(result, search)
+        return result if self.cosine_test == "exact" or problem.canonical.cap is None else unproved(result, search)
 
 
 class Decider(Protocol):
@@ -209,15 +210,15 @@ def _cost_at(stream: Stream, rank: int) -> int:
 class DivideSearch:
     """A resumable run of LP-MERT: it plants the tree of streams, then asks the root for its first combination."""
 
-    def __init__(self, settings: LpMert, problem: Problem, incumbent: Incumbent) -> None:
+    def __init__(self, settings: LpMert, canonical: Canonical, incumbent: Incumbent) -> None:
         self.incumbent = incumbent
         self.unsettled: int | None = None
-        self.screen = Screen(settings, problem, incumbent)
+        self.screen = Screen(settings, canonical, incumbent)
         self.root: Stream | None = None
         self._settings = settings
-        self._granularity = problem.granularity
-        self._sizes = np.diff(problem.offsets).tolist()
-        self._streams: list[Stream] = [OneList(s, self.screen) for s in range(problem.n_lists)]
+        self._granularity = canonical.granularity
+        self._sizes = np.diff(canonical.offsets).tolist()
+        self._streams: list[Stream] = [OneList(s, self.screen) for s in range(canonical.n_lists)]
         self._planting = self._plant()
         self._seen = 0
 

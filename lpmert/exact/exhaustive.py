@@ -1,4 +1,4 @@
-"""Every attainable selection of a small problem, one after the other: slow, simple, the yardstick for all others."""
+"""Every attainable selection of a small canonical, one after the other: slow, simple, the yardstick for all others."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from lpmert.deadline import checkpoint
 from lpmert.exact.search import Incumbent, Search, UnboundedSearch
-from lpmert.exact.section import Section
 from lpmert.exact.solve import ExactMethod
+from lpmert.form import Canonical
 from lpmert.geometry.lp import LinOptimizer, Verdict
-from lpmert.problem import Problem
 from lpmert.result import FloatArray, IntArray
 
 _SELECTIONS_A_SLICE = 50
@@ -26,23 +25,22 @@ class Exhaustive(ExactMethod):
     name = "exhaustive"
     takes_fractions = True
 
-    def start(self, problem: Problem, incumbent: Incumbent) -> Search:
+    def start(self, canonical: Canonical, incumbent: Incumbent) -> Search:
         """Return the enumeration as a search."""
-        return ExhaustiveSearch(problem, incumbent)
+        return ExhaustiveSearch(canonical, incumbent)
 
 
 class ExhaustiveSearch(UnboundedSearch):
     """A resumable enumeration; it knows no bound above 0 before its end."""
 
-    def __init__(self, problem: Problem, incumbent: Incumbent) -> None:
+    def __init__(self, canonical: Canonical, incumbent: Incumbent) -> None:
         super().__init__(incumbent)
-        self.finished = problem.n_lists == 0
-        self._costs, self._heads = problem.costs, problem.offsets[:-1]
+        self.finished = canonical.n_lists == 0
+        self._costs, self._heads = canonical.costs, canonical.offsets[:-1]
         # What alone costs more than the incumbent is in no better selection: so are the far sides of limits.
-        limited = isinstance(problem, Section) or len(problem.limits) > 0
-        allowed = problem.costs <= incumbent.cost if limited else None
+        allowed = canonical.costs <= incumbent.cost if len(canonical.limits) else None
         self._selections = (
-            iter(()) if self.finished else attainable_selections(problem.features, problem.offsets, allowed=allowed)
+            iter(()) if self.finished else attainable_selections(canonical.features, canonical.offsets, allowed=allowed)
         )
 
     def advance(self) -> None:

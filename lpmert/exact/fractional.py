@@ -13,17 +13,16 @@ from fractions import Fraction
 
 import numpy as np
 
-from lpmert import canonical
+from lpmert.canonical import least_costs, whole_fractions
+from lpmert.coordinates import CanonicalWeights
 from lpmert.exact.search import Incumbent, Search
-from lpmert.exact.section import Section
-from lpmert.metrics.kinds import SumFraction
-from lpmert.problem import Problem, with_limits
-from lpmert.result import FloatArray, IntArray
+from lpmert.form import Canonical
+from lpmert.result import IntArray, MethodError
 
 _PERTURBATIONS = 24
 
-Start = Callable[[Problem, Incumbent], Search]
-"""Begins a search of an additive problem."""
+Start = Callable[[Canonical, Incumbent], Search]
+"""Begins a search for the least sum of costs."""
 
 
 class FractionSearch:
@@ -33,20 +32,24 @@ class FractionSearch:
     loss is an exact fraction. What an additive search has found counts by its loss when decoded in exact arithmetic.
     """
 
-    def __init__(self, problem: Problem, fraction: SumFraction, incumbent: Incumbent, start: Start) -> None:
+    def __init__(self, canonical: Canonical, incumbent: Incumbent, start: Start) -> None:
+        totals = canonical.totals
+        fraction = totals.fraction
+        if fraction is None:
+            raise MethodError(f"metric {totals.metric.name!r} is no fraction of sums")
         self.incumbent = incumbent
         self.unsettled: int | None = None
-        self._problem = problem
+        self._canonical = canonical
         self._start = start
-        self._above, self._below, self._more_above, self._more_below = canonical.whole_fractions(
-            problem.statistics,
-            problem.constant_statistics,
+        self._above, self._below, self._more_above, self._more_below = whole_fractions(
+            totals.statistics,
+            totals.constant,
             (fraction.above.tolist(), fraction.more_above),
             (fraction.below.tolist(), fraction.more_below),
-            problem.offsets,
-            len(problem.limits),
+            canonical.offsets,
+            len(canonical.limits),
         )
-        starts = problem.offsets[:-1]
+        starts = canonical.offsets[:-1]
         self._least_below = self._more_below  # the least of every list is 0
         self._inner: Search | None = None
         self._looked_at = 0
@@ -54,17 +57,17 @@ class FractionSearch:
         self._nodes = self._lps = 0
         self._proved = False
         self._bound = 0
-        loss = problem.attained_loss(problem.to_caller(incumbent.weights))
+        loss = totals.attained(incumbent.weights)
         if loss is None:  # only ties are known: no loss is above that of the largest numerator and least denominator
             most = int(np.maximum.reduceat(self._above, starts).sum()) + self._more_above
             loss = max(1, -(-most // max(1, self._least_below)))
         self._take(Fraction(loss), incumbent.weights, incumbent.source)
         self._begin()
 
-    def _take(self, loss: Fraction, weights: FloatArray, source: str) -> None:
+    def _take(self, loss: Fraction, weights: CanonicalWeights, source: str) -> None:
         """Take weights of this loss."""
         self._known = loss
-        self.incumbent.cost = self._problem.cost_of_loss(loss)
+        self.incumbent.cost = self._canonical.cost_of_loss(loss)
         self.incumbent.weights, self.incumbent.source = weights, source
 
     def _begin(self) -> None:
@@ -78,12 +81,9 @@ class FractionSearch:
     def _search(self, raw: IntArray, more: int, goal: int) -> None:
         """Start the search for a selection whose numbers `raw` [m] add up, with `more`, to less than the goal."""
         self._nodes, self._lps, self._counted = self.nodes, self.lps, dict(self.counters())
-        problem = self._problem
-        costs, least = canonical.least_costs(raw, problem.offsets)
+        costs, least = least_costs(raw, self._canonical.offsets)
         self._goal = goal - more - least
-        features, offsets, costs = with_limits(problem.features, problem.offsets, costs, problem.limits)
-        rows, offsets = canonical.rows_of_lists(offsets, canonical.informative_lists(costs, offsets))
-        section = Section(np.ascontiguousarray(features[rows]), offsets, costs[rows], problem.cap)
+        section = self._canonical.with_costs(costs)
         # Searches take the incumbent's cost for one that a selection has: all are multiples of the granularity.
         known = -(-self._goal // section.granularity) * section.granularity
         inner = Incumbent(known, self.incumbent.weights, self.incumbent.source)
@@ -111,7 +111,7 @@ class FractionSearch:
             loss = max(Fraction(0), loss + Fraction(excess, loss.denominator * max(1, self._least_below)))
         if self._least_below == 0 and (excess < 0 or not self._for_zero):
             loss = min(loss, Fraction(1))  # that of a denominator of 0
-        return self._problem.cost_of_loss(loss)
+        return self._canonical.cost_of_loss(loss)
 
     @property
     def nodes(self) -> int:
@@ -179,8 +179,9 @@ class FractionSearch:
         for k in range(tries):
             weights = found.weights
             if k:
-                weights = weights + size * 10.0 ** (k / 2 - 16) * rng.normal(size=len(weights))
-            loss = self._problem.attained_loss(self._problem.to_caller(weights))
+                step = size * 10.0 ** (k / 2 - 16) * rng.normal(size=len(weights))
+                weights = CanonicalWeights(weights + step)
+            loss = self._canonical.totals.attained(weights)
             if loss is not None and loss < self._known:
                 self._take(Fraction(loss), weights, found.source)
                 return

@@ -13,16 +13,16 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from lpmert.approximate.subspace import improve, random_numbers
-from lpmert.canonical import rows_of_lists
 from lpmert.configurable import option
+from lpmert.coordinates import CanonicalWeights
 from lpmert.deadline import checkpoint
 from lpmert.exact.choices import Choices
 from lpmert.exact.choices_search import ChoicesSearch
 from lpmert.exact.search import Incumbent, Search
 from lpmert.exact.solve import ExactMethod
+from lpmert.form import Canonical
 from lpmert.geometry.descent import descend
-from lpmert.kernels import clear_cost, decode
-from lpmert.problem import Problem
+from lpmert.kernels import decode
 from lpmert.result import FloatArray, IntArray
 
 _PATIENCE = 20
@@ -67,22 +67,22 @@ class Groups(ExactMethod):
 
     name = "groups"
 
-    def start(self, problem: Problem, incumbent: Incumbent) -> Search:
+    def start(self, canonical: Canonical, incumbent: Incumbent) -> Search:
         """Return a search that begins with this incumbent, on which its random numbers depend too."""
-        return GroupedSearch(self, problem, incumbent)
+        return GroupedSearch(self, canonical, incumbent)
 
 
 class GroupedSearch:
     """A resumable search that raises the bound by groups of lists, and in turn looks for better weights."""
 
-    def __init__(self, settings: Groups, problem: Problem, incumbent: Incumbent) -> None:
+    def __init__(self, settings: Groups, canonical: Canonical, incumbent: Incumbent) -> None:
         self.incumbent = incumbent
         self._settings = settings
-        self._problem = problem
+        self._canonical = canonical
         self._rng = random_numbers(incumbent)
         self._sample: list[FloatArray] = []
-        self._to_sample = int(np.clip(_SAMPLE_WORK // max(1, problem.features.size), 50, _MOST_SAMPLED))
-        self._root = _Group(np.arange(problem.n_lists))
+        self._to_sample = int(np.clip(_SAMPLE_WORK // max(1, canonical.features.size), 50, _MOST_SAMPLED))
+        self._root = _Group(np.arange(canonical.n_lists))
         self._queue: deque[_Group] = deque()
         self._improvements = 0
         self._credit = 0
@@ -143,9 +143,11 @@ class GroupedSearch:
 
     def _prepare(self) -> None:
         """Sample some more, and form the groups when there is enough; no sample is needed where one group is all."""
-        if self._problem.n_lists > self._settings.size and self._to_sample > 0:
+        if self._canonical.n_lists > self._settings.size and self._to_sample > 0:
             count = min(self._to_sample, _SAMPLED_A_SLICE)
-            self._sample.append(sampled_costs(self._problem, self._rng.normal(size=(count, self._problem.n_features))))
+            self._sample.append(
+                sampled_costs(self._canonical, self._rng.normal(size=(count, self._canonical.n_features)))
+            )
             self._to_sample -= count
             return
         if self._sample:
@@ -158,23 +160,20 @@ class GroupedSearch:
         return [group.search for group in self._queue if group.search is not None]
 
     def _improve(self) -> None:
-        problem, incumbent, budget = self._problem, self.incumbent, self._next_work
+        canonical, incumbent, budget = self._canonical, self.incumbent, self._next_work
         self._improvements += 1
         if self._improvements % (_DESCENTS + 1) == 0:
-            improve(problem, incumbent, self._rng, slices=_SUBSPACE_SLICES)
+            improve(canonical, incumbent, self._rng, slices=_SUBSPACE_SLICES)
             return
         _, weights = descend(
-            problem.features,
-            problem.offsets,
-            problem.costs,
+            *canonical.lists,
             seed=int(self._rng.integers(1 << 32)),
             initial=incumbent.weights,
             budget=budget,
         )
-        bound = problem.rounding_bound(weights)
-        cost, clear = clear_cost(problem.features, problem.offsets, problem.costs, weights, bound)
+        cost, clear = canonical.clear_cost(CanonicalWeights(weights))
         if clear:
-            incumbent.improve(int(cost), weights, "L")
+            incumbent.improve(cost, weights, "L")
 
     def _search_group(self) -> None:
         group = self._queue[0]
@@ -199,21 +198,17 @@ class GroupedSearch:
             self._queue.append(parent)
 
     def _start(self, group: _Group) -> ChoicesSearch:
-        problem, selections = self._problem, self._settings.selections
+        canonical, selections = self._canonical, self._settings.selections
         if group is self._root:
-            return ChoicesSearch(
-                selections, problem.features, problem.offsets, problem.costs, problem.granularity, self.incumbent
-            )
-        rows, offsets = rows_of_lists(problem.offsets, group.lists)
-        features, costs = np.ascontiguousarray(problem.features[rows]), problem.costs[rows]
-        _, weights = descend(features, offsets, costs, initial=self.incumbent.weights, budget=_GROUP_BUDGET)
-        upper = Incumbent(int(np.maximum.reduceat(costs, offsets[:-1]).sum()), weights, "")
+            return ChoicesSearch(selections, canonical, self.incumbent)
+        part = canonical.part(group.lists)
+        _, found = descend(*part.lists, initial=self.incumbent.weights, budget=_GROUP_BUDGET)
+        weights = CanonicalWeights(found)
+        upper = Incumbent(int(np.maximum.reduceat(part.costs, part.offsets[:-1]).sum()), weights, "")
         for candidate in (weights, self.incumbent.weights):
             # Where ties leave the cost in doubt it is the worst one, which weights beside these attain.
-            cost, _ = clear_cost(features, offsets, costs, candidate, problem.rounding_bound(candidate))
-            upper.improve(int(cost), candidate, "")
-        granularity = max(1, int(np.gcd.reduce(costs)))
-        return ChoicesSearch(selections, features, offsets, costs, granularity, upper)
+            upper.improve(part.clear_cost(candidate)[0], candidate, "")
+        return ChoicesSearch(selections, part, upper)
 
 
 class _Group:
@@ -250,14 +245,14 @@ class _Group:
         return [leaf for part in self.parts for leaf in part.leaves()] if self.parts else [self]
 
 
-def sampled_costs(problem: Problem, weights: FloatArray) -> FloatArray:
+def sampled_costs(canonical: Canonical, weights: FloatArray) -> FloatArray:
     """Return what each list costs at each of the weights [P, d]; [P, s]."""
-    costs = np.empty((len(weights), problem.n_lists))
-    chosen = np.empty(problem.n_lists, dtype=np.int64)
+    costs = np.empty((len(weights), canonical.n_lists))
+    chosen = np.empty(canonical.n_lists, dtype=np.int64)
     for k, row in enumerate(weights):
         checkpoint()
-        decode(problem.features, problem.offsets, row, chosen)
-        costs[k] = problem.costs[chosen]
+        decode(canonical.features, canonical.offsets, row, chosen)
+        costs[k] = canonical.costs[chosen]
     return costs
 
 

@@ -22,6 +22,7 @@ from lpmert.configurable import option
 from lpmert.deadline import OutOfTime, checkpoint, time_left
 from lpmert.exact.search import Incumbent, Outcome, Search
 from lpmert.exact.solve import ExactMethod
+from lpmert.form import Canonical
 from lpmert.geometry.lp import LinOptimizer
 from lpmert.problem import Problem
 from lpmert.result import FloatArray, IntArray, MethodError, Result, Status
@@ -56,9 +57,9 @@ class Mip(ExactMethod):
 
     name = "mip"
 
-    def start(self, problem: Problem, incumbent: Incumbent) -> Search:
+    def start(self, canonical: Canonical, incumbent: Incumbent) -> Search:
         """Return a search; its solver is told the time left. Raises `MethodError` for a solver that is not there."""
-        return MipSearch(self, problem, incumbent)
+        return MipSearch(self, canonical, incumbent)
 
     def _report(self, problem: Problem, search: Search, outcome: Outcome, seed: int) -> Result:
         if outcome.status is Status.OPTIMAL and outcome.cost > 0:
@@ -73,18 +74,18 @@ class Mip(ExactMethod):
 class MipSearch:
     """A search whose every step is one program solved to its end, or to that of the time."""
 
-    def __init__(self, settings: Mip, problem: Problem, incumbent: Incumbent) -> None:
+    def __init__(self, settings: Mip, canonical: Canonical, incumbent: Incumbent) -> None:
         self.incumbent = incumbent
         self.unsettled: int | None = None
         self.nodes = 0
         self.lps = 0
         self.memory = 0
         self._settings = settings
-        self._problem = problem
+        self._canonical = canonical
         self._solver = _solver_class(settings.solver)
-        self._unit = max(problem.granularity, _largest_cost(problem) / _LARGEST_OBJECTIVE)
+        self._unit = max(canonical.granularity, _largest_cost(canonical) / _LARGEST_OBJECTIVE)
         self._program: _Program | None = None
-        self._optimizer = LinOptimizer(problem.features, problem.offsets)
+        self._optimizer = LinOptimizer(canonical.features, canonical.offsets)
         self._bound = 0
         self._closed = False
         self._programs = 0
@@ -110,7 +111,7 @@ class MipSearch:
     def advance(self) -> None:
         """Solve the program; take over what it found, or cut off a selection that only ties reach."""
         if self._program is None:
-            self._program = _Program(self._problem, self._unit, self._settings.margin)
+            self._program = _Program(self._canonical, self._unit, self._settings.margin)
         checkpoint()
         left = _time_left()
         # PuLP takes about as long to hand the program over as building it took.
@@ -136,7 +137,7 @@ class MipSearch:
         """Return the least cost that a bound on the objective leaves possible."""
         if not math.isfinite(objective) or objective <= 0:
             return 0
-        granularity = self._problem.granularity
+        granularity = self._canonical.granularity
         safe = objective - _OBJECTIVE_TOLERANCE * max(1.0, objective)
         return max(0, math.ceil(safe * (self._unit / granularity))) * granularity
 
@@ -144,10 +145,10 @@ class MipSearch:
         """Offer a selection [s], rows of the features, to the incumbent; cut it off if no weights attain it."""
         verdict = self._optimizer.solve((np.arange(len(selection)), selection), start=self.incumbent.weights)
         if verdict.weights is not None:
-            self.incumbent.improve(int(self._problem.costs[selection].sum()), verdict.weights, "M")
+            self.incumbent.improve(int(self._canonical.costs[selection].sum()), verdict.weights, "M")
             return True
         if verdict.attainable:
-            cost = int(self._problem.costs[selection].sum())
+            cost = int(self._canonical.costs[selection].sum())
             self.unsettled = cost if self.unsettled is None else min(cost, self.unsettled)
             program.forbid(selection.tolist())
         else:
@@ -171,19 +172,19 @@ class _Answer:
 class _Program:
     """The mixed-integer program, to which cuts can be added."""
 
-    def __init__(self, problem: Problem, unit: float, margin: float) -> None:
+    def __init__(self, canonical: Canonical, unit: float, margin: float) -> None:
         started = time.perf_counter()
         self._program = program = pulp.LpProblem("lpmert", pulp.LpMinimize)
-        self._offsets = problem.offsets
-        weights = [program.add_variable(f"w{d}", -1, 1) for d in range(problem.n_features)]
-        self._chosen = [program.add_variable(f"z{i}", cat=pulp.LpBinary) for i in range(len(problem.costs))]
-        self._program += pulp.LpAffineExpression(zip(self._chosen, (problem.costs / unit).tolist(), strict=True))
-        for begin, end in pairwise(problem.offsets.tolist()):
+        self._offsets = canonical.offsets
+        weights = [program.add_variable(f"w{d}", -1, 1) for d in range(canonical.n_features)]
+        self._chosen = [program.add_variable(f"z{i}", cat=pulp.LpBinary) for i in range(len(canonical.costs))]
+        self._program += pulp.LpAffineExpression(zip(self._chosen, (canonical.costs / unit).tolist(), strict=True))
+        for begin, end in pairwise(canonical.offsets.tolist()):
             checkpoint()
             self._program += pulp.lpSum(self._chosen[begin:end]) == 1
             for i in range(begin, end):
-                others = np.delete(problem.features[begin:end], i - begin, axis=0)
-                for row in _normalised(problem.features[i] - others):
+                others = np.delete(canonical.features[begin:end], i - begin, axis=0)
+                for row in _normalised(canonical.features[i] - others):
                     self._compare(weights, self._chosen[i], row, margin)
         if margin == 0:
             self._touch_surface(weights)
@@ -247,9 +248,9 @@ def _normalised(rows: FloatArray) -> FloatArray:
     return np.where(np.abs(rows) > _SMALLEST_COEFFICIENT, rows, 0.0)
 
 
-def _largest_cost(problem: Problem) -> float:
+def _largest_cost(canonical: Canonical) -> float:
     """Return the cost of the dearest selection."""
-    return float(np.maximum.reduceat(problem.costs, problem.offsets[:-1]).sum())
+    return float(np.maximum.reduceat(canonical.costs, canonical.offsets[:-1]).sum())
 
 
 def _time_left() -> float:

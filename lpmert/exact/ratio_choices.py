@@ -7,7 +7,7 @@ ones.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,45 +19,27 @@ from lpmert.exact.choices_kernels import ASKING, DONE
 from lpmert.exact.choices_search import ANSWER_WORK, SLICE, ChoicesSearch
 from lpmert.exact.ratio_lists import UNIT, decode_total, height_limit, height_of_all, new_bound, ratio_lists
 from lpmert.exact.search import Incumbent
+from lpmert.form import Canonical
 from lpmert.geometry.leastnorm import FEASIBLE, INFEASIBLE
 from lpmert.metrics.ratio_kernels import loss_of_height, loss_of_total
-from lpmert.problem import Problem
 from lpmert.result import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from lpmert.exact.choices import Choices
 
 
-@dataclass(frozen=True)
-class Part:
-    """Some hypotheses of a problem: features [m, d], offsets [s + 1], statistics [m, K], those of settled lists [K].
-
-    cone [k, d]: only weights with a positive product with every row count.
-    """
-
-    features: FloatArray
-    offsets: IntArray
-    statistics: FloatArray
-    constant: FloatArray
-    cone: FloatArray
-
-
 class RatioChoicesSearch(ChoicesSearch):
-    """A resumable search over the selections of a problem with a ratio metric, or of a part of it."""
+    """A resumable search over the selections of lists with a ratio metric, within their limits."""
 
-    def __init__(self, settings: Choices, problem: Problem, incumbent: Incumbent, part: Part | None = None) -> None:
-        if part is None:
-            constant = problem.constant_statistics
-            part = Part(problem.features, problem.offsets, problem.statistics, constant, problem.limits)
-        costs = np.zeros(len(part.features), dtype=np.int64)
-        super().__init__(settings, part.features, part.offsets, costs, 1, incumbent, part.cone, problem.cap)
-        self._problem = problem
-        lists = part.features, part.offsets, part.statistics, part.constant
-        self._lists, self._ratio = ratio_lists(problem.metric, *lists, part.cone, problem.cap)
+    def __init__(self, settings: Choices, canonical: Canonical, incumbent: Incumbent) -> None:
+        costs = np.zeros(len(canonical.features), dtype=np.int64)
+        super().__init__(settings, replace(canonical, losses=costs), incumbent, canonical.limits)
+        self._given = canonical
+        self._lists, self._ratio = ratio_lists(canonical)
         n_rows, n_columns = self._ratio.statistics.shape
         n_lists, longest = len(self._offsets) - 1, int(np.diff(self._offsets).max(initial=1))
         self._bound = new_bound(n_rows, n_columns)
-        depths = n_lists - len(part.cone) + 2
+        depths = n_lists - len(canonical.limits) + 2
         self._ranking = kernel.Ranking(
             np.ones(1),
             np.tile(self._ratio.constant, (depths, 1)),
@@ -126,7 +108,7 @@ class RatioChoicesSearch(ChoicesSearch):
                 goal - numbers[layout.WORK],
             )
             if self._ranking.loss[0] < known:
-                cost = self._problem.cost_of_loss(float(self._ranking.loss[0]))
+                cost = self._given.cost_of_loss(float(self._ranking.loss[0]))
                 self.incumbent.improve(cost, self._tree.best_weights, "S")
             if self._state != ASKING:
                 break
@@ -136,7 +118,7 @@ class RatioChoicesSearch(ChoicesSearch):
 
     def _take(self, incumbent: Incumbent) -> None:
         """Look only for what is better than this incumbent."""
-        loss = self._problem.loss_of(incumbent.cost)
+        loss = self._given.loss_of(incumbent.cost)
         if loss < self._ranking.loss[0]:
             self._ranking.loss[0] = loss
         self._tree.numbers[layout.UPPER] = height_limit(self._ratio.kind, self._ranking.loss[0])
@@ -144,7 +126,7 @@ class RatioChoicesSearch(ChoicesSearch):
     def _cost_of_height(self, height: int) -> int:
         """Return a cost that nothing of at least this height undercuts."""
         loss = loss_of_height(self._ratio.kind, height * UNIT)
-        return max(self._problem.cost_of_loss(0.0), self._problem.cost_of_loss(min(1.0, loss)))
+        return max(self._given.cost_of_loss(0.0), self._given.cost_of_loss(min(1.0, loss)))
 
     def _accept(self, weights: FloatArray | None, *, complete: bool, lists: IntArray, positions: IntArray) -> None:
         """Go on from choices attainable exactly; a complete selection that no doubles decode stays unsettled."""
@@ -158,7 +140,7 @@ class RatioChoicesSearch(ChoicesSearch):
             rows = self._offsets[lists] + positions
             total = self._ratio.constant + self._ratio.statistics[rows].sum(axis=0)
             loss = float(loss_of_total(self._ratio.kind, self._ratio.parameters, total))
-            cost = self._problem.cost_of_loss(loss)
+            cost = self._given.cost_of_loss(loss)
             if weights is not None:
                 self.incumbent.improve(cost, weights, "X")
                 self._take(self.incumbent)

@@ -11,11 +11,12 @@ from typing import NamedTuple
 import numpy as np
 
 from lpmert.canonical import group_identical
+from lpmert.form import Canonical
+from lpmert.geometry.half_spaces import with_half_spaces
 from lpmert.geometry.leastnorm import Lists, in_cap, largest, rounding_bound, score_list, sorted_lists
 from lpmert.kernels import EPSILON, INFINITE_COST, internal, kernel
-from lpmert.metrics.base import Metric, RatioMetric
+from lpmert.metrics.base import RatioMetric
 from lpmert.metrics.ratio_kernels import BLEU, CHRF, height_of_loss, loss_of_total, minorant
-from lpmert.reduction import Cap
 from lpmert.result import FloatArray, IntArray, MethodError
 
 UNIT = 2.0**-48
@@ -64,35 +65,27 @@ def new_bound(n_rows: int, n_columns: int) -> Bound:
     return Bound(low, high, at, slopes, least, most, np.zeros(n_rows, dtype=np.int64))
 
 
-def ratio_lists(
-    metric: Metric,
-    features: FloatArray,
-    offsets: IntArray,
-    statistics: FloatArray,
-    constant: FloatArray,
-    limits: FloatArray,
-    cap: Cap | None = None,
-) -> tuple[Lists, Ratio]:
-    """Return lists for kernels, and after them one list {a, 0} for each limit [k, d], a.w > 0.
+def ratio_lists(canonical: Canonical) -> tuple[Lists, Ratio]:
+    """Return lists for kernels, and after them one list {a, 0} for each limit, a.w > 0.
 
-    features [m, d], offsets [s + 1], statistics [m, K], constant [K] as in `Problem`. Hypotheses keep their order.
-    Raises `MethodError` for a metric that kernels do not know.
+    Hypotheses keep their order. Raises `MethodError` for a metric that kernels do not know.
     """
+    totals, n_own = canonical.totals, len(canonical.features)
+    metric = totals.metric
     if not isinstance(metric, RatioMetric) or metric.kind not in (BLEU, CHRF):
         raise MethodError(
             f"metric {metric.name!r} is neither a sum over lists nor a ratio metric with losses_of_totals, parameters "
             "and the kind BLEU or CHRF; only heuristics take it"
         )
-    rows = np.vstack([features, np.zeros((2 * len(limits), features.shape[1]))])
-    rows[len(features) :: 2] = limits
-    ends = offsets[-1] + 2 * np.arange(1, len(limits) + 1)
-    all_offsets = np.concatenate([offsets, ends]).astype(np.int64)
-    counts = np.vstack([statistics, np.zeros((2 * len(limits), statistics.shape[1]))])
+    rows, offsets, counts = with_half_spaces(
+        canonical.features, canonical.offsets, totals.statistics, canonical.limits, 0.0
+    )
     classes = np.arange(len(rows))
-    classes[: len(features)] = group_identical(statistics, offsets)
-    classes[len(features) + 1 :: 2] = FORBIDDEN
-    lists = sorted_lists(rows, all_offsets, np.zeros(len(rows), dtype=np.int64), cap)
-    return lists, Ratio(metric.kind, metric.parameters, counts, constant, counts.max(axis=0, initial=0.0), classes)
+    classes[:n_own] = group_identical(totals.statistics, canonical.offsets)
+    classes[n_own + 1 :: 2] = FORBIDDEN
+    lists = sorted_lists(rows, offsets, np.zeros(len(rows), dtype=np.int64), canonical.cap)
+    reach = counts.max(axis=0, initial=0.0)
+    return lists, Ratio(metric.kind, metric.parameters, counts, totals.constant, reach, classes)
 
 
 @kernel

@@ -9,6 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
+from lpmert.coordinates import CanonicalWeights
 from lpmert.deadline import Deadline, OutOfTime, heeding, unheeded
 from lpmert.problem import Problem
 from lpmert.result import Callback, FloatArray, Limits, Progress, Status, relative_gap
@@ -21,14 +22,15 @@ class Incumbent:
     """The best weights so far, canonical [d], and their cost; `source` is a letter for what found them."""
 
     cost: int
-    weights: FloatArray
+    weights: CanonicalWeights
     source: str
 
     def improve(self, cost: int, weights: FloatArray, source: str) -> bool:
         """Take these weights if they cost less."""
         if cost >= self.cost:
             return False
-        self.cost, self.weights, self.source = int(cost), np.array(weights, dtype=np.float64), source
+        self.cost, self.source = int(cost), source
+        self.weights = CanonicalWeights(np.array(weights, dtype=np.float64))
         return True
 
 
@@ -76,7 +78,7 @@ class Outcome:
 
     status: Status
     cost: int
-    weights: FloatArray
+    weights: CanonicalWeights
     lower_bound: int
     seconds: float
     trace: list[tuple[float, float | None, float]] = field(default_factory=list)
@@ -95,6 +97,7 @@ def drive(
     The time limit is the deadline's. Every way out leaves a valid incumbent and bound. A slice that is given up in the
     middle counts for what it did to the incumbent; the bound stays what it was before.
     """
+    loss_of = problem.canonical.loss_of
     trace: list[tuple[float, float | None, float]] = []
     reported = search.incumbent.cost + 1
     status = None
@@ -102,7 +105,7 @@ def drive(
     try:
         while True:
             cost, weights, bound = search.incumbent.cost, search.incumbent.weights, search.lower_bound
-            loss, lower = problem.loss_of(cost), problem.loss_of(bound)
+            loss, lower = loss_of(cost), loss_of(bound)
             seconds = deadline.seconds
             if not trace or (lower, loss) != trace[-1][1:]:
                 trace.append((seconds, lower, loss))
@@ -135,7 +138,7 @@ def drive(
         if search.incumbent.cost < cost:
             cost, weights = search.incumbent.cost, search.incumbent.weights
             bound = min(bound, cost)
-            trace.append((deadline.seconds, problem.loss_of(bound), problem.loss_of(cost)))
+            trace.append((deadline.seconds, loss_of(bound), loss_of(cost)))
     except KeyboardInterrupt:
         logger.info("interrupted; the last incumbent and bound are returned")
         status = Status.INTERRUPTED

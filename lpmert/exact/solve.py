@@ -11,15 +11,17 @@ import numpy as np
 
 from lpmert import __version__
 from lpmert.configurable import Configurable
+from lpmert.coordinates import CallerWeights, CanonicalWeights, UnmergedWeights
 from lpmert.deadline import Deadline, OutOfTime, heeding, out_of_time
 from lpmert.exact.capped import descend_in_cap
 from lpmert.exact.fractional import FractionSearch
 from lpmert.exact.ratio_start import ratio_incumbent
 from lpmert.exact.search import DirectSearch, Incumbent, Outcome, Search, drive
+from lpmert.form import Canonical
 from lpmert.geometry.descent import DEFAULT_BUDGET, descend
 from lpmert.geometry.lp import LinOptimizer
 from lpmert.interrupts import Interrupts
-from lpmert.kernels import clear_cost, decode
+from lpmert.kernels import decode
 from lpmert.problem import Problem
 from lpmert.result import Callback, Cell, FloatArray, IntArray, Limits, MethodError, Result, Status
 
@@ -45,8 +47,8 @@ class ExactMethod(Configurable, ABC):
     """Whether the method keeps to a cosine around given weights."""
 
     @abstractmethod
-    def start(self, problem: Problem, incumbent: Incumbent) -> Search:
-        """Return a search for this problem; raises `MethodError` if the method cannot take it."""
+    def start(self, canonical: Canonical, incumbent: Incumbent) -> Search:
+        """Return a search of this form; raises `MethodError` if the method cannot take it."""
 
     def with_jobs(self, jobs: int) -> ExactMethod:
         """Return the method that uses so many threads, where it can use several."""
@@ -59,7 +61,7 @@ class ExactMethod(Configurable, ABC):
         limits: Limits | None = None,
         callback: Callback | None = None,
         seed: int = 0,
-        initial_weights: FloatArray | None = None,
+        initial_weights: CallerWeights | None = None,
         started: float | None = None,
     ) -> Result:
         """Find the least loss and prove it, as far as the limits allow.
@@ -68,13 +70,14 @@ class ExactMethod(Configurable, ABC):
         which the time limit counts. Raises `MethodError` where the method cannot take the problem's metric or region,
         `RegionError` for an empty region.
         """
-        fraction = problem.fraction
-        if not (problem.additive or self.takes_ratios or (fraction is not None and self.takes_fractions)):
+        form = problem.canonical
+        fraction = None if form.additive else form.totals.fraction
+        if not (form.additive or self.takes_ratios or (fraction is not None and self.takes_fractions)):
             raise MethodError(
                 f"method {self.name!r} needs an additive loss, and metric {problem.metric.name!r} is no sum over "
                 "lists; use auto, cells or choices"
             )
-        if not (problem.cap is None or self.takes_caps):
+        if not (form.cap is None or self.takes_caps):
             raise MethodError(f"method {self.name!r} cannot keep to a cosine; use auto, choices, cells or lp-mert")
         limits = limits or Limits()
         interrupts = Interrupts()
@@ -88,7 +91,7 @@ class ExactMethod(Configurable, ABC):
         limits: Limits,
         callback: Callback | None,
         seed: int,
-        initial_weights: FloatArray | None,
+        initial_weights: CallerWeights | None,
         deadline: Deadline,
         interrupts: Interrupts,
     ) -> Result:
@@ -99,12 +102,13 @@ class ExactMethod(Configurable, ABC):
             interrupts.pressed = True
             incumbent = _any_incumbent(problem)
         ready = deadline.seconds
-        if problem.n_features == 0 or problem.n_lists == 0:
+        form = problem.canonical
+        if form.n_features == 0 or form.n_lists == 0:
             search: Search = DirectSearch(incumbent, lambda: None)
-        elif problem.fraction is not None:
-            search = FractionSearch(problem, problem.fraction, incumbent, self.start)
+        elif not form.additive and form.totals.fraction is not None:
+            search = FractionSearch(form, incumbent, self.start)
         else:
-            search = self.start(problem, incumbent)
+            search = self.start(form, incumbent)
         outcome = drive(problem, search, limits, callback, deadline, lambda: interrupts.pressed)
         with deadline.later(_REPORT_SECONDS).running():
             result = self._report(problem, search, outcome, seed)
@@ -125,7 +129,7 @@ class ExactMethod(Configurable, ABC):
         unseen = problem.unseen(loss)
         if status is Status.OPTIMAL and (not holds or problem.rounded_features or unseen > _RESOLUTION * abs(loss)):
             status = Status.OPTIMAL_TO_TOLERANCE
-        lower = loss if status is Status.OPTIMAL else min(loss, problem.loss_of(outcome.lower_bound) - unseen)
+        lower = loss if status is Status.OPTIMAL else min(loss, problem.canonical.loss_of(outcome.lower_bound) - unseen)
         return Result(
             weights=weights,
             names=problem.nbest.names,
@@ -169,41 +173,42 @@ def unproved(result: Result, search: Search) -> Result:
     )
 
 
-def first_incumbent(problem: Problem, seed: int, initial_weights: FloatArray | None) -> Incumbent:
+def first_incumbent(problem: Problem, seed: int, initial_weights: CallerWeights | None) -> Incumbent:
     """Return good weights by line searches from several starts, or the given ones where these are better.
 
     Their cost does not hang on ties, if any weights nearby or any random ones are free of them.
     """
-    n = problem.n_features
-    if not problem.additive:
+    form = problem.canonical
+    n = form.n_features
+    if not form.additive:
         return ratio_incumbent(problem, seed, initial_weights)
-    features, offsets, costs = problem.features, problem.offsets, problem.costs
     if n == 0:
-        return Incumbent(0, np.zeros(0), "")
+        return Incumbent(0, CanonicalWeights(np.zeros(0)), "")
     initial = None if initial_weights is None else problem.to_canonical(initial_weights)
     if initial is not None and not initial.any():
         initial = None
-    inside = problem.interior
+    inside = form.interior
     rng = np.random.default_rng(seed)
-    if problem.cap is not None and inside is not None:
-        first = inside if initial is None or not problem.cap.contains(initial) else initial
-        return descend_in_cap(problem, first, rng)
-    weights = np.ones(n)
+    if form.cap is not None and inside is not None:
+        first = inside if initial is None or not form.cap.contains(initial) else initial
+        return descend_in_cap(form, first, rng)
+    weights = CanonicalWeights(np.ones(n))
     if not out_of_time():
-        _, weights = descend(features, offsets, costs, seed=seed, initial=initial, budget=DEFAULT_BUDGET)
+        weights = CanonicalWeights(descend(*form.lists, seed=seed, initial=initial, budget=DEFAULT_BUDGET)[1])
     candidates = [one for one in (weights, initial, inside) if one is not None]
     best: Incumbent | None = None
     for k in range(_PERTURBATIONS):
         if k and out_of_time():
             break
         for candidate in candidates:
-            cost, clear = clear_cost(features, offsets, costs, candidate, problem.rounding_bound(candidate))
+            cost, clear = form.clear_cost(candidate)
             if clear and (best is None or cost < best.cost):
-                best = Incumbent(int(cost), candidate, "I" if candidate is initial else "L")
-        if best is not None and (problem.limits @ best.weights > 0).all():
+                best = Incumbent(cost, candidate, "I" if candidate is initial else "L")
+        if best is not None and (form.limits @ best.weights > 0).all():
             return best
         starts = (weights,) if inside is None else (weights, inside)
-        candidates = [w + np.abs(w).max() * 10.0 ** (-8 + k / 3) * rng.normal(size=n) for w in starts]
+        moved = [w + np.abs(w).max() * 10.0 ** (-8 + k / 3) * rng.normal(size=n) for w in starts]
+        candidates = list(map(CanonicalWeights, moved))
     return _any_incumbent(problem)
 
 
@@ -211,12 +216,10 @@ def _any_incumbent(problem: Problem) -> Incumbent:
     """Return weights of the region with what their ties cost at worst: that much is attained beside them, if not at
     them.
     """
-    weights = np.ones(problem.n_features) if problem.interior is None else problem.interior
-    if not problem.additive:
-        return Incumbent(problem.cost_of_loss(1.0), weights, "L")
-    bound = problem.rounding_bound(weights)
-    cost, _ = clear_cost(problem.features, problem.offsets, problem.costs, weights, bound)
-    return Incumbent(int(cost), weights, "L")
+    form = problem.canonical
+    weights = CanonicalWeights(np.ones(form.n_features)) if form.interior is None else form.interior
+    cost = form.clear_cost(weights)[0] if form.additive else form.cost_of_loss(1.0)
+    return Incumbent(cost, weights, "L")
 
 
 class _Polished(NamedTuple):
@@ -225,7 +228,7 @@ class _Polished(NamedTuple):
     They hold if, in exact arithmetic, they have the cost that the search claims without the help of a tie.
     """
 
-    weights: FloatArray
+    weights: CallerWeights
     margin: float | None
     holds: bool
     limiting: tuple[str, ...] = ()
@@ -237,7 +240,7 @@ def _polished(problem: Problem, outcome: Outcome, seed: int) -> _Polished:
     Merged lists that cancel each other can be tied at the search's weights; the cell's centre is taken among the lists
     unmerged.
     """
-    lists = problem.unmerged
+    lists = problem.unmerged.coordinates
     found = problem.to_caller(outcome.weights)
     centre, margin, limiting = _centred(problem, found)
     if problem.attains(_normalised(centre), outcome.cost):
@@ -251,41 +254,42 @@ def _polished(problem: Problem, outcome: Outcome, seed: int) -> _Polished:
         near, far = _normalised(found), _normalised(centre)
         candidates = [_normalised(near + 2.0**-k * (far - near)) for k in range(1, _PERTURBATIONS)] + candidates
     for k in range(_PERTURBATIONS):
-        step = problem.to_caller(rng.normal(size=len(lists.columns)), lists)
+        step = lists.to_caller(UnmergedWeights(rng.normal(size=len(lists.columns))))
         candidates.append(_normalised(found + size * 10.0 ** (-k / 2) * step / (np.abs(step).max(initial=0.0) or 1.0)))
     for weights in candidates:
         if problem.attains(weights, outcome.cost):
             return _Polished(weights, None, True, limiting)
         if out_of_time():
             break
-    if problem.interior is not None and not problem.inside(_normalised(found)):
-        found = problem.to_caller(problem.interior)
+    inside = problem.canonical.interior
+    if inside is not None and not problem.inside(_normalised(found)):
+        found = problem.to_caller(inside)
     return _Polished(_normalised(found), None, False, limiting)
 
 
-def _centred(problem: Problem, found: FloatArray) -> tuple[FloatArray, float | None, tuple[str, ...]]:
+def _centred(problem: Problem, found: CallerWeights) -> tuple[CallerWeights, float | None, tuple[str, ...]]:
     """Return the centre [D] of the cell of weights [D] among the lists unmerged, its margin, and what limits cut it.
 
     Where there is no time for that, they are the weights themselves, and no margin.
     """
     lists = problem.unmerged
-    if len(lists.offsets) < 2 or not len(lists.columns) or out_of_time():
+    if len(lists.offsets) < 2 or not len(lists.coordinates.columns) or out_of_time():
         return found, None, ()
-    start = problem.to_canonical(found, lists)
+    start = lists.coordinates.from_caller(found)
     rows = np.empty(len(lists.offsets) - 1, dtype=np.int64)
     decode(lists.features, lists.offsets, start, rows)
     optimizer = LinOptimizer(lists.features, lists.offsets)
     try:
         with heeding():
             inner, margin = optimizer.centre((np.arange(len(rows)), rows), start=start)
-            return problem.to_caller(inner, lists), margin, _limiting(problem, optimizer, rows)
+            return lists.coordinates.to_caller(UnmergedWeights(inner)), margin, _limiting(problem, optimizer, rows)
     except OutOfTime:
         return found, None, ()
 
 
 def _limiting(problem: Problem, optimizer: LinOptimizer, rows: IntArray) -> tuple[str, ...]:
     """Return the limits beyond which the optimal cell goes on: there the same choices are made outside the region."""
-    labels = problem.limit_labels if problem.additive else ()
+    labels = problem.canonical.labels if problem.canonical.additive else ()
     first = len(rows) - len(labels)
     lists = np.arange(len(rows))
     found = []
@@ -297,18 +301,18 @@ def _limiting(problem: Problem, optimizer: LinOptimizer, rows: IntArray) -> tupl
     return tuple(found)
 
 
-def _halved(weights: FloatArray) -> FloatArray:
+def _halved(weights: FloatArray) -> CallerWeights:
     """Return weights [D] times the power of two that brings the sum of their absolute values into [1/2, 1)."""
-    return np.asarray(np.ldexp(weights, -int(np.frexp(np.abs(weights).sum())[1])))
+    return CallerWeights(np.ldexp(weights, -int(np.frexp(np.abs(weights).sum())[1])))
 
 
-def _normalised(weights: FloatArray) -> FloatArray:
+def _normalised(weights: FloatArray) -> CallerWeights:
     """Return weights [D] with absolute values that sum to 1; all zeros become equal weights."""
     largest = np.abs(weights).max(initial=0.0)
     if largest == 0.0:
-        return np.full(len(weights), 1.0 / max(1, len(weights)))
+        return CallerWeights(np.full(len(weights), 1.0 / max(1, len(weights))))
     scaled = weights / largest
-    return np.asarray(scaled / np.abs(scaled).sum())
+    return CallerWeights(scaled / np.abs(scaled).sum())
 
 
 def _counters(problem: Problem, search: Search) -> Mapping[str, int]:
@@ -316,8 +320,8 @@ def _counters(problem: Problem, search: Search) -> Mapping[str, int]:
         "lists": problem.nbest.n_lists,
         "hypotheses": problem.nbest.n_hypotheses,
         "features": problem.nbest.n_features,
-        "canonical_lists": problem.n_lists,
-        "canonical_hypotheses": len(problem.features),
-        "canonical_features": problem.n_features,
+        "canonical_lists": problem.canonical.n_lists,
+        "canonical_hypotheses": len(problem.canonical.features),
+        "canonical_features": problem.canonical.n_features,
     }
     return {**size, **search.counters()}

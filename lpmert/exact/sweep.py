@@ -8,7 +8,7 @@ from lpmert.evaluation import strict_cost
 from lpmert.exact.planar import sweep_directions
 from lpmert.exact.search import DirectSearch, Incumbent, Search
 from lpmert.exact.solve import ExactMethod
-from lpmert.problem import Problem
+from lpmert.form import Canonical
 from lpmert.result import MethodError
 
 
@@ -19,17 +19,16 @@ class Sweep(ExactMethod):
     name = "sweep"
     takes_fractions = True
 
-    def start(self, problem: Problem, incumbent: Incumbent) -> Search:
+    def start(self, canonical: Canonical, incumbent: Incumbent) -> Search:
         """Return a search that is over after one step; raises `MethodError` for more than two features."""
-        if problem.n_features > 2:
+        if canonical.n_features > 2:
             raise MethodError(
-                f"method 'sweep' takes at most two features that matter, here are {problem.n_features}: use 'auto'"
+                f"method 'sweep' takes at most two features that matter, here are {canonical.n_features}: use 'auto'"
             )
 
         def settle() -> int | None:
-            lists = problem.features, problem.offsets, problem.costs
-            optimum = sweep_directions(*lists)
-            if not optimum.representable and strict_cost(*lists, optimum.weights) == optimum.cost:
+            optimum = sweep_directions(*canonical.lists)
+            if not optimum.representable and strict_cost(*canonical.lists, optimum.weights) == optimum.cost:
                 incumbent.improve(optimum.cost, optimum.weights, "W")
                 return None
             if optimum.representable_cost is not None and optimum.representable_weights is not None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from lpmert.geometry.half_spaces import with_half_spaces
 from lpmert.geometry.lp import LinOptimizer
 from lpmert.geometry.projection import project
 from lpmert.reduction import Cap
@@ -44,9 +45,8 @@ def interior(rows: FloatArray, labels: Sequence[str], cap: Cap | None) -> FloatA
 
 
 def _middle(rows: FloatArray, labels: Sequence[str]) -> FloatArray:
-    features = np.zeros((2 * len(rows), rows.shape[1]))
-    features[::2] = rows
-    optimizer = LinOptimizer(features, 2 * np.arange(len(rows) + 1))
+    features, offsets, _ = with_half_spaces(rows[:0], np.zeros(1, dtype=np.int64), np.empty(0), rows, 0.0)
+    optimizer = LinOptimizer(features, offsets)
     chosen = np.arange(len(rows)), 2 * np.arange(len(rows))
     verdict = optimizer.solve(chosen)
     if not verdict.attainable:

@@ -47,9 +47,16 @@ def fraction_of(metric: Metric) -> SumFraction | None:
     return _fraction(metric.parameters)
 
 
-def loss_by_formula(metric: RatioMetric, total: FloatArray) -> float:
-    """Return the loss of summed statistics [K] as searches compute it: the metric's own may differ in the last bits."""
-    return float(loss_of_total(metric.kind, metric.parameters, total))
+def exact_loss(metric: Metric, total: FloatArray) -> float | Fraction:
+    """Return the loss of summed statistics [K], exact for a fraction, or else as searches compute it: what the metric
+    itself gives may differ in the last bits.
+    """
+    fraction = fraction_of(metric)
+    if fraction is not None:
+        return fraction.loss(total)
+    if isinstance(metric, RatioMetric):
+        return float(loss_of_total(metric.kind, metric.parameters, total))
+    return metric.loss(total)
 
 
 def _fraction(parameters: FloatArray) -> SumFraction:
