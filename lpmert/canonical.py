@@ -9,7 +9,6 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lpmert import modular, rational
 from lpmert.deadline import out_of_time
@@ -73,14 +72,8 @@ def representatives(leader: IntArray, losses: FloatArray, ties: str) -> IntArray
 
 
 def take_rows(offsets: IntArray, rows: IntArray) -> IntArray:
-    """Return the offsets after keeping these ascending rows; every list keeps at least one."""
-    counts = np.bincount(list_numbers(offsets)[rows], minlength=len(offsets) - 1)
-    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-
-
-def take_left(offsets: IntArray, left: NDArray[np.bool_]) -> IntArray:
-    """Return the offsets after keeping these rows [M]; lists of which none is left vanish."""
-    counts = np.add.reduceat(left.astype(np.int64), offsets[:-1])
+    """Return the offsets after keeping these ascending rows; lists of which none is left vanish."""
+    counts = np.bincount(list_numbers(offsets)[rows])
     return np.concatenate([[0], np.cumsum(counts[counts > 0])]).astype(np.int64)
 
 
@@ -190,12 +183,13 @@ def whole_fractions(
     return Fractions(above.astype(np.int64), below.astype(np.int64), more_above, more_below)
 
 
-def informative_lists(values: FloatArray | IntArray, offsets: IntArray) -> IntArray:
-    """Return the lists whose hypotheses differ in values [M] or [M, K]; the others add a constant whatever the
-    weights.
+def informative_rows(values: FloatArray | IntArray, offsets: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the rows of the lists whose hypotheses differ in values [M] or [M, K], and their new offsets.
+
+    The other lists add a constant whatever the weights.
     """
     differs = np.maximum.reduceat(values, offsets[:-1]) != np.minimum.reduceat(values, offsets[:-1])
-    return np.flatnonzero(differs if differs.ndim == 1 else differs.any(axis=1))
+    return rows_of_lists(offsets, np.flatnonzero(differs if differs.ndim == 1 else differs.any(axis=1)))
 
 
 def possible_winners(features: FloatArray, offsets: IntArray, centre: FloatArray, cosine: float) -> IntArray:

@@ -24,29 +24,18 @@ _LOSS_UNIT = 2.0**-56
 class Unmerged(NamedTuple):
     """Lists before parallel ones of two were merged: features [m, d], offsets [s + 1].
 
-    The last of them are the limits of the region.
+    rows: which hypotheses they are of those given. The last lists, if costs add up, are the limits of the region.
     """
 
     features: FloatArray
     offsets: IntArray
-    coordinates: Coordinates[UnmergedWeights]
-
-
-class Canonicalised(NamedTuple):
-    """The canonical form, the coordinates of its weights, the lists unmerged, and the rows of the lists given that are
-    in these, with offsets.
-    """
-
-    canonical: Canonical
-    coordinates: Coordinates[CanonicalWeights]
-    unmerged: Unmerged
     rows: IntArray
-    offsets: IntArray
+    coordinates: Coordinates[UnmergedWeights]
 
 
 def canonicalise(
     features: FloatArray, offsets: IntArray, losses: Costs | Totals, n_features: int, reduction: Reduction | None
-) -> Canonicalised:
+) -> tuple[Canonical, Coordinates[CanonicalWeights], Unmerged]:
     """Bring lists to canonical form: features [M, d] that the reduction left of n_features, offsets [S + 1].
 
     Columns that are constant or exactly collinear within lists are dropped unless the region constrains them, columns
@@ -62,7 +51,6 @@ def canonicalise(
         offsets = canonical.take_rows(offsets, rows)
     kept, offsets, values, folded = _fold(values[rows], offsets)
     rows = rows[kept]
-    given = rows, offsets
     features = features[rows]
     columns = np.arange(features.shape[1])
     scales = np.ones(len(columns))
@@ -79,11 +67,11 @@ def canonicalise(
     limits = _times(limits.T, factors).T
     if isinstance(losses, Costs):
         features, offsets, values = canonical.with_limits(features, offsets, values, limits)
-    unmerged = Unmerged(features, offsets, Coordinates(columns, scales, n_features, reduction))
+    unmerged = Unmerged(features, offsets, rows, Coordinates(columns, scales, n_features, reduction))
     target = canonical.merge_parallel_pairs(features, offsets)
-    own = target == np.arange(len(target))
-    kept, offsets, values, more = _fold(canonical.merged(values, target), canonical.take_left(offsets, own))
-    features = features[own][kept]
+    own = np.flatnonzero(target == np.arange(len(target)))
+    kept, offsets, values, more = _fold(canonical.merged(values, target), canonical.take_rows(offsets, own))
+    features = features[own[kept]]
     left = np.arange(len(columns))
     if cap is None and not len(limits):
         left = canonical.varying_columns(features, offsets)  # merging can drop a feature's last list
@@ -102,7 +90,7 @@ def canonicalise(
         unit = _LOSS_UNIT if losses.fraction is None else min(_LOSS_UNIT, losses.fraction.unit(losses.statistics))
         totals = replace(losses, statistics=values, constant=losses.constant + (folded + more))
         form = replace(form, losses=totals, unit=unit, rounded=True)
-    return Canonicalised(form, Coordinates(columns[left], scales[left], n_features, reduction), unmerged, *given)
+    return form, Coordinates(columns[left], scales[left], n_features, reduction), unmerged
 
 
 def _fold(values: Any, offsets: IntArray) -> tuple[IntArray, IntArray, Any, Any]:
@@ -113,7 +101,7 @@ def _fold(values: Any, offsets: IntArray) -> tuple[IntArray, IntArray, Any, Any]
     more = 0
     if values.ndim == 1:
         values, more = canonical.least_costs(values, offsets)
-    rows, left = canonical.rows_of_lists(offsets, canonical.informative_lists(values, offsets))
+    rows, left = canonical.informative_rows(values, offsets)
     if values.ndim == 2:
         more = values[np.setdiff1d(offsets[:-1], rows)].sum(axis=0)
     return rows, left, values[rows], more

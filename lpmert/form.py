@@ -10,10 +10,10 @@ from functools import cached_property
 
 import numpy as np
 
-from lpmert.canonical import informative_lists, rows_of_lists, with_limits
+from lpmert.canonical import informative_rows, rows_of_lists, with_limits
 from lpmert.coordinates import CanonicalWeights
 from lpmert.geometry.half_spaces import with_half_spaces
-from lpmert.geometry.leastnorm import Lists, cost_order, sorted_lists
+from lpmert.geometry.leastnorm import Lists, rounding_bound, sorted_lists
 from lpmert.kernels import INFINITE_COST, clear_cost
 from lpmert.metrics.base import Metric
 from lpmert.metrics.kinds import SumFraction, fraction_of
@@ -106,16 +106,16 @@ class Canonical:
         return sorted_lists(*self.lists, self.cap)
 
     @cached_property
-    def order(self) -> IntArray:
-        """The rows [m] in the order of `by_cost`."""
-        return cost_order(self.offsets, self.costs)
-
-    @cached_property
     def granularity(self) -> int:
         """A number of which all costs are multiples: two selections differ by a multiple of it."""
         if self.step is not None or not self.additive:
             return self.step or 1
         return max(1, int(np.gcd.reduce(self.costs))) if len(self.costs) else 1
+
+    @property
+    def dearest(self) -> int:
+        """What the dearest selection costs."""
+        return int(np.maximum.reduceat(self.costs, self.offsets[:-1]).sum())
 
     @cached_property
     def interior(self) -> CanonicalWeights | None:
@@ -136,17 +136,9 @@ class Canonical:
         """Return a loss in fixed point, rounded down: what stands for a cost where the metric is no sum over lists."""
         return math.floor(Fraction(loss) / Fraction(self.unit)) - self.constant
 
-    def rounding_bound(self, weights: CanonicalWeights) -> float:
-        """Return a bound on the rounding error of the difference of two scores at weights [d]."""
-        return float(2 * (self.n_features + 3) * np.finfo(np.float64).eps * (np.abs(weights) @ self._reach))
-
-    @cached_property
-    def _reach(self) -> FloatArray:
-        return np.asarray(np.abs(self.features).max(axis=0, initial=0.0))
-
     def clear_cost(self, weights: CanonicalWeights) -> tuple[int, bool]:
         """Return what weights [d] cost, and whether that is clear of rounding; if not, their cost at worst."""
-        cost, clear = clear_cost(*self.lists, weights, self.rounding_bound(weights))
+        cost, clear = clear_cost(*self.lists, weights, rounding_bound(self.by_cost, weights))
         return int(cost), bool(clear)
 
     def part(self, lists: IntArray) -> Canonical:
@@ -164,6 +156,6 @@ class Canonical:
     def with_costs(self, costs: IntArray) -> Canonical:
         """Return costs [m] in place of totals, the limits as lists, without lists that cost the same in any case."""
         features, offsets, costs = with_limits(self.features, self.offsets, costs, self.limits)
-        rows, offsets = rows_of_lists(offsets, informative_lists(costs, offsets))
+        rows, offsets = informative_rows(costs, offsets)
         features, costs = np.ascontiguousarray(features[rows]), costs[rows]
         return replace(self, features=features, offsets=offsets, losses=costs, unit=1.0, constant=0, rounded=False)

@@ -66,11 +66,9 @@ class Problem:
         values = statistics if self._costs is None else self._costs.costs
         self._evaluator = Evaluator(dense, offsets, statistics, values, losses)
         totals = Totals(self.metric, statistics, np.zeros(statistics.shape[1]), self._attained_loss)
-        found = canonicalise(
-            features, offsets, totals if self._costs is None else self._costs, nbest.n_features, self._reduction
-        )
-        self.canonical, self.coordinates, self.unmerged = found.canonical, found.coordinates, found.unmerged
-        self._informative = found.rows, found.offsets
+        summed = totals if self._costs is None else self._costs
+        found = canonicalise(features, offsets, summed, nbest.n_features, self._reduction)
+        self.canonical, self.coordinates, self.unmerged = found
 
     def _representatives(self, features: FloatArray, losses: FloatArray | None) -> IntArray:
         """Return the rows that stand for those with identical features [M, d]."""
@@ -175,12 +173,9 @@ class Problem:
         return {} if self._reduction is None else self._reduction.distances(weights)
 
     def weight_ranges(self, weights: CallerWeights) -> FloatArray:
-        """Return for each weight [D, 2] the open interval in which it alone may move without a list changing its
-        choice.
-
-        Lists whose hypotheses all cost the same do not count.
-        """
-        rows, offsets = self._informative
+        """Return `ranges_of_weights` for the lists whose hypotheses do not all cost the same."""
+        rows, offsets = self.unmerged.rows, self.unmerged.offsets
+        offsets = offsets[offsets <= len(rows)]  # without the limits
         return ranges_of_weights(self._evaluator.features[rows], offsets, weights)
 
 

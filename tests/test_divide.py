@@ -113,22 +113,20 @@ def test_the_root_holds_every_attainable_selection_once_in_order_of_cost(n_lists
         features = rng.permutation(60).astype(float)[: 2 * offsets[-1]].reshape(-1, 2)
         lists = Lists(features, offsets, np.asarray(rng.permutation(int(offsets[-1])), dtype=float))
         problem = Problem(lists.nbest)
-        screen = Screen(replace(BARE, lazy=lazy), problem.canonical, dearest(problem))
-        root = tree(screen, problem.canonical.n_lists, lazy=lazy)[-1]
+        form = problem.canonical
+        screen = Screen(replace(BARE, lazy=lazy), form, dearest(problem))
+        root = tree(screen, form.n_lists, lazy=lazy)[-1]
         found = all_of(root)
         costs = [combination.cost for combination in found]
         assert costs == sorted(costs)
-        expected = oracle.all_selections(problem.canonical.features.tolist(), problem.canonical.offsets.tolist())
-        order = [
-            np.argsort(problem.canonical.costs[a:b], kind="stable") for a, b in pairwise(problem.canonical.offsets)
-        ]
+        expected = oracle.all_selections(form.features.tolist(), form.offsets.tolist())
+        order = [np.argsort(form.costs[a:b], kind="stable") for a, b in pairwise(form.offsets)]
         held = [tuple(int(order[s][h]) for s, h in zip(root.part, c.positions, strict=True)) for c in found]
         assert len(held) == len(set(held))
         assert set(held) == expected
         for combination, selection in zip(found, held, strict=True):
             assert combination.cost == sum(
-                problem.canonical.costs[problem.canonical.offsets[s] + h]
-                for s, h in zip(root.part, selection, strict=True)
+                form.costs[form.offsets[s] + h] for s, h in zip(root.part, selection, strict=True)
             )
 
 
@@ -137,9 +135,10 @@ def test_the_root_holds_every_attainable_selection_once_in_order_of_cost(n_lists
 def test_costs_never_fall_in_any_stream(kind: str, settings: LpMert) -> None:
     for seed in range(5):
         problem = Problem(random_lists(kind, seed, most_selections=100).nbest)
-        if problem.canonical.n_features == 0:
+        form = problem.canonical
+        if form.n_features == 0:
             continue
-        streams = tree(Screen(settings, problem.canonical, dearest(problem)), problem.canonical.n_lists)
+        streams = tree(Screen(settings, form, dearest(problem)), form.n_lists)
         all_of(streams[-1])
         for stream in streams:
             costs = [combination.cost for combination in stream.found]
@@ -176,14 +175,15 @@ class Recorder:
 def test_nothing_is_asked_twice_and_what_is_dropped_low_never_comes_up_again(kind: str) -> None:
     for seed in range(12):
         problem = Problem(random_lists(kind, seed, most_lists=5, most_selections=150).nbest)
-        if problem.canonical.n_features == 0:
+        form = problem.canonical
+        if form.n_features == 0:
             continue
-        recorder = Recorder(Screen(BARE, problem.canonical, dearest(problem)))
-        level: list[Stream] = [OneList(s, recorder) for s in range(problem.canonical.n_lists)]
+        recorder = Recorder(Screen(BARE, form, dearest(problem)))
+        level: list[Stream] = [OneList(s, recorder) for s in range(form.n_lists)]
         while len(level) > 1:
             level = neighbours(level, lambda left, right: TwoHalves(left, right, recorder, lazy=False))  # noqa: B023
         all_of(level[0])
-        sizes = np.diff(problem.canonical.offsets)
+        sizes = np.diff(form.offsets)
         for part, positions in recorder.asked.items():
             assert len(positions) == len(set(positions)) <= prod(int(sizes[s]) for s in part)
 
@@ -249,22 +249,23 @@ def test_the_published_bound_is_the_least_loss_that_its_linear_program_accepts(k
     differ = 0
     for seed in range(40):
         problem = Problem(random_lists(kind, seed, most_lists=4, most_features=3, most_selections=60).nbest)
-        if problem.canonical.n_features == 0:
+        form = problem.canonical
+        if form.n_features == 0:
             continue
-        ranges = list(pairwise(problem.canonical.offsets.tolist()))
+        ranges = list(pairwise(form.offsets.tolist()))
         weak = []
         for choice in product(*(range(a, b) for a, b in ranges)):
             rows = np.concatenate(
                 [
-                    np.delete(problem.canonical.features[h] - problem.canonical.features[a:b], h - a, axis=0)
+                    np.delete(form.features[h] - form.features[a:b], h - a, axis=0)
                     for h, (a, b) in zip(choice, ranges, strict=True)
                 ]
             )
             if weakly_attainable(rows):
-                weak.append(int(problem.canonical.costs[list(choice)].sum()))
+                weak.append(int(form.costs[list(choice)].sum()))
         for settings in (LpMert(objective="published"), replace(BARE, objective="published")):
             published = lpmert.minimize(problem.nbest, method=settings)
-            assert published.lower_bound == problem.canonical.loss_of(min(weak))
+            assert published.lower_bound == form.loss_of(min(weak))
         strict = lpmert.minimize(problem.nbest, method=LpMert())
         assert published.loss == strict.loss
         differ += published.status is not strict.status
@@ -275,10 +276,11 @@ def test_bounds_hold_at_any_time_and_never_fall() -> None:
     for seed in range(10):
         lists = random_lists("generic", seed, most_selections=400)
         problem = Problem(lists.nbest)
-        if problem.canonical.n_features == 0:
+        form = problem.canonical
+        if form.n_features == 0:
             continue
         optimum = lpmert.minimize(lists.nbest, method="exhaustive").loss
-        search = DivideSearch(LpMert(look_ahead=False), problem.canonical, dearest(problem))
+        search = DivideSearch(LpMert(look_ahead=False), form, dearest(problem))
         bounds = [search.lower_bound]
         while not search.finished:
             if search.root is None:
@@ -286,14 +288,10 @@ def test_bounds_hold_at_any_time_and_never_fall() -> None:
             else:
                 search.root.get_next_best()
                 search._take(search.root)
-            assert (
-                problem.canonical.loss_of(search.lower_bound)
-                <= optimum
-                <= problem.canonical.loss_of(search.incumbent.cost)
-            )
+            assert form.loss_of(search.lower_bound) <= optimum <= form.loss_of(search.incumbent.cost)
             bounds.append(search.lower_bound)
         assert bounds == sorted(bounds)
-        assert problem.canonical.loss_of(search.incumbent.cost) == optimum
+        assert form.loss_of(search.incumbent.cost) == optimum
 
 
 def hard() -> lpmert.NBest:

@@ -12,11 +12,9 @@ from shared import needs_shared, swahili
 
 from lpmert.geometry.descent import descend
 from lpmert.geometry.envelope import (
-    error_surface,
     line_events,
     line_search,
     new_workspace,
-    upper_envelope,
 )
 
 AXES = np.array([1.0, 0.0]), np.array([0.0, 1.0])
@@ -34,6 +32,11 @@ def lists_of(rows):
 def decode(features, offsets, costs, weights):
     scores = features @ weights
     return sum(int(costs[begin + np.argmax(scores[begin:end])]) for begin, end in pairwise(offsets))
+
+
+def upper_envelope(intercepts, slopes):
+    events = line_events(np.column_stack([intercepts, slopes]), np.array([0, len(slopes)]), *AXES)
+    return np.concatenate([events.start, events.entering]), events.thresholds
 
 
 def random_lists(rng, *, lists, size, dimension, integers):
@@ -117,7 +120,9 @@ def test_error_surface_agrees_with_decoding_in_every_interval(seed, size, dimens
     rng = np.random.default_rng(seed)
     features, offsets, costs = random_lists(rng, lists=4, size=size, dimension=dimension, integers=False)
     weights, direction = rng.normal(size=(2, dimension))
-    thresholds, levels = error_surface(line_events(features, offsets, weights, direction), costs)
+    events = line_events(features, offsets, weights, direction)
+    changes = np.cumsum(costs[events.entering] - costs[events.leaving])
+    thresholds, levels = events.thresholds, costs[events.start].sum() + np.concatenate([[0], changes])
     assert np.all(np.diff(thresholds) >= 0)
     middles = np.concatenate([[-1e6], (thresholds[1:] + thresholds[:-1]) / 2, [1e6]]) if len(thresholds) else [0.0]
     wide = np.concatenate([[True], np.diff(thresholds) > 1e-9, [True]]) if len(thresholds) else [dimension > 1]

@@ -13,10 +13,14 @@ from numpy.typing import ArrayLike
 from oracle import all_selections, best_loss, is_strictly_best
 from scipy.spatial import ConvexHull
 
-from lpmert.exact.exhaustive import attainable_selections, count_attainable
+from lpmert.exact.exhaustive import attainable_selections
 from lpmert.result import FloatArray, IntArray
 
 Lists = tuple[FloatArray, IntArray]
+
+
+def count_attainable(features, offsets):
+    return sum(1 for _ in attainable_selections(features, offsets))
 
 
 def joined(blocks: list[ArrayLike]) -> Lists:

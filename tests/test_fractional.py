@@ -271,19 +271,20 @@ def test_better_weights_of_a_search_that_is_given_up_are_kept() -> None:
     nbest = larger(0)
     best = lpmert.minimize(nbest, metric="f1")
     problem = Problem(nbest, "f1")
+    form = problem.canonical
     GivenUp.weights = problem.to_canonical(best.weights)
     start = np.ones(4)
     loss = problem.attained_loss(problem.to_caller(start))
     assert loss is not None
     assert loss > best.loss
-    assert problem.canonical.totals.fraction is not None
-    incumbent = Incumbent(problem.canonical.cost_of_loss(loss), start, "I")
-    search = FractionSearch(problem.canonical, incumbent, lambda _, inner: GivenUp(inner))
+    assert form.totals.fraction is not None
+    incumbent = Incumbent(form.cost_of_loss(loss), start, "I")
+    search = FractionSearch(form, incumbent, lambda _, inner: GivenUp(inner))
     outcome = drive(problem, search, Limits(), None, Deadline(None))
     assert outcome.status is Status.TIME_LIMIT
-    assert problem.canonical.loss_of(outcome.cost) == pytest.approx(best.loss, rel=1e-15)
+    assert form.loss_of(outcome.cost) == pytest.approx(best.loss, rel=1e-15)
     assert problem.attains(problem.to_caller(outcome.weights), outcome.cost)
-    assert problem.canonical.loss_of(outcome.lower_bound) <= best.loss
+    assert form.loss_of(outcome.lower_bound) <= best.loss
 
 
 def test_counts_whose_sums_are_not_exact_are_refused() -> None:

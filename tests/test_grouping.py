@@ -57,12 +57,13 @@ def test_the_bound_never_exceeds_the_optimum_and_never_falls(size: int) -> None:
         optimum = lpmert.minimize(lists.nbest, method="cells")
         assert optimum.status is Status.OPTIMAL
         problem = Problem(lists.nbest)
-        search = Groups(size=size).start(problem.canonical, first_incumbent(problem, seed, None))
+        form = problem.canonical
+        search = Groups(size=size).start(form, first_incumbent(problem, seed, None))
         bounds, losses = [], []
         while not search.finished:
             search.advance()
-            bounds.append(problem.canonical.loss_of(search.lower_bound))
-            losses.append(problem.canonical.loss_of(search.incumbent.cost))
+            bounds.append(form.loss_of(search.lower_bound))
+            losses.append(form.loss_of(search.incumbent.cost))
         assert all(a <= b for a, b in pairwise(bounds))
         assert all(a >= b for a, b in pairwise(losses))
         assert max(bounds) <= optimum.loss <= min(losses)
@@ -77,10 +78,11 @@ def test_groups_of_one_list_give_the_sum_of_the_least_attainable_losses() -> Non
         one = Lists(lists.features[begin:end], np.array([0, end - begin]), lists.losses[begin:end])
         alone += lpmert.minimize(one.nbest, method="exhaustive").loss
     problem = Problem(lists.nbest)
-    search = Groups(size=1).start(problem.canonical, Incumbent(1 << 40, np.ones(3), ""))
-    while search.counters()["groups"] <= problem.canonical.n_lists:  # until a second one is joined
+    form = problem.canonical
+    search = Groups(size=1).start(form, Incumbent(1 << 40, np.ones(3), ""))
+    while search.counters()["groups"] <= form.n_lists:  # until a second one is joined
         search.advance()
-    assert problem.canonical.loss_of(search.lower_bound) >= alone
+    assert form.loss_of(search.lower_bound) >= alone
 
 
 def test_one_group_is_the_search_over_selections() -> None:
@@ -124,21 +126,23 @@ def test_lists_that_are_never_cheap_together_are_gathered() -> None:
 
 def test_sampled_costs_are_what_each_list_costs() -> None:
     problem = Problem(lists_of(8, lists=5, hypotheses=4, features=3).nbest)
-    weights = np.random.default_rng(0).normal(size=(6, problem.canonical.n_features))
-    for row, costs in zip(weights, sampled_costs(problem.canonical, weights), strict=True):
-        scores = problem.canonical.features @ row
-        for s, (begin, end) in enumerate(pairwise(problem.canonical.offsets)):
-            assert costs[s] == problem.canonical.costs[begin + np.argmax(scores[begin:end])]
+    form = problem.canonical
+    weights = np.random.default_rng(0).normal(size=(6, form.n_features))
+    for row, costs in zip(weights, sampled_costs(form, weights), strict=True):
+        scores = form.features @ row
+        for s, (begin, end) in enumerate(pairwise(form.offsets)):
+            assert costs[s] == form.costs[begin + np.argmax(scores[begin:end])]
 
 
 def test_auto_searches_groups_too_where_features_and_lists_are_many() -> None:
     lists = lists_of(9, lists=20, hypotheses=12, features=12)
     problem = Problem(lists.nbest)
-    search = Auto().start(problem.canonical, first_incumbent(problem, 0, None))
+    form = problem.canonical
+    search = Auto().start(form, first_incumbent(problem, 0, None))
     for _ in range(120):
         search.advance()
     assert search.finished or search.counters()["groups"] > 0
-    assert problem.canonical.loss_of(search.lower_bound) <= problem.canonical.loss_of(search.incumbent.cost)
+    assert form.loss_of(search.lower_bound) <= form.loss_of(search.incumbent.cost)
 
 
 def test_groups_of_no_lists_are_refused() -> None:
@@ -159,12 +163,13 @@ def test_all_swahili_lists_have_a_bound_above_the_sum_of_minima_after_two_minute
     assert result.lower_bound is not None
     assert oracle + 2.0 < result.lower_bound < result.loss
     problem = Problem(nbest)
+    form = problem.canonical
     cost, _ = descend(
-        problem.canonical.features,
-        problem.canonical.offsets,
-        problem.canonical.costs,
+        form.features,
+        form.offsets,
+        form.costs,
         starts=20,
         patience=200,
         budget=10**10,
     )
-    assert result.loss <= 1.001 * problem.canonical.loss_of(cost)
+    assert result.loss <= 1.001 * form.loss_of(cost)

@@ -51,9 +51,10 @@ def rows_of(lists: Lists, selection: Selection, only: list[int] | None = None) -
 def canonical(lists: Lists) -> Lists | None:
     """The lists without identical vectors and with columns of like size, as the searches see them."""
     problem = Problem(lists.nbest)
-    if problem.canonical.n_lists == 0:
+    form = problem.canonical
+    if form.n_lists == 0:
         return None
-    return Lists(problem.canonical.features, problem.canonical.offsets, problem.canonical.costs.astype(object))
+    return Lists(form.features, form.offsets, form.costs.astype(object))
 
 
 def cases(kind: str, first: int, count: int) -> list[tuple[Lists, Selection]]:

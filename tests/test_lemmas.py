@@ -19,6 +19,7 @@ from lpmert.exact.combination import Screen
 from lpmert.exact.divide import LpMert
 from lpmert.exact.search import Incumbent
 from lpmert.geometry.cone import covering_cones, enclosing_cone, outer_normals, wider_rays
+from lpmert.geometry.leastnorm import rounding_bound
 from lpmert.geometry.projection import project
 from lpmert.metrics.ratio import Bleu, Chrf, LinearFraction, f_beta, precision
 from lpmert.metrics.ratio_kernels import height_of_loss, minorant
@@ -57,12 +58,13 @@ def test_differences_of_scores_are_off_by_less_than_their_bound(seed: int) -> No
     features = rng.normal(size=(40, width)) * 10.0 ** rng.integers(-3, 4, size=(40, width))
     nbest = lpmert.NBest(features=features, offsets=[0, 40], statistics=np.arange(40.0))
     problem = Problem(nbest)
-    weights = rng.normal(size=problem.canonical.n_features)
-    bound = problem.canonical.rounding_bound(weights)
-    scores = problem.canonical.features @ weights
+    form = problem.canonical
+    weights = rng.normal(size=form.n_features)
+    bound = rounding_bound(form.by_cost, weights)
+    scores = form.features @ weights
     exact = [
         sum(Fraction(a) * Fraction(b) for a, b in zip(row, weights.tolist(), strict=True))
-        for row in problem.canonical.features.tolist()
+        for row in form.features.tolist()
     ]
     for i, j in combinations(range(40), 2):
         assert abs(Fraction(scores[i] - scores[j]) - (exact[i] - exact[j])) < Fraction(bound)
@@ -201,10 +203,9 @@ def weak_weights(lists: list[Vectors], chosen: tuple[int, ...]) -> FloatArray | 
     offsets = np.cumsum([0, *map(len, lists)])
     losses = np.concatenate([np.arange(len(one)) for one in lists]).astype(float)
     problem = Problem(lpmert.NBest(features=np.vstack(lists), offsets=offsets, statistics=losses))
-    assert problem.canonical.n_lists == len(lists)
-    screen = Screen(
-        LpMert(objective="published"), problem.canonical, Incumbent(10**9, np.ones(problem.canonical.n_features), "")
-    )
+    form = problem.canonical
+    assert form.n_lists == len(lists)
+    screen = Screen(LpMert(objective="published"), form, Incumbent(10**9, np.ones(form.n_features), ""))
     return screen.extremity.weak_weights(np.arange(len(lists)), np.array(chosen))
 
 

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from shared import librispeech, needs_shared, swahili
 
 from lpmert.comparators.base import Clock
-from lpmert.comparators.line_search import LineSearch, loss_of
-from lpmert.comparators.line_search_kernels import ADDITIVE, Loss
-from lpmert.comparators.och import DESCENTS, Och, line_search_of, powell
-from lpmert.geometry.envelope import upper_envelope
+from lpmert.comparators.line_search import LineSearch
+from lpmert.comparators.och import DESCENTS, Och, powell
+from lpmert.form import Canonical
 from lpmert.minimize import minimize
 from lpmert.nbest import NBest
 from lpmert.problem import Problem
@@ -36,8 +35,8 @@ def lists_of(rows):
 
 
 def search_of(features, offsets, costs, **settings):
-    loss = Loss(ADDITIVE, np.empty(0), np.asarray(costs, dtype=np.int64), np.empty((0, 0)), np.empty(0))
-    return LineSearch(features, offsets, loss, **settings)
+    no_limits = np.empty((0, features.shape[1]))
+    return LineSearch(Canonical(features, offsets, np.asarray(costs, dtype=np.int64), no_limits), **settings)
 
 
 def random_nbest(seed, *, lists=6, size=5, dimension=3, kind="loss", integers=True):
@@ -63,9 +62,10 @@ def random_nbest(seed, *, lists=6, size=5, dimension=3, kind="loss", integers=Tr
 
 def brute_force(problem, weights, direction):
     """Levels between all crossings of two lines of a list, by plain decoding: (begin, end, level)."""
-    intercepts, slopes = problem.canonical.features @ weights, problem.canonical.features @ direction
+    form = problem.canonical
+    intercepts, slopes = form.features @ weights, form.features @ direction
     crossings = set()
-    for begin, end in pairwise(problem.canonical.offsets.tolist()):
+    for begin, end in pairwise(form.offsets.tolist()):
         for i in range(begin, end):
             for j in range(begin, i):
                 if slopes[i] != slopes[j]:
@@ -94,32 +94,24 @@ def joined(pieces):
 
 def best_of_the_plane(problem):
     """The least level of any direction of the plane, by decoding between all directions in which two tie."""
+    form = problem.canonical
     angles = set()
-    for begin, end in pairwise(problem.canonical.offsets.tolist()):
+    for begin, end in pairwise(form.offsets.tolist()):
         for i in range(begin, end):
             for j in range(begin, i):
-                x, y = problem.canonical.features[i] - problem.canonical.features[j]
+                x, y = form.features[i] - form.features[j]
                 angles.update(np.arctan2([x, -x], [-y, y]).tolist())
     around = sorted(angles)
     middles = [(a + b) / 2 for a, b in pairwise([*around, around[0] + 2 * np.pi]) if b - a > 1e-9]
-    return min(level_at(problem, problem.canonical.features @ np.array([np.cos(a), np.sin(a)])) for a in middles)
+    return min(level_at(problem, form.features @ np.array([np.cos(a), np.sin(a)])) for a in middles)
 
 
 def level_at(problem, scores):
-    chosen = [begin + int(np.argmax(scores[begin:end])) for begin, end in pairwise(problem.canonical.offsets.tolist())]
-    if problem.canonical.additive:
-        return float(problem.canonical.costs[chosen].sum())
-    return problem.metric.loss(
-        problem.canonical.totals.constant + problem.canonical.totals.statistics[chosen].sum(axis=0)
-    )
-
-
-@pytest.mark.parametrize(("index", "hypotheses", "thresholds"), [(0, [0, 1], [-1]), (1, [0, 2, 1], [1, 3])])
-def test_envelopes_are_those_that_travatar_asserts(index, hypotheses, thresholds):
-    rows = np.array(TRAVATAR[index], dtype=np.float64)
-    found, at = upper_envelope(rows[:, 0], rows[:, 1])
-    assert found.tolist() == hypotheses
-    assert at == pytest.approx(thresholds, abs=1e-12)
+    form = problem.canonical
+    chosen = [begin + int(np.argmax(scores[begin:end])) for begin, end in pairwise(form.offsets.tolist())]
+    if form.additive:
+        return float(form.costs[chosen].sum())
+    return problem.metric.loss(form.totals.constant + form.totals.statistics[chosen].sum(axis=0))
 
 
 @pytest.mark.parametrize("interval", ["midpoint", "widest"])
@@ -170,19 +162,18 @@ def test_every_descent_finds_the_optimum_of_the_portage_lists(directions):
 @settings(deadline=None, max_examples=60)
 def test_line_search_equals_brute_force_over_all_breakpoints(seed, kind, interval, integers):
     problem = Problem(random_nbest(seed, kind=kind, integers=integers), kind)
-    assume(problem.canonical.n_features)
-    search = line_search_of(problem.canonical, interval)
+    form = problem.canonical
+    assume(form.n_features)
+    search = LineSearch(form, interval)
     rng = np.random.default_rng(seed)
-    weights = rng.normal(size=problem.canonical.n_features)
-    axes = list(np.eye(problem.canonical.n_features))
-    for direction in [*axes, rng.normal(size=problem.canonical.n_features)]:
+    weights = rng.normal(size=form.n_features)
+    axes = list(np.eye(form.n_features))
+    for direction in [*axes, rng.normal(size=form.n_features)]:
         surface = brute_force(problem, weights, direction)
         least = min(level for _, _, level in surface)
         step = search.along(weights, direction)
         assert step.level == pytest.approx(least, abs=1e-12)
-        assert level_at(problem, problem.canonical.features @ (weights + step.t * direction)) == pytest.approx(
-            least, abs=1e-12
-        )
+        assert level_at(problem, form.features @ (weights + step.t * direction)) == pytest.approx(least, abs=1e-12)
         best = joined([(low, high) for low, high, level in surface if level <= least + 1e-12])
         scale = np.linalg.norm(weights) / np.linalg.norm(direction)
         merit = {
@@ -200,10 +191,11 @@ def test_line_search_equals_brute_force_over_all_breakpoints(seed, kind, interva
 @settings(deadline=None, max_examples=40)
 def test_error_surface_equals_brute_force(seed, kind):
     problem = Problem(random_nbest(seed, kind=kind, integers=False), kind)
-    assume(problem.canonical.n_features)
+    form = problem.canonical
+    assume(form.n_features)
     rng = np.random.default_rng(seed)
-    weights, direction = rng.normal(size=(2, problem.canonical.n_features))
-    thresholds, levels = line_search_of(problem.canonical).surface(weights, direction)
+    weights, direction = rng.normal(size=(2, form.n_features))
+    thresholds, levels = LineSearch(form).surface(weights, direction)
     for low, high, level in brute_force(problem, weights, direction):
         middle = high - 1.0 if np.isinf(low) else low + 1.0 if np.isinf(high) else (low + high) / 2
         assert levels[np.searchsorted(thresholds, middle)] == pytest.approx(level, abs=1e-9)
@@ -216,7 +208,7 @@ def test_smoothed_interval_has_the_least_mean_level_around_its_middle(seed, kind
     assume(problem.canonical.n_features)
     rng = np.random.default_rng(seed)
     weights, direction = rng.normal(size=(2, problem.canonical.n_features))
-    search = line_search_of(problem.canonical, "smoothed", 0.3)
+    search = LineSearch(problem.canonical, "smoothed", 0.3)
     radius = 0.3 * np.linalg.norm(weights) / np.linalg.norm(direction)
     thresholds, levels = search.surface(weights, direction)
     changes = levels[1:] != levels[:-1]
@@ -280,22 +272,18 @@ def test_line_searches_stay_in_the_region(kind, region):
 def test_line_search_within_a_cap_is_as_good_as_the_best_of_the_line_inside_it():
     region = Region(cosine=0.7, around={"feature1": 1.0, "feature2": 1.0, "feature3": 1.0})
     problem = Problem(random_nbest(3, lists=20, integers=False, kind="f1"), "f1", region=region)
-    search = line_search_of(problem.canonical)
+    form = problem.canonical
+    search = LineSearch(form)
     rng = np.random.default_rng(0)
     for _ in range(20):
-        weights = problem.canonical.interior + 0.1 * rng.normal(size=3)
+        weights = form.interior + 0.1 * rng.normal(size=3)
         direction = rng.normal(size=3)
         low, high = search.range(weights, direction)
         for t in (low, high):
             if np.isfinite(t):
-                assert problem.canonical.cap.cosine_of(weights + t * direction) == pytest.approx(
-                    problem.canonical.cap.cosine
-                )
+                assert form.cap.cosine_of(weights + t * direction) == pytest.approx(form.cap.cosine)
         steps = np.linspace(max(low, -50), min(high, 50), 2000)[1:-1]
-        inside = [
-            problem.canonical.cap.cosine_of(weights + t * direction) >= problem.canonical.cap.cosine - 1e-9
-            for t in steps
-        ]
+        inside = [form.cap.cosine_of(weights + t * direction) >= form.cap.cosine - 1e-9 for t in steps]
         assert all(inside)
         sampled = min(search.at(weights + t * direction) for t in steps)
         assert search.along(weights, direction).level <= sampled + 1e-12
@@ -316,7 +304,7 @@ def test_a_metric_that_kernels_cannot_compute_is_refused_with_what_it_lacks():
 
     problem = Problem(random_nbest(0), Odd())
     with pytest.raises(MethodError, match="losses_of_totals"):
-        loss_of(problem.canonical)
+        LineSearch(problem.canonical)
 
 
 @pytest.mark.parametrize(
@@ -338,11 +326,12 @@ def test_line_searches_find_the_proved_optimum_of_real_lists_with_three_features
 @needs_shared
 def test_coordinates_and_lines_agree_on_real_lists():
     problem = Problem(swahili().restrict(slice(0, 60)))
-    search = line_search_of(problem.canonical)
+    form = problem.canonical
+    search = LineSearch(form)
     rng = np.random.default_rng(0)
-    weights = rng.normal(size=problem.canonical.n_features)
-    for d in range(problem.canonical.n_features):
+    weights = rng.normal(size=form.n_features)
+    for d in range(form.n_features):
         _, step = search.best_coordinate(weights, np.array([d]))
-        line = search.along(weights, np.eye(problem.canonical.n_features)[d])
+        line = search.along(weights, np.eye(form.n_features)[d])
         assert (step.level, step.t) == (line.level, pytest.approx(line.t))
-        assert step.level == search.surface(weights, np.eye(problem.canonical.n_features)[d])[1].min()
+        assert step.level == search.surface(weights, np.eye(form.n_features)[d])[1].min()

@@ -29,7 +29,8 @@ TIES = ("first", "best", "worst")
 
 
 def canonical_lists(problem: Problem) -> Lists:
-    return Lists(problem.canonical.features, problem.canonical.offsets, problem.canonical.costs.astype(object))
+    form = problem.canonical
+    return Lists(form.features, form.offsets, form.costs.astype(object))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -38,10 +39,11 @@ def test_canonical_form_has_the_same_least_loss(kind: str) -> None:
         lists = random_lists(kind, seed, most_lists=5, most_hypotheses=4, most_features=3, most_selections=100)
         ties = TIES[seed % 3]
         problem = Problem(lists.nbest, ties=ties)
+        form = problem.canonical
         small = canonical_lists(problem)
         least = best_loss(small) if small.n_lists else Fraction(0)
-        loss = (problem.canonical.constant + least) * Fraction(problem.canonical.unit)
-        slack = Fraction(problem.canonical.unit) * lists.n_lists if problem.canonical.rounded else 0
+        loss = (form.constant + least) * Fraction(form.unit)
+        slack = Fraction(form.unit) * lists.n_lists if form.rounded else 0
         assert abs(loss - best_loss(lists, ties)) <= slack
 
 
@@ -49,20 +51,19 @@ def test_canonical_form_has_the_same_least_loss(kind: str) -> None:
 @settings(max_examples=150, deadline=None)
 def test_canonical_weights_cost_what_they_cost_the_caller(lists: Lists, ties: str, weights: list[int]) -> None:
     problem = Problem(lists.nbest, ties=ties)
-    w = np.array(weights[: problem.canonical.n_features], dtype=float)
+    form = problem.canonical
+    w = np.array(weights[: form.n_features], dtype=float)
     full = problem.to_caller(w)
     winners, tied = exact_decode(lists, full, ties)
     assume(not tied)
     cost = 0
-    if problem.canonical.n_lists:
+    if form.n_lists:
         small = canonical_lists(problem)
         chosen, none_tied = exact_decode(small, w)
         assert none_tied == 0
         cost = int(loss_of(small, chosen))
-    slack = problem.canonical.unit * lists.n_lists if problem.canonical.rounded else 0
-    assert (
-        abs((problem.canonical.constant + cost) * Fraction(problem.canonical.unit) - loss_of(lists, winners)) <= slack
-    )
+    slack = form.unit * lists.n_lists if form.rounded else 0
+    assert abs((form.constant + cost) * Fraction(form.unit) - loss_of(lists, winners)) <= slack
 
 
 @pytest.mark.parametrize("ties", TIES)

@@ -83,14 +83,15 @@ def test_choices_of_train_trips(count: int, loss: int, method: str) -> None:
 def test_merged_train_choices_cost_what_they_cost_before() -> None:
     nbest = train_choices()
     problem = Problem(nbest)
-    assert problem.canonical.n_lists < 1500
+    form = problem.canonical
+    assert form.n_lists < 1500
     rng = np.random.default_rng(0)
     for _ in range(20):
-        w = rng.normal(size=problem.canonical.n_features)
-        scores = problem.canonical.features @ w
-        pairs = zip(problem.canonical.offsets[:-1], problem.canonical.offsets[1:], strict=True)
-        cost = sum(int(problem.canonical.costs[begin + int(np.argmax(scores[begin:end]))]) for begin, end in pairs)
-        assert problem.canonical.loss_of(cost) == numpy_loss(nbest, problem.to_caller(w))
+        w = rng.normal(size=form.n_features)
+        scores = form.features @ w
+        pairs = zip(form.offsets[:-1], form.offsets[1:], strict=True)
+        cost = sum(int(form.costs[begin + int(np.argmax(scores[begin:end]))]) for begin, end in pairs)
+        assert form.loss_of(cost) == numpy_loss(nbest, problem.to_caller(w))
 
 
 @needs_shared

@@ -357,13 +357,14 @@ def test_limits_that_rounding_moves_are_not_called_proved() -> None:
 
 def test_limits_are_lists_of_two_whose_second_choice_costs_more_than_everything() -> None:
     problem = Problem(grid_of_pairs(0).nbest, region=Region(nonnegative=True))
-    assert problem.canonical.limits.shape == (3, 3)
-    assert problem.canonical.n_lists == 13
-    dear = problem.canonical.costs[-1]
-    most = np.maximum.reduceat(problem.canonical.costs[:-6], problem.canonical.offsets[:-4]).sum()
+    form = problem.canonical
+    assert form.limits.shape == (3, 3)
+    assert form.n_lists == 13
+    dear = form.costs[-1]
+    most = np.maximum.reduceat(form.costs[:-6], form.offsets[:-4]).sum()
     assert dear > most
-    assert problem.canonical.interior is not None
-    assert (problem.canonical.limits @ problem.canonical.interior > 0).all()
+    assert form.interior is not None
+    assert (form.limits @ form.interior > 0).all()
 
 
 @pytest.mark.parametrize("method", ["sweep", "auto", "cells"])

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from shared import needs_shared, swahili
 
 from lpmert.comparators.base import Clock, decoded_loss
-from lpmert.comparators.och import Och, line_search_of
+from lpmert.comparators.line_search import LineSearch
+from lpmert.comparators.och import Och
 from lpmert.comparators.restarts import LEAST_STARTS, Restarts
 from lpmert.comparators.stabilised import BEST, Iteration, Stabilised
 from lpmert.metrics.ratio import Bleu
@@ -39,7 +40,7 @@ def starts_of(levels, *, stopping="foster-kuhn", count=3):
 
     rule = Restarts(count, stopping)
     clock, rng = Clock(problem), np.random.default_rng(0)
-    return len(rule.run(line_search_of(problem.canonical), descend, [np.ones(4)], None, rng, clock, float))
+    return len(rule.run(LineSearch(problem.canonical), descend, [np.ones(4)], rng, clock))
 
 
 @given(st.lists(st.integers(0, 20), min_size=1, max_size=40))

@@ -13,7 +13,6 @@ import lpmert
 from lpmert import Status
 from lpmert.approximate.subspace import Subspace, improve
 from lpmert.exact.search import Incumbent
-from lpmert.kernels import clear_cost
 from lpmert.problem import Problem
 
 NARROW = ("scales", "ulps", "opposite", "nearly collinear", "offset")
@@ -33,12 +32,9 @@ def lists_of(seed: int, *, lists: int = 30, hypotheses: int = 8, features: int =
 
 
 def cost_at(problem: Problem, weights: np.ndarray) -> int:
-    bound = problem.canonical.rounding_bound(weights)
-    cost, clear = clear_cost(
-        problem.canonical.features, problem.canonical.offsets, problem.canonical.costs, weights, bound
-    )
+    cost, clear = problem.canonical.clear_cost(weights)
     assert clear
-    return int(cost)
+    return cost
 
 
 @pytest.mark.parametrize("dimension", [2, 3, 4])
@@ -62,16 +58,17 @@ def test_never_worse_than_its_start_and_as_good_as_it_says(dimension: int) -> No
 def test_a_plane_is_as_good_as_any_weights_in_it() -> None:
     """In a subspace the search is exact: no combination of its two axes beats what it returns."""
     problem = Problem(lists_of(5, features=4).nbest)
+    form = problem.canonical
     weights = np.array([1.0, 0.0, 0.0, 0.0])
     incumbent = Incumbent(cost_at(problem, weights), weights, "")
-    improve(problem.canonical, incumbent, np.random.default_rng(8), dimension=2)
+    improve(form, incumbent, np.random.default_rng(8), dimension=2)
     axis = np.random.default_rng(8).normal(size=(4, 1))[:, 0]
-    selection = np.empty(problem.canonical.n_lists, dtype=np.int64)
+    selection = np.empty(form.n_lists, dtype=np.int64)
     for angle in np.linspace(0, 2 * np.pi, 5000):
-        scores = problem.canonical.features @ (np.cos(angle) * weights + np.sin(angle) * axis)
-        for s, (begin, end) in enumerate(pairwise(problem.canonical.offsets)):
+        scores = form.features @ (np.cos(angle) * weights + np.sin(angle) * axis)
+        for s, (begin, end) in enumerate(pairwise(form.offsets)):
             selection[s] = begin + np.argmax(scores[begin:end])
-        assert incumbent.cost <= problem.canonical.costs[selection].sum()
+        assert incumbent.cost <= form.costs[selection].sum()
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in NARROW])

@@ -56,9 +56,8 @@ class Steps:
         """Ask the root of the tree for its first combination; note rank in both halves and outcome of every test."""
         problem = objective.problem(data)
         form = problem.canonical
-        worst = sum(int(costs.max()) for costs in np.split(form.costs, form.offsets[1:-1]))
         ones = CanonicalWeights(np.ones(form.n_features))
-        search = DivideSearch(PUBLISHED, form, Incumbent(worst + 1, ones, ""))
+        search = DivideSearch(PUBLISHED, form, Incumbent(form.dearest + 1, ones, ""))
         cells: dict[tuple[int, ...], list[tuple[int, int, bool]]] = {}
         decide = search.screen.decide
 

@@ -14,7 +14,8 @@ from benchmarks.harness import Answer, Benchmark, Judgement, Task
 from benchmarks.lists import Loss, Solve, warm_up
 from benchmarks.rows import Row, find
 from benchmarks.tables import Table, number, seconds
-from lpmert.comparators.och import Och, line_search_of
+from lpmert.comparators.line_search import LineSearch
+from lpmert.comparators.och import Och
 from lpmert.nbest import NBest
 
 LINES = 100
@@ -53,7 +54,7 @@ class One:
     def solve(self, data: NBest, objective: Loss, seed: int, _time_limit: float) -> Answer:
         """Return the milliseconds of each search."""
         problem = objective.problem(data).canonical
-        search = line_search_of(problem)
+        search = LineSearch(problem)
         size = problem.n_features
         weights, directions = np.random.default_rng(seed).normal(size=(2, LINES, size)) / search.spread
         search.along(weights[0], directions[0])

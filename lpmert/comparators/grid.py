@@ -8,11 +8,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from lpmert.canonical import list_numbers
 from lpmert.comparators.base import Clock, Comparator, Found
+from lpmert.comparators.line_search import spread_within
 from lpmert.configurable import option
 from lpmert.coordinates import CallerWeights
-from lpmert.nbest import NBest
 from lpmert.problem import Problem
 from lpmert.result import FloatArray, MethodError
 
@@ -99,7 +98,7 @@ class Grid(Comparator):
                 f"a grid of {points} values for each of {axes_left} features has more than {_MOST_POINTS:,} points; "
                 "give fewer values, or search another way"
             )
-        spread = _spread(nbest)
+        spread = spread_within(nbest.dense_features(), nbest.offsets)
         own = {name: (low, high) for name, low, high in self.ranges}
         unit = dict(zip(nbest.names, spread[nbest.names.index(reference)] / spread, strict=True))
         axes = {}
@@ -108,11 +107,3 @@ class Grid(Comparator):
             values = [-1.0 if self.negative else 1.0] if name == reference else np.linspace(low, high, points).tolist()
             axes[nbest.names.index(name)] = values
         return axes
-
-
-def _spread(nbest: NBest) -> FloatArray:
-    """Return the standard deviation [D] of each feature within the lists."""
-    features, offsets = nbest.dense_features(), nbest.offsets
-    means = np.add.reduceat(features, offsets[:-1], axis=0) / np.diff(offsets)[:, None]
-    deviation = (features - means[list_numbers(offsets)]).std(axis=0)
-    return np.where(deviation > 0.0, deviation, 1.0)

@@ -18,7 +18,6 @@ from lpmert.form import Canonical
 from lpmert.geometry.envelope import combine, line_events, new_workspace, unit_of
 from lpmert.metrics.base import RatioMetric
 from lpmert.metrics.ratio_kernels import losses_of_totals
-from lpmert.reduction import Cap
 from lpmert.result import FloatArray, IntArray, MethodError
 
 INTERVALS: Mapping[str, int] = {"midpoint": MIDPOINT, "widest": WIDEST, "smoothed": SMOOTHED}
@@ -31,8 +30,6 @@ SMOOTHING = 0.06
 _PIECE = 1_000_000
 """Coordinates times hypotheses searched between two looks at the clock."""
 
-_NO_LIMITS = np.empty((0, 0))
-
 
 class Step(NamedTuple):
     """The level that a line search promises, and the t on the line weights + t direction that has it."""
@@ -41,26 +38,26 @@ class Step(NamedTuple):
     t: float
 
 
+def spread_within(features: FloatArray, offsets: IntArray) -> FloatArray:
+    """Return the standard deviation [D] of each feature within the lists, 1 for one that does not vary."""
+    means = np.add.reduceat(features, offsets[:-1], axis=0) / np.diff(offsets)[:, None]
+    deviation = (features - means[list_numbers(offsets)]).std(axis=0)
+    return np.where(deviation > 0.0, deviation, 1.0)
+
+
 class Space:
-    """Where searches move: how features [M, D] in lists offsets [S + 1] vary, and where limits end a line.
+    """Where searches move: how features vary within lists, and where limits and cap end a line."""
 
-    limits [k, D] keep weights w with limits @ w >= 0, `cap` those within a cosine.
-    """
-
-    def __init__(
-        self, features: FloatArray, offsets: IntArray, *, limits: FloatArray = _NO_LIMITS, cap: Cap | None = None
-    ) -> None:
-        self.dimension = int(features.shape[1])
-        self._features, self._offsets = features, offsets
-        self._limits, self._cap = limits, cap
+    def __init__(self, canonical: Canonical) -> None:
+        self.dimension = canonical.n_features
+        self.form = canonical
+        self._features, self._offsets = canonical.features, canonical.offsets
+        self._limits, self._cap = canonical.limits, canonical.cap
 
     @cached_property
     def spread(self) -> FloatArray:
         """Standard deviation [D] of each feature within the lists: random weights are drawn in units of its inverse."""
-        lists = list_numbers(self._offsets)
-        means = np.add.reduceat(self._features, self._offsets[:-1], axis=0) / np.diff(self._offsets)[:, None]
-        deviation = (self._features - means[lists]).std(axis=0)
-        return np.where(deviation > 0.0, deviation, 1.0)
+        return spread_within(self._features, self._offsets)
 
     def range(self, weights: FloatArray, direction: FloatArray) -> tuple[float, float]:
         """Return the ends of the part of a line, around t = 0, that keeps to the limits."""
@@ -88,32 +85,22 @@ class Space:
 
 
 class LineSearch(Space):
-    """Line searches on lists with features [M, D] and offsets [S + 1]; source: Och, ACL 2003.
+    """Line searches on lists in canonical form; source: Och, ACL 2003.
 
-    loss: what hypotheses cost. A level is a sum of costs, or the ratio metric's loss. Lines keep to the limits and the
-    cap of the space where their start does. interval: one of `INTERVALS`; smoothing: see `SMOOTHING`. Not for use by
-    several threads at a time. Raises `MethodError` for another interval.
+    A level is a sum of costs, or the ratio metric's loss. Lines keep to the limits and the cap where their start does.
+    interval: one of `INTERVALS`; smoothing: see `SMOOTHING`. Not for use by several threads at a time. Raises
+    `MethodError` for another interval, and for a metric that kernels cannot compute.
     """
 
-    def __init__(
-        self,
-        features: FloatArray,
-        offsets: IntArray,
-        loss: Loss,
-        *,
-        limits: FloatArray = _NO_LIMITS,
-        cap: Cap | None = None,
-        interval: str = "midpoint",
-        smoothing: float = SMOOTHING,
-    ) -> None:
+    def __init__(self, canonical: Canonical, interval: str = "midpoint", smoothing: float = SMOOTHING) -> None:
         if interval not in INTERVALS:
             raise MethodError(f"interval={interval!r} is none of {', '.join(INTERVALS)}")
-        super().__init__(features, offsets, limits=limits, cap=cap)
-        self._loss = loss
+        super().__init__(canonical)
+        self._loss = _loss_of(canonical)
         self._interval, self._smoothing = INTERVALS[interval], smoothing
-        self._work = new_workspace(features, offsets)
+        self._work = new_workspace(self._features, self._offsets)
         self._scored: FloatArray | None = None
-        self._buffers = kernels.new_buffers(offsets, len(loss.constant))
+        self._buffers = kernels.new_buffers(self._offsets, len(self._loss.constant))
 
     @cached_property
     def _orders(self) -> NDArray[np.int32]:
@@ -130,6 +117,10 @@ class LineSearch(Space):
         """Return the level of decoding with weights [D]."""
         self._score(weights)
         return float(kernels.level_at(self._work.intercepts, self._offsets, self._loss, self._buffers.total))
+
+    def loss_of(self, level: float) -> float:
+        """Return the loss of a level."""
+        return self.form.loss_of(int(level)) if self.form.additive else level
 
     def along(self, weights: FloatArray, direction: FloatArray, *, low: float = -inf, high: float = inf) -> Step:
         """Return the best step on the line weights + t direction, low <= t <= high, within the limits."""
@@ -197,13 +188,8 @@ class LineSearch(Space):
         return events.thresholds, levels
 
 
-def space_of(canonical: Canonical) -> Space:
-    """Return where searches on a problem move, whatever its metric."""
-    return Space(canonical.features, canonical.offsets, limits=canonical.limits, cap=canonical.cap)
-
-
-def loss_of(canonical: Canonical) -> Loss:
-    """Return what the hypotheses of a problem cost; raises `MethodError` for a metric that kernels cannot compute."""
+def _loss_of(canonical: Canonical) -> Loss:
+    """Return what hypotheses cost, for kernels."""
     if canonical.additive:
         return Loss(ADDITIVE, np.empty(0), canonical.costs, np.empty((0, 0)), np.empty(0))
     totals = canonical.totals
@@ -212,10 +198,5 @@ def loss_of(canonical: Canonical) -> Loss:
             f"line search takes sums over lists and the ratio metrics of lpmert, not {totals.metric.name!r}; "
             "give the metric `kind`, `parameters` and `losses_of_totals`, see lpmert.metrics.base.RatioMetric"
         )
-    return Loss(
-        totals.metric.kind,
-        totals.metric.parameters,
-        np.empty(0, dtype=np.int64),
-        totals.statistics,
-        totals.constant,
-    )
+    kind, parameters = totals.metric.kind, totals.metric.parameters
+    return Loss(kind, parameters, np.empty(0, dtype=np.int64), totals.statistics, totals.constant)

@@ -13,11 +13,10 @@ from typing import ClassVar
 import numpy as np
 
 from lpmert.comparators.base import Clock, Comparator, Found
-from lpmert.comparators.line_search import INTERVALS, SMOOTHING, LineSearch, Step, loss_of
+from lpmert.comparators.line_search import INTERVALS, SMOOTHING, LineSearch, Step
 from lpmert.comparators.restarts import STOPPING, Descent, Restarts
 from lpmert.configurable import option
 from lpmert.coordinates import CanonicalWeights
-from lpmert.form import Canonical
 from lpmert.problem import Problem
 from lpmert.result import FloatArray
 
@@ -58,42 +57,15 @@ class Och(Comparator):
     def run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
         """Return the best local optimum."""
         rng = np.random.default_rng(seed)
-        form = problem.canonical
-        search = line_search_of(form, self.interval, self.smoothing)
-        inside = form.interior
+        search = LineSearch(problem.canonical, self.interval, self.smoothing)
+        inside = problem.canonical.interior
         first = [1.0 / search.spread if start is None else start]
         if inside is not None and not problem.inside(problem.to_caller(CanonicalWeights(first[0]))):
             first = [inside]
         if inside is None and search.dimension == 2:
             first.append(-first[0])  # lines from opposite sides pass all directions of a plane
-        optima = self._restarts().run(
-            search,
-            DESCENTS[self.directions],
-            first,
-            inside,
-            rng,
-            clock,
-            lambda level: loss_of_level(form, level),
-        )
+        optima = self._restarts().run(search, DESCENTS[self.directions], first, rng, clock)
         return Found(min(optima, key=lambda item: item[0])[1], {"starts": len(optima), "line_searches": clock.steps})
-
-
-def line_search_of(canonical: Canonical, interval: str = "midpoint", smoothing: float = SMOOTHING) -> LineSearch:
-    """Return line searches on a problem, within its region."""
-    return LineSearch(
-        canonical.features,
-        canonical.offsets,
-        loss_of(canonical),
-        limits=canonical.limits,
-        cap=canonical.cap,
-        interval=interval,
-        smoothing=smoothing,
-    )
-
-
-def loss_of_level(canonical: Canonical, level: float) -> float:
-    """Return the loss of a level of a line search on this problem."""
-    return canonical.loss_of(int(level)) if canonical.additive else level
 
 
 def greedy(

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from lpmert.comparators.base import Clock, Comparator, Found
-from lpmert.comparators.line_search import space_of
+from lpmert.comparators.line_search import Space
 from lpmert.comparators.restarts import random_weights
 from lpmert.configurable import option
 from lpmert.problem import Problem
@@ -29,11 +29,11 @@ class RandomSearch(Comparator):
     def run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
         """Return the best of the weights tried."""
         rng = np.random.default_rng(seed)
-        space = space_of(problem.canonical)
-        best = random_weights(space, problem.canonical.interior, rng) if start is None else start
+        space = Space(problem.canonical)
+        best = random_weights(space, rng) if start is None else start
         clock.keep(best)
         for _ in range(self.draws):
             if clock.expired():
                 break
-            clock.keep(random_weights(space, problem.canonical.interior, rng))
+            clock.keep(random_weights(space, rng))
         return Found(best if clock.best is None else clock.best)

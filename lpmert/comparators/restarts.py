@@ -56,15 +56,10 @@ class Restarts:
         search: LineSearch,
         descend: Descent,
         given: Iterable[FloatArray],
-        inside: FloatArray | None,
         rng: np.random.Generator,
         clock: Clock,
-        loss_of_level: Callable[[float], float],
     ) -> list[tuple[float, FloatArray]]:
-        """Descend from the given weights [d] and then from random ones; return all local optima, in order.
-
-        inside: weights within the limits, from which random ones are reached if there are limits.
-        """
+        """Descend from the given weights [d] and then from random ones; return all local optima, in order."""
         found: list[tuple[float, FloatArray]] = []
         best, best_start = inf, 0
         first = list(given)
@@ -76,9 +71,9 @@ class Restarts:
             elif found and rng.random() < self.walk_share:
                 start = self._step(search, min(found, key=lambda item: item[0])[1], rng)
             else:
-                start = random_weights(search, inside, rng)
+                start = random_weights(search, rng)
             weights, level = descend(search, start, rng, clock)
-            clock.keep(weights, loss_of_level(level))
+            clock.keep(weights, search.loss_of(level))
             found.append((level, weights))
             if level < best:
                 best, best_start = level, len(found)
@@ -98,12 +93,13 @@ class Restarts:
         return np.asarray(weights + (step if high > 1.0 else step * high * rng.random()))
 
 
-def random_weights(space: Space, inside: FloatArray | None, rng: np.random.Generator) -> FloatArray:
-    """Return random weights [d]: uniform in direction, or on a random line through weights `inside` the limits.
+def random_weights(space: Space, rng: np.random.Generator) -> FloatArray:
+    """Return random weights [d]: uniform in direction, or on a random line through weights inside the limits, if any.
 
     Uniform for features that all vary alike.
     """
     direction: FloatArray = rng.normal(size=space.dimension) / space.spread
+    inside = space.form.interior
     if inside is None:
         return direction
     scale = unit_of(inside, direction)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lpmert.comparators.base import Clock, Comparator, Found
-from lpmert.comparators.line_search import space_of
+from lpmert.comparators.line_search import Space
 from lpmert.comparators.restarts import random_weights
 from lpmert.configurable import option
 from lpmert.problem import Problem
@@ -36,7 +36,7 @@ class NelderMead(Comparator):
         from scipy.optimize import minimize
 
         rng = np.random.default_rng(seed)
-        space = space_of(problem.canonical)
+        space = Space(problem.canonical)
         spread = space.spread
         first = problem.canonical.interior if start is None else start
         weights = 1.0 / spread if first is None else first
@@ -59,5 +59,5 @@ class NelderMead(Comparator):
             minimize(loss, scaled, method="Nelder-Mead", callback=callback, options=options)
             if clock.expired(0):
                 break
-            weights = random_weights(space, problem.canonical.interior, rng)
+            weights = random_weights(space, rng)
         return Found(weights if clock.best is None else clock.best, {"evaluations": evaluations})

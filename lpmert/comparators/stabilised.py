@@ -15,7 +15,8 @@ from typing import ClassVar
 import numpy as np
 
 from lpmert.comparators.base import Clock, Comparator, Found, decoded_loss, l1_normalised
-from lpmert.comparators.och import DESCENTS, DIRECTIONS, line_search_of, loss_of_level
+from lpmert.comparators.line_search import LineSearch
+from lpmert.comparators.och import DESCENTS, DIRECTIONS
 from lpmert.comparators.restarts import STOPPING, Restarts
 from lpmert.configurable import option
 from lpmert.coordinates import CallerWeights, CanonicalWeights
@@ -170,22 +171,14 @@ class _Iteration(Comparator):
         """Return the selected local optimum; `optima` then holds all of them [D], best first."""
         method, history = self.method, self.history
         rng = np.random.default_rng([seed, len(history)] if method.reseed else seed)
-        search = line_search_of(problem.canonical)
+        search = LineSearch(problem.canonical)
         earlier = history[::-1] if method.history else history[-1:]
         given = [
             problem.to_canonical(CallerWeights(weights)) for iteration in earlier for weights in iteration.optima[:BEST]
         ]
         given = [weights for weights in given if decoded_loss(problem.canonical, weights) < inf and weights.any()]
         given += [] if given else [CanonicalWeights(1.0 / search.spread if start is None else start)]
-        found = method.starts().run(
-            search,
-            DESCENTS[method.directions],
-            given,
-            problem.canonical.interior,
-            rng,
-            clock,
-            lambda x: loss_of_level(problem.canonical, x),
-        )
+        found = method.starts().run(search, DESCENTS[method.directions], given, rng, clock)
         found.sort(key=lambda item: item[0])
         self.optima = [l1_normalised(problem.to_caller(CanonicalWeights(weights))) for _, weights in found]
         chosen = self._selected(problem, [weights for _, weights in found], rng)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from lpmert.comparators.base import Clock, Comparator, Found
-from lpmert.comparators.line_search import space_of
+from lpmert.comparators.line_search import Space
 from lpmert.configurable import option
 from lpmert.problem import Problem
 from lpmert.result import FloatArray, MethodError
@@ -35,7 +35,7 @@ class Tpe(Comparator):
             import optuna
         except ImportError as error:
             raise MethodError("optuna is not installed; pip install 'lpmert[tpe]'") from error
-        spread = space_of(problem.canonical).spread
+        spread = Space(problem.canonical).spread
         names = [str(d) for d in range(len(spread))]
 
         def loss(trial: Trial) -> float:

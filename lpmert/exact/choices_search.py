@@ -51,8 +51,7 @@ class ChoicesSearch:
         n_fixed = 0 if cone is None else len(cone)
         if cone is not None:
             canonical = canonical.within(cone)
-        self._canonical = canonical
-        self._lists, self._offsets = canonical.by_cost, canonical.offsets
+        self._lists, self._offsets, self._cap = canonical.by_cost, canonical.offsets, canonical.cap
         n_lists, n_features = canonical.n_lists, canonical.n_features
         pool_size = int(np.clip(_POOL_BYTES // (4 * max(1, n_lists)), 100, 100_000))
         self._tree: layout.Tree = layout.new_tree(  # type: ignore[no-untyped-call]
@@ -80,7 +79,7 @@ class ChoicesSearch:
 
     @cached_property
     def _optimizer(self) -> LinOptimizer:
-        return LinOptimizer(self._canonical.features, self._offsets, self._canonical.cap)
+        return LinOptimizer(self._lists.rows, self._offsets, self._cap)
 
     @property
     def finished(self) -> bool:
@@ -161,10 +160,10 @@ class ChoicesSearch:
         self._exact_decisions += 1
         slot = int(numbers[layout.DEPTH]) + 1
         core = None
-        if self._canonical.cap is None:
+        if self._cap is None:
             core = self._core_of_corral(slot, dict(zip(asked.tolist(), chosen.tolist(), strict=True)))
         if core is None:
-            rows = self._canonical.order[self._offsets[asked] + chosen]
+            rows = self._offsets[asked] + chosen
             start = self._corrals.point[slot].copy()
             verdict = self._optimizer.solve((asked, rows), start=start if start.any() else None)
             if verdict.attainable:

@@ -101,11 +101,6 @@ def attainable_selections(
             yield selection - heads[:-1], verdict.weights
 
 
-def count_attainable(features: FloatArray, offsets: IntArray) -> int:
-    """Return the number of attainable selections of the lists, as `attainable_selections` finds them."""
-    return sum(1 for _ in attainable_selections(features, offsets))
-
-
 def _children(
     optimizer: LinOptimizer, order: IntArray, candidates: list[IntArray], chosen: list[int], parent: Verdict
 ) -> Iterator[tuple[int, Verdict]]:

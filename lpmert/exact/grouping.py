@@ -204,7 +204,7 @@ class GroupedSearch:
         part = canonical.part(group.lists)
         _, found = descend(*part.lists, initial=self.incumbent.weights, budget=_GROUP_BUDGET)
         weights = CanonicalWeights(found)
-        upper = Incumbent(int(np.maximum.reduceat(part.costs, part.offsets[:-1]).sum()), weights, "")
+        upper = Incumbent(part.dearest, weights, "")
         for candidate in (weights, self.incumbent.weights):
             # Where ties leave the cost in doubt it is the worst one, which weights beside these attain.
             upper.improve(part.clear_cost(candidate)[0], candidate, "")

@@ -83,7 +83,7 @@ class MipSearch:
         self._settings = settings
         self._canonical = canonical
         self._solver = _solver_class(settings.solver)
-        self._unit = max(canonical.granularity, _largest_cost(canonical) / _LARGEST_OBJECTIVE)
+        self._unit = max(canonical.granularity, canonical.dearest / _LARGEST_OBJECTIVE)
         self._program: _Program | None = None
         self._optimizer = LinOptimizer(canonical.features, canonical.offsets)
         self._bound = 0
@@ -246,11 +246,6 @@ def _normalised(rows: FloatArray) -> FloatArray:
     rows = rows / np.abs(rows).max(axis=1, keepdims=True)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     return np.where(np.abs(rows) > _SMALLEST_COEFFICIENT, rows, 0.0)
-
-
-def _largest_cost(canonical: Canonical) -> float:
-    """Return the cost of the dearest selection."""
-    return float(np.maximum.reduceat(canonical.costs, canonical.offsets[:-1]).sum())
 
 
 def _time_left() -> float:

@@ -303,13 +303,6 @@ def unit_of(weights: FloatArray, direction: FloatArray) -> float:
     return numerator / denominator if numerator > 0 and denominator > 0 else 1.0
 
 
-def upper_envelope(intercepts: FloatArray, slopes: FloatArray) -> tuple[IntArray, FloatArray]:
-    """Return the lines [E + 1] of one list's upper envelope from left to right, and the thresholds [E] between them."""
-    offsets = np.array([0, len(intercepts)])
-    events = line_events(np.column_stack([intercepts, slopes]), offsets, np.array([1.0, 0.0]), np.array([0.0, 1.0]))
-    return np.concatenate([events.start, events.entering]), events.thresholds
-
-
 def line_events(
     features: FloatArray,
     offsets: IntArray,
@@ -329,9 +322,3 @@ def line_events(
     count = find_events(work.intercepts, work.slopes, offsets, work)
     order = np.argsort(work.thresholds[:count], kind="stable")
     return Events(work.start.copy(), work.thresholds[order], work.leaving[order], work.entering[order])
-
-
-def error_surface(events: Events, costs: IntArray) -> tuple[FloatArray, IntArray]:
-    """Return the thresholds [E] of the events and the costs [E + 1] of the intervals between them."""
-    changes = costs[events.entering] - costs[events.leaving]
-    return events.thresholds, np.concatenate([[0], np.cumsum(changes)]) + costs[events.start].sum()

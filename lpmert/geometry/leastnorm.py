@@ -92,14 +92,9 @@ def new_scratch(n_features: int, longest: int) -> Scratch:
     return Scratch(np.zeros((most, most)), np.zeros(most), np.zeros(most), np.zeros(longest))
 
 
-def cost_order(offsets: IntArray, costs: IntArray) -> IntArray:
-    """Return the rows [M] of lists in order of cost (stable)."""
-    return np.lexsort((costs, np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))))
-
-
 def sorted_lists(features: FloatArray, offsets: IntArray, costs: IntArray, cap: Cap | None = None) -> Lists:
     """Return lists in order of cost (stable)."""
-    order = cost_order(offsets, costs)
+    order = np.lexsort((costs, np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))))
     rows = np.ascontiguousarray(features[order])
     columns = np.empty(rows.size)
     transpose_lists(rows, offsets, columns)
