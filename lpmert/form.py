@@ -90,7 +90,7 @@ class Canonical:
 
     @property
     def totals(self) -> Totals:
-        """What the metric sums up; raises `MethodError` for one that is a sum over lists."""
+        """What a metric that is no sum over lists sums up; raises `MethodError` for others."""
         if not isinstance(self.losses, Totals):
             raise MethodError("the metric is a sum over lists; this search is for those that are not")
         return self.losses
@@ -144,9 +144,8 @@ class Canonical:
     def part(self, lists: IntArray) -> Canonical:
         """Return some of the lists; the loss of a cost counts the others with nothing."""
         rows, offsets = rows_of_lists(self.offsets, lists)
-        return replace(
-            self, features=np.ascontiguousarray(self.features[rows]), offsets=offsets, losses=self.costs[rows]
-        )
+        features = np.ascontiguousarray(self.features[rows])
+        return replace(self, features=features, offsets=offsets, losses=self.costs[rows])
 
     def within(self, normals: FloatArray) -> Canonical:
         """Return the lists with one {a, 0} after them for each row of normals [k, d], whose 0 may not win."""

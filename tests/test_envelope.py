@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from shared import needs_shared, swahili
+from surfaces import line_events
 
 from lpmert.geometry.descent import descend
 from lpmert.geometry.envelope import (
-    line_events,
     line_search,
     new_workspace,
 )
@@ -121,8 +121,7 @@ def test_error_surface_agrees_with_decoding_in_every_interval(seed, size, dimens
     features, offsets, costs = random_lists(rng, lists=4, size=size, dimension=dimension, integers=False)
     weights, direction = rng.normal(size=(2, dimension))
     events = line_events(features, offsets, weights, direction)
-    changes = np.cumsum(costs[events.entering] - costs[events.leaving])
-    thresholds, levels = events.thresholds, costs[events.start].sum() + np.concatenate([[0], changes])
+    thresholds, levels = events.thresholds, events.levels(costs)
     assert np.all(np.diff(thresholds) >= 0)
     middles = np.concatenate([[-1e6], (thresholds[1:] + thresholds[:-1]) / 2, [1e6]]) if len(thresholds) else [0.0]
     wide = np.concatenate([[True], np.diff(thresholds) > 1e-9, [True]]) if len(thresholds) else [dimension > 1]

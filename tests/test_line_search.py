@@ -9,6 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from shared import librispeech, needs_shared, swahili
+from surfaces import line_events
 
 from lpmert.comparators.base import Clock
 from lpmert.comparators.line_search import LineSearch
@@ -187,20 +188,6 @@ def test_line_search_equals_brute_force_over_all_breakpoints(seed, kind, interva
     assert step.level == pytest.approx(min(levels), abs=1e-12)
 
 
-@given(seed=st.integers(0, 10**6), kind=st.sampled_from(["loss", "bleu", "f1"]))
-@settings(deadline=None, max_examples=40)
-def test_error_surface_equals_brute_force(seed, kind):
-    problem = Problem(random_nbest(seed, kind=kind, integers=False), kind)
-    form = problem.canonical
-    assume(form.n_features)
-    rng = np.random.default_rng(seed)
-    weights, direction = rng.normal(size=(2, form.n_features))
-    thresholds, levels = LineSearch(form).surface(weights, direction)
-    for low, high, level in brute_force(problem, weights, direction):
-        middle = high - 1.0 if np.isinf(low) else low + 1.0 if np.isinf(high) else (low + high) / 2
-        assert levels[np.searchsorted(thresholds, middle)] == pytest.approx(level, abs=1e-9)
-
-
 @given(seed=st.integers(0, 10**6), kind=st.sampled_from(["loss", "f1"]))
 @settings(deadline=None, max_examples=40)
 def test_smoothed_interval_has_the_least_mean_level_around_its_middle(seed, kind):
@@ -210,7 +197,8 @@ def test_smoothed_interval_has_the_least_mean_level_around_its_middle(seed, kind
     weights, direction = rng.normal(size=(2, problem.canonical.n_features))
     search = LineSearch(problem.canonical, "smoothed", 0.3)
     radius = 0.3 * np.linalg.norm(weights) / np.linalg.norm(direction)
-    thresholds, levels = search.surface(weights, direction)
+    pieces = brute_force(problem, weights, direction)
+    thresholds, levels = np.array([low for low, _, _ in pieces[1:]]), np.array([level for *_, level in pieces])
     changes = levels[1:] != levels[:-1]
     thresholds, levels = thresholds[changes], np.concatenate([levels[:1], levels[1:][changes]])
 
@@ -332,6 +320,8 @@ def test_coordinates_and_lines_agree_on_real_lists():
     weights = rng.normal(size=form.n_features)
     for d in range(form.n_features):
         _, step = search.best_coordinate(weights, np.array([d]))
-        line = search.along(weights, np.eye(form.n_features)[d])
+        axis = np.eye(form.n_features)[d]
+        line = search.along(weights, axis)
         assert (step.level, step.t) == (line.level, pytest.approx(line.t))
-        assert step.level == search.surface(weights, np.eye(form.n_features)[d])[1].min()
+        events = line_events(form.features, form.offsets, weights, axis)
+        assert step.level == events.levels(form.costs).min()

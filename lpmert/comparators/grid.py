@@ -11,7 +11,6 @@ import numpy as np
 from lpmert.comparators.base import Clock, Comparator, Found
 from lpmert.comparators.line_search import spread_within
 from lpmert.configurable import option
-from lpmert.coordinates import CallerWeights
 from lpmert.problem import Problem
 from lpmert.result import FloatArray, MethodError
 
@@ -77,7 +76,7 @@ class Grid(Comparator):
                 break
             weights = np.zeros(len(names))
             weights[list(axes)] = point
-            clock.keep(problem.to_canonical(CallerWeights(weights)))
+            clock.keep(problem.to_canonical(problem.checked_weights(weights)))
             evaluations += 1
         return Found(
             np.ones(problem.canonical.n_features) if clock.best is None else clock.best, {"evaluations": evaluations}

@@ -15,9 +15,8 @@ from lpmert.comparators import line_search_kernels as kernels
 from lpmert.comparators.line_search_kernels import ADDITIVE, MIDPOINT, SMOOTHED, WIDEST, Loss
 from lpmert.deadline import out_of_time
 from lpmert.form import Canonical
-from lpmert.geometry.envelope import combine, line_events, new_workspace, unit_of
+from lpmert.geometry.envelope import combine, new_workspace, unit_of
 from lpmert.metrics.base import RatioMetric
-from lpmert.metrics.ratio_kernels import losses_of_totals
 from lpmert.result import FloatArray, IntArray, MethodError
 
 INTERVALS: Mapping[str, int] = {"midpoint": MIDPOINT, "widest": WIDEST, "smoothed": SMOOTHED}
@@ -173,19 +172,6 @@ class LineSearch(Space):
             if level < step.level:
                 best, step = int(coordinate), Step(level, t)
         return best, step
-
-    def surface(self, weights: FloatArray, direction: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the thresholds [E] of the whole line weights + t direction and the levels [E + 1] between them."""
-        events = line_events(self._features, self._offsets, weights, direction)
-        values = self._loss.costs[:, None] if self._loss.kind == ADDITIVE else self._loss.statistics
-        changes = np.cumsum(values[events.entering] - values[events.leaving], axis=0)
-        first = values[events.start].sum(axis=0) + (0 if self._loss.kind == ADDITIVE else self._loss.constant)
-        totals = np.vstack([first, first + changes])
-        if self._loss.kind == ADDITIVE:
-            return events.thresholds, totals[:, 0].astype(np.float64)
-        levels = np.empty(len(totals))
-        losses_of_totals(self._loss.kind, self._loss.parameters, totals, levels)
-        return events.thresholds, levels
 
 
 def _loss_of(canonical: Canonical) -> Loss:

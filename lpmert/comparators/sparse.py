@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from lpmert.canonical import list_numbers
 from lpmert.comparators import sparse_kernels as kernels
 from lpmert.comparators.softmax import first_best, lists_of, own_losses
-from lpmert.coordinates import CallerWeights
 from lpmert.metrics.base import AdditiveMetric, Metric, losses_of_totals, metric_by_name
 from lpmert.nbest import NBest
 from lpmert.problem import Problem
@@ -125,7 +124,7 @@ def dense_lists(problem: Problem, start: FloatArray | None, base: str | None) ->
         raise MethodError(f"no base feature {base!r}; the features are {', '.join(names)}")
     axis = np.zeros(len(names))
     axis[0 if base is None else names.index(base)] = 1.0
-    own = problem.to_canonical(CallerWeights(axis))
+    own = problem.to_canonical(problem.checked_weights(axis))
     lists = lists_of(problem)
     if start is not None:
         fixed = start / (abs(float(start @ own)) or 1.0)

@@ -47,19 +47,6 @@ class Workspace(NamedTuple):
     stack: IntArray
 
 
-class Events(NamedTuple):
-    """Where the choices change along a line, sorted by threshold.
-
-    start [S]: the hypothesis chosen in each list at t = -inf; thresholds [E]: the t of each event; leaving, entering
-    [E]: the hypothesis chosen just before and just after it. Hypotheses are rows of the feature matrix.
-    """
-
-    start: IntArray
-    thresholds: FloatArray
-    leaving: IntArray
-    entering: IntArray
-
-
 def new_workspace(features: FloatArray, offsets: IntArray) -> Workspace:
     """Return the arrays for line searches on features [M, D] with lists offsets [S + 1]."""
     count, lists = len(features), len(offsets) - 1
@@ -301,24 +288,3 @@ def unit_of(weights: FloatArray, direction: FloatArray) -> float:
     """Return |weights| / |direction|, the natural unit of t on a line, or 1 where one of them is 0."""
     numerator, denominator = float(np.linalg.norm(weights)), float(np.linalg.norm(direction))
     return numerator / denominator if numerator > 0 and denominator > 0 else 1.0
-
-
-def line_events(
-    features: FloatArray,
-    offsets: IntArray,
-    weights: FloatArray,
-    direction: FloatArray,
-    *,
-    workspace: Workspace | None = None,
-) -> Events:
-    """Return where the choices of all lists change on the line weights + t direction.
-
-    features [M, D], offsets [S + 1]. Any statistics can be swept over these events: start with their sum over
-    `start` and add statistics[entering] - statistics[leaving] one event after another.
-    """
-    work = new_workspace(features, offsets) if workspace is None else workspace
-    combine(work.transposed, weights, work.intercepts)
-    combine(work.transposed, direction, work.slopes)
-    count = find_events(work.intercepts, work.slopes, offsets, work)
-    order = np.argsort(work.thresholds[:count], kind="stable")
-    return Events(work.start.copy(), work.thresholds[order], work.leaving[order], work.entering[order])
