@@ -15,10 +15,11 @@ from lpmert.commands.delivery import delivering, exit_code
 from lpmert.commands.shared import Registered, Shared, configured, shared_options
 from lpmert.compare import DEFAULT_METHODS, OPTIMUM_SECONDS, REPLICATIONS, SEEDS
 from lpmert.comparison import summary
-from lpmert.console import ProgressLog, _table, duration, number, say
+from lpmert.console import ProgressLog, duration, number, say
 from lpmert.interrupts import Interrupts
 from lpmert.options import column_names, nonnegative
 from lpmert.registry import METHODS
+from lpmert.text_tables import side_by_side
 
 if TYPE_CHECKING:
     from lpmert.comparison import Comparison, Run
@@ -158,7 +159,7 @@ def comparison_report(comparison: Comparison) -> str:
     """Return a comparison as text: the optimum, a line for each entry, and what several runs are worth."""
     parts = [_optimum(comparison.optimum)]
     tables = [_rows(comparison), _stability(comparison)]
-    parts += [_table(list(zip(*rows, strict=True))) for rows in tables if len(rows) > 1]
+    parts += [side_by_side(list(zip(*rows, strict=True))) for rows in tables if len(rows) > 1]
     return "\n\n".join([*parts, *(["\n".join(notes)] if (notes := _notes(comparison)) else [])])
 
 

@@ -8,9 +8,10 @@ import click
 
 import lpmert
 from lpmert.commands.shared import TIES, Registered, line_length_option
-from lpmert.console import put
+from lpmert.console import column, put
 from lpmert.options import column_names
 from lpmert.registry import METRICS, TABLES
+from lpmert.text_tables import side_by_side
 
 
 @click.command()
@@ -72,6 +73,4 @@ def verify(
     for limit in found.limits:
         terms = " ".join(f"{value:+g} {name}" for name, value in limit.items() if value)
         put(f"  where {terms} > 0")
-    width = max(map(len, found.weights))
-    for name, value in found.weights.items():
-        put(f"  {name:{width}}  {value: .10g}")
+    put(f"\n{side_by_side([['feature', *found.weights], column('weight', list(found.weights.values()))])}")
