@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from strategies import attainable_totals, random_lists
+from strategies import FRACTIONS, RATIOS, SUMS, attainable_totals, random_lists
 
 import lpmert
 from lpmert import MetricError, NBest, Status
@@ -17,10 +17,6 @@ from lpmert.metrics.base import AdditiveMetric, RatioMetric
 from lpmert.metrics.ratio import Bleu, Chrf, f_beta
 from lpmert.problem import Problem
 from lpmert.result import FloatArray
-
-ADDITIVE = ("auto", "cells", "choices", "lp-mert", "exhaustive", "groups")
-FRACTIONS = ("auto", "cells", "choices", "lp-mert", "exhaustive")
-RATIOS = ("auto", "cells", "choices")
 
 
 @pytest.fixture(autouse=True)
@@ -115,7 +111,7 @@ def test_a_foreign_sum_is_proved_by_every_engine() -> None:
     assert isinstance(metric, AdditiveMetric)
     for _, nbest, totals in problems("counts", range(12)):
         least = min(map(metric._loss, totals))
-        for method in ADDITIVE:
+        for method in SUMS:
             result = lpmert.minimize(nbest, metric=metric, method=method)
             assert (result.status, result.loss, result.lower_bound) == (Status.OPTIMAL, least, least)
 

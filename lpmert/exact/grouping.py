@@ -2,6 +2,7 @@
 
 Every group is free to use weights of its own, so the sum never exceeds the optimum. Groups whose searches are finished
 are joined two by two; the last group is the problem itself. In turn with that, better weights for all lists are sought.
+Lists that share no feature with the others are a problem of their own: the optima of such parts add up to the optimum.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import networkx
 import numpy as np
 
 from lpmert.approximate.subspace import improve, random_numbers
-from lpmert.canonical import rows_of_lists
+from lpmert.canonical import rows_of_lists, varying_columns
 from lpmert.configurable import option
 from lpmert.deadline import checkpoint
 from lpmert.exact.choices import Choices
@@ -82,6 +84,7 @@ class GroupedSearch:
         self._rng = random_numbers(incumbent)
         self._sample: list[FloatArray] = []
         self._to_sample = int(np.clip(_SAMPLE_WORK // max(1, problem.features.size), 50, _MOST_SAMPLED))
+        self._parts = independent_parts(problem.features, problem.offsets)
         self._root = _Group(np.arange(problem.n_lists))
         self._queue: deque[_Group] = deque()
         self._improvements = 0
@@ -143,14 +146,16 @@ class GroupedSearch:
 
     def _prepare(self) -> None:
         """Sample some more, and form the groups when there is enough; no sample is needed where one group is all."""
-        if self._problem.n_lists > self._settings.size and self._to_sample > 0:
+        if max(map(len, self._parts), default=0) > self._settings.size and self._to_sample > 0:
             count = min(self._to_sample, _SAMPLED_A_SLICE)
             self._sample.append(sampled_costs(self._problem, self._rng.normal(size=(count, self._problem.n_features))))
             self._to_sample -= count
             return
-        if self._sample:
-            sample = np.concatenate(self._sample)
-            self._root = _tree(sample - sample.min(axis=0), self._settings.size)
+        if len(self._parts) > 1 or self._sample:
+            sample = np.concatenate(self._sample) if self._sample else np.zeros((1, self._problem.n_lists))
+            excess = sample - sample.min(axis=0)
+            trees = [_tree(excess, lists, self._settings.size) for lists in self._parts]
+            self._root = trees[0] if len(trees) == 1 else _Group(self._root.lists, tuple(trees))
             self._sample = []
         self._queue.extend(self._root.leaves())
 
@@ -171,10 +176,13 @@ class GroupedSearch:
             initial=incumbent.weights,
             budget=budget,
         )
-        bound = problem.rounding_bound(weights)
+        self._offer(weights, "L")
+
+    def _offer(self, weights: FloatArray, source: str) -> None:
+        problem, bound = self._problem, self._problem.rounding_bound(weights)
         cost, clear = clear_cost(problem.features, problem.offsets, problem.costs, weights, bound)
         if clear:
-            incumbent.improve(int(cost), weights, "L")
+            self.incumbent.improve(int(cost), weights, source)
 
     def _search_group(self) -> None:
         group = self._queue[0]
@@ -197,6 +205,18 @@ class GroupedSearch:
         parent = group.parent
         if parent is not None and all(part.closed for part in parent.parts):
             self._queue.append(parent)
+            if len(self._parts) > 1 and parent is self._root:
+                self._combine()
+
+    def _combine(self) -> None:
+        """Offer the weights of all independent parts, which share no feature, together."""
+        self._offer(np.sum([self._whole(part, part.weights) for part in self._root.parts], axis=0), "G")
+
+    def _whole(self, group: _Group, weights: FloatArray) -> FloatArray:
+        """Return weights for the columns of a group as weights [d] for all."""
+        whole = np.zeros(self._problem.n_features)
+        whole[group.columns] = weights
+        return whole
 
     def _start(self, group: _Group) -> ChoicesSearch:
         problem, selections = self._problem, self._settings.selections
@@ -205,12 +225,15 @@ class GroupedSearch:
                 selections, problem.features, problem.offsets, problem.costs, problem.granularity, self.incumbent
             )
         rows, offsets = rows_of_lists(problem.offsets, group.lists)
-        features, costs = np.ascontiguousarray(problem.features[rows]), problem.costs[rows]
-        _, weights = descend(features, offsets, costs, initial=self.incumbent.weights, budget=_GROUP_BUDGET)
+        group.columns = varying_columns(problem.features[rows], offsets)
+        features, costs = np.ascontiguousarray(problem.features[rows][:, group.columns]), problem.costs[rows]
+        initial = self.incumbent.weights[group.columns]
+        _, weights = descend(features, offsets, costs, initial=initial, budget=_GROUP_BUDGET)
         upper = Incumbent(int(np.maximum.reduceat(costs, offsets[:-1]).sum()), weights, "")
-        for candidate in (weights, self.incumbent.weights):
+        for candidate in (weights, initial):
             # Where ties leave the cost in doubt it is the worst one, which weights beside these attain.
-            cost, _ = clear_cost(features, offsets, costs, candidate, problem.rounding_bound(candidate))
+            bound = problem.rounding_bound(self._whole(group, candidate))
+            cost, _ = clear_cost(features, offsets, costs, candidate, bound)
             upper.improve(int(cost), candidate, "")
         granularity = max(1, int(np.gcd.reduce(costs)))
         return ChoicesSearch(selections, features, offsets, costs, granularity, upper)
@@ -226,6 +249,8 @@ class _Group:
         for part in parts:
             part.parent = self
         self.search: ChoicesSearch | None = None
+        self.columns = np.empty(0, dtype=np.int64)
+        self.weights = np.empty(0)
         self.slices = 0
         self.closed = False
         self.unsettled: int | None = None
@@ -238,10 +263,10 @@ class _Group:
         return own if self.closed else max(own, sum(part.lower_bound for part in self.parts))
 
     def close(self) -> None:
-        """Take over bound and unsettled cost of the finished search, and drop it."""
+        """Take over bound, weights and unsettled cost of the finished search, and drop it."""
         self._bound = self.lower_bound
         if self.search is not None:
-            self.unsettled = self.search.unsettled
+            self.weights, self.unsettled = self.search.incumbent.weights, self.search.unsettled
         self.search = None
         self.closed = True
 
@@ -283,17 +308,28 @@ def gather(excess: FloatArray, size: int) -> list[IntArray]:
     return groups
 
 
-def _tree(excess: FloatArray, size: int) -> _Group:
-    """Return the group of all lists: conflicting lists joined to groups of this size, and these joined by twos."""
-    chosen = gather(excess, size)
-    groups = [_Group(lists) for lists in chosen]
+def independent_parts(features: FloatArray, offsets: IntArray) -> list[IntArray]:
+    """Return the lists in parts that have no feature in common: whatever the weights of one, the others do not notice.
+
+    These are the components of the graph that joins each list to the features that vary within it.
+    """
+    first = features[np.repeat(offsets[:-1], np.diff(offsets))]
+    varies = np.logical_or.reduceat(features != first, offsets[:-1], axis=0)
+    graph = networkx.Graph()
+    graph.add_edges_from((s, (d,)) for s, d in np.argwhere(varies).tolist())
+    parts = (sorted(node for node in part if isinstance(node, int)) for part in networkx.connected_components(graph))
+    return [np.array(part, dtype=np.int64) for part in sorted(parts)]
+
+
+def _tree(excess: FloatArray, lists: IntArray, size: int) -> _Group:
+    """Return the group of these lists: conflicting lists joined to groups of this size, and these joined by twos."""
+    groups = [_Group(lists[group]) for group in gather(excess[:, lists], size)]
     while len(groups) > 1:
-        excess = np.column_stack([excess[:, lists].sum(axis=1) for lists in chosen])
-        chosen = gather(excess, 2)
+        sums = np.column_stack([excess[:, group.lists].sum(axis=1) for group in groups])
         groups = [
             _Group(np.concatenate([groups[k].lists for k in pair]), tuple(groups[k] for k in pair))
             if len(pair) > 1
             else groups[pair[0]]
-            for pair in chosen
+            for pair in gather(sums, 2)
         ]
     return groups[0]
