@@ -272,7 +272,7 @@ def _verdict(check: Check) -> str:
     best = check.optimum
     if not check.inside:
         more = "and there are better ones in it" if check.excess > 0 else "and no better ones in it are known"
-        return f"these weights lie outside of the region, {more}"
+        return f"these weights lie outside the region, {more}"
     if check.excess > 0:
         return "there are better weights"
     if check.wins_by_ties:

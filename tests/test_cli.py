@@ -196,7 +196,7 @@ class TestRegions:
 
     def test_check_says_that_weights_lie_outside(self, table: str) -> None:
         outcome = run("check", table, *COLUMNS, "--nonnegative", "--weights", "-1,2")
-        assert "outside of the region" in outcome.stdout
+        assert "outside the region" in outcome.stdout
 
     @pytest.mark.parametrize(
         ("options", "code", "message"),

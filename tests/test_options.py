@@ -98,7 +98,7 @@ def test_options_are_set_alike_from_python_and_from_the_command_line(table: str,
         ("och", ["restarts=many"], "a whole number of at least 0; got 'many'"),
         ("och", ["walk_share=1.5"], "a number of at least 0 and at most 1; got 1.5"),
         ("och", ["starts=2"], "no option 'starts'; its options are directions, restarts"),
-        ("och", ["restarts"], "as restarts=20 does"),
+        ("och", ["restarts"], "such as restarts=20"),
         ("och", ["restarts=1", "restarts=2"], "'restarts' is given twice"),
         ("sweep", ["restarts=1"], "method 'sweep' has no option 'restarts'; it has none"),
         ("lp-mert", ["lazy=perhaps"], "yes or no; got 'perhaps'"),
@@ -165,7 +165,7 @@ def test_stabilised_tuning_goes_on_from_what_earlier_iterations_left_behind(tabl
         assert signature == result.signature
     assert held[-1]["weights"] == result.by_name
     for content, words in (
-        ("{}", "holds no iterations"),
+        ("{}", "contains no iterations"),
         ('{"iterations": [{"weights": {"x": 1}}]}', "other features"),
     ):
         state.write_text(content)

@@ -222,7 +222,7 @@ def test_the_result_keeps_its_region_when_saved(tmp_path: object) -> None:
             ["no inside", "feature1 >= 0"],
         ),
         (Region(nonnegative=True, fixed={"feature1": -1.0}), ["feature1 is fixed to -1"]),
-        (Region(fixed={"feature1": 0.0, "feature2": 0.0, "feature3": 0.0}), ["no weights but 0"]),
+        (Region(fixed={"feature1": 0.0, "feature2": 0.0, "feature3": 0.0}), ["only zero weights"]),
         (Region(bounds={"feature1": (2.0, 1.0)}, fixed={"feature2": 1.0}), ["above the most"]),
         (Region(bounds={"feature1": (float("nan"), None)}), ["finite"]),
         (Region(bounds={"feature1": (float("inf"), None)}), ["finite", "inf"]),
@@ -317,7 +317,7 @@ def test_hypotheses_that_equations_make_identical_count_as_one(method: str, ties
     ],
 )
 def test_equations_that_contradict_the_reference_are_refused(linear: list[Linear]) -> None:
-    with pytest.raises(RegionError, match=r"no weights but 0 fulfil feature1 = 1, "):
+    with pytest.raises(RegionError, match=r"only zero weights fulfil feature1 = 1, "):
         lpmert.minimize(grid_of_pairs(0).nbest, region=Region(fixed={"feature1": 1.0}, linear=linear))
 
 

@@ -212,7 +212,7 @@ def test_what_is_of_another_kind_is_refused() -> None:
         lpmert.minimize(nbest, method="tiny_plugin:Doubled")
     with pytest.raises(MetricError, match="metric must be a name or have"):
         lpmert.minimize(nbest, metric="tiny_plugin:WORDS")
-    with pytest.raises(DataError, match="is no format"):
+    with pytest.raises(DataError, match="is not a format"):
         lpmert.read("lists.words", "tiny_plugin:Doubled")
 
 

@@ -175,7 +175,7 @@ def test_grid_is_relative_to_the_reference_and_its_sign():
     problem = Problem(lists_of(5))
     result = Grid(points=4, reference="feature3", negative=True).solve(problem)
     assert result.weights[2] < 0
-    with pytest.raises(MethodError, match="'ctc' is no feature that matters; these are feature1"):
+    with pytest.raises(MethodError, match="'ctc' is not a feature that varies; those are feature1"):
         Grid(reference="ctc").solve(problem)
 
 

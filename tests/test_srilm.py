@@ -177,7 +177,7 @@ def test_files_of_other_features_are_refused_by_name(tmp_path: Path) -> None:
         ("# x\n-1 x 1 a\n", 2, "lm score is 'x', not a number"),
         ("-1 -2 1.0 a\n", 1, "number of words is '1.0', not a count"),
         ("-1 -2 -1 a\n", 1, "number of words is '-1', not a count"),
-        ("-1 -2 3 a b\n", 1, "3 words announced, but only 2 are there"),
+        ("-1 -2 3 a b\n", 1, "3 words announced, but only 2 found"),
         ("-1 1e400 1 a\n", 1, "lm score is '1e400', not a finite number"),
         ("-inf -2 1 a\n", 1, "acoustic score is '-inf', not a finite number"),
         ("nan -2 1 a\n", 1, "acoustic score is 'nan', not a finite number"),
