@@ -159,14 +159,14 @@ def test_options_that_a_format_does_not_take_are_refused(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--segment", "x"], "--segment is no option for reading npz or writing best-of-n"),
-        (["--last-field"], "--last-field is no option for reading npz"),
-        (["--scores", "x"], "--scores is no option for reading npz"),
+        (["--segment", "x"], "--segment does not apply to reading npz or writing best-of-n"),
+        (["--last-field"], "--last-field does not apply to reading npz"),
+        (["--scores", "x"], "--scores does not apply to reading npz"),
         (["--to", "mert"], "--scores-out is needed for writing mert"),
         (["--from", "tsv"], "--segment is needed for reading tsv"),
         (["--from", "srilm"], "--references is needed for reading srilm"),
         (["--from", "srilm", "--references", "x", "--references", "y"], "--references is one file for srilm"),
-        (["--tokenize", "none"], "--tokenize is no option for reading npz"),
+        (["--tokenize", "none"], "--tokenize does not apply to reading npz"),
         (["--from", "moses", "--metric", "wer", "--tokenize", "none"], "--tokenize is no setting of metric wer"),
         (["--from", "moses", "--metric", "x", "--lowercase"], "--metric x is none of bleu"),
         (["--losses", "a=x", "--losses", "a=y"], "--losses names a twice"),

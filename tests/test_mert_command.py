@@ -490,7 +490,7 @@ class TestWeights:
         path.write_text("a=1\nb=2\n")
         with pytest.raises(DataError, match="weights: no weight for 'c'; the features are a, c"):
             read_weights(path).of_features(["a", "c"])
-        with pytest.raises(DataError, match="weights: a weight for 'b', which is no feature; the features are a"):
+        with pytest.raises(DataError, match="weights: a weight for 'b', which is not a feature; the features are a"):
             read_weights(path).of_features(["a"])
         path.write_text("1 2 3 4\n")
         with pytest.raises(DataError, match="weights: 4 numbers for 2 features"):

@@ -124,7 +124,7 @@ def convert(
     writing = _arguments(target_format.writer_options, given, _WRITER_NAMES, f"writing {to_kind}", of_readers)
     for name in given:
         if name not in (*reading, *writing):
-            raise click.UsageError(f"{_flag(name)} is no option for reading {kind} or writing {to_kind}.")
+            raise click.UsageError(f"{_flag(name)} does not apply to reading {kind} or writing {to_kind}.")
     nbest = read(files, kind, **dict(reading.values()))
     if deduplicate:
         nbest = nbest.deduplicate()
@@ -142,7 +142,7 @@ def _metric(kind: str, name: str | None, settings: Mapping[str, Any]) -> Any:
 
     parameter = signature(format_by_name(kind).reader).parameters.get("metric")
     if parameter is None:
-        raise click.UsageError(f"{_flag(next(iter(settings)))} is no option for reading {kind}.")
+        raise click.UsageError(f"{_flag(next(iter(settings)))} does not apply to reading {kind}.")
     chosen = name or parameter.default
     metric: Any = TEXT_METRICS.get(chosen)
     if metric is None:
