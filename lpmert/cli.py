@@ -34,8 +34,8 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "compare": ("lpmert.commands.compare:compare", "Compare methods, or weights of other tools, on the same lists."),
     "convert": ("lpmert.commands.convert:convert", "Convert N-best lists from one format to another."),
     "methods": ("lpmert.commands.methods:methods", "List the methods, or the options of one of them."),
-    "mert": ("lpmert.commands.mert:mert", "Tune weights in the place of Moses' mert."),
-    "train": ("lpmert.commands.train:train", "Train weights for very many features."),
+    "mert": ("lpmert.commands.mert:mert", "Tune weights, as a replacement for Moses' mert."),
+    "train": ("lpmert.commands.train:train", "Train weights for huge numbers of features."),
     "verify": ("lpmert.commands.verify:verify", "Check a certificate without trusting any search."),
 }
 """Commands with a module of their own, where they are, and what they do: help and other commands import none."""
@@ -108,10 +108,10 @@ def main(ctx: click.Context) -> None:
     """Find the weights of a linear model with the least error on N-best lists, and prove that no weights do better.
 
     Exit codes: 0 proved or finished, 1 bad data or failure, 2 wrong usage, 3 stopped by a limit, 5 certificate
-    refused, 130 interrupted, 143 and 129 the same by SIGTERM and SIGHUP.
+    refused, 130 interrupted, 143 stopped by SIGTERM, 129 by SIGHUP.
 
-    The first Ctrl-C or SIGTERM ends a search with its best weights and their bound; a second one aborts at once, and so
-    does one that comes before the search. A result that cannot be written to its file goes to stdout.
+    The first Ctrl-C or SIGTERM ends a search with its best weights and their bound. A second one, or one before the
+    search has begun, aborts at once. If a result cannot be written to its file, it goes to stdout.
     """
     if "NO_COLOR" in os.environ:
         ctx.color = False
@@ -119,15 +119,17 @@ def main(ctx: click.Context) -> None:
 
 @main.command()
 @shared_options
-@click.option("--initial-weights", metavar="WEIGHTS", help="Where to start; written as for `lpmert check --weights`.")
+@click.option(
+    "--initial-weights", metavar="WEIGHTS", help="Weights to start from; same syntax as `lpmert check --weights`."
+)
 @click.option("--certificate", type=click.Path(), metavar="FILE", help="Write a proof for `lpmert verify`.")
 def solve(initial_weights: str | None, certificate: str | None, **options: Any) -> None:
     """Find the weights with the least loss on the lists in DATA.
 
-    DATA is a table with one hypothesis a row: TSV, CSV, JSON lines or Parquet, plain or compressed; - is stdin.
+    DATA is a table with one hypothesis per row: TSV, CSV, JSON lines or Parquet, plain or compressed; - is stdin.
 
-    The column Src of the progress says what found the best weights so far: I they were given, L line searches,
-    C a cell of the weight space, S a selection, X exact arithmetic, W the sweep, E the enumeration of everything.
+    The progress column Src says what found the best weights so far: I given weights, L line searches, C a cell of the
+    weight space, S a selection, X exact arithmetic, W the sweep, E full enumeration, G parts solved separately.
     """
     shared = Shared(**options)
     arguments = shared.search_arguments()
@@ -144,9 +146,9 @@ def solve(initial_weights: str | None, certificate: str | None, **options: Any) 
         if certificate is None:
             return
         if stop.pressed:
-            say("no certificate is written: interrupted")
+            say("no certificate written: interrupted")
         elif result.status not in (lpmert.Status.OPTIMAL, lpmert.Status.OPTIMAL_TO_TOLERANCE):
-            say(f"no certificate is written: {result.message}")
+            say(f"no certificate written: {result.message}")
         else:
             settings = {name: arguments[name] for name in ("metric", "ties", "region")}
             write_certificate(certificate, nbest, result, **settings)
@@ -158,10 +160,10 @@ def solve(initial_weights: str | None, certificate: str | None, **options: Any) 
 @shared_options
 @click.option("--weights", required=True, metavar="WEIGHTS", help="The weights to check.")
 def check(weights: str, **options: Any) -> None:
-    """Tell how far given weights are from the least loss on the lists in DATA.
+    """Show how far given weights are from the least loss on the lists in DATA.
 
     WEIGHTS are numbers in the order of --features (--weights=-1,2), pairs (--weights am=1,lm=0.6), or a JSON file that
-    `lpmert solve -o` wrote. DATA is a table with one hypothesis a row; see `lpmert solve --help`.
+    `lpmert solve -o` wrote. DATA is a table with one hypothesis per row; see `lpmert solve --help`.
     """
     shared = Shared(**options)
     arguments = shared.search_arguments()

@@ -274,7 +274,9 @@ def _collect(
         logger.info("interrupted; the runs so far are compared")
         return False
     except BrokenExecutor as error:
-        raise MethodError(f"a worker process died, perhaps for want of memory: {error}; use fewer jobs") from error
+        raise MethodError(
+            f"a worker process died, perhaps because it ran out of memory: {error}; use fewer jobs"
+        ) from error
     finally:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # joblib warns of the runs that are given up, which is what was asked for
@@ -319,7 +321,7 @@ def _checked(optimum: Result, problem: Problem) -> Result:
 
     if optimum.fingerprint != problem.nbest.fingerprint or f"|{problem.signature}|" not in optimum.signature:
         raise DataError(
-            "the given optimum is about other lists, another metric or another region; give one that was found for "
+            "the given optimum is for other lists, another metric or another region; give one found for "
             "these, or a method that finds it"
         )
     return optimum

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from lpmert.interrupts import undone_by_abort
+from lpmert.text_tables import labelled, side_by_side
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -236,9 +237,9 @@ class Scale:
 def result_report(result: Result, scale: Scale | None = None) -> str:
     """Return a result as text: status, loss, bound and gap, ties, weights, time and counters."""
     figures = [*_loss_figures(result), ("lower bound", number(result.lower_bound)), ("gap", _gap(result))]
-    table = [_feature_column(result), _column("weight", result.weights.tolist()), *_more_columns(result, scale)]
+    table = [_feature_column(result), column("weight", result.weights.tolist()), *_more_columns(result, scale)]
     headline = _headline(result.message, good=result.status.proved)
-    return "\n\n".join([headline, _pairs(figures), _table(table), _pairs(_run_facts(result, scale))])
+    return "\n\n".join([headline, labelled(figures), side_by_side(table), labelled(_run_facts(result, scale))])
 
 
 def summary(result: Result) -> str:
@@ -254,13 +255,13 @@ def check_report(check: Check, scale: Scale | None = None) -> str:
     if not best.status.proved:
         figures.append(("lower bound", number(best.lower_bound)))
     figures += [("excess", _excess(check)), ("search", best.message)]
-    given = _column("these weights", _l1_normalised(check.weights.tolist()))
-    found = _column("better weights" if check.excess > 0 else "weights found", best.weights.tolist())
+    given = column("these weights", _l1_normalised(check.weights.tolist()))
+    found = column("better weights" if check.excess > 0 else "weights found", best.weights.tolist())
     table = [_feature_column(best), given, found, *_more_columns(best, scale)]
     headline = _headline(
         _verdict(check), good=check.excess == 0 and best.status.proved and check.inside and not check.wins_by_ties
     )
-    return "\n\n".join([headline, _pairs(figures), _table(table), _pairs(_run_facts(best, scale))])
+    return "\n\n".join([headline, labelled(figures), side_by_side(table), labelled(_run_facts(best, scale))])
 
 
 def _headline(text: str, *, good: bool) -> str:
@@ -271,7 +272,7 @@ def _verdict(check: Check) -> str:
     best = check.optimum
     if not check.inside:
         more = "and there are better ones in it" if check.excess > 0 else "and no better ones in it are known"
-        return f"these weights lie outside of the region, {more}"
+        return f"these weights lie outside the region, {more}"
     if check.excess > 0:
         return "there are better weights"
     if check.wins_by_ties:
@@ -316,10 +317,10 @@ def _feature_column(result: Result) -> list[str]:
 
 def _more_columns(result: Result, scale: Scale | None) -> Iterable[list[str]]:
     if scale is not None and (scaled := _scaled(result, scale)) is not None:
-        yield _column(f"{scale.name} = {scale.value:g}", scaled)
+        yield column(f"{scale.name} = {scale.value:g}", scaled)
     if result.cell is not None:
-        yield _column("may fall to", result.cell.ranges[:, 0].tolist())
-        yield _column("may rise to", result.cell.ranges[:, 1].tolist())
+        yield column("may fall to", result.cell.ranges[:, 0].tolist())
+        yield column("may rise to", result.cell.ranges[:, 1].tolist())
 
 
 def _scaled(result: Result, scale: Scale) -> list[float] | None:
@@ -330,11 +331,11 @@ def _scaled(result: Result, scale: Scale) -> list[float] | None:
     return scaled
 
 
-def _run_facts(result: Result, scale: Scale | None) -> list[tuple[str, str]]:
-    facts = []
+def _run_facts(result: Result, scale: Scale | None) -> list[tuple[str, str | Mapping[str, str]]]:
+    facts: list[tuple[str, str | Mapping[str, str]]] = []
     if scale is not None and _scaled(result, scale) is None:
         facts.append(("not scaled", f"no positive factor brings {scale.name} to {scale.value:g}"))
-    facts += _block("inside by", {label: number(distance) for label, distance in result.region.items()})
+    facts.append(("inside by", {label: number(distance) for label, distance in result.region.items()}))
     if result.limiting:
         facts.append(("limited by", f"{', '.join(result.limiting)}: the best choices go on beyond"))
     if result.free:
@@ -342,36 +343,12 @@ def _run_facts(result: Result, scale: Scale | None) -> list[tuple[str, str]]:
     facts.append(("margin", number(result.margin)))
     facts.append(("method", f"{result.method}, seed {result.seed}"))
     facts.append(("signature", result.signature))
-    facts += _block("seconds", {phase: f"{seconds:.3f}" for phase, seconds in result.seconds.items()})
-    return facts + _block("work", {name: f"{count:,}" for name, count in result.counters.items()})
+    facts.append(("seconds", {phase: f"{seconds:.3f}" for phase, seconds in result.seconds.items()}))
+    facts.append(("work", {name.replace("_", " "): f"{count:,}" for name, count in result.counters.items()}))
+    return facts
 
 
-def _block(label: str, entries: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return a small two-column table whose first line has the label."""
-    wide = max((len(name) for name in entries), default=0)
-    wide_value = max((len(value) for value in entries.values()), default=0)
-    labels = [label, *[""] * len(entries)]
-    return [
-        (label, f"{name.replace('_', ' '):{wide}}  {value:>{wide_value}}")
-        for label, (name, value) in zip(labels, entries.items(), strict=False)
-    ]
-
-
-def _pairs(rows: Sequence[tuple[str, str]]) -> str:
-    return "\n".join(f"{label:13} {value}" for label, value in rows)
-
-
-def _table(columns: Sequence[Sequence[str]]) -> str:
-    """Return columns of text side by side: the first flush left, the others flush right."""
-    widths = [max(map(len, column)) for column in columns]
-    lines = []
-    for first, *others in zip(*columns, strict=True):
-        cells = [f"{first:{widths[0]}}", *(f"{cell:>{width}}" for cell, width in zip(others, widths[1:], strict=True))]
-        lines.append("  ".join(cells))
-    return "\n".join(lines)
-
-
-def _column(heading: str, values: Sequence[float]) -> list[str]:
+def column(heading: str, values: Sequence[float]) -> list[str]:
     """Return numbers with their decimal points below each other, under a heading."""
     sizes = [abs(value) for value in values if value and math.isfinite(value)]
     form = "f" if not sizes or min(sizes) >= _LEAST_FIXED_POINT else "e"

@@ -141,11 +141,17 @@ class Canonical:
         cost, clear = clear_cost(*self.lists, weights, rounding_bound(self.by_cost, weights))
         return int(cost), bool(clear)
 
-    def part(self, lists: IntArray) -> Canonical:
-        """Return some of the lists; the loss of a cost counts the others with nothing."""
+    def part(self, lists: IntArray, columns: IntArray) -> Canonical:
+        """Return some of the lists, with columns among which are all that vary within them.
+
+        The loss of a cost counts the other lists with nothing; limits on other columns too are left out.
+        """
         rows, offsets = rows_of_lists(self.offsets, lists)
-        features = np.ascontiguousarray(self.features[rows])
-        return replace(self, features=features, offsets=offsets, losses=self.costs[rows])
+        features = np.ascontiguousarray(self.features[rows][:, columns])
+        inside = ~np.delete(self.limits, columns, axis=1).any(axis=1)
+        labels = tuple(np.array(self.labels, dtype=object)[inside]) if len(self.labels) else ()
+        limits = self.limits[inside][:, columns]
+        return replace(self, features=features, offsets=offsets, losses=self.costs[rows], limits=limits, labels=labels)
 
     def within(self, normals: FloatArray) -> Canonical:
         """Return the lists with one {a, 0} after them for each row of normals [k, d], whose 0 may not win."""

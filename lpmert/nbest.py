@@ -89,7 +89,7 @@ class NBest:
         n_hypotheses, n_features = feature_rows.shape
         if len(statistic_rows) != n_hypotheses:
             raise DataError(
-                f"features has {n_hypotheses} rows and statistics has {len(statistic_rows)}; give one row a hypothesis"
+                f"features has {n_hypotheses} rows, statistics has {len(statistic_rows)}; give one row per hypothesis"
             )
         bounds = _offsets(offsets, n_hypotheses)
         n_lists, n_statistics = len(bounds) - 1, statistic_rows.shape[1]
@@ -167,7 +167,7 @@ class NBest:
         except IndexError as error:
             raise DataError(f"cannot choose these of {self.n_lists} lists: {error}") from error
         if chosen.ndim != 1 or not len(chosen):
-            raise DataError("choose at least one list, by a one-dimensional array of indices")
+            raise DataError("choose at least one list, with a one-dimensional array of indices")
         starts, ends = self.offsets[chosen], self.offsets[chosen + 1]
         return self._take(_ranges(starts, ends), chosen, ends - starts)
 

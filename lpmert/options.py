@@ -55,7 +55,7 @@ def assignment(text: str) -> tuple[str, str]:
     """Return name and value from restarts=20; raises `click.BadParameter` for anything else."""
     name, equals, value = text.partition("=")
     if not name.strip() or not equals:
-        raise click.BadParameter(f"{quoted(text)} does not give an option a value, as restarts=20 does.")
+        raise click.BadParameter(f"{quoted(text)} is not of the form NAME=VALUE, such as restarts=20.")
     return name.strip(), value.strip()
 
 
@@ -63,10 +63,10 @@ def size(text: str) -> int:
     """Return the bytes of a size such as 500MB, 2GiB or 1000000; raises `click.BadParameter` for anything else."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", text.strip().lower(), re.ASCII)
     if match is None or (match[3] and not match[2]):
-        raise click.BadParameter(f"{quoted(text)} is no size; give bytes, or for example 500MB or 2GiB.")
+        raise click.BadParameter(f"{quoted(text)} is not a size; give bytes, or for example 500MB or 2GiB.")
     value = int(float(match[1]) * (1024 if match[3] else 1000) ** _POWERS[match[2]])
     if value == 0:
-        raise click.BadParameter(f"{quoted(text)} is nothing; give at least one byte.")
+        raise click.BadParameter(f"{quoted(text)} is less than a byte; give at least one byte.")
     return value
 
 
@@ -75,7 +75,7 @@ def scale(text: str) -> Scale:
     name, _, number = text.rpartition("=")
     value = _finite_number(number)
     if not name.strip() or not value:
-        raise click.BadParameter(f"{quoted(text)} does not give a feature a weight other than 0, as am=1 does.")
+        raise click.BadParameter(f"{quoted(text)} is not a feature with a weight other than 0, such as am=1.")
     return Scale(name.strip(), value)
 
 
@@ -86,7 +86,7 @@ def bounds(text: str) -> dict[str, Range]:
         name, _, ends = part.rpartition(":")
         limits = _range(ends)
         if not name.strip() or limits is None:
-            raise click.BadParameter(f"{quoted(part)} does not give a feature its limits, as lm:0.. or ctc:0..1 do.")
+            raise click.BadParameter(f"{quoted(part)} is not a feature with its limits, such as lm:0.. or ctc:0..1.")
         if name.strip() in found:
             raise click.BadParameter(f"{quoted(name.strip())} is given twice.")
         found[name.strip()] = limits
@@ -97,7 +97,7 @@ def pairs(text: str) -> dict[str, float]:
     """Return numbers by name from ac=1,lm=0.5; raises `click.BadParameter` for anything else."""
     named = _named_weights([part.strip() for part in text.split(",")])
     if named is None:
-        raise click.BadParameter(f"{quoted(text)} does not give features numbers, each once, as ac=1,lm=0.5 does.")
+        raise click.BadParameter(f"{quoted(text)} is not a list of features with a number each, such as ac=1,lm=0.5.")
     return named
 
 
@@ -108,7 +108,7 @@ def linear(text: str) -> Linear:
     coefficients, _, ends = text.rpartition(":")
     limits = _range(ends)
     if not coefficients or limits is None:
-        raise click.BadParameter(f"{quoted(text)} is no limit on a sum; lm=1,ctc=-2:0.. means lm - 2 ctc >= 0.")
+        raise click.BadParameter(f"{quoted(text)} is not a limit on a sum; lm=1,ctc=-2:0.. means lm - 2 ctc >= 0.")
     return Linear(pairs(coefficients), *limits)
 
 
@@ -177,7 +177,7 @@ def _weights_of_file(path: str) -> dict[str, float]:
     try:
         return {name: float(weight) for name, weight in json.loads(read_text(path))["weights"].items()}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DataError("holds no weights by name; give a file that `lpmert solve -o` wrote", path=path) from error
+        raise DataError("contains no weights by name; give a file written by `lpmert solve -o`", path=path) from error
 
 
 def _finite_number(text: str) -> float | None:

@@ -162,7 +162,7 @@ def reduce(limits: Limits) -> Reduction:
             rounded = rounded or any(Fraction(float(value)) != value for column in exact for value in column)
         if not exact or (limits.referred and not rows[0].any()):
             against = _listed([*limits.labels[: int(limits.referred)], *limits.equation_labels])
-            raise RegionError(f"no weights but 0 fulfil {against}; leave one of them out")
+            raise RegionError(f"only zero weights fulfil {against}; omit one of them")
     kept = np.asarray(rows.any(axis=1))
     cap = None
     if limits.centre is not None and limits.cosine is not None:
@@ -177,7 +177,7 @@ def reduce(limits: Limits) -> Reduction:
         if share <= limits.cosine:
             raise RegionError(
                 f"no weights that fulfil {_listed(limits.equation_labels)} have a cosine of {limits.cosine:g} or more "
-                f"with the given ones; {share:.6g} is the most"
+                f"with the given ones; the largest possible one is {share:.6g}"
             )
         centre = limits.centre[columns] if columns is not None else unit @ basis
         cap = Cap(centre, limits.cosine / share if share < 1.0 - 1e-12 else limits.cosine)

@@ -60,7 +60,7 @@ class Region:
     linear : sequence of Linear
         Limits on sums of weights.
     total : float, optional
-        What all weights add up to.
+        Sum of all weights.
     cosine : float, optional
         Least cosine with the weights `around`, in the caller's own feature scaling.
     around : mapping or sequence of numbers, or Result, optional
@@ -194,8 +194,8 @@ class _Builder:
             return scaled
         if self.reference is None:
             raise RegionError(
-                f"{label}: decoding does not see the scale of the weights, so a limit other than 0 needs a reference; "
-                "fix a weight to a value other than 0, or fix the sum of the weights"
+                f"{label}: decoding does not depend on the scale of the weights, so a limit other than 0 needs a "
+                "reference; fix a weight to a value other than 0, or fix the sum of the weights"
             )
         reference, value, _ = self.reference
         size, signed = abs(Fraction(value)), Fraction(math.copysign(1.0, value)) * Fraction(limit)
@@ -267,7 +267,7 @@ def limits_of(region: Region, names: Sequence[str]) -> Limits:
 
 def _cap(region: Region, builder: _Builder) -> tuple[FloatArray | None, float | None]:
     if (region.cosine is None) != (region.around is None):
-        raise RegionError("a cosine needs the weights around which it holds, and these need a cosine; give both")
+        raise RegionError("cosine and around go together; give both")
     if region.cosine is None or region.around is None:
         return None, None
     cosine = _number(region.cosine, "the cosine")
@@ -275,7 +275,7 @@ def _cap(region: Region, builder: _Builder) -> tuple[FloatArray | None, float | 
         raise RegionError(f"the cosine must lie between 0 and 1, both excluded; got {cosine:g}")
     centre = _centre(region.around, builder.names)
     if not centre.any():
-        raise RegionError("the weights around which the cosine holds are all 0")
+        raise RegionError("the weights given as around are all 0")
     return centre, cosine
 
 
@@ -288,7 +288,7 @@ def _centre(around: Weights, names: Sequence[str]) -> FloatArray:
 
 def _check_fixed(name: str, value: float, low: float | None, high: float | None) -> None:
     if (low is not None and value < low) or (high is not None and value > high):
-        raise RegionError(f"{name} is fixed to {value:g}, outside of its limits {_range_text(low, high)}")
+        raise RegionError(f"{name} is fixed to {value:g}, outside its limits {_range_text(low, high)}")
 
 
 def _end(value: float | None, none: float, what: str) -> float | None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
+from scipy import stats
 
 from lpmert.metrics.base import Metric, losses_of_totals
-from lpmert.result import DataError, FloatArray
+from lpmert.result import DataError, FloatArray, IntArray
 
 REPLICATIONS = 1000
 
@@ -21,20 +20,36 @@ def permutation_test(
     """Return the p-value of the difference in loss between two sets of statistics [S, K], paired by list.
 
     The share of replications, each of which swaps the two in random lists, whose difference is at least as large in
-    absolute value; the data count as one more replication. Raises `DataError` if the shapes differ. Source: approximate
-    randomisation, Noreen, Computer-Intensive Methods for Testing Hypotheses, 1989.
+    absolute value; the data count as one more replication. All ways to swap are tried instead if they are no more than
+    `replications`. Raises `DataError` if the shapes differ. Source: approximate randomisation, Noreen,
+    Computer-Intensive Methods for Testing Hypotheses, 1989.
     """
     _check(first, second)
-    observed = abs(metric.loss(first.sum(axis=0)) - metric.loss(second.sum(axis=0)))
-    rng = np.random.default_rng(seed)
-    extreme = 1
-    for rows in _blocks(replications, len(first)):
-        moved = rng.integers(0, 2, size=(rows, len(first))).astype(np.float64) @ (second - first)
+    if len(first) == 1:
+        return 1.0  # swapped or not, the difference is as large
+
+    def difference(signs: FloatArray, **_axis: int) -> FloatArray:
+        """Return the difference in loss when the lists with sign -1 [..., S] are swapped."""
+        moved = (1.0 - np.atleast_2d(signs)) / 2 @ (second - first)
         one = losses_of_totals(metric, first.sum(axis=0) + moved)
         other = losses_of_totals(metric, second.sum(axis=0) - moved)
-        slack = 1e-12 * max(1.0, observed)  # sums in another order differ by rounding
-        extreme += int(np.count_nonzero(np.abs(one - other) >= observed - slack))
-    return extreme / (replications + 1)
+        return np.asarray(np.abs(one - other)).reshape(signs.shape[:-1])
+
+    found = stats.permutation_test(
+        (np.ones(len(first)),),  # a single sample: scipy changes signs at random
+        difference,
+        permutation_type="samples",
+        vectorized=True,
+        n_resamples=replications,
+        batch=_batch(first),
+        alternative="greater",
+        random_state=np.random.default_rng(seed),
+    )
+    # not scipy's p-value, which overlooks that sums in another order differ by rounding
+    observed, differences = float(found.statistic), np.asarray(found.null_distribution)
+    extreme = int(np.count_nonzero(differences >= observed - 1e-12 * max(1.0, observed)))
+    drawn = len(differences) < 1 << len(first)
+    return (extreme + drawn) / (len(differences) + drawn)
 
 
 def bootstrap_interval(
@@ -52,21 +67,32 @@ def bootstrap_interval(
     Tests for Machine Translation Evaluation, EMNLP 2004.
     """
     _check(first, second)
-    rng = np.random.default_rng(seed)
-    differences = []
-    for rows in _blocks(replications, len(first)):
-        drawn = rng.multinomial(len(first), np.full(len(first), 1 / len(first)), size=rows).astype(np.float64)
-        differences.append(losses_of_totals(metric, drawn @ second) - losses_of_totals(metric, drawn @ first))
-    low, high = np.quantile(np.concatenate(differences), [(1 - share) / 2, (1 + share) / 2])
-    return float(low), float(high)
+    if len(first) == 1:
+        only = metric.loss(second[0]) - metric.loss(first[0])
+        return only, only
+
+    def difference(lists: IntArray, **_axis: int) -> FloatArray:
+        """Return the difference in loss over the lists [..., S] drawn."""
+        drawn = np.atleast_2d(lists)
+        one, other = (losses_of_totals(metric, statistics[drawn].sum(axis=1)) for statistics in (first, second))
+        return (other - one).reshape(lists.shape[:-1])
+
+    found = stats.bootstrap(
+        (np.arange(len(first)),),
+        difference,
+        vectorized=True,
+        method="percentile",
+        n_resamples=replications,
+        batch=_batch(first),
+        confidence_level=share,
+        random_state=np.random.default_rng(seed),
+    )
+    return float(found.confidence_interval.low), float(found.confidence_interval.high)
 
 
-def _blocks(replications: int, lists: int) -> Iterator[int]:
+def _batch(statistics: FloatArray) -> int:
     """Return how many replications to draw at a time."""
-    most = max(1, _BLOCK // max(1, lists))
-    while replications > 0:
-        yield min(most, replications)
-        replications -= most
+    return max(1, _BLOCK // statistics.size)
 
 
 def _check(first: FloatArray, second: FloatArray) -> None:

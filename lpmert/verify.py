@@ -110,7 +110,7 @@ def _verified(reader: CertificateReader, nbest: NBest, metric: str | Metric, tie
     measure = metric_by_name(metric)
     measure.check(nbest.statistics)
     if not isinstance(measure, AdditiveMetric):
-        raise CertificateError(f"certificates are about sums over lists, which metric {measure.name!r:.40} is not")
+        raise CertificateError(f"certificates need an additive metric, which {measure.name!r:.40} is not")
     for what, stated, own in (
         ("metric", header.metric, measure.signature),
         ("rule for ties", header.ties, ties),

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
+from strategies import short_descent
+
+
+@pytest.fixture(scope="module")
+def poor_start() -> Iterator[None]:
+    """Let the searches of a module start from weights that leave them much to do."""
+    with short_descent():
+        yield
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

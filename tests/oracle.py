@@ -1,31 +1,50 @@
-"""Exact answers for tiny problems by brute force; shares no code with the package that it is there to check."""
+"""Exact answers for tiny problems in whole numbers; shares no code with the package that it is there to check."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
-from itertools import combinations, pairwise, product
+from itertools import pairwise
 from math import gcd, lcm
 
 Vector = Sequence[Fraction]
 
 
 def strictly_feasible(rows: Sequence[Sequence[float | Fraction | int]]) -> bool:
-    """Whether some w has a strictly positive product with every row.
+    """Whether some w has a strictly positive product with every row."""
+    return positive_weights(whole(rows)) is not None
 
-    By Gordan and Caratheodory there is none exactly when at most D+1 rows, linearly dependent in one way only, add up
-    to zero with positive multipliers; all such sets are tried.
+
+def attainable(
+    features: Sequence[Sequence[float]],
+    offsets: Sequence[int],
+    limits: Sequence[Sequence[float | Fraction]] = (),
+    hopeless: Callable[[tuple[int, ...]], bool] | None = None,
+) -> Iterator[tuple[int, ...]]:
+    """The rows of every selection that weights with a positive product with all limits attain, as in `selections_in`.
+
+    The first of a list's identical vectors stands for all of them.
     """
-    exact = [tuple(Fraction(value) for value in row) for row in rows]
-    width = len(exact[0]) if exact else 0
-    supports = (some for size in range(1, width + 2) for some in combinations(exact, size))
-    return not any(_balanced(support) for support in supports)
+    exact = whole([*features, *limits])
+    firsts: list[dict[tuple[int, ...], int]] = []
+    for start, end in pairwise(offsets):
+        firsts.append({})
+        for row in range(start, end):
+            firsts[-1].setdefault(tuple(exact[row]), row)
+    rows = [list(first.values()) for first in firsts]
+
+    def rows_of(choice: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(one[i] for one, i in zip(rows, choice, strict=False))
+
+    leave = None if hopeless is None else lambda choice: hopeless(rows_of(choice))
+    yield from map(rows_of, selections_in([list(first) for first in firsts], exact[len(features) :], leave))
 
 
 def all_selections(features: Sequence[Sequence[float]], offsets: Sequence[int]) -> set[tuple[int, ...]]:
-    """All attainable selections, counted from 0 within each list; no list may hold a feature vector twice."""
-    lists = _lists(features, offsets)
-    return {choice for choice in product(*(range(len(one)) for one in lists)) if _attainable(lists, choice)}
+    """All attainable selections, counted from 0 within each list."""
+    return {
+        tuple(row - start for row, start in zip(rows, offsets, strict=False)) for rows in attainable(features, offsets)
+    }
 
 
 def best_loss(
@@ -36,16 +55,23 @@ def best_loss(
     Hypotheses of a list with identical features count as one, with the loss of the first, the best or the worst.
     """
     represent = {"first": lambda group: group[0], "best": min, "worst": max}[ties]
-    lists, costs = [], []
-    for one, start in zip(_lists(features, offsets), offsets, strict=False):
-        groups: dict[Vector, list[Fraction]] = {}
-        for place, vector in enumerate(one):
-            groups.setdefault(vector, []).append(Fraction(losses[start + place]))
-        lists.append(list(groups))
-        costs.append([represent(group) for group in groups.values()])
-    choices = product(*(range(len(one)) for one in lists))
-    totals = ((sum(cost[i] for cost, i in zip(costs, choice, strict=True)), choice) for choice in choices)
-    return next(total for total, choice in sorted(totals) if _attainable(lists, choice))
+    worth: dict[int, Fraction] = {}
+    cheapest = []
+    for start, end in pairwise(offsets):
+        groups: dict[Sequence[float], list[int]] = {}
+        for row in range(start, end):
+            groups.setdefault(tuple(features[row]), []).append(row)
+        own = {group[0]: represent([Fraction(losses[row]) for row in group]) for group in groups.values()}
+        cheapest.append(min(own.values()))
+        worth |= own
+    best: list[Fraction] = []
+
+    def hopeless(rows: tuple[int, ...]) -> bool:
+        return bool(best) and sum(worth[row] for row in rows) + sum(cheapest[len(rows) :]) >= best[0]
+
+    for rows in attainable(features, offsets, (), hopeless):
+        best[:] = [sum((worth[row] for row in rows), Fraction(0))]
+    return best[0]
 
 
 def is_strictly_best(
@@ -67,36 +93,11 @@ def _lists(features: Sequence[Sequence[float]], offsets: Sequence[int]) -> list[
     return [exact[start:end] for start, end in pairwise(offsets)]
 
 
-def _attainable(lists: Sequence[Sequence[Vector]], choice: Sequence[int]) -> bool:
-    return strictly_feasible(list(_differences(lists, choice)))
-
-
 def _differences(lists: Sequence[Sequence[Vector]], choice: Sequence[int]) -> Iterator[Vector]:
     for one, chosen in zip(lists, choice, strict=True):
         for place, other in enumerate(one):
             if place != chosen:
                 yield tuple(a - b for a, b in zip(one[chosen], other, strict=True))
-
-
-def _balanced(support: Sequence[Vector]) -> bool:
-    """Whether the vectors have a null combination, one only, and with positive multipliers."""
-    count = len(support)
-    system = [[vector[i] for vector in support] for i in range(len(support[0]))]
-    pivots: list[int] = []
-    for column in range(count):
-        top = len(pivots)
-        row = next((i for i in range(top, len(system)) if system[i][column] != 0), None)
-        if row is None:
-            continue
-        system[top], system[row] = system[row], system[top]
-        head = [value / system[top][column] for value in system[top]]
-        system[top] = head
-        for i, other in enumerate(system):
-            if i != top and other[column] != 0:
-                system[i] = [value - other[column] * pivot for value, pivot in zip(other, head, strict=True)]
-        pivots.append(column)
-    free = [column for column in range(count) if column not in pivots]
-    return len(free) == 1 and all(system[i][free[0]] < 0 for i in range(len(pivots)))
 
 
 def positive_weights(rows: Sequence[Sequence[int]]) -> list[int] | None:

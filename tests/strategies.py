@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise, product
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,10 +14,22 @@ import oracle
 import pytest
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from scipy.optimize import linprog
 
 from lpmert.nbest import NBest
+from lpmert.registry import METHODS
 from lpmert.result import FloatArray, IntArray
+
+FRACTIONS = tuple(n for n in METHODS.own if n != "sweep" and getattr(METHODS.find(n), "takes_fractions", False))
+"""Methods that prove the least fraction of sums, and the least sum, over any number of features."""
+RATIOS = tuple(name for name in FRACTIONS if METHODS.find(name).takes_ratios)
+"""Those of them that take any metric."""
+SUMS = (*FRACTIONS, "groups", "mip")
+"""All that find the least sum and a bound."""
+
+
+def many_more(*values: object) -> Any:
+    """Parameters of a test for the slow tier."""
+    return pytest.param(*values, marks=pytest.mark.slow)
 
 
 @contextmanager
@@ -204,82 +216,9 @@ def small_lists(draw: Any, most_features: int = 3) -> Lists:
     return Lists(np.array(features, dtype=float), np.cumsum([0, *sizes]), np.array(losses, dtype=float))
 
 
-def strictly_feasible(rows: list[tuple[Fraction, ...]]) -> bool:
-    """Whether some w has a positive product with all rows: guessed by linear programming, decided in fractions."""
-    distinct = list(dict.fromkeys(_direction(row) for row in rows))
-    if not distinct:
-        return True
-    if any(not any(row) for row in distinct):
-        return False
-    matrix = np.array([[float(value) for value in row] for row in distinct])
-    width = matrix.shape[1]
-    answer = linprog(
-        np.append(np.zeros(width), -1.0),
-        A_ub=np.column_stack([-matrix, np.ones(len(matrix))]),
-        b_ub=np.zeros(len(matrix)),
-        bounds=[(-1, 1)] * width + [(None, None)],
-        method="highs-ds",
-    )
-    if answer.status == 0:
-        weights = [Fraction(value) for value in answer.x[:-1].tolist()]
-        if all(sum(w * g for w, g in zip(weights, row, strict=True)) > 0 for row in distinct):
-            return True
-        support = [row for row, dual in zip(distinct, answer.ineqlin.marginals.tolist(), strict=True) if dual < -1e-9]
-        if support and oracle._balanced(support):
-            return False
-    return oracle.strictly_feasible(distinct)
-
-
-def _direction(row: tuple[Fraction, ...]) -> tuple[Fraction, ...]:
-    """The row divided by its largest magnitude."""
-    largest = max((abs(value) for value in row), default=Fraction(0))
-    return tuple(value / largest for value in row) if largest else row
-
-
 def best_loss(lists: Lists, ties: str = "first") -> Fraction:
     """The least loss of an attainable selection, exactly."""
-    represent = {"first": lambda group: group[0], "best": min, "worst": max}[ties]
-    vectors, costs = [], []
-    losses = [Fraction(value) for value in lists.losses.tolist()]
-    for begin, end in lists.ranges():
-        groups: dict[tuple[Fraction, ...], list[Fraction]] = {}
-        for row in range(begin, end):
-            key = tuple(Fraction(value) for value in lists.features[row].tolist())
-            groups.setdefault(key, []).append(losses[row])
-        vectors.append(list(groups))
-        costs.append([represent(group) for group in groups.values()])
-    return _search(vectors, costs)
-
-
-def _search(vectors: list[list[tuple[Fraction, ...]]], costs: list[list[Fraction]]) -> Fraction:
-    """Depth first over the lists in order of cost, leaving out what cannot be attained or is no better."""
-    least_rest = [Fraction(0)]
-    for one in reversed(costs):
-        least_rest.append(least_rest[-1] + min(one))
-    least_rest.reverse()
-    best: list[Fraction] = []
-
-    def descend(place: int, total: Fraction, rows: list[tuple[Fraction, ...]]) -> None:
-        if best and total + least_rest[place] >= best[0]:
-            return
-        if place == len(vectors):
-            best[:] = [total]
-            return
-        for h in sorted(range(len(costs[place])), key=costs[place].__getitem__):
-            chosen = vectors[place][h]
-            more = [
-                tuple(a - b for a, b in zip(chosen, other, strict=True))
-                for other in vectors[place]
-                if other is not chosen
-            ]
-            longer = total + costs[place][h]
-            if best and longer + least_rest[place + 1] >= best[0]:
-                return
-            if not more or strictly_feasible(rows + more):
-                descend(place + 1, longer, rows + more)
-
-    descend(0, Fraction(0), [])
-    return best[0]
+    return oracle.best_loss(lists.features.tolist(), lists.offsets.tolist(), lists.losses.tolist(), ties)
 
 
 def exact_decode(lists: Lists, weights: FloatArray, ties: str = "first") -> tuple[list[int], int]:
@@ -314,17 +253,28 @@ def attainable_totals(
     lists: Lists, statistics: FloatArray, limits: Sequence[tuple[Fraction, ...]] = ()
 ) -> list[list[float]]:
     """The summed statistics of every selection that some weights attain without a tie, all limits' products above 0."""
-    found = []
-    vectors = [[tuple(map(Fraction, row)) for row in lists.features[a:b].tolist()] for a, b in lists.ranges()]
-    for choice in product(*(range(len(one)) for one in vectors)):
-        if any(one.index(one[i]) != i for one, i in zip(vectors, choice, strict=True)):
-            continue  # the first of identical vectors stands for all
-        rows = [
-            tuple(a - b for a, b in zip(one[i], other, strict=True))
-            for one, i in zip(vectors, choice, strict=True)
-            for other in one
-            if other != one[i]
-        ]
-        if strictly_feasible([*rows, *limits]):
-            found.append(statistics[lists.offsets[:-1] + np.array(choice)].sum(axis=0).tolist())
-    return found
+    rows = oracle.attainable(lists.features.tolist(), lists.offsets.tolist(), limits)
+    return [statistics[list(chosen)].sum(axis=0).tolist() for chosen in rows]
+
+
+def gaussian_lists(seed: int, *, lists: int, hypotheses: int, features: int) -> Lists:
+    """Lists of one length with Gaussian features and losses from 0 to 5."""
+    rng = np.random.default_rng(seed)
+    offsets = np.arange(0, lists * hypotheses + 1, hypotheses)
+    return Lists(rng.normal(size=(offsets[-1], features)), offsets, rng.integers(0, 6, offsets[-1]).astype(float))
+
+
+def random_nbest(
+    seed: int = 0, *, lists: int = 12, size: int = 4, dimension: int = 3, kind: str = "loss", integers: bool = False
+) -> NBest:
+    """Lists of one length for the losses 0 to 8, or for the metric "f1"."""
+    rng = np.random.default_rng(seed)
+    count = lists * size
+    shape = (count, dimension)
+    features = rng.integers(-2, 3, shape).astype(float) if integers else rng.normal(size=shape)
+    if kind != "f1":
+        return NBest(features, np.arange(0, count + 1, size), rng.integers(0, 9, count).astype(float))
+    gold = np.repeat(rng.integers(1, 6, lists), size)
+    predicted = rng.integers(0, 6, count)
+    match = rng.integers(0, np.minimum(gold, predicted) + 1)
+    return NBest(features, np.arange(0, count + 1, size), np.column_stack([match, predicted, gold]).astype(float))

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
-from strategies import KINDS, best_loss, loss_of, random_lists, short_descent
+from strategies import KINDS, best_loss, loss_of, random_lists
 
 import lpmert
 from lpmert import Status
@@ -14,11 +12,7 @@ from lpmert.approximate.beam import Beam, BeamSearch
 from lpmert.exact.start import first_incumbent
 from lpmert.problem import Problem
 
-
-@pytest.fixture(autouse=True, scope="module")
-def _short_descent() -> Iterator[None]:
-    with short_descent():
-        yield
+pytestmark = pytest.mark.usefixtures("poor_start")
 
 
 @pytest.mark.parametrize("kind", KINDS)

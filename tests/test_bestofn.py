@@ -6,8 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from mutations import damaged, examples, read_or_refused
 
 from lpmert.formats.bestofn import read_best_of_n, write_best_of_n
 from lpmert.nbest import NBest
@@ -114,7 +115,7 @@ any_text = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 names = st.lists(any_text.filter(bool), min_size=1, max_size=3, unique=True)
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(80)
 @given(data=st.data(), packing=st.sampled_from(["", ".gz"]))
 def test_written_sets_read_back_exactly(tmp_path: Path, data: st.DataObject, packing: str) -> None:
     list_ids = data.draw(st.lists(any_text.filter(bool), min_size=1, max_size=4, unique=True))
@@ -154,42 +155,16 @@ def test_cut_off_surrogates_in_texts_are_kept(tmp_path: Path) -> None:
     assert read_best_of_n(tmp_path / "again.jsonl").texts == nbest.texts == ("\ud83d",)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(300)
 @given(data=st.data())
 def test_mutated_sets_give_lists_or_data_errors(tmp_path: Path, data: st.DataObject) -> None:
     packed = data.draw(st.booleans())
-    mutated = bytearray(gzip.compress(SET.encode(), mtime=0) if packed else SET.encode())
-    for _ in range(data.draw(st.integers(0, 3))):
-        place = data.draw(st.integers(0, len(mutated)))
-        piece = data.draw(
-            st.sampled_from(
-                [
-                    b"",
-                    b'"',
-                    b",",
-                    b"\n",
-                    b"\r\n",
-                    b"{",
-                    b"]",
-                    b"\0",
-                    b"1e400",
-                    b"NaN",
-                    b"9" * 5000,
-                    b"\xff",
-                    b"-",
-                    b"null",
-                ]
-            )
-        )
-        mutated[place : place + data.draw(st.integers(0, 5))] = piece
-    try:
-        nbest = read(tmp_path, bytes(mutated))
-    except DataError as error:
-        message = str(error)
-        if not message.startswith(str(tmp_path / "set.jsonl")):
-            pytest.fail(f"no path in {message!r}")
-    else:
-        plain = gzip.decompress(bytes(mutated)) if packed else bytes(mutated)
+    pieces = b'" , \n \r\n { ] \0 1e400 NaN \xff - null'.split(b" ")
+    content = gzip.compress(SET.encode(), mtime=0) if packed else SET.encode()
+    mutated = damaged(data, content, [b"", b"9" * 5000, *pieces], longest=5)
+    nbest = read_or_refused(tmp_path / "set.jsonl", lambda: read(tmp_path, mutated))
+    if nbest is not None:
+        plain = gzip.decompress(mutated) if packed else mutated
         sizes = [len(json.loads(line)["candidates"]) for line in plain.removeprefix(b"\xef\xbb\xbf").splitlines()]
         assert np.diff(nbest.offsets).tolist() == sizes
         assert np.isfinite(nbest.dense_features()).all()

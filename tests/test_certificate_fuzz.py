@@ -12,10 +12,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import commands
 import numpy as np
 import pytest
 from certificates import Document, base, layout, random_nbest
-from click.testing import CliRunner
 
 import lpmert
 from lpmert import CertificateError, cli, verify
@@ -286,7 +286,7 @@ class TestNumbers:
         write_lists(nbest, tmp_path / "lists.tsv")
         names, columns = ",".join(nbest.names), ",".join(nbest.statistic_names)
         arguments = [str(tmp_path / "certificate.json"), str(tmp_path / "lists.tsv"), "--segment", "list"]
-        run = CliRunner().invoke(cli.main, ["verify", *arguments, "--features", names, "--loss", columns])
+        run = commands.run("verify", *arguments, "--features", names, "--loss", columns)
         assert run.exit_code == cli.ExitCode.REFUSED
         assert "certificate refused" in run.output
 

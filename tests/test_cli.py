@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from commands import finished, run, start
 
-from lpmert import cli
 from lpmert.commands import shared
 from lpmert.commands.delivery import exit_code
 from lpmert.interrupts import Interrupts
@@ -49,28 +45,6 @@ def hard(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     path = tmp_path_factory.mktemp("hard") / "hard.tsv"
     path.write_text("\n".join(rows) + "\n")
     return [str(path), "--segment", "list", "--features", ",".join(names), "--loss", "errors"]
-
-
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(cli.main, list(arguments))
-
-
-def environment() -> dict[str, str]:
-    root = str(Path(__file__).resolve().parents[1])
-    return os.environ | {"PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])}
-
-
-def start(*arguments: str, **options: Any) -> subprocess.Popen[str]:
-    # a shell may have started the tests with SIGINT ignored, which children inherit
-    return subprocess.Popen(
-        [sys.executable, "-m", "lpmert", *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment(),
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-        **options,
-    )
 
 
 def wait_for_line(process: subprocess.Popen[str], text: str) -> None:
@@ -221,7 +195,7 @@ class TestRegions:
 
     def test_check_says_that_weights_lie_outside(self, table: str) -> None:
         outcome = run("check", table, *COLUMNS, "--nonnegative", "--weights", "-1,2")
-        assert "outside of the region" in outcome.stdout
+        assert "outside the region" in outcome.stdout
 
     @pytest.mark.parametrize(
         ("options", "code", "message"),
@@ -397,15 +371,9 @@ class TestStart:
         ids=str,
     )
     def test_help_version_and_wrong_use_import_nothing_heavy(self, arguments: list[str], code: int) -> None:
-        run_ = subprocess.run(
-            [sys.executable, "-X", "importtime", "-m", "lpmert", *arguments],
-            capture_output=True,
-            text=True,
-            env=environment(),
-            check=False,
-        )
-        assert run_.returncode == code
-        imported = {line.rsplit("|", 1)[-1].strip().split(".")[0] for line in run_.stderr.splitlines()}
+        returned, _, log = finished(*arguments, python=("-X", "importtime"))
+        assert returned == code
+        imported = {line.rsplit("|", 1)[-1].strip().split(".")[0] for line in log.splitlines()}
         assert "click" in imported
         assert not imported & {"numpy", "numba", "scipy", "highspy", "rich"}
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise, product
 
+import commands
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from scipy import stats
+from strategies import random_nbest
 
 import lpmert
-from lpmert.cli import main
 from lpmert.comparators.base import Comparator, Found
 from lpmert.comparators.grid import Grid
 from lpmert.comparators.mira import Mira
@@ -36,21 +37,6 @@ from lpmert.significance import bootstrap_interval, permutation_test
 FAST = {"och": Och(restarts=2), "random": RandomSearch(draws=20), "grid": Grid(points=4)}
 
 
-def nbest_of(seed=0, *, lists=12, size=4, dimension=3, kind="loss", integers=False):
-    rng = np.random.default_rng(seed)
-    count = lists * size
-    features = (
-        rng.integers(-2, 3, (count, dimension)).astype(float) if integers else rng.normal(size=(count, dimension))
-    )
-    if kind == "f1":
-        gold = np.repeat(rng.integers(1, 6, lists), size)
-        predicted = rng.integers(0, 6, count)
-        statistics = np.column_stack([rng.integers(0, np.minimum(gold, predicted) + 1), predicted, gold]).astype(float)
-    else:
-        statistics = rng.integers(0, 9, count).astype(float)
-    return NBest(features, np.arange(0, count + 1, size), statistics)
-
-
 def timeless(found):
     """A dictionary of results without what no two runs share."""
     if isinstance(found, dict):
@@ -60,7 +46,7 @@ def timeless(found):
 
 @pytest.mark.parametrize("kind", ["loss", "f1"])
 def test_each_run_has_the_loss_that_decoding_gives(kind):
-    nbest, held_out = nbest_of(1, kind=kind), nbest_of(2, kind=kind)
+    nbest, held_out = random_nbest(1, kind=kind), random_nbest(2, kind=kind)
     here, there = Problem(nbest, kind), Problem(held_out, kind)
     found = lpmert.compare(
         nbest, FAST, metric=kind, seeds=3, held_out=held_out, weights={"given": [1, 2, -1]}, optimum=None
@@ -81,7 +67,7 @@ def test_no_comparator_is_below_the_proved_optimum_whatever_ties_there_are():
         name: quick.get(name, FAST.get(name, name)) for name, place in METHODS.own.items() if ".comparators." in place
     }
     for seed in range(3):
-        found = lpmert.compare(nbest_of(seed, lists=6, integers=True), named, seeds=1)
+        found = lpmert.compare(random_nbest(seed, lists=6, integers=True), named, seeds=1)
         assert found.proved
         for entry in found.entries:
             assert all(found.excess(run) >= 0 for run in entry.runs), entry.name
@@ -98,7 +84,7 @@ def test_given_weights_that_win_by_ties_are_said_to():
 
 
 def test_equal_seeds_give_equal_results_for_any_number_of_jobs():
-    nbest, held_out = nbest_of(3), nbest_of(4)
+    nbest, held_out = random_nbest(3), random_nbest(4)
     named = {**FAST, "annealing": "annealing", "perceptron": "perceptron"}
     found = [
         lpmert.compare(
@@ -110,7 +96,7 @@ def test_equal_seeds_give_equal_results_for_any_number_of_jobs():
 
 
 def test_seeds_count_from_the_first_one():
-    nbest = nbest_of(3)
+    nbest = random_nbest(3)
     one = lpmert.compare(nbest, {"random": FAST["random"]}, seeds=3, seed=5, optimum=None)["random"].runs
     assert [run.seed for run in one] == [5, 6, 7]
     alone = solve(FAST["random"], Problem(nbest), seed=6)
@@ -118,13 +104,13 @@ def test_seeds_count_from_the_first_one():
 
 
 def test_methods_that_use_no_chance_run_once():
-    found = lpmert.compare(nbest_of(), ["grid", "likelihood", "choices", "random"], seeds=2, optimum=None)
+    found = lpmert.compare(random_nbest(), ["grid", "likelihood", "choices", "random"], seeds=2, optimum=None)
     assert [len(entry.runs) for entry in found.entries] == [1, 1, 1, 2]
     assert [entry.runs[0].seed for entry in found.entries] == [None, None, None, 0]
 
 
 def test_methods_take_part_as_names_or_objects_and_are_named_after_their_settings():
-    found = lpmert.compare(nbest_of(), ["grid", Grid(points=3), Och(restarts=1)], seeds=1, optimum=None)
+    found = lpmert.compare(random_nbest(), ["grid", Grid(points=3), Och(restarts=1)], seeds=1, optimum=None)
     assert [entry.name for entry in found.entries] == ["grid", "grid(points=3)", "och(restarts=1)"]
 
 
@@ -138,19 +124,19 @@ def test_methods_take_part_as_names_or_objects_and_are_named_after_their_setting
         ({"seeds": 0}, MethodError, "seeds"),
         ({"jobs": 0}, MethodError, "jobs"),
         ({"replications": -1}, MethodError, "replications"),
-        ({"held_out": nbest_of(kind="f1")}, DataError, "held-out lists have statistics"),
-        ({"held_out": nbest_of(dimension=2)}, DataError, "no feature 'feature3'"),
-        ({"optimum": minimize(nbest_of(9))}, DataError, "other lists"),
+        ({"held_out": random_nbest(kind="f1")}, DataError, "held-out lists have statistics"),
+        ({"held_out": random_nbest(dimension=2)}, DataError, "no feature 'feature3'"),
+        ({"optimum": minimize(random_nbest(9))}, DataError, "other lists"),
         ({"optimum": "best"}, MethodError, "no method 'best'"),
     ],
 )
 def test_arguments_that_make_no_sense_are_refused(arguments, error, text):
     with pytest.raises(error, match=text):
-        lpmert.compare(nbest_of(), **{"methods": {"grid": FAST["grid"]}, **arguments})
+        lpmert.compare(random_nbest(), **{"methods": {"grid": FAST["grid"]}, **arguments})
 
 
 def test_an_optimum_can_be_given():
-    nbest = nbest_of()
+    nbest = random_nbest()
     known = minimize(nbest)
     found = lpmert.compare(nbest, {"grid": FAST["grid"]}, optimum=known)
     assert found.optimum is known
@@ -158,7 +144,7 @@ def test_an_optimum_can_be_given():
 
 
 def test_without_a_proof_the_distance_is_to_the_bound():
-    nbest = nbest_of(lists=60, size=20, dimension=6)
+    nbest = random_nbest(lists=60, size=20, dimension=6)
     found = lpmert.compare(nbest, {"grid": FAST["grid"]}, optimum="choices", optimum_limits=Limits(node_limit=10))
     assert not found.proved
     assert found.lower_bound <= found.optimum.loss <= found["grid"].best.loss
@@ -172,7 +158,7 @@ def test_a_true_answer_stops_the_comparison_with_the_runs_so_far():
         seen.append((name, run.seed))
         return len(seen) == 3
 
-    found = lpmert.compare(nbest_of(), FAST, seeds=2, on_run=stop)
+    found = lpmert.compare(random_nbest(), FAST, seeds=2, on_run=stop)
     assert seen == [("och", 0), ("och", 1), ("random", 0)]
     assert not found.complete
     assert found.optimum is None
@@ -185,7 +171,7 @@ def test_an_interrupt_leaves_the_runs_so_far(jobs):
         if name == "random":
             raise KeyboardInterrupt
 
-    found = lpmert.compare(nbest_of(), FAST, seeds=1, on_run=press, jobs=jobs)
+    found = lpmert.compare(random_nbest(), FAST, seeds=1, on_run=press, jobs=jobs)
     assert not found.complete
     assert found["och"].best.loss > 0
 
@@ -196,7 +182,7 @@ def test_a_run_that_is_interrupted_ends_the_comparison():
             raise KeyboardInterrupt
         return [1, 1, 1]
 
-    found = lpmert.compare(nbest_of(), FAST, seeds=2, callables={"mine": press})
+    found = lpmert.compare(random_nbest(), FAST, seeds=2, callables={"mine": press})
     assert not found.complete
     assert len(found["mine"].runs) == 1
 
@@ -214,22 +200,22 @@ class Pressed(Comparator):
 
 
 def test_a_run_that_is_cut_short_does_not_count_beside_whole_ones():
-    found = lpmert.compare(nbest_of(), {"pressed": Pressed(), "grid": FAST["grid"]}, seeds=3)
+    found = lpmert.compare(random_nbest(), {"pressed": Pressed(), "grid": FAST["grid"]}, seeds=3)
     assert not found.complete
     assert [run.status for run in found["pressed"].runs] == [Status.HEURISTIC]
-    alone = lpmert.compare(nbest_of(), {"pressed": Pressed()}, seeds=1, seed=1)
+    alone = lpmert.compare(random_nbest(), {"pressed": Pressed()}, seeds=1, seed=1)
     assert [run.status for run in alone["pressed"].runs] == [Status.INTERRUPTED]
 
 
 def test_time_limits_are_for_single_runs():
-    found = lpmert.compare(nbest_of(), {"och": Och(restarts=10**6)}, seeds=2, time_limit=0.05, optimum=None)
+    found = lpmert.compare(random_nbest(), {"och": Och(restarts=10**6)}, seeds=2, time_limit=0.05, optimum=None)
     assert [run.status for run in found["och"].runs] == [Status.TIME_LIMIT] * 2
 
 
 def test_the_region_holds_for_methods_and_is_told_of_given_weights():
     region = Region(nonnegative=True)
     weights = {"inside": [1, 2, 3], "outside": [1, 2, -3]}
-    found = lpmert.compare(nbest_of(5), FAST, seeds=1, region=region, weights=weights)
+    found = lpmert.compare(random_nbest(5), FAST, seeds=1, region=region, weights=weights)
     assert {entry.name: entry.best.inside for entry in found.entries} == {
         **dict.fromkeys(FAST, True),
         "inside": True,
@@ -239,14 +225,14 @@ def test_the_region_holds_for_methods_and_is_told_of_given_weights():
 
 
 def test_initial_weights_start_the_methods():
-    nbest = nbest_of(6)
+    nbest = random_nbest(6)
     best = minimize(nbest)
     found = lpmert.compare(nbest, {"och": Och(restarts=0)}, seeds=1, initial_weights=best.weights)
     assert found["och"].best.loss == best.loss
 
 
 def test_held_out_features_are_put_in_order():
-    nbest, other = nbest_of(1), nbest_of(2)
+    nbest, other = random_nbest(1), random_nbest(2)
     swapped = other.select_features(["feature3", "feature1", "feature2"])
     first, second = (
         lpmert.compare(nbest, FAST, seeds=1, held_out=lists, optimum=None)["och"].held_out_losses
@@ -272,7 +258,7 @@ def exact_p_value(metric, first, second):
 def test_permutation_test_comes_near_the_exact_p_value(kind):
     metric = metric_by_name(kind)
     for seed in range(4):
-        nbest = nbest_of(seed, lists=10, kind=kind)
+        nbest = random_nbest(seed, lists=10, kind=kind)
         first, second = nbest.statistics[nbest.offsets[:-1]], nbest.statistics[nbest.offsets[:-1] + 1]
         estimate = permutation_test(metric, first, second, replications=20_000)
         assert estimate == pytest.approx(exact_p_value(metric, first, second), abs=0.015)
@@ -312,7 +298,7 @@ def test_statistics_of_other_lists_are_refused():
 
 
 def test_differences_are_those_of_the_best_runs():
-    nbest, held_out = nbest_of(7, lists=40), nbest_of(8, lists=40)
+    nbest, held_out = random_nbest(7, lists=40), random_nbest(8, lists=40)
     found = lpmert.compare(nbest, FAST, seeds=2, held_out=held_out, optimum=None)
     first = found.entries[0].best
     assert found.entries[0].training is None
@@ -379,13 +365,12 @@ def table_of(nbest, path):
     return [str(path), "--segment", "id", "--features", ",".join(nbest.names), "--loss", "errors"]
 
 
-def run(*arguments):
-    return CliRunner().invoke(main, ["compare", *map(str, arguments)])
+run = partial(commands.run, "compare")
 
 
 def test_the_command_prints_a_table_with_distances_and_held_out_losses(tmp_path):
-    data = table_of(nbest_of(1), tmp_path / "dev.tsv")
-    table_of(nbest_of(2), tmp_path / "test.tsv")
+    data = table_of(random_nbest(1), tmp_path / "dev.tsv")
+    table_of(random_nbest(2), tmp_path / "test.tsv")
     (tmp_path / "moses.txt").write_text("0.5 0.25 -0.25\n")
     found = run(
         *data, "--methods", "och,grid", "--seeds", 2, "--held-out", tmp_path / "test.tsv",
@@ -393,29 +378,29 @@ def test_the_command_prints_a_table_with_distances_and_held_out_losses(tmp_path)
     )  # fmt: skip
     assert found.exit_code == 0, found.output
     lines = found.stdout.splitlines()
-    assert lines[0] == f"the least loss is {minimize(nbest_of(1)).loss:g}, proved"
+    assert lines[0] == f"the least loss is {minimize(random_nbest(1)).loss:g}, proved"
     heading = next(line for line in lines if line.startswith("method"))
     assert " ".join(heading.split()) == "method runs mean best Delta S to optimum held out p time"
     given = next(line for line in lines if line.startswith("moses")).split()
-    assert float(given[3]) == Problem(nbest_of(1)).evaluate([0.5, 0.25, -0.25]).loss
-    assert float(given[7]) == Problem(nbest_of(2)).evaluate([0.5, 0.25, -0.25]).loss
+    assert float(given[3]) == Problem(random_nbest(1)).evaluate([0.5, 0.25, -0.25]).loss
+    assert float(given[7]) == Problem(random_nbest(2)).evaluate([0.5, 0.25, -0.25]).loss
     assert "och, seed 1: loss" in found.stderr
 
 
 def test_the_command_writes_json_that_says_the_same_as_the_library(tmp_path):
-    data = table_of(nbest_of(1), tmp_path / "dev.tsv")
+    data = table_of(random_nbest(1), tmp_path / "dev.tsv")
     found = run(*data, "--methods", "och,random", "--seeds", 2, "-q", "-o", tmp_path / "c.json")
     assert (found.exit_code, found.stdout, found.stderr) == (0, "", "")
     written = json.loads((tmp_path / "c.json").read_text())
-    nbest = lpmert.read_table(tmp_path / "dev.tsv", segment="id", features=nbest_of(1).names, loss="errors")
+    nbest = lpmert.read_table(tmp_path / "dev.tsv", segment="id", features=random_nbest(1).names, loss="errors")
     known = lpmert.compare(nbest, ["och", "random"], seeds=2)
     assert timeless(written) == timeless(json.loads(known.to_json()))
     assert run(*data, "--methods", "grid", "-q", "--json").stdout.startswith("{")
 
 
 def test_the_command_takes_an_optimum_from_a_file(tmp_path):
-    data = table_of(nbest_of(1), tmp_path / "dev.tsv")
-    solved = CliRunner().invoke(main, ["solve", *data, "-q", "-o", str(tmp_path / "r.json")])
+    data = table_of(random_nbest(1), tmp_path / "dev.tsv")
+    solved = commands.run("solve", *data, "-q", "-o", tmp_path / "r.json")
     assert solved.exit_code == 0
     found = run(*data, "--methods", "grid", "--optimum", tmp_path / "r.json")
     assert found.exit_code == 0, found.output
@@ -426,21 +411,21 @@ def test_the_command_takes_an_optimum_from_a_file(tmp_path):
     ("arguments", "text"),
     [
         (["--methods", "och,simplex"], "no method 'simplex'"),
-        (["--weights", "weights.txt"], "is not NAME=FILE"),
+        (["--weights", "weights.txt"], "is not of the form NAME=FILE"),
         (["--weights", "a=b", "--weights", "a=c"], "gives a name twice"),
-        (["--scale", "feature1=1"], "--scale is no option here"),
+        (["--scale", "feature1=1"], "--scale does not apply here"),
         (["--seeds", "0"], "--seeds"),
     ],
 )
 def test_wrong_usage_is_told(tmp_path, arguments, text):
-    data = table_of(nbest_of(1), tmp_path / "dev.tsv")
+    data = table_of(random_nbest(1), tmp_path / "dev.tsv")
     found = run(*data, *arguments)
     assert found.exit_code == 2
     assert text in found.stderr
 
 
 def test_weights_in_a_file_that_does_not_fit_are_told_with_the_file(tmp_path):
-    data = table_of(nbest_of(1), tmp_path / "dev.tsv")
+    data = table_of(random_nbest(1), tmp_path / "dev.tsv")
     (tmp_path / "w.txt").write_text("0.5 0.25\n")
     found = run(*data, "--methods", "grid", "--weights", f"mine={tmp_path / 'w.txt'}")
     assert found.exit_code == 1

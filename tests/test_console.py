@@ -245,3 +245,24 @@ def test_the_report_shows_ranges_free_features_ties_times_and_counters() -> None
     assert ["search", "1.500"] in rows
     assert ["work", "nodes", "12,345"] in rows
     assert ["lps", "cold", "6"] in rows
+
+
+@pytest.mark.parametrize(("columns", "tables"), [(30, 3), (40, 2), (200, 1)])
+def test_reports_fit_the_terminal_and_cut_no_number(columns: int, tables: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    ranges = np.array([[0.4, np.inf], [-np.inf, -0.2], [0.2, 0.3]])
+    long = result(cell=Cell(ranges, np.array([0.5, -0.25, 0.25]), 0.01), signature="x" * 150, counters={"nodes": 12345})
+    piped = plain(result_report(long))
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    lines = plain(result_report(long)).splitlines()
+    assert all(len(line) <= columns for line in lines if line != Status.OPTIMAL.value)
+    assert "x" * 150 in piped
+    assert re.search("x+", "".join(line.strip() for line in lines if "x" in line)).group() == "x" * 150  # type: ignore[union-attr]
+    assert {word for word in piped.split() if "x" not in word} == {
+        word for line in lines for word in line.split() if "x" not in word
+    }
+    assert sum(line.startswith("am ") for line in lines) == tables
+
+
+def test_names_in_reports_are_no_markup() -> None:
+    assert "[bold] :smile:" in plain(result_report(result(names=("am", "[bold] :smile:", "length"))))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from problems import WER, Given, fractions_loss
-from strategies import short_descent
+from strategies import FRACTIONS, short_descent
 
 import lpmert
 from lpmert import Linear, MethodError, MetricError, NBest, Region, Status, canonical
@@ -19,8 +19,6 @@ from lpmert.exact.choices import ChoicesSearch
 from lpmert.geometry.leastnorm import decode_clearly, sorted_lists
 from lpmert.kernels import INFINITE_COST
 from lpmert.metrics.ratio import LinearFraction, precision
-
-METHODS = ("choices", "cells", "lp-mert", "auto")
 
 
 @given(
@@ -73,7 +71,7 @@ def many_limits(seed: int, largest: int, n_limits: int = 70) -> Given:
     )
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", FRACTIONS)
 def test_fractions_of_large_counts_in_many_limits_are_exact_or_refused(method: str) -> None:
     """Whether they fit is said before the search, and does not hang on which losses it meets."""
     for seed in range(4):
@@ -93,7 +91,7 @@ def test_fractions_of_large_counts_in_many_limits_are_exact_or_refused(method: s
 def test_counts_with_a_common_divisor_need_no_more_room() -> None:
     small = many_limits(1, 10**3)
     large = NBest(small.features, np.array(small.offsets), small.statistics * 10**11, names=small.nbest.names)
-    for method in METHODS:
+    for method in FRACTIONS:
         result = lpmert.minimize(large, metric=small.metric, method=method, region=small.region)
         assert (result.status, result.loss) == (Status.OPTIMAL, float(small.least or 0))
 
@@ -173,7 +171,7 @@ def test_word_error_rates_above_one_are_fractions_like_others() -> None:
     counts = np.array([[5.0, 2.0], [7.0, 2.0], [5.0, 2.0], [9.0, 2.0]])
     features = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [0.0, 0.0]])
     with short_descent():
-        for method in METHODS:
+        for method in FRACTIONS:
             result = lpmert.minimize(NBest(features, np.array([0, 2, 4]), counts), metric=WER, method=method)
             assert (result.status, result.loss) == (Status.OPTIMAL, 2.5)
 

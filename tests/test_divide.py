@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise, product
@@ -13,7 +12,7 @@ import oracle
 import pytest
 from scipy.optimize import linprog
 from shared import needs_shared, swahili
-from strategies import KINDS, Lists, best_loss, loss_of, random_lists, short_descent, strictly_feasible
+from strategies import KINDS, Lists, best_loss, loss_of, many_more, random_lists
 from tolerance import Tolerated
 
 import lpmert
@@ -29,6 +28,8 @@ from lpmert.kernels import INFINITE_COST
 from lpmert.problem import Problem
 from lpmert.result import IntArray
 
+pytestmark = pytest.mark.usefixtures("poor_start")
+
 SWITCHES = ("row_generation", "use_witnesses", "use_cores", "look_ahead", "lazy", "chain")
 BARE = LpMert(**dict.fromkeys(SWITCHES, False))
 SETTINGS = [
@@ -43,12 +44,6 @@ SETTINGS = [
     LpMert(lp="highs", row_generation=False, look_ahead=False),
 ]
 OPTIMA = {"0:8": 4.948169, "8:16": 4.641196, "16:24": 5.091451, "24:32": 5.890797}  # proved by the floor prototypes
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _short_descent() -> Iterator[None]:
-    with short_descent():
-        yield
 
 
 def dearest(problem: Problem) -> Incumbent:
@@ -81,23 +76,12 @@ def assert_proved(result: Result, lists: Lists, least: Fraction, tolerated: Tole
         assert abs(result.loss - least) <= 1e-12 * float(np.abs(lists.losses).sum())
 
 
+@pytest.mark.parametrize(("seeds", "most"), [(range(14), 200), many_more(range(2000, 2050), 300)])
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_setting_finds_the_least_loss_and_proves_it(kind: str) -> None:
+def test_every_setting_finds_the_least_loss_and_proves_it(kind: str, seeds: range, most: int) -> None:
     tolerated = Tolerated(kind)
-    for seed in range(14):
-        lists = random_lists(kind, seed, most_selections=200)
-        least = best_loss(lists)
-        for method in SETTINGS:
-            assert_proved(lpmert.minimize(lists.nbest, method=method), lists, least, tolerated)
-    tolerated.assert_rare()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_setting_on_many_more_problems(kind: str) -> None:
-    tolerated = Tolerated(kind)
-    for seed in range(2000, 2050):
-        lists = random_lists(kind, seed, most_selections=300)
+    for seed in seeds:
+        lists = random_lists(kind, seed, most_selections=most)
         least = best_loss(lists)
         for method in SETTINGS:
             assert_proved(lpmert.minimize(lists.nbest, method=method), lists, least, tolerated)
@@ -214,7 +198,7 @@ def test_one_list_gives_the_first_extreme_hypothesis_in_order_of_loss(kind: str)
         exact = [tuple(map(Fraction, row)) for row in features.tolist()]
         for h in np.argsort(losses, kind="stable"):
             rows = [tuple(a - b for a, b in zip(exact[h], o, strict=True)) for i, o in enumerate(exact) if i != h]
-            if not rows or strictly_feasible(rows):
+            if not rows or oracle.strictly_feasible(rows):
                 break
         result = lpmert.minimize(lists.nbest, method=BARE)
         assert result.loss == losses[h]

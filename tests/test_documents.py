@@ -6,11 +6,10 @@ import doctest
 import math
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from commands import finished
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "proofs" / "README.md"]
@@ -64,15 +63,13 @@ def same(shown: str, printed: str) -> bool:
 def test_a_command_prints_what_the_document_shows(command: str, output: list[str]) -> None:
     program, *arguments = shlex.split(command)
     assert program == "lpmert"
-    run = subprocess.run(
-        [sys.executable, "-m", "lpmert", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
-    )
-    assert run.returncode == 0, run.stderr
-    printed = run.stdout.split("\n")
+    code, out, log = finished(*arguments, cwd=ROOT)
+    assert code == 0, log
+    printed = out.split("\n")
     shown = [line for line in output if COMPARED.match(line)]
     assert shown, "the document shows no line that could be compared"
     missing = [line for line in shown if not any(same(line, other) for other in printed)]
-    assert not missing, run.stdout
+    assert not missing, out
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=[path.name for path in DOCUMENTS])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from fractions import Fraction
 from itertools import product
 
@@ -10,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import KINDS, Lists, best_loss, exact_decode, loss_of, random_lists, short_descent, small_lists
+from strategies import FRACTIONS, KINDS, Lists, best_loss, exact_decode, loss_of, many_more, random_lists, small_lists
 from tolerance import Tolerated
 
 import lpmert
@@ -19,6 +18,8 @@ from lpmert.exact.cells import Cells
 from lpmert.exact.choices import Choices
 from lpmert.exact.method import Method
 from lpmert.problem import Problem
+
+pytestmark = pytest.mark.usefixtures("poor_start")
 
 TIES = ("first", "best", "worst")
 DEGENERATE = ("opposite", "ulps", "nearly collinear", "offset")
@@ -42,15 +43,8 @@ CELLS = [
 ]
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _short_descent() -> Iterator[None]:
-    with short_descent():
-        yield
-
-
 def methods(lists: Lists, ties: str = "first") -> list[str | Method]:
-    found: list[str | Method] = ["exhaustive", "choices", "cells", "lp-mert", "auto"]
-    return [*found, "sweep"] if Problem(lists.nbest, ties=ties).canonical.n_features <= 2 else found
+    return [*FRACTIONS, "sweep"] if Problem(lists.nbest, ties=ties).canonical.n_features <= 2 else [*FRACTIONS]
 
 
 def assert_optimal(
@@ -88,35 +82,20 @@ def assert_decodes(result: Result, lists: Lists, ties: str = "first") -> None:
     assert bound <= result.loss
 
 
+@pytest.mark.parametrize(
+    ("seeds", "sizes"),
+    [
+        (range(36), {"most_lists": 5, "most_hypotheses": 4, "most_features": 3, "most_selections": 100}),
+        (range(99, 120, 3), {}),
+        many_more(range(1000, 1600), {"most_selections": 200}),
+    ],
+    ids=["small", "larger", "many"],
+)
 @pytest.mark.parametrize("kind", KINDS)
-def test_all_methods_find_the_least_loss(kind: str) -> None:
+def test_all_methods_find_the_least_loss(kind: str, seeds: range, sizes: dict[str, int]) -> None:
     tolerated = Tolerated(kind)
-    for seed in range(36):
-        lists = random_lists(kind, seed, most_lists=5, most_hypotheses=4, most_features=3, most_selections=100)
-        ties = TIES[seed % 3]
-        least = best_loss(lists, ties)
-        for method in methods(lists, ties):
-            assert_optimal(lpmert.minimize(lists.nbest, method=method, ties=ties), lists, least, ties, tolerated)
-    tolerated.assert_rare()
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_larger_problems_too(kind: str) -> None:
-    tolerated = Tolerated(kind)
-    for seed in range(100, 107):
-        lists = random_lists(kind, seed)
-        least = best_loss(lists)
-        for method in methods(lists):
-            assert_optimal(lpmert.minimize(lists.nbest, method=method), lists, least, tolerated=tolerated)
-    tolerated.assert_rare()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-def test_many_more_problems(kind: str) -> None:
-    tolerated = Tolerated(kind)
-    for seed in range(1000, 1600):
-        lists = random_lists(kind, seed, most_selections=200)
+    for seed in seeds:
+        lists = random_lists(kind, seed, **sizes)
         ties = TIES[seed % 3]
         least = best_loss(lists, ties)
         for method in methods(lists, ties):
@@ -212,7 +191,7 @@ def test_searches_with_and_without_cores_agree(wide: bool) -> None:
             assert (seed, result.status, result.loss) == (seed, Status.OPTIMAL, by_cones.loss)
 
 
-@pytest.mark.parametrize("method", ["choices", "cells", "lp-mert", "auto", "exhaustive"])
+@pytest.mark.parametrize("method", FRACTIONS)
 @pytest.mark.parametrize("features", [2, 3, 5])
 def test_a_planted_optimum_is_found(features: int, method: str) -> None:
     for seed in range(8):
@@ -228,7 +207,7 @@ def test_a_planted_optimum_is_found(features: int, method: str) -> None:
         assert result.selection.tolist() == planted
 
 
-@pytest.mark.parametrize("method", ["choices", "cells", "lp-mert", "auto", "exhaustive"])
+@pytest.mark.parametrize("method", FRACTIONS)
 def test_the_second_best_selection_is_told_from_the_best(method: str) -> None:
     """One selection costs one unit in 2^45 less than all others that are attainable."""
     for seed in range(10):

@@ -19,6 +19,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from commands import environment, finished
+from commands import start as start_process
 
 from lpmert.formats.mert_data import write_mert_data
 from lpmert.nbest import NBest
@@ -61,32 +63,11 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def environment(**more: str) -> dict[str, str]:
-    root = str(Path(__file__).resolve().parents[1])
-    return os.environ | {"PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])} | more
-
-
-def start(*arguments: str, log: Path | None = None, before: Callable[[], object] = int, **options: Any) -> Any:
+def start(*arguments: str, log: Path | None = None, **options: Any) -> Any:
     """Start the command; its stderr goes to the file `log`, with each import as it ends, or else to a pipe."""
-
-    def prepare() -> None:
-        # a shell may have started the tests with signals ignored, which children inherit
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_DFL)
-        before()
-
-    settings: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": environment()} | options
-    verbose = [] if log is None else ["-X", "importtime"]
     if log is not None:
-        settings["stderr"] = log.open("w")
-    command = [sys.executable, *verbose, "-m", "lpmert", *arguments]
-    return subprocess.Popen(command, text=True, preexec_fn=prepare, **settings)
-
-
-def finished(*arguments: str, **options: Any) -> tuple[int, str, str]:
-    process = start(*arguments, **options)
-    out, err = process.communicate(timeout=PATIENCE)
-    return process.returncode, out or "", err or ""
+        options |= {"stderr": log.open("w"), "python": ("-X", "importtime")}
+    return start_process(*arguments, **options)
 
 
 def until(true: Callable[[], object], process: subprocess.Popen[str]) -> bool:

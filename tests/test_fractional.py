@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 import numpy as np
-import oracle
 import pytest
-from strategies import attainable_totals, short_descent
+from strategies import FRACTIONS, Lists, attainable_totals, many_more, short_descent
 from strategies import random_lists as lists_of_kind
 
 import lpmert
@@ -21,7 +20,6 @@ from lpmert.metrics.ratio import LinearFraction, f_beta, precision, recall
 from lpmert.problem import Problem
 from lpmert.result import Limits
 
-METHODS = ("choices", "cells", "lp-mert", "exhaustive", "auto")
 METRICS = (f_beta(), f_beta(2), f_beta(0.5), precision(), recall())
 WER = LinearFraction("wer", ("errors", "words"), (1, 0), (0, 1), higher_is_better=False)
 
@@ -46,51 +44,22 @@ def random_lists(seed: int) -> NBest:
 
 def least_loss(nbest: NBest, metric: LinearFraction) -> Fraction:
     """The least fraction over all attainable selections, exactly; the first of equal vectors counts."""
-    rows = []
-    offsets = [0]
-    for begin, end in zip(nbest.offsets[:-1].tolist(), nbest.offsets[1:].tolist(), strict=True):
-        seen: dict[tuple[float, ...], int] = {}
-        for i in range(begin, end):
-            seen.setdefault(tuple(nbest.dense_features()[i].tolist()), i)
-        rows += list(seen.values())
-        offsets.append(len(rows))
-    features = nbest.dense_features()[rows]
-    counts = nbest.statistics[rows].astype(int).tolist()
-    found = []
-    for selection in oracle.all_selections(features.tolist(), offsets):
-        total = [
-            sum(column)
-            for column in zip(*(counts[begin + i] for begin, i in zip(offsets, selection, strict=False)), strict=True)
-        ]
-        below = sum(a * b for a, b in zip(metric.denominator, total, strict=True))
-        found.append(
-            Fraction(sum(a * b for a, b in zip(metric.numerator, total, strict=True)), below) if below else Fraction(1)
-        )
-    return min(found)
+    lists = Lists(nbest.dense_features(), nbest.offsets, nbest.statistics)
+    return min(exact_loss(metric, total) for total in attainable_totals(lists, nbest.statistics))
 
 
+@pytest.mark.parametrize("seeds", [range(16), many_more(range(100, 300))])
 @pytest.mark.parametrize("metric", METRICS, ids=lambda metric: f"{metric.name}")
-def test_every_method_proves_the_least_fraction(metric: LinearFraction) -> None:
-    for seed in range(16):
+def test_every_method_proves_the_least_fraction(metric: LinearFraction, seeds: range) -> None:
+    for seed in seeds:
         nbest = random_lists(seed)
         least = least_loss(nbest, metric)
-        for method in METHODS:
+        for method in FRACTIONS:
             result = lpmert.minimize(nbest, metric=metric, method=method)
             assert result.loss == float(least)
             assert result.lower_bound == result.loss
             assert result.status is Status.OPTIMAL
             assert result.score == pytest.approx(1 - float(least))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("metric", METRICS, ids=lambda metric: f"{metric.name}")
-def test_many_more_fractions(metric: LinearFraction) -> None:
-    for seed in range(100, 300):
-        nbest = random_lists(seed)
-        least = least_loss(nbest, metric)
-        for method in METHODS:
-            result = lpmert.minimize(nbest, metric=metric, method=method)
-            assert (result.loss, result.lower_bound) == (float(least), float(least))
 
 
 def larger(seed: int) -> NBest:
@@ -159,7 +128,7 @@ def assert_least(result: Result, nbest: NBest, metric: LinearFraction, least: Fr
 NEARLY_TIED = [[6.0, -1.0, 0.3000000000000001], [2.0, 6.0, 1.9999999999999998], [-5.0, -7.0, -2.6], [5.0, 0.0, 0.5]]
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", FRACTIONS)
 def test_a_better_selection_counts_that_floating_point_does_not_tell_from_a_tie(method: str) -> None:
     nbest = NBest(NEARLY_TIED, [0, 4], [[0, 3, 3], [0, 3, 3], [1, 3, 3], [2, 3, 3]])
     least = least_loss(nbest, precision())
@@ -179,7 +148,7 @@ def test_nearly_tied_fractions_are_never_called_proved_wrongly(kind: str) -> Non
             counts[:, 0] = np.minimum(counts[:, 0], counts[:, 1:].min(axis=1))
             nbest = NBest(lists.features, lists.offsets, counts if metric is not WER else counts[:, 1:])
             least = min(exact_loss(metric, total) for total in attainable_totals(lists, nbest.statistics))
-            for method in METHODS[:3]:
+            for method in FRACTIONS[1:4]:
                 proved += assert_least(lpmert.minimize(nbest, metric=metric, method=method), nbest, metric, least)
     assert proved >= 60  # of 72
 
@@ -208,7 +177,7 @@ def test_nothing_in_the_denominator_costs_one_and_is_found_where_that_is_the_lea
         least = min(losses)
         without = min((loss for loss, total in zip(losses, totals, strict=True) if total[1]), default=Fraction(2))
         found["below one" if least < 1 else "zero" if without > 1 >= least else "not zero"] += 1
-        for method in (METHODS[seed % 5], METHODS[(seed + 2) % 5]):
+        for method in (FRACTIONS[seed % 5], FRACTIONS[(seed + 2) % 5]):
             result = lpmert.minimize(nbest, metric=WER, method=method)
             assert (result.status, result.loss, result.lower_bound) == (Status.OPTIMAL, float(least), float(least))
             stopped = lpmert.minimize(nbest, metric=WER, method=method, node_limit=0)
@@ -228,7 +197,7 @@ def test_fractions_closer_than_a_unit_are_ranked_exactly() -> None:
         counts = np.column_stack([size - rng.integers(1, 4, len(size)), size, size])
         nbest = NBest(lists.features, lists.offsets, counts)
         least = min(exact_loss(precision(), total) for total in attainable_totals(lists, nbest.statistics))
-        for method in METHODS[:3]:
+        for method in FRACTIONS[1:4]:
             result = lpmert.minimize(nbest, metric=precision(), method=method)
             assert assert_least(result, nbest, precision(), least)
 
@@ -242,7 +211,7 @@ def test_losses_above_one_are_proved_from_a_start_that_attains_nothing(monkeypat
         nbest = NBest(lists.features, lists.offsets, np.column_stack([words + rng.integers(1, 9, len(words)), words]))
         least = min(exact_loss(WER, total) for total in attainable_totals(lists, nbest.statistics))
         assert least > 1
-        for method in METHODS:
+        for method in FRACTIONS:
             result = lpmert.minimize(nbest, metric=WER, method=method)
             assert (result.status, result.loss, result.lower_bound) == (Status.OPTIMAL, float(least), float(least))
 

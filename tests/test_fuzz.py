@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 
 import pytest
 from fuzz import CHECKS, WORTHS, methods
 from problems import FEATURES, LOSSES, METRICS, THIN, problem
-from strategies import short_descent
 
 from lpmert import Status
 
+pytestmark = pytest.mark.usefixtures("poor_start")
+
 PROBLEMS = {"plain": 190, "regions": 152, "limits": 38, "relatives": 57, "cosines": 38}
 """How many problems of each kind of features the slow tier checks in each way."""
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _short_descent() -> Iterator[None]:
-    with short_descent():
-        yield
 
 
 @pytest.mark.parametrize("check", CHECKS)

@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from itertools import product
 
 import numpy as np
 import pytest
-from strategies import Lists, random_lists, short_descent
+from strategies import RATIOS, Lists, gaussian_lists, random_lists
 
 import lpmert
 from lpmert import Result, Status
 from lpmert.problem import Problem
 
-METHODS = ("choices", "cells", "auto")
-SEEDS = range(8)
+pytestmark = pytest.mark.usefixtures("poor_start")
 
-
-@pytest.fixture(autouse=True, scope="module")
-def _short_descent() -> Iterator[None]:
-    with short_descent():
-        yield
+everywhere = pytest.mark.parametrize(("seed", "method"), list(product(range(8), RATIOS)))
 
 
 def lists_of(seed: int) -> Lists:
-    """Ten lists of four hypotheses: Gaussian features, integer losses."""
-    rng = np.random.default_rng(seed)
-    width = 2 + seed % 3
-    offsets = np.arange(0, 41, 4)
-    return Lists(rng.normal(size=(40, width)), offsets, rng.integers(0, 6, 40).astype(float))
+    return gaussian_lists(seed, lists=10, hypotheses=4, features=2 + seed % 3)
 
 
 def solved(lists: Lists, method: str) -> Result:
@@ -36,7 +27,7 @@ def solved(lists: Lists, method: str) -> Result:
     return result
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("factor", [1e-9, 0.3, 2.0, 7e11])
 def test_a_positive_factor_on_the_weights_changes_nothing(seed: int, factor: float) -> None:
     lists = random_lists("integers", seed)
@@ -49,8 +40,7 @@ def test_a_positive_factor_on_the_weights_changes_nothing(seed: int, factor: flo
         assert second.margin == pytest.approx(first.margin * factor, rel=1e-9)
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("seed", SEEDS)
+@everywhere
 def test_units_of_features_do_not_matter(seed: int, method: str) -> None:
     lists = lists_of(seed)
     units = 10.0 ** np.random.default_rng(seed).uniform(-9, 9, lists.features.shape[1])
@@ -58,8 +48,7 @@ def test_units_of_features_do_not_matter(seed: int, method: str) -> None:
     assert solved(other, method).loss == solved(lists, method).loss
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("seed", SEEDS)
+@everywhere
 def test_a_vector_added_to_a_whole_list_does_not_matter(seed: int, method: str) -> None:
     lists = lists_of(seed)
     rng = np.random.default_rng(seed)
@@ -69,8 +58,7 @@ def test_a_vector_added_to_a_whole_list_does_not_matter(seed: int, method: str) 
     assert solved(shifted, method).loss == solved(plain, method).loss
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("seed", SEEDS)
+@everywhere
 def test_a_loss_added_to_a_whole_list_is_added_to_the_optimum(seed: int, method: str) -> None:
     lists = lists_of(seed)
     extra = np.random.default_rng(seed).integers(-50, 50, 10).astype(float)
@@ -78,8 +66,7 @@ def test_a_loss_added_to_a_whole_list_is_added_to_the_optimum(seed: int, method:
     assert solved(other, method).loss == solved(lists, method).loss + extra.sum()
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("seed", SEEDS)
+@everywhere
 def test_losses_times_a_factor_multiply_the_optimum(seed: int, method: str) -> None:
     lists = lists_of(seed)
     for factor in (3.0, 2.0**-300, 1e-100, 1e100):
@@ -87,8 +74,7 @@ def test_losses_times_a_factor_multiply_the_optimum(seed: int, method: str) -> N
         assert solved(other, method).loss == pytest.approx(solved(lists, method).loss * factor, rel=1e-14)
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("seed", SEEDS)
+@everywhere
 def test_the_order_of_lists_and_hypotheses_does_not_matter(seed: int, method: str) -> None:
     lists = lists_of(seed)
     rng = np.random.default_rng(seed)
@@ -97,8 +83,7 @@ def test_the_order_of_lists_and_hypotheses_does_not_matter(seed: int, method: st
     assert solved(other, method).loss == solved(lists, method).loss
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("seed", SEEDS)
+@everywhere
 def test_twice_the_lists_have_twice_the_loss(seed: int, method: str) -> None:
     lists = lists_of(seed)
     twice = Lists(
@@ -109,8 +94,7 @@ def test_twice_the_lists_have_twice_the_loss(seed: int, method: str) -> None:
     assert solved(twice, method).loss == 2 * solved(lists, method).loss
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("seed", SEEDS)
+@everywhere
 def test_a_negated_feature_negates_its_weight(seed: int, method: str) -> None:
     lists = lists_of(seed)
     flip = np.ones(lists.features.shape[1])
@@ -123,8 +107,7 @@ def test_a_negated_feature_negates_its_weight(seed: int, method: str) -> None:
     assert evaluated.selection.tolist() == second.selection.tolist()
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("seed", SEEDS)
+@everywhere
 def test_a_rotation_of_the_features_does_not_matter(seed: int, method: str) -> None:
     lists = lists_of(seed)
     width = lists.features.shape[1]
@@ -133,8 +116,7 @@ def test_a_rotation_of_the_features_does_not_matter(seed: int, method: str) -> N
     assert solved(other, method).loss == solved(lists, method).loss
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("seed", SEEDS)
+@everywhere
 def test_a_feature_that_is_useless_never_makes_the_optimum_worse(seed: int, method: str) -> None:
     lists = lists_of(seed)
     extra = np.random.default_rng(seed).normal(size=(40, 1))
@@ -142,8 +124,7 @@ def test_a_feature_that_is_useless_never_makes_the_optimum_worse(seed: int, meth
     assert solved(other, method).loss <= solved(lists, method).loss
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("seed", SEEDS)
+@everywhere
 def test_parts_bound_the_whole_from_below(seed: int, method: str) -> None:
     lists = lists_of(seed)
     parts = [lpmert.minimize(lists.nbest.restrict(slice(a, a + 5)), method=method).loss for a in (0, 5)]

@@ -8,8 +8,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from oracle import is_strictly_best
-from strategies import KINDS, Lists, random_lists, strictly_feasible
+from oracle import is_strictly_best, strictly_feasible
+from strategies import KINDS, Lists, random_lists
 
 from lpmert.geometry import leastnorm
 from lpmert.geometry.leastnorm import FEASIBLE, INFEASIBLE, UNDECIDED, new_corrals, new_scratch, separate, sorted_lists

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from fractions import Fraction
 from itertools import combinations, pairwise, product
 
 import numpy as np
-import oracle
 import pytest
+from oracle import strictly_feasible as strict
 from scipy.optimize import linprog
-from strategies import short_descent
 
 import lpmert
 from lpmert import rational
@@ -28,11 +26,7 @@ from lpmert.reduction import Cap
 from lpmert.region import Region, limits_of
 from lpmert.result import FloatArray
 
-
-@pytest.fixture(autouse=True, scope="module")
-def _short_descent() -> Iterator[None]:
-    with short_descent():
-        yield
+pytestmark = pytest.mark.usefixtures("poor_start")
 
 
 # P: the problem
@@ -101,10 +95,6 @@ def product_differences(lists: list[Vectors], chosen: tuple[int, ...]) -> list[l
     here = point(chosen)
     others = product(*(range(len(one)) for one in lists))
     return [[a - b for a, b in zip(here, point(picks), strict=True)] for picks in others if picks != chosen]
-
-
-def strict(rows: list[list[int]]) -> bool:
-    return oracle.strictly_feasible(rows) if rows else True
 
 
 def published(rows: list[list[int]]) -> bool:

@@ -12,7 +12,7 @@ from shared import librispeech, needs_shared
 import lpmert
 from lpmert.comparators.base import Clock
 from lpmert.comparators.likelihood import GRADIENT_TOLERANCE, Likelihood, gold_rows, negative_log_likelihood
-from lpmert.comparators.softmax import Lists, first_best, lists_of, own_losses
+from lpmert.comparators.softmax import AllHypotheses, first_best, lists_of, own_losses
 from lpmert.exact.driver import solve
 from lpmert.metrics.additive import SumOfLosses
 from lpmert.metrics.ratio import Bleu
@@ -28,7 +28,7 @@ def random_nbest(seed: int, *, n_lists: int = 12, size: int = 5, n_features: int
     return NBest(features, offsets, rng.integers(0, 4, n_lists * size).astype(float))
 
 
-def objective(nbest: NBest) -> tuple[Lists, FloatArray]:
+def objective(nbest: NBest) -> tuple[AllHypotheses, FloatArray]:
     lists = lists_of(Problem(nbest))
     return lists, gold_rows(lists, own_losses(SumOfLosses(), lists.statistics))
 
@@ -46,14 +46,14 @@ def test_the_gradient_is_that_of_the_objective(variance: float) -> None:
 
 
 def test_the_likelihood_of_two_hypotheses_is_the_logistic_function() -> None:
-    lists = Lists(np.array([[2.0], [0.0]]), np.array([0, 2]), np.zeros((2, 1)), np.ones(1))
+    lists = AllHypotheses(np.array([[2.0], [0.0]]), np.array([0, 2]), np.zeros((2, 1)), np.ones(1))
     value, gradient = negative_log_likelihood(np.array([1.5]), lists, np.array([0.0, 1.0]))
     assert value == pytest.approx(np.log1p(np.exp(3.0)))
     assert gradient == pytest.approx([2.0 / (1.0 + np.exp(-3.0))])
 
 
 def test_tied_hypotheses_of_least_loss_count_together() -> None:
-    lists = Lists(np.array([[2.0], [0.0], [1.0]]), np.array([0, 3]), np.zeros((3, 1)), np.ones(1))
+    lists = AllHypotheses(np.array([[2.0], [0.0], [1.0]]), np.array([0, 3]), np.zeros((3, 1)), np.ones(1))
     value, _ = negative_log_likelihood(np.array([1.0]), lists, np.array([1.0, 0.0, 1.0]))
     e = np.exp([2.0, 0.0, 1.0])
     assert value == pytest.approx(-np.log((e[0] + e[2]) / e.sum()))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from strategies import Lists
+from strategies import RATIOS, Lists
 
 import lpmert
 from lpmert import Progress, Result, Status
@@ -19,7 +19,6 @@ from lpmert.exact.cells import Cells
 from lpmert.exact.choices import Choices
 from lpmert.problem import Problem
 
-METHODS = ("auto", "choices", "cells")
 LATE = 3.0
 
 
@@ -64,7 +63,7 @@ def assert_sound(result: Result, lists: Lists) -> None:
 
 
 @pytest.mark.serial
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", RATIOS)
 def test_the_time_limit_is_kept(method: str) -> None:
     for compiles in ("cells", "choices"):  # without a limit: one would end the run before the search is compiled
         lpmert.minimize(MEDIUM.nbest, method=compiles)
@@ -80,7 +79,7 @@ def test_the_time_limit_is_kept(method: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.serial
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", RATIOS)
 @pytest.mark.parametrize("size", [(60, 30, 8), (200, 50, 12), (500, 100, 5), (40, 200, 20)])
 def test_the_time_limit_is_kept_on_any_size(size: tuple[int, int, int], method: str) -> None:
     lists = gaussian(*size)
@@ -93,7 +92,7 @@ def test_the_time_limit_is_kept_on_any_size(size: tuple[int, int, int], method: 
 
 @pytest.mark.slow
 @pytest.mark.serial
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", RATIOS)
 def test_the_time_limit_is_kept_where_nothing_is_clear_of_rounding(method: str) -> None:
     rng = np.random.default_rng(0)
     offsets = np.arange(0, 60 * 20 + 1, 20)
@@ -105,7 +104,7 @@ def test_the_time_limit_is_kept_where_nothing_is_clear_of_rounding(method: str) 
     assert_sound(result, lists)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", RATIOS)
 def test_bounds_of_runs_cut_short_are_below_the_optimum(method: str, optimum: float) -> None:
     bounds = []
     for limit in (1, 3, 10, 30, 100, 300):
@@ -118,7 +117,7 @@ def test_bounds_of_runs_cut_short_are_below_the_optimum(method: str, optimum: fl
     assert bounds == sorted(bounds)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", RATIOS)
 def test_a_gap_ends_the_search(method: str, optimum: float) -> None:
     result = lpmert.minimize(MEDIUM.nbest, method=method, gap=0.5)
     assert result.status in (Status.GAP, Status.OPTIMAL)
@@ -131,7 +130,7 @@ def test_a_gap_ends_the_search(method: str, optimum: float) -> None:
     assert lpmert.minimize(MEDIUM.nbest, method=method, gap=0.0).status is Status.OPTIMAL
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", RATIOS)
 def test_a_target_ends_the_search(method: str, optimum: float) -> None:
     result = lpmert.minimize(HARD.nbest, method=method, target=float(HARD.losses.sum()))
     assert result.status is Status.TARGET
@@ -141,14 +140,14 @@ def test_a_target_ends_the_search(method: str, optimum: float) -> None:
     assert (unreachable.status, unreachable.loss) == (Status.OPTIMAL, optimum)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", RATIOS)
 def test_little_memory_ends_the_search(method: str) -> None:
     result = lpmert.minimize(HARD.nbest, method=method, memory_limit=1000)
     assert result.status is Status.MEMORY_LIMIT
     assert_sound(result, HARD)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", RATIOS)
 def test_a_true_answer_of_the_callback_stops_the_search(method: str) -> None:
     seen: list[Progress] = []
 
@@ -172,7 +171,7 @@ def test_a_true_answer_of_the_callback_stops_the_search(method: str) -> None:
         assert problem.evaluate(progress.weights).loss == progress.loss
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", RATIOS)
 def test_an_interrupt_leaves_a_valid_result(method: str) -> None:
     calls = 0
 
@@ -188,7 +187,7 @@ def test_an_interrupt_leaves_a_valid_result(method: str) -> None:
     assert_sound(result, HARD)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", RATIOS)
 def test_an_error_in_the_callback_is_not_swallowed(method: str) -> None:
     def fail(_: Progress) -> None:
         raise RuntimeError("of the caller")
@@ -197,7 +196,7 @@ def test_an_error_in_the_callback_is_not_swallowed(method: str) -> None:
         lpmert.minimize(HARD.nbest, method=method, callback=fail)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", RATIOS)
 @pytest.mark.parametrize("seed", [0, 7])
 def test_equal_seeds_give_equal_results(method: str, seed: int, optimum: float) -> None:
     first, second = (lpmert.minimize(MEDIUM.nbest, method=method, seed=seed) for _ in range(2))
@@ -208,7 +207,7 @@ def test_equal_seeds_give_equal_results(method: str, seed: int, optimum: float) 
     assert first.loss == optimum
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", RATIOS)
 def test_watching_does_not_change_the_answer(method: str) -> None:
     alone = lpmert.minimize(MEDIUM.nbest, method=method)
     watched = lpmert.minimize(MEDIUM.nbest, method=method, callback=lambda _: time.sleep(0.003))
@@ -231,7 +230,7 @@ def test_the_length_of_slices_does_not_change_the_optimum(
         assert_sound(result, MEDIUM)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", RATIOS)
 def test_no_start_is_worse_than_the_one_given(method: str) -> None:
     best = lpmert.minimize(HARD.nbest, method=method, time_limit=1.0)
     again = lpmert.minimize(HARD.nbest, method=method, initial_weights=best.weights, time_limit=0.0)

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import commands
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import lpmert
 from lpmert import CertificateError, DataError, NBest, cli
@@ -116,7 +116,7 @@ class TestLines:
             ["verify", str(path), *options],
             ["convert", str(path), out, *options[1:]],
         ):
-            run = CliRunner().invoke(cli.main, arguments)
+            run = commands.run(*arguments)
             assert run.exit_code == cli.ExitCode.FAILED, run.output
             assert "table.tsv:1: a line of more than 5 bytes" in run.output
         assert read(path, **COLUMNS).n_lists == 3

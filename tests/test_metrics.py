@@ -195,7 +195,7 @@ def test_statistics_as_described_are_taken(name: str) -> None:
         ("bleu", 0, 4, "4 matches among 3 n-grams of order 1.*reference_length"),
         ("bleu", 6, 1, "hypothesis 1 .from 0. has 1 matches among 0 n-grams of order 4"),
         ("bleu", 8, -1, "'reference_length' has -1"),
-        ("bleu", 8, 4.5, "'reference_length' has 4.5, which is no whole number"),
+        ("bleu", 8, 4.5, "'reference_length' has 4.5, which is not a whole number"),
         ("bleu", 8, 2.0**53, "divide them"),
         ("bleu", 8, math.nan, "has nan"),
         ("chrf", 2, 5, "5 matches among 4 n-grams.*hypothesis, reference, match"),

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
 import pulp
 import pytest
-from strategies import Lists, best_loss, random_lists, short_descent
+from strategies import Lists, best_loss, gaussian_lists, random_lists
 
 import lpmert
 from lpmert import Status
@@ -17,19 +16,9 @@ from lpmert.exact.method import Incumbent
 from lpmert.exact.mip import Mip, MipSearch
 from lpmert.problem import Problem
 
+pytestmark = pytest.mark.usefixtures("poor_start")
+
 SOLVED = {Status.OPTIMAL, Status.OPTIMAL_TO_TOLERANCE}
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _short_descent() -> Iterator[None]:
-    with short_descent():
-        yield
-
-
-def lists_of(seed: int, *, lists: int, hypotheses: int, features: int) -> Lists:
-    rng = np.random.default_rng(seed)
-    offsets = np.arange(0, lists * hypotheses + 1, hypotheses)
-    return Lists(rng.normal(size=(offsets[-1], features)), offsets, rng.integers(0, 6, offsets[-1]).astype(float))
 
 
 def ring(n: int) -> Lists:
@@ -67,7 +56,7 @@ def test_agrees_with_brute_force_on_awkward_problems(kind: str) -> None:
 
 def test_agrees_with_the_search_over_selections_on_larger_problems() -> None:
     for seed in range(3):
-        lists = lists_of(seed, lists=10, hypotheses=5, features=3)
+        lists = gaussian_lists(seed, lists=10, hypotheses=5, features=3)
         found = lpmert.minimize(lists.nbest, method="mip")
         proved = lpmert.minimize(lists.nbest, method="choices")
         assert proved.status is Status.OPTIMAL
@@ -76,7 +65,7 @@ def test_agrees_with_the_search_over_selections_on_larger_problems() -> None:
 
 
 def test_the_optimum_is_never_called_proved_on_the_word_of_a_solver() -> None:
-    result = lpmert.minimize(lists_of(0, lists=8, hypotheses=4, features=3).nbest, method="mip")
+    result = lpmert.minimize(gaussian_lists(0, lists=8, hypotheses=4, features=3).nbest, method="mip")
     assert result.loss > 0
     assert result.status is Status.OPTIMAL_TO_TOLERANCE
 
@@ -107,7 +96,7 @@ def test_a_margin_hides_selections_that_do_not_reach_it() -> None:
 
 
 def test_a_margin_proves_no_bound() -> None:
-    result = lpmert.minimize(lists_of(0, lists=8, hypotheses=4, features=3).nbest, method=Mip(margin=1e-5))
+    result = lpmert.minimize(gaussian_lists(0, lists=8, hypotheses=4, features=3).nbest, method=Mip(margin=1e-5))
     assert result.status is Status.HEURISTIC
     assert result.lower_bound is None
     assert all(bound is None for _, bound, _ in result.trace)
@@ -115,7 +104,7 @@ def test_a_margin_proves_no_bound() -> None:
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_all_solvers_that_are_there_agree() -> None:
-    lists = lists_of(3, lists=6, hypotheses=4, features=3)
+    lists = gaussian_lists(3, lists=6, hypotheses=4, features=3)
     least = float(best_loss(lists))
     for solver in {"HiGHS", "PULP_CBC_CMD"} & set(pulp.listSolvers(onlyAvailable=True)):
         result = lpmert.minimize(lists.nbest, method=Mip(solver=solver))
@@ -125,7 +114,7 @@ def test_all_solvers_that_are_there_agree() -> None:
 
 def test_an_unknown_solver_is_refused_with_the_names_of_those_that_are_there() -> None:
     with pytest.raises(lpmert.MethodError, match="highs"):
-        lpmert.minimize(lists_of(0, lists=8, hypotheses=4, features=3).nbest, method=Mip(solver="cplox"))
+        lpmert.minimize(gaussian_lists(0, lists=8, hypotheses=4, features=3).nbest, method=Mip(solver="cplox"))
 
 
 @pytest.mark.parametrize("margin", [-1.0, float("nan"), float("inf")])
@@ -136,7 +125,7 @@ def test_a_margin_below_zero_or_not_finite_is_refused(margin: float) -> None:
 
 @pytest.mark.serial
 def test_the_time_limit_holds_and_leaves_loss_and_bound() -> None:
-    lists = lists_of(1, lists=30, hypotheses=10, features=6)
+    lists = gaussian_lists(1, lists=30, hypotheses=10, features=6)
     started = time.perf_counter()
     result = lpmert.minimize(lists.nbest, method="mip", time_limit=2.0)
     assert time.perf_counter() - started < 6.0
@@ -147,7 +136,7 @@ def test_the_time_limit_holds_and_leaves_loss_and_bound() -> None:
 
 
 def test_the_signature_names_settings_but_no_clock() -> None:
-    lists = lists_of(2, lists=6, hypotheses=4, features=3)
+    lists = gaussian_lists(2, lists=6, hypotheses=4, features=3)
     signatures = {lpmert.minimize(lists.nbest, method="mip", time_limit=limit).signature for limit in (None, 50, 60)}
     assert len(signatures) == 1
     assert "method:mip|" in signatures.pop()

@@ -20,7 +20,7 @@ from strategies import KINDS, random_lists
 import lpmert
 from lpmert.comparators.msr import MinimumSampleRisk
 from lpmert.comparators.selection import Candidates, select, try_each
-from lpmert.comparators.sparse import Line, LineSearch, SparseLists, sparse_lists
+from lpmert.comparators.sparse import Line, SparseLineSearch, SparseLists, sparse_lists
 from lpmert.exact.driver import solve
 from lpmert.metrics.base import Metric
 from lpmert.metrics.ratio import f_beta
@@ -65,7 +65,7 @@ CASES: list[tuple[str | Metric, NBest]] = [("loss", sparse_nbest(0)), ("loss", s
 @pytest.mark.parametrize(("metric", "nbest"), CASES, ids=["additive", "additive again", "ratio"])
 def test_the_loss_between_two_thresholds_is_that_of_decoding_there(metric: str | Metric, nbest: NBest) -> None:
     lists, _ = sparse_lists(nbest, metric, None)
-    search = LineSearch(lists)
+    search = SparseLineSearch(lists)
     rng = np.random.default_rng(0)
     for feature in range(1, lists.n_features):
         search.move(feature, float(rng.normal()))
@@ -87,7 +87,7 @@ def test_the_loss_between_two_thresholds_is_that_of_decoding_there(metric: str |
 @pytest.mark.parametrize(("metric", "nbest"), CASES, ids=["additive", "additive again", "ratio"])
 def test_loss_and_choices_are_kept_up_to_date_by_moves(metric: str | Metric, nbest: NBest) -> None:
     lists, _ = sparse_lists(nbest, metric, None)
-    search = LineSearch(lists)
+    search = SparseLineSearch(lists)
     rng = np.random.default_rng(1)
     for feature in rng.integers(1, lists.n_features, 60).tolist():
         weight = float(rng.normal())
@@ -106,7 +106,7 @@ def test_a_line_of_real_numbers_has_the_breakpoints_of_the_upper_envelope() -> N
     features = csr_array(np.column_stack([base, values]))
     nbest = NBest(features, np.array([0, 3, 6]), np.array([0.2, 0.1, 0.3, 0.1, 0.2, 0.3]))
     lists, _ = sparse_lists(nbest, "loss", None)
-    line = LineSearch(lists).line(1)
+    line = SparseLineSearch(lists).line(1)
     assert line is not None
     assert line.thresholds == pytest.approx([-1.0, 1.0, 3.0])
     assert line.losses == pytest.approx([0.3, 0.2, 0.4, 0.3])
@@ -150,7 +150,7 @@ def test_the_smoothed_loss_prefers_a_wide_interval_to_a_narrow_better_one() -> N
     features = csr_array(np.array([[0, 0], [-1, 1], [-1.01, 1], [0, 0], [-1, 1], [0, 0], [-2, 1]], dtype=float))
     losses = np.array([2, 0, 2, 0, 1, 1, 0], dtype=float)
     nbest = NBest(features[[0, 1, 3, 4, 5, 6]], np.array([0, 2, 4, 6]), losses[[0, 1, 3, 4, 5, 6]])
-    search = LineSearch(sparse_lists(nbest, "loss", None)[0])
+    search = SparseLineSearch(sparse_lists(nbest, "loss", None)[0])
     line = search.line(1)
     assert line is not None
     assert line.at(np.array([0.0, 1.5, 2.5])).tolist() == [3.0, 2.0, 1.0]
@@ -162,7 +162,7 @@ def test_a_feature_that_changes_nothing_keeps_its_weight() -> None:
     nbest = NBest(features, np.array([0, 2, 3]), np.array([0.0, 1.0, 2.0]))
     lists, _ = sparse_lists(nbest, "loss", None)
     assert lists.by_feature.nnz == 0  # both features are constant in the first list, and the second has one row
-    search = LineSearch(lists)
+    search = SparseLineSearch(lists)
     assert search.line(1) is None
     assert search.best_weight(2, 0.06) == 0.0
 
@@ -230,7 +230,7 @@ def test_features_without_a_gain_are_never_selected() -> None:
 
 def test_the_gain_of_a_feature_is_the_fall_of_the_loss_with_it_alone() -> None:
     lists, _ = sparse_lists(sparse_nbest(3), "loss", None)
-    search = LineSearch(lists)
+    search = SparseLineSearch(lists)
     tried = try_each(search, np.arange(1, lists.n_features), 0.06)
     assert not search.weights.any()
     before = loss_at(lists, search.weights)

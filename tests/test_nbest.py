@@ -92,7 +92,7 @@ def test_integers_and_lists_are_taken_as_float64() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"features": FEATURES[:4]}, "features has 4 rows and statistics has 5"),
+        ({"features": FEATURES[:4]}, "features has 4 rows, statistics has 5"),
         ({"features": FEATURES[:, 0]}, r"features .* not shape \(5,\)"),
         ({"features": np.zeros((5, 0))}, r"at least one column"),
         ({"features": np.zeros((0, 2)), "statistics": []}, r"at least one column|one row"),

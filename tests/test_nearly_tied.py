@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -15,6 +15,8 @@ import lpmert
 from lpmert import MethodError, Result, Status, verify
 from lpmert.exact.certify import write_certificate
 from lpmert.result import FloatArray
+
+pytestmark = pytest.mark.usefixtures("poor_start")
 
 Family = Callable[[np.random.Generator, int, float], Lists]
 
@@ -64,12 +66,6 @@ def problem(family: str, size: float, width: int) -> tuple[Lists, Fraction]:
 def solved(family: str, size: float, width: int, method: str) -> Result:
     with short_descent():
         return lpmert.minimize(problem(family, size, width)[0].nbest, method=method)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _short_descent() -> Iterator[None]:
-    with short_descent():
-        yield
 
 
 @pytest.mark.parametrize("method", METHODS)

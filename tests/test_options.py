@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from commands import run
 
 import lpmert
-from lpmert import MethodError, cli
+from lpmert import MethodError
 from lpmert.configurable import Configurable, Option
 from lpmert.exact.driver import solve
 from lpmert.methods import Annealing, Auto, Beam, Cells, Grid, LpMert, MinimumSampleRisk, Mip, Och, Pro, Stabilised
@@ -25,10 +25,6 @@ NAMES = [f"{cls.name}.{one.name}" for cls, one in EACH]
 
 TABLE = "list\tam\tlm\terrors\na\t1\t2\t0\na\t2\t1\t1\nb\t-1\t0\t3\nb\t0\t-2\t1\nc\t1\t1\t2\nc\t3\t2\t4\nc\t2\t5\t1\n"
 COLUMNS = ["--segment", "list", "--features", "am,lm", "--loss", "errors", "--quiet", "--json"]
-
-
-def called(*arguments: str) -> Result:
-    return CliRunner().invoke(cli.main, list(arguments))
 
 
 @pytest.fixture
@@ -92,7 +88,7 @@ def test_options_are_set_alike_from_python_and_from_the_command_line(table: str,
     texts, expected = FROM_THE_COMMAND_LINE[name]
     assert METHODS.build(name).configured(texts) == expected
     sets = [part for text in texts.items() for part in ("--set", "=".join(text))]
-    found = called("solve", table, *COLUMNS, "--method", name, *sets)
+    found = run("solve", table, *COLUMNS, "--method", name, *sets)
     assert found.exit_code == 0, found.output
     assert f"|method:{expected.settings()}|" in json.loads(found.stdout)["signature"]
 
@@ -104,7 +100,7 @@ def test_options_are_set_alike_from_python_and_from_the_command_line(table: str,
         ("och", ["restarts=many"], "a whole number of at least 0; got 'many'"),
         ("och", ["walk_share=1.5"], "a number of at least 0 and at most 1; got 1.5"),
         ("och", ["starts=2"], "no option 'starts'; its options are directions, restarts"),
-        ("och", ["restarts"], "as restarts=20 does"),
+        ("och", ["restarts"], "such as restarts=20"),
         ("och", ["restarts=1", "restarts=2"], "'restarts' is given twice"),
         ("sweep", ["restarts=1"], "method 'sweep' has no option 'restarts'; it has none"),
         ("lp-mert", ["lazy=perhaps"], "yes or no; got 'perhaps'"),
@@ -117,7 +113,7 @@ def test_options_are_set_alike_from_python_and_from_the_command_line(table: str,
 def test_a_wrong_option_is_wrong_usage_and_names_the_remedy(
     table: str, method: str, sets: list[str], words: str
 ) -> None:
-    found = called("solve", table, *COLUMNS, "--method", method, *(part for one in sets for part in ("--set", one)))
+    found = run("solve", table, *COLUMNS, "--method", method, *(part for one in sets for part in ("--set", one)))
     assert found.exit_code == 2
     assert words in " ".join(found.stderr.split())
     assert "--set" in found.stderr
@@ -143,7 +139,7 @@ def test_numbers_of_numpy_are_taken_and_those_of_another_kind_refused() -> None:
 
 def test_a_comparison_takes_options_for_each_method_and_for_the_optimum(table: str) -> None:
     sets = ["--set", "och.restarts=2", "--set", "random.draws=7", "--set", "leaf_lists=4"]
-    found = called("compare", table, *COLUMNS, "--methods", "och,random", "--seeds", "1", "--method", "cells", *sets)
+    found = run("compare", table, *COLUMNS, "--methods", "och,random", "--seeds", "1", "--method", "cells", *sets)
     assert found.exit_code == 0, found.output
     comparison = json.loads(found.stdout)
     text = json.dumps(comparison)
@@ -157,7 +153,7 @@ def test_stabilised_tuning_goes_on_from_what_earlier_iterations_left_behind(tabl
     flags = ["--method", "stabilised", "--set", "restarts=3", "--set", "stopping=fixed", "--set", f"state={state}"]
     signatures = []
     for iteration in (1, 2, 3):
-        found = called("solve", table, *COLUMNS, *flags)
+        found = run("solve", table, *COLUMNS, *flags)
         assert found.exit_code == 0, found.output
         signatures.append(json.loads(found.stdout)["signature"])
         held = json.loads(state.read_text())["iterations"]
@@ -170,11 +166,11 @@ def test_stabilised_tuning_goes_on_from_what_earlier_iterations_left_behind(tabl
         assert signature == result.signature
     assert held[-1]["weights"] == result.by_name
     for content, words in (
-        ("{}", "holds no iterations"),
+        ("{}", "contains no iterations"),
         ('{"iterations": [{"weights": {"x": 1}}]}', "other features"),
     ):
         state.write_text(content)
-        found = called("solve", table, *COLUMNS, *flags)
+        found = run("solve", table, *COLUMNS, *flags)
         assert found.exit_code == 1
         assert words in found.stderr
         assert state.read_text() == content
@@ -186,28 +182,28 @@ def test_sparse_features_are_trained_from_the_command_line(tmp_path: Path, metho
     nbest = lpmert.NBest(rng.integers(0, 2, (60, 30)), np.arange(0, 61, 4), rng.integers(0, 3, 60))
     lpmert.write(nbest, tmp_path / "lists.npz")
     flags = ["--method", method, "--set", "base=feature7", "-o", str(tmp_path / "weights.json")]
-    found = called("train", str(tmp_path / "lists.npz"), *flags)
+    found = run("train", str(tmp_path / "lists.npz"), *flags)
     assert found.exit_code == 0, found.output
     told = json.loads((tmp_path / "weights.json").read_text())
     assert told["weights"]["feature7"] == 1.0
     assert lpmert.evaluate(nbest, told["weights"]).loss == told["loss"] <= told["loss_before"]
     assert told["weights"] == dict(zip(nbest.names, ALL[method](base="feature7").train(nbest).weights, strict=True))
     for wrong, words in (("och", "does not train"), ("guess", "no method 'guess'")):
-        refused = called("train", str(tmp_path / "lists.npz"), "--method", wrong)
+        refused = run("train", str(tmp_path / "lists.npz"), "--method", wrong)
         assert (refused.exit_code, words in refused.stderr) == (2, True)
 
 
 def test_the_methods_are_listed_with_their_options() -> None:
-    listed = called("methods")
+    listed = run("methods")
     assert [line.split()[0] for line in listed.stdout.splitlines() if not line.startswith(" ")] == list(METHODS.names())
-    assert list(json.loads(called("methods", "--json").stdout)) == list(METHODS.names())
+    assert list(json.loads(run("methods", "--json").stdout)) == list(METHODS.names())
     for name in METHODS.own:
-        told = json.loads(called("methods", name, "--json").stdout)
+        told = json.loads(run("methods", name, "--json").stdout)
         assert list(told["options"]) == [one.name for one in ALL[name].options()]
         assert METHODS.find(told["class"]) is ALL[name]
-        shown = called("methods", name).stdout
+        shown = run("methods", name).stdout
         assert all(f"{option}=" in shown for option in told["options"])
-    assert called("methods", "guess").exit_code == 2
+    assert run("methods", "guess").exit_code == 2
 
 
 def test_a_method_without_declared_options_has_those_of_its_fields() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from fractions import Fraction
 from itertools import pairwise, product
 
@@ -10,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from strategies import KINDS, Lists, best_loss, exact_decode, loss_of, random_lists, short_descent, small_lists
+from strategies import KINDS, Lists, best_loss, exact_decode, loss_of, random_lists, small_lists
 
 import lpmert
 from lpmert import canonical
@@ -18,11 +17,7 @@ from lpmert.nbest import NBest
 from lpmert.problem import Problem
 from lpmert.result import DataError, MethodError
 
-
-@pytest.fixture(autouse=True, scope="module")
-def _short_descent() -> Iterator[None]:
-    with short_descent():
-        yield
+pytestmark = pytest.mark.usefixtures("poor_start")
 
 
 TIES = ("first", "best", "worst")

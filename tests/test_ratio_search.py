@@ -6,12 +6,11 @@ import lzma
 import math
 from collections.abc import Iterator
 from fractions import Fraction
-from itertools import product
 
 import numpy as np
 import pytest
 from shared import SHARED_DATA, needs_shared, swahili
-from strategies import KINDS, Lists, random_lists, strictly_feasible
+from strategies import KINDS, RATIOS, Lists, attainable_totals, many_more, random_lists
 from tolerance import Tolerated, assert_to_tolerance
 
 import lpmert
@@ -26,7 +25,6 @@ from lpmert.region import Linear, Region
 from lpmert.result import FloatArray
 
 METRICS = {"bleu": Bleu(), "chrf": Chrf(char_order=3)}
-METHODS = ("choices", "cells", "auto")
 SETTINGS: list[Method] = [
     Choices(use_witnesses=False),
     Choices(look_ahead=False),
@@ -59,25 +57,7 @@ def counts(rng: np.random.Generator, n: int, name: str) -> FloatArray:
 
 def best_loss(lists: Lists, statistics: FloatArray, name: str, limits: list[tuple[Fraction, ...]]) -> float:
     """The least loss of a selection that weights with a positive product with every limit attain."""
-    vectors, sums = [], []
-    for begin, end in lists.ranges():
-        first: dict[tuple[Fraction, ...], FloatArray] = {}
-        for row in range(begin, end):
-            first.setdefault(tuple(Fraction(value) for value in lists.features[row].tolist()), statistics[row])
-        vectors.append(list(first))
-        sums.append(list(first.values()))
-    choices = list(product(*(range(len(one)) for one in vectors)))
-    totals = [np.sum([one[i] for one, i in zip(sums, choice, strict=True)], axis=0) for choice in choices]
-    for loss, choice in sorted(zip((METRICS[name].loss(total) for total in totals), choices, strict=True)):
-        rows = [
-            tuple(a - b for a, b in zip(one[i], other, strict=True))
-            for one, i in zip(vectors, choice, strict=True)
-            for j, other in enumerate(one)
-            if j != i
-        ]
-        if strictly_feasible(rows + limits):
-            return loss
-    raise AssertionError("no selection is attainable")
+    return min(METRICS[name].loss(np.array(total)) for total in attainable_totals(lists, statistics, limits))
 
 
 def problems(kind: str, seeds: range, **sizes: int) -> Iterator[tuple[Lists, NBest, str]]:
@@ -115,12 +95,15 @@ def assert_optimal(
     assert result.lower_bound == result.loss
 
 
+@pytest.mark.parametrize(
+    ("seeds", "sizes"), [(range(6), {}), many_more(range(1000, 1100), {"most_lists": 8, "most_selections": 300})]
+)
 @pytest.mark.parametrize("kind", KINDS)
-def test_all_methods_find_the_least_loss(kind: str) -> None:
+def test_all_methods_find_the_least_loss(kind: str, seeds: range, sizes: dict[str, int]) -> None:
     tolerated = Tolerated(kind)
-    for lists, nbest, name in problems(kind, range(6)):
+    for lists, nbest, name in problems(kind, seeds, **sizes):
         least = best_loss(lists, nbest.statistics, name, [])
-        for method in METHODS:
+        for method in RATIOS:
             result = lpmert.minimize(nbest, metric=METRICS[name], method=method)
             assert_optimal(result, nbest, name, least, lists, tolerated)
     tolerated.assert_rare()
@@ -131,7 +114,7 @@ def test_selections_count_that_decoding_far_from_zero_does_not_show_clearly(seed
     found = problems("offset", range(seed, seed + 1), most_lists=8, most_selections=300)
     ((lists, nbest, name),) = [one for one in found if one[2] == metric]
     least = best_loss(lists, nbest.statistics, name, [])
-    for method in METHODS:
+    for method in RATIOS:
         assert_optimal(lpmert.minimize(nbest, metric=METRICS[name], method=method), nbest, name, least)
 
 
@@ -145,18 +128,6 @@ def test_lanes_find_the_least_loss(kind: str, monkeypatch: pytest.MonkeyPatch) -
         least = best_loss(lists, nbest.statistics, name, [])
         for method in (Cells(), Cells(leaf_lists=2, stalled_splits=1)):
             result = lpmert.minimize(nbest, metric=METRICS[name], method=method, jobs=2)
-            assert_optimal(result, nbest, name, least, lists, tolerated)
-    tolerated.assert_rare()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-def test_many_more_problems(kind: str) -> None:
-    tolerated = Tolerated(kind)
-    for lists, nbest, name in problems(kind, range(1000, 1100), most_lists=8, most_selections=300):
-        least = best_loss(lists, nbest.statistics, name, [])
-        for method in METHODS:
-            result = lpmert.minimize(nbest, metric=METRICS[name], method=method)
             assert_optimal(result, nbest, name, least, lists, tolerated)
     tolerated.assert_rare()
 
@@ -182,7 +153,7 @@ def test_looking_ahead_takes_programs_and_saves_nodes() -> None:
     assert counts["lps"][0] < counts["lps"][1]
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", RATIOS)
 def test_weights_keep_to_the_region(method: str) -> None:
     for kind in ("generic", "integers", "binary", "collinear"):
         for lists, nbest, name in problems(kind, range(300, 305)):
@@ -214,7 +185,7 @@ def test_weights_keep_to_a_cosine() -> None:
             assert result.weights[0] >= cosine * np.linalg.norm(result.weights) - 1e-12
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", RATIOS)
 def test_bounds_hold_wherever_a_search_stops(method: str) -> None:
     for lists, nbest, name in problems("generic", range(500, 503), most_lists=6, most_selections=300):
         least = best_loss(lists, nbest.statistics, name, [])
@@ -225,7 +196,7 @@ def test_bounds_hold_wherever_a_search_stops(method: str) -> None:
             assert least <= result.loss + 1e-12
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", RATIOS)
 def test_without_matches_every_loss_is_one(method: str) -> None:
     statistics = np.tile([0.0, 5.0, 0.0, 4.0, 0.0, 3.0, 0.0, 2.0, 6.0], (6, 1))
     statistics[::2, 1] = 7.0
@@ -233,7 +204,7 @@ def test_without_matches_every_loss_is_one(method: str) -> None:
     assert (result.status, result.loss, result.score) == (Status.OPTIMAL, 1.0, 0.0)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", RATIOS)
 def test_empty_hypotheses_and_references_have_a_loss(method: str) -> None:
     empty = np.zeros((4, 9))
     result = lpmert.minimize(NBest(np.eye(4)[:, :2], [0, 2, 4], empty), metric="bleu", method=method)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from commands import finished
 
 import lpmert
 from lpmert import DataError, LpmertError, MethodError, MetricError
@@ -121,12 +122,6 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     sys.modules.pop("tiny_plugin", None)
 
 
-def in_a_shell(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "lpmert", *arguments], capture_output=True, text=True, timeout=120, check=False
-    )
-
-
 TABLE = ("lists.tsv", "--segment", "list", "--features", "am,lm", "--loss", "loss", "--json", "--quiet")
 
 
@@ -144,13 +139,13 @@ class TestAnotherPackage:
             assert name in registry.names()
 
     def test_its_method_metric_and_format_are_used_from_the_command_line(self, plugin: Path) -> None:
-        converted = in_a_shell("convert", "lists.words", "lists.tsv", "--segment", "list")
-        assert converted.returncode == 0, converted.stderr
-        found = in_a_shell("solve", *TABLE, "--method", "one-feature", "--metric", "doubled")
-        assert found.returncode == 0, found.stderr
-        assert (json.loads(found.stdout)["loss"], json.loads(found.stdout)["method"]) == (6.0, "one-feature")
-        back = in_a_shell("convert", "lists.tsv", "back.words", *TABLE[1:-2])
-        assert back.returncode == 0, back.stderr
+        code, _, log = finished("convert", "lists.words", "lists.tsv", "--segment", "list")
+        assert code == 0, log
+        code, out, log = finished("solve", *TABLE, "--method", "one-feature", "--metric", "doubled")
+        assert code == 0, log
+        assert (json.loads(out)["loss"], json.loads(out)["method"]) == (6.0, "one-feature")
+        code, _, log = finished("convert", "lists.tsv", "back.words", *TABLE[1:-2])
+        assert code == 0, log
         assert lpmert.read(plugin / "back.words").fingerprint == lpmert.read(plugin / "lists.words").fingerprint
 
     def test_what_is_not_registered_is_reached_by_its_place_in_the_current_folder(
@@ -219,7 +214,7 @@ def test_what_is_of_another_kind_is_refused() -> None:
         lpmert.minimize(nbest, method="tiny_plugin:Doubled")
     with pytest.raises(MetricError, match="metric must be a name or have"):
         lpmert.minimize(nbest, metric="tiny_plugin:WORDS")
-    with pytest.raises(DataError, match="is no format"):
+    with pytest.raises(DataError, match="is not a format"):
         lpmert.read("lists.words", "tiny_plugin:Doubled")
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
+from strategies import KINDS, random_lists, random_nbest
 
 from lpmert.comparators.base import Clock
 from lpmert.comparators.grid import Grid
@@ -11,7 +14,8 @@ from lpmert.comparators.random_search import RandomSearch
 from lpmert.comparators.simplex import NelderMead
 from lpmert.comparators.tpe import Tpe
 from lpmert.exact.driver import solve
-from lpmert.minimize import minimize
+from lpmert.methods import Annealing, Boosting, Mira, Perceptron, Pro
+from lpmert.minimize import check, minimize
 from lpmert.nbest import NBest
 from lpmert.problem import Problem
 from lpmert.region import Region
@@ -26,17 +30,7 @@ SMALL = {
     "tpe": Tpe(trials=12),
 }
 
-
-def nbest_of(seed=0, *, lists=20, size=6, dimension=3, kind="loss"):
-    rng = np.random.default_rng(seed)
-    count = lists * size
-    if kind == "f1":
-        gold = np.repeat(rng.integers(1, 6, lists), size)
-        predicted = rng.integers(0, 6, count)
-        statistics = np.column_stack([rng.integers(0, np.minimum(gold, predicted) + 1), predicted, gold]).astype(float)
-    else:
-        statistics = rng.integers(0, 9, count).astype(float)
-    return NBest(rng.normal(size=(count, dimension)), np.arange(0, count + 1, size), statistics)
+lists_of = partial(random_nbest, lists=20, size=6)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -47,7 +41,7 @@ def test_names_lead_to_classes_that_know_their_name(name):
 @pytest.mark.parametrize("kind", ["loss", "f1"])
 @pytest.mark.parametrize("name", NAMES)
 def test_the_loss_is_what_decoding_gives_and_equal_seeds_give_equal_weights(name, kind):
-    problem = Problem(nbest_of(kind=kind), kind)
+    problem = Problem(lists_of(kind=kind), kind)
     result, again = (solve(SMALL[name], problem, seed=3) for _ in range(2))
     assert result.loss == problem.evaluate(result.weights).loss
     assert result.weights.tolist() == again.weights.tolist()
@@ -72,7 +66,7 @@ class Squares:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_any_metric_will_do(name):
-    problem = Problem(nbest_of(), Squares())
+    problem = Problem(lists_of(), Squares())
     result = solve(SMALL[name], problem)
     assert result.loss == problem.evaluate(result.weights).loss <= problem.evaluate(np.ones(3)).loss
 
@@ -90,15 +84,37 @@ def test_lists_without_any_choice_need_no_search(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_no_loss_is_below_the_proved_optimum(name):
     for seed in range(3):
-        nbest = nbest_of(seed, lists=6, size=4)
+        nbest = lists_of(seed, lists=6, size=4)
         assert solve(SMALL[name], Problem(nbest), seed=seed).loss >= minimize(nbest).loss
+
+
+TRAINED = [
+    Annealing(),
+    Annealing(schedule="gamma", held_out=0.3),
+    Pro(samples=200),
+    Mira(passes=10),
+    Perceptron(),
+    Boosting(rounds=300),
+]
+
+
+@pytest.mark.parametrize("method", TRAINED, ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_loss_is_what_decoding_gives_and_never_below_the_optimum(kind, method):
+    for seed in range(3):
+        nbest = random_lists(kind, seed, most_features=2).nbest
+        result = solve(method, Problem(nbest), seed=seed)
+        found = check(nbest, result.weights)
+        assert result.loss == found.loss
+        assert found.optimum.lower_bound is not None
+        assert result.loss >= found.optimum.lower_bound  # the optimum itself, where that is proved
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_region_is_kept(name):
     region = Region(nonnegative=True, fixed={"feature1": 1.0})
     for kind in ("loss", "f1"):
-        problem = Problem(nbest_of(kind=kind), kind, region=region)
+        problem = Problem(lists_of(kind=kind), kind, region=region)
         result = solve(SMALL[name], problem)
         assert problem.inside(result.weights)
         assert result.loss == problem.evaluate(result.weights).loss
@@ -106,7 +122,7 @@ def test_the_region_is_kept(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_limits_are_kept(name):
-    problem = Problem(nbest_of())
+    problem = Problem(lists_of())
     assert solve(SMALL[name], problem, Limits(time_limit=0.0)).status is Status.TIME_LIMIT
     assert solve(SMALL[name], problem, Limits(node_limit=3)).status is Status.NODE_LIMIT
     result = solve(SMALL[name], problem, Limits(target=1e9))
@@ -116,7 +132,7 @@ def test_limits_are_kept(name):
 
 @pytest.mark.parametrize("name", ["random", "nelder-mead", "tpe"])
 def test_the_start_is_tried(name):
-    nbest = nbest_of(4, lists=8, size=4)
+    nbest = lists_of(4, lists=8, size=4)
     best = minimize(nbest)
     tiny = {"random": RandomSearch(draws=1), "nelder-mead": NelderMead(restarts=0, evaluations=5), "tpe": Tpe(trials=1)}
     assert solve(tiny[name], Problem(nbest), initial_weights=best.weights).loss == best.loss
@@ -138,14 +154,14 @@ def test_settings_that_make_no_sense_are_refused(make):
 
 
 def test_grid_has_24_by_24_points_with_three_features_and_at_least_two_values_each():
-    assert solve(Grid(), Problem(nbest_of())).counters["evaluations"] == 24 * 24
-    assert solve(Grid(), Problem(nbest_of(dimension=2))).counters["evaluations"] == 576
-    assert solve(Grid(), Problem(nbest_of(dimension=12, lists=30))).counters["evaluations"] == 2**11
-    assert solve(Grid(points=3), Problem(nbest_of(dimension=4))).counters["evaluations"] == 27
+    assert solve(Grid(), Problem(lists_of())).counters["evaluations"] == 24 * 24
+    assert solve(Grid(), Problem(lists_of(dimension=2))).counters["evaluations"] == 576
+    assert solve(Grid(), Problem(lists_of(dimension=12, lists=30))).counters["evaluations"] == 2**11
+    assert solve(Grid(points=3), Problem(lists_of(dimension=4))).counters["evaluations"] == 27
 
 
 def test_grid_finds_the_best_of_its_points():
-    problem = Problem(nbest_of(7))
+    problem = Problem(lists_of(7))
     grid = Grid(points=7, ranges=(("feature2", -1.0, 2.0), ("feature3", 0.5, 3.0)))
     losses = {
         (b, c): problem.evaluate([1.0, b, c]).loss for b in np.linspace(-1, 2, 7) for c in np.linspace(0.5, 3.0, 7)
@@ -157,35 +173,35 @@ def test_grid_finds_the_best_of_its_points():
 
 
 def test_grid_is_relative_to_the_reference_and_its_sign():
-    problem = Problem(nbest_of(5))
+    problem = Problem(lists_of(5))
     result = solve(Grid(points=4, reference="feature3", negative=True), problem)
     assert result.weights[2] < 0
-    with pytest.raises(MethodError, match="'ctc' is no feature that matters; these are feature1"):
+    with pytest.raises(MethodError, match="'ctc' is not a feature that varies; those are feature1"):
         solve(Grid(reference="ctc"), problem)
 
 
 def test_grid_does_not_hang_on_the_scale_of_features():
-    nbest = nbest_of(6)
+    nbest = lists_of(6)
     scaled = NBest(nbest.features * np.array([1.0, 1000.0, 0.01]), nbest.offsets, nbest.statistics)
     assert solve(Grid(points=6), Problem(nbest)).loss == solve(Grid(points=6), Problem(scaled)).loss
 
 
 def test_grid_of_too_many_points_is_refused_with_their_number():
     with pytest.raises(MethodError, match="more than 1,000,000 points"):
-        solve(Grid(points=30), Problem(nbest_of(dimension=6)))
+        solve(Grid(points=30), Problem(lists_of(dimension=6)))
 
 
 def test_optuna_keeps_its_verbosity():
     import optuna
 
     before = optuna.logging.get_verbosity()
-    solve(Tpe(trials=2), Problem(nbest_of()))
+    solve(Tpe(trials=2), Problem(lists_of()))
     assert optuna.logging.get_verbosity() == before
 
 
 def test_tpe_without_optuna_says_what_to_install(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "optuna", None)
-    problem = Problem(nbest_of())
+    problem = Problem(lists_of())
     with pytest.raises(MethodError, match=r"lpmert\[tpe\]"):
         Tpe().run(problem, None, 0, Clock(problem))
 

@@ -7,9 +7,8 @@ import shlex
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from commands import run
 
-from lpmert.cli import main
 from lpmert.formats.files import read_text
 from lpmert.formats.lattice import read_lattices
 from lpmert.formats.slf import read_lattice, write_lattice
@@ -26,7 +25,7 @@ def test_shell_commands_of_the_page_run(tmp_path: Path, monkeypatch: pytest.Monk
     for command in commands:
         program, *arguments = shlex.split(command)
         assert program == "lpmert"
-        outcome = CliRunner().invoke(main, arguments)
+        outcome = run(*arguments)
         assert outcome.exit_code == 0, outcome.output
     assert "proved optimal" in outcome.output
     assert (tmp_path / "dev.tsv").exists()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
 import pytest
-from strategies import KINDS, Lists, best_loss, exact_decode, loss_of, random_lists, short_descent
+from strategies import KINDS, best_loss, exact_decode, gaussian_lists, loss_of, random_lists
 
 import lpmert
 from lpmert import Status
@@ -15,20 +15,11 @@ from lpmert.approximate.subspace import Subspace, improve
 from lpmert.exact.method import Incumbent
 from lpmert.problem import Problem
 
+pytestmark = pytest.mark.usefixtures("poor_start")
+lists_of = partial(gaussian_lists, lists=30, hypotheses=8, features=7)
+
 NARROW = ("scales", "ulps", "opposite", "nearly collinear", "offset")
 """Their optima can lie in cells too narrow for a choice clear of rounding, which is all that this heuristic takes."""
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _short_descent() -> Iterator[None]:
-    with short_descent():
-        yield
-
-
-def lists_of(seed: int, *, lists: int = 30, hypotheses: int = 8, features: int = 7) -> Lists:
-    rng = np.random.default_rng(seed)
-    offsets = np.arange(0, lists * hypotheses + 1, hypotheses)
-    return Lists(rng.normal(size=(offsets[-1], features)), offsets, rng.integers(0, 6, offsets[-1]).astype(float))
 
 
 def cost_at(problem: Problem, weights: np.ndarray) -> int:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Lists:
+class ListsWithin:
     """Lists in several sizes; caps are around the weights that line searches find on the largest."""
 
     text: str
@@ -32,8 +32,8 @@ class Lists:
         return Near(cosine=cosine, around=self.of(self.sizes[-1]).load)
 
 
-SPELLER = Lists("Character errors of a speller, 8 features", datasets.csmt, (1, 4, 16, 64, 256, 1014))
-TRANSLATION = Lists(
+SPELLER = ListsWithin("Character errors of a speller, 8 features", datasets.csmt, (1, 4, 16, 64, 256, 1014))
+TRANSLATION = ListsWithin(
     "Swahili translation, 1 - sentence BLEU+1, 14 features", datasets.swahili_unit, (1, 4, 16, 64, 256, 500)
 )
 COSINES = (0.9999, 0.999, 0.995, 0.99, 0.98, 0.95, 0.9, 0.84)
@@ -86,7 +86,7 @@ def render(rows: list[Row]) -> Iterator[Table | Figure]:
     yield Figure("cosine", "Seconds against the cosine", lambda canvas: _draw(canvas, rows), note, size=(9.0, 6.8))
 
 
-def _found(rows: list[Row], lists: Lists, solver: Solve, size: int, cosine: float) -> list[Row]:
+def _found(rows: list[Row], lists: ListsWithin, solver: Solve, size: int, cosine: float) -> list[Row]:
     return find(rows, solver=solver.name, dataset=lists.of(size).name, objective=lists.near(cosine).name)
 
 

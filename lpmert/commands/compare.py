@@ -15,10 +15,11 @@ from lpmert.commands.delivery import delivering, exit_code
 from lpmert.commands.shared import Registered, Shared, configured, shared_options
 from lpmert.compare import DEFAULT_METHODS, OPTIMUM_SECONDS, REPLICATIONS, SEEDS
 from lpmert.comparison import summary
-from lpmert.console import ProgressLog, _table, duration, number, say
+from lpmert.console import ProgressLog, duration, number, say
 from lpmert.interrupts import Interrupts
 from lpmert.options import column_names, nonnegative
 from lpmert.registry import METHODS
+from lpmert.text_tables import side_by_side
 
 if TYPE_CHECKING:
     from lpmert.comparison import Comparison, Run
@@ -37,7 +38,7 @@ def _file_by_name(text: str) -> tuple[str, str]:
     """Return a name and a file; raises `click.BadParameter` for anything else."""
     name, equals, file = text.partition("=")
     if not name.strip() or not equals or not file:
-        raise click.BadParameter(f"{text!r} is not NAME=FILE, as moses=weights.txt is.")
+        raise click.BadParameter(f"{text!r} is not of the form NAME=FILE, such as moses=weights.txt.")
     return name.strip(), file
 
 
@@ -53,20 +54,32 @@ def _of_method(method: str, options: Sequence[tuple[str, str]]) -> list[tuple[st
     type=_methods,
     default=",".join(DEFAULT_METHODS),
     metavar="A,B,C",
-    help="What is compared; see --method.",
+    help="Methods to compare; see --method.",
 )
 @click.option(
-    "--seeds", type=click.IntRange(min=1), default=SEEDS, metavar="N", help="Runs of methods that use chance."
+    "--seeds", type=click.IntRange(min=1), default=SEEDS, metavar="N", help="Runs of each method that is random."
 )
-@click.option("--held-out", type=click.Path(), metavar="FILE", help="Lists like DATA on which no weights are tuned.")
+@click.option("--held-out", type=click.Path(), metavar="FILE", help="More lists like DATA, not used for tuning.")
 @click.option(
-    "--weights", type=_file_by_name, multiple=True, metavar="NAME=FILE", help="Weights of another tool; any number."
+    "--weights",
+    type=_file_by_name,
+    multiple=True,
+    metavar="NAME=FILE",
+    help="Weights from another tool; may be repeated.",
 )
-@click.option("--initial-weights", metavar="WEIGHTS", help="Where methods start; as for `lpmert check --weights`.")
-@click.option("--optimum", type=click.Path(), metavar="FILE", help="What `lpmert solve -o` wrote for DATA; no search.")
+@click.option(
+    "--initial-weights", metavar="WEIGHTS", help="Where methods start; same syntax as `lpmert check --weights`."
+)
+@click.option(
+    "--optimum", type=click.Path(), metavar="FILE", help="File written by `lpmert solve -o` for DATA; skips the search."
+)
 @click.option("--run-time-limit", type=nonnegative, metavar="SECONDS", help="Stop each run after this time.")
 @click.option(
-    "--replications", type=click.IntRange(min=1), default=REPLICATIONS, metavar="N", help="Of the permutation test."
+    "--replications",
+    type=click.IntRange(min=1),
+    default=REPLICATIONS,
+    metavar="N",
+    help="Replications of the permutation test.",
 )
 def compare(
     methods: tuple[str, ...],
@@ -81,18 +94,18 @@ def compare(
 ) -> None:
     """Compare methods, and weights that other tools found, on the lists in DATA.
 
-    Every method runs on the same lists, with each of --seeds seeds where it uses chance, and is judged by decoding
-    alone. Then --method looks for the optimum, from the best weights that were met, for --time-limit seconds (60 if not
-    given). --set NAME=VALUE is for that method, --set METHOD.NAME=VALUE for one of those compared. Weights come in any
+    Every method runs on the same lists, with each of --seeds seeds if it is random, and is judged only by decoding.
+    Then --method looks for the optimum, starting from the best weights found, for --time-limit seconds (60 by default).
+    --set NAME=VALUE is for that method, --set METHOD.NAME=VALUE for one of those compared. Weights can come from any
     file that `lpmert mert` reads: numbers, names and numbers, moses.ini, JSON.
 
     The table has, for each method: the mean loss of its runs, the best one, Delta (greatest minus least) and S
-    (standard deviation); how far the best run is above the optimum, or above its bound; its score if that is not the
-    loss; the mean loss on held-out lists; p, the probability that the best run differs from that of the first method by
-    chance (on held-out lists if there are any); the median time of a run. Below it: what to expect of the best of
-    several runs.
+    (standard deviation); how far the best run is above the optimum, or above its bound; its score if different from the
+    loss; the mean loss on held-out lists; p, the p-value of the difference between the best run and that of the first
+    method (on held-out lists if there are any); the median time of a run. Below the table: what to expect from the best
+    of several runs.
 
-    The exit code is 3 if a limit stopped the search for the optimum. DATA is a table with one hypothesis a row; see
+    The exit code is 3 if a limit stopped the search for the optimum. DATA is a table with one hypothesis per row; see
     `lpmert solve --help`.
     """
     from lpmert.compare import compare as compare_methods
@@ -101,7 +114,9 @@ def compare(
 
     shared = Shared(**options)
     if shared.scale is not None:
-        raise click.UsageError("--scale is no option here: the report shows no weights, JSON has them all.")
+        raise click.UsageError(
+            "--scale does not apply here: the report shows no weights; the JSON output has them all."
+        )
     chosen = {name: configured(name, _of_method(name, shared.options)) for name in methods}
     left = tuple(one for one in shared.options if not any(_of_method(name, [one]) for name in methods))
     shared = replace(shared, options=left)
@@ -140,7 +155,7 @@ def compare(
             searched = None if known is not None or comparison.optimum is None else comparison.optimum.status
             code = exit_code(searched, stop)
             if not comparison.entries:
-                say("interrupted before the first run ended: there is nothing to compare")
+                say("interrupted before the first run ended; nothing to compare")
                 raise click.exceptions.Exit(code)
             if not shared.quiet and shared.output is None and not shared.as_json:
                 say("")
@@ -158,7 +173,7 @@ def comparison_report(comparison: Comparison) -> str:
     """Return a comparison as text: the optimum, a line for each entry, and what several runs are worth."""
     parts = [_optimum(comparison.optimum)]
     tables = [_rows(comparison), _stability(comparison)]
-    parts += [_table(list(zip(*rows, strict=True))) for rows in tables if len(rows) > 1]
+    parts += [side_by_side(list(zip(*rows, strict=True))) for rows in tables if len(rows) > 1]
     return "\n\n".join([*parts, *(["\n".join(notes)] if (notes := _notes(comparison)) else [])])
 
 
@@ -195,7 +210,7 @@ def _notes(comparison: Comparison) -> list[str]:
     for entry in comparison.entries:
         best = entry.best
         if not best.inside:
-            notes.append(f"{entry.name}: these weights lie outside of the region")
+            notes.append(f"{entry.name}: these weights lie outside the region")
         elif comparison.wins_by_ties(best):
             notes.append(f"{entry.name}: below the optimum only by ties, in {best.tied_lists:,} lists")
         elif best.tied_lists:

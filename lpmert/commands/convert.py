@@ -48,32 +48,34 @@ _FILE_BY_NAME = _named(str, "FILE")
 @click.command()
 @click.argument("source", nargs=-1, required=True, metavar="IN...")
 @click.argument("target", metavar="OUT", type=click.Path())
-@click.option("--from", "from_format", type=Registered(FORMATS), help="Format of IN; else its content says.")
-@click.option("--to", "to_format", type=Registered(FORMATS), help="Format of OUT; else its ending says.")
-@click.option("--deduplicate", is_flag=True, help="Drop what repeats an earlier hypothesis of its list.")
-@click.option("--segment", metavar="COLUMN", help="Tables: column that says which list a row belongs to.")
+@click.option("--from", "from_format", type=Registered(FORMATS), help="Format of IN. [default: told by its content]")
+@click.option("--to", "to_format", type=Registered(FORMATS), help="Format of OUT. [default: told by its ending]")
+@click.option("--deduplicate", is_flag=True, help="Drop hypotheses that repeat an earlier one in their list.")
+@click.option("--segment", metavar="COLUMN", help="Tables: column that tells which list a row belongs to.")
 @click.option("--features", type=column_names, metavar="A,B,C", help="Tables: columns of the features.")
 @click.option("--loss", metavar="COLUMN", help="Tables: column of the loss.")
 @click.option("--statistics", type=column_names, metavar="A,B,C", help="Tables: columns of statistics. Moses: names.")
 @click.option("--text", metavar="COLUMN", help="Tables: column of the text.")
-@click.option("--group", is_flag=True, help="Tables, moses: gather the rows of a list that lie apart.")
-@click.option("--references", multiple=True, metavar="FILE", help="Texts: what the hypotheses are measured against.")
+@click.option("--group", is_flag=True, help="Tables, moses: allow the rows of a list to lie apart.")
+@click.option("--references", multiple=True, metavar="FILE", help="Texts: references for the hypotheses.")
 @click.option(
     "--metric",
     metavar="NAME",
-    help="Texts: how they are measured: bleu, ter, wer, ... [default: moses bleu, others wer]",
+    help="Texts: the metric: bleu, ter, wer, ... [default: bleu for moses, else wer]",
 )
-@click.option("--tokenize", metavar="NAME", help="Texts: a tokenizer of sacrebleu, for bleu. none: at white space.")
-@click.option("--lowercase", is_flag=True, help="Texts: case does not count.")
-@click.option("--partial", is_flag=True, help="Texts: there may be more references than lists.")
-@click.option("--statistics-file", multiple=True, metavar="FILE", help="Moses: statistics beside the lists, one an IN.")
+@click.option("--tokenize", metavar="NAME", help="Texts: tokenizer of sacrebleu, for bleu. none: split at white space.")
+@click.option("--lowercase", is_flag=True, help="Texts: ignore case.")
+@click.option("--partial", is_flag=True, help="Texts: allow references without a list.")
+@click.option("--statistics-file", multiple=True, metavar="FILE", help="Moses: file of statistics, one per IN.")
 @click.option("--last-field", is_flag=True, help="Moses: the last field has the statistics.")
 @click.option("--drop-texts", is_flag=True, help="Moses: do not keep the texts.")
-@click.option("--scores", multiple=True, metavar="FILE", help="Mert: files of scores, one an IN. ESPnet: which scores.")
+@click.option("--scores", multiple=True, metavar="FILE", help="Mert: file of scores, one per IN. ESPnet: which scores.")
 @click.option("--text-file", metavar="FILE", help="Scores: file of the texts.")
 @click.option("--losses", multiple=True, type=_FILE_BY_NAME, metavar="NAME=FILE", help="Scores: files of statistics.")
-@click.option("--separator", metavar="TEXT", help="Scores: what ends the id of the list in a key. [default: -]")
-@click.option("--n-best", type=click.IntRange(min=1), metavar="N", help="SLF: hypotheses a list. [default: 100]")
+@click.option(
+    "--separator", metavar="TEXT", help="Scores: separates the id of the list from the number in a key. [default: -]"
+)
+@click.option("--n-best", type=click.IntRange(min=1), metavar="N", help="SLF: hypotheses per list. [default: 100]")
 @click.option(
     "--scales", multiple=True, type=_named(finite, "NUMBER"), metavar="NAME=NUMBER", help="SLF: weight of a score."
 )
@@ -82,13 +84,13 @@ _FILE_BY_NAME = _named(str, "FILE")
     multiple=True,
     type=_named(column_names, "WORD,WORD"),
     metavar="NAME=WORD,WORD",
-    help="SLF: words to count, as a feature.",
+    help="SLF: words to count as a feature.",
 )
 @click.option("--scores-out", metavar="FILE", help="To mert: the file of scores; OUT has the features.")
 @click.option("--score-type", metavar="TYPE", help="To mert: type of the scores, such as BLEU.")
-@click.option("--form", type=click.IntRange(1, 3), help="To SRILM: which form of list. [default: 3]")
+@click.option("--form", type=click.IntRange(1, 3), help="To SRILM: form of the lists. [default: 3]")
 @line_length_option
-@click.option("-q", "--quiet", is_flag=True, help="Do not say what was converted.")
+@click.option("-q", "--quiet", is_flag=True, help="Do not report what was converted.")
 def convert(
     source: tuple[str, ...],
     target: str,
@@ -122,7 +124,7 @@ def convert(
     writing = _arguments(target_format.writer_options, given, _WRITER_NAMES, f"writing {to_kind}", of_readers)
     for name in given:
         if name not in (*reading, *writing):
-            raise click.UsageError(f"{_flag(name)} is no option for reading {kind} or writing {to_kind}.")
+            raise click.UsageError(f"{_flag(name)} does not apply to reading {kind} or writing {to_kind}.")
     nbest = read(files, kind, **dict(reading.values()))
     if deduplicate:
         nbest = nbest.deduplicate()
@@ -140,7 +142,7 @@ def _metric(kind: str, name: str | None, settings: Mapping[str, Any]) -> Any:
 
     parameter = signature(format_by_name(kind).reader).parameters.get("metric")
     if parameter is None:
-        raise click.UsageError(f"{_flag(next(iter(settings)))} is no option for reading {kind}.")
+        raise click.UsageError(f"{_flag(next(iter(settings)))} does not apply to reading {kind}.")
     chosen = name or parameter.default
     metric: Any = TEXT_METRICS.get(chosen)
     if metric is None:

@@ -48,8 +48,8 @@ def _files(text: str) -> list[str]:
     return text.split(",")
 
 
-_TRIES = "Random points from which line searches start, before the search for a proof."
-_UNUSED = "Taken for the sake of scripts; the line searches choose their directions."
+_TRIES = "Random starts of the line searches that precede the search for a proof."
+_UNUSED = "Accepted for compatibility; has no effect."
 
 
 @click.command()
@@ -59,13 +59,15 @@ _UNUSED = "Taken for the sake of scripts; the line searches choose their directi
     "-S", "--scfile", type=_files, default="statscore.data", metavar="FILE,...", help="Statistics of each run."
 )
 @click.option("-i", "--ifile", type=_files, default="init.opt", metavar="FILE,...", help="Weights to start from.")
-@click.option("-s", "--sctype", type=click.Choice(SCORES), default=SCORES[0], help="What the statistics are for.")
-@click.option("-c", "--scconfig", type=_scorer_settings, metavar="KEY:VALUE,...", help="How the statistics were made.")
+@click.option("-s", "--sctype", type=click.Choice(SCORES), default=SCORES[0], help="Metric of the statistics.")
+@click.option(
+    "-c", "--scconfig", type=_scorer_settings, metavar="KEY:VALUE,...", help="How the statistics were computed."
+)
 @click.option("-o", "--optimize", type=column_names, metavar="NAME,...", help="Weights that may change. [default: all]")
-@click.option("-P", "positive", type=column_names, metavar="NAME,...", help="Weights that may not be below 0.")
-@click.option("-p", "--sparse-weights", metavar="FILE", help="Weights that make one feature of all sparse ones.")
-@click.option("-r", "--rseed", "--r", "seed", type=click.IntRange(0), default=0, help="Seed of all that is random.")
-@click.option("-T", "--threads", type=click.IntRange(1), default=1, help="Processes that may be used.")
+@click.option("-P", "positive", type=column_names, metavar="NAME,...", help="Weights that must not be below 0.")
+@click.option("-p", "--sparse-weights", metavar="FILE", help="Weights that combine all sparse features into one.")
+@click.option("-r", "--rseed", "--r", "seed", type=click.IntRange(0), default=0, help="Seed for everything random.")
+@click.option("-T", "--threads", type=click.IntRange(1), default=1, help="Number of processes.")
 @click.option("--time-limit", type=nonnegative, default=TIME_LIMIT, metavar="SECONDS", help="When to stop the search.")
 @click.option("-v", "--verbose", type=click.IntRange(0), default=1, help="0 for no progress.")
 @line_length_option

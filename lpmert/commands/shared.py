@@ -100,7 +100,7 @@ class Shared:
         """Check what one option says against another, before anything is read."""
         if (self.loss is None) == (self.statistics is None):
             raise click.UsageError(
-                "Give either --loss with one column, or --statistics with the columns of the metric."
+                "Pass either --loss with one column, or --statistics with the columns of the metric."
             )
         if self.scale is not None and self.scale.name not in self.features:
             features = ", ".join(self.features)
@@ -168,19 +168,17 @@ def configured(method: str, options: Sequence[tuple[str, str]]) -> str | Method:
 
 _SHARED_OPTIONS = (
     click.argument("data", type=click.Path()),
-    click.option("--segment", required=True, metavar="COLUMN", help="Column that says which list a row belongs to."),
+    click.option("--segment", required=True, metavar="COLUMN", help="Column that tells which list a row belongs to."),
     click.option("--features", required=True, type=column_names, metavar="A,B,C", help="Columns of the features."),
     click.option("--loss", metavar="COLUMN", help="Column of the loss of a hypothesis, such as its word errors."),
     click.option(
         "--statistics", type=column_names, metavar="A,B,C", help="Columns that the metric sums, instead of --loss."
     ),
+    click.option("--metric", type=Registered(METRICS), default="loss", help="Turns summed statistics into a loss."),
     click.option(
-        "--metric", type=Registered(METRICS), default="loss", help="What turns summed statistics into a loss."
+        "--format", type=click.Choice(TABLES), help="Format of DATA. [default: told by its ending or content]"
     ),
-    click.option(
-        "--format", type=click.Choice(TABLES), help="Format of DATA; if not given, its ending or content says."
-    ),
-    click.option("--group", is_flag=True, help="Gather the rows of a list that lie apart in DATA."),
+    click.option("--group", is_flag=True, help="Allow the rows of a list to lie apart in DATA."),
     click.option("--method", type=Registered(METHODS), default="auto", help="How to search."),
     click.option(
         "--set",
@@ -188,34 +186,37 @@ _SHARED_OPTIONS = (
         type=assignment,
         multiple=True,
         metavar="NAME=VALUE",
-        help="Option of the method; any number. `lpmert methods METHOD` lists them.",
+        help="Option of the method; may be repeated. `lpmert methods METHOD` lists them.",
     ),
     click.option(
-        "--ties", type=click.Choice(TIES), default="first", help="Which of hypotheses with equal features counts."
+        "--ties",
+        type=click.Choice(TIES),
+        default="first",
+        help="Which of several hypotheses with equal features counts.",
     ),
-    click.option("--bounds", type=bounds, metavar="A:0..,B:0..1", help="Limits of single weights."),
-    click.option("--fix", type=pairs, metavar="A=1,B=0.5", help="Weights that are given."),
+    click.option("--bounds", type=bounds, metavar="A:0..,B:0..1", help="Limits on single weights."),
+    click.option("--fix", type=pairs, metavar="A=1,B=0.5", help="Fixed weights."),
     click.option("--nonnegative", is_flag=True, help="No weight below 0."),
-    click.option("--linear", type=linear, multiple=True, metavar="A=1,B=-2:0..", help="Limits of a sum: A - 2 B >= 0."),
-    click.option("--total", type=finite, metavar="W", help="What all weights add up to."),
-    click.option("--cosine", type=finite, metavar="C", help="Only weights with this cosine or more with --around."),
-    click.option("--around", metavar="WEIGHTS", help="Written as for `lpmert check --weights`."),
+    click.option("--linear", type=linear, multiple=True, metavar="A=1,B=-2:0..", help="Limits on a sum: A - 2 B >= 0."),
+    click.option("--total", type=finite, metavar="W", help="Sum of all weights."),
+    click.option("--cosine", type=finite, metavar="C", help="Least cosine with the weights of --around."),
+    click.option("--around", metavar="WEIGHTS", help="Same syntax as `lpmert check --weights`."),
     click.option("--time-limit", type=nonnegative, metavar="SECONDS", help="Stop after this time."),
     click.option("--node-limit", type=click.IntRange(min=0), metavar="N", help="Stop after this many search nodes."),
     click.option("--gap", type=nonnegative, metavar="SHARE", help="Stop at this relative gap, such as 0.01."),
-    click.option("--target", type=finite, metavar="LOSS", help="Stop at weights with this loss or a lower one."),
+    click.option("--target", type=finite, metavar="LOSS", help="Stop at this loss or a lower one."),
     click.option("--memory-limit", type=size, default="1GiB", metavar="SIZE", help="Memory for the open search nodes."),
-    click.option("--seed", type=click.IntRange(min=0), default=0, metavar="N", help="Seed of all that is random."),
+    click.option("--seed", type=click.IntRange(min=0), default=0, metavar="N", help="Seed for everything random."),
     click.option(
         "--jobs",
         type=click.IntRange(min=1),
         default=1,
         metavar="N",
-        help="Threads (compare: processes) that may be used; they change nothing but the time.",
+        help="Number of threads (compare: processes); affects only the time.",
     ),
-    click.option("--scale", type=scale, metavar="NAME=W", help="Show the weights also so that this one is W."),
+    click.option("--scale", type=scale, metavar="NAME=W", help="Also show the weights scaled so that this one is W."),
     click.option("--json", "as_json", is_flag=True, help="Print JSON instead of the report."),
-    click.option("-o", "--output", type=click.Path(), metavar="FILE", help="Write JSON to FILE and print nothing."),
+    click.option("-o", "--output", type=click.Path(), metavar="FILE", help="Write JSON to FILE; print no report."),
     click.option("-q", "--quiet", is_flag=True, help="No progress and no log on stderr."),
     click.option("-v", "--verbose", count=True, show_default=False, help="Log more; twice for everything."),
 )
@@ -234,7 +235,7 @@ line_length_option = click.option(
     metavar="SIZE",
     callback=_limit_lines,
     expose_value=False,
-    help="Refuse files with a longer line.  [default: 64MiB]",
+    help="Reject files with a longer line.  [default: 64MiB]",
 )
 """For all commands that read data."""
 

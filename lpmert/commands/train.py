@@ -14,13 +14,15 @@ from lpmert.registry import FORMATS, METHODS, METRICS
 
 @click.command()
 @click.argument("data", type=click.Path())
-@click.option("--method", type=Registered(METHODS), default="perceptron", help="How to train; one that can.")
+@click.option(
+    "--method", type=Registered(METHODS), default="perceptron", help="Method that can train on sparse features."
+)
 @click.option("--set", "options", type=assignment, multiple=True, metavar="NAME=VALUE", help="Option of the method.")
-@click.option("--metric", type=Registered(METRICS), default="loss", help="What turns summed statistics into a loss.")
-@click.option("--from", "format", type=Registered(FORMATS), help="Format of DATA; else its content says.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, metavar="N", help="Seed of all that is random.")
+@click.option("--metric", type=Registered(METRICS), default="loss", help="Turns summed statistics into a loss.")
+@click.option("--from", "format", type=Registered(FORMATS), help="Format of DATA. [default: told by its content]")
+@click.option("--seed", type=click.IntRange(min=0), default=0, metavar="N", help="Seed for everything random.")
 @click.option("-o", "--output", type=click.Path(), metavar="FILE", help="Write JSON to FILE rather than to stdout.")
-@click.option("-q", "--quiet", is_flag=True, help="Do not say what was found.")
+@click.option("-q", "--quiet", is_flag=True, help="Do not report what was found.")
 @line_length_option
 def train(
     data: str,

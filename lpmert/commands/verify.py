@@ -8,22 +8,25 @@ import click
 
 import lpmert
 from lpmert.commands.shared import TIES, Registered, line_length_option
-from lpmert.console import put
+from lpmert.console import column, put
 from lpmert.options import column_names
 from lpmert.registry import METRICS, TABLES
+from lpmert.text_tables import side_by_side
 
 
 @click.command()
 @click.argument("certificate", type=click.Path())
 @click.argument("data", type=click.Path())
-@click.option("--segment", required=True, metavar="COLUMN", help="Column that says which list a row belongs to.")
+@click.option("--segment", required=True, metavar="COLUMN", help="Column that tells which list a row belongs to.")
 @click.option("--features", required=True, type=column_names, metavar="A,B,C", help="Columns of the features.")
 @click.option("--loss", metavar="COLUMN", help="Column of the loss of a hypothesis.")
 @click.option("--statistics", type=column_names, metavar="A,B,C", help="Columns that the metric sums.")
-@click.option("--metric", type=Registered(METRICS), default="loss", help="What turns summed statistics into a loss.")
-@click.option("--format", type=click.Choice(TABLES), help="Format of DATA; if not given, its ending or content says.")
-@click.option("--group", is_flag=True, help="Gather the rows of a list that lie apart in DATA.")
-@click.option("--ties", type=click.Choice(TIES), default="first", help="Which of several with equal features counts.")
+@click.option("--metric", type=Registered(METRICS), default="loss", help="Turns summed statistics into a loss.")
+@click.option("--format", type=click.Choice(TABLES), help="Format of DATA. [default: told by its ending or content]")
+@click.option("--group", is_flag=True, help="Allow the rows of a list to lie apart in DATA.")
+@click.option(
+    "--ties", type=click.Choice(TIES), default="first", help="Which of several hypotheses with equal features counts."
+)
 @line_length_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of the report.")
 def verify(
@@ -39,13 +42,13 @@ def verify(
     ties: str,
     as_json: bool,
 ) -> None:
-    """Check that CERTIFICATE, which `lpmert solve --certificate` wrote, proves its claim about the lists in DATA.
+    """Check that CERTIFICATE, written by `lpmert solve --certificate`, proves its claim about the lists in DATA.
 
-    No search is run, and no solver is trusted: every step is decided in exact arithmetic. The options are those with
-    which `lpmert solve` was called. Exit code 5 if the certificate does not hold; the message says where it breaks.
+    This runs no search and trusts no solver: every step is decided in exact arithmetic. Pass the same options as to
+    `lpmert solve`. If the certificate does not hold, the exit code is 5 and the message says where it fails.
     """
     if (loss is None) == (statistics is None):
-        raise click.UsageError("Give either --loss with one column, or --statistics with the columns of the metric.")
+        raise click.UsageError("Pass either --loss with one column, or --statistics with the columns of the metric.")
     nbest = lpmert.read_table(
         data, segment=segment, features=features, loss=loss, statistics=statistics, group=group, format=format
     )
@@ -72,6 +75,4 @@ def verify(
     for limit in found.limits:
         terms = " ".join(f"{value:+g} {name}" for name, value in limit.items() if value)
         put(f"  where {terms} > 0")
-    width = max(map(len, found.weights))
-    for name, value in found.weights.items():
-        put(f"  {name:{width}}  {value: .10g}")
+    put(f"\n{side_by_side([['feature', *found.weights], column('weight', list(found.weights.values()))])}")

@@ -15,7 +15,7 @@ import numpy as np
 
 from lpmert.comparators.base import Clock, Comparator, Found
 from lpmert.comparators.risk import LAWS, Risk, SumOfRisks, risk_of
-from lpmert.comparators.softmax import Lists, lists_of, minimize_smooth
+from lpmert.comparators.softmax import AllHypotheses, lists_of, minimize_smooth
 from lpmert.configurable import option
 from lpmert.metrics.base import AdditiveMetric, Metric
 from lpmert.problem import Problem
@@ -81,7 +81,12 @@ class Annealing(Comparator):
         return self.anneal(lists, problem.metric, weights, clock, aside)
 
     def anneal(
-        self, lists: Lists, metric: Metric, weights: FloatArray, clock: Clock, held_out: Lists | None = None
+        self,
+        lists: AllHypotheses,
+        metric: Metric,
+        weights: FloatArray,
+        clock: Clock,
+        held_out: AllHypotheses | None = None,
     ) -> Found:
         """Return the end of the schedule on these lists, begun at canonical weights [d]; see the class."""
         share = 1.0 if isinstance(metric, AdditiveMetric) else float(lists.n_lists)
@@ -119,7 +124,7 @@ class Annealing(Comparator):
             yield Step(0.0, gamma)
             gamma *= 2
 
-    def _precision(self, lists: Lists) -> FloatArray:
+    def _precision(self, lists: AllHypotheses) -> FloatArray:
         if self.schedule == "entropy":
             return np.zeros(len(lists.scale))
         return np.asarray(lists.scale**2 / self.variance)
@@ -129,7 +134,7 @@ class Annealing(Comparator):
 class Objective:
     """What one step minimises: risk - T * entropy + the prior's precision [d] times squared weights / 2."""
 
-    lists: Lists
+    lists: AllHypotheses
     risk: Risk
     step: Step
     precision: FloatArray

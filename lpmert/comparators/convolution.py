@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from lpmert.comparators.softmax import Lists
+from lpmert.comparators.softmax import AllHypotheses
 from lpmert.result import FloatArray, MethodError
 
 MEMORY_LIMIT = 1 << 26
@@ -23,7 +23,10 @@ class Convolution:
     """
 
     def __init__(
-        self, lists: Lists, columns: Sequence[FloatArray], function: Callable[[Sequence[FloatArray]], FloatArray]
+        self,
+        lists: AllHypotheses,
+        columns: Sequence[FloatArray],
+        function: Callable[[Sequence[FloatArray]], FloatArray],
     ) -> None:
         values = np.stack(columns, axis=1)
         least = np.minimum.reduceat(values, lists.offsets[:-1], axis=0)

@@ -59,7 +59,7 @@ def sources(
     if twice:
         raise MethodError(f"{twice[0]!r} is compared twice; give each its own name")
     if not found:
-        raise MethodError("nothing to compare; name at least one method")
+        raise MethodError("nothing to compare; give at least one method")
     return found
 
 

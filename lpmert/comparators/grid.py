@@ -89,13 +89,13 @@ class Grid(Comparator):
         reference = matter[0] if self.reference is None else self.reference
         for name in (reference, *(name for name, _, _ in self.ranges)):
             if name not in matter:
-                raise MethodError(f"grid: {name!r} is no feature that matters; these are {', '.join(matter)}")
+                raise MethodError(f"grid: {name!r} is not a feature that varies; those are {', '.join(matter)}")
         axes_left = max(1, len(matter) - 1)
         points = max(2, int(EVALUATIONS ** (1 / axes_left) + 1e-9)) if self.points is None else self.points
         if points**axes_left > _MOST_POINTS:
             raise MethodError(
                 f"a grid of {points} values for each of {axes_left} features has more than {_MOST_POINTS:,} points; "
-                "give fewer values, or search another way"
+                "give fewer values, or use another method"
             )
         spread = spread_within(nbest.dense_features(), nbest.offsets)
         own = {name: (low, high) for name, low, high in self.ranges}

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from lpmert.comparators.base import Clock, Comparator, Found
-from lpmert.comparators.softmax import Lists, lists_of, minimize_smooth, own_losses
+from lpmert.comparators.softmax import AllHypotheses, lists_of, minimize_smooth, own_losses
 from lpmert.configurable import option
 from lpmert.problem import Problem
 from lpmert.result import FloatArray
@@ -53,14 +53,14 @@ class Likelihood(Comparator):
         return Found(found, counters)
 
 
-def gold_rows(lists: Lists, losses: FloatArray) -> FloatArray:
+def gold_rows(lists: AllHypotheses, losses: FloatArray) -> FloatArray:
     """Return 1 for each row [M] whose loss is the least of its list, else 0."""
     least = np.minimum.reduceat(losses, lists.offsets[:-1])
     return np.asarray((losses == least[lists.numbers]).astype(np.float64))
 
 
 def negative_log_likelihood(
-    weights: FloatArray, lists: Lists, gold: FloatArray, variance: float = inf
+    weights: FloatArray, lists: AllHypotheses, gold: FloatArray, variance: float = inf
 ) -> tuple[float, FloatArray]:
     """Return minus the log-likelihood of the gold rows [M] at canonical weights [d], and its gradient [d].
 

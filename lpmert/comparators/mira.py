@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from lpmert.comparators.base import Clock, Comparator, Found
-from lpmert.comparators.softmax import Lists, lists_of
+from lpmert.comparators.softmax import AllHypotheses, lists_of
 from lpmert.configurable import option
 from lpmert.metrics.base import AdditiveMetric, Metric, losses_of_totals
 from lpmert.metrics.ratio import Bleu
@@ -59,7 +59,7 @@ class Mira(Comparator):
 class Walk:
     """The weights [d] of the caller's scaling, their sum over all updates, and the background."""
 
-    def __init__(self, settings: Mira, lists: Lists, metric: Metric, weights: FloatArray) -> None:
+    def __init__(self, settings: Mira, lists: AllHypotheses, metric: Metric, weights: FloatArray) -> None:
         self._settings = settings
         self._features = lists.features / lists.scale
         self._offsets = lists.offsets.tolist()

@@ -13,7 +13,7 @@ import numpy as np
 
 from lpmert.comparators.base import Clock, Comparator, Found
 from lpmert.comparators.selection import select, try_each
-from lpmert.comparators.sparse import LineSearch, Trained, dense_lists, sparse_lists
+from lpmert.comparators.sparse import SparseLineSearch, Trained, dense_lists, sparse_lists
 from lpmert.configurable import option
 from lpmert.metrics.base import Metric
 from lpmert.nbest import NBest
@@ -46,7 +46,7 @@ class MinimumSampleRisk(Comparator):
         """
         del seed
         lists, base = sparse_lists(nbest, metric, self.base)
-        search = LineSearch(lists)
+        search = SparseLineSearch(lists)
         before = search.loss
         counters = self.descend(search, lambda: False)
         weights = search.weights
@@ -61,12 +61,12 @@ class MinimumSampleRisk(Comparator):
     def run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:  # noqa: ARG002
         """Return the weights after the last round."""
         lists, fixed = dense_lists(problem, start, self.base)
-        search = LineSearch(lists)
+        search = SparseLineSearch(lists)
         clock.keep(fixed)
         counters = self.descend(search, clock.expired)
         return Found(fixed + search.weights, counters)
 
-    def descend(self, search: LineSearch, expired: Callable[[], bool]) -> dict[str, int]:
+    def descend(self, search: SparseLineSearch, expired: Callable[[], bool]) -> dict[str, int]:
         """Select features and search along them, until `expired`, asked after each search, is true; return counts."""
         features = self._features(search, expired)
         best, best_weights = search.loss, search.weights.copy()
@@ -89,7 +89,7 @@ class MinimumSampleRisk(Comparator):
         trained = int(np.count_nonzero(search.weights))
         return {"selected": len(features), "trained": trained, "line_searches": searches, "rounds": rounds}
 
-    def _features(self, search: LineSearch, expired: Callable[[], bool]) -> IntArray:
+    def _features(self, search: SparseLineSearch, expired: Callable[[], bool]) -> IntArray:
         """Return the features to search along, in their order."""
         visited = search.lists.visited()
         features = np.argsort(-visited, kind="stable")[: np.count_nonzero(visited)][: self.considered]

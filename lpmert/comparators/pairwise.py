@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from lpmert.comparators.base import Clock, Comparator, Found
-from lpmert.comparators.softmax import Lists, lists_of, minimize_smooth, own_losses
+from lpmert.comparators.softmax import AllHypotheses, lists_of, minimize_smooth, own_losses
 from lpmert.configurable import option
 from lpmert.problem import Problem
 from lpmert.result import FloatArray, IntArray
@@ -54,7 +54,7 @@ class Pro(Comparator):
         clock.keep(found)
         return Found(found, {"pairs": len(better), **counters})
 
-    def sample(self, lists: Lists, losses: FloatArray, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
+    def sample(self, lists: AllHypotheses, losses: FloatArray, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
         """Return for every kept pair the row of smaller and the row of larger loss [M]."""
         better, worse = [], []
         for begin, end in zip(lists.offsets[:-1].tolist(), lists.offsets[1:].tolist(), strict=True):

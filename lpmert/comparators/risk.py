@@ -23,7 +23,7 @@ from typing import Protocol
 import numpy as np
 
 from lpmert.comparators.convolution import Convolution
-from lpmert.comparators.softmax import Lists
+from lpmert.comparators.softmax import AllHypotheses
 from lpmert.metrics.base import AdditiveMetric, Metric
 from lpmert.metrics.ratio import Bleu, LinearFraction
 from lpmert.result import FloatArray, MethodError
@@ -75,7 +75,7 @@ class SumOfRisks:
 class Moments:
     """Mean and variance of the sum of a column [M], or of two columns, over independent lists."""
 
-    def __init__(self, lists: Lists, probabilities: FloatArray, *columns: FloatArray) -> None:
+    def __init__(self, lists: AllHypotheses, probabilities: FloatArray, *columns: FloatArray) -> None:
         self.columns = columns
         self.means = []
         self._centred = []
@@ -95,7 +95,7 @@ class Moments:
 class ExpectedLog:
     """E[log X] of the sum X of a column [M]."""
 
-    lists: Lists
+    lists: AllHypotheses
     column: FloatArray
     law: str
 
@@ -124,7 +124,7 @@ class ExpectedLog:
 class ExpectedBrevity:
     """E[max(R / A - 1, 0)], minus the logarithm of BLEU's brevity penalty, of the lengths A and references R [M]."""
 
-    lists: Lists
+    lists: AllHypotheses
     lengths: FloatArray
     references: FloatArray
     law: str
@@ -178,7 +178,7 @@ class ExpectedBrevity:
         return value, slopes
 
 
-def risk_of(metric: Metric, lists: Lists, law: str = "taylor") -> Risk:
+def risk_of(metric: Metric, lists: AllHypotheses, law: str = "taylor") -> Risk:
     """Return the expected loss of a metric on these lists, where it is a sum over lists, else that of a logarithm.
 
     A fraction is a sum where its denominator does not hang on the choice. Else the logarithm is minus that of the score
@@ -207,7 +207,7 @@ def risk_of(metric: Metric, lists: Lists, law: str = "taylor") -> Risk:
     raise MethodError(f"no expected loss is known for metric {metric.name!r}")
 
 
-def _expected_log(lists: Lists, column: FloatArray, law: str) -> Risk:
+def _expected_log(lists: AllHypotheses, column: FloatArray, law: str) -> Risk:
     if law != "exact":
         return ExpectedLog(lists, column, law)
 
@@ -217,7 +217,7 @@ def _expected_log(lists: Lists, column: FloatArray, law: str) -> Risk:
     return Convolution(lists, [column], function)
 
 
-def _expected_brevity(lists: Lists, lengths: FloatArray, references: FloatArray, law: str) -> Risk:
+def _expected_brevity(lists: AllHypotheses, lengths: FloatArray, references: FloatArray, law: str) -> Risk:
     if law != "exact":
         return ExpectedBrevity(lists, lengths, references, law)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from lpmert.comparators.sparse import LineSearch
+from lpmert.comparators.sparse import SparseLineSearch
 from lpmert.result import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Candidates(NamedTuple):
 
 
 def try_each(
-    search: LineSearch, features: IntArray, smoothing: float, expired: Callable[[], bool] = lambda: False
+    search: SparseLineSearch, features: IntArray, smoothing: float, expired: Callable[[], bool] = lambda: False
 ) -> Candidates:
     """Search along each of these features from where the search stands; as many as come before `expired` is true."""
     from scipy.sparse import csr_array

@@ -21,7 +21,7 @@ _ITERATIONS = 10_000
 
 
 @dataclass(frozen=True)
-class Lists:
+class AllHypotheses:
     """All hypotheses of all lists: features [M, d] in canonical coordinates, offsets [S + 1], statistics [M, K].
 
     Unlike decoding, probabilities see how often a vector occurs and how far apart two are, so identical vectors are
@@ -65,19 +65,19 @@ class Lists:
         """Return the row [S] that each list decodes to at weights [d], the first on ties."""
         return first_best(self.features @ weights, self.offsets)
 
-    def take(self, lists: IntArray) -> Lists:
+    def take(self, lists: IntArray) -> AllHypotheses:
         """Return only these lists."""
         rows, offsets = rows_of_lists(self.offsets, lists)
-        return Lists(self.features[rows], offsets, self.statistics[rows], self.scale)
+        return AllHypotheses(self.features[rows], offsets, self.statistics[rows], self.scale)
 
 
-def lists_of(problem: Problem) -> Lists:
+def lists_of(problem: Problem) -> AllHypotheses:
     """Return all lists of a problem, whatever its canonical form dropped."""
     basis = np.column_stack(
         [problem.to_caller(CanonicalWeights(axis)) for axis in np.eye(problem.canonical.n_features)]
     )
     features = np.ascontiguousarray(problem.nbest.dense_features() @ basis)
-    return Lists(features, problem.nbest.offsets, problem.nbest.statistics, np.linalg.norm(basis, axis=0))
+    return AllHypotheses(features, problem.nbest.offsets, problem.nbest.statistics, np.linalg.norm(basis, axis=0))
 
 
 def first_best(scores: FloatArray, offsets: IntArray) -> IntArray:

@@ -178,7 +178,7 @@ class Line(NamedTuple):
         return np.asarray(level + mean)
 
 
-class LineSearch:
+class SparseLineSearch:
     """Weights [D], the scores [M] and choices [S] they give, and searches along one feature after the other."""
 
     def __init__(self, lists: SparseLists) -> None:

@@ -117,7 +117,7 @@ def read_history(path: str, names: Sequence[str]) -> list[Iteration]:
             for one in held["iterations"]
         ]
     except (ValueError, KeyError, TypeError) as error:
-        raise DataError("holds no iterations of stabilised tuning; name another file", path=path) from error
+        raise DataError("contains no iterations of stabilised tuning; give another file", path=path) from error
     except DataError as error:
         raise DataError(f"holds iterations with other features: {error}", path=path) from error
     return iterations

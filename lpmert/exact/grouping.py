@@ -2,6 +2,7 @@
 
 Every group is free to use weights of its own, so the sum never exceeds the optimum. Groups whose searches are finished
 are joined two by two; the last group is the problem itself. In turn with that, better weights for all lists are sought.
+Lists that share no feature with the others are a problem of their own: the optima of such parts add up to the optimum.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import networkx
 import numpy as np
 
 from lpmert.approximate.subspace import improve, random_numbers
+from lpmert.canonical import rows_of_lists, varying_columns
 from lpmert.configurable import option
 from lpmert.coordinates import CanonicalWeights
 from lpmert.deadline import checkpoint
@@ -81,6 +84,7 @@ class GroupedSearch(Search):
         self._rng = random_numbers(incumbent)
         self._sample: list[FloatArray] = []
         self._to_sample = int(np.clip(_SAMPLE_WORK // max(1, canonical.features.size), 50, _MOST_SAMPLED))
+        self._parts = independent_parts(canonical.features, canonical.offsets)
         self._root = _Group(np.arange(canonical.n_lists))
         self._queue: deque[_Group] = deque()
         self._improvements = 0
@@ -142,16 +146,18 @@ class GroupedSearch(Search):
 
     def _prepare(self) -> None:
         """Sample some more, and form the groups when there is enough; no sample is needed where one group is all."""
-        if self._canonical.n_lists > self._settings.size and self._to_sample > 0:
+        if max(map(len, self._parts), default=0) > self._settings.size and self._to_sample > 0:
             count = min(self._to_sample, _SAMPLED_A_SLICE)
             self._sample.append(
                 sampled_costs(self._canonical, self._rng.normal(size=(count, self._canonical.n_features)))
             )
             self._to_sample -= count
             return
-        if self._sample:
-            sample = np.concatenate(self._sample)
-            self._root = _tree(sample - sample.min(axis=0), self._settings.size)
+        if len(self._parts) > 1 or self._sample:
+            sample = np.concatenate(self._sample) if self._sample else np.zeros((1, self._canonical.n_lists))
+            excess = sample - sample.min(axis=0)
+            trees = [_tree(excess, lists, self._settings.size) for lists in self._parts]
+            self._root = trees[0] if len(trees) == 1 else _Group(self._root.lists, tuple(trees))
             self._sample = []
         self._queue.extend(self._root.leaves())
 
@@ -170,9 +176,12 @@ class GroupedSearch(Search):
             initial=incumbent.weights,
             budget=budget,
         )
-        cost, clear = canonical.clear_cost(CanonicalWeights(weights))
+        self._offer(CanonicalWeights(weights), "L")
+
+    def _offer(self, weights: CanonicalWeights, source: str) -> None:
+        cost, clear = self._canonical.clear_cost(weights)
         if clear:
-            incumbent.improve(cost, weights, "L")
+            self.incumbent.improve(cost, weights, source)
 
     def _search_group(self) -> None:
         group = self._queue[0]
@@ -195,16 +204,31 @@ class GroupedSearch(Search):
         parent = group.parent
         if parent is not None and all(part.closed for part in parent.parts):
             self._queue.append(parent)
+            if len(self._parts) > 1 and parent is self._root:
+                self._combine()
+
+    def _combine(self) -> None:
+        """Offer the weights of all independent parts, which share no feature, together."""
+        together = np.sum([self._whole(part, part.weights) for part in self._root.parts], axis=0)
+        self._offer(CanonicalWeights(together), "G")
+
+    def _whole(self, group: _Group, weights: FloatArray) -> CanonicalWeights:
+        """Return weights for the columns of a group as weights [d] for all."""
+        whole = np.zeros(self._canonical.n_features)
+        whole[group.columns] = weights
+        return CanonicalWeights(whole)
 
     def _start(self, group: _Group) -> ChoicesSearch:
         canonical, selections = self._canonical, self._settings.selections
         if group is self._root:
             return ChoicesSearch(selections, canonical, self.incumbent)
-        part = canonical.part(group.lists)
-        _, found = descend(*part.lists, initial=self.incumbent.weights, budget=_GROUP_BUDGET)
-        weights = CanonicalWeights(found)
-        upper = Incumbent(part.dearest, weights, "")
-        for candidate in (weights, self.incumbent.weights):
+        rows, offsets = rows_of_lists(canonical.offsets, group.lists)
+        group.columns = varying_columns(canonical.features[rows], offsets)
+        part = canonical.part(group.lists, group.columns)
+        initial = CanonicalWeights(self.incumbent.weights[group.columns])
+        _, found = descend(*part.lists, initial=initial, budget=_GROUP_BUDGET)
+        upper = Incumbent(part.dearest, CanonicalWeights(found), "")
+        for candidate in (CanonicalWeights(found), initial):
             # Where ties leave the cost in doubt it is the worst one, which weights beside these attain.
             upper.improve(part.clear_cost(candidate)[0], candidate, "")
         return ChoicesSearch(selections, part, upper)
@@ -220,6 +244,8 @@ class _Group:
         for part in parts:
             part.parent = self
         self.search: ChoicesSearch | None = None
+        self.columns = np.empty(0, dtype=np.int64)
+        self.weights = np.empty(0)
         self.slices = 0
         self.closed = False
         self.unsettled: int | None = None
@@ -232,10 +258,10 @@ class _Group:
         return own if self.closed else max(own, sum(part.lower_bound for part in self.parts))
 
     def close(self) -> None:
-        """Take over bound and unsettled cost of the finished search, and drop it."""
+        """Take over bound, weights and unsettled cost of the finished search, and drop it."""
         self._bound = self.lower_bound
         if self.search is not None:
-            self.unsettled = self.search.unsettled
+            self.weights, self.unsettled = self.search.incumbent.weights, self.search.unsettled
         self.search = None
         self.closed = True
 
@@ -277,17 +303,28 @@ def gather(excess: FloatArray, size: int) -> list[IntArray]:
     return groups
 
 
-def _tree(excess: FloatArray, size: int) -> _Group:
-    """Return the group of all lists: conflicting lists joined to groups of this size, and these joined by twos."""
-    chosen = gather(excess, size)
-    groups = [_Group(lists) for lists in chosen]
+def independent_parts(features: FloatArray, offsets: IntArray) -> list[IntArray]:
+    """Return the lists in parts that have no feature in common: whatever the weights of one, the others do not notice.
+
+    These are the components of the graph that joins each list to the features that vary within it.
+    """
+    first = features[np.repeat(offsets[:-1], np.diff(offsets))]
+    varies = np.logical_or.reduceat(features != first, offsets[:-1], axis=0)
+    graph = networkx.Graph()
+    graph.add_edges_from((s, (d,)) for s, d in np.argwhere(varies).tolist())
+    parts = (sorted(node for node in part if isinstance(node, int)) for part in networkx.connected_components(graph))
+    return [np.array(part, dtype=np.int64) for part in sorted(parts)]
+
+
+def _tree(excess: FloatArray, lists: IntArray, size: int) -> _Group:
+    """Return the group of these lists: conflicting lists joined to groups of this size, and these joined by twos."""
+    groups = [_Group(lists[group]) for group in gather(excess[:, lists], size)]
     while len(groups) > 1:
-        excess = np.column_stack([excess[:, lists].sum(axis=1) for lists in chosen])
-        chosen = gather(excess, 2)
+        sums = np.column_stack([excess[:, group.lists].sum(axis=1) for group in groups])
         groups = [
             _Group(np.concatenate([groups[k].lists for k in pair]), tuple(groups[k] for k in pair))
             if len(pair) > 1
             else groups[pair[0]]
-            for pair in chosen
+            for pair in gather(sums, 2)
         ]
     return groups[0]

@@ -124,7 +124,7 @@ def format_by_name(name: str) -> Format:
     """Return the format of this name or at this `module:Name`; raises `DataError` if there is none."""
     found = FORMATS.build(name)
     if not isinstance(found, Format):
-        raise DataError(f"{quoted(name)} is no format; register an object of lpmert.formats.Format")
+        raise DataError(f"{quoted(name)} is not a format; register an object of lpmert.formats.Format")
     return found
 
 
@@ -132,7 +132,7 @@ def format_of_target(path: str | Path) -> str:
     """Return the format that the ending of a path names; raises `DataError` if it names none."""
     kind = format_of_name(path) or ("npz" if Path(path).suffix == ".npz" else _by_ending(path))
     if kind is None:
-        raise DataError(f"the ending does not say in which format to write; {_REMEDY}", path=path)
+        raise DataError(f"cannot tell from the ending in which format to write; {_REMEDY}", path=path)
     return kind
 
 
@@ -150,7 +150,7 @@ def detect(source: Source) -> str:
             raise DataError("give at least one file")
         source = source[0]
     if str(source) == STDIN:
-        raise DataError(f"standard input cannot be looked at twice; {_REMEDY}", path=source)
+        raise DataError(f"standard input cannot be read twice; {_REMEDY}", path=source)
     if Path(source).is_dir():
         kind = _by_folder(Path(source))
     else:

@@ -59,7 +59,9 @@ def read_lattices(
     for utterance, path, lattice in lattices:
         for name in sorted(present - set(lattice.score_names)):
             if lattice.links:
-                raise DataError(f"no {name} scores, which other lattices have; add them or read it apart", path=path)
+                raise DataError(
+                    f"no {name} scores, which other lattices have; add them, or read this lattice separately", path=path
+                )
         hypotheses = best_hypotheses(lattice, n_best, scales=scales, counts=counts, path=path)
         features += [[hypothesis.features[name] for name in names] for hypothesis in hypotheses]
         texts[utterance] = [" ".join(hypothesis.words) for hypothesis in hypotheses]

@@ -229,9 +229,7 @@ class _Reader:
         word = self._word(line, fields)
         other = nodes[ends[1] if forward else ends[0]].word
         if word is not None and other not in (None, NULL, word):
-            raise self._error(
-                line, f"the link has the word {quoted(word)}, its node {quoted(other)}; leave one of them out"
-            )
+            raise self._error(line, f"the link has the word {quoted(word)}, its node {quoted(other)}; omit one of them")
         return Link(ends[0], ends[1], word, self._scores(line, fields, base), line)
 
     def _word(self, line: int, fields: Fields) -> str | None:

@@ -95,7 +95,7 @@ def read_list(path: str | Path) -> tuple[int, list[Hypothesis]]:
     rows = [] if first.rstrip() in _MAGIC else [(line, first)] if first else []
     rows += body
     if not rows:
-        raise DataError("no hypotheses; leave the utterance out, or give it a list", path=path)
+        raise DataError("no hypotheses; omit the utterance, or give it a list", path=path)
     return form, [_PARSERS[form](words_of(text), path, number) for number, text in rows]
 
 
@@ -139,7 +139,7 @@ def _form_3(cells: Sequence[str], path: str | Path, line: int) -> Hypothesis:
     count = count_of_text(cells[2], "number of words", path, line)
     words = cells[3:]
     if count > sum(1 + word.count("_") for word in words):  # SRILM may count the parts of a multiword
-        raise DataError(f"{count} words announced, but only {len(words)} are there", path=path, line=line)
+        raise DataError(f"{count} words announced, but only {len(words)} found", path=path, line=line)
     return [acoustic, lm, float(count)], " ".join(words)
 
 

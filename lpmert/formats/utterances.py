@@ -117,7 +117,7 @@ def measured(
     spoken = read_transcripts(references)
     for utterance in lists:
         if utterance not in spoken:
-            raise DataError(f"no reference for utterance {quoted(utterance)}; add it, or leave the list out", path=path)
+            raise DataError(f"no reference for utterance {quoted(utterance)}; add it, or omit the list", path=path)
     if not partial:
         for utterance in spoken:
             if utterance not in lists:
@@ -145,7 +145,7 @@ def _files_of_folder(folder: Path) -> list[tuple[str, Path]]:
         if other != path:
             raise DataError(f"{other.name} and {path.name} would be the same utterance; rename one", path=folder)
     if not found:
-        raise DataError("the folder is empty; it must hold one file an utterance", path=folder)
+        raise DataError("the folder is empty; it must contain one file per utterance", path=folder)
     return list(found.items())
 
 

@@ -79,7 +79,7 @@ class WeightsFile:
             trouble = (
                 f"no weight for {quoted(missing[0])}"
                 if missing
-                else f"a weight for {quoted(others[0])}, which is no feature"
+                else f"a weight for {quoted(others[0])}, which is not a feature"
             )
             raise DataError(f"{trouble}; the features are {listed(names)}", path=self.path)
         weights = self.by_name

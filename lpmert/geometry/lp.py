@@ -391,4 +391,4 @@ class _Model:
 
 def _expect_ok(status: highspy.HighsStatus, what: str) -> None:
     if status != highspy.HighsStatus.kOk:
-        raise SolverError(f"HiGHS does not take {what} without complaint ({status.name})")
+        raise SolverError(f"HiGHS did not accept {what} without complaint ({status.name})")

@@ -99,7 +99,7 @@ def check_counts(name: str, columns: tuple[str, ...], statistics: FloatArray) ->
         row, column = (int(place) for place in np.argwhere(wrong)[0])
         raise MetricError(
             f"metric {name!r} counts: hypothesis {row} (from 0), column {columns[column]!r} has "
-            f"{statistics[row, column]:g}, which is no whole number of at least 0"
+            f"{statistics[row, column]:g}, which is not a whole number of at least 0"
         )
     if float(statistics.max(initial=0.0)) * len(statistics) > _EXACT_INTEGERS:
         raise MetricError(f"metric {name!r}: the counts are so large that their sums are not exact; divide them")

@@ -64,8 +64,8 @@ def _check_sums(metric: AdditiveMetric, statistics: FloatArray, rows: IntArray, 
     if len(wrong):
         k = int(wrong[0])
         raise MetricError(
-            f"metric {metric.name!r} is no sum over lists: the losses of the chosen hypotheses add up to {sums[k]:g}, "
-            f"and the loss of their summed statistics is {losses[k]:g}; leave `losses` out, or make them add up"
+            f"metric {metric.name!r} is not additive: the losses of the chosen hypotheses add up to {sums[k]:g}, "
+            f"and the loss of their summed statistics is {losses[k]:g}; omit `losses`, or make them add up"
         )
 
 

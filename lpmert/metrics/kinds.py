@@ -77,7 +77,7 @@ def check_kind(
     if isinstance(kind, bool) or not isinstance(kind, int | np.integer) or kind not in (BLEU, FRACTION, CHRF):
         raise MetricError(
             f"metric {name!r} has kind {kind!r}, and kernels know BLEU ({BLEU}), FRACTION ({FRACTION}) and CHRF "
-            f"({CHRF}) of lpmert.metrics.ratio_kernels; leave kind out for any other loss: heuristics take it"
+            f"({CHRF}) of lpmert.metrics.ratio_kernels; omit kind for any other loss: heuristics accept it"
         )
     if columns is None:
         columns = tuple(str(k) for k in range(width))

@@ -104,7 +104,7 @@ class SentenceBleuTexts:
         if self.smooth_value is None:
             return
         if _SMOOTH_VALUES[self.smoothing] is None:
-            raise MetricError(f"smoothing {quoted(self.smoothing)} takes no smooth_value; leave it out")
+            raise MetricError(f"smoothing {quoted(self.smoothing)} takes no smooth_value; omit it")
         if not 0 < self.smooth_value < inf:
             raise MetricError(f"smooth_value must be a number above 0; got {quoted(self.smooth_value)}")
 
@@ -308,7 +308,7 @@ def measure_texts(
     """
     settings = _settings(metric)
     if nbest.texts is None:
-        raise DataError("the lists have no texts; read them with their column of texts, or give NBest texts")
+        raise DataError("the lists have no texts; read them with a text column, or pass texts to NBest")
     if isinstance(references, str) or len(references) != nbest.n_lists:
         raise DataError(f"references needs one entry for each of the {nbest.n_lists} lists; got {len(references)}")
     several = [(one,) if isinstance(one, str) else tuple(one) for one in references]

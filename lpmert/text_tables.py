@@ -1,0 +1,73 @@
+"""Tables as text: within the width of the terminal where stdout is one, in full where it is a file or a pipe."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.table import Table
+
+_LABEL_WIDTH = 13
+_UNLIMITED = 1_000_000
+
+
+def side_by_side(columns: Sequence[Sequence[str]]) -> str:
+    """Return columns next to each other, the first flush left, the others flush right, and no cell ever cut.
+
+    Columns that do not fit the terminal follow below, next to the first one again.
+    """
+    console, first, others = _console(), columns[0], list(columns[1:])
+    parts: list[str] = []
+    while others or not parts:
+        fitting = len(others)
+        while fitting > 1 and _width(console, _aligned([first, *others[:fitting]])) > console.width:
+            fitting -= 1
+        parts.append(_text(console, _aligned([first, *others[:fitting]])))
+        others = others[fitting:]
+    return "\n\n".join(parts)
+
+
+def labelled(rows: Sequence[tuple[str, str | Mapping[str, str]]]) -> str:
+    """Return values next to their labels; a mapping becomes a small table of its own, nothing if it is empty."""
+    from rich.table import Table
+
+    table = Table.grid(padding=(0, 1))
+    table.add_column(width=_LABEL_WIDTH, no_wrap=True)
+    table.add_column(overflow="fold")
+    for label, value in rows:
+        if value:
+            table.add_row(label, value if isinstance(value, str) else _aligned([list(value), list(value.values())]))
+    return _text(_console(), table)
+
+
+def _aligned(columns: Sequence[Sequence[str]]) -> Table:
+    from rich.table import Table
+
+    table = Table.grid(padding=(0, 2))
+    for place in range(len(columns)):
+        table.add_column(justify="right" if place else "left", overflow="fold")
+    for row in zip(*columns, strict=True):
+        table.add_row(*row)
+    return table
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else _UNLIMITED
+    return Console(file=io.StringIO(), width=width, color_system=None, markup=False, emoji=False, highlight=False)
+
+
+def _width(console: Console, table: RenderableType) -> int:
+    return console.measure(table, options=console.options.update(max_width=_UNLIMITED)).maximum
+
+
+def _text(console: Console, table: RenderableType) -> str:
+    with console.capture() as capture:
+        console.print(table)
+    return "\n".join(line.rstrip() for line in capture.get().splitlines())

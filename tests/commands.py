@@ -1,0 +1,48 @@
+"""The command line, called within this process or started as one of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from click.testing import CliRunner, Result
+
+from lpmert import cli
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def run(*arguments: object) -> Result:
+    """Call the command line here, where tests can replace its parts."""
+    return CliRunner().invoke(cli.main, [*map(str, arguments)])
+
+
+def environment(**more: str) -> dict[str, str]:
+    """The environment in which a process finds the package."""
+    return os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])} | more
+
+
+def start(*arguments: object, python: tuple[str, ...] = (), before: Callable[[], object] = int, **options: Any) -> Any:
+    """Start a process, with these options of Python and of `Popen`; `before` runs in it first."""
+
+    def prepare() -> None:
+        # a shell may have started the tests with signals ignored, which children inherit
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
+        before()
+
+    settings: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": environment()} | options
+    command = [sys.executable, *python, "-m", "lpmert", *map(str, arguments)]
+    return subprocess.Popen(command, text=True, preexec_fn=prepare, **settings)
+
+
+def finished(*arguments: object, timeout: float = 300, **options: Any) -> tuple[int, str, str]:
+    """Run a process to its end; return its exit code and what it wrote to stdout and stderr."""
+    process = start(*arguments, **options)
+    out, err = process.communicate(timeout=timeout)
+    return process.returncode, out or "", err or ""
