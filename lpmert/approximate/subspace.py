@@ -90,13 +90,8 @@ def improve(
     features = canonical.features if whole else np.ascontiguousarray(canonical.features @ basis)
     leader = group_identical(features, canonical.offsets)
     rows = np.flatnonzero(leader == np.arange(len(leader)))
-    section = replace(
-        canonical,
-        features=features[rows],
-        offsets=take_rows(canonical.offsets, rows),
-        losses=canonical.costs[rows],
-        limits=canonical.limits @ basis,
-    )
+    offsets, costs, limits = take_rows(canonical.offsets, rows), canonical.costs[rows], canonical.limits @ basis
+    section = replace(canonical, features=features[rows], offsets=offsets, losses=costs, limits=limits)
     inner = incumbent.weights if whole else CanonicalWeights(np.eye(dimension)[0])
     found = _solve(section, Incumbent(incumbent.cost, inner, ""), slices)
     if found is None:

@@ -44,13 +44,9 @@ class FractionSearch(Search):
         self.incumbent = incumbent
         self._canonical = canonical
         self._start = start
+        above, below = (fraction.above.tolist(), fraction.more_above), (fraction.below.tolist(), fraction.more_below)
         self._above, self._below, self._more_above, self._more_below = whole_fractions(
-            totals.statistics,
-            totals.constant,
-            (fraction.above.tolist(), fraction.more_above),
-            (fraction.below.tolist(), fraction.more_below),
-            canonical.offsets,
-            len(canonical.limits),
+            totals.statistics, totals.constant, above, below, canonical.offsets, len(canonical.limits)
         )
         starts = canonical.offsets[:-1]
         self._least_below = self._more_below  # the least of every list is 0
