@@ -12,11 +12,13 @@ import numpy as np
 
 from benchmarks.harness import Answer, Judgement
 from lpmert.comparators.och import Och
+from lpmert.exact.driver import solve
+from lpmert.exact.method import Method
 from lpmert.metrics.base import Metric, metric_by_name
 from lpmert.nbest import NBest
 from lpmert.problem import Problem
 from lpmert.region import Region
-from lpmert.result import Callback, FloatArray, Limits, MethodError, Result
+from lpmert.result import FloatArray, Limits, MethodError
 
 _TOY_SECONDS = 0.5
 _TRACE_POINTS = 400
@@ -82,31 +84,13 @@ class Near(Loss):
 @cache
 def line_search_weights(data: NBest) -> FloatArray:
     """Return the weights [D] that line searches from 20 starts find."""
-    return Och().solve(Problem(data)).weights
+    return solve(Och(), Problem(data)).weights
 
 
 class Poses(Protocol):
     """An objective that makes a problem of data."""
 
     def problem(self, data: Any) -> Problem: ...
-
-
-class Method(Protocol):
-    """What exact methods, heuristics and comparators of lpmert have in common."""
-
-    name: str
-
-    def solve(
-        self,
-        problem: Problem,
-        limits: Limits | None = None,
-        callback: Callback | None = None,
-        seed: int = 0,
-        initial_weights: FloatArray | None = None,
-        started: float | None = None,
-    ) -> Result: ...
-
-    def settings(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -116,13 +100,13 @@ class Solve:
     label: its name in rows, the settings that differ from their defaults unless given.
     """
 
-    method: Any
+    method: Method
     label: str = ""
 
     @property
     def name(self) -> str:
         """The label, or the settings that differ from their defaults."""
-        return self.label or str(self.method.settings())
+        return self.label or self.method.settings()
 
     def skip(self, data: Any, objective: Poses) -> str | None:
         """Return nothing: what a method cannot take it says itself."""
@@ -136,8 +120,8 @@ class Solve:
     def solve(self, data: Any, objective: Poses, seed: int, time_limit: float) -> Answer:
         """Solve with the clock on."""
         started = time.perf_counter()
-        method: Method = self.method
-        result = method.solve(objective.problem(data), Limits(time_limit=time_limit), None, seed, None, started)
+        limits = Limits(time_limit=time_limit)
+        result = solve(self.method, objective.problem(data), limits, seed=seed, started=started)
         return Answer(
             weights=result.weights,
             status=result.status.name.lower(),
@@ -171,6 +155,6 @@ def warm_up(method: Method) -> None:
         ):
             nbest = NBest(features, offsets, statistics)
             try:
-                method.solve(Problem(nbest, metric, region=region), Limits(time_limit=_TOY_SECONDS))
+                solve(method, Problem(nbest, metric, region=region), Limits(time_limit=_TOY_SECONDS))
             except MethodError:
                 continue  # not for this method: then it has nothing to compile for it either

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from lpmert.comparators.foreign import Source
     from lpmert.comparison import Comparison, Difference, Run
     from lpmert.coordinates import CallerWeights
+    from lpmert.exact.method import Method
     from lpmert.interrupts import Interrupts
     from lpmert.metrics.base import Metric
-    from lpmert.minimize import Method
     from lpmert.nbest import NBest
     from lpmert.problem import Problem
     from lpmert.region import Region
@@ -119,6 +119,7 @@ def compare(
     """
     from lpmert.comparators.foreign import sources
     from lpmert.comparison import Comparison, Entry
+    from lpmert.exact.driver import solve
     from lpmert.interrupts import Interrupts
     from lpmert.minimize import _limits, _method, _problem
     from lpmert.result import Limits, MethodError, Result
@@ -130,7 +131,9 @@ def compare(
     problem = _problem(nbest, metric, ties, region)
     judge = _Judge(problem, None if held_out is None else _problem(_like(held_out, nbest), metric, ties, None))
     initial = None if initial_weights is None else problem.checked_weights(initial_weights)
-    compared = sources(methods, weights or {}, callables or {}, problem)
+    named = methods.items() if isinstance(methods, Mapping) else [(None, method) for method in methods]
+    given = [(name, _method(method)) for name, method in named]
+    compared = sources(given, weights or {}, callables or {}, problem)
     known = _checked(optimum, problem) if isinstance(optimum, Result) else None
     solver = None if optimum is None or isinstance(optimum, Result) else _method(optimum)
 
@@ -146,7 +149,7 @@ def compare(
             best = min((run for found in runs.values() for run in found), key=lambda run: (not run.inside, run.loss))
             at_most = optimum_limits or Limits(time_limit=OPTIMUM_SECONDS)
             try:
-                known = solver.solve(problem, at_most, callback, seed, problem.checked_weights(best.weights))
+                known = solve(solver, problem, at_most, callback, seed, problem.checked_weights(best.weights))
             except MethodError as error:
                 logger.warning("no bound: %s", error)
     entries: list[Entry] = []

@@ -3,6 +3,7 @@ from .approximate.subspace import Subspace as Subspace
 from .comparators.annealing import Annealing as Annealing
 from .comparators.base import Comparator as Comparator
 from .comparators.base import Found as Found
+from .comparators.base import Run as Run
 from .comparators.boosting import Boosting as Boosting
 from .comparators.grid import Grid as Grid
 from .comparators.likelihood import Likelihood as Likelihood
@@ -21,7 +22,9 @@ from .exact.choices import Choices as Choices
 from .exact.divide import LpMert as LpMert
 from .exact.exhaustive import Exhaustive as Exhaustive
 from .exact.grouping import Groups as Groups
+from .exact.method import Incumbent as Incumbent
+from .exact.method import Method as Method
+from .exact.method import Search as Search
+from .exact.method import Task as Task
 from .exact.mip import Mip as Mip
-from .exact.solve import ExactMethod as ExactMethod
-from .exact.solve import HeuristicMethod as HeuristicMethod
 from .exact.sweep import Sweep as Sweep

@@ -9,24 +9,21 @@ import json
 import logging
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from lpmert.registry import METHODS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lpmert.comparators.base import Comparator
     from lpmert.evaluation import Evaluation
-    from lpmert.exact.solve import ExactMethod
+    from lpmert.exact.method import Method
     from lpmert.metrics.base import Metric
     from lpmert.nbest import NBest
     from lpmert.problem import Problem
     from lpmert.region import Region
     from lpmert.result import Callback, FloatArray, Limits, Result
     from lpmert.values import Weights
-
-    Method: TypeAlias = ExactMethod | Comparator
 
 logger = logging.getLogger(__name__)
 
@@ -116,7 +113,7 @@ def minimize(
         The lists.
     metric : str or Metric
         What turns summed statistics into a loss: a name, `module:Class`, or an object of `lpmert.metrics`.
-    method : str, ExactMethod or Comparator
+    method : str or Method
         How to search: a name, `module:Class`, or an object of `lpmert.methods`, whose arguments are its options.
     initial_weights : mapping or sequence of numbers, or Result, optional
         Where the search starts: one number for each feature, by name or in order.
@@ -167,10 +164,12 @@ def minimize(
     >>> lpmert.minimize(lists, method=lpmert.methods.Och(restarts=3)).lower_bound is None
     True
     """
+    from lpmert.exact.driver import solve
+
     solver, limits, seed = _settings(method, time_limit, node_limit, gap, target, memory_limit, jobs, seed)
     problem, started = _prepared(nbest, metric, ties, region, limits)
     initial = None if initial_weights is None else problem.checked_weights(initial_weights)
-    return solver.solve(problem, limits, callback, seed, initial, started)
+    return solve(solver, problem, limits, callback, seed, initial, started)
 
 
 def check(
@@ -219,11 +218,13 @@ def check(
     >>> found.loss, found.optimum.loss, found.excess
     (1.0, 0.0, 1.0)
     """
+    from lpmert.exact.driver import solve
+
     solver, limits, seed = _settings(method, time_limit, node_limit, gap, target, memory_limit, jobs, seed)
     problem, started = _prepared(nbest, metric, ties, region, limits)
     given = problem.checked_weights(weights)
     evaluation = problem.evaluate(given)
-    optimum = solver.solve(problem, limits, callback, seed, given, started)
+    optimum = solve(solver, problem, limits, callback, seed, given, started)
     figures = {k: getattr(evaluation, k) for k in ("loss", "score", "statistics", "tied_lists", "margin")}
     return Check(
         weights=given,
@@ -376,16 +377,15 @@ def _settings(
 
 
 def _method(method: str | Method) -> Method:
-    from lpmert.comparators.base import Comparator
-    from lpmert.exact.solve import ExactMethod
+    from lpmert.exact.method import Method
     from lpmert.quoting import quoted
     from lpmert.result import MethodError
 
     found = METHODS.build(method) if isinstance(method, str) else method
-    if not isinstance(found, ExactMethod | Comparator):
+    if not isinstance(found, Method):
         raise MethodError(
             f"a method must be one of {', '.join(METHODS.names())}, or an object of a class derived from "
-            f"lpmert.methods.ExactMethod or Comparator; got {quoted(method)}"
+            f"lpmert.methods.Method; got {quoted(method)}"
         )
     return found
 

@@ -24,7 +24,7 @@ from lpmert.result import FloatArray, IntArray
 def short_descent() -> Iterator[None]:
     """Make the exact methods start from weights that are nothing special, so that they have to search; and fast."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lpmert.exact.solve.DEFAULT_BUDGET", 200)
+        patch.setattr("lpmert.exact.start.DEFAULT_BUDGET", 200)
         yield
 
 

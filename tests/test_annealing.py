@@ -15,6 +15,7 @@ from lpmert.comparators.annealing import Annealing, Objective, Step
 from lpmert.comparators.convolution import Convolution
 from lpmert.comparators.risk import LAWS, risk_of
 from lpmert.comparators.softmax import Lists
+from lpmert.exact.driver import solve
 from lpmert.metrics.additive import SumOfLosses
 from lpmert.metrics.base import Metric
 from lpmert.metrics.ratio import Bleu, Chrf, f_beta, precision, recall
@@ -191,7 +192,7 @@ def test_settings_without_meaning_are_refused(settings: dict[str, object]) -> No
 def test_the_loss_is_what_decoding_gives_and_never_below_the_optimum(kind: str, method: Annealing) -> None:
     for seed in range(3):
         nbest = random_lists(kind, seed, most_features=2).nbest
-        result = method.solve(Problem(nbest), seed=seed)
+        result = solve(method, Problem(nbest), seed=seed)
         check = lpmert.check(nbest, result.weights)
         assert result.loss == check.loss
         assert check.optimum.lower_bound is not None
@@ -225,7 +226,7 @@ def test_ratio_metrics_are_annealed_close_to_the_best_loss_of_the_plane(name: st
         lists = random_lists_of(metric, seed, n_lists=10, size=5)
         nbest = NBest(lists.features[:, :2], lists.offsets, lists.statistics)
         problem = Problem(nbest, metric)
-        result = Annealing(law=law).solve(problem)
+        result = solve(Annealing(law=law), problem)
         best = best_in_the_plane(nbest, metric)
         assert result.loss == problem.evaluate(result.weights).loss
         assert result.loss >= best - 1e-12
@@ -238,29 +239,29 @@ def test_annealing_finds_the_optimum_of_a_separable_set() -> None:
     features = rng.normal(size=(150, 4))
     losses = -features @ [1.0, -2.0, 0.5, 0.3]
     nbest = NBest(features, np.arange(0, 151, 5), losses)
-    result = Annealing().solve(Problem(nbest))
+    result = solve(Annealing(), Problem(nbest))
     assert result.loss == pytest.approx(losses.reshape(30, 5).min(axis=1).sum())
 
 
 def test_held_out_lists_are_drawn_by_the_seed() -> None:
     nbest = random_lists("generic", 3, most_lists=40, most_selections=10**12).nbest
-    first, again, other = (Annealing(held_out=0.5).solve(Problem(nbest), seed=seed) for seed in (1, 1, 2))
+    first, again, other = (solve(Annealing(held_out=0.5), Problem(nbest), seed=seed) for seed in (1, 1, 2))
     assert first.weights.tolist() == again.weights.tolist()
     assert first.weights.tolist() != other.weights.tolist()
 
 
 def test_a_limit_ends_the_run_at_the_best_weights_so_far() -> None:
     problem = Problem(random_lists("generic", 3, most_lists=40, most_selections=10**12).nbest)
-    result = Annealing().solve(problem, limits=Limits(node_limit=10))
+    result = solve(Annealing(), problem, limits=Limits(node_limit=10))
     assert result.status is Status.NODE_LIMIT
     assert result.loss == min(loss for _, _, loss in result.trace)
-    assert result.counters["steps"] < Annealing().solve(problem).counters["steps"]
+    assert result.counters["steps"] < solve(Annealing(), problem).counters["steps"]
 
 
 @needs_shared
 def test_on_train_choices_and_speech_lists_annealing_comes_within_one_percent_of_the_optimum() -> None:
     for nbest, optimum in ((train_choices(), 858), (librispeech(), 1767)):  # both proved
         for method in (Annealing(), Annealing(schedule="gamma", variance=inf)):
-            result = method.solve(Problem(nbest))
+            result = solve(method, Problem(nbest))
             assert optimum <= result.loss
-        assert Annealing().solve(Problem(nbest)).loss <= 1.01 * optimum
+        assert solve(Annealing(), Problem(nbest)).loss <= 1.01 * optimum

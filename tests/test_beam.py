@@ -11,7 +11,7 @@ from strategies import KINDS, best_loss, loss_of, random_lists, short_descent
 import lpmert
 from lpmert import Status
 from lpmert.approximate.beam import Beam, BeamSearch
-from lpmert.exact.solve import first_incumbent
+from lpmert.exact.start import first_incumbent
 from lpmert.problem import Problem
 
 

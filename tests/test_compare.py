@@ -22,6 +22,7 @@ from lpmert.comparators.random_search import RandomSearch
 from lpmert.comparators.simplex import NelderMead
 from lpmert.comparators.tpe import Tpe
 from lpmert.comparison import BEST_OF, Entry, Run
+from lpmert.exact.driver import solve
 from lpmert.metrics.additive import SumOfLosses
 from lpmert.metrics.base import metric_by_name
 from lpmert.minimize import minimize
@@ -112,7 +113,7 @@ def test_seeds_count_from_the_first_one():
     nbest = nbest_of(3)
     one = lpmert.compare(nbest, {"random": FAST["random"]}, seeds=3, seed=5, optimum=None)["random"].runs
     assert [run.seed for run in one] == [5, 6, 7]
-    alone = FAST["random"].solve(Problem(nbest), seed=6)
+    alone = solve(FAST["random"], Problem(nbest), seed=6)
     assert one[1].weights.tolist() == alone.weights.tolist()
 
 

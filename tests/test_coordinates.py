@@ -8,7 +8,8 @@ import numpy as np
 
 from lpmert.coordinates import CallerWeights, CanonicalWeights, UnmergedWeights
 from lpmert.exact.choices import Choices
-from lpmert.exact.search import Incumbent
+from lpmert.exact.driver import solve
+from lpmert.exact.method import Incumbent
 from lpmert.nbest import NBest
 from lpmert.problem import Problem
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
         problem.attains(own, 0)  # type: ignore[arg-type]
         problem.canonical.clear_cost(given)  # type: ignore[arg-type]
         Incumbent(0, given, "")  # type: ignore[arg-type]
-        Choices().solve(problem, initial_weights=own)  # type: ignore[arg-type]
+        solve(Choices(), problem, initial_weights=own)  # type: ignore[arg-type]
 
 
 def three_features() -> Problem:

@@ -17,8 +17,7 @@ from lpmert.canonical import possible_winners
 from lpmert.exact.cells import Cells
 from lpmert.exact.choices import Choices
 from lpmert.exact.divide import DivideSearch, LpMert
-from lpmert.exact.search import Incumbent
-from lpmert.exact.solve import ExactMethod
+from lpmert.exact.method import Incumbent, Method
 from lpmert.geometry.cone import cone_around
 from lpmert.geometry.interior import interior
 from lpmert.geometry.projection import project, reach_cap
@@ -27,7 +26,7 @@ from lpmert.problem import Problem
 from lpmert.reduction import Cap
 from lpmert.result import FloatArray
 
-ENGINES: list[str | ExactMethod] = [
+ENGINES: list[str | Method] = [
     "choices",
     "lp-mert",
     "auto",

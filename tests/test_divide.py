@@ -20,8 +20,8 @@ import lpmert
 from lpmert import Result, Status
 from lpmert.exact.combination import Combination, Screen
 from lpmert.exact.divide import DivideSearch, LpMert, OneList, Stream, TwoHalves
+from lpmert.exact.method import Incumbent
 from lpmert.exact.pairing import neighbours, pair_by_conflict
-from lpmert.exact.search import Incumbent
 from lpmert.geometry.cores import Cores
 from lpmert.geometry.witnesses import Witnesses
 from lpmert.kernels import INFINITE_COST

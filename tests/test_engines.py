@@ -17,7 +17,7 @@ import lpmert
 from lpmert import Result, Status
 from lpmert.exact.cells import Cells
 from lpmert.exact.choices import Choices
-from lpmert.exact.solve import ExactMethod
+from lpmert.exact.method import Method
 from lpmert.problem import Problem
 
 TIES = ("first", "best", "worst")
@@ -48,8 +48,8 @@ def _short_descent() -> Iterator[None]:
         yield
 
 
-def methods(lists: Lists, ties: str = "first") -> list[str | ExactMethod]:
-    found: list[str | ExactMethod] = ["exhaustive", "choices", "cells", "lp-mert", "auto"]
+def methods(lists: Lists, ties: str = "first") -> list[str | Method]:
+    found: list[str | Method] = ["exhaustive", "choices", "cells", "lp-mert", "auto"]
     return [*found, "sweep"] if Problem(lists.nbest, ties=ties).canonical.n_features <= 2 else found
 
 

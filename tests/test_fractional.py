@@ -14,8 +14,9 @@ from strategies import random_lists as lists_of_kind
 import lpmert
 from lpmert import MethodError, MetricError, NBest, Region, Result, Status
 from lpmert.deadline import Deadline, OutOfTime
+from lpmert.exact.driver import Course
 from lpmert.exact.fractional import FractionSearch
-from lpmert.exact.search import Incumbent, UnboundedSearch, drive
+from lpmert.exact.method import Incumbent, UnboundedSearch
 from lpmert.metrics.ratio import LinearFraction, f_beta, precision, recall
 from lpmert.problem import Problem
 from lpmert.result import Limits
@@ -28,8 +29,8 @@ WER = LinearFraction("wer", ("errors", "words"), (1, 0), (0, 1), higher_is_bette
 @pytest.fixture(autouse=True, scope="module")
 def _short_descent() -> Iterator[None]:
     with short_descent(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lpmert.exact.ratio_start._FEWEST", 1)
-        patch.setattr("lpmert.exact.ratio_start._MOST", 1)
+        patch.setattr("lpmert.exact.start._FEWEST", 1)
+        patch.setattr("lpmert.exact.start._MOST", 1)
         yield
 
 
@@ -233,7 +234,7 @@ def test_fractions_closer_than_a_unit_are_ranked_exactly() -> None:
 
 
 def test_losses_above_one_are_proved_from_a_start_that_attains_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lpmert.exact.ratio_start._PERTURBATIONS", 0)
+    monkeypatch.setattr("lpmert.exact.start._PERTURBATIONS", 0)
     for seed in range(10):
         rng = np.random.default_rng(seed)
         lists = lists_of_kind("integers", seed, most_lists=3, most_hypotheses=4, most_features=3, most_selections=40)
@@ -280,10 +281,11 @@ def test_better_weights_of_a_search_that_is_given_up_are_kept() -> None:
     assert form.totals.fraction is not None
     incumbent = Incumbent(form.cost_of_loss(loss), start, "I")
     search = FractionSearch(form, incumbent, lambda _, inner: GivenUp(inner))
-    outcome = drive(problem, search, Limits(), None, Deadline(None))
+    outcome = Course(problem, Limits(), None, Deadline(None)).drive(search)
     assert outcome.status is Status.TIME_LIMIT
     assert form.loss_of(outcome.cost) == pytest.approx(best.loss, rel=1e-15)
     assert problem.attains(problem.to_caller(outcome.weights), outcome.cost)
+    assert outcome.lower_bound is not None
     assert form.loss_of(outcome.lower_bound) <= best.loss
 
 

@@ -15,9 +15,9 @@ import lpmert
 from lpmert import Status
 from lpmert.exact.auto import Auto
 from lpmert.exact.choices import Choices
-from lpmert.exact.grouping import Groups, gather, sampled_costs
-from lpmert.exact.search import Incumbent
-from lpmert.exact.solve import first_incumbent
+from lpmert.exact.grouping import GroupedSearch, Groups, gather, sampled_costs
+from lpmert.exact.method import Incumbent, Task
+from lpmert.exact.start import first_incumbent
 from lpmert.geometry.descent import DEFAULT_BUDGET, descend
 from lpmert.problem import Problem
 
@@ -58,7 +58,7 @@ def test_the_bound_never_exceeds_the_optimum_and_never_falls(size: int) -> None:
         assert optimum.status is Status.OPTIMAL
         problem = Problem(lists.nbest)
         form = problem.canonical
-        search = Groups(size=size).start(form, first_incumbent(problem, seed, None))
+        search = GroupedSearch(Groups(size=size), form, first_incumbent(problem, seed, None))
         bounds, losses = [], []
         while not search.finished:
             search.advance()
@@ -79,7 +79,7 @@ def test_groups_of_one_list_give_the_sum_of_the_least_attainable_losses() -> Non
         alone += lpmert.minimize(one.nbest, method="exhaustive").loss
     problem = Problem(lists.nbest)
     form = problem.canonical
-    search = Groups(size=1).start(form, Incumbent(1 << 40, np.ones(3), ""))
+    search = GroupedSearch(Groups(size=1), form, Incumbent(1 << 40, np.ones(3), ""))
     while search.counters()["groups"] <= form.n_lists:  # until a second one is joined
         search.advance()
     assert form.loss_of(search.lower_bound) >= alone
@@ -138,10 +138,11 @@ def test_auto_searches_groups_too_where_features_and_lists_are_many() -> None:
     lists = lists_of(9, lists=20, hypotheses=12, features=12)
     problem = Problem(lists.nbest)
     form = problem.canonical
-    search = Auto().start(form, first_incumbent(problem, 0, None))
+    search = Auto().start(Task(problem, form, lambda: first_incumbent(problem, 0, None)))
     for _ in range(120):
         search.advance()
     assert search.finished or search.counters()["groups"] > 0
+    assert search.lower_bound is not None
     assert form.loss_of(search.lower_bound) <= form.loss_of(search.incumbent.cost)
 
 
@@ -156,7 +157,7 @@ def test_all_swahili_lists_have_a_bound_above_the_sum_of_minima_after_two_minute
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """And weights within a thousandth of those of a descent from twenty starts, whose own luck varies by as much."""
-    monkeypatch.setattr("lpmert.exact.solve.DEFAULT_BUDGET", DEFAULT_BUDGET)
+    monkeypatch.setattr("lpmert.exact.start.DEFAULT_BUDGET", DEFAULT_BUDGET)
     nbest = swahili()
     result = lpmert.minimize(nbest, method="groups", time_limit=120)
     oracle = float(np.minimum.reduceat(nbest.statistics[:, 0], nbest.offsets[:-1]).sum())

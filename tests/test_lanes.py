@@ -15,7 +15,7 @@ from lpmert.exact import cells
 from lpmert.exact.auto import Auto
 from lpmert.exact.cells import Cells, CellsSearch
 from lpmert.exact.lane import Lane
-from lpmert.exact.search import Incumbent
+from lpmert.exact.method import Incumbent
 from lpmert.problem import Problem
 
 SLICE = 2000
@@ -26,8 +26,8 @@ COUNTED = ("nodes", "lps", "leaves", "cut_off", "exact_leaves")
 def _lanes_at_once() -> Iterator[None]:
     """Small problems in all lanes, in short slices, from weights that leave much to be found."""
     with short_descent(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lpmert.exact.ratio_start._FEWEST", 1)
-        patch.setattr("lpmert.exact.ratio_start._MOST", 1)
+        patch.setattr("lpmert.exact.start._FEWEST", 1)
+        patch.setattr("lpmert.exact.start._MOST", 1)
         patch.setattr(cells, "_SLICE", SLICE)
         patch.setattr(cells, "_STAY", 2 * SLICE)
         patch.setattr(cells, "_ONE_LANE_WORK", 0)

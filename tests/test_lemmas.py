@@ -17,7 +17,7 @@ from lpmert import rational
 from lpmert.canonical import fixed_point
 from lpmert.exact.combination import Screen
 from lpmert.exact.divide import LpMert
-from lpmert.exact.search import Incumbent
+from lpmert.exact.method import Incumbent
 from lpmert.geometry.cone import covering_cones, enclosing_cone, outer_normals, wider_rays
 from lpmert.geometry.leastnorm import rounding_bound
 from lpmert.geometry.projection import project

@@ -13,6 +13,7 @@ import lpmert
 from lpmert.comparators.base import Clock
 from lpmert.comparators.likelihood import GRADIENT_TOLERANCE, Likelihood, gold_rows, negative_log_likelihood
 from lpmert.comparators.softmax import Lists, first_best, lists_of, own_losses
+from lpmert.exact.driver import solve
 from lpmert.metrics.additive import SumOfLosses
 from lpmert.metrics.ratio import Bleu
 from lpmert.nbest import NBest
@@ -77,7 +78,7 @@ def test_on_lists_of_two_the_weights_are_those_of_logistic_regression(variance: 
     points = rng.normal(size=(200, 4)) * [1.0, 3.0, 0.2, 1.0]
     labels = points @ [1.0, -0.3, 2.0, 0.0] + rng.logistic(size=200) > 0
     nbest = lpmert.from_classification(points, labels, intercept=False)
-    result = Likelihood(variance=variance).solve(Problem(nbest))
+    result = solve(Likelihood(variance=variance), Problem(nbest))
     other = LogisticRegression(C=variance, fit_intercept=False, tol=1e-10, max_iter=10_000).fit(points, labels)
     expected = other.coef_[0] / np.abs(other.coef_[0]).sum()
     assert result.weights == pytest.approx(expected, abs=1e-5)
@@ -89,7 +90,7 @@ def test_the_prior_holds_in_the_callers_scaling() -> None:
     features = rng.normal(size=(60, 2)) * [1.0, 1e-4]
     losses = rng.integers(0, 2, 60).astype(float)
     problem = Problem(NBest(features, np.arange(0, 61, 3), losses))
-    small = Likelihood(variance=1.0).solve(problem).weights
+    small = solve(Likelihood(variance=1.0), problem).weights
     assert abs(small[1]) < 1e-2 * abs(small[0])  # a weight large enough to matter would cost the prior 1e8
 
 
@@ -108,7 +109,7 @@ def test_the_first_of_the_best_is_taken_in_every_list(scores: list[list[int]]) -
 
 
 def test_a_time_limit_ends_the_run_with_weights() -> None:
-    result = Likelihood().solve(Problem(random_nbest(5)), limits=Limits(time_limit=0.0))
+    result = solve(Likelihood(), Problem(random_nbest(5)), limits=Limits(time_limit=0.0))
     assert result.status is Status.TIME_LIMIT
     assert np.isfinite(result.loss)
 
@@ -122,6 +123,6 @@ def test_a_variance_that_is_not_positive_is_refused() -> None:
 def test_on_speech_lists_likelihood_stays_above_the_optimum_and_decodes_as_reported() -> None:
     nbest = librispeech()
     problem = Problem(nbest)
-    result = Likelihood(variance=np.inf).solve(problem)
+    result = solve(Likelihood(variance=np.inf), problem)
     assert result.loss == problem.evaluate(result.weights).loss
     assert 1767 <= result.loss < 1900  # 1767 is the proved optimum

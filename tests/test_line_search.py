@@ -14,6 +14,7 @@ from surfaces import line_events
 from lpmert.comparators.base import Clock
 from lpmert.comparators.line_search import LineSearch
 from lpmert.comparators.och import DESCENTS, Och, powell
+from lpmert.exact.driver import solve
 from lpmert.form import Canonical
 from lpmert.minimize import minimize
 from lpmert.nbest import NBest
@@ -151,7 +152,7 @@ def test_powell_reaches_the_score_that_portage_asserts():
 def test_every_descent_finds_the_optimum_of_the_portage_lists(directions):
     features, offsets, scores = lists_of(PORTAGE_POWELL)
     nbest = NBest(features, offsets, 10.0 - scores)
-    assert Och(directions=directions).solve(Problem(nbest)).loss == minimize(nbest, method="exhaustive").loss == 14
+    assert solve(Och(directions=directions), Problem(nbest)).loss == minimize(nbest, method="exhaustive").loss == 14
 
 
 @given(
@@ -220,7 +221,7 @@ def test_smoothed_interval_has_the_least_mean_level_around_its_middle(seed, kind
 def test_with_two_features_all_line_searches_find_the_optimum(seed, kind, directions):
     nbest = random_nbest(seed, lists=8, dimension=2, kind=kind, integers=seed % 2 == 0)
     problem = Problem(nbest, kind)
-    found = Och(directions=directions).solve(problem, seed=seed)
+    found = solve(Och(directions=directions), problem, seed=seed)
     assert found.lower_bound is None
     if kind == "loss":
         assert found.loss == minimize(nbest, method="sweep").loss
@@ -252,7 +253,7 @@ def test_line_searches_stay_in_the_region(kind, region):
     for seed in range(4):
         problem = Problem(random_nbest(seed, lists=10, kind=kind, integers=False), kind, region=region)
         for directions in DESCENTS:
-            result = Och(directions=directions, restarts=5).solve(problem, seed=seed)
+            result = solve(Och(directions=directions, restarts=5), problem, seed=seed)
             assert problem.inside(result.weights)
             assert result.loss == problem.evaluate(result.weights).loss
 
@@ -301,12 +302,12 @@ def test_a_metric_that_kernels_cannot_compute_is_refused_with_what_it_lacks():
 )
 def test_settings_that_make_no_sense_are_refused(settings):
     with pytest.raises(MethodError, match=str(next(iter(settings)))):
-        Och(**settings).solve(Problem(random_nbest(0)))
+        solve(Och(**settings), Problem(random_nbest(0)))
 
 
 @needs_shared
 def test_line_searches_find_the_proved_optimum_of_real_lists_with_three_features():
-    result = Och().solve(Problem(librispeech()))
+    result = solve(Och(), Problem(librispeech()))
     assert result.loss == 1767
     assert result.counters["line_searches"] == result.counters["steps"] > 0
 

@@ -21,6 +21,7 @@ import lpmert
 from lpmert.comparators.msr import MinimumSampleRisk
 from lpmert.comparators.selection import Candidates, select, try_each
 from lpmert.comparators.sparse import Line, LineSearch, SparseLists, sparse_lists
+from lpmert.exact.driver import solve
 from lpmert.metrics.base import Metric
 from lpmert.metrics.ratio import f_beta
 from lpmert.nbest import NBest
@@ -273,7 +274,7 @@ def test_training_does_not_make_features_dense() -> None:
 def test_the_loss_is_what_decoding_gives_and_never_below_the_optimum(kind: str) -> None:
     for seed in range(4):
         nbest = random_lists(kind, seed, most_features=2).nbest
-        result = MinimumSampleRisk().solve(Problem(nbest))
+        result = solve(MinimumSampleRisk(), Problem(nbest))
         check = lpmert.check(nbest, result.weights)
         assert result.loss == check.loss
         assert check.optimum.lower_bound is not None
@@ -286,7 +287,7 @@ def test_with_two_features_and_no_smoothing_to_speak_of_the_better_half_of_the_p
         if nbest.n_features < 2:
             continue
         features = nbest.dense_features()
-        result = MinimumSampleRisk(smoothing=1e-9).solve(Problem(nbest))
+        result = solve(MinimumSampleRisk(smoothing=1e-9), Problem(nbest))
         slopes = []
         for a, b in pairwise(nbest.offsets):
             for i in range(a, b):
@@ -309,7 +310,7 @@ def test_the_base_feature_is_named_or_the_first_one() -> None:
     with pytest.raises(MethodError, match="no base feature 'acoustic'"):
         MinimumSampleRisk(base="acoustic").train(nbest)
     with pytest.raises(MethodError, match="no base feature 'acoustic'"):
-        MinimumSampleRisk(base="acoustic").solve(Problem(nbest))
+        solve(MinimumSampleRisk(base="acoustic"), Problem(nbest))
     assert MinimumSampleRisk(base="feature3").train(nbest).weights[2] == 1.0
 
 
@@ -321,14 +322,14 @@ def test_settings_without_meaning_are_refused(settings: dict[str, float]) -> Non
 
 def test_a_limit_ends_the_run_with_weights_no_worse_than_the_base() -> None:
     problem = Problem(sparse_nbest(5, n_lists=60))
-    result = MinimumSampleRisk().solve(problem, limits=Limits(node_limit=3))
+    result = solve(MinimumSampleRisk(), problem, limits=Limits(node_limit=3))
     assert result.status is Status.NODE_LIMIT
     assert result.loss <= sparse_lists(problem.nbest, "loss", None)[0].decoded_loss(np.zeros(13))
 
 
 @needs_shared
 def test_on_train_choices_minimum_sample_risk_comes_within_five_percent_of_the_optimum() -> None:
-    result = MinimumSampleRisk().solve(Problem(train_choices()))
+    result = solve(MinimumSampleRisk(), Problem(train_choices()))
     assert 858 <= result.loss <= 1.05 * 858  # 858 is proved
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from click.testing import CliRunner, Result
 import lpmert
 from lpmert import MethodError, cli
 from lpmert.configurable import Configurable, Option
+from lpmert.exact.driver import solve
 from lpmert.methods import Annealing, Auto, Beam, Cells, Grid, LpMert, MinimumSampleRisk, Mip, Och, Pro, Stabilised
 from lpmert.registry import METHODS
 
@@ -164,8 +166,7 @@ def test_stabilised_tuning_goes_on_from_what_earlier_iterations_left_behind(tabl
     method = Stabilised(restarts=3, stopping="fixed")
     problem, history = lpmert.Problem(lpmert.read_table(table, segment="list", features="am,lm", loss="errors")), []
     for signature in signatures:
-        result, iteration_found = method.optimise(problem, history)
-        history.append(iteration_found)
+        result = solve(replace(method, earlier=history), problem)
         assert signature == result.signature
     assert held[-1]["weights"] == result.by_name
     for content, words in (

@@ -16,6 +16,7 @@ from lpmert.comparators.base import Comparator
 from lpmert.comparators.boosting import Boosting, differences
 from lpmert.comparators.perceptron import Perceptron
 from lpmert.comparators.sparse import sparse_lists
+from lpmert.exact.driver import solve
 from lpmert.metrics.ratio import f_beta
 from lpmert.nbest import NBest
 from lpmert.problem import Problem
@@ -151,7 +152,7 @@ def test_training_lowers_the_loss_and_tells_what_decoding_gives(method: Perceptr
 def test_the_loss_is_what_decoding_gives_and_never_below_the_optimum(kind: str, method: Comparator) -> None:
     for seed in range(3):
         nbest = random_lists(kind, seed, most_features=2).nbest
-        result = method.solve(Problem(nbest), seed=seed)
+        result = solve(method, Problem(nbest), seed=seed)
         check = lpmert.check(nbest, result.weights)
         assert result.loss == check.loss
         assert check.optimum.lower_bound is not None
@@ -167,7 +168,7 @@ def test_ratio_metrics_are_trained_by_each_hypothesis_alone(method: Comparator) 
     gold = np.repeat(rng.integers(8, 12, 20), 6)
     nbest = NBest(features, np.arange(0, 121, 6), np.column_stack([match, predicted, gold]))
     problem = Problem(nbest, f_beta())
-    result = method.solve(problem)
+    result = solve(method, problem)
     assert result.loss == problem.evaluate(result.weights).loss < problem.evaluate([1.0, 0.0, 0.0]).loss
 
 
@@ -176,16 +177,16 @@ def test_the_base_keeps_the_sign_that_decodes_better_or_that_of_the_start(method
     nbest = sparse_nbest(8)
     turned = NBest(-nbest.dense_features(), nbest.offsets, nbest.statistics)
     problem, other = Problem(nbest), Problem(turned)
-    first, second = method.solve(problem, seed=3), method.solve(other, seed=3)
+    first, second = solve(method, problem, seed=3), solve(method, other, seed=3)
     assert first.weights[0] > 0 > second.weights[0]
     assert first.loss == second.loss
     start = -np.eye(nbest.n_features)[0]
-    assert method.solve(problem, initial_weights=start).weights[0] < 0
+    assert solve(method, problem, initial_weights=start).weights[0] < 0
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
 def test_a_time_limit_ends_the_run(method: Comparator) -> None:
-    result = method.solve(Problem(sparse_nbest(9)), limits=Limits(time_limit=0.0))
+    result = solve(method, Problem(sparse_nbest(9)), limits=Limits(time_limit=0.0))
     assert result.status is Status.TIME_LIMIT
     assert np.isfinite(result.loss)
 

@@ -26,9 +26,9 @@ RATIOS = ("auto", "cells", "choices")
 @pytest.fixture(autouse=True)
 def _poor_start(monkeypatch: pytest.MonkeyPatch) -> None:
     """The searches begin with weights that are nothing special, so that they have to search."""
-    monkeypatch.setattr("lpmert.exact.ratio_start._FEWEST", 1)
-    monkeypatch.setattr("lpmert.exact.ratio_start._MOST", 1)
-    monkeypatch.setattr("lpmert.exact.solve.DEFAULT_BUDGET", 200)
+    monkeypatch.setattr("lpmert.exact.start._FEWEST", 1)
+    monkeypatch.setattr("lpmert.exact.start._MOST", 1)
+    monkeypatch.setattr("lpmert.exact.start.DEFAULT_BUDGET", 200)
 
 
 class Plain:

@@ -18,7 +18,7 @@ import lpmert
 from lpmert import NBest, Result, Status
 from lpmert.exact.cells import Cells
 from lpmert.exact.choices import Choices
-from lpmert.exact.solve import ExactMethod
+from lpmert.exact.method import Method
 from lpmert.metrics.ratio import Bleu, Chrf
 from lpmert.metrics.text import BleuTexts, measure_texts
 from lpmert.problem import Problem
@@ -27,7 +27,7 @@ from lpmert.result import FloatArray
 
 METRICS = {"bleu": Bleu(), "chrf": Chrf(char_order=3)}
 METHODS = ("choices", "cells", "auto")
-SETTINGS: list[ExactMethod] = [
+SETTINGS: list[Method] = [
     Choices(use_witnesses=False),
     Choices(look_ahead=False),
     Choices(kept_witnesses=1, kept_cores=1, sharpness=0.5),
@@ -42,8 +42,8 @@ DEGENERATE = ("opposite", "ulps", "nearly collinear", "offset")
 @pytest.fixture(autouse=True)
 def _poor_start(monkeypatch: pytest.MonkeyPatch) -> None:
     """The searches begin with weights that are nothing special, so that they have to search."""
-    monkeypatch.setattr("lpmert.exact.ratio_start._FEWEST", 1)
-    monkeypatch.setattr("lpmert.exact.ratio_start._MOST", 1)
+    monkeypatch.setattr("lpmert.exact.start._FEWEST", 1)
+    monkeypatch.setattr("lpmert.exact.start._MOST", 1)
 
 
 def counts(rng: np.random.Generator, n: int, name: str) -> FloatArray:
@@ -162,7 +162,7 @@ def test_many_more_problems(kind: str) -> None:
 
 
 @pytest.mark.parametrize("method", SETTINGS, ids=str)
-def test_no_setting_changes_the_optimum(method: ExactMethod) -> None:
+def test_no_setting_changes_the_optimum(method: Method) -> None:
     for kind in KINDS:
         if kind in DEGENERATE and isinstance(method, Cells) and method.leaf_lists < 2:
             continue  # splits down to the last bits of the rays

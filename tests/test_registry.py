@@ -29,19 +29,21 @@ import numpy as np
 
 import lpmert
 from lpmert.formats import Format
-from lpmert.methods import Comparator, Found
+from lpmert.methods import Found, Method, Run
 
 
 @dataclass(frozen=True)
-class OneFeature(Comparator):
+class OneFeature(Method):
     """All weight on one feature."""
 
     place: int = 0
 
     name = "one-feature"
+    proves = False
+    takes_ratios = True
 
-    def run(self, problem, start, seed, clock):
-        return Found(np.eye(problem.n_features)[self.place])
+    def start(self, task):
+        return Run(task, lambda problem, start, seed, clock: Found(np.eye(problem.n_features)[self.place]))
 
 
 class Doubled:

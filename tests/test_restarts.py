@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from lpmert.comparators.line_search import LineSearch
 from lpmert.comparators.och import Och
 from lpmert.comparators.restarts import LEAST_STARTS, Restarts
 from lpmert.comparators.stabilised import BEST, Iteration, Stabilised
+from lpmert.exact.driver import solve
 from lpmert.metrics.ratio import Bleu
 from lpmert.minimize import minimize
 from lpmert.nbest import NBest
@@ -62,12 +64,12 @@ def test_foster_and_kuhn_start_ten_times_at_least():
 
 def test_a_fixed_number_of_restarts_follows_the_given_starts():
     assert starts_of([5], stopping="fixed", count=7) == 8
-    assert Och(restarts=0).solve(problem_of()).counters["starts"] == 1
+    assert solve(Och(restarts=0), problem_of()).counters["starts"] == 1
 
 
 def test_equal_seeds_give_equal_results_and_others_other_searches():
     problem = problem_of(lists=60)
-    first, again, other = (Och(directions="random", restarts=3).solve(problem, seed=seed) for seed in (1, 1, 2))
+    first, again, other = (solve(Och(directions="random", restarts=3), problem, seed=seed) for seed in (1, 1, 2))
     assert first.weights.tolist() == again.weights.tolist()
     assert first.loss == again.loss
     assert first.weights.tolist() != other.weights.tolist()
@@ -78,14 +80,14 @@ def test_scaling_a_feature_changes_no_decision():
     problem = problem_of(3)
     nbest = problem.nbest
     scaled = Problem(NBest(nbest.features * np.array([1.0, 64.0, 1.0, 0.125]), nbest.offsets, nbest.statistics))
-    here, there = Och(restarts=5).solve(problem), Och(restarts=5).solve(scaled)
+    here, there = solve(Och(restarts=5), problem), solve(Och(restarts=5), scaled)
     assert here.selection.tolist() == there.selection.tolist()
     assert here.counters["line_searches"] == there.counters["line_searches"]
 
 
 def test_more_restarts_are_never_worse():
     problem = problem_of(5, lists=80)
-    losses = [Och(restarts=count).solve(problem).loss for count in (0, 2, 5, 15)]
+    losses = [solve(Och(restarts=count), problem).loss for count in (0, 2, 5, 15)]
     assert losses == sorted(losses, reverse=True)
 
 
@@ -94,7 +96,7 @@ def test_the_loss_is_what_decoding_gives_and_never_below_the_optimum():
         problem = problem_of(seed, lists=6, size=4, dimension=3)
         optimum = minimize(problem.nbest).loss
         for directions in ("greedy", "cyclic", "powell", "random"):
-            result = Och(directions=directions, restarts=2).solve(problem, seed=seed)
+            result = solve(Och(directions=directions, restarts=2), problem, seed=seed)
             assert result.loss == problem.evaluate(result.weights).loss >= optimum
             assert result.lower_bound is None
             assert result.status is Status.HEURISTIC
@@ -106,7 +108,7 @@ def test_no_loss_is_won_by_a_tie():
     features = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0], [1.0, 0.0]])
     problem = Problem(NBest(features, np.array([0, 2, 4]), np.array([0.0, 1.0, 0.0, 1.0])))
     assert problem.evaluate([0.5, 0.5]).loss == 0.0
-    result = Och(restarts=0).solve(problem, initial_weights=np.array([0.5, 0.5]))
+    result = solve(Och(restarts=0), problem, initial_weights=np.array([0.5, 0.5]))
     assert result.loss == 1.0 == minimize(problem.nbest).loss
     assert result.tied_lists == 0
 
@@ -114,7 +116,7 @@ def test_no_loss_is_won_by_a_tie():
 def test_initial_weights_that_are_optimal_are_kept_or_equalled():
     problem = problem_of(7, lists=12, size=4)
     best = minimize(problem.nbest)
-    assert Och(restarts=0).solve(problem, initial_weights=best.weights).loss == best.loss
+    assert solve(Och(restarts=0), problem, initial_weights=best.weights).loss == best.loss
 
 
 @pytest.mark.parametrize(
@@ -127,7 +129,7 @@ def test_initial_weights_that_are_optimal_are_kept_or_equalled():
 )
 def test_limits_end_the_search_with_its_best_weights(limits, status):
     problem = problem_of(2, lists=200)
-    result = Och(restarts=10_000).solve(problem, limits)
+    result = solve(Och(restarts=10_000), problem, limits)
     assert result.status is status
     assert result.loss == problem.evaluate(result.weights).loss
 
@@ -135,9 +137,9 @@ def test_limits_end_the_search_with_its_best_weights(limits, status):
 @pytest.mark.serial
 def test_a_time_limit_is_kept():
     problem = problem_of(2, lists=200)
-    Och(restarts=0).solve(problem)
+    solve(Och(restarts=0), problem)
     begin = time.perf_counter()
-    Och(restarts=10**6).solve(problem, Limits(time_limit=0.2))
+    solve(Och(restarts=10**6), problem, Limits(time_limit=0.2))
     assert time.perf_counter() - begin < 1.0
 
 
@@ -149,7 +151,7 @@ def test_a_callback_sees_the_best_weights_and_stops_the_search():
         seen.append(progress)
         return True
 
-    result = Och(restarts=10**6).solve(problem, callback=stop)
+    result = solve(Och(restarts=10**6), problem, callback=stop)
     assert result.status is Status.CALLBACK
     assert len(seen) == 1
     assert seen[0].lower_bound is None
@@ -162,14 +164,14 @@ def test_an_interrupt_returns_the_best_weights_so_far():
     def press(_):
         raise KeyboardInterrupt
 
-    result = Och(restarts=10**6).solve(problem, callback=press)
+    result = solve(Och(restarts=10**6), problem, callback=press)
     assert result.status is Status.INTERRUPTED
     assert result.loss == problem.evaluate(result.weights).loss
     assert result.loss == pytest.approx(result.trace[-1][2])
 
 
 def test_the_trace_falls_and_ends_at_the_loss():
-    result = Och(restarts=10).solve(problem_of(6, lists=80))
+    result = solve(Och(restarts=10), problem_of(6, lists=80))
     losses = [loss for _, _, loss in result.trace]
     assert losses == sorted(losses, reverse=True)
     assert losses[-1] == pytest.approx(result.loss)
@@ -178,18 +180,13 @@ def test_the_trace_falls_and_ends_at_the_loss():
 
 def test_lists_without_any_choice_need_no_search():
     problem = Problem(NBest(np.ones((3, 2)), np.array([0, 1, 3]), np.array([1.0, 2.0, 5.0])))
-    result = Och().solve(problem)
+    result = solve(Och(), problem)
     assert (result.loss, result.status) == (3.0, Status.HEURISTIC)
 
 
 def rounds_of(method, problems, seed=0):
     history = []
-    results = []
-    for problem in problems:
-        result, iteration = method.optimise(problem, history, seed=seed)
-        results.append(result)
-        history.append(iteration)
-    return results, history
+    return [solve(replace(method, earlier=history), problem, seed=seed) for problem in problems], history
 
 
 BASELINE = Stabilised(reseed=False, history=False, selection=None, stopping="fixed", restarts=2)
@@ -210,7 +207,7 @@ def test_each_iteration_returns_what_decoding_gives_and_its_best_optima():
 
 def test_without_selection_the_best_optimum_is_returned():
     for problem in (problem_of(seed, lists=20) for seed in range(3)):
-        result, iteration = BASELINE.optimise(problem, [])
+        (result,), (iteration,) = rounds_of(BASELINE, [problem])
         assert result.loss == problem.evaluate(iteration.optima[0]).loss
 
 
@@ -227,7 +224,9 @@ def test_the_same_seed_repeats_random_starts_unless_reseeded():
     empty = Iteration(np.zeros(4), ())
 
     def optima(method, iteration):
-        return [weights.tolist() for weights in method.optimise(problem, [empty] * iteration)[1].optima]
+        history = [empty] * iteration
+        solve(replace(method, earlier=history), problem)
+        return [weights.tolist() for weights in history[-1].optima]
 
     repeating, reseeded = BASELINE, Stabilised(selection=None, stopping="fixed", restarts=2)
     assert optima(repeating, 1) == optima(repeating, 2)
@@ -237,11 +236,14 @@ def test_the_same_seed_repeats_random_starts_unless_reseeded():
 def test_selection_trades_loss_for_distance_from_recent_weights():
     problem = problem_of(11, lists=60)
     far = Stabilised(selection=(10.0, 9.0, 3), stopping="fixed", restarts=15)  # in the first iteration distance alone
-    _, first = far.optimise(problem, [])
-    history = [Iteration(first.optima[0], first.optima)]
+    _, (first,) = rounds_of(far, [problem])
     method = Stabilised(selection=(10.9, 9.9, 3), stopping="fixed", restarts=15)
     plain = Stabilised(selection=None, stopping="fixed", restarts=15)
-    distances = [np.linalg.norm(m.optimise(problem, history)[0].weights - first.optima[0]) for m in (method, plain)]
+    distances = []
+    for one in (method, plain):
+        history = [Iteration(first.optima[0], first.optima)]
+        result = solve(replace(one, earlier=history), problem)
+        distances.append(np.linalg.norm(result.weights - first.optima[0]))
     assert distances[0] >= distances[1]
     assert distances[0] > 0
 
@@ -268,7 +270,7 @@ def test_selections_that_make_no_sense_are_refused(selection):
 def test_steps_from_the_best_weights_beat_fresh_starts_on_real_lists():
     problem = Problem(swahili().restrict(slice(0, 150)))
     fresh, walking = (
-        np.mean([Och(walk_share=share, restarts=8).solve(problem, seed=seed).loss for seed in range(4)])
+        np.mean([solve(Och(walk_share=share, restarts=8), problem, seed=seed).loss for seed in range(4)])
         for share in (0.0, 0.9)
     )
     assert walking < fresh

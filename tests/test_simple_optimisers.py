@@ -10,6 +10,7 @@ from lpmert.comparators.grid import Grid
 from lpmert.comparators.random_search import RandomSearch
 from lpmert.comparators.simplex import NelderMead
 from lpmert.comparators.tpe import Tpe
+from lpmert.exact.driver import solve
 from lpmert.minimize import minimize
 from lpmert.nbest import NBest
 from lpmert.problem import Problem
@@ -47,7 +48,7 @@ def test_names_lead_to_classes_that_know_their_name(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_the_loss_is_what_decoding_gives_and_equal_seeds_give_equal_weights(name, kind):
     problem = Problem(nbest_of(kind=kind), kind)
-    result, again = (SMALL[name].solve(problem, seed=3) for _ in range(2))
+    result, again = (solve(SMALL[name], problem, seed=3) for _ in range(2))
     assert result.loss == problem.evaluate(result.weights).loss
     assert result.weights.tolist() == again.weights.tolist()
     assert (result.status, result.lower_bound, result.method) == (Status.HEURISTIC, None, name)
@@ -72,7 +73,7 @@ class Squares:
 @pytest.mark.parametrize("name", NAMES)
 def test_any_metric_will_do(name):
     problem = Problem(nbest_of(), Squares())
-    result = SMALL[name].solve(problem)
+    result = solve(SMALL[name], problem)
     assert result.loss == problem.evaluate(result.weights).loss <= problem.evaluate(np.ones(3)).loss
 
 
@@ -81,7 +82,7 @@ def test_lists_without_any_choice_need_no_search(name):
     nbest = NBest(np.eye(3), [0, 1, 2, 3], np.array([[1.0, 2.0, 2.0]] * 3))
     for region in (None, Region(nonnegative=True)):
         problem = Problem(nbest, "f1", region=region)
-        result = SMALL[name].solve(problem)
+        result = solve(SMALL[name], problem)
         assert result.loss == problem.evaluate(result.weights).loss
         assert problem.inside(result.weights)
 
@@ -90,7 +91,7 @@ def test_lists_without_any_choice_need_no_search(name):
 def test_no_loss_is_below_the_proved_optimum(name):
     for seed in range(3):
         nbest = nbest_of(seed, lists=6, size=4)
-        assert SMALL[name].solve(Problem(nbest), seed=seed).loss >= minimize(nbest).loss
+        assert solve(SMALL[name], Problem(nbest), seed=seed).loss >= minimize(nbest).loss
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -98,7 +99,7 @@ def test_the_region_is_kept(name):
     region = Region(nonnegative=True, fixed={"feature1": 1.0})
     for kind in ("loss", "f1"):
         problem = Problem(nbest_of(kind=kind), kind, region=region)
-        result = SMALL[name].solve(problem)
+        result = solve(SMALL[name], problem)
         assert problem.inside(result.weights)
         assert result.loss == problem.evaluate(result.weights).loss
 
@@ -106,9 +107,9 @@ def test_the_region_is_kept(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_limits_are_kept(name):
     problem = Problem(nbest_of())
-    assert SMALL[name].solve(problem, Limits(time_limit=0.0)).status is Status.TIME_LIMIT
-    assert SMALL[name].solve(problem, Limits(node_limit=3)).status is Status.NODE_LIMIT
-    result = SMALL[name].solve(problem, Limits(target=1e9))
+    assert solve(SMALL[name], problem, Limits(time_limit=0.0)).status is Status.TIME_LIMIT
+    assert solve(SMALL[name], problem, Limits(node_limit=3)).status is Status.NODE_LIMIT
+    result = solve(SMALL[name], problem, Limits(target=1e9))
     assert result.status is Status.TARGET
     assert result.counters["steps"] <= 2
 
@@ -118,7 +119,7 @@ def test_the_start_is_tried(name):
     nbest = nbest_of(4, lists=8, size=4)
     best = minimize(nbest)
     tiny = {"random": RandomSearch(draws=1), "nelder-mead": NelderMead(restarts=0, evaluations=5), "tpe": Tpe(trials=1)}
-    assert tiny[name].solve(Problem(nbest), initial_weights=best.weights).loss == best.loss
+    assert solve(tiny[name], Problem(nbest), initial_weights=best.weights).loss == best.loss
 
 
 @pytest.mark.parametrize(
@@ -137,10 +138,10 @@ def test_settings_that_make_no_sense_are_refused(make):
 
 
 def test_grid_has_24_by_24_points_with_three_features_and_at_least_two_values_each():
-    assert Grid().solve(Problem(nbest_of())).counters["evaluations"] == 24 * 24
-    assert Grid().solve(Problem(nbest_of(dimension=2))).counters["evaluations"] == 576
-    assert Grid().solve(Problem(nbest_of(dimension=12, lists=30))).counters["evaluations"] == 2**11
-    assert Grid(points=3).solve(Problem(nbest_of(dimension=4))).counters["evaluations"] == 27
+    assert solve(Grid(), Problem(nbest_of())).counters["evaluations"] == 24 * 24
+    assert solve(Grid(), Problem(nbest_of(dimension=2))).counters["evaluations"] == 576
+    assert solve(Grid(), Problem(nbest_of(dimension=12, lists=30))).counters["evaluations"] == 2**11
+    assert solve(Grid(points=3), Problem(nbest_of(dimension=4))).counters["evaluations"] == 27
 
 
 def test_grid_finds_the_best_of_its_points():
@@ -149,7 +150,7 @@ def test_grid_finds_the_best_of_its_points():
     losses = {
         (b, c): problem.evaluate([1.0, b, c]).loss for b in np.linspace(-1, 2, 7) for c in np.linspace(0.5, 3.0, 7)
     }
-    result = grid.solve(problem)
+    result = solve(grid, problem)
     assert result.loss == min(losses.values())
     b, c = result.weights[1:] / result.weights[0]
     assert any(abs(b - x) + abs(c - y) < 1e-9 and loss == result.loss for (x, y), loss in losses.items())
@@ -157,28 +158,28 @@ def test_grid_finds_the_best_of_its_points():
 
 def test_grid_is_relative_to_the_reference_and_its_sign():
     problem = Problem(nbest_of(5))
-    result = Grid(points=4, reference="feature3", negative=True).solve(problem)
+    result = solve(Grid(points=4, reference="feature3", negative=True), problem)
     assert result.weights[2] < 0
     with pytest.raises(MethodError, match="'ctc' is no feature that matters; these are feature1"):
-        Grid(reference="ctc").solve(problem)
+        solve(Grid(reference="ctc"), problem)
 
 
 def test_grid_does_not_hang_on_the_scale_of_features():
     nbest = nbest_of(6)
     scaled = NBest(nbest.features * np.array([1.0, 1000.0, 0.01]), nbest.offsets, nbest.statistics)
-    assert Grid(points=6).solve(Problem(nbest)).loss == Grid(points=6).solve(Problem(scaled)).loss
+    assert solve(Grid(points=6), Problem(nbest)).loss == solve(Grid(points=6), Problem(scaled)).loss
 
 
 def test_grid_of_too_many_points_is_refused_with_their_number():
     with pytest.raises(MethodError, match="more than 1,000,000 points"):
-        Grid(points=30).solve(Problem(nbest_of(dimension=6)))
+        solve(Grid(points=30), Problem(nbest_of(dimension=6)))
 
 
 def test_optuna_keeps_its_verbosity():
     import optuna
 
     before = optuna.logging.get_verbosity()
-    Tpe(trials=2).solve(Problem(nbest_of()))
+    solve(Tpe(trials=2), Problem(nbest_of()))
     assert optuna.logging.get_verbosity() == before
 
 
@@ -195,4 +196,4 @@ def test_nelder_mead_finds_planted_weights_better_than_it_started():
     losses = -(features @ np.array([1.0, -0.5, 0.25, 0.75])) + 0.1 * rng.normal(size=400)
     problem = Problem(NBest(features, np.arange(0, 401, 10), losses - losses.min()))
     start = problem.evaluate([0.25, 0.25, 0.25, 0.25]).loss
-    assert NelderMead(restarts=0).solve(problem).loss < 0.8 * start
+    assert solve(NelderMead(restarts=0), problem).loss < 0.8 * start

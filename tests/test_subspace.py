@@ -12,7 +12,7 @@ from strategies import KINDS, Lists, best_loss, exact_decode, loss_of, random_li
 import lpmert
 from lpmert import Status
 from lpmert.approximate.subspace import Subspace, improve
-from lpmert.exact.search import Incumbent
+from lpmert.exact.method import Incumbent
 from lpmert.problem import Problem
 
 NARROW = ("scales", "ulps", "opposite", "nearly collinear", "offset")

@@ -18,7 +18,7 @@ from benchmarks.tables import Figure, Table, number
 from lpmert.coordinates import CanonicalWeights
 from lpmert.exact.combination import Combination
 from lpmert.exact.divide import DivideSearch, LpMert, TwoHalves
-from lpmert.exact.search import Incumbent
+from lpmert.exact.method import Incumbent
 from lpmert.nbest import NBest
 from lpmert.result import IntArray
 

@@ -15,7 +15,6 @@ from benchmarks.rows import Row
 from benchmarks.tables import Table, number, seconds
 from lpmert.approximate.beam import Beam
 from lpmert.approximate.subspace import Subspace
-from lpmert.comparators.base import Comparator
 from lpmert.comparators.och import Och
 from lpmert.exact.auto import Auto
 from lpmert.exact.cells import Cells
@@ -24,13 +23,11 @@ from lpmert.exact.divide import LpMert
 from lpmert.exact.exhaustive import Exhaustive
 from lpmert.exact.grouping import Groups
 from lpmert.exact.mip import Mip
-from lpmert.exact.solve import HeuristicMethod
 from lpmert.exact.sweep import Sweep
 from lpmert.region import Region
 
 TIME_LIMIT = 60.0
 LOSS, BLEU, F1 = Loss(), Loss("bleu"), Loss("f1")
-HEURISTICS = (HeuristicMethod, Comparator)
 POSITIVE = Loss(region=Region(nonnegative=True), label="no weight below 0")
 RECOGNISER = {"am": 1.0, "lm": 9.5, "words": -0.6296}
 NEAR = Loss(region=Region(cosine=0.999, around=RECOGNISER), label="cosine 0.999")
@@ -65,7 +62,7 @@ def tasks() -> Iterator[Task]:
     """Yield every case with each of its solvers."""
     for dataset, objective, optimum, solvers in CASES:
         for solver in solvers:
-            proof = not isinstance(solver.method, HEURISTICS)
+            proof = solver.method.proves
             yield Task(dataset, objective, solver, time_limit=TIME_LIMIT, optimum=optimum, proof=proof)
 
 

@@ -23,6 +23,7 @@ from lpmert.comparators.annealing import Annealing
 from lpmert.comparators.likelihood import Likelihood
 from lpmert.comparators.och import Och
 from lpmert.exact.auto import Auto
+from lpmert.exact.driver import solve
 from lpmert.nbest import NBest
 from lpmert.problem import Problem
 from lpmert.result import FloatArray
@@ -118,7 +119,7 @@ class Sharpness:
         """Return the expected losses [gammas] and the loss, for weights of three methods."""
         found = {}
         for solver in (LIKELIHOOD, LINES, ANNEALING):
-            weights = solver.method.solve(Problem(data)).weights
+            weights = solve(solver.method, Problem(data)).weights
             weights = weights / np.linalg.norm(weights)
             expected = [expected_loss(data, gamma * weights) for gamma in GAMMAS]
             found[solver.name] = {"expected": expected, "loss": decoded_loss(data, weights)}
@@ -165,7 +166,7 @@ class Against:
         train, test = Problem(data.train, metric), Problem(data.test, metric)
         chosen = []
         for solver in (ANNEALING, self.other):
-            selection = test.evaluate(solver.method.solve(train, seed=seed).weights).selection
+            selection = test.evaluate(solve(solver.method, train, seed=seed).weights).selection
             chosen.append(data.test.statistics[data.test.offsets[:-1] + selection])
         value = permutation_test(test.metric, chosen[0], chosen[1], replications=REPLICATIONS, seed=seed)
         return Answer(None, "finished", None, {}, {"p": value})

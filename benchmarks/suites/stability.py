@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ from benchmarks.rows import Row, find
 from benchmarks.tables import Figure, Table, seconds
 from lpmert.comparators.och import Och
 from lpmert.comparators.stabilised import Iteration, Stabilised
+from lpmert.exact.driver import solve
 from lpmert.nbest import NBest
 from lpmert.problem import Problem
 from lpmert.result import FloatArray, Limits
@@ -92,8 +93,7 @@ class Loop:
         searches = 0
         for pool in data.pools:
             limits = Limits(time_limit=max(0.0, time_limit - (time.perf_counter() - began)))
-            result, iteration = self.method.optimise(Problem(pool, "bleu"), history, limits, None, seed)
-            history.append(iteration)
+            result = solve(replace(self.method, earlier=history), Problem(pool, "bleu"), limits, seed=seed)
             searches += result.counters.get("line_searches", 0)
         return Answer(history[-1].weights, result.status.name.lower(), None, {"line_searches": searches})
 

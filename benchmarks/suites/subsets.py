@@ -19,6 +19,7 @@ from benchmarks.rows import Row, find
 from benchmarks.tables import Figure, Table, seconds
 from lpmert.comparators.och import Och
 from lpmert.exact.auto import Auto
+from lpmert.exact.driver import solve
 from lpmert.nbest import NBest
 from lpmert.problem import Problem
 from lpmert.result import Limits
@@ -73,7 +74,7 @@ class Each:
         weights, bound, states = [], 0.0, []
         for one in data:
             started = time.perf_counter()
-            result = self.method.solve(Problem(one), Limits(time_limit=SECONDS_EACH), None, seed, None, started)
+            result = solve(self.method, Problem(one), Limits(time_limit=SECONDS_EACH), seed=seed, started=started)
             weights.append(result.weights)
             bound += result.lower_bound or 0.0
             states.append(result.status.name.lower())

@@ -15,7 +15,7 @@ from benchmarks.rows import Row, find
 from benchmarks.tables import Figure, Table, number, seconds
 from lpmert.exact.cells import Cells
 from lpmert.exact.choices import Choices
-from lpmert.exact.solve import ExactMethod
+from lpmert.exact.method import Method
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
@@ -25,7 +25,7 @@ _LEFT = 1e-3
 _PALE = "Seed 0; pale: ended by the time limit."
 ROUNDS = (0, 1, 2)
 DEFAULTS = "defaults"
-CHOICES: dict[str, ExactMethod] = {
+CHOICES: dict[str, Method] = {
     DEFAULTS: Choices(),
     "no look ahead below the root": Choices(look_ahead=False),
     "no cores": Choices(use_cores=False),
@@ -35,7 +35,7 @@ CHOICES: dict[str, ExactMethod] = {
     "blunt order of lists": Choices(sharpness=0.0),
     "cores ignored in the order": Choices(core_preference=0.0),
 }
-CELLS: dict[str, ExactMethod] = {
+CELLS: dict[str, Method] = {
     DEFAULTS: Cells(),
     "no cuts": Cells(cuts=0),
     "more cuts": Cells(cuts=16),
@@ -45,7 +45,7 @@ CELLS: dict[str, ExactMethod] = {
     "leaves of 20 lists": Cells(leaf_lists=20),
     "leaves later when stalled": replace(Cells(), stalled_splits=12),
 }
-CASES: tuple[tuple[str, dict[str, ExactMethod], tuple[tuple[Dataset, float | None], ...]], ...] = (
+CASES: tuple[tuple[str, dict[str, Method], tuple[tuple[Dataset, float | None], ...]], ...] = (
     (
         "choices",
         CHOICES,

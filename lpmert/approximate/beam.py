@@ -17,9 +17,8 @@ from lpmert.deadline import checkpoint
 from lpmert.exact.combination import Combination
 from lpmert.exact.divide import LpMert, OneList, Stream, TwoHalves
 from lpmert.exact.extremity import Extremity, Start
+from lpmert.exact.method import Incumbent, Method, Search, Task
 from lpmert.exact.pairing import neighbours
-from lpmert.exact.search import Incumbent, Search
-from lpmert.exact.solve import HeuristicMethod
 from lpmert.form import Canonical
 from lpmert.geometry.leastnorm import (
     FEASIBLE,
@@ -38,7 +37,7 @@ _SLICE_STEPS = 3000
 
 
 @dataclass(frozen=True)
-class Beam(HeuristicMethod):
+class Beam(Method):
     """LP-MERT as a heuristic: of a combination's rows only the best `beam` under the best weights so far are kept.
 
     A combination that is not among them itself is dropped. The best weights are replaced whenever a linear program
@@ -49,10 +48,11 @@ class Beam(HeuristicMethod):
     beam: int = option(1000, "rows that are kept of a combination", least=1)
 
     name = "beam"
+    proves = False
 
-    def start(self, canonical: Canonical, incumbent: Incumbent) -> Search:
+    def start(self, task: Task) -> Search:
         """Return the passes as a search that can pause."""
-        return BeamSearch(self.beam, canonical, incumbent)
+        return BeamSearch(self.beam, task.canonical, task.incumbent)
 
 
 class BeamScreen:
@@ -141,14 +141,10 @@ class BeamScreen:
         return None
 
 
-class BeamSearch:
-    """Passes of divide and conquer, each by the weights that the one before ended with.
+class BeamSearch(Search):
+    """Passes of divide and conquer, each by the weights that the one before ended with."""
 
-    Its bound is the trivial one, the sum of the least costs: a beam proves nothing.
-    """
-
-    lower_bound = 0
-    unsettled = None
+    finished = False
 
     def __init__(self, beam: int, canonical: Canonical, incumbent: Incumbent) -> None:
         self.incumbent = incumbent
@@ -171,17 +167,8 @@ class BeamSearch:
         return self._screen.counters["tested"]
 
     @property
-    def open_nodes(self) -> int:
-        return 0 if self.finished else 1
-
-    @property
     def lps(self) -> int:
         return self._screen.counters["lps"]
-
-    @property
-    def memory(self) -> int:
-        """Not known: a pass ends with its first complete combination."""
-        return 0
 
     def counters(self) -> Mapping[str, int]:
         """Return what was counted, by name."""

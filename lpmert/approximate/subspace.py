@@ -12,9 +12,8 @@ from lpmert.configurable import option
 from lpmert.coordinates import CanonicalWeights
 from lpmert.deadline import checkpoint
 from lpmert.exact.cells import Cells, CellsSearch
+from lpmert.exact.method import Incumbent, Method, Search, Task
 from lpmert.exact.planar import sweep_directions
-from lpmert.exact.search import Incumbent, Search
-from lpmert.exact.solve import HeuristicMethod
 from lpmert.form import Canonical
 from lpmert.result import FloatArray
 
@@ -23,7 +22,7 @@ _SLICES = 100
 
 
 @dataclass(frozen=True)
-class Subspace(HeuristicMethod):
+class Subspace(Method):
     """A heuristic: solve the problem exactly in one random subspace after the other, always through the best weights.
 
     Where there are no more features than dimensions, the whole space is searched once.
@@ -34,22 +33,20 @@ class Subspace(HeuristicMethod):
     slices: int = option(_SLICES, "most work in one subspace", least=1)
 
     name = "subspace"
+    proves = False
 
-    def start(self, canonical: Canonical, incumbent: Incumbent) -> Search:
+    def start(self, task: Task) -> Search:
         """Return a search that begins with this incumbent, on which its random numbers depend too."""
-        return SubspaceSearch(self, canonical, incumbent)
+        return SubspaceSearch(self, task.canonical, task.incumbent)
 
 
-class SubspaceSearch:
-    """A resumable search of one random subspace after the other; its bound is only that no cost is negative."""
+class SubspaceSearch(Search):
+    """A resumable search of one random subspace after the other."""
+
+    nodes = 0
 
     def __init__(self, settings: Subspace, canonical: Canonical, incumbent: Incumbent) -> None:
         self.incumbent = incumbent
-        self.unsettled: int | None = None
-        self.lower_bound = 0
-        self.nodes = 0
-        self.lps = 0
-        self.memory = 0
         self._settings = settings
         self._canonical = canonical
         self._rng = random_numbers(incumbent)
@@ -58,10 +55,6 @@ class SubspaceSearch:
     @property
     def finished(self) -> bool:
         return self.incumbent.cost == 0 or self._failures >= self._settings.patience
-
-    @property
-    def open_nodes(self) -> int:
-        return 0 if self.finished else 1
 
     def counters(self) -> Mapping[str, int]:
         return {"nodes": self.nodes, "subspaces": self.nodes}

@@ -18,9 +18,9 @@ from lpmert.options import column_names, nonnegative
 from lpmert.result import DataError, FloatArray, Result, Status
 
 if TYPE_CHECKING:
+    from lpmert.exact.method import Method
     from lpmert.formats.weights import WeightsFile
     from lpmert.metrics.base import Metric
-    from lpmert.minimize import Method
     from lpmert.nbest import NBest
     from lpmert.problem import Problem
     from lpmert.region import Region

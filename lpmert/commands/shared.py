@@ -28,7 +28,7 @@ from lpmert.quoting import quoted
 from lpmert.registry import METHODS, METRICS, TABLES, Registry
 
 if TYPE_CHECKING:
-    from lpmert.minimize import Method
+    from lpmert.exact.method import Method
     from lpmert.region import Linear, Region
 
 TIES = ("first", "best", "worst")

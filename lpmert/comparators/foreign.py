@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from lpmert.coordinates import CallerWeights
+from lpmert.exact.driver import solve
+from lpmert.exact.method import Method
 from lpmert.problem import Problem
 from lpmert.result import DataError, Limits, MethodError, Status
 from lpmert.values import Weights
 
 if TYPE_CHECKING:
-    from lpmert.minimize import Method
     from lpmert.nbest import NBest
 
 Function = Callable[["NBest", int], Weights]
@@ -41,19 +42,16 @@ class Source:
 
 
 def sources(
-    methods: Sequence[str | Method] | Mapping[str, str | Method],
+    methods: Iterable[tuple[str | None, Method]],
     weights: Mapping[str, Weights],
     functions: Mapping[str, Function],
     problem: Problem,
 ) -> list[Source]:
     """Return what is compared, methods first, under the names given or those that methods have.
 
-    Raises `MethodError` for unknown methods and names that occur twice, `DataError` for weights that do not fit.
+    Raises `MethodError` for names that occur twice, `DataError` for weights that do not fit.
     """
-    from lpmert.minimize import _method
-
-    named = list(methods.items()) if isinstance(methods, Mapping) else [(None, method) for method in methods]
-    found = [of_method(_method(method), name) for name, method in named]
+    found = [of_method(method, name) for name, method in methods]
     found += [of_weights(name, given, problem) for name, given in weights.items()]
     found += [of_function(name, function) for name, function in functions.items()]
     names = [source.name for source in found]
@@ -67,15 +65,12 @@ def sources(
 
 def of_method(method: Method, name: str | None = None) -> Source:
     """Return a method as a source, by default under its name and changed settings."""
-    from lpmert.comparators.base import Comparator
-    from lpmert.exact.solve import HeuristicMethod
 
     def find(problem: Problem, limits: Limits, initial: CallerWeights | None, seed: int) -> Given:
-        result = method.solve(problem, limits, None, seed, initial)
+        result = solve(method, problem, limits, None, seed, initial)
         return Given(CallerWeights(result.weights), result.status)
 
-    random = method.random if isinstance(method, Comparator) else isinstance(method, HeuristicMethod)
-    return Source(name or method.settings(), method.settings(), random, find)
+    return Source(name or method.settings(), method.settings(), method.random, find)
 
 
 def of_weights(name: str, weights: Weights, problem: Problem) -> Source:

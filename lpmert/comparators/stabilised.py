@@ -7,22 +7,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 
-from lpmert.comparators.base import Clock, Comparator, Found, decoded_loss, l1_normalised
+from lpmert.comparators.base import Clock, Found, Run, decoded_loss
 from lpmert.comparators.line_search import LineSearch
 from lpmert.comparators.och import DESCENTS, DIRECTIONS
 from lpmert.comparators.restarts import STOPPING, Restarts
 from lpmert.configurable import option
 from lpmert.coordinates import CallerWeights, CanonicalWeights
+from lpmert.exact.method import Method, Search, Task
+from lpmert.exact.moved import normalised
 from lpmert.formats.files import read_text, write_text
 from lpmert.problem import Problem
-from lpmert.result import Callback, DataError, FloatArray, Limits, MethodError, Result
+from lpmert.result import DataError, FloatArray, MethodError, Result
 from lpmert.values import weights_array
 
 BEST = 3
@@ -47,7 +49,7 @@ def _selection(text: str) -> tuple[float, float, int]:
 
 
 @dataclass(frozen=True)
-class Stabilised(Comparator):
+class Stabilised(Method):
     """One iteration's line searches, given all earlier iterations; each switch is one of the paper's strategies.
 
     selection (a, b, m): of all local optima P take not the best, but the one with the most v * quality + (1 - v) *
@@ -74,8 +76,13 @@ class Stabilised(Comparator):
         "file of what earlier iterations left behind, to which this one is added",
         signed=False,
     )
+    earlier: list[Iteration] | None = field(default=None, compare=False, repr=False)
+    """What earlier iterations left behind, oldest first, instead of a file; each run appends its own."""
 
     name: ClassVar[str] = "stabilised"
+    proves = False
+    takes_ratios = True
+    takes_caps = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -88,43 +95,15 @@ class Stabilised(Comparator):
         """Return how starts follow each other: random ones are drawn afresh."""
         return Restarts(self.restarts, self.stopping, walk_share=0.0)
 
-    def run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
-        """Return where a first iteration ends."""
-        return _Iteration(self, ()).run(problem, start, seed, clock)
+    def start(self, task: Task) -> Search:
+        """Return the search of the iteration that follows the `earlier` ones, or those in the file `state`.
 
-    def solve(
-        self,
-        problem: Problem,
-        limits: Limits | None = None,
-        callback: Callback | None = None,
-        seed: int = 0,
-        initial_weights: CallerWeights | None = None,
-        started: float | None = None,
-    ) -> Result:
-        """Return the result of the iteration that follows those in the file `state`, and add it to them.
-
-        Raises `DataError` where the file holds no iterations of these features, or cannot be written.
+        Raises `DataError` where the file holds no iterations of these features.
         """
-        history = [] if self.state is None else read_history(self.state, problem.nbest.names)
-        result, iteration = self.optimise(problem, history, limits, callback, seed, started, initial_weights)
-        if self.state is not None:
-            write_history(self.state, problem.nbest.names, [*history, iteration])
-        return result
-
-    def optimise(
-        self,
-        problem: Problem,
-        history: Sequence[Iteration],
-        limits: Limits | None = None,
-        callback: Callback | None = None,
-        seed: int = 0,
-        started: float | None = None,
-        initial_weights: CallerWeights | None = None,
-    ) -> tuple[Result, Iteration]:
-        """Return the result of this iteration and what to append to the history, oldest first, for the next."""
-        iteration = _Iteration(self, tuple(history))
-        result = iteration.solve(problem, limits, callback, seed, initial_weights, started)
-        return result, Iteration(result.weights, tuple(iteration.optima[:BEST]) or (result.weights,))
+        earlier = self.earlier
+        if earlier is None:
+            earlier = [] if self.state is None else read_history(self.state, task.problem.nbest.names)
+        return _Search(task, self, earlier)
 
 
 def read_history(path: str, names: Sequence[str]) -> list[Iteration]:
@@ -154,56 +133,57 @@ def write_history(path: str, names: Sequence[str], history: Sequence[Iteration])
     write_text(path, json.dumps({"iterations": iterations}, allow_nan=False, indent=1) + "\n")
 
 
-class _Iteration(Comparator):
+class _Search(Run):
     """The search of one iteration."""
 
-    name = Stabilised.name
+    def __init__(self, task: Task, method: Stabilised, earlier: list[Iteration]) -> None:
+        super().__init__(task, self._run)
+        self._method, self._earlier = method, earlier
+        self._optima: list[FloatArray] = []
 
-    def __init__(self, method: Stabilised, history: tuple[Iteration, ...]) -> None:
-        self.method, self.history = method, history
-        self.optima: list[FloatArray] = []
+    def conclude(self, result: Result) -> Result:
+        """Append the iteration to the earlier ones, in their file if they are from one."""
+        self._earlier.append(Iteration(result.weights, tuple(self._optima[:BEST]) or (result.weights,)))
+        if self._method.state is not None:
+            write_history(self._method.state, result.names, self._earlier)
+        return replace(result, signature=f"{result.signature}|iteration:{len(self._earlier)}")
 
-    def settings(self) -> str:
-        """Return the method's settings and how many iterations went before."""
-        return f"{self.method.settings()}|iteration:{len(self.history) + 1}"
-
-    def run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
-        """Return the selected local optimum; `optima` then holds all of them [D], best first."""
-        method, history = self.method, self.history
-        rng = np.random.default_rng([seed, len(history)] if method.reseed else seed)
+    def _run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
+        """Return the selected local optimum, and keep all of them [D], best first."""
+        method, earlier = self._method, self._earlier
+        rng = np.random.default_rng([seed, len(earlier)] if method.reseed else seed)
         search = LineSearch(problem.canonical)
-        earlier = history[::-1] if method.history else history[-1:]
-        given = [
-            problem.to_canonical(CallerWeights(weights)) for iteration in earlier for weights in iteration.optima[:BEST]
-        ]
-        given = [weights for weights in given if decoded_loss(problem.canonical, weights) < inf and weights.any()]
+        iterations = earlier[::-1] if method.history else earlier[-1:]
+        optima = [CallerWeights(weights) for iteration in iterations for weights in iteration.optima[:BEST]]
+        given = [weights for weights in map(problem.to_canonical, optima) if weights.any()]
+        given = [weights for weights in given if decoded_loss(problem.canonical, weights) < inf]
         given += [] if given else [CanonicalWeights(1.0 / search.spread if start is None else start)]
         found = method.starts().run(search, DESCENTS[method.directions], given, rng, clock)
         found.sort(key=lambda item: item[0])
-        self.optima = [l1_normalised(problem.to_caller(CanonicalWeights(weights))) for _, weights in found]
+        self._optima = [normalised(problem.to_caller(CanonicalWeights(weights))) for _, weights in found]
         chosen = self._selected(problem, [weights for _, weights in found], rng)
         return Found(found[chosen][1], {"starts": len(found), "line_searches": clock.steps})
 
     def _selected(self, problem: Problem, optima: list[FloatArray], rng: np.random.Generator) -> int:
         """Return which of the local optima [d], best first, to decode with next."""
-        method = self.method
+        method = self._method
         if method.selection is None and not method.regularised:
             return 0
         losses = np.array([self._loss(problem, weights, rng) for weights in optima])
         with np.errstate(divide="ignore", invalid="ignore"):
             quality = losses.min() / losses if problem.canonical.additive else (1 - losses) / (1 - losses.min())
         quality = np.nan_to_num(quality, nan=1.0)
-        if method.selection is None or not self.history:
+        if method.selection is None or not self._earlier:
             return int(np.argmax(quality))
         a, b, memory = method.selection
-        recent = np.array([iteration.weights for iteration in self.history[-memory:]])
-        distances = np.array([np.linalg.norm(recent - weights, axis=1).min() for weights in self.optima])
-        share = 1 - a / (len(self.history) + 1 + b)
+        recent = np.array([iteration.weights for iteration in self._earlier[-memory:]])
+        distances = np.array([np.linalg.norm(recent - weights, axis=1).min() for weights in self._optima])
+        share = 1 - a / (len(self._earlier) + 1 + b)
         return int(np.argmax(share * quality + (1 - share) * distances / (distances.max() or 1.0)))
 
     def _loss(self, problem: Problem, weights: FloatArray, rng: np.random.Generator) -> float:
         """Return the loss of an optimum [d], or its mean over perturbations."""
-        if not self.method.regularised:
+        if not self._method.regularised:
             return decoded_loss(problem.canonical, weights)
         noise = np.abs(weights).max() * np.sqrt(_VARIANCE) * rng.normal(size=(_PERTURBATIONS, len(weights)))
         return float(np.mean([decoded_loss(problem.canonical, weights + step) for step in noise]))

@@ -16,9 +16,9 @@ from lpmert.exact.choices_search import ChoicesSearch
 from lpmert.exact.choices_tree import Settings as SelectionSettings
 from lpmert.exact.ledger_of_ratios import Ratios
 from lpmert.exact.ledger_of_sums import Sums
+from lpmert.exact.method import Incumbent
 from lpmert.exact.ratio_choices import RatioChoicesSearch
 from lpmert.exact.ratio_lists import UNIT, decode_total, height_limit, height_of_all, new_bound, ratio_lists
-from lpmert.exact.search import Incumbent
 from lpmert.form import Canonical
 from lpmert.geometry.leastnorm import Lists
 from lpmert.metrics.ratio_kernels import loss_of_height

@@ -1,4 +1,4 @@
-"""Choose among the exact methods by the shape of the canonical, and run two side by side where neither is sure to be
+"""Choose among the exact methods by the shape of the problem, and run two side by side where neither is sure to be
 best.
 """
 
@@ -7,13 +7,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from lpmert.exact.cells import Cells
+from lpmert.exact.cells import Cells, CellsSearch
 from lpmert.exact.choices import Choices
-from lpmert.exact.grouping import Groups
-from lpmert.exact.search import Incumbent, Search
-from lpmert.exact.solve import ExactMethod
+from lpmert.exact.choices_search import ChoicesSearch
+from lpmert.exact.grouping import GroupedSearch, Groups
+from lpmert.exact.method import Incumbent, Method, Search, Task
 from lpmert.exact.sweep import Sweep
-from lpmert.form import Canonical
 
 _FEW_LISTS = 12
 """With so few lists the selections are searched first, whatever the number of features."""
@@ -47,7 +46,7 @@ _GROUPS_SHARE = 1
 
 
 @dataclass(frozen=True)
-class Auto(ExactMethod):
+class Auto(Method):
     """`sweep` for one or two features; else `choices` in turns with `cells`, or, with many features, with `groups`.
 
     For a metric that is no sum over lists `cells` in turns with `choices`, or one of them alone.
@@ -67,45 +66,50 @@ class Auto(ExactMethod):
         """Return the method with so many threads for cells."""
         return replace(self, cells=self.cells.with_jobs(jobs))
 
-    def start(self, canonical: Canonical, incumbent: Incumbent) -> Search:
-        """Return the search, or the pair of searches, for this canonical."""
+    def start(self, task: Task) -> Search:
+        """Return the search, or the pair of searches, for this task."""
+        canonical = task.canonical
         if not canonical.additive:
-            return self._start_ratio(canonical, incumbent)
+            return self._start_ratio(task)
         if canonical.n_features <= 2 and canonical.cap is None:
-            return Sweep().start(canonical, incumbent)
+            return Sweep().start(task)
         if canonical.n_lists <= _FEW_LISTS:
-            return self.choices.start(canonical, incumbent)
+            return self.choices.start(task)
         if canonical.cap is not None and canonical.n_features > _MOST_CAPPED_FEATURES:
-            return self.choices.start(canonical, incumbent)
+            return self.choices.start(task)
         if canonical.n_features > _MOST_CELL_FEATURES:
-            selections = self.choices.start(canonical, incumbent)
-            return Portfolio(selections, lambda: self.groups.start(canonical, incumbent), incumbent, _GROUPS_SHARE)
+            selections = self.choices.start(task)
+            return Portfolio(selections, lambda: self.groups.start(task), task.incumbent, _GROUPS_SHARE)
         pairs = bool((canonical.offsets[1:] - canonical.offsets[:-1] == 2).all())
         some = canonical.n_lists <= _SOME_LISTS and canonical.n_features >= _SOME_FEATURES
-        first, second = (self.choices, self.cells) if pairs or some else (self.cells, self.choices)
+        both: tuple[Cells | Choices, ...] = (self.cells, self.choices)
+        first, second = both[::-1] if pairs or some else both
         share = _CHOICES_SHARE if first is self.choices else _CELLS_SHARE
-        return Portfolio(
-            first.start(canonical, incumbent), lambda: second.start(canonical, incumbent), incumbent, share
-        )
+        return Portfolio(first.start(task), lambda: second.start(task), task.incumbent, share)
 
-    def _start_ratio(self, canonical: Canonical, incumbent: Incumbent) -> Search:
+    def _start_ratio(self, task: Task) -> Search:
+        canonical = task.canonical
         if canonical.n_features <= 2 and canonical.cap is None:
-            return self.cells.start(canonical, incumbent)
+            return self.cells.start(task)
         if canonical.cap is not None or canonical.n_lists <= _FEW_LISTS or canonical.n_features > _MOST_CELL_FEATURES:
-            return self.choices.start(canonical, incumbent)
-        cones = self.cells.start(canonical, incumbent)
-        return Portfolio(cones, lambda: self.choices.start(canonical, incumbent), incumbent, _RATIO_SHARE)
+            return self.choices.start(task)
+        cones = self.cells.start(task)
+        return Portfolio(cones, lambda: self.choices.start(task), task.incumbent, _RATIO_SHARE)
 
 
-class Portfolio:
+Engine = CellsSearch | ChoicesSearch | GroupedSearch
+"""A search with a bound of its own."""
+
+
+class Portfolio(Search):
     """Two searches that share the incumbent: the first has a head start and the larger share of the turns.
 
     Each slice is an amount of work, not of time, so that the outcome does not depend on the machine's speed.
     """
 
-    def __init__(self, first: Search, start_second: Callable[[], Search], incumbent: Incumbent, share: int) -> None:
+    def __init__(self, first: Engine, start_second: Callable[[], Engine], incumbent: Incumbent, share: int) -> None:
         self.incumbent = incumbent
-        self._searches = [first]
+        self._searches: list[Engine] = [first]
         self._start_second = start_second
         self._share = share
         self._turn = 0

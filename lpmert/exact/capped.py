@@ -7,7 +7,7 @@ from math import sqrt
 import numpy as np
 
 from lpmert.coordinates import CanonicalWeights
-from lpmert.exact.search import Incumbent
+from lpmert.exact.method import Incumbent
 from lpmert.form import Canonical
 from lpmert.geometry.envelope import line_search, new_workspace
 from lpmert.reduction import Cap

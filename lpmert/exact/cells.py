@@ -25,8 +25,7 @@ from lpmert.exact.cells_stack import Cone, cone_at, new_stack, put_cone, whole_c
 from lpmert.exact.choices import Choices
 from lpmert.exact.choices_search import ChoicesSearch
 from lpmert.exact.lane import Lane
-from lpmert.exact.search import Incumbent, Search
-from lpmert.exact.solve import ExactMethod
+from lpmert.exact.method import Incumbent, Method, Search, Task
 from lpmert.form import Canonical
 from lpmert.geometry.cone import cone_around, covering_cones, enclosing_cone
 from lpmert.kernels import INFINITE_COST
@@ -56,7 +55,7 @@ _FRONTIER_BYTES = 1 << 28
 
 
 @dataclass(frozen=True)
-class Cells(ExactMethod):
+class Cells(Method):
     """Branch and bound over cones of the weight space; no option changes the optimum."""
 
     leaf_lists: int = option(10, "cones with at most so many open lists go to the search over selections", least=0)
@@ -76,21 +75,22 @@ class Cells(ExactMethod):
         """Return the method with so many threads."""
         return replace(self, jobs=jobs)
 
-    def start(self, canonical: Canonical, incumbent: Incumbent) -> Search:
+    def start(self, task: Task) -> CellsSearch:
         """Return a search over the whole weight space that begins with this incumbent."""
-        return CellsSearch(self, canonical, incumbent)
+        return CellsSearch(self, task.canonical, task.incumbent)
 
 
-class CellsSearch:
+class CellsSearch(Search):
     """A resumable search over the weight space of a problem in canonical form.
 
     A long search goes on in several lanes, each with the incumbent as it was when the slice began: so the outcome is
     the same however many of them threads search at once.
     """
 
+    unsettled: int | None = None
+
     def __init__(self, settings: Cells, canonical: Canonical, incumbent: Incumbent) -> None:
         self.incumbent = incumbent
-        self.unsettled: int | None = None
         self._settings = settings
         self._account: Account[Any] = (
             SumAccount(settings.selections, canonical)

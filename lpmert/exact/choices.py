@@ -6,14 +6,12 @@ from dataclasses import dataclass
 
 from lpmert.configurable import option
 from lpmert.exact.choices_search import ChoicesSearch
+from lpmert.exact.method import Method, Task
 from lpmert.exact.ratio_choices import RatioChoicesSearch
-from lpmert.exact.search import Incumbent, Search
-from lpmert.exact.solve import ExactMethod
-from lpmert.form import Canonical
 
 
 @dataclass(frozen=True)
-class Choices(ExactMethod):
+class Choices(Method):
     """Branch and bound over the choices of hypotheses, with learnt conflicts; no option changes the optimum."""
 
     sharpness: float = option(2.0, "how steeply excess cost counts when the next list is chosen", least=0)
@@ -29,8 +27,7 @@ class Choices(ExactMethod):
     takes_fractions = True
     takes_caps = True
 
-    def start(self, canonical: Canonical, incumbent: Incumbent) -> Search:
+    def start(self, task: Task) -> ChoicesSearch:
         """Return a search over the whole weight space that begins with this incumbent."""
-        if not canonical.additive:
-            return RatioChoicesSearch(self, canonical, incumbent)
-        return ChoicesSearch(self, canonical, incumbent)
+        kind = ChoicesSearch if task.canonical.additive else RatioChoicesSearch
+        return kind(self, task.canonical, task.incumbent)

@@ -17,7 +17,7 @@ from lpmert import rational
 from lpmert.deadline import checkpoint
 from lpmert.exact import choices_kernels as kernel
 from lpmert.exact import choices_tree as layout
-from lpmert.exact.search import Incumbent
+from lpmert.exact.method import Incumbent, Search
 from lpmert.form import Canonical
 from lpmert.geometry.leastnorm import FEASIBLE, INFEASIBLE, new_corrals, new_scratch
 from lpmert.geometry.lp import LinOptimizer
@@ -33,11 +33,13 @@ ANSWER_WORK = 300_000
 _POOL_BYTES = 1 << 26
 
 
-class ChoicesSearch:
+class ChoicesSearch(Search):
     """A resumable search over selections of lists in canonical form, optionally inside a cone.
 
     cone [k, d]: only weights with a positive product with every row count, and only those inside the cap.
     """
+
+    unsettled: int | None = None
 
     def __init__(
         self,
@@ -47,7 +49,6 @@ class ChoicesSearch:
         cone: FloatArray | None = None,
     ) -> None:
         self.incumbent = incumbent
-        self.unsettled: int | None = None
         n_fixed = 0 if cone is None else len(cone)
         if cone is not None:
             canonical = canonical.within(cone)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpmert.exact.extremity import Answer, Extremity, ProgramSettings, Start
-from lpmert.exact.search import Incumbent
+from lpmert.exact.method import Incumbent
 from lpmert.form import Canonical
 from lpmert.geometry.cores import Cores
 from lpmert.geometry.leastnorm import decode_clearly

@@ -17,14 +17,12 @@ import numpy as np
 from lpmert.configurable import option
 from lpmert.deadline import checkpoint
 from lpmert.exact.combination import Combination, Screen
+from lpmert.exact.method import Incumbent, Method, Search, Task
 from lpmert.exact.pairing import fewest_candidates_first, neighbours, pair_by_conflict
-from lpmert.exact.search import Incumbent, Outcome, Search
-from lpmert.exact.solve import ExactMethod, unproved
 from lpmert.form import Canonical
 from lpmert.geometry.leastnorm import Lists
 from lpmert.kernels import INFINITE_COST
-from lpmert.problem import Problem
-from lpmert.result import IntArray, MethodError, Result
+from lpmert.result import IntArray, MethodError
 
 _SLICE_STEPS = 3000
 _SLICE_LPS = {"least-norm": 1000, "highs": 60}
@@ -34,7 +32,7 @@ _LARGEST_COUNT = 10**300
 
 
 @dataclass(frozen=True)
-class LpMert(ExactMethod):
+class LpMert(Method):
     """Galley and Quirk's divide and conquer, with additions that can be switched off; none changes the optimum.
 
     The objective "margin" asks for strict attainability, as all methods here. "published" maximises w.(h - centroid)
@@ -63,15 +61,11 @@ class LpMert(ExactMethod):
     takes_fractions = True
     takes_caps = True
 
-    def start(self, canonical: Canonical, incumbent: Incumbent) -> Search:
+    def start(self, task: Task) -> Search:
         """Return the search as one that can pause; raises `MethodError` for ties within a cosine."""
-        if self.objective == "published" and canonical.cap is not None:
+        if self.objective == "published" and task.canonical.cap is not None:
             raise MethodError("objective='published' accepts ties, which a cosine cannot be asked of; use 'margin'")
-        return DivideSearch(self, canonical, incumbent)
-
-    def _report(self, problem: Problem, search: Search, outcome: Outcome, seed: int) -> Result:
-        result = super()._report(problem, search, outcome, seed)
-        return result if self.cosine_test == "exact" or problem.canonical.cap is None else unproved(result, search)
+        return DivideSearch(self, task.canonical, task.incumbent)
 
 
 class Decider(Protocol):
@@ -207,16 +201,18 @@ def _cost_at(stream: Stream, rank: int) -> int:
     return stream.found[rank].cost if rank < len(stream.found) else stream.bound
 
 
-class DivideSearch:
+class DivideSearch(Search):
     """A resumable run of LP-MERT: it plants the tree of streams, then asks the root for its first combination."""
+
+    unsettled: int | None = None
 
     def __init__(self, settings: LpMert, canonical: Canonical, incumbent: Incumbent) -> None:
         self.incumbent = incumbent
-        self.unsettled: int | None = None
         self.screen = Screen(settings, canonical, incumbent)
         self.root: Stream | None = None
         self._settings = settings
         self._granularity = canonical.granularity
+        self._proves = settings.cosine_test == "exact" or canonical.cap is None
         self._sizes = np.diff(canonical.offsets).tolist()
         self._streams: list[Stream] = [OneList(s, self.screen) for s in range(canonical.n_lists)]
         self._planting = self._plant()
@@ -233,7 +229,9 @@ class DivideSearch:
         return self.incumbent.cost if bound > self.incumbent.cost - self._granularity else bound
 
     @property
-    def lower_bound(self) -> int:
+    def lower_bound(self) -> int | None:
+        if not self._proves:
+            return None
         bound = self._bound_found
         return bound if self.unsettled is None else min(bound, self.unsettled)
 

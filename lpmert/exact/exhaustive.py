@@ -1,4 +1,4 @@
-"""Every attainable selection of a small canonical, one after the other: slow, simple, the yardstick for all others."""
+"""Every attainable selection of a small problem, one after the other: slow, simple, the yardstick for all others."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpmert.deadline import checkpoint
-from lpmert.exact.search import Incumbent, Search, UnboundedSearch
-from lpmert.exact.solve import ExactMethod
+from lpmert.exact.method import Incumbent, Method, Search, Task, UnboundedSearch
 from lpmert.form import Canonical
 from lpmert.geometry.lp import LinOptimizer, Verdict
 from lpmert.result import FloatArray, IntArray
@@ -19,15 +18,15 @@ _SELECTIONS_A_SLICE = 50
 
 
 @dataclass(frozen=True)
-class Exhaustive(ExactMethod):
+class Exhaustive(Method):
     """Enumeration of all attainable selections within the region, without bounds."""
 
     name = "exhaustive"
     takes_fractions = True
 
-    def start(self, canonical: Canonical, incumbent: Incumbent) -> Search:
+    def start(self, task: Task) -> Search:
         """Return the enumeration as a search."""
-        return ExhaustiveSearch(canonical, incumbent)
+        return ExhaustiveSearch(task.canonical, task.incumbent)
 
 
 class ExhaustiveSearch(UnboundedSearch):

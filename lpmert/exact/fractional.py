@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from fractions import Fraction
+from itertools import chain
 
 import numpy as np
 
 from lpmert.canonical import least_costs, whole_fractions
 from lpmert.coordinates import CanonicalWeights
-from lpmert.exact.search import Incumbent, Search
+from lpmert.exact.method import Incumbent, Search
+from lpmert.exact.moved import moved
 from lpmert.form import Canonical
 from lpmert.result import IntArray, MethodError
 
@@ -25,12 +27,14 @@ Start = Callable[[Canonical, Incumbent], Search]
 """Begins a search for the least sum of costs."""
 
 
-class FractionSearch:
+class FractionSearch(Search):
     """A resumable search for the least fraction: additive searches one after another, each for a lower loss.
 
     The incumbent's cost is its loss in the problem's fixed point, whose unit tells any two losses apart; in between the
     loss is an exact fraction. What an additive search has found counts by its loss when decoded in exact arithmetic.
     """
+
+    unsettled: int | None = None
 
     def __init__(self, canonical: Canonical, incumbent: Incumbent, start: Start) -> None:
         totals = canonical.totals
@@ -38,7 +42,6 @@ class FractionSearch:
         if fraction is None:
             raise MethodError(f"metric {totals.metric.name!r} is no fraction of sums")
         self.incumbent = incumbent
-        self.unsettled: int | None = None
         self._canonical = canonical
         self._start = start
         above, below = (fraction.above.tolist(), fraction.more_above), (fraction.below.tolist(), fraction.more_below)
@@ -52,6 +55,7 @@ class FractionSearch:
         self._counted: dict[str, int] = {}
         self._nodes = self._lps = 0
         self._proved = False
+        self._proves = True
         self._bound = 0
         loss = totals.attained(incumbent.weights)
         if loss is None:  # only ties are known: no loss is above that of the largest numerator and least denominator
@@ -86,18 +90,23 @@ class FractionSearch:
         self._looked_at = known
         self._counted["additive_searches"] = self._counted.get("additive_searches", 0) + 1
         self._inner = self._start(section, inner) if section.n_lists else None
+        self._proves = self._proves and (self._inner is None or self._inner.lower_bound is not None)
 
     @property
     def finished(self) -> bool:
-        return self._proved or self.lower_bound >= self.incumbent.cost
+        return self._proved or self._least >= self.incumbent.cost
 
     @property
-    def lower_bound(self) -> int:
+    def lower_bound(self) -> int | None:
+        return self._least if self._proves else None
+
+    @property
+    def _least(self) -> int:
         upper = self.incumbent.cost if self.unsettled is None else min(self.unsettled, self.incumbent.cost)
         return upper if self._proved else min(upper, max(self._bound, self._cost_of(self._inner_bound())))
 
     def _inner_bound(self) -> int:
-        return 0 if self._inner is None else self._inner.lower_bound
+        return 0 if self._inner is None else self._inner.lower_bound or 0
 
     def _cost_of(self, cost: int) -> int:
         """Return a loss, in the problem's fixed point, that no selection of at least this additive cost undercuts."""
@@ -144,7 +153,7 @@ class FractionSearch:
                     self._look_at(inner.incumbent)
             if not inner.finished:
                 return
-        self._bound = self.lower_bound
+        self._bound = self._least
         found = 0 if inner is None else inner.incumbent.cost
         if found < self._goal:
             if self._known == self._loss:
@@ -171,12 +180,9 @@ class FractionSearch:
         Hypotheses that cost the same in the additive search, and may be tied there, are of different fractions.
         """
         rng = np.random.default_rng(0)
-        size = float(np.abs(found.weights).max(initial=0.0))
-        for k in range(tries):
-            weights = found.weights
-            if k:
-                step = size * 10.0 ** (k / 2 - 16) * rng.normal(size=len(weights))
-                weights = CanonicalWeights(weights + step)
+        sizes = [10.0 ** (k / 2 - 16) for k in range(1, tries)]
+        beside = moved(found.weights, sizes, lambda: rng.normal(size=len(found.weights)))
+        for weights in map(CanonicalWeights, chain([found.weights], beside)):
             loss = self._canonical.totals.attained(weights)
             if loss is not None and loss < self._known:
                 self._take(Fraction(loss), weights, found.source)

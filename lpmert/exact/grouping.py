@@ -18,8 +18,7 @@ from lpmert.coordinates import CanonicalWeights
 from lpmert.deadline import checkpoint
 from lpmert.exact.choices import Choices
 from lpmert.exact.choices_search import ChoicesSearch
-from lpmert.exact.search import Incumbent, Search
-from lpmert.exact.solve import ExactMethod
+from lpmert.exact.method import Incumbent, Method, Search, Task
 from lpmert.form import Canonical
 from lpmert.geometry.descent import descend
 from lpmert.kernels import decode
@@ -59,7 +58,7 @@ _SUBSPACE_SLICES = 40
 
 
 @dataclass(frozen=True)
-class Groups(ExactMethod):
+class Groups(Method):
     """The bound by groups of lists. size: lists of the first groups; selections: how each group is searched."""
 
     size: int = option(8, "lists of the first groups", least=1)
@@ -67,12 +66,12 @@ class Groups(ExactMethod):
 
     name = "groups"
 
-    def start(self, canonical: Canonical, incumbent: Incumbent) -> Search:
+    def start(self, task: Task) -> GroupedSearch:
         """Return a search that begins with this incumbent, on which its random numbers depend too."""
-        return GroupedSearch(self, canonical, incumbent)
+        return GroupedSearch(self, task.canonical, task.incumbent)
 
 
-class GroupedSearch:
+class GroupedSearch(Search):
     """A resumable search that raises the bound by groups of lists, and in turn looks for better weights."""
 
     def __init__(self, settings: Groups, canonical: Canonical, incumbent: Incumbent) -> None:

@@ -10,7 +10,7 @@ import inspect
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -20,12 +20,10 @@ import pulp
 
 from lpmert.configurable import option
 from lpmert.deadline import OutOfTime, checkpoint, time_left
-from lpmert.exact.search import Incumbent, Outcome, Search
-from lpmert.exact.solve import ExactMethod
+from lpmert.exact.method import Incumbent, Method, Search, Task
 from lpmert.form import Canonical
 from lpmert.geometry.lp import LinOptimizer
-from lpmert.problem import Problem
-from lpmert.result import FloatArray, IntArray, MethodError, Result, Status
+from lpmert.result import FloatArray, IntArray, MethodError
 
 _PAUSE = 0.05
 """Seconds to wait for the end of the time after a solver that ended a little early."""
@@ -41,7 +39,7 @@ _SMALLEST_COEFFICIENT = 1e-9
 
 
 @dataclass(frozen=True)
-class Mip(ExactMethod):
+class Mip(Method):
     """A mixed-integer program with weights in the box [-1, 1]^d. solver: a name that PuLP knows, in any letter case.
 
     margin 0: comparisons may be ties, and the weights must touch the box's surface. Every attainable selection then
@@ -57,29 +55,19 @@ class Mip(ExactMethod):
 
     name = "mip"
 
-    def start(self, canonical: Canonical, incumbent: Incumbent) -> Search:
+    def start(self, task: Task) -> Search:
         """Return a search; its solver is told the time left. Raises `MethodError` for a solver that is not there."""
-        return MipSearch(self, canonical, incumbent)
-
-    def _report(self, problem: Problem, search: Search, outcome: Outcome, seed: int) -> Result:
-        if outcome.status is Status.OPTIMAL and outcome.cost > 0:
-            outcome = replace(outcome, status=Status.HEURISTIC if self.margin else Status.OPTIMAL_TO_TOLERANCE)
-        result = super()._report(problem, search, outcome, seed)
-        if not self.margin or result.status.proved:
-            return result
-        trace = tuple((seconds, None, loss) for seconds, _, loss in result.trace)
-        return replace(result, lower_bound=None, trace=trace)
+        return MipSearch(self, task.canonical, task.incumbent)
 
 
-class MipSearch:
+class MipSearch(Search):
     """A search whose every step is one program solved to its end, or to that of the time."""
+
+    unsettled: int | None = None
+    nodes = 0
 
     def __init__(self, settings: Mip, canonical: Canonical, incumbent: Incumbent) -> None:
         self.incumbent = incumbent
-        self.unsettled: int | None = None
-        self.nodes = 0
-        self.lps = 0
-        self.memory = 0
         self._settings = settings
         self._canonical = canonical
         self._solver = _solver_class(settings.solver)
@@ -96,13 +84,20 @@ class MipSearch:
         return self._closed or self.incumbent.cost == 0
 
     @property
-    def lower_bound(self) -> int:
-        costs = [self.incumbent.cost, self._bound] + ([] if self.unsettled is None else [self.unsettled])
-        return min(costs)
+    def settled(self) -> bool:
+        """Whether the optimum is beyond doubt: what a solver claims is no proof."""
+        return self.incumbent.cost == 0
 
     @property
-    def open_nodes(self) -> int:
-        return 0 if self.finished else 1
+    def lower_bound(self) -> int | None:
+        if self._settings.margin and self.incumbent.cost:
+            return None
+        return self._least
+
+    @property
+    def _least(self) -> int:
+        costs = [self.incumbent.cost, self._bound] + ([] if self.unsettled is None else [self.unsettled])
+        return min(costs)
 
     def counters(self) -> Mapping[str, int]:
         rows = 0 if self._program is None else self._program.n_rows
@@ -125,7 +120,7 @@ class MipSearch:
         except OutOfTime:
             return  # the bound holds all the same
         if answer.optimal and answer.selection is not None:
-            self._closed = attained or self.lower_bound >= self.incumbent.cost
+            self._closed = attained or self._least >= self.incumbent.cost
         elif answer.infeasible and (self._settings.margin > 0 or self.unsettled is not None):
             self._closed = True
         elif answer.optimal or math.isinf(left):

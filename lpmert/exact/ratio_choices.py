@@ -17,8 +17,8 @@ from lpmert.exact import choices_tree as layout
 from lpmert.exact import ratio_choices_kernels as kernel
 from lpmert.exact.choices_kernels import ASKING, DONE
 from lpmert.exact.choices_search import ANSWER_WORK, SLICE, ChoicesSearch
+from lpmert.exact.method import Incumbent
 from lpmert.exact.ratio_lists import UNIT, decode_total, height_limit, height_of_all, new_bound, ratio_lists
-from lpmert.exact.search import Incumbent
 from lpmert.form import Canonical
 from lpmert.geometry.leastnorm import FEASIBLE, INFEASIBLE
 from lpmert.metrics.ratio_kernels import loss_of_height, loss_of_total

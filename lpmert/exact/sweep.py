@@ -5,22 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lpmert.evaluation import strict_cost
+from lpmert.exact.method import DirectSearch, Method, Search, Task
 from lpmert.exact.planar import sweep_directions
-from lpmert.exact.search import DirectSearch, Incumbent, Search
-from lpmert.exact.solve import ExactMethod
-from lpmert.form import Canonical
 from lpmert.result import MethodError
 
 
 @dataclass(frozen=True)
-class Sweep(ExactMethod):
+class Sweep(Method):
     """Och's line search over the whole circle of directions, in exact arithmetic where rounding could matter."""
 
     name = "sweep"
     takes_fractions = True
 
-    def start(self, canonical: Canonical, incumbent: Incumbent) -> Search:
+    def start(self, task: Task) -> Search:
         """Return a search that is over after one step; raises `MethodError` for more than two features."""
+        canonical, incumbent = task.canonical, task.incumbent
         if canonical.n_features > 2:
             raise MethodError(
                 f"method 'sweep' takes at most two features that matter, here are {canonical.n_features}: use 'auto'"
