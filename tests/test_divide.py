@@ -19,9 +19,10 @@ from tolerance import Tolerated
 import lpmert
 from lpmert import Result, Status
 from lpmert.exact.combination import Combination, Screen
-from lpmert.exact.divide import DivideSearch, LpMert, OneList, Stream, TwoHalves
+from lpmert.exact.divide import DivideSearch, LpMert
 from lpmert.exact.method import Incumbent
 from lpmert.exact.pairing import neighbours, pair_by_conflict
+from lpmert.exact.streams import OneList, Stream, TwoHalves
 from lpmert.geometry.cores import Cores
 from lpmert.geometry.witnesses import Witnesses
 from lpmert.kernels import INFINITE_COST

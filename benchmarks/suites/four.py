@@ -17,8 +17,9 @@ from benchmarks.rows import Row
 from benchmarks.tables import Figure, Table, number
 from lpmert.coordinates import CanonicalWeights
 from lpmert.exact.combination import Combination
-from lpmert.exact.divide import DivideSearch, LpMert, TwoHalves
+from lpmert.exact.divide import DivideSearch, LpMert
 from lpmert.exact.method import Incumbent
+from lpmert.exact.streams import TwoHalves
 from lpmert.nbest import NBest
 from lpmert.result import IntArray
 

@@ -15,10 +15,11 @@ import numpy as np
 from lpmert.configurable import option
 from lpmert.deadline import checkpoint
 from lpmert.exact.combination import Combination
-from lpmert.exact.divide import LpMert, OneList, Stream, TwoHalves
+from lpmert.exact.divide import LpMert
 from lpmert.exact.extremity import Extremity, Start
 from lpmert.exact.method import Incumbent, Method, Search, Task
 from lpmert.exact.pairing import neighbours
+from lpmert.exact.streams import OneList, Stream, TwoHalves
 from lpmert.form import Canonical
 from lpmert.geometry.leastnorm import (
     FEASIBLE,

@@ -6,16 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 import networkx
 import numpy as np
 
+from lpmert.exact.streams import Stream, TwoHalves
 from lpmert.kernels import INFINITE_COST
-
-if TYPE_CHECKING:
-    from lpmert.exact.divide import Stream, TwoHalves
-    from lpmert.result import IntArray
+from lpmert.result import IntArray
 
 _SHARPNESS = 8.0
 """How steeply a candidate's cost beyond the cheapest counts when lists are put in order, in units of the slack."""
