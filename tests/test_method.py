@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import pytest
 
 import lpmert
 from lpmert import NBest, Region, Status
-from lpmert.methods import Incumbent, LpMert, Method, Och, Run, Search, Task
+from lpmert.methods import Incumbent, LpMert, Method, Run, Search, Task
 
 RNG = np.random.default_rng(0)
 COUNTS = np.column_stack([RNG.integers(0, 4, 60), RNG.integers(4, 9, (60, 2))])
@@ -55,25 +54,10 @@ def test_a_search_without_a_bound_is_driven_like_any_other_and_proves_nothing() 
     assert (result.status, result.lower_bound, result.counters["nodes"]) == (Status.HEURISTIC, None, 20)
     assert all(bound is None for _, bound, _ in result.trace)
     assert result.loss == lpmert.evaluate(NBEST, result.weights).loss >= lpmert.minimize(NBEST).loss
+    stopped = lpmert.minimize(NBEST, method=Guessing(), callback=lambda progress: progress.nodes == 3)
+    assert (stopped.status, stopped.counters["nodes"]) == (Status.CALLBACK, 3)
+    assert lpmert.minimize(NBEST, method=Guessing(), node_limit=3).status is Status.NODE_LIMIT
     assert result.seconds["total"] >= sum(result.seconds[part] for part in ("prepare", "incumbent", "search", "report"))
-
-
-@pytest.mark.parametrize(
-    ("limit", "status"),
-    [
-        ({"node_limit": 3}, Status.NODE_LIMIT),
-        ({"time_limit": 0.0}, Status.TIME_LIMIT),
-        ({"target": 1e9}, Status.TARGET),
-        ({"callback": lambda _: True}, Status.CALLBACK),
-    ],
-)
-@pytest.mark.parametrize("method", [Guessing(), Och()], ids=lambda method: method.name)
-def test_limits_and_progress_of_methods_that_prove_nothing(
-    method: Method, limit: dict[str, object], status: Status
-) -> None:
-    result = lpmert.minimize(NBEST, method=method, **limit)  # type: ignore[arg-type]
-    assert (result.status, result.lower_bound) == (status, None)
-    assert result.loss == lpmert.evaluate(NBEST, result.weights).loss
 
 
 def test_ctrl_c_in_a_function_leaves_the_best_weights_that_it_has_shown() -> None:
