@@ -18,7 +18,7 @@ from lpmert.metrics.additive import SumOfLosses
 from lpmert.metrics.ratio import Bleu
 from lpmert.nbest import NBest
 from lpmert.problem import Problem
-from lpmert.result import FloatArray, Limits, MethodError, Status
+from lpmert.result import FloatArray, MethodError
 
 
 def random_nbest(seed: int, *, n_lists: int = 12, size: int = 5, n_features: int = 3) -> NBest:
@@ -106,12 +106,6 @@ def test_the_first_of_the_best_is_taken_in_every_list(scores: list[list[int]]) -
     offsets = np.cumsum([0, *map(len, scores)])
     expected = [begin + one.index(max(one)) for begin, one in zip(offsets.tolist(), scores, strict=False)]
     assert first_best(np.concatenate([np.array(one, dtype=float) for one in scores]), offsets).tolist() == expected
-
-
-def test_a_time_limit_ends_the_run_with_weights() -> None:
-    result = solve(Likelihood(), Problem(random_nbest(5)), limits=Limits(time_limit=0.0))
-    assert result.status is Status.TIME_LIMIT
-    assert np.isfinite(result.loss)
 
 
 def test_a_variance_that_is_not_positive_is_refused() -> None:

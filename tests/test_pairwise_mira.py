@@ -22,7 +22,7 @@ from lpmert.metrics.base import Metric
 from lpmert.metrics.ratio import Bleu, f_beta
 from lpmert.nbest import NBest
 from lpmert.problem import Problem
-from lpmert.result import Limits, MethodError, Status
+from lpmert.result import MethodError
 
 METHODS = [Pro(samples=200), Mira(passes=10)]
 
@@ -162,14 +162,6 @@ def test_equal_seeds_give_equal_weights(method: Comparator) -> None:
     problem = Problem(random_lists("generic", 3, most_lists=40, most_selections=10**12).nbest)
     first, again, other = (solve(method, problem, seed=seed).weights.tolist() for seed in (1, 1, 2))
     assert first == again != other
-
-
-@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
-def test_a_time_limit_ends_the_run(method: Comparator) -> None:
-    problem = Problem(random_lists("generic", 3, most_lists=40, most_selections=10**12).nbest)
-    result = solve(method, problem, limits=Limits(time_limit=0.0))
-    assert result.status is Status.TIME_LIMIT
-    assert np.isfinite(result.loss)
 
 
 @pytest.mark.parametrize("build", [lambda: Pro(pairs=0), lambda: Mira(decay=1.5), lambda: Mira(step=0.0)])
