@@ -18,7 +18,7 @@ from lpmert.metrics.additive import SumOfLosses
 from lpmert.metrics.ratio import Bleu
 from lpmert.nbest import NBest
 from lpmert.problem import Problem
-from lpmert.result import FloatArray, Limits, MethodError, Status
+from lpmert.result import FloatArray, MethodError
 
 
 def random_nbest(seed: int, *, n_lists: int = 12, size: int = 5, n_features: int = 3) -> NBest:

@@ -21,7 +21,7 @@ from lpmert.metrics.base import Metric
 from lpmert.metrics.ratio import Bleu, f_beta
 from lpmert.nbest import NBest
 from lpmert.problem import Problem
-from lpmert.result import Limits, MethodError, Status
+from lpmert.result import MethodError
 
 METHODS = [Pro(samples=200), Mira(passes=10)]
 

@@ -18,7 +18,7 @@ from lpmert.exact.driver import solve
 from lpmert.metrics.ratio import f_beta
 from lpmert.nbest import NBest
 from lpmert.problem import Problem
-from lpmert.result import FloatArray, Limits, MethodError, Status
+from lpmert.result import FloatArray, MethodError
 
 METHODS = [Perceptron(), Boosting(rounds=300)]
 

@@ -47,6 +47,7 @@ class Boosting(Comparator):
     base: str | None = option(None, "name of the base feature; none for the first one")
 
     name: ClassVar[str] = "boosting"
+    random = False
 
     def train(self, nbest: NBest, *, metric: str | Metric = "loss", seed: int = 0) -> Trained:
         """Return weights for N-best lists whose features are too many to be held dense; nothing hangs on the seed.
@@ -60,11 +61,6 @@ class Boosting(Comparator):
         trained = int(np.count_nonzero(weights))
         weights[base] = 1.0
         return Trained(weights, before, loss, {"rounds": rounds, "trained": trained})
-
-    @property
-    def random(self) -> bool:
-        """Whether the seed matters: nothing is drawn."""
-        return False
 
     def run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:  # noqa: ARG002
         """Return the weights after the last round."""

@@ -53,6 +53,7 @@ class Grid(Comparator):
     )
 
     name: ClassVar[str] = "grid"
+    random = False
 
     def __post_init__(self) -> None:
         """Check the settings."""
@@ -60,11 +61,6 @@ class Grid(Comparator):
         for name, low, high in (("low, high", self.low, self.high), *self.ranges):
             if not low < high:
                 raise MethodError(f"{name}: the lower end must be below the upper one; got {low} and {high}")
-
-    @property
-    def random(self) -> bool:
-        """Whether the seed matters: nothing is drawn."""
-        return False
 
     def run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:  # noqa: ARG002
         """Return the best point of the grid; the start and the seed play no part."""

@@ -31,11 +31,7 @@ class Likelihood(Comparator):
     variance: float = option(1.0, "of the Gaussian prior; inf for none", above=0)
 
     name: ClassVar[str] = "likelihood"
-
-    @property
-    def random(self) -> bool:
-        """Whether the seed matters: nothing is drawn."""
-        return False
+    random = False
 
     def run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:  # noqa: ARG002
         """Return the optimum of the likelihood."""

@@ -38,6 +38,7 @@ class MinimumSampleRisk(Comparator):
     base: str | None = option(None, "name of the base feature; none for the first one")
 
     name: ClassVar[str] = "msr"
+    random = False
 
     def train(self, nbest: NBest, *, metric: str | Metric = "loss", seed: int = 0) -> Trained:
         """Return weights for N-best lists whose features are too many to be held dense; nothing hangs on the seed.
@@ -52,11 +53,6 @@ class MinimumSampleRisk(Comparator):
         weights = search.weights
         weights[base] = 1.0
         return Trained(weights, before, search.loss, counters)
-
-    @property
-    def random(self) -> bool:
-        """Whether the seed matters: nothing is drawn."""
-        return False
 
     def run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:  # noqa: ARG002
         """Return the weights after the last round."""

@@ -4,6 +4,7 @@ best.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -148,10 +149,9 @@ class Portfolio(Search):
         return sum(search.memory for search in self._searches)
 
     def counters(self) -> Mapping[str, int]:
-        total: dict[str, int] = {}
+        total: Counter[str] = Counter()
         for search in self._searches:
-            for name, count in search.counters().items():
-                total[name] = total.get(name, 0) + count
+            total.update(search.counters())
         return total
 
     def advance(self) -> None:

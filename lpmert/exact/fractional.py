@@ -8,6 +8,7 @@ that every method for additive losses decides it, as exactly as it does anything
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from itertools import chain
@@ -136,9 +137,8 @@ class FractionSearch(Search):
 
     def counters(self) -> Mapping[str, int]:
         """Return what all additive searches counted together."""
-        total = dict(self._counted)
-        for name, count in ({} if self._inner is None else self._inner.counters()).items():
-            total[name] = total.get(name, 0) + count
+        total = Counter(self._counted)
+        total.update({} if self._inner is None else self._inner.counters())
         return total
 
     def advance(self) -> None:
