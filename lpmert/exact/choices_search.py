@@ -7,6 +7,7 @@ rounding hides their answer, LinOptimizer decides exactly.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -17,8 +18,10 @@ from lpmert import rational
 from lpmert.deadline import checkpoint
 from lpmert.exact import choices_kernels as kernel
 from lpmert.exact import choices_tree as layout
+from lpmert.exact.choices_sums import Costs, new_costs
+from lpmert.exact.ratio_choices_kernels import Heights
 from lpmert.exact.search import Incumbent
-from lpmert.geometry.leastnorm import FEASIBLE, INFEASIBLE, new_corrals, new_scratch, sorted_lists
+from lpmert.geometry.leastnorm import FEASIBLE, INFEASIBLE, Lists, new_corrals, new_scratch, sorted_lists
 from lpmert.geometry.lp import LinOptimizer
 from lpmert.kernels import INFINITE_COST
 from lpmert.reduction import Cap
@@ -34,39 +37,35 @@ ANSWER_WORK = 300_000
 _POOL_BYTES = 1 << 26
 
 
-class ChoicesSearch:
-    """A resumable search over selections of lists in canonical form, optionally inside a cone.
+class ChoicesSearch(ABC):
+    """A resumable search over selections; what is summed is the affair of its ledger, and of those who derive from it.
 
-    features [m, d], offsets [s + 1], costs [m]; cone [k, d]: only weights with a positive product with every row count,
-    and only those inside the cap.
+    lists: for kernels, the last n_fixed of them half-spaces, decided for good; order [m]: the rows of features [m, d]
+    that theirs are.
     """
+
+    _ledger: Costs | Heights
 
     def __init__(
         self,
         settings: Choices,
+        switches: layout.Settings,
+        lists: Lists,
         features: FloatArray,
-        offsets: IntArray,
-        costs: IntArray,
-        granularity: int,
+        order: IntArray,
+        n_fixed: int,
         incumbent: Incumbent,
-        cone: FloatArray | None = None,
-        cap: Cap | None = None,
+        cap: Cap | None,
     ) -> None:
         self.incumbent = incumbent
         self.unsettled: int | None = None
-        n_fixed = 0 if cone is None else len(cone)
-        if cone is not None:
-            features, offsets, costs = _with_cone(features, offsets, costs, cone)
-        self._features, self._offsets = features, offsets
+        self._features, self._offsets = features, lists.offsets
         self._cap = cap
-        self._lists = sorted_lists(features, offsets, costs, cap)
-        self._order = np.lexsort(
-            (np.arange(len(costs)), costs, np.repeat(np.arange(len(offsets) - 1), np.diff(offsets)))
-        )
-        n_lists, n_features = len(offsets) - 1, features.shape[1]
+        self._lists, self._order = lists, order
+        n_lists, n_features = len(lists.offsets) - 1, features.shape[1]
         pool_size = int(np.clip(_POOL_BYTES // (4 * max(1, n_lists)), 100, 100_000))
         self._tree: layout.Tree = layout.new_tree(  # type: ignore[no-untyped-call]
-            self._lists,
+            lists,
             n_fixed,
             pool_size,
             settings.kept_witnesses,
@@ -76,17 +75,30 @@ class ChoicesSearch:
         )
         self._corrals = new_corrals(n_lists - n_fixed + 2, n_features)
         self._corrals.point[0] = incumbent.weights
-        self._scratch = new_scratch(n_features, int(np.diff(offsets).max(initial=1)))
-        self._settings = layout.Settings(
-            granularity,
-            settings.sharpness,
-            settings.core_preference,
-            settings.look_ahead,
-            settings.use_cores,
-            settings.use_witnesses,
-        )
+        self._scratch = new_scratch(n_features, int(np.diff(lists.offsets).max(initial=1)))
+        self._settings = switches
         self._state = kernel.WORKING
         self._exact_decisions = 0
+
+    @abstractmethod
+    def _aim(self) -> None:
+        """Let the kernel look only for what costs less than the incumbent."""
+
+    @abstractmethod
+    def _take_found(self) -> None:
+        """Take what the kernel has found as the incumbent, if it costs less."""
+
+    @abstractmethod
+    def _cost_of_bound(self, bound: int) -> int:
+        """Return a cost that nothing undercuts in a node of this bound."""
+
+    @abstractmethod
+    def _cost_of_rows(self, rows: IntArray) -> int:
+        """Return what the complete selection of these rows of the lists costs."""
+
+    @abstractmethod
+    def _next_bound(self, depth: int) -> int | None:
+        """Return the bound of the child that the node at this depth has next, `None` if it has none."""
 
     @cached_property
     def _optimizer(self) -> LinOptimizer:
@@ -132,29 +144,33 @@ class ChoicesSearch:
         tree, depth = self._tree, int(self._tree.numbers[layout.DEPTH])
         if self._state == kernel.DONE or depth < 0:
             return upper
-        open_bounds = [upper]
+        open_bounds = []
         if tree.numbers[layout.PHASE] != layout.DESCEND:
             open_bounds.append(int(tree.bound[depth]))
             depth -= 1
         for level in range(depth + 1):
-            s = tree.branch_list[level]
-            row = self._offsets[s] + tree.branch_next[level]
-            if row < self._offsets[s + 1]:
-                open_bounds.append(max(int(tree.bound[level]), int(tree.rest[level] + self._lists.costs[row])))
-        least = min(open_bounds)
+            bound = self._next_bound(level)
+            if bound is not None:
+                open_bounds.append(max(int(tree.bound[level]), bound))
+        least = min(upper, self._cost_of_bound(min(open_bounds))) if open_bounds else upper
         return upper if least > upper - self._settings.granularity else least
 
     def advance(self) -> None:
         """Search on until a slice's work is done; exact questions are answered on the way."""
         numbers = self._tree.numbers
-        numbers[layout.UPPER] = self.incumbent.cost
+        self._aim()
         goal = numbers[layout.WORK] + SLICE
         while numbers[layout.WORK] < goal:
             self._state = kernel.search(
-                self._lists, self._tree, self._corrals, self._scratch, self._settings, goal - numbers[layout.WORK]
+                self._ledger,
+                self._lists,
+                self._tree,
+                self._corrals,
+                self._scratch,
+                self._settings,
+                goal - numbers[layout.WORK],
             )
-            if numbers[layout.UPPER] < self.incumbent.cost:
-                self.incumbent.improve(int(numbers[layout.UPPER]), self._tree.best_weights, "S")
+            self._take_found()
             if self._state != kernel.ASKING:
                 break
             checkpoint()
@@ -174,11 +190,11 @@ class ChoicesSearch:
         if self._cap is None:
             core = self._core_of_corral(slot, dict(zip(asked.tolist(), chosen.tolist(), strict=True)))
         if core is None:
-            rows = self._order[self._offsets[asked] + chosen]
+            rows = self._offsets[asked] + chosen
             start = self._corrals.point[slot].copy()
-            verdict = self._optimizer.solve((asked, rows), start=start if start.any() else None)
+            verdict = self._optimizer.solve((asked, self._order[rows]), start=start if start.any() else None)
             if verdict.attainable:
-                self._accept(verdict.weights, complete=len(asked) == len(tree.chosen), lists=asked, positions=chosen)
+                self._accept(verdict.weights, rows if len(asked) == len(tree.chosen) else None)
                 return
             core = sorted({s for s, _, _ in verdict.core})
         position = dict(zip(asked.tolist(), chosen.tolist(), strict=True))
@@ -205,24 +221,70 @@ class ChoicesSearch:
             return None
         return sorted({int(s) for s, m in zip(lists, multipliers, strict=True) if m > 0})
 
-    def _accept(self, weights: FloatArray | None, *, complete: bool, lists: IntArray, positions: IntArray) -> None:
-        """Go on from choices attainable exactly; a complete selection that no doubles decode stays unsettled."""
+    def _accept(self, weights: FloatArray | None, complete: IntArray | None) -> None:
+        """Go on from choices attainable exactly; the rows of a complete selection that no doubles decode stay
+        unsettled.
+        """
         numbers = self._tree.numbers
-        if weights is not None:
-            self._tree.answer_weights[:] = weights
-            numbers[layout.ANSWER] = FEASIBLE
-        elif not complete:
-            self._tree.answer_weights[:] = self.incumbent.weights
-            numbers[layout.ANSWER] = FEASIBLE
-        else:
+        if weights is None and complete is not None:
             numbers[layout.ANSWER] = INFEASIBLE
-        if complete:
-            cost = int(self._lists.costs[self._offsets[lists] + positions].sum())
+        else:
+            self._tree.answer_weights[:] = self.incumbent.weights if weights is None else weights
+            numbers[layout.ANSWER] = FEASIBLE
+        if complete is not None:
+            cost = self._cost_of_rows(complete)
             if weights is not None:
                 self.incumbent.improve(cost, weights, "X")
-                numbers[layout.UPPER] = min(int(numbers[layout.UPPER]), cost)
-            elif self.unsettled is None or cost < self.unsettled:
+                self._aim()
+            elif cost < self.incumbent.cost and (self.unsettled is None or cost < self.unsettled):
                 self.unsettled = cost
+
+
+class SumChoicesSearch(ChoicesSearch):
+    """A resumable search over selections of lists in canonical form, optionally inside a cone.
+
+    features [m, d], offsets [s + 1], costs [m]; cone [k, d]: only weights with a positive product with every row count,
+    and only those inside the cap.
+    """
+
+    _ledger: Costs
+
+    def __init__(
+        self,
+        settings: Choices,
+        features: FloatArray,
+        offsets: IntArray,
+        costs: IntArray,
+        granularity: int,
+        incumbent: Incumbent,
+        cone: FloatArray | None = None,
+        cap: Cap | None = None,
+    ) -> None:
+        n_fixed = 0 if cone is None else len(cone)
+        if cone is not None:
+            features, offsets, costs = _with_cone(features, offsets, costs, cone)
+        order = np.lexsort((np.arange(len(costs)), costs, np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))))
+        lists = sorted_lists(features, offsets, costs, cap)
+        switches = settings.switches(granularity, cores=True)
+        super().__init__(settings, switches, lists, features, order, n_fixed, incumbent, cap)
+        self._ledger = new_costs(self._tree)  # type: ignore[no-untyped-call]
+
+    def _aim(self) -> None:
+        self._tree.numbers[layout.UPPER] = self.incumbent.cost
+
+    def _take_found(self) -> None:
+        self.incumbent.improve(int(self._tree.numbers[layout.UPPER]), self._tree.best_weights, "S")
+
+    def _cost_of_bound(self, bound: int) -> int:
+        return bound
+
+    def _cost_of_rows(self, rows: IntArray) -> int:
+        return int(self._lists.costs[rows].sum())
+
+    def _next_bound(self, depth: int) -> int | None:
+        s = self._tree.branch_list[depth]
+        row = self._offsets[s] + self._tree.branch_next[depth]
+        return int(self._ledger.rest[depth] + self._lists.costs[row]) if row < self._offsets[s + 1] else None
 
 
 def _with_cone(

@@ -17,7 +17,7 @@ from lpmert.canonical import rows_of_lists
 from lpmert.configurable import option
 from lpmert.deadline import checkpoint
 from lpmert.exact.choices import Choices
-from lpmert.exact.choices_search import ChoicesSearch
+from lpmert.exact.choices_search import SumChoicesSearch
 from lpmert.exact.search import Incumbent, Search
 from lpmert.exact.solve import ExactMethod
 from lpmert.geometry.descent import descend
@@ -154,7 +154,7 @@ class GroupedSearch:
             self._sample = []
         self._queue.extend(self._root.leaves())
 
-    def _open(self) -> list[ChoicesSearch]:
+    def _open(self) -> list[SumChoicesSearch]:
         return [group.search for group in self._queue if group.search is not None]
 
     def _improve(self) -> None:
@@ -189,7 +189,7 @@ class GroupedSearch:
         elif group.slices % _PATIENCE == 0:
             self._queue.insert(_MOST_OPEN - 1, self._queue.popleft())
 
-    def _close(self, group: _Group, search: ChoicesSearch) -> None:
+    def _close(self, group: _Group, search: SumChoicesSearch) -> None:
         """Keep what a finished search found; the group's parent can begin when all its parts are closed."""
         for name, count in search.counters().items():
             self._counted[name] = self._counted.get(name, 0) + count
@@ -198,10 +198,10 @@ class GroupedSearch:
         if parent is not None and all(part.closed for part in parent.parts):
             self._queue.append(parent)
 
-    def _start(self, group: _Group) -> ChoicesSearch:
+    def _start(self, group: _Group) -> SumChoicesSearch:
         problem, selections = self._problem, self._settings.selections
         if group is self._root:
-            return ChoicesSearch(
+            return SumChoicesSearch(
                 selections, problem.features, problem.offsets, problem.costs, problem.granularity, self.incumbent
             )
         rows, offsets = rows_of_lists(problem.offsets, group.lists)
@@ -213,7 +213,7 @@ class GroupedSearch:
             cost, _ = clear_cost(features, offsets, costs, candidate, problem.rounding_bound(candidate))
             upper.improve(int(cost), candidate, "")
         granularity = max(1, int(np.gcd.reduce(costs)))
-        return ChoicesSearch(selections, features, offsets, costs, granularity, upper)
+        return SumChoicesSearch(selections, features, offsets, costs, granularity, upper)
 
 
 class _Group:
@@ -225,7 +225,7 @@ class _Group:
         self.parent: _Group | None = None
         for part in parts:
             part.parent = self
-        self.search: ChoicesSearch | None = None
+        self.search: SumChoicesSearch | None = None
         self.slices = 0
         self.closed = False
         self.unsettled: int | None = None
