@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numba import njit
+from numba.extending import overload
 
 from lpmert.kernel_cache import KernelCache
 
@@ -35,9 +36,33 @@ def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     return compiled
 
 
+_INTERNAL = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+
+
 def internal(function: Callable[..., Any]) -> Any:
     """Compile a kernel that only other kernels call; leaving out its Python entry saves time to compile."""
-    return kernel(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    return kernel(function, **_INTERNAL)
+
+
+def by_ledger(
+    first: type,
+    of_first: Callable[..., Any],
+    of_other: Callable[..., Any],
+    inline: Literal["never", "always"] = "never",
+) -> Callable[..., Any]:
+    """Return what kernels call to get one of two functions: `of_first` where their first argument is of this class.
+
+    The choice is made when the caller is compiled.
+    """
+
+    def operation(ledger: Any, *others: Any) -> Any:
+        return (of_first if isinstance(ledger, first) else of_other)(ledger, *others)
+
+    @overload(operation, inline=inline, strict=False, jit_options=_INTERNAL)  # type: ignore[arg-type]
+    def choose(ledger: Any, *_: Any) -> Callable[..., Any]:
+        return of_first if ledger.instance_class is first else of_other
+
+    return operation
 
 
 @internal

@@ -15,7 +15,7 @@ from strategies import FRACTIONS, short_descent
 import lpmert
 from lpmert import Linear, MethodError, MetricError, NBest, Region, Status, canonical
 from lpmert.canonical import with_limits
-from lpmert.exact.choices import ChoicesSearch
+from lpmert.exact.choices_search import ChoicesSearch
 from lpmert.geometry.leastnorm import decode_clearly, sorted_lists
 from lpmert.kernels import INFINITE_COST
 from lpmert.metrics.ratio import LinearFraction, precision

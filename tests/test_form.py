@@ -11,7 +11,7 @@ import pytest
 
 from lpmert.exact.auto import Auto
 from lpmert.exact.cells import Cells
-from lpmert.exact.choices import Choices, ChoicesSearch
+from lpmert.exact.choices import Choices, SumChoicesSearch
 from lpmert.exact.divide import LpMert
 from lpmert.exact.exhaustive import Exhaustive
 from lpmert.exact.grouping import Groups
@@ -69,7 +69,7 @@ def test_selections_within_half_spaces_cost_what_brute_force_finds(seed):
     form, normals = form_of(seed), np.random.default_rng(seed).normal(size=(2, 3))
     inside = form.within(normals)
     assert (inside.n_lists, inside.granularity) == (form.n_lists + 2, form.granularity)
-    assert run(ChoicesSearch(Choices(), form, worst(form), normals)) == least_cost(form, normals)
+    assert run(SumChoicesSearch(Choices(), form, worst(form), normals)) == least_cost(form, normals)
 
 
 def test_half_spaces_come_after_the_lists_with_values_of_any_width():

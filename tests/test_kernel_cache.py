@@ -138,7 +138,7 @@ from lpmert.kernel_cache import state_of
 print(state_of(explore.py_func))
 """
         states = [installation.start(code).communicate(timeout=300)[0]]
-        for module in ("ledger_of_sums", "ledger_of_ratios", "ratio_leaf"):
+        for module in ("ledger_of_sums", "ledger_of_ratios", "ratio_leaf", "choices_sums"):
             text = (installation.package / "exact" / f"{module}.py").read_text()
             installation.write(f"exact/{module}", text + "# changed")
             states.append(installation.start(code).communicate(timeout=300)[0])

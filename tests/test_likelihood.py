@@ -108,12 +108,6 @@ def test_the_first_of_the_best_is_taken_in_every_list(scores: list[list[int]]) -
     assert first_best(np.concatenate([np.array(one, dtype=float) for one in scores]), offsets).tolist() == expected
 
 
-def test_a_time_limit_ends_the_run_with_weights() -> None:
-    result = solve(Likelihood(), Problem(random_nbest(5)), limits=Limits(time_limit=0.0))
-    assert result.status is Status.TIME_LIMIT
-    assert np.isfinite(result.loss)
-
-
 def test_a_variance_that_is_not_positive_is_refused() -> None:
     with pytest.raises(MethodError, match="variance"):
         Likelihood(variance=0.0)

@@ -151,14 +151,6 @@ def test_equal_seeds_give_equal_weights(method: Comparator) -> None:
     assert first == again != other
 
 
-@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
-def test_a_time_limit_ends_the_run(method: Comparator) -> None:
-    problem = Problem(random_lists("generic", 3, most_lists=40, most_selections=10**12).nbest)
-    result = solve(method, problem, limits=Limits(time_limit=0.0))
-    assert result.status is Status.TIME_LIMIT
-    assert np.isfinite(result.loss)
-
-
 @pytest.mark.parametrize("build", [lambda: Pro(pairs=0), lambda: Mira(decay=1.5), lambda: Mira(step=0.0)])
 def test_settings_without_meaning_are_refused(build: object) -> None:
     with pytest.raises(MethodError, match=r"pairs|decay|step"):

@@ -170,13 +170,6 @@ def test_the_base_keeps_the_sign_that_decodes_better_or_that_of_the_start(method
     assert solve(method, problem, initial_weights=start).weights[0] < 0
 
 
-@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
-def test_a_time_limit_ends_the_run(method: Comparator) -> None:
-    result = solve(method, Problem(sparse_nbest(9)), limits=Limits(time_limit=0.0))
-    assert result.status is Status.TIME_LIMIT
-    assert np.isfinite(result.loss)
-
-
 def test_settings_without_meaning_are_refused() -> None:
     with pytest.raises(MethodError, match="rate"):
         Perceptron(rate=0.0)

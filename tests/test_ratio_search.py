@@ -28,9 +28,12 @@ METRICS = {"bleu": Bleu(), "chrf": Chrf(char_order=3)}
 SETTINGS: list[Method] = [
     Choices(use_witnesses=False),
     Choices(look_ahead=False),
+    Choices(use_cores=True),
+    Choices(use_cores=True, look_ahead=False, kept_cores=1),
     Choices(kept_witnesses=1, kept_cores=1, sharpness=0.5),
     Cells(leaf_lists=1),
     Cells(leaf_lists=2, cuts=0),
+    Cells(leaf_lists=20),
     Cells(cut_rows=3, cuts=16),
     Cells(stalled_splits=1, leaf_lists=2),
 ]
@@ -135,7 +138,7 @@ def test_lanes_find_the_least_loss(kind: str, monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize("method", SETTINGS, ids=str)
 def test_no_setting_changes_the_optimum(method: Method) -> None:
     for kind in KINDS:
-        if kind in DEGENERATE and isinstance(method, Cells) and method.leaf_lists < 2:
+        if kind in DEGENERATE and isinstance(method, Cells) and method.leaf_lists in (0, 1):
             continue  # splits down to the last bits of the rays
         for lists, nbest, name in problems(kind, range(200, 202)):
             least = best_loss(lists, nbest.statistics, name, [])
@@ -151,6 +154,35 @@ def test_looking_ahead_takes_programs_and_saves_nodes() -> None:
                 both[k] += result.counters[what]
     assert counts["nodes"][0] > counts["nodes"][1]
     assert counts["lps"][0] < counts["lps"][1]
+
+
+def test_options_of_selections_are_heeded() -> None:
+    changes = {
+        "use_cores": ("lps_for_cores", Choices(use_cores=True)),
+        "look_ahead": ("lps", Choices(look_ahead=False)),
+        "use_witnesses": ("lps", Choices(use_witnesses=False)),
+        "kept_witnesses": ("lps", Choices(kept_witnesses=1)),
+        "sharpness": ("nodes", Choices(sharpness=0.1)),
+    }
+    seen = set()
+    for _, nbest, name in problems("generic", range(600, 610), most_lists=8, most_selections=2000):
+        usual = lpmert.minimize(nbest, metric=METRICS[name], method=Choices())
+        assert usual.counters["lps_for_cores"] == 0
+        for option, (what, method) in changes.items():
+            result = lpmert.minimize(nbest, metric=METRICS[name], method=method)
+            assert result.loss == usual.loss
+            if result.counters[what] != usual.counters[what]:
+                seen.add(option)
+    assert seen == set(changes)
+
+
+def test_cells_search_small_cones_of_as_many_lists_as_asked_for() -> None:
+    leaves = dict.fromkeys((1, None, 6), 0)
+    for _, nbest, name in problems("generic", range(600, 610), most_lists=8, most_selections=2000):
+        for lists in leaves:
+            result = lpmert.minimize(nbest, metric=METRICS[name], method=Cells(leaf_lists=lists))
+            leaves[lists] += result.counters["nodes"]
+    assert leaves[1] > leaves[6] == leaves[None]
 
 
 @pytest.mark.parametrize("method", RATIOS)

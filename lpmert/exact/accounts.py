@@ -12,8 +12,7 @@ from lpmert.coordinates import CanonicalWeights
 from lpmert.evaluation import strict_cost
 from lpmert.exact.cells_stack import UPPER_COST, Cone, Stack
 from lpmert.exact.choices import Choices
-from lpmert.exact.choices_search import ChoicesSearch
-from lpmert.exact.choices_tree import Settings as SelectionSettings
+from lpmert.exact.choices_search import ChoicesSearch, SumChoicesSearch
 from lpmert.exact.ledger_of_ratios import Ratios
 from lpmert.exact.ledger_of_sums import Sums
 from lpmert.exact.method import Incumbent
@@ -25,7 +24,6 @@ from lpmert.metrics.ratio_kernels import loss_of_height
 from lpmert.result import FloatArray
 
 _LEAF_WORK = 1_000_000
-_RATIO_LEAF_LISTS = 6
 _RATIO_LEAF_SELECTIONS = 4096
 _REPRICED_EVERY = 3
 
@@ -37,17 +35,15 @@ class Account(ABC, Generic[Ledger]):
     """What a search over cones asks about the loss; its cones' bounds are whole numbers in units of the account.
 
     lists: as kernels take them; total [K]: sums of the lists that are settled for good. granularity: by how much the
-    bounds of selections of different losses differ at least. row_work: what a split costs a row.
+    bounds of selections of different losses differ at least. row_work: what a split costs a row. leaf_lists: how many
+    open lists a cone has at most, where nothing is said, that is searched selection by selection.
     """
 
     lists: Lists
     total: FloatArray
     granularity: int
     row_work: int
-
-    @abstractmethod
-    def leaf_lists(self, asked: int) -> int:
-        """Return how many open lists a cone has at most that is searched selection by selection."""
+    leaf_lists: int
 
     @abstractmethod
     def new_ledger(self) -> Ledger:
@@ -85,6 +81,7 @@ class SumAccount(Account[Sums]):
     """Costs that add up."""
 
     row_work = 4
+    leaf_lists = 10
 
     def __init__(self, choices: Choices, canonical: Canonical) -> None:
         self._choices, self._canonical = choices, canonical
@@ -92,15 +89,8 @@ class SumAccount(Account[Sums]):
         self.total = np.empty(0)
         self.granularity = canonical.granularity
 
-    def leaf_lists(self, asked: int) -> int:
-        return asked
-
     def new_ledger(self) -> Sums:
-        choices = self._choices
-        switches = choices.look_ahead, choices.use_cores, choices.use_witnesses
-        return Sums(
-            _LEAF_WORK, SelectionSettings(self.granularity, choices.sharpness, choices.core_preference, *switches)
-        )
+        return Sums(_LEAF_WORK, self._choices.switches(self.granularity, cores=True))
 
     def aim(self, ledger: Sums, stack: Stack, cost: int) -> None:
         stack.numbers[UPPER_COST] = cost
@@ -119,12 +109,12 @@ class SumAccount(Account[Sums]):
 
     def selections(self, incumbent: Incumbent, part: tuple[Cone, FloatArray] | None) -> tuple[ChoicesSearch, int]:
         if part is None:
-            return ChoicesSearch(self._choices, self._canonical, incumbent), 0
+            return SumChoicesSearch(self._choices, self._canonical, incumbent), 0
         cone, normals = part
         rows = np.ascontiguousarray(self.lists.rows[cone.ids])
         lists = replace(self._canonical, features=rows, offsets=cone.ends, losses=cone.costs, step=self.granularity)
         incumbent.cost -= cone.fixed
-        return ChoicesSearch(self._choices, lists, incumbent, normals), cone.fixed
+        return SumChoicesSearch(self._choices, lists, incumbent, normals), cone.fixed
 
 
 class RatioAccount(Account[Ratios]):
@@ -132,6 +122,7 @@ class RatioAccount(Account[Ratios]):
 
     granularity = 1
     row_work = 8
+    leaf_lists = 6
 
     def __init__(self, choices: Choices, canonical: Canonical, weights: FloatArray) -> None:
         self._choices, self._canonical = choices, canonical
@@ -145,9 +136,6 @@ class RatioAccount(Account[Ratios]):
         ledger = self.new_ledger()
         decode_total(self.lists, self._ratio, weights, ledger.selection, ledger.scores, ledger.bound.at)
         return int(height_of_all(self.lists, self._ratio, ledger.bound))
-
-    def leaf_lists(self, asked: int) -> int:
-        return min(asked, _RATIO_LEAF_LISTS)
 
     def new_ledger(self) -> Ratios:
         n_rows, n_columns = self._ratio.statistics.shape

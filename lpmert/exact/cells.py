@@ -58,7 +58,11 @@ _FRONTIER_BYTES = 1 << 28
 class Cells(Method):
     """Branch and bound over cones of the weight space; no option changes the optimum."""
 
-    leaf_lists: int = option(10, "cones with at most so many open lists go to the search over selections", least=0)
+    leaf_lists: int | None = option(
+        None,
+        "cones with at most so many open lists go to the search over selections; none: 10, or 6 for ratio metrics",
+        least=0,
+    )
     cuts: int = option(8, "cutting planes that may raise the bound of a cone; 0 for none", least=0)
     cut_rows: int = option(2000, "most survivors of such a cone", least=0)
     stalled_splits: int = option(4, "splits in a row, a feature, with little settled before a cone goes there", least=0)
@@ -102,7 +106,7 @@ class CellsSearch(Search):
         n_features = canonical.n_features
         self._kernel_settings = kernel.Settings(
             self._granularity,
-            self._account.leaf_lists(settings.leaf_lists),
+            self._account.leaf_lists if settings.leaf_lists is None else settings.leaf_lists,
             _LEAF_ROWS,
             settings.cut_rows,
             settings.stalled_splits * n_features,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lpmert.configurable import option
-from lpmert.exact.choices_search import ChoicesSearch
+from lpmert.exact.choices_search import ChoicesSearch, SumChoicesSearch
+from lpmert.exact.choices_tree import Settings
 from lpmert.exact.method import Method, Task
 from lpmert.exact.ratio_choices import RatioChoicesSearch
 
@@ -17,7 +18,9 @@ class Choices(Method):
     sharpness: float = option(2.0, "how steeply excess cost counts when the next list is chosen", least=0)
     core_preference: float = option(3.0, "how much lists outside every core are held back then", least=0)
     look_ahead: bool = option(True, "test each undecided list at every node, not only at the root")
-    use_cores: bool = option(True, "raise bounds by disjoint cores, for sums of losses")
+    use_cores: bool | None = option(
+        None, "raise bounds by disjoint cores; none: for sums of losses, as they do not pay for ratio metrics"
+    )
     use_witnesses: bool = option(True, "save linear programs by remembered weights")
     kept_witnesses: int = option(3000, "weights that a node remembers", least=0)
     kept_cores: int = option(400, "cores that a node remembers", least=0)
@@ -27,7 +30,14 @@ class Choices(Method):
     takes_fractions = True
     takes_caps = True
 
+    def switches(self, granularity: int, *, cores: bool) -> Settings:
+        """Return what kernels need to know; cores: whether these are used where nothing is said."""
+        use_cores = cores if self.use_cores is None else self.use_cores
+        return Settings(
+            granularity, self.sharpness, self.core_preference, self.look_ahead, use_cores, self.use_witnesses
+        )
+
     def start(self, task: Task) -> ChoicesSearch:
         """Return a search over the whole weight space that begins with this incumbent."""
-        kind = ChoicesSearch if task.canonical.additive else RatioChoicesSearch
+        kind = SumChoicesSearch if task.canonical.additive else RatioChoicesSearch
         return kind(self, task.canonical, task.incumbent)

@@ -7,9 +7,10 @@ rounding hides their answer, LinOptimizer decides exactly.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
@@ -17,14 +18,14 @@ from lpmert import rational
 from lpmert.deadline import checkpoint
 from lpmert.exact import choices_kernels as kernel
 from lpmert.exact import choices_tree as layout
+from lpmert.exact.choices_sums import Costs, new_costs
 from lpmert.exact.method import Incumbent, Search
+from lpmert.exact.ratio_choices_kernels import Heights
 from lpmert.form import Canonical
-from lpmert.geometry.leastnorm import FEASIBLE, INFEASIBLE, new_corrals, new_scratch
+from lpmert.geometry.leastnorm import FEASIBLE, INFEASIBLE, Lists, new_corrals, new_scratch
 from lpmert.geometry.lp import LinOptimizer
+from lpmert.reduction import Cap
 from lpmert.result import FloatArray, IntArray
-
-if TYPE_CHECKING:
-    from lpmert.exact.choices import Choices
 
 SLICE = 4_000_000
 ANSWER_WORK = 300_000
@@ -33,50 +34,78 @@ ANSWER_WORK = 300_000
 _POOL_BYTES = 1 << 26
 
 
-class ChoicesSearch(Search):
-    """A resumable search over selections of lists in canonical form, optionally inside a cone.
+class Options(Protocol):
+    """What a search takes of the method `Choices`."""
 
-    cone [k, d]: only weights with a positive product with every row count, and only those inside the cap.
+    @property
+    def kept_witnesses(self) -> int:
+        """Most witnesses in the pool."""
+
+    @property
+    def kept_cores(self) -> int:
+        """Most cores that are remembered."""
+
+    def switches(self, granularity: int, *, cores: bool) -> layout.Settings:
+        """Return what kernels need to know."""
+
+
+class ChoicesSearch(Search):
+    """A resumable search over selections; what is summed is the affair of its ledger, and of those who derive from it.
+
+    lists: for kernels, the last n_fixed of them half-spaces, decided for good.
     """
 
+    _ledger: Costs | Heights
     unsettled: int | None = None
 
     def __init__(
         self,
-        settings: Choices,
-        canonical: Canonical,
+        options: Options,
+        switches: layout.Settings,
+        lists: Lists,
+        n_fixed: int,
         incumbent: Incumbent,
-        cone: FloatArray | None = None,
+        cap: Cap | None,
     ) -> None:
         self.incumbent = incumbent
-        n_fixed = 0 if cone is None else len(cone)
-        if cone is not None:
-            canonical = canonical.within(cone)
-        self._lists, self._offsets, self._cap = canonical.by_cost, canonical.offsets, canonical.cap
-        n_lists, n_features = canonical.n_lists, canonical.n_features
+        self._lists, self._offsets, self._cap = lists, lists.offsets, cap
+        n_lists, n_features = len(lists.offsets) - 1, lists.rows.shape[1]
         pool_size = int(np.clip(_POOL_BYTES // (4 * max(1, n_lists)), 100, 100_000))
         self._tree: layout.Tree = layout.new_tree(  # type: ignore[no-untyped-call]
-            self._lists,
+            lists,
             n_fixed,
             pool_size,
-            settings.kept_witnesses,
-            settings.kept_cores,
+            options.kept_witnesses,
+            options.kept_cores,
             np.int64(incumbent.cost),
             np.ascontiguousarray(incumbent.weights),
         )
         self._corrals = new_corrals(n_lists - n_fixed + 2, n_features)
         self._corrals.point[0] = incumbent.weights
-        self._scratch = new_scratch(n_features, int(np.diff(self._offsets).max(initial=1)))
-        self._settings = layout.Settings(
-            canonical.granularity,
-            settings.sharpness,
-            settings.core_preference,
-            settings.look_ahead,
-            settings.use_cores,
-            settings.use_witnesses,
-        )
+        self._scratch = new_scratch(n_features, int(np.diff(lists.offsets).max(initial=1)))
+        self._settings = switches
         self._state = kernel.WORKING
         self._exact_decisions = 0
+
+    @abstractmethod
+    def _aim(self) -> None:
+        """Let the kernel look only for what costs less than the incumbent."""
+
+    @abstractmethod
+    def _take_found(self) -> None:
+        """Take what the kernel has found as the incumbent, if it costs less."""
+
+    @abstractmethod
+    def _cost_of_bound(self, bound: int) -> int:
+        """Return a cost that nothing undercuts in a node of this bound."""
+
+    @abstractmethod
+    def _cost_of_rows(self, rows: IntArray) -> int:
+        """Return what the complete selection of these rows of the lists costs."""
+
+    @abstractmethod
+    def _next_bound(self, depth: int) -> int | None:
+        """Return the bound of the child that the node at this depth has next, `None` if it has none."""
 
     @cached_property
     def _optimizer(self) -> LinOptimizer:
@@ -122,29 +151,33 @@ class ChoicesSearch(Search):
         tree, depth = self._tree, int(self._tree.numbers[layout.DEPTH])
         if self._state == kernel.DONE or depth < 0:
             return upper
-        open_bounds = [upper]
+        open_bounds = []
         if tree.numbers[layout.PHASE] != layout.DESCEND:
             open_bounds.append(int(tree.bound[depth]))
             depth -= 1
         for level in range(depth + 1):
-            s = tree.branch_list[level]
-            row = self._offsets[s] + tree.branch_next[level]
-            if row < self._offsets[s + 1]:
-                open_bounds.append(max(int(tree.bound[level]), int(tree.rest[level] + self._lists.costs[row])))
-        least = min(open_bounds)
+            bound = self._next_bound(level)
+            if bound is not None:
+                open_bounds.append(max(int(tree.bound[level]), bound))
+        least = min(upper, self._cost_of_bound(min(open_bounds))) if open_bounds else upper
         return upper if least > upper - self._settings.granularity else least
 
     def advance(self) -> None:
         """Search on until a slice's work is done; exact questions are answered on the way."""
         numbers = self._tree.numbers
-        numbers[layout.UPPER] = self.incumbent.cost
+        self._aim()
         goal = numbers[layout.WORK] + SLICE
         while numbers[layout.WORK] < goal:
             self._state = kernel.search(
-                self._lists, self._tree, self._corrals, self._scratch, self._settings, goal - numbers[layout.WORK]
+                self._ledger,
+                self._lists,
+                self._tree,
+                self._corrals,
+                self._scratch,
+                self._settings,
+                goal - numbers[layout.WORK],
             )
-            if numbers[layout.UPPER] < self.incumbent.cost:
-                self.incumbent.improve(int(numbers[layout.UPPER]), self._tree.best_weights, "S")
+            self._take_found()
             if self._state != kernel.ASKING:
                 break
             checkpoint()
@@ -168,7 +201,7 @@ class ChoicesSearch(Search):
             start = self._corrals.point[slot].copy()
             verdict = self._optimizer.solve((asked, rows), start=start if start.any() else None)
             if verdict.attainable:
-                self._accept(verdict.weights, complete=len(asked) == len(tree.chosen), lists=asked, positions=chosen)
+                self._accept(verdict.weights, rows if len(asked) == len(tree.chosen) else None)
                 return
             core = sorted({s for s, _, _ in verdict.core})
         position = dict(zip(asked.tolist(), chosen.tolist(), strict=True))
@@ -195,21 +228,56 @@ class ChoicesSearch(Search):
             return None
         return sorted({int(s) for s, m in zip(lists, multipliers, strict=True) if m > 0})
 
-    def _accept(self, weights: FloatArray | None, *, complete: bool, lists: IntArray, positions: IntArray) -> None:
-        """Go on from choices attainable exactly; a complete selection that no doubles decode stays unsettled."""
+    def _accept(self, weights: FloatArray | None, complete: IntArray | None) -> None:
+        """Go on from choices attainable exactly; the rows of a complete selection that no doubles decode stay
+        unsettled.
+        """
         numbers = self._tree.numbers
-        if weights is not None:
-            self._tree.answer_weights[:] = weights
-            numbers[layout.ANSWER] = FEASIBLE
-        elif not complete:
-            self._tree.answer_weights[:] = self.incumbent.weights
-            numbers[layout.ANSWER] = FEASIBLE
-        else:
+        if weights is None and complete is not None:
             numbers[layout.ANSWER] = INFEASIBLE
-        if complete:
-            cost = int(self._lists.costs[self._offsets[lists] + positions].sum())
+        else:
+            self._tree.answer_weights[:] = self.incumbent.weights if weights is None else weights
+            numbers[layout.ANSWER] = FEASIBLE
+        if complete is not None:
+            cost = self._cost_of_rows(complete)
             if weights is not None:
                 self.incumbent.improve(cost, weights, "X")
-                numbers[layout.UPPER] = min(int(numbers[layout.UPPER]), cost)
-            elif self.unsettled is None or cost < self.unsettled:
+                self._aim()
+            elif cost < self.incumbent.cost and (self.unsettled is None or cost < self.unsettled):
                 self.unsettled = cost
+
+
+class SumChoicesSearch(ChoicesSearch):
+    """A resumable search over selections of lists in canonical form, optionally inside a cone.
+
+    cone [k, d]: only weights with a positive product with every row count, and only those inside the cap.
+    """
+
+    _ledger: Costs
+
+    def __init__(
+        self, options: Options, canonical: Canonical, incumbent: Incumbent, cone: FloatArray | None = None
+    ) -> None:
+        n_fixed = 0 if cone is None else len(cone)
+        if cone is not None:
+            canonical = canonical.within(cone)
+        switches = options.switches(canonical.granularity, cores=True)
+        super().__init__(options, switches, canonical.by_cost, n_fixed, incumbent, canonical.cap)
+        self._ledger = new_costs(self._tree)  # type: ignore[no-untyped-call]
+
+    def _aim(self) -> None:
+        self._tree.numbers[layout.UPPER] = self.incumbent.cost
+
+    def _take_found(self) -> None:
+        self.incumbent.improve(int(self._tree.numbers[layout.UPPER]), self._tree.best_weights, "S")
+
+    def _cost_of_bound(self, bound: int) -> int:
+        return bound
+
+    def _cost_of_rows(self, rows: IntArray) -> int:
+        return int(self._lists.costs[rows].sum())
+
+    def _next_bound(self, depth: int) -> int | None:
+        s = self._tree.branch_list[depth]
+        row = self._offsets[s] + self._tree.branch_next[depth]
+        return int(self._ledger.rest[depth] + self._lists.costs[row]) if row < self._offsets[s + 1] else None

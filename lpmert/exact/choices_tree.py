@@ -14,19 +14,21 @@ UNANSWERED = -1
 
 # Positions in Tree.numbers.
 LPS, ROUNDS, WORK, NODES, DEPTH, PHASE, UPPER, POOLED = range(8)
-CORES, EXACT_CORES, ANSWER, ASKED, CORE_SIZE, CORE_LPS, FIXED, SUM = range(8, 16)
-LOOK, CORE, CHOOSE, DESCEND = range(4)  # phases of a node
+CORES, EXACT_CORES, ANSWER, ASKED, CORE_SIZE, CORE_LPS, FIXED, SUM, CORE_SUM = range(8, 17)
+BOUND, LOOK, CORE, CHOOSE, DESCEND = range(5)  # phases of a node
+OPEN, CLOSED = 10, 11  # what became of a node in a phase
 
 
 class Tree(NamedTuple):
     """All that a paused search needs to go on; S lists, M hypotheses, D features.
 
-    numbers: see the positions above. chosen [S]: position in its list, or -1. decided [S + 1]: decided lists in order.
-    pointer [S]: cheapest candidate of each undecided list; trail_* undo its moves. branch_list, branch_next [S + 1]:
-    the list each depth branches on and its next child. base [S + 1]: cost of the decided lists. rest [S + 1]: bound
-    without the branch list. pool [P, S]: decoded selections of witnesses; compatible [S + 2, C] those that agree with
-    each depth's choices. attained [M]: last node at which a witness showed the hypothesis. residual [S]: what a list
-    can still be charged. cores, exact_cores [Q, D + 4, 2]: (list, position) sets that no weights make together.
+    numbers: see the positions above; SUM is what the decided choices and the cheapest others cost, CORE_SUM the same
+    raised by disjoint cores. chosen [S]: position in its list, or -1. decided [S + 1]: decided lists in order. pointer
+    [S]: cheapest candidate of each undecided list; trail_* undo what was ruled out below each depth. branch_list,
+    branch_next [S + 1]: the list each depth branches on and its next child. bound [S + 1]: of each depth's node. pool
+    [P, S]: decoded selections of witnesses; compatible [S + 2, C] those that agree with each depth's choices. attained
+    [M]: last node at which a witness showed the hypothesis. residual [S]: what a list can still be charged. cores,
+    exact_cores [Q, D + 4, 2]: (list, position) sets that no weights make together.
     """
 
     numbers: IntArray
@@ -38,8 +40,6 @@ class Tree(NamedTuple):
     trail_end: IntArray
     branch_list: IntArray
     branch_next: IntArray
-    base: IntArray
-    rest: IntArray
     bound: IntArray
     pool: NDArray[np.int32]
     compatible: NDArray[np.int32]
@@ -79,7 +79,7 @@ def new_tree(lists, n_fixed, pool_size, kept_witnesses, kept_cores, upper, weigh
     """
     n_lists = len(lists.offsets) - 1
     n_rows, n_features = lists.rows.shape
-    numbers = np.zeros(16, dtype=np.int64)
+    numbers = np.zeros(17, dtype=np.int64)
     numbers[UPPER] = upper
     numbers[ANSWER] = UNANSWERED
     numbers[FIXED] = n_fixed
@@ -96,8 +96,6 @@ def new_tree(lists, n_fixed, pool_size, kept_witnesses, kept_cores, upper, weigh
         np.zeros(n_lists, dtype=np.int64),
         np.zeros(n_rows + 1, dtype=np.int64),
         np.zeros(n_rows + 1, dtype=np.int64),
-        np.zeros(depths, dtype=np.int64),
-        np.zeros(depths, dtype=np.int64),
         np.zeros(depths, dtype=np.int64),
         np.zeros(depths, dtype=np.int64),
         np.zeros(depths, dtype=np.int64),

@@ -20,7 +20,7 @@ from lpmert.configurable import option
 from lpmert.coordinates import CanonicalWeights
 from lpmert.deadline import checkpoint
 from lpmert.exact.choices import Choices
-from lpmert.exact.choices_search import ChoicesSearch
+from lpmert.exact.choices_search import SumChoicesSearch
 from lpmert.exact.method import Incumbent, Method, Search, Task
 from lpmert.form import Canonical
 from lpmert.geometry.descent import descend
@@ -161,7 +161,7 @@ class GroupedSearch(Search):
             self._sample = []
         self._queue.extend(self._root.leaves())
 
-    def _open(self) -> list[ChoicesSearch]:
+    def _open(self) -> list[SumChoicesSearch]:
         return [group.search for group in self._queue if group.search is not None]
 
     def _improve(self) -> None:
@@ -196,7 +196,7 @@ class GroupedSearch(Search):
         elif group.slices % _PATIENCE == 0:
             self._queue.insert(_MOST_OPEN - 1, self._queue.popleft())
 
-    def _close(self, group: _Group, search: ChoicesSearch) -> None:
+    def _close(self, group: _Group, search: SumChoicesSearch) -> None:
         """Keep what a finished search found; the group's parent can begin when all its parts are closed."""
         for name, count in search.counters().items():
             self._counted[name] = self._counted.get(name, 0) + count
@@ -218,10 +218,10 @@ class GroupedSearch(Search):
         whole[group.columns] = weights
         return CanonicalWeights(whole)
 
-    def _start(self, group: _Group) -> ChoicesSearch:
+    def _start(self, group: _Group) -> SumChoicesSearch:
         canonical, selections = self._canonical, self._settings.selections
         if group is self._root:
-            return ChoicesSearch(selections, canonical, self.incumbent)
+            return SumChoicesSearch(selections, canonical, self.incumbent)
         rows, offsets = rows_of_lists(canonical.offsets, group.lists)
         group.columns = varying_columns(canonical.features[rows], offsets)
         part = canonical.part(group.lists, group.columns)
@@ -231,7 +231,7 @@ class GroupedSearch(Search):
         for candidate in (CanonicalWeights(found), initial):
             # Where ties leave the cost in doubt it is the worst one, which weights beside these attain.
             upper.improve(part.clear_cost(candidate)[0], candidate, "")
-        return ChoicesSearch(selections, part, upper)
+        return SumChoicesSearch(selections, part, upper)
 
 
 class _Group:
@@ -243,7 +243,7 @@ class _Group:
         self.parent: _Group | None = None
         for part in parts:
             part.parent = self
-        self.search: ChoicesSearch | None = None
+        self.search: SumChoicesSearch | None = None
         self.columns = np.empty(0, dtype=np.int64)
         self.weights = np.empty(0)
         self.slices = 0

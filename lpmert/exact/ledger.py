@@ -6,33 +6,13 @@ operations, see exact/ledger_of_sums.py and exact/ledger_of_ratios.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Literal
-
-from numba.extending import overload
+from functools import partial
 
 from lpmert.exact import ledger_of_ratios as ratios
 from lpmert.exact import ledger_of_sums as sums
-from lpmert.exact.ledger_of_sums import Sums
+from lpmert.kernels import by_ledger
 
-_INTERNAL = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-"""Only kernels call these: leaving out their Python entry saves time to compile."""
-
-
-def _by_ledger(
-    of_sums: Callable[..., Any], of_ratios: Callable[..., Any], inline: Literal["never", "always"] = "never"
-) -> Callable[..., Any]:
-    """Return what kernels call to get one of two functions, by the ledger that comes first among their arguments."""
-
-    def operation(ledger: Any, *others: Any) -> Any:
-        return (of_sums if isinstance(ledger, Sums) else of_ratios)(ledger, *others)
-
-    @overload(operation, inline=inline, strict=False, jit_options=_INTERNAL)  # type: ignore[arg-type]
-    def choose(ledger: Any, *_: Any) -> Callable[..., Any]:
-        return of_sums if ledger.instance_class is Sums else of_ratios
-
-    return operation
-
+_by_ledger = partial(by_ledger, sums.Sums)
 
 open_account = _by_ledger(sums.open_account, ratios.open_account, inline="always")
 """(ledger): begin with a cone; what its parent's settled lists cost is in its child's numbers and total."""

@@ -21,7 +21,7 @@ from lpmert.exact.cells_stack import (
     SETTLED,
 )
 from lpmert.exact.ratio_leaf import offer, search_selections
-from lpmert.exact.ratio_lists import FORBIDDEN, Bound, Ratio, lay_bound, price
+from lpmert.exact.ratio_lists import FORBIDDEN, Bound, Ratio, lay_bound, row_cost
 from lpmert.kernels import INFINITE_COST, internal
 from lpmert.metrics.ratio_kernels import loss_of_total
 from lpmert.result import FloatArray, IntArray
@@ -156,19 +156,19 @@ def _reprice(ratio, bound, child, below, limit):
     least, useful = lay_bound(ratio, bound, child.total, n_lists)
     if least == INFINITE_COST or not useful:
         return max(below, least)
-    prices = bound.prices
+    costs_here = bound.costs
     for a in range(n_lists):
         cheapest = INFINITE_COST
         for i in range(ends[a], ends[a + 1]):
-            prices[i] = price(ratio, bound.slopes, ids[i])
+            costs_here[i] = row_cost(ratio, bound.slopes, ids[i])
             if ratio.classes[ids[i]] != FORBIDDEN:
-                cheapest = min(cheapest, prices[i])
+                cheapest = min(cheapest, costs_here[i])
         least += cheapest
     if least <= below:
         return below
     for a in range(n_lists):
         for i in range(ends[a], ends[a + 1]):
-            costs[i] = prices[i]
+            costs[i] = costs_here[i]
             if ratio.classes[ids[i]] == FORBIDDEN:
                 costs[i] = max(np.int64(0), limit - least) + 1
         _sort(child.scores, ids, costs, ends[a], ends[a + 1])

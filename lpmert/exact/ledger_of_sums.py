@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from lpmert.exact.cells_stack import CENTRE, DONE_WORK, FIXED, LEAF_LPS, LEAVES, OPEN, SETTLED, UPPER_COST
 from lpmert.exact.choices_kernels import ASKING, search
+from lpmert.exact.choices_sums import new_costs
 from lpmert.exact.choices_tree import LPS, UPPER, WORK, Settings, new_tree
 from lpmert.exact.leaf import leaf_lists
 from lpmert.geometry.cone import outer_normals
@@ -71,7 +72,8 @@ def search_leaf(ledger, lists, stack, child):
     corrals.point[0] = centre
     upper = n[UPPER_COST] - child.numbers[FIXED]
     tree = new_tree(own, n_features, 64, 64, 32, upper, centre)
-    state = search(own, tree, corrals, new_scratch(n_features, longest), ledger.selections, ledger.leaf_work)
+    scratch = new_scratch(n_features, longest)
+    state = search(new_costs(tree), own, tree, corrals, scratch, ledger.selections, ledger.leaf_work)
     n[LEAF_LPS] += tree.numbers[LPS]
     n[DONE_WORK] += tree.numbers[WORK]
     if tree.numbers[UPPER] < upper:

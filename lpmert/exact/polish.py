@@ -96,9 +96,8 @@ def _steps(problem: Problem, seed: int) -> Callable[[], CallerWeights]:
 
 
 def _is_clear(evaluation: Evaluation) -> bool:
-    if evaluation.tied_lists == 0:
-        return True
-    return evaluation.loss_best_ties is not None and evaluation.loss_best_ties == evaluation.loss_worst_ties
+    low, high = evaluation.loss_best_ties, evaluation.loss_worst_ties
+    return evaluation.tied_lists == 0 or (low is not None and low == high)
 
 
 def _centred(problem: Problem, found: CallerWeights) -> tuple[CallerWeights, float | None, tuple[str, ...]]:

@@ -47,7 +47,7 @@ class Ratio(NamedTuple):
 class Bound(NamedTuple):
     """Work space of a bound: the box low, high [K] of the sums, at [K] in it, and the slopes [K] of the minorant.
 
-    least, most [K]: of one list; prices [M]: of the rows.
+    least, most [K]: of one list; costs [M]: of the rows.
     """
 
     low: FloatArray
@@ -56,7 +56,7 @@ class Bound(NamedTuple):
     slopes: FloatArray
     least: FloatArray
     most: FloatArray
-    prices: IntArray
+    costs: IntArray
 
 
 def new_bound(n_rows: int, n_columns: int) -> Bound:
@@ -154,7 +154,7 @@ def lay_bound(ratio, bound, settled, n_open):
 
 
 @internal
-def price(ratio, slopes, row):
+def row_cost(ratio, slopes, row):
     """Return slopes . statistics of a hypothesis in units."""
     value = 0.0
     for k in range(len(slopes)):
@@ -179,6 +179,6 @@ def height_of_all(lists, ratio, bound):
     for s in range(n_lists):
         least = INFINITE_COST
         for i in range(lists.offsets[s], lists.offsets[s + 1]):
-            least = min(least, price(ratio, bound.slopes, i))
+            least = min(least, row_cost(ratio, bound.slopes, i))
         height += least
     return height
