@@ -13,7 +13,7 @@ import numpy as np
 from lpmert.canonical import informative_rows, rows_of_lists, with_limits
 from lpmert.coordinates import CanonicalWeights
 from lpmert.geometry.half_spaces import with_half_spaces
-from lpmert.geometry.leastnorm import Lists, rounding_bound, sorted_lists
+from lpmert.geometry.leastnorm import SortedLists, rounding_bound, sorted_lists
 from lpmert.kernels import INFINITE_COST, clear_cost
 from lpmert.metrics.base import Metric
 from lpmert.metrics.kinds import SumFraction, fraction_of
@@ -101,7 +101,7 @@ class Canonical:
         return self.features, self.offsets, self.costs
 
     @cached_property
-    def by_cost(self) -> Lists:
+    def by_cost(self) -> SortedLists:
         """The lists in order of cost, for kernels."""
         return sorted_lists(*self.lists, self.cap)
 

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from lpmert import rational
-from lpmert.region import Limits, scaled_row
+from lpmert.region import RegionCone, scaled_row
 from lpmert.result import FloatArray, IntArray, RegionError
 
 _ROUNDING = 1e-9
@@ -57,7 +57,7 @@ class Reduction:
     columns [d]: the features themselves where equations do no more than leave out the others, else `None`; then
     features times the basis are rounded unless `exact` says that they are not. rounded: whether basis or limits are.
     equations [e, D] are those used up.
-    referred: see `Limits`.
+    referred: see `RegionCone`.
     """
 
     basis: FloatArray
@@ -141,7 +141,7 @@ class Reduction:
         return np.asarray(np.linalg.lstsq(self.basis, weights, rcond=None)[0])
 
 
-def reduce(limits: Limits) -> Reduction:
+def reduce(limits: RegionCone) -> Reduction:
     """Return a region with its equations used up; raises `RegionError` where they leave no weights but zero."""
     n_features = limits.rows.shape[1]
     basis = np.eye(n_features)

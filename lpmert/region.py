@@ -116,7 +116,7 @@ class Region:
         return "region:" + ";".join(parts)
 
 
-class Limits(NamedTuple):
+class RegionCone(NamedTuple):
     """A region as a cone: rows [k, D] with a non-negative product, equations [e, D] with product 0, and a label a row.
 
     centre [D] and cosine: the cap, or `None`. referred: whether the first row is the reference of limits other than 0,
@@ -215,7 +215,7 @@ def scaled_row(exact: Sequence[Fraction]) -> tuple[FloatArray, bool]:
     return np.array(floats), all(Fraction(one) == value for one, value in zip(floats, scaled, strict=True))
 
 
-def limits_of(region: Region, names: Sequence[str]) -> Limits:
+def limits_of(region: Region, names: Sequence[str]) -> RegionCone:
     """Return a region as a cone over the features of these names.
 
     Raises `RegionError` for unknown features, limits that contradict each other at sight, and limits without a
@@ -253,7 +253,7 @@ def limits_of(region: Region, names: Sequence[str]) -> Limits:
             raise RegionError("a linear limit has no coefficient other than 0")
         builder.between(row, _end(one.lower, -math.inf, what), _end(one.upper, math.inf, what), what)
     centre, cosine = _cap(region, builder)
-    return Limits(
+    return RegionCone(
         np.array(list(builder.rows)).reshape(len(builder.rows), len(builder.names)),
         tuple(builder.rows.values()),
         np.array([row for row, _ in builder.equations]).reshape(len(builder.equations), len(builder.names)),

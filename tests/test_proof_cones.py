@@ -10,11 +10,11 @@ import pytest
 from strategies import KINDS, Lists, random_lists
 
 from lpmert.metrics.additive import SumOfLosses
-from lpmert.proof.cones import Cone, Ray, midpoint, orthants, part, whole_cone
+from lpmert.proof.cones import IntegerCone, Ray, midpoint, orthants, part, whole_cone
 from lpmert.proof.lists import ProofLists
 
 
-def lists_and_cone(kind: str, seed: int) -> tuple[Lists, ProofLists, Cone]:
+def lists_and_cone(kind: str, seed: int) -> tuple[Lists, ProofLists, IntegerCone]:
     """Random lists and a random small cone, and what the checker keeps in it."""
     lists = random_lists(kind, seed, most_features=4)
     exponents = dict.fromkeys(lists.nbest.names, 0)

@@ -10,7 +10,7 @@ import numpy as np
 
 from lpmert.coordinates import CanonicalWeights
 from lpmert.evaluation import strict_cost
-from lpmert.exact.cells_stack import UPPER_COST, Cone, Stack
+from lpmert.exact.cells_stack import UPPER_COST, OpenCone, Stack
 from lpmert.exact.choices import Choices
 from lpmert.exact.choices_search import ChoicesSearch, SumChoicesSearch
 from lpmert.exact.ledger_of_ratios import Ratios
@@ -19,7 +19,7 @@ from lpmert.exact.method import Incumbent
 from lpmert.exact.ratio_choices import RatioChoicesSearch
 from lpmert.exact.ratio_lists import UNIT, decode_total, height_limit, height_of_all, new_bound, ratio_lists
 from lpmert.form import Canonical
-from lpmert.geometry.leastnorm import Lists
+from lpmert.geometry.leastnorm import SortedLists
 from lpmert.metrics.ratio_kernels import loss_of_height
 from lpmert.result import FloatArray
 
@@ -39,7 +39,7 @@ class Account(ABC, Generic[Ledger]):
     open lists a cone has at most, where nothing is said, that is searched selection by selection.
     """
 
-    lists: Lists
+    lists: SortedLists
     total: FloatArray
     granularity: int
     row_work: int
@@ -70,7 +70,7 @@ class Account(ABC, Generic[Ledger]):
         """Return what weights [d] found by a search of selections cost, `None` if they do not clearly cost that."""
 
     @abstractmethod
-    def selections(self, incumbent: Incumbent, part: tuple[Cone, FloatArray] | None) -> tuple[ChoicesSearch, int]:
+    def selections(self, incumbent: Incumbent, part: tuple[OpenCone, FloatArray] | None) -> tuple[ChoicesSearch, int]:
         """Return a search with exact answers for less than the incumbent, and what is to be added to its costs.
 
         part: a cone with the hypotheses that may win in it, and its normals; `None` for the whole weight space.
@@ -107,7 +107,7 @@ class SumAccount(Account[Sums]):
     def attained(self, weights: FloatArray, cost: int) -> int | None:
         return strict_cost(*self._canonical.lists, weights)
 
-    def selections(self, incumbent: Incumbent, part: tuple[Cone, FloatArray] | None) -> tuple[ChoicesSearch, int]:
+    def selections(self, incumbent: Incumbent, part: tuple[OpenCone, FloatArray] | None) -> tuple[ChoicesSearch, int]:
         if part is None:
             return SumChoicesSearch(self._choices, self._canonical, incumbent), 0
         cone, normals = part
@@ -167,7 +167,7 @@ class RatioAccount(Account[Ratios]):
         loss = self._canonical.totals.attained(CanonicalWeights(weights))
         return cost if loss is not None and self._canonical.cost_of_loss(loss) <= cost else None
 
-    def selections(self, incumbent: Incumbent, part: tuple[Cone, FloatArray] | None) -> tuple[ChoicesSearch, int]:
+    def selections(self, incumbent: Incumbent, part: tuple[OpenCone, FloatArray] | None) -> tuple[ChoicesSearch, int]:
         canonical = self._canonical
         if part is None:
             return RatioChoicesSearch(self._choices, canonical, incumbent), 0

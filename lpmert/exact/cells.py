@@ -21,7 +21,7 @@ from lpmert.deadline import checkpoint
 from lpmert.exact import cells_kernels as kernel
 from lpmert.exact import cells_stack as layout
 from lpmert.exact.accounts import Account, RatioAccount, SumAccount
-from lpmert.exact.cells_stack import Cone, cone_at, new_stack, put_cone, whole_cone
+from lpmert.exact.cells_stack import OpenCone, cone_at, new_stack, put_cone, whole_cone
 from lpmert.exact.choices import Choices
 from lpmert.exact.choices_search import ChoicesSearch
 from lpmert.exact.lane import Lane
@@ -104,7 +104,7 @@ class CellsSearch(Search):
         self._lists = self._account.lists
         self._granularity = self._account.granularity
         n_features = canonical.n_features
-        self._kernel_settings = kernel.Settings(
+        self._kernel_settings = kernel.ConeSettings(
             self._granularity,
             self._account.leaf_lists if settings.leaf_lists is None else settings.leaf_lists,
             _LEAF_ROWS,
@@ -118,7 +118,7 @@ class CellsSearch(Search):
         self._threads: ThreadPoolExecutor | None = None
         around = None if canonical.cap is None else cone_around(canonical.cap)
         self._roots = covering_cones(n_features) if around is None else around[None, :, :]
-        self._heap: list[tuple[int, int, Cone | None]] = [(0, k, None) for k in range(len(self._roots))]
+        self._heap: list[tuple[int, int, OpenCone | None]] = [(0, k, None) for k in range(len(self._roots))]
         self._pushed = len(self._roots)
         self._held = 0
         self._closing: tuple[ChoicesSearch, int] | None = None
@@ -216,7 +216,7 @@ class CellsSearch(Search):
                 lane.prune_root(self.incumbent.cost)
                 self._take_found(lane)
         empty = [lane for lane in empty if lane.n_cones == 0]
-        hand: list[Cone] = []
+        hand: list[OpenCone] = []
         wanted = len(empty) * (_HAND if len(self._lanes) > 1 else 1)
         while len(hand) < wanted and self._heap and (cone := self._heap[0][2]) is not None:
             heapq.heappop(self._heap)
@@ -240,7 +240,7 @@ class CellsSearch(Search):
                 self._pushed += 1
                 self._held += cone.nbytes
 
-    def _ruled_out(self, cone: Cone) -> bool:
+    def _ruled_out(self, cone: OpenCone) -> bool:
         """Whether a cone has nothing better than the incumbent."""
         return cone.bound > self._account.bound_of(self.incumbent.cost) - self._granularity
 
@@ -262,7 +262,7 @@ class CellsSearch(Search):
             part = kept, normals
         return self._account.selections(Incumbent(self.incumbent.cost, self.incumbent.weights, ""), part)
 
-    def _pruned(self, rays: FloatArray) -> Cone | None:
+    def _pruned(self, rays: FloatArray) -> OpenCone | None:
         """Return the cone of these rays [d, d] with all hypotheses that may win in it, `None` if no selection may."""
         room = self._lanes[0]  # the only lane that always has room for all hypotheses
         sizes = len(self._lists.costs) + 1, len(self._lists.offsets) + 1, 4, len(rays), len(self._account.total)

@@ -35,7 +35,7 @@ _SAMPLED_LISTS = 100
 EMPTY, PAUSED, FULL, HARD = range(4)
 
 
-class Settings(NamedTuple):
+class ConeSettings(NamedTuple):
     """granularity of bounds; leaf_lists: cones with at most so many open lists are searched selection by selection;
     most_stalled: splits without progress after which a cone of at most leaf_rows survivors is searched so too;
     hopeless: after which it is HARD. cut_rows: largest cone that gets cuts; row_work: what a split costs a row;

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lpmert.geometry.leastnorm import Lists
+from lpmert.geometry.leastnorm import SortedLists
 from lpmert.kernels import internal
 from lpmert.result import FloatArray, IntArray
 
@@ -85,7 +85,7 @@ class Work(NamedTuple):
     inner: FloatArray
 
 
-class Cone(NamedTuple):
+class OpenCone(NamedTuple):
     """One cone off the stack: see `Stack`. rows index the problem; ends starts with 0."""
 
     scores: FloatArray
@@ -164,7 +164,7 @@ def new_work(n_rows: int, n_features: int, cuts: int) -> Work:
     )
 
 
-def whole_cone(lists: Lists, rays: FloatArray, total: FloatArray) -> Cone:
+def whole_cone(lists: SortedLists, rays: FloatArray, total: FloatArray) -> OpenCone:
     """Return the cone of these rays [D, D] with all hypotheses; total [K] of the lists settled for good."""
     features, costs, offsets = lists.rows, lists.costs, lists.offsets
     n_rows, n_features = features.shape
@@ -181,7 +181,7 @@ def whole_cone(lists: Lists, rays: FloatArray, total: FloatArray) -> Cone:
     errors = np.where(exact, 0.0, n_features * np.finfo(np.float64).eps * size)
     ids = np.arange(n_rows, dtype=np.int32)
     point = np.full(n_features, 1 / n_features)
-    return Cone(scores, ids, costs, offsets, 0, 0, 0, total, 0, rays, errors, point)
+    return OpenCone(scores, ids, costs, offsets, 0, 0, 0, total, 0, rays, errors, point)
 
 
 def _sums_are_exact(features: FloatArray, largest: float) -> bool:
@@ -203,10 +203,10 @@ def larger(stack: Stack) -> Stack:
     return stack._replace(**grown)
 
 
-def cone_at(stack: Stack, t: int) -> Cone:
+def cone_at(stack: Stack, t: int) -> OpenCone:
     rows = slice(stack.first_row[t], stack.first_row[t] + stack.n_rows[t])
     ends = slice(stack.first_end[t], stack.first_end[t] + stack.n_lists[t] + 1)
-    return Cone(
+    return OpenCone(
         stack.scores[rows].copy(),
         stack.ids[rows].copy(),
         stack.costs[rows].copy(),
@@ -222,7 +222,7 @@ def cone_at(stack: Stack, t: int) -> Cone:
     )
 
 
-def put_cone(stack: Stack, cone: Cone) -> None:
+def put_cone(stack: Stack, cone: OpenCone) -> None:
     """Put a cone on top of the stack, which has room for it."""
     top = int(stack.numbers[TOP]) + 1
     row, end = _first_free(stack)
@@ -237,7 +237,7 @@ def put_cone(stack: Stack, cone: Cone) -> None:
     stack.numbers[TOP] = top
 
 
-def room_for(stack: Stack, cone: Cone) -> bool:
+def room_for(stack: Stack, cone: OpenCone) -> bool:
     """Whether a cone fits on top of the stack."""
     row, end = _first_free(stack)
     fits = row + len(cone.ids) < len(stack.ids) and end + len(cone.ends) <= len(stack.ends)

@@ -9,7 +9,7 @@ import numpy as np
 from lpmert.certificate import Record
 from lpmert.exact.certify_questions import Inside
 from lpmert.exact.certify_selections import SelectionTree
-from lpmert.proof.cones import Cone, Ray, midpoint, orthants, part, whole_cone
+from lpmert.proof.cones import IntegerCone, Ray, midpoint, orthants, part, whole_cone
 from lpmert.proof.lists import ProofLists
 from lpmert.proof.selections import SelectionRules
 
@@ -27,7 +27,7 @@ def grow_cones(lists: ProofLists, target: int, add: Callable[[Record], None]) ->
     n_features = lists.features.shape[1]
     for rays in orthants(n_features):
         cone, stalled = whole_cone(lists, rays), 0
-        waiting: list[tuple[Cone, int, Ray, int]] = []
+        waiting: list[tuple[IntegerCone, int, Ray, int]] = []
         while True:
             if cone.bound >= target:
                 add({"leaf": "costs"})
@@ -47,7 +47,7 @@ def grow_cones(lists: ProofLists, target: int, add: Callable[[Record], None]) ->
             stalled = stalled + 1 if len(cone.starts) >= 0.9 * len(whole.starts) else 0
 
 
-def _edge(lists: ProofLists, cone: Cone) -> tuple[int, int]:
+def _edge(lists: ProofLists, cone: IntegerCone) -> tuple[int, int]:
     """Return the edge (p, q) with the most cost at stake between its ends' winners, weighted by its length.
 
     Where there are many lists an even sample of them tells.

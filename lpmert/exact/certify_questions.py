@@ -11,7 +11,7 @@ import numpy as np
 from lpmert import rational
 from lpmert.geometry.leastnorm import FEASIBLE, INFEASIBLE, new_corrals, new_scratch, separate, sorted_lists
 from lpmert.geometry.lp import LinOptimizer
-from lpmert.proof.cones import Cone
+from lpmert.proof.cones import IntegerCone
 from lpmert.proof.lists import ProofLists
 from lpmert.result import FloatArray
 
@@ -22,7 +22,7 @@ Line = list[int | str]
 """One comparison of a core: list, chosen and other hypothesis, and the multiplier."""
 
 
-class Answer(NamedTuple):
+class SelectionOrCore(NamedTuple):
     """What weights that make the choices choose in every list (list -> row), or else a core."""
 
     selection: Choices | None
@@ -32,7 +32,7 @@ class Answer(NamedTuple):
 class Question(Protocol):
     """Decides whether choices go together."""
 
-    def __call__(self, chosen: Choices, /) -> Answer: ...
+    def __call__(self, chosen: Choices, /) -> SelectionOrCore: ...
 
 
 class Anywhere:
@@ -47,7 +47,7 @@ class Anywhere:
         self._scratch = new_scratch(n_features, int(np.diff(lists.offsets).max()))
         self._counters = np.zeros(16, dtype=np.int64)
 
-    def __call__(self, chosen: Choices, /) -> Answer:
+    def __call__(self, chosen: Choices, /) -> SelectionOrCore:
         """Return the answer for choices of at least one list."""
         lists, corral = self._lists, self._corral
         decided = np.array(list(chosen), dtype=np.int64)
@@ -64,30 +64,30 @@ class Anywhere:
             pairs = [(chosen[s], row) for s, row in zip(corral.lists[0, :size].tolist(), others.tolist(), strict=True)]
             multipliers = rational.farkas([_difference(lists, *pair) for pair in pairs])
             if multipliers is not None:
-                return Answer(None, _lines(lists, pairs, multipliers))
+                return SelectionOrCore(None, _lines(lists, pairs, multipliers))
         return self._by_programs(chosen)
 
-    def _by_programs(self, chosen: Choices) -> Answer:
+    def _by_programs(self, chosen: Choices) -> SelectionOrCore:
         verdict = self._optimizer.solve(chosen)
         if verdict.attainable:
             exact = rational.round_to_floats(verdict.exact_weights or ())
             return self._witnessed(exact if verdict.weights is None else verdict.weights, chosen)
         pairs = [(row, other) for _, row, other in verdict.core]
-        return Answer(None, _lines(self._lists, pairs, list(verdict.multipliers)))
+        return SelectionOrCore(None, _lines(self._lists, pairs, list(verdict.multipliers)))
 
-    def _witnessed(self, weights: FloatArray, chosen: Choices) -> Answer:
+    def _witnessed(self, weights: FloatArray, chosen: Choices) -> SelectionOrCore:
         """Return the selection at weights that surely make the choices; in the other lists rounding may decide."""
         scores = self._lists.features @ weights
         starts = self._lists.offsets[:-1]
         best = np.flatnonzero(scores == np.maximum.reduceat(scores, starts)[self._lists.numbers])
         rows = best[np.searchsorted(best, starts)]
-        return Answer({**dict(enumerate(rows.tolist())), **chosen}, [])
+        return SelectionOrCore({**dict(enumerate(rows.tolist())), **chosen}, [])
 
 
 class Inside:
     """Decides in exact arithmetic whether weights inside a cone make choices."""
 
-    def __init__(self, lists: ProofLists, cone: Cone) -> None:
+    def __init__(self, lists: ProofLists, cone: IntegerCone) -> None:
         self._lists = lists
         self._scores: dict[int, list[int]] = {}
         self._survivors: dict[int, list[int]] = {}
@@ -98,7 +98,7 @@ class Inside:
         n_rays = len(cone.rays)
         self._inside = [[int(k == j) for j in range(n_rays)] for k in range(n_rays)]
 
-    def __call__(self, chosen: Choices, /) -> Answer:
+    def __call__(self, chosen: Choices, /) -> SelectionOrCore:
         """Return the answer for choices among the hypotheses that may win in the cone."""
         pairs: list[tuple[int, int]] = []
         rows, divisors = list(self._inside), []
@@ -106,7 +106,7 @@ class Inside:
         while True:
             selection, broken = self._decode(shares, chosen)
             if not broken:
-                return Answer(selection, [])
+                return SelectionOrCore(selection, [])
             pairs += broken
             for row, other in broken:
                 lead = [a - b for a, b in zip(self._scores[row], self._scores[other], strict=True)]
@@ -116,7 +116,9 @@ class Inside:
             if isinstance(answer, rational.Infeasible):
                 common = lcm(*divisors)
                 products = zip(answer.multipliers[len(self._inside) :], divisors, strict=True)
-                return Answer(None, _lines(self._lists, pairs, [m * (common // divisor) for m, divisor in products]))
+                return SelectionOrCore(
+                    None, _lines(self._lists, pairs, [m * (common // divisor) for m, divisor in products])
+                )
             shares = answer.weights
 
     def _decode(self, shares: list[int], chosen: Choices) -> tuple[Choices, list[tuple[int, int]]]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from math import exp
 
 from lpmert.certificate import Record
-from lpmert.exact.certify_questions import Answer, Choices, Line, Question
+from lpmert.exact.certify_questions import Choices, Line, Question, SelectionOrCore
 from lpmert.proof.lists import ProofLists
 from lpmert.proof.selections import Node, SelectionRules
 
@@ -178,7 +178,7 @@ class _Work:
 
         return min(self._alive, key=weight)
 
-    def _asked(self, chosen: Mapping[int, int]) -> Answer:
+    def _asked(self, chosen: Mapping[int, int]) -> SelectionOrCore:
         answer = self._tree.ask(chosen)
         if answer.selection is not None:
             self._witnesses.append(answer.selection)

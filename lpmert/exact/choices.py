@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from lpmert.configurable import option
 from lpmert.exact.choices_search import ChoicesSearch, SumChoicesSearch
-from lpmert.exact.choices_tree import Settings
+from lpmert.exact.choices_tree import ChoiceSettings
 from lpmert.exact.method import Method, Task
 from lpmert.exact.ratio_choices import RatioChoicesSearch
 
@@ -30,10 +30,10 @@ class Choices(Method):
     takes_fractions = True
     takes_caps = True
 
-    def switches(self, granularity: int, *, cores: bool) -> Settings:
+    def switches(self, granularity: int, *, cores: bool) -> ChoiceSettings:
         """Return what kernels need to know; cores: whether these are used where nothing is said."""
         use_cores = cores if self.use_cores is None else self.use_cores
-        return Settings(
+        return ChoiceSettings(
             granularity, self.sharpness, self.core_preference, self.look_ahead, use_cores, self.use_witnesses
         )
 

@@ -22,7 +22,7 @@ from lpmert.exact.choices_sums import Costs, new_costs
 from lpmert.exact.method import Incumbent, Search
 from lpmert.exact.ratio_choices_kernels import Heights
 from lpmert.form import Canonical
-from lpmert.geometry.leastnorm import FEASIBLE, INFEASIBLE, Lists, new_corrals, new_scratch
+from lpmert.geometry.leastnorm import FEASIBLE, INFEASIBLE, SortedLists, new_corrals, new_scratch
 from lpmert.geometry.lp import LinOptimizer
 from lpmert.reduction import Cap
 from lpmert.result import FloatArray, IntArray
@@ -45,7 +45,7 @@ class Options(Protocol):
     def kept_cores(self) -> int:
         """Most cores that are remembered."""
 
-    def switches(self, granularity: int, *, cores: bool) -> layout.Settings:
+    def switches(self, granularity: int, *, cores: bool) -> layout.ChoiceSettings:
         """Return what kernels need to know."""
 
 
@@ -61,8 +61,8 @@ class ChoicesSearch(Search):
     def __init__(
         self,
         options: Options,
-        switches: layout.Settings,
-        lists: Lists,
+        switches: layout.ChoiceSettings,
+        lists: SortedLists,
         n_fixed: int,
         incumbent: Incumbent,
         cap: Cap | None,

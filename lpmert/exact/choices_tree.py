@@ -58,7 +58,7 @@ class Tree(NamedTuple):
     answer_weights: FloatArray
 
 
-class Settings(NamedTuple):
+class ChoiceSettings(NamedTuple):
     """granularity: what an improvement is at least; sharpness: how steeply costs count in branching; core_preference:
     how much lists outside all cores are held back; switches turn devices off that never change the optimum.
     """

@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from lpmert.exact.extremity import Answer, Extremity, ProgramSettings, Start
+from lpmert.exact.extremity import Attainability, Extremity, ProgramSettings, Start
 from lpmert.exact.method import Incumbent
 from lpmert.form import Canonical
 from lpmert.geometry.cores import Cores
@@ -207,11 +207,11 @@ class Screen:
     def _known_to_fail(self, part: IntArray, positions: IntArray) -> bool:
         return self._settings.use_cores and self.cores.inside(part.tolist(), positions.tolist())
 
-    def _learn(self, answer: Answer) -> None:
+    def _learn(self, answer: Attainability) -> None:
         if self._settings.use_cores and answer.core:
             self.cores.learn({(s, chosen - int(self.lists.offsets[s])) for s, chosen, _ in answer.core})
 
-    def _ask(self, part: IntArray, positions: IntArray, near: Start | None) -> Answer:
+    def _ask(self, part: IntArray, positions: IntArray, near: Start | None) -> Attainability:
         answer = self.extremity.ask(part, positions, near)
         weights = None if answer.start is None else answer.start.weights
         self._clear = weights is not None and self._decoded(weights)

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.optimize import linprog
 
 from lpmert.deadline import checkpoint
-from lpmert.geometry.leastnorm import FEASIBLE, INFEASIBLE, Lists, new_corrals, new_scratch, separate
+from lpmert.geometry.leastnorm import FEASIBLE, INFEASIBLE, SortedLists, new_corrals, new_scratch, separate
 from lpmert.geometry.lp import LinOptimizer
 from lpmert.reduction import Cap
 from lpmert.result import FloatArray, IntArray
@@ -51,7 +51,7 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Answer:
+class Attainability:
     """Attainable: `start`, whose weights are `None` where no double precision weights show it. Else a `core` of triples
     (list, chosen row, other row), at most d + 1.
     """
@@ -66,7 +66,7 @@ class Extremity:
     rows_in_full are all comparisons of the questions asked, rows_held those that took part in a program.
     """
 
-    def __init__(self, settings: ProgramSettings, lists: Lists, cap: Cap | None = None) -> None:
+    def __init__(self, settings: ProgramSettings, lists: SortedLists, cap: Cap | None = None) -> None:
         self.lists = lists
         self._cap = cap
         self.sizes = np.diff(lists.offsets)
@@ -90,7 +90,7 @@ class Extremity:
         """Bytes held, about."""
         return sum(array.nbytes for array in self._corrals)
 
-    def ask(self, part: IntArray, positions: IntArray, near: Start | None = None) -> Answer:
+    def ask(self, part: IntArray, positions: IntArray, near: Start | None = None) -> Attainability:
         """Decide whether these positions in these lists can be strictly best together.
 
         near: what the program of the first choices of the part left.
@@ -103,7 +103,7 @@ class Extremity:
         answer = decide(part, positions, near)
         if self._cap is None or self._settings.cosine_test == "exact" or answer.start is None:
             return answer
-        return answer if self._passes_published_test(part, positions, self._cap) else Answer(None)
+        return answer if self._passes_published_test(part, positions, self._cap) else Attainability(None)
 
     def keep(self, start: Start) -> None:
         """Keep the corral of the last answer for programs to come, in place of the oldest one."""
@@ -111,7 +111,7 @@ class Extremity:
             self._owners[start.corral] = start
             self._slot = (start.corral + 1) % len(self._owners)
 
-    def _separate(self, part: IntArray, positions: IntArray, near: Start | None) -> Answer:
+    def _separate(self, part: IntArray, positions: IntArray, near: Start | None) -> Attainability:
         corrals, slot = self._corrals, self._slot
         self._start_corral(slot, near)
         self._chosen[part] = positions
@@ -120,13 +120,13 @@ class Extremity:
         verdict = separate(self.lists, part, len(part), first, self._chosen, corrals, slot, self.scratch, self._numbers)
         self.counters["rows_held"] += int(self._numbers[1]) - rounds
         if verdict == FEASIBLE:
-            return Answer(Start(len(part), corrals.point[slot].copy(), corral=slot))
+            return Attainability(Start(len(part), corrals.point[slot].copy(), corral=slot))
         if verdict == INFEASIBLE:
             size = int(corrals.size[slot])
             owners = corrals.lists[slot, :size]
             heads = self.lists.offsets[owners]
             triples = np.column_stack([owners, heads + self._chosen[owners], heads + corrals.others[slot, :size]])
-            return Answer(None, core=tuple(map(tuple, triples.tolist())))
+            return Attainability(None, core=tuple(map(tuple, triples.tolist())))
         return self._optimize(part, positions, Start(len(part), corrals.point[slot].copy()))
 
     def _start_corral(self, slot: int, near: Start | None) -> None:
@@ -142,7 +142,7 @@ class Extremity:
         elif near.weights is not None:
             corrals.point[slot] = near.weights
 
-    def _optimize(self, part: IntArray, positions: IntArray, near: Start | None) -> Answer:
+    def _optimize(self, part: IntArray, positions: IntArray, near: Start | None) -> Attainability:
         """Decide with certainty: HiGHS, confirmed in exact arithmetic."""
         if self._settings.lp == "least-norm":
             self.counters["exact_decisions"] += 1
@@ -154,8 +154,8 @@ class Extremity:
         verdict = self._optimizer.solve((part, self.lists.offsets[part] + positions), start=start, rows=rows)
         self.counters["rows_held"] += self._optimizer.counters["lp_rows"] - held
         if verdict.attainable:
-            return Answer(Start(len(part), verdict.weights, rows=verdict.rows))
-        return Answer(None, core=verdict.core)
+            return Attainability(Start(len(part), verdict.weights, rows=verdict.rows))
+        return Attainability(None, core=verdict.core)
 
     def _passes_published_test(self, part: IntArray, positions: IntArray, cap: Cap) -> bool:
         """Whether the weights of the cell with the largest product with the cap's centre lie in the cap.

@@ -10,7 +10,7 @@ from lpmert.exact import cells_stack as layout
 from lpmert.exact.accounts import Account
 from lpmert.exact.cells_stack import (
     Child,
-    Cone,
+    OpenCone,
     Stack,
     Work,
     cone_at,
@@ -33,7 +33,7 @@ class Lane:
     """
 
     account: Account[Any]
-    settings: kernel.Settings
+    settings: kernel.ConeSettings
     ledger: Any
     stack: Stack
     children: tuple[Child, Child]
@@ -42,7 +42,9 @@ class Lane:
     closing: bool = False
 
     @classmethod
-    def new(cls, account: Account[Any], settings: kernel.Settings, cuts: int, weights: FloatArray, n_rows: int) -> Lane:
+    def new(
+        cls, account: Account[Any], settings: kernel.ConeSettings, cuts: int, weights: FloatArray, n_rows: int
+    ) -> Lane:
         """Return an empty lane with room for a cone of so many hypotheses; weights [D] of the incumbent."""
         n_lists = len(account.lists.offsets) - 1
         sizes = len(weights), len(account.total)
@@ -69,7 +71,7 @@ class Lane:
     def nbytes(self) -> int:
         return sum(array.nbytes for part in (self.stack, *self.children, self.work) for array in part)
 
-    def load(self, cone: Cone) -> None:
+    def load(self, cone: OpenCone) -> None:
         """Put a cone on top of the lane's others."""
         while not room_for(self.stack, cone):
             self.stack = larger(self.stack)
@@ -100,7 +102,7 @@ class Lane:
             self.stack = larger(self.stack)
         self.closing = state == kernel.HARD
 
-    def top(self) -> Cone:
+    def top(self) -> OpenCone:
         """Return the cone that comes next."""
         return cone_at(self.stack, self.n_cones - 1)
 
@@ -109,7 +111,7 @@ class Lane:
         self.stack.numbers[layout.TOP] -= 1
         self.closing = False
 
-    def take_all(self) -> list[Cone]:
+    def take_all(self) -> list[OpenCone]:
         """Empty the lane and return its cones."""
         cones = [cone_at(self.stack, t) for t in range(self.n_cones)]
         self.stack.numbers[layout.TOP] = -1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from lpmert.exact.cells_stack import N_LISTS, N_ROWS
-from lpmert.geometry.leastnorm import Lists, transpose_lists
+from lpmert.geometry.leastnorm import SortedLists, transpose_lists
 from lpmert.kernels import INFINITE_COST, internal
 
 
@@ -41,4 +41,4 @@ def leaf_lists(lists_of_all, child, normals):
             reach[d] = max(reach[d], abs(normals[k, d]))
     columns = np.empty(rows.size)
     transpose_lists(rows, offsets, columns)
-    return Lists(rows, columns, offsets, costs, reach, lists_of_all.cap), longest
+    return SortedLists(rows, columns, offsets, costs, reach, lists_of_all.cap), longest

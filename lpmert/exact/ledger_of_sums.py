@@ -10,7 +10,7 @@ from typing import NamedTuple
 from lpmert.exact.cells_stack import CENTRE, DONE_WORK, FIXED, LEAF_LPS, LEAVES, OPEN, SETTLED, UPPER_COST
 from lpmert.exact.choices_kernels import ASKING, search
 from lpmert.exact.choices_sums import new_costs
-from lpmert.exact.choices_tree import LPS, UPPER, WORK, Settings, new_tree
+from lpmert.exact.choices_tree import LPS, UPPER, WORK, ChoiceSettings, new_tree
 from lpmert.exact.leaf import leaf_lists
 from lpmert.geometry.cone import outer_normals
 from lpmert.geometry.leastnorm import in_cap, new_corrals, new_scratch, rounding_bound
@@ -21,7 +21,7 @@ class Sums(NamedTuple):
     """leaf_work: scores that may be computed in a small cone before it is split on; selections: how it is searched."""
 
     leaf_work: int
-    selections: Settings
+    selections: ChoiceSettings
 
 
 @internal

@@ -153,7 +153,7 @@ class MipSearch(Search):
 
 
 @dataclass(frozen=True)
-class _Answer:
+class _Outcome:
     """What a solver said: rows of the selection, if it has one; a bound on the objective (0 if it tells none)."""
 
     optimal: bool
@@ -209,7 +209,7 @@ class _Program:
         """Forbid that all these hypotheses are chosen."""
         self._program += pulp.lpSum(self._chosen[row] for row in rows) <= len(rows) - 1
 
-    def solve(self, solver: type[Any], seconds: float) -> _Answer:
+    def solve(self, solver: type[Any], seconds: float) -> _Outcome:
         """Solve the program within this time."""
         accepted = inspect.signature(solver.__init__).parameters
         wanted: dict[str, object] = {"msg": False, "gapRel": 0.0, "gapAbs": 0.0, "threads": 1}
@@ -233,7 +233,7 @@ class _Program:
             if len(ones) == len(self._offsets) - 1:
                 selection = ones
         status = self._program.sol_status
-        return _Answer(optimal, status == pulp.LpSolutionInfeasible, selection, bound, nodes, pulp.LpSolution[status])
+        return _Outcome(optimal, status == pulp.LpSolutionInfeasible, selection, bound, nodes, pulp.LpSolution[status])
 
 
 def _normalised(rows: FloatArray) -> FloatArray:

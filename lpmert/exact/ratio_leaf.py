@@ -11,7 +11,16 @@ from lpmert.exact.choices_kernels import ASKING, DONE, WORKING
 from lpmert.exact.leaf import leaf_lists
 from lpmert.exact.ratio_lists import FORBIDDEN, decode_total, height_limit
 from lpmert.geometry.cone import outer_normals
-from lpmert.geometry.leastnorm import FEASIBLE, INFEASIBLE, Corrals, Lists, Scratch, new_corrals, new_scratch, separate
+from lpmert.geometry.leastnorm import (
+    FEASIBLE,
+    INFEASIBLE,
+    Corrals,
+    Scratch,
+    SortedLists,
+    new_corrals,
+    new_scratch,
+    separate,
+)
 from lpmert.kernels import INFINITE_COST, internal
 from lpmert.metrics.ratio_kernels import loss_of_total
 from lpmert.result import FloatArray, IntArray
@@ -31,7 +40,7 @@ def offer(ledger, lists, stack, weights):
 class Leaf(NamedTuple):
     """The lists of a small cone, its sides last, the choice of each, and what an LP on them needs."""
 
-    lists: Lists
+    lists: SortedLists
     decided: IntArray
     chosen: IntArray
     corrals: Corrals

@@ -13,7 +13,7 @@ import numpy as np
 from lpmert.canonical import group_identical
 from lpmert.form import Canonical
 from lpmert.geometry.half_spaces import with_half_spaces
-from lpmert.geometry.leastnorm import Lists, in_cap, largest, rounding_bound, score_list, sorted_lists
+from lpmert.geometry.leastnorm import SortedLists, in_cap, largest, rounding_bound, score_list, sorted_lists
 from lpmert.kernels import EPSILON, INFINITE_COST, internal, kernel
 from lpmert.metrics.base import RatioMetric
 from lpmert.metrics.ratio_kernels import BLEU, CHRF, height_of_loss, loss_of_total, minorant
@@ -30,7 +30,7 @@ FORBIDDEN = -1
 
 
 class Ratio(NamedTuple):
-    """What the hypotheses of `Lists` mean to a ratio metric.
+    """What the hypotheses of `SortedLists` mean to a ratio metric.
 
     kind, parameters: see `ratio_kernels`. statistics [M, K]; constant [K]: of lists that are settled for good; reach
     [K]: the largest of each statistic. classes [M]: equal within a list where the statistics are.
@@ -65,7 +65,7 @@ def new_bound(n_rows: int, n_columns: int) -> Bound:
     return Bound(low, high, at, slopes, least, most, np.zeros(n_rows, dtype=np.int64))
 
 
-def ratio_lists(canonical: Canonical) -> tuple[Lists, Ratio]:
+def ratio_lists(canonical: Canonical) -> tuple[SortedLists, Ratio]:
     """Return lists for kernels, and after them one list {a, 0} for each limit, a.w > 0.
 
     Hypotheses keep their order. Raises `MethodError` for a metric that kernels do not know.

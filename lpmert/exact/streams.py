@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from lpmert.exact.combination import Combination
-from lpmert.geometry.leastnorm import Lists
+from lpmert.geometry.leastnorm import SortedLists
 from lpmert.kernels import INFINITE_COST
 from lpmert.result import IntArray
 
@@ -21,7 +21,7 @@ class Decider(Protocol):
     """Decides which combinations a stream holds."""
 
     @property
-    def lists(self) -> Lists: ...
+    def lists(self) -> SortedLists: ...
 
     def decide(
         self,

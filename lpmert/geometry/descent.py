@@ -38,7 +38,7 @@ _WALK = 0.1
 _FRESH = 0.3
 """Share of starts that are fresh random weights rather than steps of a random walk."""
 
-_PRICES = (-4.0, 2.0)
+_RATES = (-4.0, 2.0)
 """Range of the logarithm of a unit of cost in units of score, both in standard deviations."""
 
 _COORDINATE_EVERY = 16
@@ -58,7 +58,7 @@ class _Draws(NamedTuple):
     """Random numbers of one start: directions [T, D], costs of a unit of score [T], lists that take part [T, S]."""
 
     directions: FloatArray
-    prices: FloatArray
+    rates: FloatArray
     taking_part: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 
 
@@ -85,7 +85,7 @@ def decode_cost(scores, offsets, costs, error):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _towards_cheaper(transposed, scores, offsets, costs, price, taking_part, direction):  # type: ignore[no-untyped-def]
+def _towards_cheaper(transposed, scores, offsets, costs, rate, taking_part, direction):  # type: ignore[no-untyped-def]
     """Write the sum of the steps from chosen hypotheses to those with the best score minus price times cost."""
     for k in range(len(direction)):
         direction[k] = 0.0
@@ -96,7 +96,7 @@ def _towards_cheaper(transposed, scores, offsets, costs, price, taking_part, dir
         for i in range(offsets[s] + 1, offsets[s + 1]):
             if scores[i] > scores[chosen]:
                 chosen = i
-            if scores[i] - price * costs[i] > scores[wanted] - price * costs[wanted]:
+            if scores[i] - rate * costs[i] > scores[wanted] - rate * costs[wanted]:
                 wanted = i
         if wanted != chosen:
             for k in range(len(direction)):
@@ -133,8 +133,8 @@ def _search(weights, draws, turns, patience, searches, offsets, costs, work):  #
         drawn = draws.directions[row]
         length = _length(weights)
         if row % 2:
-            price = draws.prices[row] * length
-            _towards_cheaper(work.transposed, work.intercepts, offsets, costs, price, draws.taking_part[row], direction)
+            rate = draws.rates[row] * length
+            _towards_cheaper(work.transposed, work.intercepts, offsets, costs, rate, draws.taking_part[row], direction)
         if row % 2 == 0 or _length(direction) == 0.0:
             for k in range(dimension):
                 direction[k] = drawn[k]
@@ -191,7 +191,7 @@ class _Lists:
         directions[::_COORDINATE_EVERY] = self.inverse.T[rng.integers(len(inner), size=_TABLE // _COORDINATE_EVERY)]
         draws = _Draws(
             directions=directions,
-            prices=np.exp(rng.uniform(*_PRICES, size=_TABLE)) / self.deviation,
+            rates=np.exp(rng.uniform(*_RATES, size=_TABLE)) / self.deviation,
             taking_part=rng.random((_TABLE, len(self.offsets) - 1)) < rng.random((_TABLE, 1)),
         )
         turns = np.zeros(2, dtype=np.int64)

@@ -32,7 +32,7 @@ _CAP_MARGIN = 1e-9
 _CAP_TOLERANCE = 1e-12
 
 
-class Lists(NamedTuple):
+class SortedLists(NamedTuple):
     """Lists with hypotheses in order of cost, in the two layouts that the kernels read.
 
     rows [M, D]; columns [M * D]: list after list, the same numbers feature by feature; reach [D]: the largest magnitude
@@ -92,14 +92,14 @@ def new_scratch(n_features: int, longest: int) -> Scratch:
     return Scratch(np.zeros((most, most)), np.zeros(most), np.zeros(most), np.zeros(longest))
 
 
-def sorted_lists(features: FloatArray, offsets: IntArray, costs: IntArray, cap: Cap | None = None) -> Lists:
+def sorted_lists(features: FloatArray, offsets: IntArray, costs: IntArray, cap: Cap | None = None) -> SortedLists:
     """Return lists in order of cost (stable)."""
     order = np.lexsort((costs, np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))))
     rows = np.ascontiguousarray(features[order])
     columns = np.empty(rows.size)
     transpose_lists(rows, offsets, columns)
     limit = np.empty(0) if cap is None else np.append(cap.unit, cap.cosine)
-    return Lists(rows, columns, offsets, costs[order], np.abs(rows).max(axis=0, initial=0.0), limit)
+    return SortedLists(rows, columns, offsets, costs[order], np.abs(rows).max(axis=0, initial=0.0), limit)
 
 
 @kernel

@@ -19,7 +19,7 @@ Ray = tuple[int, ...]
 _MOST_BITS = 900
 
 
-class Cone(NamedTuple):
+class IntegerCone(NamedTuple):
     """The weights that are sums of non-negative multiples of d independent rays, each a vector of integers.
 
     For the lists whose survivors still differ in cost: their survivors' rows [n], the start [L] of each list among
@@ -42,10 +42,10 @@ def orthants(n_features: int) -> Iterator[tuple[Ray, ...]]:
         yield tuple(tuple(sign * (k == d) for k in range(n_features)) for d, sign in enumerate(signs))
 
 
-def whole_cone(lists: ProofLists, rays: tuple[Ray, ...]) -> Cone:
+def whole_cone(lists: ProofLists, rays: tuple[Ray, ...]) -> IntegerCone:
     """Return the cone of these rays with the hypotheses of all lists that may win in it."""
     scores = np.zeros((len(lists.features), len(rays)))
-    cone = Cone(rays, np.arange(len(scores)), lists.offsets[:-1], scores, np.zeros(len(rays)), 0, 0)
+    cone = IntegerCone(rays, np.arange(len(scores)), lists.offsets[:-1], scores, np.zeros(len(rays)), 0, 0)
     for k in range(len(rays) - 1):
         cone = _with_ray(lists, cone, k, rays[k])
     return part(lists, cone, len(rays) - 1, rays[-1])
@@ -58,7 +58,7 @@ def midpoint(first: Ray, second: Ray) -> Ray:
     return tuple(value // gcd(*ray) for value in ray)
 
 
-def part(lists: ProofLists, cone: Cone, replaced: int, ray: Ray) -> Cone:
+def part(lists: ProofLists, cone: IntegerCone, replaced: int, ray: Ray) -> IntegerCone:
     """Return the part of a cone in which one ray is replaced by another one inside it.
 
     Hypotheses that another of their list beats at every ray are dropped, and lists of which all others cost the same
@@ -82,7 +82,7 @@ def part(lists: ProofLists, cone: Cone, replaced: int, ray: Ray) -> Cone:
     return cone._replace(rows=rows[left], starts=starts, scores=cone.scores[kept][left], fixed=fixed, bound=bound)
 
 
-def _with_ray(lists: ProofLists, cone: Cone, replaced: int, ray: Ray) -> Cone:
+def _with_ray(lists: ProofLists, cone: IntegerCone, replaced: int, ray: Ray) -> IntegerCone:
     if max(map(abs, ray)) >> _MOST_BITS:
         raise CertificateError("a ray is beyond the range of double precision")
     point = np.array(ray, dtype=np.float64)
@@ -93,7 +93,7 @@ def _with_ray(lists: ProofLists, cone: Cone, replaced: int, ray: Ray) -> Cone:
     return cone._replace(rays=rays, scores=scores, tolerance=tolerance)
 
 
-def _beaten(lists: ProofLists, cone: Cone) -> NDArray[np.bool_]:
+def _beaten(lists: ProofLists, cone: IntegerCone) -> NDArray[np.bool_]:
     """Return which hypotheses [n] are beaten by the best of their list at one of the rays, the first of equals.
 
     Which these are is decided exactly, so that the outcome does not depend on how scores are rounded.

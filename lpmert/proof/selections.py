@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from lpmert.certificate import Record, integers, typed
-from lpmert.proof.cones import Cone
+from lpmert.proof.cones import IntegerCone
 from lpmert.proof.lists import ProofLists
 from lpmert.result import CertificateError
 
@@ -35,7 +35,7 @@ class SelectionRules:
     root: the node of all of them. Parts that cost at least `target` are closed.
     """
 
-    def __init__(self, lists: ProofLists, cone: Cone | None, target: int) -> None:
+    def __init__(self, lists: ProofLists, cone: IntegerCone | None, target: int) -> None:
         self._lists = lists
         self._rays = None if cone is None else cone.rays
         self._target = target

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lpmert.certificate import CONES, SELECTIONS, CertificateReader, integers
-from lpmert.proof.cones import Cone, Ray, midpoint, orthants, part, whole_cone
+from lpmert.proof.cones import IntegerCone, Ray, midpoint, orthants, part, whole_cone
 from lpmert.proof.lists import ProofLists
 from lpmert.proof.selections import SelectionRules, too_low
 from lpmert.result import CertificateError
@@ -30,8 +30,8 @@ class TreeCheck:
             raise CertificateError(f"no tree of {kind!r:.40} is known for {lists.features.shape[1]} features")
         reader.end()
 
-    def _cones(self, cone: Cone) -> None:
-        waiting: list[tuple[Cone, int, Ray]] = []
+    def _cones(self, cone: IntegerCone) -> None:
+        waiting: list[tuple[IntegerCone, int, Ray]] = []
         while True:
             record = self._reader.record()
             if record == {"leaf": "costs"}:
@@ -50,7 +50,7 @@ class TreeCheck:
                 return
             cone = part(self._lists, *waiting.pop())
 
-    def _selections(self, cone: Cone | None) -> None:
+    def _selections(self, cone: IntegerCone | None) -> None:
         rules = SelectionRules(self._lists, cone, self._target)
         nodes = [rules.root]
         while nodes:
