@@ -23,7 +23,6 @@ from lpmert.compare import compare as compare
 from lpmert.lazy import attach
 from lpmert.minimize import minimize as minimize
 from lpmert.verify import verify as verify
-
-__version__ = "0.1.0"
+from lpmert.version import __version__ as __version__
 
 __getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -56,16 +56,32 @@ class Och(Comparator):
 
     def run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
         """Return the best local optimum."""
-        rng = np.random.default_rng(seed)
         search = LineSearch(problem.canonical, self.interval, self.smoothing)
-        inside = problem.canonical.interior
-        first = [1.0 / search.spread if start is None else start]
-        if inside is not None and not problem.inside(problem.to_caller(CanonicalWeights(first[0]))):
-            first = [inside]
-        if inside is None and search.dimension == 2:
-            first.append(-first[0])  # lines from opposite sides pass all directions of a plane
-        optima = self._restarts().run(search, DESCENTS[self.directions], first, rng, clock)
+        optima = local_optima(problem, search, self._restarts(), self.directions, start, seed, clock)
         return Found(min(optima, key=lambda item: item[0])[1], {"starts": len(optima), "line_searches": clock.steps})
+
+
+def local_optima(
+    problem: Problem,
+    search: LineSearch,
+    restarts: Restarts,
+    directions: str,
+    start: FloatArray | None,
+    seed: int,
+    clock: Clock,
+) -> list[tuple[float, FloatArray]]:
+    """Return the level and the weights [d] in which each descent ends, in order: first that from `start` [d], or else
+    from weights that count all features alike.
+
+    directions: one of `DIRECTIONS`.
+    """
+    inside = problem.canonical.interior
+    first = [1.0 / search.spread if start is None else start]
+    if inside is not None and not problem.inside(problem.to_caller(CanonicalWeights(first[0]))):
+        first = [inside]
+    if inside is None and search.dimension == 2:
+        first.append(-first[0])  # lines from opposite sides pass all directions of a plane
+    return restarts.run(search, DESCENTS[directions], first, np.random.default_rng(seed), clock)
 
 
 def greedy(

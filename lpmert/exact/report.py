@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lpmert import __version__
 from lpmert.coordinates import CanonicalWeights
 from lpmert.exact.method import Method, Search
 from lpmert.exact.moved import normalised
 from lpmert.exact.polish import Placed, beside_ties, in_the_middle
 from lpmert.problem import Problem
 from lpmert.result import Cell, Result, Status
+from lpmert.version import __version__
 
 _RESOLUTION = 1e-12
 """Share of the loss by which rounded losses may be off and the optimum still be called proved."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from lpmert.comparators.base import Clock, given_weights
-from lpmert.comparators.och import Och
+from lpmert.comparators.line_search import LineSearch
+from lpmert.comparators.och import local_optima
+from lpmert.comparators.restarts import Restarts
 from lpmert.coordinates import CanonicalWeights
 from lpmert.deadline import out_of_time
 from lpmert.exact.capped import descend_in_cap
@@ -77,7 +79,9 @@ def _searched(problem: Problem, seed: int, initial: CanonicalWeights | None) -> 
     if not isinstance(problem.metric, RatioMetric) or not canonical.n_lists or out_of_time():
         return given_weights(canonical, None)
     searches = int(np.clip(_RATIO_BUDGET // len(canonical.features), _FEWEST, _MOST))
-    return CanonicalWeights(Och().run(problem, initial, seed, Clock(problem, searches)).weights)
+    clock = Clock(problem, searches)
+    optima = local_optima(problem, LineSearch(canonical), Restarts(), "greedy", initial, seed, clock)
+    return CanonicalWeights(min(optima, key=lambda item: item[0])[1])
 
 
 def _attained_cost(canonical: Canonical, weights: CanonicalWeights) -> int | None:
