@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.harness import Dataset
+from lpmert.errors import FloatArray, IntArray
 from lpmert.formats.moses import read_moses
 from lpmert.formats.tables import read_table
-from lpmert.nbest import NBest
-from lpmert.result import FloatArray, IntArray
+from lpmert.model.nbest import NBest
 
 ROOT = Path(__file__).resolve().parents[1]
 _EXAMPLE = ROOT / "examples" / "asr" / "nbest.tsv.gz"

@@ -11,8 +11,8 @@ import numpy as np
 
 from benchmarks.harness import Answer, Dataset, Judgement
 from lpmert.metrics.base import Metric, metric_by_name
-from lpmert.nbest import NBest
-from lpmert.problem import Problem
+from lpmert.model.nbest import NBest
+from lpmert.model.problem import Problem
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,8 @@ from benchmarks import machine
 from benchmarks.machine import limit_memory
 from benchmarks.rows import PROOFS, Key, Row
 from benchmarks.tables import Figure, Table
-from lpmert.result import FloatArray, relative_gap
+from lpmert.errors import FloatArray
+from lpmert.result import relative_gap
 
 Data = Any
 """What a dataset holds: N-best lists for most objectives."""

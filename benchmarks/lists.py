@@ -11,14 +11,15 @@ from typing import Any, Protocol
 import numpy as np
 
 from benchmarks.harness import Answer, Judgement
-from lpmert.comparators.och import Och
-from lpmert.exact.driver import solve
-from lpmert.exact.method import Method
+from lpmert.errors import FloatArray, MethodError
+from lpmert.methods.heuristic.och import Och
 from lpmert.metrics.base import Metric, metric_by_name
-from lpmert.nbest import NBest
-from lpmert.problem import Problem
-from lpmert.region import Region
-from lpmert.result import FloatArray, Limits, MethodError
+from lpmert.model.nbest import NBest
+from lpmert.model.problem import Problem
+from lpmert.model.region import Region
+from lpmert.result import Limits
+from lpmert.search.driver import solve
+from lpmert.search.method import Method
 
 _TOY_SECONDS = 0.5
 _TRACE_POINTS = 400

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from lpmert.formats.files import write_text
+from lpmert.system.files import write_text
 
 PROOFS = ("optimal", "optimal_to_tolerance")
 """States of those that claim a proof."""

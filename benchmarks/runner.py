@@ -20,7 +20,7 @@ from benchmarks.harness import (
 )
 from benchmarks.rows import Key, Row, forget_row, keep_row, read_rows
 from benchmarks.suites import benchmark
-from lpmert.result import MethodError
+from lpmert.errors import MethodError
 
 ROWS = Path(__file__).resolve().parent / "results" / "rows"
 

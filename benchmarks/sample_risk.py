@@ -26,11 +26,11 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from lpmert.comparators.boosting import Boosting
-from lpmert.comparators.msr import MinimumSampleRisk
-from lpmert.comparators.perceptron import Perceptron
-from lpmert.comparators.sparse import Trained
-from lpmert.nbest import NBest
+from lpmert.methods.heuristic.boosting import Boosting
+from lpmert.methods.heuristic.msr import MinimumSampleRisk
+from lpmert.methods.heuristic.perceptron import Perceptron
+from lpmert.methods.heuristic.sparse import Trained
+from lpmert.model.nbest import NBest
 
 Words = NDArray[np.int64]
 

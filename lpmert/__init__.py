@@ -14,15 +14,11 @@ if os.path.basename(sys.argv[0]).removesuffix(".exe") == "lpmert" or (
     sys.argv[0] == "-m" and sys.orig_argv[-len(sys.argv)] in ("lpmert", "-mlpmert")
 ):
     # the command is starting, and Ctrl-C may come while it imports the rest
-    from lpmert.interrupts import take_signals
+    from lpmert.system.interrupts import take_signals
 
     take_signals()
 
-# Not lazy: modules have the names of their functions, and the functions must win.
-from lpmert.compare import compare as compare
-from lpmert.lazy import attach
-from lpmert.minimize import minimize as minimize
-from lpmert.verify import verify as verify
+from lpmert.system.lazy import attach
 from lpmert.version import __version__ as __version__
 
 __getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -1,5 +1,5 @@
 """Runs the command line as `python -m lpmert`."""
 
-from lpmert.cli import main
+from lpmert.cli.main import main
 
 main(prog_name="lpmert")

@@ -12,8 +12,8 @@ from operator import index
 from textwrap import fill
 from typing import Any, ClassVar, Self, TypeVar
 
+from lpmert.errors import MethodError
 from lpmert.quoting import listed, quoted
-from lpmert.result import MethodError
 from lpmert.values import real_number
 
 Value = TypeVar("Value")

@@ -10,45 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from lpmert.quoting import LONGEST_MESSAGE, shortened
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-
-
-class LpmertError(Exception):
-    """Base of all errors that lpmert raises on purpose; a message that is too long to read loses its middle."""
-
-    def __init__(self, message: str = "") -> None:
-        super().__init__(shortened(message, LONGEST_MESSAGE))
-
-
-class DataError(LpmertError):
-    """The data cannot be used; names the file, the line and the remedy where they are known."""
-
-    def __init__(self, message: str, *, path: str | Path | None = None, line: int | None = None) -> None:
-        self.path = None if path is None else str(path)
-        self.line = line
-        place = ":".join(str(part) for part in (self.path, line) if part is not None)
-        super().__init__(f"{place}: {message}" if place else message)
-
-
-class MetricError(LpmertError):
-    """The metric is unknown or does not fit the statistics."""
-
-
-class MethodError(LpmertError):
-    """The method is unknown, or cannot work on this problem."""
-
-
-class RegionError(LpmertError):
-    """The region is empty, contradicts itself, or does not fit the features."""
-
-
-class CertificateError(LpmertError):
-    """The certificate does not prove its claim; says where it breaks."""
+from lpmert.errors import (
+    DataError,
+    FloatArray,
+    IntArray,
+)
 
 
 class Status(Enum):
@@ -316,14 +283,14 @@ class Result:
 
     def save(self, path: str | Path) -> None:
         """Write the result as JSON; the file appears whole or not at all."""
-        from lpmert.formats.files import write_text
+        from lpmert.system.files import write_text
 
         write_text(path, self.to_json() + "\n")
 
     @staticmethod
     def load(path: str | Path) -> Result:
         """Read a result that `save` wrote; raises `DataError` where the file is no such thing."""
-        from lpmert.formats.files import read_text
+        from lpmert.system.files import read_text
 
         try:
             return _from_dict(json.loads(read_text(path)))

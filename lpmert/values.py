@@ -10,8 +10,9 @@ from typing import TypeAlias
 
 import numpy as np
 
+from lpmert.errors import DataError, FloatArray, LpmertError, MethodError
 from lpmert.quoting import listed, quoted
-from lpmert.result import DataError, FloatArray, LpmertError, MethodError, Result
+from lpmert.result import Result
 
 Weights: TypeAlias = Mapping[str, float] | Sequence[float] | FloatArray | Result
 """One number for each feature: by name, in the order of the features, or those of a result."""

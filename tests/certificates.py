@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 import lpmert
-from lpmert.exact.certify import write_certificate
-from lpmert.nbest import NBest
+from lpmert.certificates.write.certify import write_certificate
+from lpmert.model.nbest import NBest
 
 Document = dict[str, Any]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
-from lpmert import cli
+from lpmert.cli import main as cli
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -12,14 +12,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lpmert.nbest import NBest
+from lpmert.model.nbest import NBest
+
+ROOT = Path(__file__).resolve().parents[1]
 
 
 def _find() -> Path | None:
     named = os.environ.get("LPMERT_SHARED_DATA")
     if named:
         return Path(named)
-    beside = Path(__file__).resolve().parents[2] / "shared" / "data"
+    beside = ROOT.parent / "shared" / "data"
     return beside if beside.is_dir() else None
 
 

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from lpmert.nbest import NBest
+from lpmert.errors import FloatArray, IntArray
+from lpmert.model.nbest import NBest
 from lpmert.registry import METHODS
-from lpmert.result import FloatArray, IntArray
 
 FRACTIONS = tuple(n for n in METHODS.own if n != "sweep" and getattr(METHODS.find(n), "takes_fractions", False))
 """Methods that prove the least fraction of sums, and the least sum, over any number of features."""
@@ -36,7 +36,7 @@ def many_more(*values: object) -> Any:
 def short_descent() -> Iterator[None]:
     """Make the exact methods start from weights that are nothing special, so that they have to search; and fast."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lpmert.exact.start.DEFAULT_BUDGET", 200)
+        patch.setattr("lpmert.search.start.DEFAULT_BUDGET", 200)
         yield
 
 

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lpmert.geometry.envelope import combine, find_events, new_workspace
-from lpmert.result import FloatArray, IntArray
+from lpmert.errors import FloatArray, IntArray
+from lpmert.lines.envelope import combine, find_events, new_workspace
 
 
 class Events(NamedTuple):

@@ -16,7 +16,7 @@ import matplotlib.figure
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from shared import needs_shared, swahili
+from shared import ROOT, needs_shared, swahili
 
 import lpmert
 from benchmarks import datasets
@@ -40,11 +40,9 @@ from benchmarks.suites import NAMES, ablation, benchmark, four, growth, quick
 from benchmarks.suites.floor import find_prototypes
 from benchmarks.suites.stability import best_of
 from benchmarks.tables import Table
-from lpmert.exact.divide import LpMert
-from lpmert.nbest import NBest
-from lpmert.result import FloatArray, MethodError
-
-ROOT = Path(__file__).resolve().parents[1]
+from lpmert.errors import FloatArray, MethodError
+from lpmert.methods.divide.divide import LpMert
+from lpmert.model.nbest import NBest
 
 
 def test_without_prototypes_the_race_says_how_to_name_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import doctest
 import inspect
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
+from shared import ROOT
 
 import lpmert
 
-ROOT = Path(__file__).resolve().parents[1]
 FUNCTIONS = [name for name in lpmert.__all__ if inspect.isfunction(getattr(lpmert, name))]
 CLASSES = ["NBest", "Region", "Linear", "Result"]
 SECTION = re.compile(r"^(\w+)\n-+\n", re.MULTILINE)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 from commands import finished
+from shared import ROOT
 
-ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "proofs" / "README.md"]
 COMPARED = re.compile(
     r"(the least loss|certificate holds|och|grid|mira|nelder-mead|proved|stopped|optimal|there are|loss|"
@@ -104,7 +104,7 @@ def test_the_readme_solves_the_example_whose_output_it_shows() -> None:
 
 
 def test_the_readme_names_every_method_and_exit_code() -> None:
-    from lpmert.cli import ExitCode
+    from lpmert.cli.main import ExitCode
     from lpmert.registry import METHODS
 
     text = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -11,20 +11,20 @@ from oracle import strictly_feasible as strict
 from scipy.optimize import linprog
 
 import lpmert
-from lpmert import rational
-from lpmert.canonical import fixed_point
-from lpmert.exact.combination import Screen
-from lpmert.exact.divide import LpMert
-from lpmert.exact.method import Incumbent
-from lpmert.geometry.cone import covering_cones, enclosing_cone, outer_normals, wider_rays
-from lpmert.geometry.leastnorm import rounding_bound
-from lpmert.geometry.projection import project
+from lpmert.errors import FloatArray
+from lpmert.methods.divide.combination import Screen
+from lpmert.methods.divide.divide import LpMert
 from lpmert.metrics.ratio import Bleu, Chrf, LinearFraction, f_beta, precision
 from lpmert.metrics.ratio_kernels import height_of_loss, minorant
-from lpmert.problem import Problem
-from lpmert.reduction import Cap
-from lpmert.region import Region, limits_of
-from lpmert.result import FloatArray
+from lpmert.model.canonical import fixed_point
+from lpmert.model.problem import Problem
+from lpmert.model.region import Region, limits_of
+from lpmert.numeric import rational
+from lpmert.numeric.cap import Cap
+from lpmert.numeric.cone import covering_cones, enclosing_cone, outer_normals, wider_rays
+from lpmert.numeric.leastnorm import rounding_bound
+from lpmert.numeric.projection import project
+from lpmert.search.method import Incumbent
 
 pytestmark = pytest.mark.usefixtures("poor_start")
 

@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from shared import ROOT
 
 import lpmert
-from lpmert import rational
+from lpmert.numeric import rational
 
-ROOT = Path(__file__).resolve().parents[1]
 PROOFS = ROOT / "proofs"
 PAGES = sorted(path for path in PROOFS.glob("*.md") if path.name != "README.md")
 NOTHING = "written only"

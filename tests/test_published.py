@@ -13,7 +13,7 @@ from shared import SHARED_DATA, librispeech, needs_shared, swahili, train_choice
 
 import lpmert
 from lpmert import NBest, Result, Status
-from lpmert.problem import Problem
+from lpmert.model.problem import Problem
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "asr" / "nbest.tsv.gz"
 

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 from commands import run
+from shared import ROOT
 
-from lpmert.formats.files import read_text
 from lpmert.formats.lattice import read_lattices
 from lpmert.formats.slf import read_lattice, write_lattice
-
-ROOT = Path(__file__).resolve().parents[1]
+from lpmert.system.files import read_text
 
 
 def test_shell_commands_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from shared import ROOT
 
 FILES = sorted(Path(__file__).resolve().parent.rglob("*.py"))
 RAISING = {"raises", "warns", "fail"}
@@ -116,7 +117,7 @@ def test_assertions_are_seen(text: str, expected: bool) -> None:
 )
 def test_a_test_that_hangs_fails_and_shows_where(tmp_path: Path, limit: str, waits: str, complaint: str) -> None:
     (tmp_path / "test_hangs.py").write_text(f"import ctypes, time\ndef test_hangs():\n    {waits}\n", encoding="utf-8")
-    settings = ["-c", str(FILES[0].parents[1] / "pyproject.toml"), "-o", limit, "-p", "no:cacheprovider"]
+    settings = ["-c", str(ROOT / "pyproject.toml"), "-o", limit, "-p", "no:cacheprovider"]
     command = [sys.executable, "-m", "pytest", *settings, str(tmp_path)]
     run = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False, cwd=tmp_path)
     assert run.returncode != 0

@@ -12,10 +12,10 @@ from benchmarks.lists import Loss, Solve
 from benchmarks.plots import legend
 from benchmarks.rows import Row, find
 from benchmarks.tables import Figure, Table, seconds
-from lpmert.approximate.beam import Beam
-from lpmert.approximate.subspace import Subspace
-from lpmert.comparators.och import Och
-from lpmert.exact.auto import Auto
+from lpmert.methods.auto import Auto
+from lpmert.methods.divide.beam import Beam
+from lpmert.methods.heuristic.och import Och
+from lpmert.methods.subspace import Subspace
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas

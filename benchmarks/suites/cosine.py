@@ -12,8 +12,8 @@ from benchmarks.lists import Near, Solve
 from benchmarks.plots import legend, one_for_each
 from benchmarks.rows import Row, find
 from benchmarks.tables import Figure, Table, number, seconds
-from lpmert.exact.choices import Choices
-from lpmert.exact.divide import LpMert
+from lpmert.methods.choices.choices import Choices
+from lpmert.methods.divide.divide import LpMert
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas

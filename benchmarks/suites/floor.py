@@ -25,8 +25,8 @@ from benchmarks.harness import Answer, Benchmark, Dataset, Task
 from benchmarks.lists import Loss, Solve
 from benchmarks.rows import Row, find
 from benchmarks.tables import Table, number, seconds
-from lpmert.exact.auto import Auto
-from lpmert.nbest import NBest
+from lpmert.methods.auto import Auto
+from lpmert.model.nbest import NBest
 
 CASES = {
     "libri3": 1767.0,

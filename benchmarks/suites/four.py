@@ -15,13 +15,13 @@ from benchmarks.lists import Loss, Poses, warm_up
 from benchmarks.plots import legend
 from benchmarks.rows import Row
 from benchmarks.tables import Figure, Table, number
-from lpmert.coordinates import CanonicalWeights
-from lpmert.exact.combination import Combination
-from lpmert.exact.divide import DivideSearch, LpMert
-from lpmert.exact.method import Incumbent
-from lpmert.exact.streams import TwoHalves
-from lpmert.nbest import NBest
-from lpmert.result import IntArray
+from lpmert.errors import IntArray
+from lpmert.methods.divide.combination import Combination
+from lpmert.methods.divide.divide import DivideSearch, LpMert
+from lpmert.methods.divide.streams import TwoHalves
+from lpmert.model.coordinates import CanonicalWeights
+from lpmert.model.nbest import NBest
+from lpmert.search.method import Incumbent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

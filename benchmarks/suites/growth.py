@@ -15,10 +15,10 @@ from benchmarks.machine import cores
 from benchmarks.plots import legend, one_for_each
 from benchmarks.rows import Row, find
 from benchmarks.tables import Figure, Table, number, seconds
-from lpmert.exact.cells import Cells
-from lpmert.exact.choices import Choices
-from lpmert.exact.divide import LpMert
-from lpmert.nbest import NBest
+from lpmert.methods.cells.cells import Cells
+from lpmert.methods.choices.choices import Choices
+from lpmert.methods.divide.divide import LpMert
+from lpmert.model.nbest import NBest
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas

@@ -14,10 +14,10 @@ from benchmarks.harness import Answer, Benchmark, Dataset, Judgement, Solver, Ta
 from benchmarks.plots import legend, one_for_each
 from benchmarks.rows import Row, find
 from benchmarks.tables import Figure, Table, mebibytes, seconds
-from lpmert.geometry.lp import LinOptimizer
-from lpmert.kernels import decode
-from lpmert.nbest import NBest
-from lpmert.result import FloatArray, IntArray
+from lpmert.errors import FloatArray, IntArray
+from lpmert.model.nbest import NBest
+from lpmert.numeric.kernels import decode
+from lpmert.numeric.lp import LinOptimizer
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas

@@ -14,9 +14,9 @@ from benchmarks.harness import Answer, Benchmark, Judgement, Task
 from benchmarks.lists import Loss, Solve, warm_up
 from benchmarks.rows import Row, find
 from benchmarks.tables import Table, number, seconds
-from lpmert.comparators.line_search import LineSearch
-from lpmert.comparators.och import Och
-from lpmert.nbest import NBest
+from lpmert.lines.line_search import LineSearch
+from lpmert.methods.heuristic.och import Och
+from lpmert.model.nbest import NBest
 
 LINES = 100
 SEEDS = (0, 1, 2)

@@ -16,14 +16,14 @@ from benchmarks.harness import Answer, Benchmark, Dataset, Judgement, Task
 from benchmarks.plots import legend
 from benchmarks.rows import Row, find
 from benchmarks.tables import Figure, Table, number, seconds
-from lpmert.comparators.boosting import Boosting
-from lpmert.comparators.msr import MinimumSampleRisk
-from lpmert.comparators.perceptron import Perceptron
-from lpmert.comparators.sparse import Trained
-from lpmert.formats.files import read_text
+from lpmert.errors import FloatArray
 from lpmert.formats.moses import read_moses
-from lpmert.nbest import NBest
-from lpmert.result import FloatArray
+from lpmert.methods.heuristic.boosting import Boosting
+from lpmert.methods.heuristic.msr import MinimumSampleRisk
+from lpmert.methods.heuristic.perceptron import Perceptron
+from lpmert.methods.heuristic.sparse import Trained
+from lpmert.model.nbest import NBest
+from lpmert.system.files import read_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas

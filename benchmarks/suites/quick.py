@@ -13,18 +13,18 @@ from benchmarks.harness import Benchmark, Dataset, Task
 from benchmarks.lists import Loss, Solve
 from benchmarks.rows import Row
 from benchmarks.tables import Table, number, seconds
-from lpmert.approximate.beam import Beam
-from lpmert.approximate.subspace import Subspace
-from lpmert.comparators.och import Och
-from lpmert.exact.auto import Auto
-from lpmert.exact.cells import Cells
-from lpmert.exact.choices import Choices
-from lpmert.exact.divide import LpMert
-from lpmert.exact.exhaustive import Exhaustive
-from lpmert.exact.grouping import Groups
-from lpmert.exact.mip import Mip
-from lpmert.exact.sweep import Sweep
-from lpmert.region import Region
+from lpmert.methods.auto import Auto
+from lpmert.methods.cells.cells import Cells
+from lpmert.methods.choices.choices import Choices
+from lpmert.methods.divide.beam import Beam
+from lpmert.methods.divide.divide import LpMert
+from lpmert.methods.exhaustive import Exhaustive
+from lpmert.methods.groups import Groups
+from lpmert.methods.heuristic.och import Och
+from lpmert.methods.mip import Mip
+from lpmert.methods.subspace import Subspace
+from lpmert.methods.sweep import Sweep
+from lpmert.model.region import Region
 
 TIME_LIMIT = 60.0
 LOSS, BLEU, F1 = Loss(), Loss("bleu"), Loss("f1")

@@ -19,15 +19,15 @@ from benchmarks.lists import Solve
 from benchmarks.plots import legend, one_for_each
 from benchmarks.rows import Row, find
 from benchmarks.tables import Figure, Table, number, seconds
-from lpmert.comparators.annealing import Annealing
-from lpmert.comparators.likelihood import Likelihood
-from lpmert.comparators.och import Och
-from lpmert.exact.auto import Auto
-from lpmert.exact.driver import solve
-from lpmert.nbest import NBest
-from lpmert.problem import Problem
-from lpmert.result import FloatArray
-from lpmert.significance import REPLICATIONS, permutation_test
+from lpmert.comparing.significance import REPLICATIONS, permutation_test
+from lpmert.errors import FloatArray
+from lpmert.methods.auto import Auto
+from lpmert.methods.heuristic.annealing import Annealing
+from lpmert.methods.heuristic.likelihood import Likelihood
+from lpmert.methods.heuristic.och import Och
+from lpmert.model.nbest import NBest
+from lpmert.model.problem import Problem
+from lpmert.search.driver import solve
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas

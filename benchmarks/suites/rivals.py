@@ -15,14 +15,14 @@ from benchmarks.harness import Answer, Benchmark, Dataset, Task
 from benchmarks.lists import Loss, Poses, Solve
 from benchmarks.rows import PROOFS, Row, find
 from benchmarks.tables import Table, number, seconds
-from lpmert.comparators.grid import EVALUATIONS, Grid
-from lpmert.comparators.och import Och
-from lpmert.comparators.random_search import RandomSearch
-from lpmert.comparators.simplex import NelderMead
-from lpmert.comparators.tpe import Tpe
-from lpmert.exact.auto import Auto
-from lpmert.exact.mip import Mip
-from lpmert.nbest import NBest
+from lpmert.methods.auto import Auto
+from lpmert.methods.heuristic.grid import EVALUATIONS, Grid
+from lpmert.methods.heuristic.och import Och
+from lpmert.methods.heuristic.random_search import RandomSearch
+from lpmert.methods.heuristic.simplex import NelderMead
+from lpmert.methods.heuristic.tpe import Tpe
+from lpmert.methods.mip import Mip
+from lpmert.model.nbest import NBest
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from benchmarks.plots import legend, one_for_each
 from benchmarks.rows import Row, find
 from benchmarks.suites.ablation import ALL_OFF, VARIANTS
 from benchmarks.tables import Figure, Table, seconds
-from lpmert.exact.auto import Auto
-from lpmert.exact.divide import LpMert
+from lpmert.methods.auto import Auto
+from lpmert.methods.divide.divide import LpMert
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas

@@ -19,12 +19,13 @@ from benchmarks.lists import warm_up
 from benchmarks.plots import legend
 from benchmarks.rows import Row, find
 from benchmarks.tables import Figure, Table, seconds
-from lpmert.comparators.och import Och
-from lpmert.comparators.stabilised import Iteration, Stabilised
-from lpmert.exact.driver import solve
-from lpmert.nbest import NBest
-from lpmert.problem import Problem
-from lpmert.result import FloatArray, Limits
+from lpmert.errors import FloatArray
+from lpmert.methods.heuristic.och import Och
+from lpmert.methods.heuristic.stabilised import Iteration, Stabilised
+from lpmert.model.nbest import NBest
+from lpmert.model.problem import Problem
+from lpmert.result import Limits
+from lpmert.search.driver import solve
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas

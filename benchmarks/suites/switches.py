@@ -13,9 +13,9 @@ from benchmarks.lists import Loss, Solve
 from benchmarks.plots import legend
 from benchmarks.rows import Row, find
 from benchmarks.tables import Figure, Table, number, seconds
-from lpmert.exact.cells import Cells
-from lpmert.exact.choices import Choices
-from lpmert.exact.method import Method
+from lpmert.methods.cells.cells import Cells
+from lpmert.methods.choices.choices import Choices
+from lpmert.search.method import Method
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas

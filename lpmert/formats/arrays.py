@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lpmert.formats.files import LINES_OF_A_WHOLE, atomic_writer, longest_line, open_bytes, whole
+from lpmert.errors import DataError, IntArray
 from lpmert.formats.format import Format
-from lpmert.nbest import NBest
+from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
-from lpmert.result import DataError, IntArray
+from lpmert.system.files import LINES_OF_A_WHOLE, atomic_writer, longest_line, open_bytes, whole
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from lpmert.formats.files import atomic_writer, open_bytes
+from lpmert.errors import DataError
 from lpmert.formats.format import Format
 from lpmert.formats.numbers import number_of_json
 from lpmert.formats.rows import read_rows
-from lpmert.nbest import NBest
+from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
-from lpmert.result import DataError
+from lpmert.system.files import atomic_writer, open_bytes
 
 LOSS = "loss"
 

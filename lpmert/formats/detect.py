@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lpmert.formats.files import BYTE_ORDER_MARK, STDIN, line_limit, open_bytes
+from lpmert.errors import DataError
 from lpmert.formats.format import Format
 from lpmert.formats.rows import format_of_name
 from lpmert.formats.utterances import utterance_files, words_of
-from lpmert.nbest import NBest
+from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
 from lpmert.registry import FORMATS
-from lpmert.result import DataError
+from lpmert.system.files import BYTE_ORDER_MARK, STDIN, line_limit, open_bytes
 
 Source = str | Path | Sequence[str | Path] | Mapping[str, str | Path]
 """A file or folder, several files (runs), or for scores the files by name of the feature."""
@@ -44,7 +44,7 @@ def read(
         A name (`lpmert convert --help` lists them), `module:Name`, or a `lpmert.formats.Format`; by default what the
         file looks like.
     max_line_length : int, optional
-        Most bytes of a line, 64 MiB by default; other readers take that from `lpmert.formats.files.line_limit`.
+        Most bytes of a line, 64 MiB by default; other readers take that from `lpmert.system.files.line_limit`.
     **options
         Those of the format's reader, such as `segment`, `features` and `loss` for tables.
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from lpmert.nbest import NBest
+from lpmert.model.nbest import NBest
 
 
 @dataclass(frozen=True)

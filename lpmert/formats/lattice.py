@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
+from lpmert.errors import DataError
 from lpmert.formats.format import Format
 from lpmert.formats.kbest import Arc, distinct_best
 from lpmert.formats.slf import SCORE_NAMES, WORDS, Lattice, Link, Scores, read_lattice
 from lpmert.formats.utterances import References, measured, utterance_files
-from lpmert.nbest import MAGNITUDE_LIMIT, NBest
+from lpmert.model.nbest import MAGNITUDE_LIMIT, NBest
 from lpmert.quoting import listed, quoted
-from lpmert.result import DataError
 
 SILENT = frozenset({"!NULL", "<eps>", "<s>", "</s>", "!SENT_START", "!SENT_END"})
 """Words of a lattice that are no words of the hypothesis."""

@@ -10,16 +10,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lpmert.formats.files import atomic_writer, lines
+from lpmert.errors import DataError
 from lpmert.formats.format import Format
 from lpmert.formats.named import NamedRows, number_text, numbers_of_words, rows_by_column
 from lpmert.formats.numbers import count_of_text
 from lpmert.formats.rows import repeated
 from lpmert.formats.utterances import words_of
 from lpmert.metrics.ratio import BLEU_COLUMNS
-from lpmert.nbest import NBest
+from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
-from lpmert.result import DataError
+from lpmert.system.files import atomic_writer, lines
 
 SCORE_TYPES: Mapping[str, tuple[str, ...]] = {
     "BLEU": BLEU_COLUMNS,

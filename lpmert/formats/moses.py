@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from lpmert.formats.files import atomic_writer, decoded_lines, lines, open_bytes, raw_lines
+from lpmert.errors import DataError
 from lpmert.formats.format import Format
 from lpmert.formats.moses_features import FeatureReader, FeatureWriter, label_of
 from lpmert.formats.named import WHITE, number_text, numbers_of_words, rows_by_column
 from lpmert.formats.rows import repeated
 from lpmert.formats.utterances import words_of
-from lpmert.nbest import NBest
+from lpmert.model.nbest import NBest
 from lpmert.quoting import quoted
-from lpmert.result import DataError
+from lpmert.system.files import atomic_writer, decoded_lines, lines, open_bytes, raw_lines
 
 if TYPE_CHECKING:
     from lpmert.metrics.text import TextMetric
@@ -72,7 +72,7 @@ def read_moses(
             pool.add(path, _unmeasured if reference_files else _last_field if last_field else _labelled)
     nbest = pool.nbest(statistic_names, keep_texts=texts or bool(reference_files))
     if reference_files:
-        from lpmert.metrics.text import measure_texts
+        from lpmert.model.texts import measure_texts
 
         nbest, summed = measure_texts(nbest, _references(reference_files, nbest.list_ids, partial), metric)
         logger.info("statistics: %s", summed.signature)

@@ -10,11 +10,11 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from lpmert.errors import DataError
 from lpmert.formats.named import NamedRows, number_text, numbers_of_words
 from lpmert.formats.rows import repeated
 from lpmert.formats.utterances import words_of
 from lpmert.quoting import quoted
-from lpmert.result import DataError
 
 _OF_GROUP = re.compile(r"([^_]+)_(0|[1-9][0-9]*)")
 _SINGLE = " "

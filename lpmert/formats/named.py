@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lpmert.errors import FloatArray
 from lpmert.formats.numbers import number_of_text
-from lpmert.nbest import MAGNITUDE_LIMIT
-from lpmert.result import FloatArray
+from lpmert.model.nbest import MAGNITUDE_LIMIT
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

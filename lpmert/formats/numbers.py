@@ -7,8 +7,8 @@ import reprlib
 from pathlib import Path
 from typing import Any
 
-from lpmert.nbest import MAGNITUDE_LIMIT
-from lpmert.result import DataError
+from lpmert.errors import DataError
+from lpmert.model.nbest import MAGNITUDE_LIMIT
 
 
 def number_of_text(cell: str, what: str, path: str | Path, line: int) -> float:

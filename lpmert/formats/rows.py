@@ -11,10 +11,10 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from lpmert.formats.files import BYTE_ORDER_MARK, COMPRESSED_ENDINGS, decoded_lines, raw_lines, whole
+from lpmert.errors import DataError
 from lpmert.quoting import listed, quoted
 from lpmert.registry import TABLES
-from lpmert.result import DataError
+from lpmert.system.files import BYTE_ORDER_MARK, COMPRESSED_ENDINGS, decoded_lines, raw_lines, whole
 
 _ENDINGS = {".tsv": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
 _PARQUET_MAGIC = b"PAR1"

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import numpy as np
 
-from lpmert.formats.files import COMPRESSED_ENDINGS, write_text
+from lpmert.errors import DataError
 from lpmert.formats.format import Format
 from lpmert.formats.named import number_text
 from lpmert.formats.numbers import number_of_text
 from lpmert.formats.utterances import References, made_folder, measured, read_keyed, words_of
-from lpmert.nbest import NBest
+from lpmert.model.nbest import NBest
 from lpmert.quoting import quoted
-from lpmert.result import DataError
+from lpmert.system.files import COMPRESSED_ENDINGS, write_text
 
 Keyed = dict[str, tuple[int, str]]
 Files = Mapping[str, str | Path]

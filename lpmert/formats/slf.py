@@ -12,13 +12,13 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lpmert.formats.files import lines, write_text
+from lpmert.errors import DataError
 from lpmert.formats.named import number_text
 from lpmert.formats.numbers import count_of_text, number_of_text
 from lpmert.formats.utterances import words_of
-from lpmert.nbest import MAGNITUDE_LIMIT
+from lpmert.model.nbest import MAGNITUDE_LIMIT
 from lpmert.quoting import quoted
-from lpmert.result import DataError
+from lpmert.system.files import lines, write_text
 
 NULL = "!NULL"
 WORDS = "words"

@@ -9,14 +9,14 @@ import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from lpmert.formats.files import lines, write_text
+from lpmert.errors import DataError
 from lpmert.formats.format import Format
 from lpmert.formats.named import number_text
 from lpmert.formats.numbers import count_of_text, number_of_text
 from lpmert.formats.utterances import MANIFEST, References, made_folder, measured, utterance_files, words_of
-from lpmert.nbest import NBest
+from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
-from lpmert.result import DataError
+from lpmert.system.files import lines, write_text
 
 NAMES = {1: ("score", "words"), 2: ("acoustic", "lm", "words"), 3: ("acoustic", "lm", "words")}
 """Features by form. Scores are logarithms to base 10, in all forms."""

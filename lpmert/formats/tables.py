@@ -13,14 +13,14 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from lpmert.formats.files import atomic_writer, line_limit, open_bytes
+from lpmert.errors import DataError, FloatArray
 from lpmert.formats.format import Format
 from lpmert.formats.named import number_text
 from lpmert.formats.rows import Row, format_of_name, guess_format, import_parquet, read_rows, repeated
-from lpmert.nbest import MAGNITUDE_LIMIT, NBest
+from lpmert.model.nbest import MAGNITUDE_LIMIT, NBest
 from lpmert.quoting import listed, quoted
 from lpmert.registry import TABLES
-from lpmert.result import DataError, FloatArray
+from lpmert.system.files import atomic_writer, line_limit, open_bytes
 
 _BLOCK_ROWS = 1 << 15
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lpmert.formats.files import COMPRESSED_ENDINGS, lines
-from lpmert.nbest import NBest
+from lpmert.errors import DataError
+from lpmert.model.nbest import NBest
 from lpmert.quoting import quoted
-from lpmert.result import DataError
+from lpmert.system.files import COMPRESSED_ENDINGS, lines
 
 MANIFEST = "manifest"
 References = str | Path | Mapping[str, str]
@@ -123,7 +123,7 @@ def measured(
             if utterance not in lists:
                 trouble = f"no list for the reference of {quoted(utterance)}; add it, or allow a part with partial=True"
                 raise DataError(trouble, path=path)
-    from lpmert.metrics.text import measure_texts
+    from lpmert.model.texts import measure_texts
 
     rows = np.array(features, dtype=np.float64)
     texts = [text for hypotheses in lists.values() for text in hypotheses]

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from lpmert.formats.files import read_text, write_text
+from lpmert.errors import DataError, FloatArray
 from lpmert.formats.moses_features import groups_of, label_of, names_of_group
 from lpmert.formats.numbers import number_of_json, number_of_text
 from lpmert.formats.rows import repeated, unique_keys
 from lpmert.quoting import listed, quoted
-from lpmert.result import DataError, FloatArray
+from lpmert.system.files import read_text, write_text
 
 if TYPE_CHECKING:
-    from lpmert.problem import Problem
+    from lpmert.model.problem import Problem
 
 DECIMALS = 6
 """Decimals that weights have at least: those that Moses' scripts hand to the decoder."""

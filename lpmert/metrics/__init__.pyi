@@ -1,3 +1,4 @@
+from ..model.texts import measure_texts as measure_texts
 from .additive import SumOfLosses as SumOfLosses
 from .additive import ZeroOne as ZeroOne
 from .base import AdditiveMetric as AdditiveMetric
@@ -10,4 +11,3 @@ from .ratio import f_beta as f_beta
 from .ratio import precision as precision
 from .ratio import recall as recall
 from .text import TextMetric as TextMetric
-from .text import measure_texts as measure_texts

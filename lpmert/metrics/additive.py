@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lpmert.result import FloatArray, MetricError
+from lpmert.errors import FloatArray, MetricError
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from lpmert.errors import FloatArray, MetricError
 from lpmert.registry import METRICS
-from lpmert.result import FloatArray, MetricError
 
 _EXACT_INTEGERS = 2.0**53
 

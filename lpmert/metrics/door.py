@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from lpmert.errors import FloatArray, IntArray, MetricError
 from lpmert.metrics import ratio_kernels as kernel
 from lpmert.metrics.base import AdditiveMetric, Metric, RatioMetric
 from lpmert.metrics.kinds import check_kind
-from lpmert.result import FloatArray, IntArray, MetricError
 
 _MOST_SELECTIONS = 200
 _MOST_NUMBERS = 2_000_000

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from lpmert.errors import FloatArray, IntArray, MetricError
 from lpmert.metrics.base import AdditiveMetric, Metric, RatioMetric, check_counts
 from lpmert.metrics.ratio_kernels import BLEU, CHRF, FRACTION, loss_of_total
-from lpmert.result import FloatArray, IntArray, MetricError
 
 LARGEST_FACTOR = 10**6
 _EXACT_INTEGERS = 2.0**53

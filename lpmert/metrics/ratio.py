@@ -9,9 +9,9 @@ from math import isfinite
 
 import numpy as np
 
+from lpmert.errors import FloatArray, MetricError
 from lpmert.metrics import ratio_kernels as kernel
 from lpmert.metrics.kinds import LARGEST_FACTOR, check_kind
-from lpmert.result import FloatArray, MetricError
 
 BLEU_COLUMNS = (
     "match_1",

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lpmert.kernels import EPSILON, internal, kernel
+from lpmert.numeric.kernels import EPSILON, internal, kernel
 
 BLEU, FRACTION, CHRF = range(3)
 
@@ -159,7 +159,7 @@ def minorant(kind, parameters, low, high, at, slopes):
 
     low, high [K]: the box of summed statistics; at [K]: where in it the bound should be good. The constant is rounded
     down by what its computation may be off; it is infinite where every x in the box has a loss of 1, and the slopes are
-    0 where no bound but 0 is known, as for a fraction (see exact/fractional.py). Source: tangents of the convex and
+    0 where no bound but 0 is known, as for a fraction (see search/fractional.py). Source: tangents of the convex and
     chords of the concave terms of the logarithm of BLEU.
     """
     slopes[:] = 0.0

@@ -14,12 +14,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from lpmert.errors import MetricError
 from lpmert.metrics.additive import SumOfLosses
 from lpmert.metrics.base import Metric
 from lpmert.metrics.ratio import BLEU_COLUMNS, Bleu, Chrf
-from lpmert.nbest import NBest
 from lpmert.quoting import quoted
-from lpmert.result import DataError, MetricError
 
 _SMOOTH_VALUES: dict[str, float | None] = {"add-k": 1.0, "exp": None, "floor": 0.1, "none": None}
 """Smoothings of sentence BLEU, and what stands for a value left out: that of sacrebleu."""
@@ -295,54 +294,6 @@ TEXT_METRICS: dict[str, TextMetric] = {
     "cer": EditTexts(unit="character"),
 }
 """Metrics on texts by name, with their usual settings."""
-
-
-def measure_texts(
-    nbest: NBest, references: Sequence[str | Sequence[str]], metric: str | TextMetric = "bleu"
-) -> tuple[NBest, Metric]:
-    """Return the lists with statistics counted from their texts, and the metric that sums these.
-
-    references: for each list one string, or several. metric: a name of `TEXT_METRICS`, or settings such as
-    `BleuTexts(tokenize="none")`. Raises `DataError` without texts or where references are missing, and `MetricError`
-    for a metric or tokenizer that is unknown or not installed.
-    """
-    settings = _settings(metric)
-    if nbest.texts is None:
-        raise DataError("the lists have no texts; read them with a text column, or pass texts to NBest")
-    if isinstance(references, str) or len(references) != nbest.n_lists:
-        raise DataError(f"references needs one entry for each of the {nbest.n_lists} lists; got {len(references)}")
-    several = [(one,) if isinstance(one, str) else tuple(one) for one in references]
-    rows: list[Sequence[float]] = []
-    bounds = zip(nbest.offsets[:-1].tolist(), nbest.offsets[1:].tolist(), strict=True)
-    for list_id, (begin, end), own in zip(nbest.list_ids, bounds, several, strict=True):
-        if not own or not all(isinstance(reference, str) for reference in own):
-            raise DataError(
-                f"list {quoted(list_id)} needs at least one reference, all of them strings; got {quoted(own)}"
-            )
-        count = settings.counter(own)
-        texts = nbest.texts[begin:end]
-        known = {text: count(text) for text in dict.fromkeys(texts)}
-        rows += [known[text] for text in texts]
-    numbers = sorted({len(own) for own in several})
-    source = f"nrefs:{numbers[0] if len(numbers) == 1 else 'var'}|{settings.signature}"
-    measured = NBest(
-        nbest.features,
-        nbest.offsets,
-        np.array(rows, dtype=np.float64),
-        nbest.names,
-        nbest.list_ids,
-        settings.columns,
-        nbest.texts,
-    )
-    return measured, settings.metric(source)
-
-
-def _settings(metric: str | TextMetric) -> TextMetric:
-    if not isinstance(metric, str):
-        return metric
-    if metric not in TEXT_METRICS:
-        raise MetricError(f"no metric {quoted(metric)} on texts; choose one of {', '.join(TEXT_METRICS)}")
-    return TEXT_METRICS[metric]
 
 
 def _rate(edits: float, length: float) -> float:

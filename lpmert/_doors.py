@@ -1,0 +1,416 @@
+"""The doors: find the best weights, or tell how far given weights are from them. All input checks are here.
+
+Nothing heavy is imported before it is needed, so that the command line starts at once.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from lpmert.registry import METHODS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lpmert.errors import FloatArray
+    from lpmert.metrics.base import Metric
+    from lpmert.model.evaluation import Evaluation
+    from lpmert.model.nbest import NBest
+    from lpmert.model.problem import Problem
+    from lpmert.model.region import Region
+    from lpmert.result import Callback, Limits, Result
+    from lpmert.search.method import Method
+    from lpmert.values import Weights
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Check:
+    """What given weights cost, beside the best there are.
+
+    weights [D] as given. `loss` is that of decoding with ties broken as asked; `loss_best_ties` and `loss_worst_ties`
+    are those with the `tied_lists` at their best and worst. `inside`: whether the weights lie in the region. `optimum`
+    is the result of the search.
+    """
+
+    weights: FloatArray
+    names: tuple[str, ...]
+    loss: float
+    score: float
+    statistics: FloatArray
+    tied_lists: int
+    loss_best_ties: float | None
+    loss_worst_ties: float | None
+    margin: float | None
+    inside: bool
+    optimum: Result
+
+    @property
+    def excess(self) -> float:
+        """Loss beyond the best found; never below 0."""
+        return max(0.0, self.loss - self.optimum.loss)
+
+    @property
+    def wins_by_ties(self) -> bool:
+        """Whether the loss is below the proved least one: only ties, broken by list order, can do that."""
+        return self.inside and self.optimum.status.proved and self.loss < self.optimum.loss
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the check as plain numbers, strings, lists and dictionaries, ready for JSON."""
+        return {
+            "weights": dict(zip(self.names, self.weights.tolist(), strict=True)),
+            "loss": self.loss,
+            "score": self.score,
+            "statistics": self.statistics.tolist(),
+            "tied_lists": self.tied_lists,
+            "loss_best_ties": self.loss_best_ties,
+            "loss_worst_ties": self.loss_worst_ties,
+            "margin": self.margin,
+            "excess": self.excess,
+            "wins_by_ties": self.wins_by_ties,
+            "inside": self.inside,
+            "optimum": self.optimum.to_dict(),
+        }
+
+    def to_json(self) -> str:
+        """Return `to_dict` as one JSON object."""
+        return json.dumps(self.to_dict(), allow_nan=False, indent=2)
+
+    def __str__(self) -> str:
+        """Return a short report."""
+        ties = f" ({self.tied_lists} lists tied)" if self.tied_lists else ""
+        return f"loss {self.loss:.10g}{ties}, {self.excess:.10g} above the best found\nbest: {self.optimum}"
+
+
+def minimize(
+    nbest: NBest,
+    *,
+    metric: str | Metric = "loss",
+    method: str | Method = "auto",
+    initial_weights: Weights | None = None,
+    ties: str = "first",
+    region: Region | None = None,
+    time_limit: float | None = None,
+    node_limit: int | None = None,
+    gap: float | None = None,
+    target: float | None = None,
+    memory_limit: int | None = 1 << 30,
+    jobs: int = 1,
+    seed: int = 0,
+    callback: Callback | None = None,
+) -> Result:
+    """Find weights with the least loss on N-best lists, and prove that no weights do better.
+
+    Limits and Ctrl-C never raise: the result then holds the best weights so far and a valid bound.
+
+    Parameters
+    ----------
+    nbest : NBest
+        The lists.
+    metric : str or Metric
+        What turns summed statistics into a loss: a name, `module:Class`, or an object of `lpmert.metrics`.
+    method : str or Method
+        How to search: a name, `module:Class`, or an object of `lpmert.methods`, whose arguments are its options.
+    initial_weights : mapping or sequence of numbers, or Result, optional
+        Where the search starts: one number for each feature, by name or in order.
+    ties : {"first", "best", "worst"}
+        Which of several hypotheses with identical features stands for them.
+    region : Region, optional
+        Where the weights may lie; everywhere by default.
+    time_limit : float, optional
+        Seconds for everything but loading and compiling the kernels.
+    node_limit : int, optional
+        Most search nodes.
+    gap : float, optional
+        Relative gap between loss and bound at which to stop.
+    target : float, optional
+        Loss at which to stop.
+    memory_limit : int or None
+        Bytes that open nodes may take; `None` for no limit.
+    jobs : int
+        Threads that `cells` may use, alone or within `auto`; their number changes nothing but the time.
+    seed : int
+        Of all that is random.
+    callback : callable, optional
+        Gets a `Progress` some ten times a second, and stops the search by a true answer.
+
+    Returns
+    -------
+    Result
+        The weights, their loss, the proven bound, and how the run ended.
+
+    Raises
+    ------
+    DataError, MetricError, MethodError, RegionError
+        Where an argument cannot be used; the message names it and the remedy.
+
+    Notes
+    -----
+    "Proved" means: every other choice of hypotheses was ruled out by comparisons that clear a bound on their rounding
+    errors, or by exact arithmetic. The problem is that of Och, Minimum Error Rate Training in Statistical Machine
+    Translation, ACL 2003, and of Galley and Quirk, Optimal Search for Minimum Error Rate Training, EMNLP 2011.
+
+    Examples
+    --------
+    >>> import lpmert
+    >>> lists = lpmert.NBest([[1, 0], [0, 1], [2, 1], [1, 3]], [0, 2, 4], [[0], [1], [1], [0]], names=["a", "b"])
+    >>> result = lpmert.minimize(lists)
+    >>> result.loss, result.lower_bound, result.status.name
+    (0.0, 0.0, 'OPTIMAL')
+    >>> lpmert.minimize(lists, method=lpmert.methods.Och(restarts=3)).lower_bound is None
+    True
+    """
+    from lpmert.search.driver import solve
+
+    solver, limits, seed = _settings(method, time_limit, node_limit, gap, target, memory_limit, jobs, seed)
+    problem, started = _prepared(nbest, metric, ties, region, limits)
+    initial = None if initial_weights is None else problem.checked_weights(initial_weights)
+    return solve(solver, problem, limits, callback, seed, initial, started)
+
+
+def check(
+    nbest: NBest,
+    weights: Weights,
+    *,
+    metric: str | Metric = "loss",
+    method: str | Method = "auto",
+    ties: str = "first",
+    region: Region | None = None,
+    time_limit: float | None = None,
+    node_limit: int | None = None,
+    gap: float | None = None,
+    target: float | None = None,
+    memory_limit: int | None = 1 << 30,
+    jobs: int = 1,
+    seed: int = 0,
+    callback: Callback | None = None,
+) -> Check:
+    """Tell what weights cost on N-best lists, and how far that is from the least loss or its bounds.
+
+    Parameters
+    ----------
+    nbest : NBest
+        The lists.
+    weights : mapping or sequence of numbers, or Result
+        The weights to check, by name or in the order of the features; the search starts from them.
+    metric, method, ties, region, time_limit, node_limit, gap, target, memory_limit, jobs, seed, callback
+        As for `minimize`.
+
+    Returns
+    -------
+    Check
+        What the weights cost, and the result of the search.
+
+    Raises
+    ------
+    DataError, MetricError, MethodError, RegionError
+        As by `minimize`.
+
+    Examples
+    --------
+    >>> import lpmert
+    >>> lists = lpmert.NBest([[1, 0], [0, 1], [2, 1], [1, 3]], [0, 2, 4], [[0], [1], [1], [0]], names=["a", "b"])
+    >>> found = lpmert.check(lists, {"a": 0, "b": 1})
+    >>> found.loss, found.optimum.loss, found.excess
+    (1.0, 0.0, 1.0)
+    """
+    from lpmert.search.driver import solve
+
+    solver, limits, seed = _settings(method, time_limit, node_limit, gap, target, memory_limit, jobs, seed)
+    problem, started = _prepared(nbest, metric, ties, region, limits)
+    given = problem.checked_weights(weights)
+    evaluation = problem.evaluate(given)
+    optimum = solve(solver, problem, limits, callback, seed, given, started)
+    figures = {k: getattr(evaluation, k) for k in ("loss", "score", "statistics", "tied_lists", "margin")}
+    return Check(
+        weights=given,
+        names=nbest.names,
+        loss_best_ties=evaluation.loss_best_ties,
+        loss_worst_ties=evaluation.loss_worst_ties,
+        inside=problem.inside(given),
+        optimum=optimum,
+        **figures,
+    )
+
+
+def evaluate(
+    nbest: NBest,
+    weights: Weights,
+    *,
+    metric: str | Metric = "loss",
+    ties: str = "first",
+    region: Region | None = None,
+) -> Evaluation:
+    """Tell what weights cost on N-best lists, with ties found and broken in exact arithmetic; nothing is searched.
+
+    Parameters
+    ----------
+    nbest : NBest
+        The lists.
+    weights : mapping or sequence of numbers, or Result
+        One number for each feature, by name or in order.
+    metric, ties, region
+        As for `minimize`.
+
+    Returns
+    -------
+    Evaluation
+        Loss, score, the chosen hypotheses, the ties, and whether the weights lie in the region.
+
+    Raises
+    ------
+    DataError, MetricError, MethodError, RegionError
+        As by `minimize`.
+
+    Examples
+    --------
+    >>> import lpmert
+    >>> lists = lpmert.NBest([[1, 0], [0, 1], [2, 1], [1, 3]], [0, 2, 4], [[0], [1], [1], [0]], names=["a", "b"])
+    >>> found = lpmert.evaluate(lists, [0, 1])
+    >>> found.loss, found.selection.tolist(), found.tied_lists
+    (1.0, [1, 1], 0)
+    """
+    problem = _problem(nbest, metric, ties, region)
+    given = problem.checked_weights(weights)
+    return replace(problem.evaluate(given), inside=problem.inside(given))
+
+
+def certify(
+    nbest: NBest,
+    result: Result,
+    path: str | Path,
+    *,
+    metric: str | Metric = "loss",
+    ties: str = "first",
+    region: Region | None = None,
+) -> None:
+    """Write down why no weights do better than the optimum that `minimize` found, for `verify`.
+
+    Parameters
+    ----------
+    nbest : NBest
+        The lists.
+    result : Result
+        The proved optimum of these lists.
+    path : str or Path
+        Where the certificate goes; compressed if the name ends in .gz, .xz or .zst.
+    metric, ties, region
+        Those of the run; the metric is a sum over lists, the region has limits only.
+
+    Raises
+    ------
+    MethodError
+        Where there is nothing to certify.
+    DataError
+        If the result is none, or the file cannot be written.
+
+    Notes
+    -----
+    The search for the proof is one of its own and takes as long as it takes. `docs/certificates.md` describes the file.
+
+    Examples
+    --------
+    >>> import lpmert, tempfile
+    >>> lists = lpmert.NBest([[1, 0], [0, 1], [2, 1], [1, 3]], [0, 2, 4], [[0], [1], [1], [0]], names=["a", "b"])
+    >>> path = tempfile.mkdtemp() + "/proof.json"
+    >>> lpmert.certify(lists, lpmert.minimize(lists), path)
+    >>> lpmert.verify(path, lists).proved
+    True
+    """
+    from lpmert.certificates.write.certify import write_certificate
+    from lpmert.errors import DataError
+    from lpmert.result import Result
+
+    if not isinstance(result, Result):
+        raise DataError(f"the second argument must be a Result, not {type(result).__name__}; find one with minimize")
+    _problem(nbest, metric, ties, region)
+    write_certificate(path, nbest, result, metric=metric, ties=ties, region=region)
+
+
+def _prepared(
+    nbest: NBest, metric: str | Metric, ties: str, region: Region | None, limits: Limits
+) -> tuple[Problem, float]:
+    """Return the problem, and the `time.perf_counter()` at which its preparation began: the time limit counts it."""
+    import lpmert.model.problem  # noqa: F401  # loading it takes longer than most problems, and does not count
+    from lpmert.system.deadline import Deadline
+
+    with Deadline(limits.time_limit).running() as deadline:
+        return _problem(nbest, metric, ties, region), deadline.started
+
+
+def _problem(nbest: NBest, metric: str | Metric, ties: str, region: Region | None) -> Problem:
+    from lpmert.errors import DataError, RegionError
+    from lpmert.model.nbest import NBest
+    from lpmert.model.problem import Problem
+    from lpmert.model.region import Region
+
+    if not isinstance(nbest, NBest):
+        raise DataError(
+            f"the first argument must be an NBest, not {type(nbest).__name__}; build one with lpmert.NBest(...)"
+        )
+    if region is not None and not isinstance(region, Region):
+        raise RegionError(f"region must be a Region or None, not {type(region).__name__}; build one with lpmert.Region")
+    return Problem(nbest, metric, ties=ties, region=region)
+
+
+def _settings(
+    method: str | Method,
+    time_limit: float | None,
+    node_limit: int | None,
+    gap: float | None,
+    target: float | None,
+    memory_limit: int | None,
+    jobs: int,
+    seed: int,
+) -> tuple[Method, Limits, int]:
+    from lpmert.values import whole_number
+
+    jobs = whole_number(jobs, "jobs", 1)
+    solver = _method(method).with_jobs(jobs)
+    if jobs > 1 and not solver.takes_jobs:
+        logger.info("jobs=%d: method %r searches in one thread", jobs, solver.name)
+    limits = _limits(time_limit, node_limit, gap, target, memory_limit)
+    return solver, limits, whole_number(seed, "seed", 0)
+
+
+def _method(method: str | Method) -> Method:
+    from lpmert.errors import MethodError
+    from lpmert.quoting import quoted
+    from lpmert.search.method import Method
+
+    found = METHODS.build(method) if isinstance(method, str) else method
+    if not isinstance(found, Method):
+        raise MethodError(
+            f"a method must be one of {', '.join(METHODS.names())}, or an object of a class derived from "
+            f"lpmert.methods.Method; got {quoted(method)}"
+        )
+    return found
+
+
+def _limits(
+    time_limit: float | None, node_limit: int | None, gap: float | None, target: float | None, memory_limit: int | None
+) -> Limits:
+    from lpmert.errors import MethodError
+    from lpmert.quoting import quoted
+    from lpmert.result import Limits
+    from lpmert.values import real_number, whole_number
+
+    def number(value: object, name: str, least: float) -> float | None:
+        found = real_number(value)
+        if value is None or (found is not None and found >= least):
+            return found
+        bound = "" if math.isinf(least) else f" of at least {least:g}"
+        raise MethodError(f"{name} must be a number{bound}, or None; got {quoted(value)}")
+
+    return Limits(
+        time_limit=number(time_limit, "time_limit", 0.0),
+        node_limit=None if node_limit is None else whole_number(node_limit, "node_limit", 0),
+        gap=number(gap, "gap", 0.0),
+        target=number(target, "target", -math.inf),
+        memory_limit=None if memory_limit is None else whole_number(memory_limit, "memory_limit", 1),
+    )

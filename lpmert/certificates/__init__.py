@@ -1,0 +1,1 @@
+"""Certificates: their format, the checker and the writers."""

@@ -1,0 +1,1 @@
+"""The independent checker: it imports no search."""

@@ -1,0 +1,130 @@
+"""Simplicial cones of weights, and in each the hypotheses that may win: what the leaves of a tree of cones rest on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from math import gcd
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lpmert.certificates.check.lists import ProofLists
+from lpmert.errors import CertificateError, FloatArray, IntArray
+from lpmert.numeric import rational
+
+Ray = tuple[int, ...]
+
+_MOST_BITS = 900
+
+
+class IntegerCone(NamedTuple):
+    """The weights that are sums of non-negative multiples of d independent rays, each a vector of integers.
+
+    For the lists whose survivors still differ in cost: their survivors' rows [n], the start [L] of each list among
+    them, scores [n, d] at the rays and a bound [d] on the error of these. fixed: the cost of all other lists. bound:
+    what every selection costs at least that some weights inside the cone make strictly best.
+    """
+
+    rays: tuple[Ray, ...]
+    rows: IntArray
+    starts: IntArray
+    scores: FloatArray
+    tolerance: FloatArray
+    fixed: int
+    bound: int
+
+
+def orthants(n_features: int) -> Iterator[tuple[Ray, ...]]:
+    """Yield the rays of all orthants, which cover the space."""
+    for signs in product((1, -1), repeat=n_features):
+        yield tuple(tuple(sign * (k == d) for k in range(n_features)) for d, sign in enumerate(signs))
+
+
+def whole_cone(lists: ProofLists, rays: tuple[Ray, ...]) -> IntegerCone:
+    """Return the cone of these rays with the hypotheses of all lists that may win in it."""
+    scores = np.zeros((len(lists.features), len(rays)))
+    cone = IntegerCone(rays, np.arange(len(scores)), lists.offsets[:-1], scores, np.zeros(len(rays)), 0, 0)
+    for k in range(len(rays) - 1):
+        cone = _with_ray(lists, cone, k, rays[k])
+    return part(lists, cone, len(rays) - 1, rays[-1])
+
+
+def midpoint(first: Ray, second: Ray) -> Ray:
+    """Return the sum of two rays, brought to equal sums of absolute values."""
+    sizes = [sum(map(abs, ray)) for ray in (first, second)]
+    ray = [sizes[1] * a + sizes[0] * b for a, b in zip(first, second, strict=True)]
+    return tuple(value // gcd(*ray) for value in ray)
+
+
+def part(lists: ProofLists, cone: IntegerCone, replaced: int, ray: Ray) -> IntegerCone:
+    """Return the part of a cone in which one ray is replaced by another one inside it.
+
+    Hypotheses that another of their list beats at every ray are dropped, and lists of which all others cost the same
+    are settled. Scores are linear in the weights: what is at least as good at every ray is better inside the cone, for
+    distinct vectors and independent rays.
+    """
+    cone = _with_ray(lists, cone, replaced, ray)
+    if not len(cone.starts):
+        return cone
+    kept = ~_beaten(lists, cone)
+    rows = cone.rows[kept]
+    starts: IntArray = (np.cumsum(kept) - kept)[cone.starts]
+    sizes: IntArray = np.diff(starts, append=len(rows))
+    costs = lists.costs[rows]
+    least = np.minimum.reduceat(costs, starts)
+    differs = np.maximum.reduceat(costs, starts) != least
+    fixed = cone.fixed + int(least[~differs].sum())
+    left = np.repeat(differs, sizes)
+    starts = np.cumsum(sizes[differs]) - sizes[differs]
+    bound = fixed + int(least[differs].sum())
+    return cone._replace(rows=rows[left], starts=starts, scores=cone.scores[kept][left], fixed=fixed, bound=bound)
+
+
+def _with_ray(lists: ProofLists, cone: IntegerCone, replaced: int, ray: Ray) -> IntegerCone:
+    if max(map(abs, ray)) >> _MOST_BITS:
+        raise CertificateError("a ray is beyond the range of double precision")
+    point = np.array(ray, dtype=np.float64)
+    scores, tolerance = cone.scores.copy(), cone.tolerance.copy()
+    scores[:, replaced] = lists.features[cone.rows] @ point
+    tolerance[replaced] = lists.tolerance(point)
+    rays = (*cone.rays[:replaced], ray, *cone.rays[replaced + 1 :])
+    return cone._replace(rays=rays, scores=scores, tolerance=tolerance)
+
+
+def _beaten(lists: ProofLists, cone: IntegerCone) -> NDArray[np.bool_]:
+    """Return which hypotheses [n] are beaten by the best of their list at one of the rays, the first of equals.
+
+    Which these are is decided exactly, so that the outcome does not depend on how scores are rounded.
+    """
+    scores, tolerance = cone.scores, cone.tolerance
+    sizes = np.diff(cone.starts, append=len(scores))
+    beaten = np.zeros(len(scores), dtype=np.bool_)
+    for ray, values, error in zip(cone.rays, scores.T, tolerance.tolist(), strict=True):
+        least = np.maximum.reduceat(values, cone.starts) - 2.0 * error
+        close = np.flatnonzero(values >= np.repeat(least, sizes))
+        first = np.searchsorted(close, cone.starts)
+        winners = close[first]
+        for a in np.flatnonzero(np.diff(first, append=len(close)) > 1).tolist() if error else ():
+            contenders = close[first[a] : len(close) if a + 1 == len(first) else first[a + 1]].tolist()
+            winners[a] = max(contenders, key=lambda i: _product(lists.whole(int(cone.rows[i])), ray))
+        best = np.repeat(winners, sizes)
+        leads = scores[best] - scores
+        lost: NDArray[np.bool_] = np.all(leads >= 2.0 * tolerance, axis=1)
+        lost[best] = False
+        if tolerance.any():
+            for i in np.flatnonzero(np.all(leads >= -2.0 * tolerance, axis=1) & ~lost & ~beaten).tolist():
+                lost[i] = best[i] != i and _beats(lists, cone.rays, int(cone.rows[best[i]]), int(cone.rows[i]))
+        beaten |= lost
+    return beaten
+
+
+def _beats(lists: ProofLists, rays: tuple[Ray, ...], winner: int, loser: int) -> bool:
+    """Whether one row scores at least as much as another at every ray, in exact arithmetic."""
+    (difference,) = rational.difference_rows(lists.features[winner][None], lists.features[loser][None])
+    return all(_product(difference, ray) >= 0 for ray in rays)
+
+
+def _product(first: Sequence[int], second: Sequence[int]) -> int:
+    return sum(x * y for x, y in zip(first, second, strict=True))

@@ -1,0 +1,218 @@
+"""The lists as proofs see them: distinct feature vectors with exact costs, made from the caller's lists alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from functools import cached_property, cmp_to_key
+from math import gcd
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lpmert.errors import CertificateError, FloatArray, IntArray
+from lpmert.metrics.base import AdditiveMetric
+from lpmert.model.nbest import MAGNITUDE_LIMIT, NBest
+from lpmert.numeric import rational
+
+REPRESENTATIVE: Mapping[str, Callable[[int, int], int]] = {"first": lambda first, _: first, "best": min, "worst": max}
+"""What a hypothesis with the features of an earlier one makes of what that one loses."""
+
+_EPSILON = float(np.finfo(np.float64).eps)
+_SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
+_EXACT_INTEGERS = 2.0**52
+_LARGEST_SCORE = 1e300
+_LARGEST_COST = 1 << 61
+
+
+class ProofLists:
+    """The caller's S lists and, after them, a list {a, 0} for each of R limits a; its 0 may not be chosen.
+
+    offsets [S + R + 1]; given [m, D]: the distinct vectors of every list; features [m, d]: the columns that cones span,
+    times 2**exponent; all others are, within lists, linear combinations of these. costs [m]: whole numbers, int64 or,
+    where sums could overflow, Python's; lists of two with parallel differences are charged to the first of them. A
+    selection loses unit * (constant + step * its summed costs), exactly. Raises `CertificateError` if limits or
+    exponents do not fit.
+    """
+
+    def __init__(
+        self,
+        nbest: NBest,
+        metric: AdditiveMetric,
+        ties: str,
+        exponents: Mapping[str, int],
+        limits: Sequence[Sequence[float]] = (),
+    ) -> None:
+        self.n_lists = nbest.n_lists
+        given = np.concatenate([nbest.dense_features(), limit_rows(limits, nbest.n_features)])
+        self._bounds = np.concatenate([nbest.offsets, nbest.offsets[-1] + 2 * np.arange(1, len(limits) + 1)])
+        leader = _first_equals(given, self._bounds)
+        self._rows = np.flatnonzero(leader == np.arange(len(leader)))
+        self.offsets: IntArray = np.searchsorted(self._rows, self._bounds)
+        self.given = given[self._rows]
+        self.numbers = np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
+        self.features = self._spanned(exponents, nbest.names)
+        self._reach = np.abs(self.features).max(axis=0, initial=0.0)
+        self._set_costs(metric.losses(nbest.statistics), leader, ties)
+
+    @property
+    def limit_rows(self) -> dict[int, int]:
+        """The list of each limit and the row of its vector."""
+        return {s: int(self.offsets[s]) for s in range(self.n_lists, len(self.offsets) - 1)}
+
+    def target(self, bound: Fraction) -> int:
+        """Return the least cost of selections that lose at least `bound`."""
+        return -((self.constant - bound / self.unit) // self.step)
+
+    def loss_of(self, cost: int) -> Fraction:
+        """Return the loss of a total cost."""
+        return self.unit * (self.constant + self.step * cost)
+
+    def row(self, number: int, hypothesis: int) -> int:
+        """Return the row of a hypothesis of the caller's list, both counted from 0."""
+        if not 0 <= number < len(self._bounds) - 1 or not 0 <= hypothesis < np.diff(self._bounds)[number]:
+            raise CertificateError(f"there is no hypothesis {hypothesis} of list {number}")
+        wanted = self._bounds[number] + hypothesis
+        row = int(np.searchsorted(self._rows, wanted))
+        if row == len(self._rows) or self._rows[row] != wanted:
+            raise CertificateError(f"hypothesis {hypothesis} of list {number} repeats the features of an earlier one")
+        return row
+
+    def place(self, row: int) -> tuple[int, int]:
+        """Return the caller's list and hypothesis of a row, both counted from 0."""
+        return int(self.numbers[row]), int(self._rows[row] - self._bounds[self.numbers[row]])
+
+    @cached_property
+    def cost(self) -> list[int]:
+        """The costs as Python's numbers."""
+        return list(map(int, self.costs))
+
+    def whole(self, row: int) -> list[int]:
+        """Return the features of a row times one power of two that makes those of all rows whole."""
+        ratios = [value.as_integer_ratio() for value in self.features[row].tolist()]
+        return [numerator * ((1 << self._grid) // denominator) for numerator, denominator in ratios]
+
+    @cached_property
+    def _grid(self) -> int:
+        fractions, exponents = np.frexp(self.features)
+        mantissas = np.ldexp(fractions, 53).astype(np.int64)
+        lowest = exponents - 54 + np.frexp((mantissas & -mantissas).astype(np.float64))[1]
+        return int(-np.min(lowest, where=mantissas != 0, initial=0))
+
+    def tolerance(self, ray: FloatArray) -> float:
+        """Bound the rounding error of scores at a ray [d], itself rounded from integers; 0 where scores are exact.
+
+        Higham, Accuracy and Stability of Numerical Algorithms, section 3.1, for any order of the sum, twice.
+        """
+        largest = float(self._reach @ np.abs(ray))
+        if not largest < _LARGEST_SCORE:
+            raise CertificateError("scores at a ray are beyond the range of double precision")
+        unit = np.count_nonzero(ray) == 1 and np.abs(ray).max() == 1.0
+        if unit or (self._grid < 900 and largest * 2.0**self._grid < _EXACT_INTEGERS):
+            return 0.0
+        return (len(ray) + 4) * (_EPSILON * largest + _SMALLEST_NORMAL)
+
+    def attained(self, weights: Sequence[float]) -> Fraction:
+        """Return the exact loss of decoding with weights [D] for the caller's features.
+
+        Raises `CertificateError` if hypotheses that lose differently tie, or if a limit is broken.
+        """
+        w = np.array(weights)
+        if not np.abs(w).max() <= MAGNITUDE_LIMIT:
+            raise CertificateError("a weight is too large; multiply all by one power of two")
+        scores, size = self.given @ w, np.abs(self.given) @ np.abs(w)
+        error = 2 * (len(w) + 3) * (_EPSILON * np.maximum.reduceat(size, self.offsets[:-1]) + _SMALLEST_NORMAL)
+        close = np.flatnonzero(scores >= (np.maximum.reduceat(scores, self.offsets[:-1]) - error)[self.numbers])
+
+        def compare(i: int, j: int) -> int:
+            return rational.compare_scores(w, self.given[i], self.given[j])
+
+        total = 0
+        for s, rows in enumerate(np.split(close, np.searchsorted(close, self.offsets[1:-1]))):
+            best = max(rows.tolist(), key=cmp_to_key(compare))
+            winners = [row for row in rows.tolist() if row == best or compare(row, best) == 0]
+            if s >= self.n_lists and winners != [self.offsets[s]]:
+                raise CertificateError(f"the weights break limit {s - self.n_lists}")
+            if len({self._losses[row] for row in winners}) > 1:
+                raise CertificateError(f"at the weights, hypotheses of list {s} tie that lose differently")
+            total += self._losses[best]
+        return self.unit * total
+
+    def _spanned(self, exponents: Mapping[str, int], names: Sequence[str]) -> FloatArray:
+        if not set(exponents) <= set(names) or any(abs(value) > 1000 for value in exponents.values()):
+            raise CertificateError("exponents are needed for features of the lists, and of at most 1000")
+        spanned = [names.index(name) for name in exponents]
+        first = self.offsets[:-1][self.numbers]
+        varying = np.flatnonzero((self.given != self.given[first]).any(axis=0))
+        omitted = [d for d in varying.tolist() if d not in spanned]
+        if omitted:
+            whole = np.array(rational.to_integers(self.given), dtype=object)
+            differences = whole - whole[first]
+            for d in omitted:
+                if rational.solve_integers(differences[:, spanned].tolist(), differences[:, d].tolist()) is None:
+                    raise CertificateError(f"feature {names[d]!r:.40} has no exponent, but depends on none that has")
+        shifts = np.array(list(exponents.values()), dtype=np.int64)
+        with np.errstate(over="ignore"):
+            scaled = np.ldexp(self.given[:, spanned], shifts)
+        if not np.isfinite(scaled).all() or np.any(np.ldexp(scaled, -shifts) != self.given[:, spanned]):
+            raise CertificateError("an exponent takes a feature beyond the range of double precision")
+        return np.ascontiguousarray(scaled)
+
+    def _set_costs(self, losses: FloatArray, leader: IntArray, ties: str) -> None:
+        ratios = [value.as_integer_ratio() for value in losses.tolist()]
+        denominator = max(ratio[1] for ratio in ratios)  # all are powers of two
+        lost: dict[int, int] = {}
+        for first, (numerator, own) in zip(leader.tolist(), ratios, strict=False):
+            value = numerator * (denominator // own)
+            lost[first] = REPRESENTATIVE[ties](lost.get(first, value), value)
+        self._losses = [*lost.values(), *(0 for row in self.limit_rows for _ in range(2))]
+        starts = self.offsets[:-1]
+        whole = np.array(self._losses, dtype=object)
+        self._merge_pairs(whole)
+        least = np.minimum.reduceat(whole, starts)
+        excess = whole - least[self.numbers]
+        self.unit = Fraction(1, denominator)
+        self.constant = int(least.sum())
+        self.step = gcd(*excess) or 1
+        costs = excess // self.step
+        forbidden = 1 + int(np.maximum.reduceat(costs, starts).sum())
+        for row in self.limit_rows.values():
+            costs[row + 1] = forbidden
+        safe = forbidden * (2 + len(self.limit_rows)) < _LARGEST_COST
+        self.costs: IntArray = costs.astype(np.int64) if safe else costs
+
+    def _merge_pairs(self, losses: NDArray[np.object_]) -> None:
+        """Charge lists of two that one and the same hyperplane decides to the first of them."""
+        pairs = self.offsets[:-1][np.flatnonzero(np.diff(self.offsets)[: self.n_lists] == 2)]
+        merged: dict[tuple[int, ...], tuple[int, int]] = {}
+        for row, difference in zip(
+            pairs.tolist(), rational.difference_rows(self.features[pairs], self.features[pairs + 1]), strict=True
+        ):
+            sign = 1 if next(value for value in difference if value) > 0 else -1
+            own = (row, row + 1)[::sign]
+            first = merged.setdefault(tuple(sign * value for value in difference), own)
+            if first != own:
+                losses[list(first)] += losses[list(own)]
+                losses[list(own)] = 0
+
+
+def limit_rows(limits: Sequence[Sequence[float]], n_features: int) -> FloatArray:
+    rows = np.zeros((2 * len(limits), n_features))
+    for k, limit in enumerate(limits):
+        if len(limit) != n_features or not any(limit) or max(map(abs, limit)) > MAGNITUDE_LIMIT:
+            raise CertificateError(
+                f"limit {k} must have {n_features} numbers, not all 0, of at most {MAGNITUDE_LIMIT:g}"
+            )
+        rows[2 * k] = limit
+    return rows
+
+
+def _first_equals(features: FloatArray, bounds: IntArray) -> IntArray:
+    """Return for each row the first row of its list with the same features."""
+    numbers = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
+    order = np.lexsort((*features.T[::-1], numbers))
+    new = np.ones(len(order), dtype=bool)
+    new[1:] = (features[order[1:]] != features[order[:-1]]).any(axis=1) | (np.diff(numbers[order]) != 0)
+    first = np.empty(len(order), dtype=np.int64)
+    first[order] = order[np.flatnonzero(new)][np.cumsum(new) - 1]  # lexsort is stable: the first row comes first
+    return first

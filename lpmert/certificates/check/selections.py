@@ -1,0 +1,160 @@
+"""Search trees over selections: decided choices, the cores that contradict them, and the bound that is left."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from lpmert.certificates.check.cones import IntegerCone
+from lpmert.certificates.check.lists import ProofLists
+from lpmert.certificates.format import Record, integers, typed
+from lpmert.errors import CertificateError
+
+Core = Mapping[int, int]
+"""Choices (list -> row) that no weights make together."""
+
+
+class Node(NamedTuple):
+    """All selections that make the choices `chosen` (list -> row).
+
+    alive: for every other list whose choice matters, the rows that are left in order of cost. fixed: the cost of all
+    other lists. cores: those met on the way. take: the choice that led here.
+    """
+
+    chosen: Mapping[int, int]
+    alive: Mapping[int, tuple[int, ...]]
+    fixed: int
+    cores: tuple[Core, ...] = ()
+    take: tuple[int, int] | None = None
+
+
+class SelectionRules:
+    """What records may say about selections that weights anywhere, or inside a cone, can make.
+
+    root: the node of all of them. Parts that cost at least `target` are closed.
+    """
+
+    def __init__(self, lists: ProofLists, cone: IntegerCone | None, target: int) -> None:
+        self._lists = lists
+        self._rays = None if cone is None else cone.rays
+        self._target = target
+        self._cost = cost = lists.cost
+        rows = range(len(cost)) if cone is None else cone.rows.tolist()
+        chosen = lists.limit_rows
+        alive: dict[int, list[int]] = {}
+        for row in rows:
+            alive.setdefault(lists.place(row)[0], []).append(row)
+        settled = [s for s, own in alive.items() if len({cost[row] for row in own}) == 1 and s not in chosen]
+        fixed = (0 if cone is None else cone.fixed) + sum(cost[alive[s][0]] for s in settled)
+        for s in {*settled, *chosen} & set(alive):
+            del alive[s]
+        self.root = Node(chosen, {s: tuple(sorted(own, key=lambda row: cost[row])) for s, own in alive.items()}, fixed)
+
+    def check(self, node: Node, record: Record) -> tuple[int | None, list[Node]]:
+        """Return the least bound of the closed parts of a node, `None` if they are empty, and the parts left open.
+
+        Raises `CertificateError` if the record does not show this.
+        """
+        expected = None if node.take is None else list(self._lists.place(node.take[1]))
+        if record.get("take") != expected or not set(record) <= {"take", "out", "cores", "branch"}:
+            raise CertificateError(f"expected a node that decides {expected} (list, hypothesis), not {record!r:.40}")
+        cores = list(node.cores)
+        alive = dict(node.alive)
+        for entry in typed(record.get("out", []), list):
+            *place, core = typed(entry, list) or [None]
+            number, hypothesis = integers(place, 2)
+            row = self._lists.row(number, hypothesis)
+            if row not in alive.get(number, ()):
+                raise CertificateError(f"hypothesis {hypothesis} of list {number} is not open")
+            self._core(core, {**node.chosen, number: row}, cores)
+            alive[number] = tuple(other for other in alive[number] if other != row)
+        charges = self._charges(typed(record.get("cores", []), list), node.chosen, alive, cores)
+        bound = None
+        if charges is not None:
+            bound = node.fixed + sum(self._cost[rows[0]] for rows in alive.values()) + sum(y for y, _ in charges)
+        if charges is None or bound is None or bound >= self._target:
+            if "branch" in record:
+                raise CertificateError("the node is closed, and cannot branch")
+            return bound, []
+        if "branch" not in record:
+            raise too_low(self._lists, bound, self._target)
+        branch = typed(record["branch"], int)
+        if branch not in alive:
+            raise CertificateError(f"list {branch} is not open")
+        rest = {number: rows for number, rows in alive.items() if number != branch}
+        others = node.fixed + sum(self._cost[rows[0]] for rows in rest.values())
+        others += sum(amount for amount, concerned in charges if branch not in concerned)
+        bounds = {row: others + self._cost[row] for row in alive[branch]}
+        children = [
+            Node({**node.chosen, branch: row}, rest, node.fixed + self._cost[row], tuple(cores), (branch, row))
+            for row, own in bounds.items()
+            if own < self._target
+        ]
+        return min((own for own in bounds.values() if own >= self._target), default=None), children
+
+    def _charges(
+        self, entries: list[Any], chosen: Mapping[int, int], alive: Mapping[int, tuple[int, ...]], cores: list[Core]
+    ) -> list[tuple[int, set[int]]] | None:
+        """Return what each core adds to the bound, and the open lists it concerns; `None` if the node is empty.
+
+        Each consists of decided choices and cheapest ones: one of its lists leaves its cheapest, and pays at least the
+        step to the next. No list pays more than its step in all.
+        """
+        if not all(alive.values()):
+            return None
+        assumed = {**chosen, **{number: rows[0] for number, rows in alive.items()}}
+        left = {number: self._cost[rows[1]] - self._cost[rows[0]] for number, rows in alive.items() if rows[1:]}
+        charges = []
+        for entry in entries:
+            open_lists = {number for number in self._core(entry, assumed, cores) if number in alive}
+            payers = open_lists & set(left)
+            if not payers:
+                return None
+            amount = min(left[number] for number in payers)
+            for number in payers:
+                left[number] -= amount
+            charges.append((amount, open_lists))
+        return charges
+
+    def _core(self, entry: object, assumed: Mapping[int, int], cores: list[Core]) -> Core:
+        """Return a core of assumed choices: one met before, by its number, or one that is checked and kept."""
+        if isinstance(entry, list):
+            cores.append(self._checked(entry))
+            entry = len(cores) - 1
+        if not 0 <= typed(entry, int) < len(cores):
+            raise CertificateError(f"there is no core {entry} on the way to this node")
+        for number, row in cores[typed(entry, int)].items():
+            if assumed.get(number) != row:
+                raise CertificateError(f"a core names the choice {list(self._lists.place(row))}, not made here")
+        return cores[typed(entry, int)]
+
+    def _checked(self, lines: list[Any]) -> Core:
+        """Return the choices of a core after checking its multipliers.
+
+        The differences chosen - other, times positive multipliers, add up to zero, or, inside a cone, to a vector that
+        has no positive product with a ray. Weights inside that make all the choices would give it a positive one.
+        """
+        total = [0] * self._lists.features.shape[1]
+        core: dict[int, int] = {}
+        for line in lines:
+            *place, text = typed(line, list) or [None]
+            number, hypothesis, other = integers(place, 3)
+            row, beaten = self._lists.row(number, hypothesis), self._lists.row(number, other)
+            if row == beaten or core.setdefault(number, row) != row:
+                raise CertificateError(f"a core makes two choices in list {number}, or compares one with itself")
+            if not re.fullmatch("[1-9a-f][0-9a-f]*", typed(text, str)):
+                raise CertificateError(f"a multiplier is a positive hexadecimal number, not {text!r:.40}")
+            differences = zip(self._lists.whole(row), self._lists.whole(beaten), strict=True)
+            total = [before + int(text, 16) * (a - b) for before, (a, b) in zip(total, differences, strict=True)]
+        if self._rays is not None:
+            total = [max(0, sum(x * y for x, y in zip(total, ray, strict=True))) for ray in self._rays]
+        if any(total) or not core:
+            raise CertificateError("the multipliers of a core do not balance its differences")
+        return core
+
+
+def too_low(lists: ProofLists, bound: int, target: int) -> CertificateError:
+    """Return the error for a leaf whose bound does not close it."""
+    stated, needed = (f"{float(lists.loss_of(cost)):.12g}" for cost in (bound, target))
+    return CertificateError(f"the bound of this leaf is {stated}, below {needed}")

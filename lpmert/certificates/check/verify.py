@@ -1,0 +1,131 @@
+"""Check a certificate against the lists it is about, independently of every search engine.
+
+Only the lists, the metric and exact arithmetic are used; everything heavy is imported when a check begins.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from lpmert.certificates.format import CertificateReader, Header
+    from lpmert.metrics.base import Metric
+    from lpmert.model.nbest import NBest
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What a certificate proves.
+
+    Decoding with the `weights` loses `loss`, without ties; no weights decode without ties to less than `bound`, or none
+    that have a positive product with every one of the `limits`. Both are exact. `records` counts the parts of the tree.
+    """
+
+    loss: Fraction
+    bound: Fraction
+    weights: dict[str, float]
+    limits: tuple[dict[str, float], ...]
+    claim: Header
+    records: int
+
+    @property
+    def proved(self) -> bool:
+        """Whether the loss is the least one."""
+        return self.bound == self.loss
+
+    def __str__(self) -> str:
+        """Return one sentence."""
+        within = f" within {len(self.limits)} limits" if self.limits else ""
+        least = "is the least" if self.proved else f"is at most {float(self.loss - self.bound):.10g} above the least"
+        return (
+            f"certificate holds: loss {float(self.loss):.10g} {least}{within} "
+            f"({self.claim.metric}, ties: {self.claim.ties}; {self.records} records)"
+        )
+
+
+def verify(certificate: str | Path, nbest: NBest, *, metric: str | Metric = "loss", ties: str = "first") -> Verified:
+    """Check that a certificate proves its claim for these lists, this metric and this rule for ties.
+
+    Parameters
+    ----------
+    certificate : str or Path
+        The file that `certify` wrote, plain or compressed.
+    nbest : NBest
+        The lists it is about.
+    metric, ties
+        Those it is about, as for `minimize`.
+
+    Returns
+    -------
+    Verified
+        What was proved, in exact numbers.
+
+    Raises
+    ------
+    CertificateError
+        If it does not hold; the message names the file and the line where it breaks.
+    DataError, MetricError
+        If there is no such file, or the metric does not fit.
+
+    Notes
+    -----
+    No search is run and no solver is trusted: all comparisons are decided in exact arithmetic on the numbers as given.
+    The lemmas are in `proofs`.
+
+    Examples
+    --------
+    >>> import lpmert
+    >>> lists = lpmert.read(
+    ...     "examples/asr/nbest.tsv.gz", segment="utterance", features=["am", "lm", "words"], loss="errors"
+    ... )
+    >>> found = lpmert.verify("examples/asr/optimum.json.gz", lists)
+    >>> found.loss, found.proved
+    (Fraction(912, 1), True)
+    """
+    from lpmert.certificates.format import CertificateReader
+    from lpmert.errors import CertificateError
+    from lpmert.quoting import LONGEST_REFUSAL, shortened
+
+    reader = CertificateReader(certificate)
+    try:
+        return _verified(reader, nbest, metric, ties)
+    except CertificateError as error:
+        raise CertificateError(f"{certificate}:{reader.line}: {shortened(str(error), LONGEST_REFUSAL)}") from error
+
+
+def _verified(reader: CertificateReader, nbest: NBest, metric: str | Metric, ties: str) -> Verified:
+    from lpmert.certificates.check.lists import ProofLists
+    from lpmert.certificates.check.tree import TreeCheck
+    from lpmert.errors import CertificateError, DataError
+    from lpmert.metrics.base import AdditiveMetric, metric_by_name
+    from lpmert.model.nbest import NBest
+
+    if not isinstance(nbest, NBest):
+        raise DataError(f"the second argument must be an NBest, not {type(nbest).__name__}")
+    header = reader.header()
+    measure = metric_by_name(metric)
+    measure.check(nbest.statistics)
+    if not isinstance(measure, AdditiveMetric):
+        raise CertificateError(f"certificates need an additive metric, which {measure.name!r:.40} is not")
+    for what, stated, own in (
+        ("metric", header.metric, measure.signature),
+        ("rule for ties", header.ties, ties),
+        ("features", list(header.weights), list(nbest.names)),
+        ("fingerprint of the lists", header.fingerprint, nbest.fingerprint),
+    ):
+        if stated != own:
+            raise CertificateError(f"the certificate is about another {what}: {stated}, not {own}")
+    lists = ProofLists(nbest, measure, ties, header.exponents, header.limits)
+    loss = lists.attained(list(header.weights.values()))
+    if loss != header.loss or header.bound > loss:
+        raise CertificateError(f"the weights lose {loss}, not {header.loss}, or less than the bound {header.bound}")
+    tree = TreeCheck(reader, lists, header.kind, lists.target(header.bound))
+    proved = None if tree.least is None else lists.loss_of(tree.least)
+    if proved != header.bound:
+        raise CertificateError(f"the tree proves a bound of {proved}, not {header.bound}")
+    limits = tuple(dict(zip(nbest.names, limit, strict=True)) for limit in header.limits)
+    return Verified(loss, header.bound, header.weights, limits, header, reader.line - 2)

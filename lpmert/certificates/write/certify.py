@@ -1,0 +1,125 @@
+"""Write the certificate of a result: a second pass that knows the optimum and puts down why nothing undercuts it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from lpmert.certificates.check.lists import ProofLists, limit_rows
+from lpmert.certificates.check.selections import SelectionRules
+from lpmert.certificates.format import CONES, SELECTIONS, Header, certificate_writer
+from lpmert.certificates.write.cones import grow_cones
+from lpmert.certificates.write.questions import Anywhere
+from lpmert.certificates.write.selections import SelectionTree, Undercut
+from lpmert.errors import CertificateError, MethodError
+from lpmert.metrics.base import AdditiveMetric, Metric, metric_by_name
+from lpmert.model import canonical
+from lpmert.model.nbest import NBest
+from lpmert.model.region import Region, limits_of
+from lpmert.result import Result, Status
+
+logger = logging.getLogger(__name__)
+
+_FEW_LISTS = 12
+_MOST_CONE_FEATURES = 7
+_MOST_PAIR_FEATURES = 4
+"""Beyond these, selections are searched rather than cones; lists of two are easier for selections."""
+
+
+def write_certificate(
+    path: str | Path,
+    nbest: NBest,
+    result: Result,
+    *,
+    metric: str | Metric = "loss",
+    ties: str = "first",
+    region: Region | None = None,
+    kind: str | None = None,
+) -> None:
+    """Write a certificate of the optimum that an exact method found on these lists.
+
+    The arguments are those of the run; a region may have limits only. kind of tree: CONES or SELECTIONS, by default
+    what suits the shape of the problem. The search for the proof takes as long as it takes. Where the run rounded
+    losses, or the best weights are too fine for double precision, the certificate states a bound below the loss.
+    Raises `MethodError` unless the result is an optimum of these lists, and `DataError` if the file cannot be written.
+    """
+    measure = metric_by_name(metric)
+    if not isinstance(measure, AdditiveMetric):
+        raise MethodError(f"metric {measure.name!r} is no sum over lists; certificates are about losses that are")
+    if result.status not in (Status.OPTIMAL, Status.OPTIMAL_TO_TOLERANCE):
+        raise MethodError(f"there is no optimum to certify ({result.message})")
+    if result.fingerprint != nbest.fingerprint:
+        raise MethodError("the result is that of other lists")
+    if kind not in (None, CONES, SELECTIONS):
+        raise MethodError(f"no kind of tree {kind!r}; choose {CONES} or {SELECTIONS}")
+    limits = _limits(region, nbest)
+    exponents = _exponents(nbest, limits)
+    lists = ProofLists(nbest, measure, ties, exponents, limits)
+    try:
+        loss = lists.attained(result.weights.tolist())
+    except CertificateError as error:
+        raise MethodError(f"there are no weights to certify: {error}") from error
+    header = Header(
+        fingerprint=nbest.fingerprint,
+        metric=measure.signature,
+        ties=ties,
+        found_by=result.signature,
+        loss=loss,
+        bound=loss,
+        weights=dict(zip(nbest.names, result.weights.tolist(), strict=True)),
+        exponents=exponents,
+        kind=_suitable_kind(lists) if kind is None or not exponents else kind,
+        limits=limits,
+    )
+    while True:
+        try:
+            _write(path, header, lists)
+        except Undercut as found:
+            header = replace(header, bound=lists.loss_of(found.cost))
+            logger.info("the bound is %s, below the loss %s", float(header.bound), float(loss))
+        else:
+            return
+
+
+def _limits(region: Region | None, nbest: NBest) -> list[list[float]]:
+    if region is None:
+        return []
+    limits = limits_of(region, nbest.names)
+    if len(limits.equations) or limits.centre is not None:
+        raise MethodError("certificates know limits of the weights, but no weights that are given, sums or cosines")
+    return [list(row) for row in limits.rows.tolist()]
+
+
+def _write(path: str | Path, header: Header, lists: ProofLists) -> None:
+    target = lists.target(header.bound)
+    with certificate_writer(path, header) as add:
+        if header.kind == SELECTIONS:
+            rules = SelectionRules(lists, None, target)
+            SelectionTree(lists, rules, Anywhere(lists), target, add).grow()
+        else:
+            grow_cones(lists, target, add)
+
+
+def _exponents(nbest: NBest, limits: Sequence[Sequence[float]]) -> dict[str, int]:
+    """Return for features that span all others the power of two that brings their spread within lists to about 1."""
+    rows = np.concatenate([nbest.dense_features(), limit_rows(limits, nbest.n_features)])
+    offsets = np.concatenate([nbest.offsets, nbest.offsets[-1] + 2 * np.arange(1, len(limits) + 1)])
+    columns = canonical.varying_columns(rows, offsets)
+    columns = columns[canonical.independent_columns(rows[:, columns], offsets)]
+    scales = canonical.column_scales(rows[:, columns], offsets)
+    exponents = (np.frexp(scales)[1] - 1).tolist()
+    return {nbest.names[d]: exponent for d, exponent in zip(columns.tolist(), exponents, strict=True)}
+
+
+def _suitable_kind(lists: ProofLists) -> str:
+    n_features = lists.features.shape[1]
+    sizes = np.diff(lists.offsets)
+    open_lists = int(np.sum(np.maximum.reduceat(lists.costs, lists.offsets[:-1]) > 0))
+    if n_features <= 2:
+        return CONES if n_features else SELECTIONS
+    most = _MOST_PAIR_FEATURES if (sizes <= 2).all() else _MOST_CONE_FEATURES
+    return SELECTIONS if n_features > most or open_lists <= _FEW_LISTS else CONES

@@ -1,0 +1,147 @@
+"""Do these choices go together? Answers with a witness or with a core and its exact multipliers, for certificates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import gcd, lcm
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from lpmert.certificates.check.cones import IntegerCone
+from lpmert.certificates.check.lists import ProofLists
+from lpmert.errors import FloatArray
+from lpmert.numeric import rational
+from lpmert.numeric.leastnorm import FEASIBLE, INFEASIBLE, new_corrals, new_scratch, separate, sorted_lists
+from lpmert.numeric.lp import LinOptimizer
+
+Choices = Mapping[int, int]
+"""List -> row."""
+
+Line = list[int | str]
+"""One comparison of a core: list, chosen and other hypothesis, and the multiplier."""
+
+
+class SelectionOrCore(NamedTuple):
+    """What weights that make the choices choose in every list (list -> row), or else a core."""
+
+    selection: Choices | None
+    core: list[Line]
+
+
+class Question(Protocol):
+    """Decides whether choices go together."""
+
+    def __call__(self, chosen: Choices, /) -> SelectionOrCore: ...
+
+
+class Anywhere:
+    """Decides whether any weights make choices: by the point of least norm, else by linear programs, always exactly."""
+
+    def __init__(self, lists: ProofLists) -> None:
+        n_features = lists.features.shape[1]
+        self._lists = lists
+        self._optimizer = LinOptimizer(lists.features, lists.offsets)
+        self._kernel_lists = sorted_lists(lists.features, lists.offsets, np.zeros(len(lists.features), dtype=np.int64))
+        self._corral = new_corrals(1, n_features)
+        self._scratch = new_scratch(n_features, int(np.diff(lists.offsets).max()))
+        self._counters = np.zeros(16, dtype=np.int64)
+
+    def __call__(self, chosen: Choices, /) -> SelectionOrCore:
+        """Return the answer for choices of at least one list."""
+        lists, corral = self._lists, self._corral
+        decided = np.array(list(chosen), dtype=np.int64)
+        positions = np.full(len(lists.offsets) - 1, -1)
+        positions[decided] = np.array(list(chosen.values())) - lists.offsets[decided]
+        corral.size[0] = 0
+        start = decided, len(decided), 0, positions, corral, 0
+        verdict = separate(self._kernel_lists, *start, self._scratch, self._counters)
+        if verdict == FEASIBLE:
+            return self._witnessed(corral.point[0], chosen)
+        if verdict == INFEASIBLE:
+            size = int(corral.size[0])
+            others = corral.others[0, :size] + lists.offsets[corral.lists[0, :size]]
+            pairs = [(chosen[s], row) for s, row in zip(corral.lists[0, :size].tolist(), others.tolist(), strict=True)]
+            multipliers = rational.farkas([_difference(lists, *pair) for pair in pairs])
+            if multipliers is not None:
+                return SelectionOrCore(None, _lines(lists, pairs, multipliers))
+        return self._by_programs(chosen)
+
+    def _by_programs(self, chosen: Choices) -> SelectionOrCore:
+        verdict = self._optimizer.solve(chosen)
+        if verdict.attainable:
+            exact = rational.round_to_floats(verdict.exact_weights or ())
+            return self._witnessed(exact if verdict.weights is None else verdict.weights, chosen)
+        pairs = [(row, other) for _, row, other in verdict.core]
+        return SelectionOrCore(None, _lines(self._lists, pairs, list(verdict.multipliers)))
+
+    def _witnessed(self, weights: FloatArray, chosen: Choices) -> SelectionOrCore:
+        """Return the selection at weights that surely make the choices; in the other lists rounding may decide."""
+        scores = self._lists.features @ weights
+        starts = self._lists.offsets[:-1]
+        best = np.flatnonzero(scores == np.maximum.reduceat(scores, starts)[self._lists.numbers])
+        rows = best[np.searchsorted(best, starts)]
+        return SelectionOrCore({**dict(enumerate(rows.tolist())), **chosen}, [])
+
+
+class Inside:
+    """Decides in exact arithmetic whether weights inside a cone make choices."""
+
+    def __init__(self, lists: ProofLists, cone: IntegerCone) -> None:
+        self._lists = lists
+        self._scores: dict[int, list[int]] = {}
+        self._survivors: dict[int, list[int]] = {}
+        for row in cone.rows.tolist():
+            whole = lists.whole(row)
+            self._scores[row] = [sum(x * y for x, y in zip(whole, ray, strict=True)) for ray in cone.rays]
+            self._survivors.setdefault(int(lists.numbers[row]), []).append(row)
+        n_rays = len(cone.rays)
+        self._inside = [[int(k == j) for j in range(n_rays)] for k in range(n_rays)]
+
+    def __call__(self, chosen: Choices, /) -> SelectionOrCore:
+        """Return the answer for choices among the hypotheses that may win in the cone."""
+        pairs: list[tuple[int, int]] = []
+        rows, divisors = list(self._inside), []
+        shares = [1] * len(self._inside)  # multiples of the rays that add up to the weights
+        while True:
+            selection, broken = self._decode(shares, chosen)
+            if not broken:
+                return SelectionOrCore(selection, [])
+            pairs += broken
+            for row, other in broken:
+                lead = [a - b for a, b in zip(self._scores[row], self._scores[other], strict=True)]
+                divisors.append(gcd(*lead) or 1)
+                rows.append([value // divisors[-1] for value in lead])
+            answer = rational.decide(rows)
+            if isinstance(answer, rational.Infeasible):
+                common = lcm(*divisors)
+                products = zip(answer.multipliers[len(self._inside) :], divisors, strict=True)
+                return SelectionOrCore(
+                    None, _lines(self._lists, pairs, [m * (common // divisor) for m, divisor in products])
+                )
+            shares = answer.weights
+
+    def _decode(self, shares: list[int], chosen: Choices) -> tuple[Choices, list[tuple[int, int]]]:
+        """Return the selection, and for each choice that is not strictly the best the worst offender."""
+        selection: dict[int, int] = {}
+        broken = []
+        for number, rows in self._survivors.items():
+            value = {row: sum(x * y for x, y in zip(shares, self._scores[row], strict=True)) for row in rows}
+            selection[number] = own = chosen.get(number, max(rows, key=value.__getitem__))
+            best = max((row for row in rows if row != own), key=value.__getitem__, default=own)
+            if number in chosen and best != own and value[best] >= value[own]:
+                broken.append((own, best))
+        return selection, broken
+
+
+def _difference(lists: ProofLists, row: int, other: int) -> list[int]:
+    return [a - b for a, b in zip(lists.whole(row), lists.whole(other), strict=True)]
+
+
+def _lines(lists: ProofLists, pairs: list[tuple[int, int]], multipliers: list[int]) -> list[Line]:
+    divisor = gcd(*multipliers)
+    return [
+        [*lists.place(row), lists.place(other)[1], f"{multiplier // divisor:x}"]
+        for (row, other), multiplier in zip(pairs, multipliers, strict=True)
+        if multiplier
+    ]

@@ -1,0 +1,238 @@
+"""`lpmert compare`: methods of this package, and weights that other tools found, on the same lists."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lpmert.cli.arguments import column_names, nonnegative
+from lpmert.cli.console import ProgressLog, duration, number, say
+from lpmert.cli.delivery import delivering, exit_code
+from lpmert.cli.main import _logging_to_stderr, _read
+from lpmert.cli.shared import Registered, Shared, configured, shared_options
+from lpmert.cli.text_tables import side_by_side
+from lpmert.comparing.compare import DEFAULT_METHODS, OPTIMUM_SECONDS, REPLICATIONS, SEEDS
+from lpmert.comparing.comparison import summary
+from lpmert.registry import METHODS
+from lpmert.system.interrupts import Interrupts
+
+if TYPE_CHECKING:
+    from lpmert.comparing.comparison import Comparison, Run
+    from lpmert.result import Result
+
+
+_BEST_OF = (1, 2, 5, 10)
+
+
+def _methods(text: str) -> tuple[str, ...]:
+    """Return names of methods; raises `click.BadParameter` for others."""
+    return tuple(Registered(METHODS).convert(name, None, None) for name in column_names(text))
+
+
+def _file_by_name(text: str) -> tuple[str, str]:
+    """Return a name and a file; raises `click.BadParameter` for anything else."""
+    name, equals, file = text.partition("=")
+    if not name.strip() or not equals or not file:
+        raise click.BadParameter(f"{text!r} is not of the form NAME=FILE, such as moses=weights.txt.")
+    return name.strip(), file
+
+
+def _of_method(method: str, options: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return the options that are meant for one of the methods compared: METHOD.NAME=VALUE."""
+    return [(name.removeprefix(f"{method}."), value) for name, value in options if name.startswith(f"{method}.")]
+
+
+@click.command()
+@shared_options
+@click.option(
+    "--methods",
+    type=_methods,
+    default=",".join(DEFAULT_METHODS),
+    metavar="A,B,C",
+    help="Methods to compare; see --method.",
+)
+@click.option(
+    "--seeds", type=click.IntRange(min=1), default=SEEDS, metavar="N", help="Runs of each method that is random."
+)
+@click.option("--held-out", type=click.Path(), metavar="FILE", help="More lists like DATA, not used for tuning.")
+@click.option(
+    "--weights",
+    type=_file_by_name,
+    multiple=True,
+    metavar="NAME=FILE",
+    help="Weights from another tool; may be repeated.",
+)
+@click.option(
+    "--initial-weights", metavar="WEIGHTS", help="Where methods start; same syntax as `lpmert check --weights`."
+)
+@click.option(
+    "--optimum", type=click.Path(), metavar="FILE", help="File written by `lpmert solve -o` for DATA; skips the search."
+)
+@click.option("--run-time-limit", type=nonnegative, metavar="SECONDS", help="Stop each run after this time.")
+@click.option(
+    "--replications",
+    type=click.IntRange(min=1),
+    default=REPLICATIONS,
+    metavar="N",
+    help="Replications of the permutation test.",
+)
+def compare(
+    methods: tuple[str, ...],
+    seeds: int,
+    held_out: str | None,
+    weights: tuple[tuple[str, str], ...],
+    initial_weights: str | None,
+    optimum: str | None,
+    run_time_limit: float | None,
+    replications: int,
+    **options: Any,
+) -> None:
+    """Compare methods, and weights that other tools found, on the lists in DATA.
+
+    Every method runs on the same lists, with each of --seeds seeds if it is random, and is judged only by decoding.
+    Then --method looks for the optimum, starting from the best weights found, for --time-limit seconds (60 by default).
+    --set NAME=VALUE is for that method, --set METHOD.NAME=VALUE for one of those compared. Weights can come from any
+    file that `lpmert mert` reads: numbers, names and numbers, moses.ini, JSON.
+
+    The table has, for each method: the mean loss of its runs, the best one, Delta (greatest minus least) and S
+    (standard deviation); how far the best run is above the optimum, or above its bound; its score if different from the
+    loss; the mean loss on held-out lists; p, the p-value of the difference between the best run and that of the first
+    method (on held-out lists if there are any); the median time of a run. Below the table: what to expect from the best
+    of several runs.
+
+    The exit code is 3 if a limit stopped the search for the optimum. DATA is a table with one hypothesis per row; see
+    `lpmert solve --help`.
+    """
+    from lpmert.comparing.compare import compare as compare_methods
+    from lpmert.formats.weights import read_weights
+    from lpmert.result import Limits, Result
+
+    shared = Shared(**options)
+    if shared.scale is not None:
+        raise click.UsageError(
+            "--scale does not apply here: the report shows no weights; the JSON output has them all."
+        )
+    chosen = {name: configured(name, _of_method(name, shared.options)) for name in methods}
+    left = tuple(one for one in shared.options if not any(_of_method(name, [one]) for name in methods))
+    shared = replace(shared, options=left)
+    arguments = shared.search_arguments()
+    limits = Limits(
+        OPTIMUM_SECONDS if shared.time_limit is None else shared.time_limit,
+        *(arguments[name] for name in ("node_limit", "gap", "target", "memory_limit")),
+    )
+    start = None if initial_weights is None else shared.weights(initial_weights, "--initial-weights")
+    names = [name for name, _ in weights]
+    if len(set(names)) < len(names):
+        raise click.UsageError("--weights gives a name twice.")
+    given = {name: read_weights(file).of_features(shared.features) for name, file in weights}
+    known = None if optimum is None else Result.load(optimum)
+
+    with _logging_to_stderr(shared), delivering(shared) as deliver:
+        nbest = _read(shared)[0]
+        others = None if held_out is None else _read(replace(shared, data=held_out))[0]
+        with Interrupts() as stop:
+            with nullcontext() if shared.quiet else ProgressLog(time_limit=limits.time_limit) as callback:
+                comparison = compare_methods(
+                    nbest,
+                    list(chosen.values()),
+                    seeds=seeds,
+                    held_out=others,
+                    weights=given,
+                    initial_weights=start,
+                    optimum=arguments["method"] if known is None else known,
+                    optimum_limits=limits,
+                    time_limit=run_time_limit,
+                    replications=replications,
+                    on_run=None if shared.quiet else _say_run,
+                    callback=callback,
+                    **{name: arguments[name] for name in ("metric", "ties", "region", "jobs", "seed")},
+                )
+            searched = None if known is not None or comparison.optimum is None else comparison.optimum.status
+            code = exit_code(searched, stop)
+            if not comparison.entries:
+                say("interrupted before the first run ended; nothing to compare")
+                raise click.exceptions.Exit(code)
+            if not shared.quiet and shared.output is None and not shared.as_json:
+                say("")
+            deliver(comparison.to_json, partial(comparison_report, comparison))
+    raise click.exceptions.Exit(code)
+
+
+def _say_run(name: str, run: Run) -> None:
+    seed = "" if run.seed is None else f", seed {run.seed}"
+    there = "" if run.held_out_loss is None else f", held out {number(run.held_out_loss)}"
+    say(f"{name}{seed}: loss {number(run.loss)}{there}, {duration(run.seconds)}")
+
+
+def comparison_report(comparison: Comparison) -> str:
+    """Return a comparison as text: the optimum, a line for each entry, and what several runs are worth."""
+    parts = [_optimum(comparison.optimum)]
+    tables = [_rows(comparison), _stability(comparison)]
+    parts += [side_by_side(list(zip(*rows, strict=True))) for rows in tables if len(rows) > 1]
+    return "\n\n".join([*parts, *(["\n".join(notes)] if (notes := _notes(comparison)) else [])])
+
+
+def _optimum(optimum: Result | None) -> str:
+    if optimum is None or optimum.lower_bound is None:
+        return click.style("no bound on the least loss is known", fg="yellow", bold=True)
+    if optimum.status.proved:
+        return click.style(f"the least loss is {number(optimum.loss)}, proved", fg="green", bold=True)
+    found = f"the least loss lies between {number(optimum.lower_bound)} and {number(optimum.loss)}"
+    return click.style(f"{found} ({optimum.message})", fg="yellow", bold=True)
+
+
+def _rows(comparison: Comparison) -> list[list[str]]:
+    """Return the cells of the table, its heading first."""
+    held_out = any(entry.held_out_losses for entry in comparison.entries)
+    distance = "to optimum" if comparison.proved else "to bound"
+    scores = any(entry.best.score != entry.best.loss for entry in comparison.entries)
+    heading = ["method", "runs", "mean", "best", "Delta", "S", distance]
+    rows = [[*heading, *(["score"] if scores else []), *(["held out"] if held_out else []), "p", "time"]]
+    for entry in comparison.entries:
+        loss = summary(entry.losses)
+        difference = entry.training if entry.held_out is None else entry.held_out
+        figures = [*(loss[name] for name in ("mean", "best", "delta", "deviation")), comparison.excess(entry.best)]
+        figures += [entry.best.score] if scores else []
+        figures += [summary(entry.held_out_losses)["mean"]] if held_out else []
+        p_value = "-" if difference is None else f"{difference.p_value:.3f}"
+        rows.append([entry.name, str(len(entry.runs)), *map(_short, figures), p_value, duration(entry.seconds)])
+    return rows
+
+
+def _notes(comparison: Comparison) -> list[str]:
+    """Return what is odd about single entries, a line each."""
+    notes = [] if comparison.complete else ["not all runs were made"]
+    for entry in comparison.entries:
+        best = entry.best
+        if not best.inside:
+            notes.append(f"{entry.name}: these weights lie outside the region")
+        elif comparison.wins_by_ties(best):
+            notes.append(f"{entry.name}: below the optimum only by ties, in {best.tied_lists:,} lists")
+        elif best.tied_lists:
+            notes.append(f"{entry.name}: {best.tied_lists:,} lists are tied at its best weights")
+    return notes
+
+
+def _stability(comparison: Comparison) -> list[list[str]]:
+    """Return the cells of the table of what several runs are worth; empty if no method made several."""
+    several = [entry for entry in comparison.entries if len(entry.runs) > 1]
+    held_out = any(entry.held_out_losses for entry in several)
+    rows = [["best of runs", *map(str, _BEST_OF), *(["Pearson", "Spearman"] if held_out else [])]]
+    for entry in several:
+        curve = {point.runs: point for point in entry.best_of()}
+        correlations = [_short(entry.pearson), _short(entry.spearman)] if held_out else []
+        rows.append([entry.name, *(_short(curve[n].loss) for n in _BEST_OF), *correlations])
+        if held_out:
+            rows.append(
+                ["  held out", *(_short(curve[n].held_out_loss) for n in _BEST_OF), *("" for _ in correlations)]
+            )
+    return rows if several else []
+
+
+def _short(value: float | None) -> str:
+    return "-" if value is None else f"{value:.7g}"

@@ -1,0 +1,239 @@
+"""The command line: reads options, calls the library, prints what it gives, and sets the exit code.
+
+Everything heavy is imported where it is first used, so that help and usage errors come at once.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+import lpmert
+from lpmert.cli.console import LogHandler, ProgressLog, check_report, open_streams, result_report, say, silence, summary
+from lpmert.cli.delivery import ExitCode, delivering, exit_code
+from lpmert.cli.shared import Shared, shared_options
+from lpmert.system.interrupts import Interrupts
+
+if TYPE_CHECKING:
+    from lpmert._doors import Check
+    from lpmert.model.nbest import NBest
+    from lpmert.result import Callback, Result
+
+
+COMMANDS: Mapping[str, tuple[str, str]] = {
+    "compare": ("lpmert.cli.compare:compare", "Compare methods, or weights of other tools, on the same lists."),
+    "convert": ("lpmert.cli.convert:convert", "Convert N-best lists from one format to another."),
+    "methods": ("lpmert.cli.methods:methods", "List the methods, or the options of one of them."),
+    "mert": ("lpmert.cli.mert:mert", "Tune weights, as a replacement for Moses' mert."),
+    "train": ("lpmert.cli.train:train", "Train weights for huge numbers of features."),
+    "verify": ("lpmert.cli.verify:verify", "Check a certificate without trusting any search."),
+}
+"""Commands with a module of their own, where they are, and what they do: help and other commands import none."""
+
+
+class Program(click.Group):
+    """The group of commands; turns the errors that a user can cause into one line on stderr and an exit code."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands."""
+        return [*super().list_commands(ctx), *COMMANDS]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command, imported now if it has a module of its own."""
+        if cmd_name not in COMMANDS:
+            return super().get_command(ctx, cmd_name)
+        module, name = COMMANDS[cmd_name][0].split(":")
+        command: click.Command = getattr(import_module(module), name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Write the table of commands."""
+        own = {name: command.get_short_help_str(80) for name, command in self.commands.items()}
+        with formatter.section("Commands"):
+            formatter.write_dl([*own.items(), *((name, text) for name, (_, text) in COMMANDS.items())])
+
+    def main(self, *args: Any, **settings: Any) -> Any:
+        """Read the command line and do what it says."""
+        open_streams()
+        try:
+            return super().main(*args, **settings)
+        except OSError as error:  # of help and wrong usage; all else is looked after below
+            say(f"lpmert: error: standard streams: {error.strerror}")
+            silence(sys.stdout)
+            silence(sys.stderr)
+            sys.exit(ExitCode.FAILED)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the chosen command."""
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except KeyboardInterrupt:
+            say("lpmert: interrupted")
+            ctx.exit(ExitCode.INTERRUPTED)
+        except OSError as error:
+            _fail(ctx, f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        except MemoryError:
+            _fail(ctx, "out of memory")
+        except lpmert.CertificateError as error:
+            say(f"lpmert: certificate refused: {error}")
+            ctx.exit(ExitCode.REFUSED)
+        except lpmert.LpmertError as error:
+            _fail(ctx, str(error))
+
+
+def _fail(ctx: click.Context, message: str) -> NoReturn:
+    say(f"lpmert: error: {message}")
+    ctx.exit(ExitCode.FAILED)
+
+
+@click.group(
+    cls=Program,
+    context_settings={"help_option_names": ["-h", "--help"], "show_default": True, "max_content_width": 100},
+)
+@click.version_option(lpmert.__version__, prog_name="lpmert")
+@click.pass_context
+def main(ctx: click.Context) -> None:
+    """Find the weights of a linear model with the least error on N-best lists, and prove that no weights do better.
+
+    Exit codes: 0 proved or finished, 1 bad data or failure, 2 wrong usage, 3 stopped by a limit, 5 certificate
+    refused, 130 interrupted, 143 stopped by SIGTERM, 129 by SIGHUP.
+
+    The first Ctrl-C or SIGTERM ends a search with its best weights and their bound. A second one, or one before the
+    search has begun, aborts at once. If a result cannot be written to its file, it goes to stdout.
+    """
+    if "NO_COLOR" in os.environ:
+        ctx.color = False
+
+
+@main.command()
+@shared_options
+@click.option(
+    "--initial-weights", metavar="WEIGHTS", help="Weights to start from; same syntax as `lpmert check --weights`."
+)
+@click.option("--certificate", type=click.Path(), metavar="FILE", help="Write a proof for `lpmert verify`.")
+def solve(initial_weights: str | None, certificate: str | None, **options: Any) -> None:
+    """Find the weights with the least loss on the lists in DATA.
+
+    DATA is a table with one hypothesis per row: TSV, CSV, JSON lines or Parquet, plain or compressed; - is stdin.
+
+    The progress column Src says what found the best weights so far: I given weights, L line searches, C a cell of the
+    weight space, S a selection, X exact arithmetic, W the sweep, E full enumeration, G parts solved separately.
+    """
+    shared = Shared(**options)
+    arguments = shared.search_arguments()
+    start = None if initial_weights is None else shared.weights(initial_weights, "--initial-weights")
+
+    def search(nbest: NBest, callback: Callback | None) -> Result:
+        from lpmert._doors import minimize
+
+        return minimize(nbest, initial_weights=start, callback=callback, **arguments)
+
+    def certify(nbest: NBest, result: Result, stop: Interrupts) -> None:
+        from lpmert.certificates.write.certify import write_certificate
+
+        if certificate is None:
+            return
+        if stop.pressed:
+            say("no certificate written: interrupted")
+        elif result.status not in (lpmert.Status.OPTIMAL, lpmert.Status.OPTIMAL_TO_TOLERANCE):
+            say(f"no certificate written: {result.message}")
+        else:
+            settings = {name: arguments[name] for name in ("metric", "ties", "region")}
+            write_certificate(certificate, nbest, result, **settings)
+
+    _run(shared, search, certify)
+
+
+@main.command()
+@shared_options
+@click.option("--weights", required=True, metavar="WEIGHTS", help="The weights to check.")
+def check(weights: str, **options: Any) -> None:
+    """Show how far given weights are from the least loss on the lists in DATA.
+
+    WEIGHTS are numbers in the order of --features (--weights=-1,2), pairs (--weights am=1,lm=0.6), or a JSON file that
+    `lpmert solve -o` wrote. DATA is a table with one hypothesis per row; see `lpmert solve --help`.
+    """
+    shared = Shared(**options)
+    arguments = shared.search_arguments()
+    given = shared.weights(weights, "--weights")
+
+    def search(nbest: NBest, callback: Callback | None) -> Check:
+        from lpmert._doors import check as check_weights
+
+        return check_weights(nbest, given, callback=callback, **arguments)
+
+    _run(shared, search)
+
+
+def _run(
+    shared: Shared,
+    search: Callable[[NBest, Callback | None], Result | Check],
+    finish: Callable[[NBest, Result, Interrupts], None] = lambda *_: None,
+) -> NoReturn:
+    """Read the data, search, deliver the outcome, do what is left, and exit with the code of the status."""
+    with _logging_to_stderr(shared):
+        with delivering(shared) as deliver:
+            nbest, seconds = _read(shared)
+            with Interrupts() as stop:
+                with nullcontext() if shared.quiet else ProgressLog(time_limit=shared.time_limit) as callback:
+                    outcome = search(nbest, callback)
+                result = outcome if isinstance(outcome, lpmert.Result) else outcome.optimum
+                result = replace(result, seconds={"read": seconds, **result.seconds})
+                outcome = result if isinstance(outcome, lpmert.Result) else replace(outcome, optimum=result)
+                if not shared.quiet:
+                    say(summary(result) if shared.as_json or shared.output is not None else "")
+                deliver(outcome.to_json, partial(_report, outcome, shared))
+        finish(nbest, result, stop)
+    raise click.exceptions.Exit(exit_code(result.status, stop))
+
+
+def _report(outcome: Result | Check, shared: Shared) -> str:
+    if isinstance(outcome, lpmert.Result):
+        return result_report(outcome, shared.scale)
+    return check_report(outcome, shared.scale)
+
+
+@contextmanager
+def _logging_to_stderr(shared: Shared) -> Iterator[None]:
+    level = [logging.WARNING, logging.INFO, logging.DEBUG][min(shared.verbose, 2)]
+    package_logger = logging.getLogger("lpmert")
+    handler = LogHandler(logging.ERROR if shared.quiet else level)
+    package_logger.addHandler(handler)
+    package_logger.setLevel(handler.level)
+    try:
+        yield
+    finally:
+        package_logger.removeHandler(handler)
+        package_logger.setLevel(logging.NOTSET)
+
+
+def _read(shared: Shared) -> tuple[NBest, float]:
+    start = time.perf_counter()
+    nbest = lpmert.read_table(
+        shared.data,
+        segment=shared.segment,
+        features=shared.features,
+        loss=shared.loss,
+        statistics=shared.statistics,
+        group=shared.group,
+        format=shared.format,
+    )
+    seconds = time.perf_counter() - start
+    if not shared.quiet:
+        say(
+            f"{shared.data}: {nbest.n_lists:,} lists, {nbest.n_hypotheses:,} hypotheses, {nbest.n_features} features, "
+            f"read in {seconds:.2f}s; seed {shared.seed}"
+        )
+    return nbest, seconds

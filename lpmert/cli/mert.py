@@ -1,0 +1,297 @@
+"""`lpmert mert`: takes the place of Moses' `mert` in scripts; the same flags and files, and beyond them the bound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+import numpy as np
+
+from lpmert.cli.arguments import column_names, nonnegative
+from lpmert.cli.console import ProgressLog, put, say
+from lpmert.cli.delivery import ExitCode, exit_code
+from lpmert.cli.shared import line_length_option
+from lpmert.errors import DataError, FloatArray
+from lpmert.result import Result, Status
+from lpmert.system.interrupts import Interrupts
+
+if TYPE_CHECKING:
+    from lpmert.formats.weights import WeightsFile
+    from lpmert.metrics.base import Metric
+    from lpmert.model.nbest import NBest
+    from lpmert.model.problem import Problem
+    from lpmert.model.region import Region
+    from lpmert.search.method import Method
+
+SCORES = ("BLEU", "WER", "TER", "CDER")
+LINE_SEARCHES = ("powell", "random-direction", "random")
+WEIGHTS_FILE = "weights.txt"
+TIME_LIMIT = 60.0
+"""Seconds that a search may take unless told otherwise."""
+
+_OF_EXTRACTION = ("case", "reflen")
+"""Keys of --scconfig that matter only where statistics are made."""
+
+
+def _scorer_settings(text: str) -> str:
+    """Return what --scconfig says; raises `click.BadParameter` for what would change the score of statistics."""
+    for setting in filter(None, text.split(",")):
+        key, _, value = setting.partition(":")
+        if key not in _OF_EXTRACTION and (key, value) != ("regularisation", "none"):
+            raise click.BadParameter(f"{setting!r} is not known here; case, reflen and regularisation:none are.")
+    return text
+
+
+def _files(text: str) -> list[str]:
+    return text.split(",")
+
+
+_TRIES = "Random starts of the line searches that precede the search for a proof."
+_UNUSED = "Accepted for compatibility; has no effect."
+
+
+@click.command()
+@click.option("-d", "--pdim", "--d", "dimensions", type=click.IntRange(1), required=True, help="Number of features.")
+@click.option("-F", "--ffile", type=_files, default="features.data", metavar="FILE,...", help="Features of each run.")
+@click.option(
+    "-S", "--scfile", type=_files, default="statscore.data", metavar="FILE,...", help="Statistics of each run."
+)
+@click.option("-i", "--ifile", type=_files, default="init.opt", metavar="FILE,...", help="Weights to start from.")
+@click.option("-s", "--sctype", type=click.Choice(SCORES), default=SCORES[0], help="Metric of the statistics.")
+@click.option(
+    "-c", "--scconfig", type=_scorer_settings, metavar="KEY:VALUE,...", help="How the statistics were computed."
+)
+@click.option("-o", "--optimize", type=column_names, metavar="NAME,...", help="Weights that may change. [default: all]")
+@click.option("-P", "positive", type=column_names, metavar="NAME,...", help="Weights that must not be below 0.")
+@click.option("-p", "--sparse-weights", metavar="FILE", help="Weights that combine all sparse features into one.")
+@click.option("-r", "--rseed", "--r", "seed", type=click.IntRange(0), default=0, help="Seed for everything random.")
+@click.option("-T", "--threads", type=click.IntRange(1), default=1, help="Number of processes.")
+@click.option("--time-limit", type=nonnegative, default=TIME_LIMIT, metavar="SECONDS", help="When to stop the search.")
+@click.option("-v", "--verbose", type=click.IntRange(0), default=1, help="0 for no progress.")
+@line_length_option
+@click.option("-n", "--ntry", "--n", "--random-restarts", "tries", type=click.IntRange(0), default=20, help=_TRIES)
+@click.option("-m", "--nrandom", "--nr", "directions", type=click.IntRange(0), help=_UNUSED)
+@click.option("-t", "--type", "line_search", type=click.Choice(LINE_SEARCHES), help=_UNUSED)
+def mert(**options: Any) -> None:
+    """Find the best weights for the data of Moses' `mert`, and write them to weights.txt in the current folder.
+
+    The flags are those of Moses' `mert`. Line searches from random points, for at most half the time, are followed by a
+    search for a proof. It ends with one, or after --time-limit with the best weights found and a bound on what any
+    weights reach. The exit code is 0 with proof and without, so that scripts go on.
+    """
+    for unused in ("scconfig", "directions", "line_search"):
+        options.pop(unused)
+    raise click.exceptions.Exit(_tune(_Options(**options)))
+
+
+@dataclass(frozen=True)
+class _Options:
+    dimensions: int
+    ffile: list[str]
+    scfile: list[str]
+    ifile: list[str]
+    sctype: str
+    optimize: tuple[str, ...] | None
+    positive: tuple[str, ...] | None
+    sparse_weights: str | None
+    seed: int
+    threads: int
+    time_limit: float
+    verbose: int
+    tries: int
+
+
+@dataclass(frozen=True)
+class _Task:
+    """Lists, metric, and what makes Moses' score, from 0 to 1, of a loss."""
+
+    nbest: NBest
+    metric: str | Metric
+    score: Callable[[float], float]
+
+
+def _tune(options: _Options) -> ExitCode:
+    from lpmert.formats.weights import read_weights
+    from lpmert.model.problem import Problem
+
+    say(f"Seeding random numbers with {options.seed}")
+    task = _task(_lists(options), options.sctype)
+    names = task.nbest.names
+    starts = [_start(read_weights(path), names) for path in options.ifile]
+    region = _region(options, names, starts[0])
+    problem = Problem(task.nbest, task.metric, region=region)
+    with Interrupts() as stop:
+        result = _searched(options, task, problem, starts, region)
+        _deliver(problem, task, result, {} if region is None else region.fixed)
+    code = exit_code(result.status, stop)
+    return ExitCode.FINISHED if code is ExitCode.STOPPED else code
+
+
+def _searched(
+    options: _Options, task: _Task, problem: Problem, starts: Sequence[FloatArray], region: Region | None
+) -> Result:
+    from lpmert.methods.heuristic.och import Och
+    from lpmert.system.deadline import Deadline
+
+    clock = Deadline(options.time_limit)
+    local = _search(options, task, region, _best(problem, starts), Och(restarts=options.tries), options.time_limit / 2)
+    say(f"Line searches from {options.tries} random points: {task.score(local.loss):.6f}")
+    if local.status is Status.INTERRUPTED:
+        return local
+    start = _best(problem, [*starts, local.weights])
+    return _search(options, task, region, start, "auto", clock.left or 0.0)
+
+
+def _deliver(problem: Problem, task: _Task, result: Result, given: Mapping[str, float]) -> None:
+    """Write the weights, to stdout if the file cannot be written, and say what they are worth."""
+    from lpmert.formats.named import number_text
+    from lpmert.formats.weights import keeps_loss, write_weights
+
+    names = task.nbest.names
+    fixed = {names.index(name): value for name, value in given.items()}
+    weights = _scaled(result, fixed)
+    keeps = keeps_loss(problem, weights)
+    try:
+        written = write_weights(
+            WEIGHTS_FILE, names, weights, lambda given: keeps(given) and all(given[d] == fixed[d] for d in fixed)
+        )
+    except DataError:
+        _report(problem, task, result, weights)
+        put(" ".join(map(number_text, weights.tolist())))
+        raise
+    _report(problem, task, result, written)
+
+
+def _search(
+    options: _Options,
+    task: _Task,
+    region: Region | None,
+    start: FloatArray | None,
+    method: str | Method,
+    time_limit: float,
+) -> Result:
+    from lpmert._doors import minimize
+
+    with ProgressLog(time_limit=time_limit) if options.verbose else nullcontext() as callback:
+        return minimize(
+            task.nbest,
+            metric=task.metric,
+            method=method,
+            initial_weights=start,
+            region=region,
+            time_limit=time_limit,
+            jobs=options.threads,
+            seed=options.seed,
+            callback=callback,
+        )
+
+
+def _lists(options: _Options) -> NBest:
+    """Return the lists of all runs, without repeats, with sparse features merged or left out."""
+    from lpmert.formats.mert_data import load_mert_data, merge_sparse
+    from lpmert.formats.weights import read_weights
+
+    for features, scores in zip(options.ffile, options.scfile, strict=False):
+        say(f"Loading Data from: {scores} and {features}")
+    data = load_mert_data(options.ffile, options.scfile)
+    nbest = data.nbest
+    if data.score_type != options.sctype:
+        trouble = f"the statistics are those of {data.score_type}, not of {options.sctype}; set --sctype"
+        raise DataError(trouble, path=options.scfile[0])
+    if data.n_dense != options.dimensions:
+        trouble = (
+            f"{data.n_dense} features ({', '.join(nbest.names[: data.n_dense])}), but -d says {options.dimensions}"
+        )
+        raise DataError(trouble, path=options.ffile[0])
+    if options.sparse_weights is not None:
+        nbest = merge_sparse(data, read_weights(options.sparse_weights).by_name)
+    elif nbest.n_features > data.n_dense:
+        say(f"{nbest.n_features - data.n_dense} sparse features are left out, as Moses does without --sparse-weights")
+        nbest = nbest.select_features(nbest.names[: data.n_dense])
+    nbest = nbest.deduplicate()
+    say(f"Data loaded: {nbest.n_lists} lists, {nbest.n_hypotheses} different hypotheses, {nbest.n_features} features")
+    return nbest
+
+
+def _task(nbest: NBest, score_type: str) -> _Task:
+    """Return the task of a type of score; errors are summed where the length they are divided by is always the same."""
+    from lpmert.metrics.ratio import LinearFraction
+    from lpmert.model.nbest import NBest
+
+    if score_type == "BLEU":
+        return _Task(nbest, "bleu", lambda loss: 1.0 - loss)
+    columns = nbest.statistic_names[:2]
+    errors, lengths = nbest.statistics[:, :1], nbest.statistics[:, 1]
+    starts = nbest.offsets[:-1]
+    same = (np.maximum.reduceat(lengths, starts) == np.minimum.reduceat(lengths, starts)).all()
+    total = float(lengths[starts].sum())
+
+    def lists(statistics: FloatArray, names: Sequence[str]) -> NBest:
+        return NBest(nbest.features, nbest.offsets, statistics, nbest.names, nbest.list_ids, names)
+
+    if same and total > 0:
+        return _Task(lists(errors, columns[:1]), "loss", lambda loss: 1.0 - loss / total)
+    rate = LinearFraction(score_type.lower(), columns, (1, 0), (0, 1), higher_is_better=False)
+    return _Task(lists(nbest.statistics[:, :2], columns), rate, lambda loss: 1.0 - loss)
+
+
+def _start(file: WeightsFile, names: Sequence[str]) -> FloatArray:
+    """Return the weights of a file; the feature merged from sparse ones may be missing there, and starts at 0."""
+    from lpmert.formats.mert_data import SPARSE
+
+    dense = len(names) - 1
+    if names[-1] == SPARSE and len(file.values) in (dense, 3 * dense):
+        return np.append(file.of_features(names[:-1]), 0.0)
+    return file.of_features(names)
+
+
+def _region(options: _Options, names: Sequence[str], start: FloatArray) -> Region | None:
+    """Return the limits that -o and -P set."""
+    from lpmert.model.region import Region
+
+    for name in (*(options.optimize or ()), *(options.positive or ())):
+        if name not in names:
+            raise click.UsageError(f"no feature {name!r}; the features are {', '.join(names)}.")
+    free = names if options.optimize is None else options.optimize
+    fixed = {name: float(weight) for name, weight in zip(names, start, strict=True) if name not in free}
+    bounds = {name: (0.0, None) for name in options.positive or () if name in free}
+    return Region(fixed=fixed, bounds=bounds) if fixed or bounds else None
+
+
+def _best(problem: Problem, starts: Sequence[FloatArray]) -> FloatArray | None:
+    """Return the weights with the least loss of those that are not all 0 and within the limits."""
+    usable = [start for start in starts if start.any() and problem.inside(problem.checked_weights(start))]
+    return min(usable, key=lambda start: problem.evaluate(start).loss, default=None)
+
+
+def _scaled(result: Result, fixed: Mapping[int, float]) -> FloatArray:
+    """Return the weights, scaled so that those that are fixed have just the values that they are fixed at."""
+    given = next(((result.names[place], value) for place, value in fixed.items() if value), None)
+    weights = result.weights.copy() if given is None else result.scaled_to(*given)
+    weights[list(fixed)] = list(fixed.values())
+    return weights
+
+
+def _report(problem: Problem, task: _Task, result: Result, written: FloatArray) -> None:
+    from lpmert.formats.named import number_text
+    from lpmert.formats.weights import DECIMALS
+
+    found = problem.evaluate(written)
+    score = task.score(found.loss)
+    rounded = np.round(written, DECIMALS)
+    if not np.array_equal(rounded, written) and rounded.any():
+        there = task.score(problem.evaluate(rounded).loss)
+        say(
+            f"The weights need more than {DECIMALS} decimals, to which mert-moses.pl rounds them for the decoder: "
+            f"there the score is {there:.6f}"
+        )
+    say(f"Best point: {' '.join(map(number_text, written.tolist()))}  => {score:.6f}")
+    say(result.message)
+    if result.lower_bound is not None:
+        bound = task.score(result.lower_bound)
+        say(f"Bound: no weights score above {bound:.6f}; gap {max(0.0, bound - score):.6f}")
+    if found.tied_lists:
+        say(f"{found.tied_lists} lists are tied at these weights; the first hypothesis in the files counts")

@@ -1,1 +1,0 @@
-"""Commands with modules of their own, imported when they are called."""

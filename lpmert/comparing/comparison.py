@@ -1,0 +1,263 @@
+"""What a comparison found: runs, what they say about each method, and how far all are from the optimum."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, median, stdev
+from typing import Any
+
+import numpy as np
+
+from lpmert.errors import FloatArray, IntArray
+from lpmert.result import Result, Status
+
+BEST_OF = 10
+DRAWS = 1000
+_FEWEST = 3
+"""Runs that a correlation needs at least."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a method, or weights that were given, judged by decoding.
+
+    weights [D]; loss and score are what `Problem.evaluate` gives on the lists tuned on, with `tied_lists` tied; inside:
+    whether the weights lie in the region. The held-out figures are `None` without held-out lists. status: how the run
+    ended, `None` for given weights; seed likewise. selection [S] and held_out_selection: hypotheses chosen, from 0.
+    """
+
+    weights: FloatArray
+    loss: float
+    score: float
+    tied_lists: int
+    inside: bool
+    held_out_loss: float | None
+    held_out_score: float | None
+    seconds: float
+    seed: int | None
+    status: Status | None
+    selection: IntArray
+    held_out_selection: IntArray | None
+
+    def to_dict(self, names: Sequence[str]) -> dict[str, Any]:
+        """Return the run as plain numbers and strings, without its selections."""
+        return {
+            "seed": self.seed,
+            "loss": self.loss,
+            "score": self.score,
+            "tied_lists": self.tied_lists,
+            "inside": self.inside,
+            "held_out_loss": self.held_out_loss,
+            "held_out_score": self.held_out_score,
+            "seconds": self.seconds,
+            "status": None if self.status is None else self.status.name.lower(),
+            "weights": dict(zip(names, self.weights.tolist(), strict=True)),
+        }
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How the best run of a method differs from that of the first method on the same lists.
+
+    loss: this method's minus the first one's; p_value: of the paired permutation test; low, high: 95% of bootstrapped
+    differences.
+    """
+
+    loss: float
+    p_value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class BestOf:
+    """What to expect of the best of `runs` runs, over bootstrapped sets of them.
+
+    loss: of the best one on the lists tuned on; held_out_loss: of that run on the held-out lists; held_out_best: of the
+    run that is best there.
+    """
+
+    runs: int
+    loss: float
+    held_out_loss: float | None
+    held_out_best: float | None
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A method, or weights from elsewhere, with all runs in the order of their seeds.
+
+    settings: the method's name and what differs from its defaults. training and held_out: differences from the first
+    method, `None` for itself.
+    """
+
+    name: str
+    settings: str
+    runs: tuple[Run, ...]
+    training: Difference | None
+    held_out: Difference | None
+
+    @property
+    def best(self) -> Run:
+        """The run with the least loss, the first of equals; one outside of the region only if all are."""
+        return min(self.runs, key=lambda run: (not run.inside, run.loss))
+
+    @property
+    def losses(self) -> list[float]:
+        """Loss of each run."""
+        return [run.loss for run in self.runs]
+
+    @property
+    def held_out_losses(self) -> list[float]:
+        """Loss of each run on the held-out lists, none without such lists."""
+        return [run.held_out_loss for run in self.runs if run.held_out_loss is not None]
+
+    @property
+    def seconds(self) -> float:
+        """Median of the runs' seconds."""
+        return median(run.seconds for run in self.runs)
+
+    @property
+    def pearson(self) -> float | None:
+        """Correlation between loss and held-out loss over the runs; `None` where it is undefined."""
+        return _correlation(self.losses, self.held_out_losses, ranks=False)
+
+    @property
+    def spearman(self) -> float | None:
+        """Rank correlation between loss and held-out loss over the runs; `None` where it is undefined."""
+        return _correlation(self.losses, self.held_out_losses, ranks=True)
+
+    def best_of(self, *, draws: int = DRAWS, seed: int = 0) -> list[BestOf]:
+        """Return what the best of 1, ..., 10 runs gives, from bootstrapped sets; empty for a single run.
+
+        Source: Foster and Kuhn, Stabilizing Minimum Error Rate Training, WMT 2009.
+        """
+        if len(self.runs) < 2:
+            return []
+        rng = np.random.default_rng(seed)
+        losses, held_out = np.array(self.losses), np.array(self.held_out_losses)
+        curve = []
+        for runs in range(1, BEST_OF + 1):
+            drawn = rng.integers(len(losses), size=(draws, runs))
+            chosen = drawn[np.arange(draws), losses[drawn].argmin(axis=1)]
+            mean = float(losses[chosen].mean())
+            there = (
+                (float(held_out[chosen].mean()), float(held_out[drawn].min(axis=1).mean())) if len(held_out) else None
+            )
+            curve.append(BestOf(runs, mean, *(there or (None, None))))
+        return curve
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All entries on the same lists, the first method first, and the optimum of these lists or what is known of it.
+
+    names [D] of the features. complete: whether every run was made. seeds: of the runs of methods that draw at random.
+    """
+
+    names: tuple[str, ...]
+    entries: tuple[Entry, ...]
+    optimum: Result | None
+    complete: bool
+    signature: str
+    fingerprint: str
+    held_out_fingerprint: str | None
+
+    def __getitem__(self, name: str) -> Entry:
+        """Return the entry of this name; raises `KeyError`."""
+        for entry in self.entries:
+            if entry.name == name:
+                return entry
+        raise KeyError(name)
+
+    @property
+    def proved(self) -> bool:
+        """Whether the optimum is known."""
+        return self.optimum is not None and self.optimum.status.proved
+
+    @property
+    def lower_bound(self) -> float | None:
+        """The proven least loss, or a proven bound below it; `None` if there is none."""
+        return None if self.optimum is None else self.optimum.lower_bound
+
+    def excess(self, run: Run) -> float | None:
+        """Return the loss beyond the lower bound: the distance to the optimum where that is proved.
+
+        Negative only for given weights that win by ties or lie outside of the region. `None` without a bound.
+        """
+        return None if self.lower_bound is None else run.loss - self.lower_bound
+
+    def wins_by_ties(self, run: Run) -> bool:
+        """Whether the loss is below the proved least one: only ties, broken by list order, can do that."""
+        excess = self.excess(run)
+        return run.inside and excess is not None and excess < 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the comparison as plain numbers, strings, lists and dictionaries, ready for JSON."""
+        return {
+            "complete": self.complete,
+            "signature": self.signature,
+            "fingerprint": self.fingerprint,
+            "held_out_fingerprint": self.held_out_fingerprint,
+            "proved": self.proved,
+            "lower_bound": self.lower_bound,
+            "optimum": None if self.optimum is None else self.optimum.to_dict(),
+            "methods": [self._entry(entry) for entry in self.entries],
+        }
+
+    def to_json(self) -> str:
+        """Return `to_dict` as one JSON object."""
+        return json.dumps(self.to_dict(), allow_nan=False, indent=2)
+
+    def _entry(self, entry: Entry) -> dict[str, Any]:
+        return {
+            "name": entry.name,
+            "settings": entry.settings,
+            "runs": [run.to_dict(self.names) for run in entry.runs],
+            "loss": {**summary(entry.losses), "excess": self.excess(entry.best)},
+            "held_out_loss": summary(entry.held_out_losses) if entry.held_out_losses else None,
+            "wins_by_ties": self.wins_by_ties(entry.best),
+            "seconds": entry.seconds,
+            "against_first": {"training": _plain(entry.training), "held_out": _plain(entry.held_out)},
+            "stability": {
+                "pearson": entry.pearson,
+                "spearman": entry.spearman,
+                "best_of": [vars(point) for point in entry.best_of()],
+            },
+        }
+
+    def __str__(self) -> str:
+        """Return a short report, one line a method."""
+        optimum = "no bound" if self.lower_bound is None else f"lower bound {self.lower_bound:.10g}"
+        width = max((len(entry.name) for entry in self.entries), default=0)
+        return "\n".join(
+            [f"{len(self.entries)} methods, {optimum}{' (proved optimum)' if self.proved else ''}"]
+            + [f"  {entry.name:{width}}  {fmean(entry.losses):.10g} ({entry.best.loss:.10g})" for entry in self.entries]
+        )
+
+
+def summary(losses: Sequence[float]) -> dict[str, float | None]:
+    """Return mean and best of losses, their range Delta and their standard deviation S, `None` for a single one."""
+    several = len(losses) > 1
+    return {
+        "mean": fmean(losses),
+        "best": min(losses),
+        "delta": max(losses) - min(losses) if several else None,
+        "deviation": stdev(losses) if several else None,
+    }
+
+
+def _plain(difference: Difference | None) -> Mapping[str, float] | None:
+    return None if difference is None else vars(difference)
+
+
+def _correlation(first: Sequence[float], second: Sequence[float], *, ranks: bool) -> float | None:
+    if len(second) < _FEWEST or len(set(first)) < 2 or len(set(second)) < 2:
+        return None
+    from scipy.stats import pearsonr, spearmanr
+
+    value = float(spearmanr(first, second).statistic if ranks else pearsonr(first, second).statistic)
+    return value if math.isfinite(value) else None

@@ -1,0 +1,48 @@
+"""The errors that lpmert raises, and the types of its arrays."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lpmert.quoting import LONGEST_MESSAGE, shortened
+
+FloatArray = NDArray[np.float64]
+
+
+IntArray = NDArray[np.int64]
+
+
+class LpmertError(Exception):
+    """Base of all errors that lpmert raises on purpose; a message that is too long to read loses its middle."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(shortened(message, LONGEST_MESSAGE))
+
+
+class DataError(LpmertError):
+    """The data cannot be used; names the file, the line and the remedy where they are known."""
+
+    def __init__(self, message: str, *, path: str | Path | None = None, line: int | None = None) -> None:
+        self.path = None if path is None else str(path)
+        self.line = line
+        place = ":".join(str(part) for part in (self.path, line) if part is not None)
+        super().__init__(f"{place}: {message}" if place else message)
+
+
+class MetricError(LpmertError):
+    """The metric is unknown or does not fit the statistics."""
+
+
+class MethodError(LpmertError):
+    """The method is unknown, or cannot work on this problem."""
+
+
+class RegionError(LpmertError):
+    """The region is empty, contradicts itself, or does not fit the features."""
+
+
+class CertificateError(LpmertError):
+    """The certificate does not prove its claim; says where it breaks."""

@@ -1,1 +1,0 @@
-"""Methods that prove what they find."""

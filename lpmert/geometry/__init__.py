@@ -1,1 +1,0 @@
-"""Envelopes, linear programs and cones."""

@@ -1,0 +1,1 @@
+"""The loss along lines through the weight space: envelopes, line searches, restarts."""

@@ -1,0 +1,67 @@
+"""The clock that searches look at, which keeps the best weights that they show it."""
+
+from __future__ import annotations
+
+from math import inf
+
+import numpy as np
+
+from lpmert.errors import FloatArray
+from lpmert.model.coordinates import CanonicalWeights
+from lpmert.model.form import Canonical
+from lpmert.model.problem import Problem
+from lpmert.numeric.kernels import decode
+from lpmert.system.deadline import out_of_time
+
+
+class Clock:
+    """Tells a heuristic when its time or its steps are used up, and keeps the best of the weights that it shows.
+
+    It calls `keep` with every set of weights that it may have to stand by, and ends soon after `expired` has answered
+    true. `best` [d] are the kept weights with the least `loss`, `None` before the first.
+    """
+
+    def __init__(self, problem: Problem, most_steps: int | None = None) -> None:
+        self.steps = 0
+        self.best: CanonicalWeights | None = None
+        self.loss = inf
+        self._problem, self._most_steps = problem, most_steps
+
+    def keep(self, weights: FloatArray, loss: float | None = None) -> float:
+        """Remember weights [d] if they are better than those before, and return their loss.
+
+        loss: that of decoding with them, where it is known; otherwise they are decoded here.
+        """
+        known = decoded_loss(self._problem.canonical, weights) if loss is None else loss
+        if known < self.loss:
+            self.best, self.loss = CanonicalWeights(np.array(weights, dtype=np.float64)), known
+        return known
+
+    def expired(self, steps: int = 1) -> bool:
+        """Count steps of work, and return whether to stop."""
+        self.steps += steps
+        return out_of_time() or (self._most_steps is not None and self.steps >= self._most_steps)
+
+
+def given_weights(canonical: Canonical, initial: CanonicalWeights | None) -> CanonicalWeights:
+    """Return weights [d] to begin with: these, or any of the region."""
+    if initial is not None:
+        return initial
+    return CanonicalWeights(np.ones(canonical.n_features)) if canonical.interior is None else canonical.interior
+
+
+def decoded_loss(canonical: Canonical, weights: FloatArray) -> float:
+    """Return the loss of decoding canonical weights [d] in floating point, infinite outside of the region.
+
+    The first hypothesis wins on ties.
+    """
+    if (canonical.limits @ weights < 0.0).any():
+        return inf
+    if canonical.cap is not None and canonical.cap.cosine_of(weights) < canonical.cap.cosine:
+        return inf
+    selection = np.empty(canonical.n_lists, dtype=np.int64)
+    decode(canonical.features, canonical.offsets, weights, selection)
+    if canonical.additive:
+        return canonical.loss_of(int(canonical.costs[selection].sum()))
+    totals = canonical.totals
+    return totals.metric.loss(totals.constant + totals.statistics[selection].sum(axis=0))

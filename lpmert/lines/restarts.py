@@ -1,0 +1,107 @@
+"""Where line searches start again, and when they have started often enough."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from math import atan, inf, tan
+
+import numpy as np
+
+from lpmert.errors import FloatArray, MethodError
+from lpmert.lines.clock import Clock
+from lpmert.lines.envelope import unit_of
+from lpmert.lines.line_search import LineSearch, Space
+
+STOPPING = ("fixed", "foster-kuhn")
+
+LEAST_STARTS = 10
+"""Starts that the rule of Foster and Kuhn makes at least."""
+
+Descent = Callable[[LineSearch, FloatArray, np.random.Generator, Clock], tuple[FloatArray, float]]
+"""Returns the local optimum [d] that a search from weights [d] ends in, and its level."""
+
+
+@dataclass(frozen=True)
+class Restarts:
+    """How starts follow each other.
+
+    count: random starts, after those that are given. stopping "foster-kuhn": instead of `count`, at least
+    `LEAST_STARTS` starts in all, and whenever one of them yields a new best, at least as many further ones as there
+    were so far (Foster and Kuhn, Stabilizing Minimum Error Rate Training, WMT 2009, section 3). walk_share: the share
+    of random starts that step from the best weights so far (random walk) rather than being drawn afresh;
+    walk_deviation: greatest standard deviation of such a step, for weights whose largest is 1 and features that vary
+    alike; each step draws its own between that and a tenth of it, evenly in the logarithm (after Moore and Quirk,
+    COLING 2008, where the size is open).
+    """
+
+    count: int = 20
+    stopping: str = "fixed"
+    walk_share: float = 0.9
+    walk_deviation: float = 0.1
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        if self.count < 0:
+            raise MethodError(f"restarts must not be negative; got {self.count}")
+        if self.stopping not in STOPPING:
+            raise MethodError(f"stopping={self.stopping!r} is none of {', '.join(STOPPING)}")
+        if not 0.0 <= self.walk_share <= 1.0:
+            raise MethodError(f"walk_share must lie between 0 and 1; got {self.walk_share}")
+        if not self.walk_deviation > 0.0:
+            raise MethodError(f"walk_deviation must be positive; got {self.walk_deviation}")
+
+    def run(
+        self,
+        search: LineSearch,
+        descend: Descent,
+        given: Iterable[FloatArray],
+        rng: np.random.Generator,
+        clock: Clock,
+    ) -> list[tuple[float, FloatArray]]:
+        """Descend from the given weights [d] and then from random ones; return all local optima, in order."""
+        found: list[tuple[float, FloatArray]] = []
+        best, best_start = inf, 0
+        first = list(given)
+        while not found or self._goes_on(len(found), len(first), best_start):
+            if found and clock.expired(0):
+                break
+            if len(found) < len(first):
+                start = first[len(found)]
+            elif found and rng.random() < self.walk_share:
+                start = self._step(search, min(found, key=lambda item: item[0])[1], rng)
+            else:
+                start = random_weights(search, rng)
+            weights, level = descend(search, start, rng, clock)
+            clock.keep(weights, search.loss_of(level))
+            found.append((level, weights))
+            if level < best:
+                best, best_start = level, len(found)
+        return found
+
+    def _goes_on(self, starts: int, given: int, best_start: int) -> bool:
+        if self.stopping == "fixed":
+            return starts < given + self.count
+        return starts < max(LEAST_STARTS, given, 2 * best_start)
+
+    def _step(self, search: LineSearch, weights: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Return weights [d] a random step away, within the limits if the step meets them."""
+        largest = np.abs(weights * search.spread).max()
+        deviation = self.walk_deviation * 10.0 ** -rng.random()
+        step = deviation * largest * rng.normal(size=len(weights)) / search.spread
+        high = search.range(weights, step)[1]
+        return np.asarray(weights + (step if high > 1.0 else step * high * rng.random()))
+
+
+def random_weights(space: Space, rng: np.random.Generator) -> FloatArray:
+    """Return random weights [d]: uniform in direction, or on a random line through weights inside the limits, if any.
+
+    Uniform for features that all vary alike.
+    """
+    direction: FloatArray = rng.normal(size=space.dimension) / space.spread
+    inside = space.form.interior
+    if inside is None:
+        return direction
+    scale = unit_of(inside, direction)
+    low, high = (atan(end / scale) for end in space.range(inside, direction))
+    return np.asarray(inside + scale * tan(rng.uniform(low, high)) * direction)

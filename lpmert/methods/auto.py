@@ -1,0 +1,165 @@
+"""Choose among the exact methods by the shape of the problem, and run two side by side where neither is sure to be
+best.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from lpmert.methods.cells.cells import Cells, CellsSearch
+from lpmert.methods.choices.choices import Choices
+from lpmert.methods.choices.search import ChoicesSearch
+from lpmert.methods.groups import GroupedSearch, Groups
+from lpmert.methods.sweep import Sweep
+from lpmert.search.method import Incumbent, Method, Search, Task
+
+_FEW_LISTS = 12
+"""With so few lists the selections are searched first, whatever the number of features."""
+
+_SOME_LISTS = 64
+_SOME_FEATURES = 5
+"""With so many features, sets of some lists are searched by selections first too, and beside that by cones."""
+
+_MOST_CELL_FEATURES = 8
+"""Beyond so many features the cones of the weight space are too many to be worth a share of the time."""
+
+_MOST_CAPPED_FEATURES = 4
+"""The same within a cosine around given weights: cones are a poor fit for its round shape."""
+
+_HEAD_START = 40
+"""Slices of work that the likelier method gets before the other gets any."""
+
+_CELLS_SHARE = 3
+"""Slices that `cells` gets from then on for each one of `choices`: some 25 times as much time, as its slices are
+longer.
+"""
+
+_CHOICES_SHARE = 24
+"""Slices that `choices` gets for each one of `cells` where it comes first: some three times as much time."""
+
+_RATIO_SHARE = 12
+"""Slices that `cells` gets for each one of `choices` with a metric that is no sum over lists."""
+
+_GROUPS_SHARE = 1
+"""The same beside `groups`, which raises the bound where no other search can, but rarely ends."""
+
+
+@dataclass(frozen=True)
+class Auto(Method):
+    """`sweep` for one or two features; else `choices` in turns with `cells`, or, with many features, with `groups`.
+
+    For a metric that is no sum over lists `cells` in turns with `choices`, or one of them alone.
+    """
+
+    cells: Cells = field(default_factory=Cells)
+    choices: Choices = field(default_factory=Choices)
+    groups: Groups = field(default_factory=Groups)
+
+    name = "auto"
+    takes_ratios = True
+    takes_jobs = True
+    takes_fractions = True
+    takes_caps = True
+
+    def with_jobs(self, jobs: int) -> Auto:
+        """Return the method with so many threads for cells."""
+        return replace(self, cells=self.cells.with_jobs(jobs))
+
+    def start(self, task: Task) -> Search:
+        """Return the search, or the pair of searches, for this task."""
+        canonical = task.canonical
+        if not canonical.additive:
+            return self._start_ratio(task)
+        if canonical.n_features <= 2 and canonical.cap is None:
+            return Sweep().start(task)
+        if canonical.n_lists <= _FEW_LISTS:
+            return self.choices.start(task)
+        if canonical.cap is not None and canonical.n_features > _MOST_CAPPED_FEATURES:
+            return self.choices.start(task)
+        if canonical.n_features > _MOST_CELL_FEATURES:
+            selections = self.choices.start(task)
+            return Portfolio(selections, lambda: self.groups.start(task), task.incumbent, _GROUPS_SHARE)
+        pairs = bool((canonical.offsets[1:] - canonical.offsets[:-1] == 2).all())
+        some = canonical.n_lists <= _SOME_LISTS and canonical.n_features >= _SOME_FEATURES
+        both: tuple[Cells | Choices, ...] = (self.cells, self.choices)
+        first, second = both[::-1] if pairs or some else both
+        share = _CHOICES_SHARE if first is self.choices else _CELLS_SHARE
+        return Portfolio(first.start(task), lambda: second.start(task), task.incumbent, share)
+
+    def _start_ratio(self, task: Task) -> Search:
+        canonical = task.canonical
+        if canonical.n_features <= 2 and canonical.cap is None:
+            return self.cells.start(task)
+        if canonical.cap is not None or canonical.n_lists <= _FEW_LISTS or canonical.n_features > _MOST_CELL_FEATURES:
+            return self.choices.start(task)
+        cones = self.cells.start(task)
+        return Portfolio(cones, lambda: self.choices.start(task), task.incumbent, _RATIO_SHARE)
+
+
+Engine = CellsSearch | ChoicesSearch | GroupedSearch
+"""A search with a bound of its own."""
+
+
+class Portfolio(Search):
+    """Two searches that share the incumbent: the first has a head start and the larger share of the turns.
+
+    Each slice is an amount of work, not of time, so that the outcome does not depend on the machine's speed.
+    """
+
+    def __init__(self, first: Engine, start_second: Callable[[], Engine], incumbent: Incumbent, share: int) -> None:
+        self.incumbent = incumbent
+        self._searches: list[Engine] = [first]
+        self._start_second = start_second
+        self._share = share
+        self._turn = 0
+
+    @property
+    def finished(self) -> bool:
+        return any(search.finished for search in self._searches) or self.lower_bound >= self.incumbent.cost
+
+    @property
+    def unsettled(self) -> int | None:
+        """What the search that finished left unsettled; before, the least that any has met."""
+        finished = [search for search in self._searches if search.finished]
+        if finished:
+            return None if any(search.unsettled is None for search in finished) else finished[0].unsettled
+        met = [search.unsettled for search in self._searches if search.unsettled is not None]
+        return min(met, default=None)
+
+    @property
+    def lower_bound(self) -> int:
+        return max(search.lower_bound for search in self._searches)
+
+    @property
+    def nodes(self) -> int:
+        return sum(search.nodes for search in self._searches)
+
+    @property
+    def open_nodes(self) -> int:
+        return sum(search.open_nodes for search in self._searches)
+
+    @property
+    def lps(self) -> int:
+        return sum(search.lps for search in self._searches)
+
+    @property
+    def memory(self) -> int:
+        return sum(search.memory for search in self._searches)
+
+    def counters(self) -> Mapping[str, int]:
+        total: Counter[str] = Counter()
+        for search in self._searches:
+            total.update(search.counters())
+        return total
+
+    def advance(self) -> None:
+        """Give the next search in turn a slice."""
+        self._turn += 1
+        if self._turn <= _HEAD_START or self._turn % (self._share + 1) != 0:
+            self._searches[0].advance()
+            return
+        if len(self._searches) == 1:
+            self._searches.append(self._start_second())
+        self._searches[1].advance()

@@ -1,0 +1,185 @@
+"""The loss of a problem as a search over cones counts it: a sum of costs, or the height of a ratio metric."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from lpmert.errors import FloatArray
+from lpmert.methods.cells.ledger_of_ratios import Ratios
+from lpmert.methods.cells.ledger_of_sums import Sums
+from lpmert.methods.cells.stack import UPPER_COST, OpenCone, Stack
+from lpmert.methods.choices.choices import Choices
+from lpmert.methods.choices.ratio_lists import UNIT, decode_total, height_limit, height_of_all, new_bound, ratio_lists
+from lpmert.methods.choices.ratio_search import RatioChoicesSearch
+from lpmert.methods.choices.search import ChoicesSearch, SumChoicesSearch
+from lpmert.metrics.ratio_kernels import loss_of_height
+from lpmert.model.coordinates import CanonicalWeights
+from lpmert.model.evaluation import strict_cost
+from lpmert.model.form import Canonical
+from lpmert.numeric.leastnorm import SortedLists
+from lpmert.search.method import Incumbent
+
+_LEAF_WORK = 1_000_000
+_RATIO_LEAF_SELECTIONS = 4096
+_REPRICED_EVERY = 3
+
+
+Ledger = TypeVar("Ledger")
+
+
+class Account(ABC, Generic[Ledger]):
+    """What a search over cones asks about the loss; its cones' bounds are whole numbers in units of the account.
+
+    lists: as kernels take them; total [K]: sums of the lists that are settled for good. granularity: by how much the
+    bounds of selections of different losses differ at least. row_work: what a split costs a row. leaf_lists: how many
+    open lists a cone has at most, where nothing is said, that is searched selection by selection.
+    """
+
+    lists: SortedLists
+    total: FloatArray
+    granularity: int
+    row_work: int
+    leaf_lists: int
+
+    @abstractmethod
+    def new_ledger(self) -> Ledger:
+        """Return a ledger for one lane."""
+
+    @abstractmethod
+    def aim(self, ledger: Ledger, stack: Stack, cost: int) -> None:
+        """Let kernels look only for what costs less."""
+
+    @abstractmethod
+    def found(self, ledger: Ledger, stack: Stack) -> tuple[int, FloatArray]:
+        """Return the least cost that kernels have met with these, and its weights [d]."""
+
+    @abstractmethod
+    def bound_of(self, cost: int) -> int:
+        """Return the bound that no cone has in which something costs less, by the granularity or more."""
+
+    @abstractmethod
+    def cost_of(self, bound: int) -> int:
+        """Return a cost that nothing undercuts in a cone of this bound."""
+
+    @abstractmethod
+    def attained(self, weights: FloatArray, cost: int) -> int | None:
+        """Return what weights [d] found by a search of selections cost, `None` if they do not clearly cost that."""
+
+    @abstractmethod
+    def selections(self, incumbent: Incumbent, part: tuple[OpenCone, FloatArray] | None) -> tuple[ChoicesSearch, int]:
+        """Return a search with exact answers for less than the incumbent, and what is to be added to its costs.
+
+        part: a cone with the hypotheses that may win in it, and its normals; `None` for the whole weight space.
+        """
+
+
+class SumAccount(Account[Sums]):
+    """Costs that add up."""
+
+    row_work = 4
+    leaf_lists = 10
+
+    def __init__(self, choices: Choices, canonical: Canonical) -> None:
+        self._choices, self._canonical = choices, canonical
+        self.lists = canonical.by_cost
+        self.total = np.empty(0)
+        self.granularity = canonical.granularity
+
+    def new_ledger(self) -> Sums:
+        return Sums(_LEAF_WORK, self._choices.switches(self.granularity, cores=True))
+
+    def aim(self, ledger: Sums, stack: Stack, cost: int) -> None:
+        stack.numbers[UPPER_COST] = cost
+
+    def found(self, ledger: Sums, stack: Stack) -> tuple[int, FloatArray]:
+        return int(stack.numbers[UPPER_COST]), stack.best_weights
+
+    def bound_of(self, cost: int) -> int:
+        return cost
+
+    def cost_of(self, bound: int) -> int:
+        return bound
+
+    def attained(self, weights: FloatArray, cost: int) -> int | None:
+        return strict_cost(*self._canonical.lists, weights)
+
+    def selections(self, incumbent: Incumbent, part: tuple[OpenCone, FloatArray] | None) -> tuple[ChoicesSearch, int]:
+        if part is None:
+            return SumChoicesSearch(self._choices, self._canonical, incumbent), 0
+        cone, normals = part
+        rows = np.ascontiguousarray(self.lists.rows[cone.ids])
+        lists = replace(self._canonical, features=rows, offsets=cone.ends, losses=cone.costs, step=self.granularity)
+        incumbent.cost -= cone.fixed
+        return SumChoicesSearch(self._choices, lists, incumbent, normals), cone.fixed
+
+
+class RatioAccount(Account[Ratios]):
+    """A ratio metric: bounds are heights in units, costs losses in the problem's fixed point."""
+
+    granularity = 1
+    row_work = 8
+    leaf_lists = 6
+
+    def __init__(self, choices: Choices, canonical: Canonical, weights: FloatArray) -> None:
+        self._choices, self._canonical = choices, canonical
+        self.lists, self._ratio = ratio_lists(canonical)
+        self.total = self._ratio.constant
+        self._least = 0
+        self._least = self.cost_of(self._height_near(weights))
+
+    def _height_near(self, weights: FloatArray) -> int:
+        """Return a height that no selection undercuts, by a minorant that is tight at what weights [d] attain."""
+        ledger = self.new_ledger()
+        decode_total(self.lists, self._ratio, weights, ledger.selection, ledger.scores, ledger.bound.at)
+        return int(height_of_all(self.lists, self._ratio, ledger.bound))
+
+    def new_ledger(self) -> Ratios:
+        n_rows, n_columns = self._ratio.statistics.shape
+        return Ratios(
+            self._ratio,
+            new_bound(n_rows, n_columns),
+            np.ones(1),
+            _REPRICED_EVERY,
+            _RATIO_LEAF_SELECTIONS,
+            np.zeros(len(self.lists.offsets) - 1, dtype=np.int64),
+            np.zeros(int(np.diff(self.lists.offsets).max(initial=1))),
+            np.zeros(n_columns),
+        )
+
+    def aim(self, ledger: Ratios, stack: Stack, cost: int) -> None:
+        ledger.loss[0] = min(ledger.loss[0], self._canonical.loss_of(cost))
+        stack.numbers[UPPER_COST] = height_limit(self._ratio.kind, ledger.loss[0])
+
+    def found(self, ledger: Ratios, stack: Stack) -> tuple[int, FloatArray]:
+        return self._canonical.cost_of_loss(float(ledger.loss[0])), stack.best_weights
+
+    def bound_of(self, cost: int) -> int:
+        return int(height_limit(self._ratio.kind, self._canonical.loss_of(cost)))
+
+    def cost_of(self, bound: int) -> int:
+        return max(self._least, self._canonical.cost_of_loss(min(1.0, loss_of_height(self._ratio.kind, bound * UNIT))))
+
+    def attained(self, weights: FloatArray, cost: int) -> int | None:
+        loss = self._canonical.totals.attained(CanonicalWeights(weights))
+        return cost if loss is not None and self._canonical.cost_of_loss(loss) <= cost else None
+
+    def selections(self, incumbent: Incumbent, part: tuple[OpenCone, FloatArray] | None) -> tuple[ChoicesSearch, int]:
+        canonical = self._canonical
+        if part is None:
+            return RatioChoicesSearch(self._choices, canonical, incumbent), 0
+        cone, normals = part
+        n_own = int(np.searchsorted(cone.ids[cone.ends[:-1]], len(canonical.features)))  # the limits come last
+        ends = cone.ends[: n_own + 1]
+        rows = cone.ids[: ends[-1]]
+        lists = replace(
+            canonical,
+            features=np.ascontiguousarray(self.lists.rows[rows]),
+            offsets=ends,
+            losses=replace(canonical.totals, statistics=self._ratio.statistics[rows], constant=cone.total),
+            limits=np.vstack([normals, canonical.limits]),
+        )
+        return RatioChoicesSearch(self._choices, lists, incumbent), 0

@@ -1,0 +1,44 @@
+"""The lists of a small cone for a search of its selections."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lpmert.methods.cells.stack import N_LISTS, N_ROWS
+from lpmert.numeric.kernels import INFINITE_COST, internal
+from lpmert.numeric.leastnorm import SortedLists, transpose_lists
+
+
+@internal
+def leaf_lists(lists_of_all, child, normals):
+    """Return (the lists of a cone and after them {normal, 0} for each of its sides, the length of the longest).
+
+    No zero vector may win. The rows are the features of the problem, not the scores at the rays.
+    """
+    n_features = len(normals)
+    n_rows, n_lists = child.numbers[N_ROWS], child.numbers[N_LISTS]
+    features = lists_of_all.rows
+    rows = np.zeros((n_rows + 2 * n_features, n_features))
+    offsets = np.empty(n_lists + n_features + 1, dtype=np.int64)
+    costs = np.empty(n_rows + 2 * n_features, dtype=np.int64)
+    reach = np.zeros(n_features)
+    for i in range(n_rows):
+        costs[i] = child.costs[i]
+        for d in range(n_features):
+            rows[i, d] = features[child.ids[i], d]
+            reach[d] = max(reach[d], abs(rows[i, d]))
+    longest = 2
+    for a in range(n_lists + 1):
+        offsets[a] = child.ends[a]
+        if a > 0:
+            longest = max(longest, offsets[a] - offsets[a - 1])
+    for k in range(n_features):
+        offsets[n_lists + k + 1] = n_rows + 2 * (k + 1)
+        costs[n_rows + 2 * k] = 0
+        costs[n_rows + 2 * k + 1] = INFINITE_COST
+        for d in range(n_features):
+            rows[n_rows + 2 * k, d] = normals[k, d]
+            reach[d] = max(reach[d], abs(normals[k, d]))
+    columns = np.empty(rows.size)
+    transpose_lists(rows, offsets, columns)
+    return SortedLists(rows, columns, offsets, costs, reach, lists_of_all.cap), longest

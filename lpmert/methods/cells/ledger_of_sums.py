@@ -1,0 +1,83 @@
+"""The ledger of an additive loss: what is settled is one sum, and rows cost the same in every cone.
+
+See methods/cells/ledger.py.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from lpmert.methods.cells.leaf import leaf_lists
+from lpmert.methods.cells.stack import CENTRE, DONE_WORK, FIXED, LEAF_LPS, LEAVES, OPEN, SETTLED, UPPER_COST
+from lpmert.methods.choices.kernels import ASKING, search
+from lpmert.methods.choices.ledger_of_sums import new_costs
+from lpmert.methods.choices.tree import LPS, UPPER, WORK, ChoiceSettings, new_tree
+from lpmert.numeric.cone import outer_normals
+from lpmert.numeric.kernels import clear_cost, internal
+from lpmert.numeric.leastnorm import in_cap, new_corrals, new_scratch, rounding_bound
+
+
+class Sums(NamedTuple):
+    """leaf_work: scores that may be computed in a small cone before it is split on; selections: how it is searched."""
+
+    leaf_work: int
+    selections: ChoiceSettings
+
+
+@internal
+def _offer(lists, stack, weights):
+    """Decode weights on all lists and take them if they cost less, beyond rounding; return (cost, clear)."""
+    bound = rounding_bound(lists, weights)
+    cost, clear = clear_cost(lists.rows, lists.offsets, lists.costs, weights, bound)
+    if clear and cost < stack.numbers[UPPER_COST] and in_cap(lists.cap, weights):
+        stack.numbers[UPPER_COST] = cost
+        stack.best_weights[:] = weights
+    return cost, clear
+
+
+def open_account(ledger):
+    """There is nothing to begin with."""
+
+
+def settle(ledger, numbers, ids, costs, total, start, end, winner):
+    return SETTLED if costs[end - 1] == costs[start] else OPEN
+
+
+def close_account(ledger, child, bound, limit):
+    return bound
+
+
+def look_at_centre(ledger, lists, stack, child, clear):
+    if clear and child.numbers[CENTRE] < stack.numbers[UPPER_COST]:
+        _offer(lists, stack, child.rays.sum(axis=0))
+
+
+def look_inside(ledger, lists, stack, t, x):
+    _offer(lists, stack, (stack.rays[t] * x.reshape(len(x), 1)).sum(axis=0))
+
+
+def search_leaf(ledger, lists, stack, child):
+    """The search sees a slightly wider cone, where a dropped hypothesis might win. What it finds is therefore decoded
+    on all lists; if that gives another cost, the leaf's bound cannot be trusted, and the answer is ASKING.
+    """
+    n = stack.numbers
+    n[LEAVES] += 1
+    normals, certain = outer_normals(child.rays)
+    if not certain:
+        return ASKING
+    own, longest = leaf_lists(lists, child, normals)
+    n_features = len(normals)
+    corrals = new_corrals(len(own.offsets) - 1 - n_features + 2, n_features)
+    centre = child.rays.sum(axis=0)
+    corrals.point[0] = centre
+    upper = n[UPPER_COST] - child.numbers[FIXED]
+    tree = new_tree(own, n_features, 64, 64, 32, upper, centre)
+    scratch = new_scratch(n_features, longest)
+    state = search(new_costs(tree), own, tree, corrals, scratch, ledger.selections, ledger.leaf_work)
+    n[LEAF_LPS] += tree.numbers[LPS]
+    n[DONE_WORK] += tree.numbers[WORK]
+    if tree.numbers[UPPER] < upper:
+        cost, clear = _offer(lists, stack, tree.best_weights)
+        if not clear or cost != tree.numbers[UPPER] + child.numbers[FIXED]:
+            return ASKING
+    return state

@@ -1,0 +1,43 @@
+"""The search over selections as a method: search.py of this folder, or ratio_search.py for ratio metrics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lpmert.configurable import option
+from lpmert.methods.choices.ratio_search import RatioChoicesSearch
+from lpmert.methods.choices.search import ChoicesSearch, SumChoicesSearch
+from lpmert.methods.choices.tree import ChoiceSettings
+from lpmert.search.method import Method, Task
+
+
+@dataclass(frozen=True)
+class Choices(Method):
+    """Branch and bound over the choices of hypotheses, with learnt conflicts; no option changes the optimum."""
+
+    sharpness: float = option(2.0, "how steeply excess cost counts when the next list is chosen", least=0)
+    core_preference: float = option(3.0, "how much lists outside every core are held back then", least=0)
+    look_ahead: bool = option(True, "test each undecided list at every node, not only at the root")
+    use_cores: bool | None = option(
+        None, "raise bounds by disjoint cores; none: for sums of losses, as they do not pay for ratio metrics"
+    )
+    use_witnesses: bool = option(True, "save linear programs by remembered weights")
+    kept_witnesses: int = option(3000, "weights that a node remembers", least=0)
+    kept_cores: int = option(400, "cores that a node remembers", least=0)
+
+    name = "choices"
+    takes_ratios = True
+    takes_fractions = True
+    takes_caps = True
+
+    def switches(self, granularity: int, *, cores: bool) -> ChoiceSettings:
+        """Return what kernels need to know; cores: whether these are used where nothing is said."""
+        use_cores = cores if self.use_cores is None else self.use_cores
+        return ChoiceSettings(
+            granularity, self.sharpness, self.core_preference, self.look_ahead, use_cores, self.use_witnesses
+        )
+
+    def start(self, task: Task) -> ChoicesSearch:
+        """Return a search over the whole weight space that begins with this incumbent."""
+        kind = SumChoicesSearch if task.canonical.additive else RatioChoicesSearch
+        return kind(self, task.canonical, task.incumbent)

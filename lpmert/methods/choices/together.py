@@ -1,0 +1,69 @@
+"""Whether choices of a search over selections go together: by a linear program, or an exact answer from outside."""
+
+from __future__ import annotations
+
+from lpmert.methods.choices.tree import ANSWER, ASKED, CORE_SIZE, EXACT_CORES, ROUNDS, UNANSWERED, WORK
+from lpmert.numeric.kernels import internal
+from lpmert.numeric.leastnorm import FEASIBLE, INFEASIBLE, UNDECIDED, separate
+
+
+@internal
+def _known_core(tree):
+    """Return the number of an exact core within the choices now made, or -1."""
+    for q in range(min(tree.numbers[EXACT_CORES], len(tree.exact_cores))):
+        inside = True
+        for k in range(tree.exact_core_sizes[q]):
+            if tree.chosen[tree.exact_cores[q, k, 0]] != tree.exact_cores[q, k, 1]:
+                inside = False
+                break
+        if inside:
+            return q
+    return -1
+
+
+@internal
+def together(lists, tree, corrals, slot, scratch, n_decided, start):
+    """Decide whether the first n_decided lists' choices go together; where rounding hides it, use or ask for an exact
+    answer.
+
+    After INFEASIBLE the core stands in tree.core; UNDECIDED means the answer must come from outside.
+    """
+    n = tree.numbers
+    rounds = n[ROUNDS]
+    verdict = separate(lists, tree.decided, n_decided, start, tree.chosen, corrals, slot, scratch, n)
+    if verdict == UNDECIDED and n[ANSWER] == UNANSWERED:
+        # A degenerate core often has a sound one beside it, which another way in may meet.
+        corrals.size[slot] = 0
+        corrals.point[slot] = tree.best_weights
+        verdict = separate(lists, tree.decided, n_decided, 0, tree.chosen, corrals, slot, scratch, n)
+    n[WORK] += (n[ROUNDS] - rounds + 1) * max(1, len(lists.costs) // 4)
+    if verdict == INFEASIBLE:
+        size = 0
+        for k in range(corrals.size[slot]):
+            s = corrals.lists[slot, k]
+            seen = False
+            for j in range(size):
+                seen = seen or tree.core[j, 0] == s
+            if not seen:
+                tree.core[size, 0], tree.core[size, 1] = s, tree.chosen[s]
+                size += 1
+        n[CORE_SIZE] = size
+    elif verdict == UNDECIDED:
+        q = _known_core(tree)
+        if q >= 0:
+            verdict = INFEASIBLE
+            n[CORE_SIZE] = tree.exact_core_sizes[q]
+            tree.core[:] = tree.exact_cores[q]
+            n[ANSWER] = UNANSWERED
+        elif n[ANSWER] == FEASIBLE:
+            verdict = FEASIBLE
+            corrals.size[slot] = 0
+            corrals.point[slot] = tree.answer_weights
+            n[ANSWER] = UNANSWERED
+        elif n[ANSWER] == INFEASIBLE:
+            verdict = INFEASIBLE
+            n[CORE_SIZE] = 0
+            n[ANSWER] = UNANSWERED
+        else:
+            n[ASKED] = n_decided
+    return verdict

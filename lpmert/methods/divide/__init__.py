@@ -1,0 +1,1 @@
+"""LP-MERT as published, with its beam."""

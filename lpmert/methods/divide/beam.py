@@ -1,0 +1,190 @@
+"""LP-MERT with a beam: the linear programs see only the rows that score best under the best weights so far.
+
+Source: Galley and Quirk, Optimal Search for Minimum Error Rate Training, EMNLP 2011, section on beam search.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from lpmert.configurable import option
+from lpmert.errors import IntArray
+from lpmert.methods.divide.combination import Combination
+from lpmert.methods.divide.divide import LpMert
+from lpmert.methods.divide.extremity import Extremity, Start
+from lpmert.methods.divide.pairing import neighbours
+from lpmert.methods.divide.streams import OneList, Stream, TwoHalves
+from lpmert.model.form import Canonical
+from lpmert.numeric.leastnorm import (
+    FEASIBLE,
+    UNDECIDED,
+    SortedLists,
+    decode_clearly,
+    new_corrals,
+    new_scratch,
+    separate,
+)
+from lpmert.numeric.lp import LinOptimizer
+from lpmert.search.method import Incumbent, Method, Search, Task
+from lpmert.system.deadline import checkpoint
+
+_SLICE_LPS = 200
+_SLICE_STEPS = 3000
+
+
+@dataclass(frozen=True)
+class Beam(Method):
+    """LP-MERT as a heuristic: of a combination's rows only the best `beam` under the best weights so far are kept.
+
+    A combination that is not among them itself is dropped. The best weights are replaced whenever a linear program
+    yields better ones, and the search is repeated until a pass leaves them as they are. The result is never worse than
+    the starting weights; it has no bound. Raises `MethodError` for a beam below 1.
+    """
+
+    beam: int = option(1000, "rows that are kept of a combination", least=1)
+
+    name = "beam"
+    proves = False
+
+    def start(self, task: Task) -> Search:
+        """Return the passes as a search that can pause."""
+        return BeamSearch(self.beam, task.canonical, task.incumbent)
+
+
+class BeamScreen:
+    """Tests combinations by linear programs over the best rows under the incumbent's weights."""
+
+    def __init__(self, beam: int, canonical: Canonical, incumbent: Incumbent) -> None:
+        self.lists = canonical.by_cost
+        self.incumbent = incumbent
+        self._extremity = Extremity(LpMert(), self.lists)
+        self.counters: Counter[str] = Counter(tested=0, lps=0, rows_in_full=0, rows_kept=0, pruned=0)
+        self._beam = beam
+        self._width = canonical.n_features
+        self._selection = np.zeros(canonical.n_lists, dtype=np.int64)
+        self._corral = new_corrals(1, self._width)
+        self._nothing_known = np.zeros(0, dtype=np.int64)
+        self._score()
+
+    def _score(self) -> None:
+        """Score all hypotheses under the incumbent's weights, and count for each those of its list that are better."""
+        self._scored = self.incumbent.weights
+        self._scores = self.lists.rows @ self._scored
+        self._better = np.empty(len(self._scores), dtype=np.int64)
+        offsets = self.lists.offsets
+        for begin, end in pairwise(offsets.tolist()):
+            scores = self._scores[begin:end]
+            self._better[begin:end] = len(scores) - np.searchsorted(np.sort(scores), scores, side="right")
+
+    def decide(
+        self,
+        part: IntArray,
+        cost: int,
+        positions: IntArray,
+        halves: tuple[Combination, Combination] | None = None,
+    ) -> Combination | None:
+        """Return the combination if it is within the beam and strictly best among the rows there."""
+        self.counters["tested"] += 1
+        if self.incumbent.weights is not self._scored:
+            self._score()
+        chosen = self.lists.offsets[part] + positions
+        if self._better[chosen].sum() >= self._beam:
+            self.counters["pruned"] += 1
+            return None
+        rows_in_full = int(self._extremity.sizes[part].sum()) - len(part)
+        self.counters["lps"] += 1
+        self.counters["rows_in_full"] += rows_in_full
+        self.counters["rows_kept"] += min(rows_in_full, self._beam - 1)
+        near = None if halves is None else halves[0].start
+        if rows_in_full < self._beam:
+            start = self._extremity.ask(part, positions, near).start
+        else:
+            start = self._ask_within(part, chosen)
+        if start is None:
+            return None
+        self._extremity.keep(start)
+        if start.weights is not None:
+            if rows_in_full < self._beam and len(part) == len(self._selection):
+                self.incumbent.improve(cost, start.weights, "B")
+            cost_of_all, clear = decode_clearly(
+                self.lists, start.weights, self._selection, self._extremity.scratch.scores
+            )
+            if clear:
+                self.incumbent.improve(int(cost_of_all), start.weights, "B")
+        return Combination(cost, positions, start, self._nothing_known)
+
+    def _ask_within(self, part: IntArray, chosen: IntArray) -> Start | None:
+        """Solve a linear program over the best rows of the combination, which takes one place in the beam itself."""
+        offsets = self.lists.offsets
+        others = np.concatenate([np.arange(offsets[s], offsets[s + 1]) for s in part.tolist()])
+        mine = np.repeat(chosen, self._extremity.sizes[part])
+        mine, others = mine[others != mine], others[others != mine]
+        gain = self._scores[others] - self._scores[mine]
+        best = np.sort(np.argsort(-gain, kind="stable")[: self._beam - 1])
+        rows = np.vstack([np.zeros(self._width), self.lists.rows[others[best]] - self.lists.rows[mine[best]]])
+        offsets, decided = np.array([0, len(rows)]), np.zeros(1, dtype=np.int64)
+        costs, reach = np.zeros(len(rows), dtype=np.int64), np.abs(rows).max(axis=0)
+        one_list = SortedLists(rows, rows.T.ravel(), offsets, costs, reach, np.empty(0))
+        corral, numbers = self._corral, np.zeros(2, dtype=np.int64)
+        corral.size[0] = 0
+        corral.point[0] = self._scored
+        verdict = separate(one_list, decided, 1, 0, decided, corral, 0, new_scratch(self._width, len(rows)), numbers)
+        if verdict == FEASIBLE:
+            return Start(len(part), corral.point[0].copy())
+        if verdict == UNDECIDED:
+            answer = LinOptimizer(rows, offsets).solve({0: 0})
+            return Start(len(part), answer.weights) if answer.attainable else None
+        return None
+
+
+class BeamSearch(Search):
+    """Passes of divide and conquer, each by the weights that the one before ended with."""
+
+    finished = False
+
+    def __init__(self, beam: int, canonical: Canonical, incumbent: Incumbent) -> None:
+        self.incumbent = incumbent
+        self.finished = incumbent.cost == 0
+        self._screen = BeamScreen(beam, canonical, incumbent)
+        self._passes = 0
+        self._n_lists = canonical.n_lists
+        self._plant()
+
+    def _plant(self) -> None:
+        self._began_with = self.incumbent.cost
+        self._passes += 1
+        level: list[Stream] = [OneList(s, self._screen) for s in range(self._n_lists)]
+        while len(level) > 1:
+            level = neighbours(level, lambda left, right: TwoHalves(left, right, self._screen, lazy=True))
+        self._root = level[0]
+
+    @property
+    def nodes(self) -> int:
+        return self._screen.counters["tested"]
+
+    @property
+    def lps(self) -> int:
+        return self._screen.counters["lps"]
+
+    def counters(self) -> Mapping[str, int]:
+        """Return what was counted, by name."""
+        return {"nodes": self.nodes, **self._screen.counters, "passes": self._passes}
+
+    def advance(self) -> None:
+        """Search on for the pass's first combination of all lists that is no dearer than the incumbent."""
+        stop = self.lps + _SLICE_LPS
+        for _ in range(_SLICE_STEPS):
+            if self.finished or self.lps >= stop:
+                return
+            checkpoint()
+            self._root.get_next_best()
+            if self._root.found or self._root.bound >= self.incumbent.cost:
+                if self.incumbent.cost == self._began_with:
+                    self.finished = True
+                else:
+                    self._plant()

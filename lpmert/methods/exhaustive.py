@@ -1,0 +1,112 @@
+"""Every attainable selection of a small problem, one after the other: slow, simple, the yardstick for all others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lpmert.errors import FloatArray, IntArray
+from lpmert.model.form import Canonical
+from lpmert.numeric.lp import LinOptimizer, Verdict
+from lpmert.search.method import Incumbent, Method, Search, Task, UnboundedSearch
+from lpmert.system.deadline import checkpoint
+
+_SELECTIONS_A_SLICE = 50
+
+
+@dataclass(frozen=True)
+class Exhaustive(Method):
+    """Enumeration of all attainable selections within the region, without bounds."""
+
+    name = "exhaustive"
+    takes_fractions = True
+
+    def start(self, task: Task) -> Search:
+        """Return the enumeration as a search."""
+        return ExhaustiveSearch(task.canonical, task.incumbent)
+
+
+class ExhaustiveSearch(UnboundedSearch):
+    """A resumable enumeration; it knows no bound above 0 before its end."""
+
+    def __init__(self, canonical: Canonical, incumbent: Incumbent) -> None:
+        super().__init__(incumbent)
+        self.finished = canonical.n_lists == 0
+        self._costs, self._heads = canonical.costs, canonical.offsets[:-1]
+        # What alone costs more than the incumbent is in no better selection: so are the far sides of limits.
+        allowed = canonical.costs <= incumbent.cost if len(canonical.limits) else None
+        self._selections = (
+            iter(()) if self.finished else attainable_selections(canonical.features, canonical.offsets, allowed=allowed)
+        )
+
+    def advance(self) -> None:
+        """Look at the next selections."""
+        for _ in range(_SELECTIONS_A_SLICE):
+            checkpoint()
+            found = next(self._selections, None)
+            if found is None:
+                self.finished = True
+                return
+            selection, weights = found
+            self.nodes += 1
+            cost = int(self._costs[self._heads + selection].sum())
+            if weights is not None:
+                self.incumbent.improve(cost, weights, "E")
+            elif self.unsettled is None or cost < self.unsettled:
+                self.unsettled = cost
+
+
+def attainable_selections(
+    features: FloatArray,
+    offsets: IntArray,
+    *,
+    start: FloatArray | None = None,
+    allowed: NDArray[np.bool_] | None = None,
+) -> Iterator[tuple[IntArray, FloatArray | None]]:
+    """Yield every attainable selection once, with weights that make it strictly best.
+
+    features [M, D] and offsets [S+1] describe the lists; no list may hold a feature vector twice. start [D] are weights
+    to try first. allowed [M]: hypotheses that may be chosen, by default all. A selection [S] counts from 0 within each
+    list. The weights [D] are `None` where the selection is attainable but no float64 weights show it. Depth first over
+    the lists, so the time is about that of one `LinOptimizer` verdict per list, hypothesis and attainable choice of the
+    lists before. Raises `ValueError` for features that are not finite.
+    """
+    optimizer = LinOptimizer(features, offsets)
+    heads = np.asarray(offsets, dtype=np.int64)
+    rows = np.arange(len(features)) if allowed is None else np.flatnonzero(allowed)
+    candidates = np.split(rows, np.searchsorted(rows, heads[1:-1]))
+    # Lists without a choice come first: what they rule out is then ruled out once.
+    order = (
+        np.arange(len(candidates)) if allowed is None else np.argsort([len(c) != 1 for c in candidates], kind="stable")
+    )
+    chosen: list[int] = []
+    stack = [_children(optimizer, order, candidates, chosen, optimizer.solve({}, start=start))]
+    while stack:
+        found = next(stack[-1], None)
+        if found is None:
+            stack.pop()
+            del chosen[-1:]
+            continue
+        row, verdict = found
+        if len(stack) < len(order):
+            chosen.append(row)
+            stack.append(_children(optimizer, order, candidates, chosen, verdict))
+        else:
+            selection = np.empty(len(order), dtype=np.int64)
+            selection[order] = [*chosen, row]
+            yield selection - heads[:-1], verdict.weights
+
+
+def _children(
+    optimizer: LinOptimizer, order: IntArray, candidates: list[IntArray], chosen: list[int], parent: Verdict
+) -> Iterator[tuple[int, Verdict]]:
+    """Yield the rows of the next list that are attainable together with the chosen ones, with their verdicts."""
+    decided = len(chosen)
+    for row in candidates[order[decided]].tolist():
+        rows = np.array([*chosen, row], dtype=np.int64)
+        verdict = optimizer.solve((order[: decided + 1], rows), start=parent.weights, rows=parent.rows)
+        if verdict.attainable:
+            yield row, verdict

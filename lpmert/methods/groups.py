@@ -1,0 +1,330 @@
+"""A bound where no search can finish: the optima of disjoint groups of lists add up to a lower bound for all lists.
+
+Every group is free to use weights of its own, so the sum never exceeds the optimum. Groups whose searches are finished
+are joined two by two; the last group is the problem itself. In turn with that, better weights for all lists are sought.
+Lists that share no feature with the others are a problem of their own: the optima of such parts add up to the optimum.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import networkx
+import numpy as np
+
+from lpmert.configurable import option
+from lpmert.errors import FloatArray, IntArray
+from lpmert.lines.descent import descend
+from lpmert.methods.choices.choices import Choices
+from lpmert.methods.choices.search import SumChoicesSearch
+from lpmert.methods.subspace import improve, random_numbers
+from lpmert.model.canonical import rows_of_lists, varying_columns
+from lpmert.model.coordinates import CanonicalWeights
+from lpmert.model.form import Canonical
+from lpmert.numeric.kernels import decode
+from lpmert.search.method import Incumbent, Method, Search, Task
+from lpmert.system.deadline import checkpoint
+
+_PATIENCE = 20
+"""Slices that a group gets before the next one has its turn."""
+
+_MOST_OPEN = 64
+"""Groups that are searched in turns; the next one begins when one of these is finished, so that memory is bounded."""
+
+_SAMPLE_WORK = 3_000_000_000
+"""Weights in the sample, times hypotheses, times features: a second or two."""
+
+_MOST_SAMPLED = 4000
+
+_SAMPLED_A_SLICE = 200
+
+_CANDIDATES = 200
+"""Only so many of the dearest lists left are compared as the next one of a group."""
+
+_GROUP_BUDGET = 300_000
+"""Work for the first weights of a group, as in `descend`."""
+
+_DESCENT_BUDGET = 10_000_000
+"""Work of the first descents on all lists, as in `descend`; later ones, which begin many more times, take more."""
+
+_LONGEST_DESCENT = 100_000_000
+
+_DESCENTS = 5
+"""Descents for each search of a subspace."""
+
+_SLICE_WORK = 1_000_000
+"""A slice in a group takes about as long as so much work of a descent; better weights get as much time as the bound."""
+
+_SUBSPACE_SLICES = 40
+
+
+@dataclass(frozen=True)
+class Groups(Method):
+    """The bound by groups of lists. size: lists of the first groups; selections: how each group is searched."""
+
+    size: int = option(8, "lists of the first groups", least=1)
+    selections: Choices = field(default_factory=Choices)
+
+    name = "groups"
+
+    def start(self, task: Task) -> GroupedSearch:
+        """Return a search that begins with this incumbent, on which its random numbers depend too."""
+        return GroupedSearch(self, task.canonical, task.incumbent)
+
+
+class GroupedSearch(Search):
+    """A resumable search that raises the bound by groups of lists, and in turn looks for better weights."""
+
+    def __init__(self, settings: Groups, canonical: Canonical, incumbent: Incumbent) -> None:
+        self.incumbent = incumbent
+        self._settings = settings
+        self._canonical = canonical
+        self._rng = random_numbers(incumbent)
+        self._sample: list[FloatArray] = []
+        self._to_sample = int(np.clip(_SAMPLE_WORK // max(1, canonical.features.size), 50, _MOST_SAMPLED))
+        self._parts = independent_parts(canonical.features, canonical.offsets)
+        self._root = _Group(np.arange(canonical.n_lists))
+        self._queue: deque[_Group] = deque()
+        self._improvements = 0
+        self._credit = 0
+        self._searches = 0
+        self._counted: dict[str, int] = {}
+
+    @property
+    def unsettled(self) -> int | None:
+        """What the search over all lists left unsettled; that of smaller groups is in the bound."""
+        return self._root.unsettled
+
+    @property
+    def finished(self) -> bool:
+        return self.lower_bound >= self.incumbent.cost or self._root.closed
+
+    @property
+    def lower_bound(self) -> int:
+        return min(self._root.lower_bound, self.incumbent.cost)
+
+    @property
+    def nodes(self) -> int:
+        return sum(search.nodes for search in self._open()) + self._counted.get("nodes", 0)
+
+    @property
+    def open_nodes(self) -> int:
+        return sum(search.open_nodes for search in self._open()) + len(self._queue)
+
+    @property
+    def lps(self) -> int:
+        return sum(search.lps for search in self._open()) + self._counted.get("lps", 0)
+
+    @property
+    def memory(self) -> int:
+        return sum(search.memory for search in self._open())
+
+    def counters(self) -> Mapping[str, int]:
+        total = {"groups": self._searches, **self._counted}
+        for search in self._open():
+            for name, count in search.counters().items():
+                total[name] = total.get(name, 0) + count
+        return total
+
+    def advance(self) -> None:
+        """Search on in the group whose turn it is, or for better weights; before that, form the groups."""
+        if not self._queue:
+            self._prepare()
+            return
+        if self._credit >= self._next_work and self._root.parts:
+            self._credit -= self._next_work
+            self._improve()
+        else:
+            self._credit += _SLICE_WORK
+            self._search_group()
+
+    @property
+    def _next_work(self) -> int:
+        return min(_DESCENT_BUDGET * (4 + self._improvements) // 4, _LONGEST_DESCENT)
+
+    def _prepare(self) -> None:
+        """Sample some more, and form the groups when there is enough; no sample is needed where one group is all."""
+        if max(map(len, self._parts), default=0) > self._settings.size and self._to_sample > 0:
+            count = min(self._to_sample, _SAMPLED_A_SLICE)
+            self._sample.append(
+                sampled_costs(self._canonical, self._rng.normal(size=(count, self._canonical.n_features)))
+            )
+            self._to_sample -= count
+            return
+        if len(self._parts) > 1 or self._sample:
+            sample = np.concatenate(self._sample) if self._sample else np.zeros((1, self._canonical.n_lists))
+            excess = sample - sample.min(axis=0)
+            trees = [_tree(excess, lists, self._settings.size) for lists in self._parts]
+            self._root = trees[0] if len(trees) == 1 else _Group(self._root.lists, tuple(trees))
+            self._sample = []
+        self._queue.extend(self._root.leaves())
+
+    def _open(self) -> list[SumChoicesSearch]:
+        return [group.search for group in self._queue if group.search is not None]
+
+    def _improve(self) -> None:
+        canonical, incumbent, budget = self._canonical, self.incumbent, self._next_work
+        self._improvements += 1
+        if self._improvements % (_DESCENTS + 1) == 0:
+            improve(canonical, incumbent, self._rng, slices=_SUBSPACE_SLICES)
+            return
+        _, weights = descend(
+            *canonical.lists,
+            seed=int(self._rng.integers(1 << 32)),
+            initial=incumbent.weights,
+            budget=budget,
+        )
+        self._offer(CanonicalWeights(weights), "L")
+
+    def _offer(self, weights: CanonicalWeights, source: str) -> None:
+        cost, clear = self._canonical.clear_cost(weights)
+        if clear:
+            self.incumbent.improve(cost, weights, source)
+
+    def _search_group(self) -> None:
+        group = self._queue[0]
+        if group.search is None:
+            group.search = self._start(group)
+            self._searches += 1
+        group.search.advance()
+        group.slices += 1
+        if group.search.finished:
+            self._queue.popleft()
+            self._close(group, group.search)
+        elif group.slices % _PATIENCE == 0:
+            self._queue.insert(_MOST_OPEN - 1, self._queue.popleft())
+
+    def _close(self, group: _Group, search: SumChoicesSearch) -> None:
+        """Keep what a finished search found; the group's parent can begin when all its parts are closed."""
+        for name, count in search.counters().items():
+            self._counted[name] = self._counted.get(name, 0) + count
+        group.close()
+        parent = group.parent
+        if parent is not None and all(part.closed for part in parent.parts):
+            self._queue.append(parent)
+            if len(self._parts) > 1 and parent is self._root:
+                self._combine()
+
+    def _combine(self) -> None:
+        """Offer the weights of all independent parts, which share no feature, together."""
+        together = np.sum([self._whole(part, part.weights) for part in self._root.parts], axis=0)
+        self._offer(CanonicalWeights(together), "G")
+
+    def _whole(self, group: _Group, weights: FloatArray) -> CanonicalWeights:
+        """Return weights for the columns of a group as weights [d] for all."""
+        whole = np.zeros(self._canonical.n_features)
+        whole[group.columns] = weights
+        return CanonicalWeights(whole)
+
+    def _start(self, group: _Group) -> SumChoicesSearch:
+        canonical, selections = self._canonical, self._settings.selections
+        if group is self._root:
+            return SumChoicesSearch(selections, canonical, self.incumbent)
+        rows, offsets = rows_of_lists(canonical.offsets, group.lists)
+        group.columns = varying_columns(canonical.features[rows], offsets)
+        part = canonical.part(group.lists, group.columns)
+        initial = CanonicalWeights(self.incumbent.weights[group.columns])
+        _, found = descend(*part.lists, initial=initial, budget=_GROUP_BUDGET)
+        upper = Incumbent(part.dearest, CanonicalWeights(found), "")
+        for candidate in (CanonicalWeights(found), initial):
+            # Where ties leave the cost in doubt it is the worst one, which weights beside these attain.
+            upper.improve(part.clear_cost(candidate)[0], candidate, "")
+        return SumChoicesSearch(selections, part, upper)
+
+
+class _Group:
+    """Lists, the parts they were joined from, and how far the search over them has come."""
+
+    def __init__(self, lists: IntArray, parts: tuple[_Group, ...] = ()) -> None:
+        self.lists = np.sort(lists)
+        self.parts = parts
+        self.parent: _Group | None = None
+        for part in parts:
+            part.parent = self
+        self.search: SumChoicesSearch | None = None
+        self.columns = np.empty(0, dtype=np.int64)
+        self.weights = np.empty(0)
+        self.slices = 0
+        self.closed = False
+        self.unsettled: int | None = None
+        self._bound = 0
+
+    @property
+    def lower_bound(self) -> int:
+        """The sum of the parts' bounds, or the group's own where that is higher."""
+        own = self._bound if self.search is None else max(self._bound, self.search.lower_bound)
+        return own if self.closed else max(own, sum(part.lower_bound for part in self.parts))
+
+    def close(self) -> None:
+        """Take over bound, weights and unsettled cost of the finished search, and drop it."""
+        self._bound = self.lower_bound
+        if self.search is not None:
+            self.weights, self.unsettled = self.search.incumbent.weights, self.search.unsettled
+        self.search = None
+        self.closed = True
+
+    def leaves(self) -> list[_Group]:
+        """Return the smallest groups in order."""
+        return [leaf for part in self.parts for leaf in part.leaves()] if self.parts else [self]
+
+
+def sampled_costs(canonical: Canonical, weights: FloatArray) -> FloatArray:
+    """Return what each list costs at each of the weights [P, d]; [P, s]."""
+    costs = np.empty((len(weights), canonical.n_lists))
+    chosen = np.empty(canonical.n_lists, dtype=np.int64)
+    for k, row in enumerate(weights):
+        checkpoint()
+        decode(canonical.features, canonical.offsets, row, chosen)
+        costs[k] = canonical.costs[chosen]
+    return costs
+
+
+def gather(excess: FloatArray, size: int) -> list[IntArray]:
+    """Return disjoint groups of `size` columns of excess [P, n] whose least row sums are large, greedily.
+
+    A large least sum says that at none of the sampled weights all of the group is cheap. Each group begins with the
+    dearest column left; the last one may be smaller.
+    """
+    left = np.argsort(-excess.mean(axis=0), kind="stable")
+    groups = []
+    while len(left):
+        checkpoint()
+        group, total = [left[0]], excess[:, left[0]].copy()
+        left = left[1:]
+        while len(group) < size and len(left):
+            near = left[:_CANDIDATES]
+            place = int(np.argmax((total[:, None] + excess[:, near]).min(axis=0)))
+            group.append(near[place])
+            total += excess[:, near[place]]
+            left = np.delete(left, place)
+        groups.append(np.array(group, dtype=np.int64))
+    return groups
+
+
+def independent_parts(features: FloatArray, offsets: IntArray) -> list[IntArray]:
+    """Return the lists in parts that have no feature in common: whatever the weights of one, the others do not notice.
+
+    These are the components of the graph that joins each list to the features that vary within it.
+    """
+    first = features[np.repeat(offsets[:-1], np.diff(offsets))]
+    varies = np.logical_or.reduceat(features != first, offsets[:-1], axis=0)
+    graph = networkx.Graph()
+    graph.add_edges_from((s, (d,)) for s, d in np.argwhere(varies).tolist())
+    parts = (sorted(node for node in part if isinstance(node, int)) for part in networkx.connected_components(graph))
+    return [np.array(part, dtype=np.int64) for part in sorted(parts)]
+
+
+def _tree(excess: FloatArray, lists: IntArray, size: int) -> _Group:
+    """Return the group of these lists: conflicting lists joined to groups of this size, and these joined by twos."""
+    groups = [_Group(lists[group]) for group in gather(excess[:, lists], size)]
+    while len(groups) > 1:
+        sums = np.column_stack([excess[:, group.lists].sum(axis=1) for group in groups])
+        groups = [
+            _Group(np.concatenate([groups[k].lists for k in pair]), tuple(groups[k] for k in pair))
+            if len(pair) > 1
+            else groups[pair[0]]
+            for pair in gather(sums, 2)
+        ]
+    return groups[0]

@@ -1,0 +1,1 @@
+"""Methods that prove nothing: those that lpmert is compared with."""

@@ -1,0 +1,157 @@
+"""Minimum risk annealing: the expected loss of choosing at random, while the choice is made less and less random.
+
+Source: Smith and Eisner, Minimum Risk Annealing for Training Log-Linear Models, COLING/ACL 2006. Hypotheses have
+probability softmax(gamma w.h) within their list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import inf
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from lpmert.configurable import option
+from lpmert.errors import FloatArray
+from lpmert.lines.clock import Clock
+from lpmert.methods.heuristic.risk import LAWS, Risk, SumOfRisks, risk_of
+from lpmert.methods.heuristic.softmax import AllHypotheses, lists_of, minimize_smooth
+from lpmert.metrics.base import AdditiveMetric, Metric
+from lpmert.model.problem import Problem
+from lpmert.search.run import Comparator, Found
+
+SCHEDULES = ("entropy", "gamma")
+
+_MOST_DOUBLINGS = 40
+_GRADIENT, _CHANGE = 1e-8, 1e-10
+"""Where L-BFGS ends at one step of the schedule."""
+
+
+class Step(NamedTuple):
+    """One step of a schedule: the temperature that multiplies the entropy, and the sharpness gamma."""
+
+    temperature: float
+    gamma: float
+
+
+@dataclass(frozen=True)
+class Annealing(Comparator):
+    """Minimise the expected loss, by L-BFGS with exact gradients, from a random choice towards a certain one.
+
+    schedule "entropy": the objective is risk - T * entropy. T is halved from `first_temperature` (the paper takes 100,
+    200 or 1000) to `last_temperature` (0.01 or 0.001); then the choice is quenched: T is 0 and gamma is doubled until
+    the risk changes by no more than `tolerance`, relative. schedule "gamma": gamma is doubled from `first_gamma` on
+    until then, T is 0, and each objective has the term |w|^2 / (2 variance) on the caller's weights; `inf` means none.
+    The loss of a metric that is no sum over lists counts once for every list, so that the same numbers serve.
+
+    law: how the expected loss is taken, see risk.py. held_out: the share of the lists, drawn by the seed, that
+    are left out of the objective; the weights of the step that decodes them with the least loss are
+    returned. (The paper stops the cooling at the first rise; that often ends in the noise of the first, nearly random
+    steps.) Otherwise the last weights are returned, or the best ones so far where a limit stops the run. The method
+    starts from weights 0 unless others are given.
+    """
+
+    schedule: str = option("entropy", "what falls: the temperature, or the uncertainty", choices=SCHEDULES)
+    law: str = option("taylor", "how the expected loss is taken, see lpmert.methods.heuristic.risk", choices=LAWS)
+    first_temperature: float = option(1000.0, "T0 of the schedule entropy; the paper takes 100, 200 or 1000", above=0)
+    last_temperature: float = option(0.001, "where that schedule ends; the paper takes 0.01 or 0.001", above=0)
+    first_gamma: float = option(0.1, "where the schedule gamma begins", above=0)
+    variance: float = option(1.0, "of the Gaussian prior in the schedule gamma; inf for none", above=0)
+    tolerance: float = option(1e-5, "relative change of the risk at which it ends", above=0)
+    held_out: float = option(0.0, "share of the lists left out of the objective, to choose a step", least=0, below=1)
+
+    name: ClassVar[str] = "annealing"
+
+    @property
+    def random(self) -> bool:
+        """Whether the seed matters: it draws the lists that are held out."""
+        return self.held_out > 0.0
+
+    def run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
+        """Return the weights at the end of the schedule."""
+        lists = lists_of(problem)
+        aside = None
+        if self.held_out:
+            order = np.random.default_rng(seed).permutation(lists.n_lists)
+            count = min(max(1, round(self.held_out * lists.n_lists)), lists.n_lists - 1)
+            if count:
+                aside, lists = lists.take(np.sort(order[:count])), lists.take(np.sort(order[count:]))
+        weights = np.zeros(problem.canonical.n_features) if start is None else start
+        return self.anneal(lists, problem.metric, weights, clock, aside)
+
+    def anneal(
+        self,
+        lists: AllHypotheses,
+        metric: Metric,
+        weights: FloatArray,
+        clock: Clock,
+        held_out: AllHypotheses | None = None,
+    ) -> Found:
+        """Return the end of the schedule on these lists, begun at canonical weights [d]; see the class."""
+        share = 1.0 if isinstance(metric, AdditiveMetric) else float(lists.n_lists)
+        risk = SumOfRisks([(share, risk_of(metric, lists, self.law))])
+        best, least = weights, inf
+        last = inf
+        steps = 0
+        for step in self._steps():
+            objective = Objective(lists, risk, step, self._precision(lists))
+            weights, _ = minimize_smooth(objective, weights, clock, gradient=_GRADIENT, change=_CHANGE)
+            steps += 1
+            clock.keep(weights)
+            if clock.expired(0):
+                return Found(weights if clock.best is None else clock.best, {"schedule_steps": steps})
+            if held_out is not None:
+                loss = metric.loss(held_out.statistics[held_out.chosen(weights)].sum(axis=0))
+                if loss <= least:
+                    best, least = weights, loss
+            if step.temperature == 0.0:
+                value = objective.expected_loss(weights)
+                if abs(last - value) <= self.tolerance * abs(value):
+                    break
+                last = value
+        return Found(weights if held_out is None else best, {"schedule_steps": steps})
+
+    def _steps(self) -> Iterator[Step]:
+        gamma = self.first_gamma
+        if self.schedule == "entropy":
+            gamma = 1.0
+            temperature = self.first_temperature
+            while temperature >= self.last_temperature:
+                yield Step(temperature, gamma)
+                temperature /= 2
+        for _ in range(_MOST_DOUBLINGS):
+            yield Step(0.0, gamma)
+            gamma *= 2
+
+    def _precision(self, lists: AllHypotheses) -> FloatArray:
+        if self.schedule == "entropy":
+            return np.zeros(len(lists.scale))
+        return np.asarray(lists.scale**2 / self.variance)
+
+
+@dataclass(frozen=True)
+class Objective:
+    """What one step minimises: risk - T * entropy + the prior's precision [d] times squared weights / 2."""
+
+    lists: AllHypotheses
+    risk: Risk
+    step: Step
+    precision: FloatArray
+
+    def __call__(self, weights: FloatArray) -> tuple[float, FloatArray]:
+        """Return the objective and its gradient [d] at canonical weights [d]."""
+        temperature, gamma = self.step
+        log_p = self.lists.log_probabilities(gamma * (self.lists.features @ weights))
+        p = np.exp(log_p)
+        value, slopes = self.risk(p)
+        value += 0.5 * float(self.precision @ weights**2)
+        if temperature > 0.0:
+            value += temperature * float(p @ log_p)
+            slopes = slopes + temperature * log_p
+        return value, gamma * self.lists.back_to_weights(p, slopes) + self.precision * weights
+
+    def expected_loss(self, weights: FloatArray) -> float:
+        """Return the risk alone."""
+        return self.risk(self.lists.probabilities(self.step.gamma * weights))[0]

@@ -1,0 +1,79 @@
+"""Which features to train: those that lower the loss by themselves, and in other lists than those chosen before.
+
+Source: Gao, Yu, Yuan and Xu, Minimum Sample Risk Methods for Language Modeling, HLT/EMNLP 2005, section 3.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from lpmert.errors import FloatArray, IntArray
+from lpmert.methods.heuristic.sparse import SparseLineSearch
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+
+class Candidates(NamedTuple):
+    """What each of n features does by itself.
+
+    features [n]: their numbers. gains [n]: how much the loss falls with the feature at its best weight. benefits
+    [n, S]: 1 for each list whose own loss falls then.
+    """
+
+    features: IntArray
+    gains: FloatArray
+    benefits: csr_array
+
+
+def try_each(
+    search: SparseLineSearch, features: IntArray, smoothing: float, expired: Callable[[], bool] = lambda: False
+) -> Candidates:
+    """Search along each of these features from where the search stands; as many as come before `expired` is true."""
+    from scipy.sparse import csr_array
+
+    losses = search.lists.losses
+    gains, helped = [], []
+    for feature in features.tolist():
+        if expired():
+            break
+        weight = search.best_weight(feature, smoothing)
+        visited, rows = search.choices_at(feature, weight)
+        gains.append(search.loss - search.loss_with(visited, rows))
+        helped.append(visited[losses[rows] < losses[search.chosen[visited]]])
+    starts = np.cumsum([0, *map(len, helped)])
+    columns = np.concatenate([*helped, np.empty(0, dtype=np.int64)])
+    shape = len(gains), len(search.chosen)
+    benefits = csr_array((np.ones(len(columns)), columns, starts), shape=shape)
+    return Candidates(features[: len(gains)], np.array(gains), benefits)
+
+
+def select(candidates: Candidates, count: int, *, alpha: float = 0.8, window: int = 1000) -> IntArray:
+    """Return the numbers [at most count] of the features to keep, in the order of their choice.
+
+    The k-th is the one with the largest alpha * E - (1 - alpha^(k-1)) / (k-1) * sum of C: E is the gain over the
+    largest one, C the cosine of its benefits with those of each feature chosen before. Only the `window` best by E of
+    those left are looked at; features without a gain are never chosen.
+    """
+    gains = candidates.gains
+    order = np.argsort(-gains, kind="stable")
+    order = order[gains[order] > 0]
+    if not len(order):
+        return candidates.features[order]
+    effect = gains[order] / gains[order[0]]
+    benefits = candidates.benefits[order]
+    norms = np.sqrt(np.maximum(np.diff(benefits.indptr), 1))
+    correlation = np.zeros(len(order))
+    left = np.ones(len(order), dtype=np.bool_)
+    chosen = np.empty(min(count, len(order)), dtype=np.int64)
+    for k in range(len(chosen)):
+        penalty = (1 - alpha**k) / max(k, 1)
+        near = np.flatnonzero(left)[:window]
+        best = near[np.argmax(alpha * effect[near] - penalty * correlation[near])]
+        chosen[k] = best
+        left[best] = False
+        correlation += (benefits @ benefits[[best]].toarray()[0]) / (norms * norms[best])
+    return candidates.features[order[chosen]]

@@ -1,0 +1,276 @@
+"""Lists with many sparse features, a base score, and the exact line search along one feature.
+
+Nothing is ever made dense. Features that are constant within a list say nothing about it and are left out there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lpmert.errors import FloatArray, IntArray, MethodError
+from lpmert.methods.heuristic import sparse_kernels as kernels
+from lpmert.methods.heuristic.softmax import first_best, lists_of, own_losses
+from lpmert.metrics.base import AdditiveMetric, Metric, losses_of_totals, metric_by_name
+from lpmert.model.canonical import list_numbers
+from lpmert.model.nbest import NBest
+from lpmert.model.problem import Problem
+
+if TYPE_CHECKING:
+    from scipy.sparse import csc_array, csr_array
+
+_FARTHEST = 1e100
+"""Thresholds beyond this are left out: sums with them would overflow."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What training on sparse features found: weights [D] with 1 for the base feature, and losses of decoding.
+
+    `loss_before` is that of the base feature alone. counters: what was counted, by name.
+    """
+
+    weights: FloatArray
+    loss_before: float
+    loss: float
+    counters: dict[str, int] = field(default_factory=dict)
+
+
+@runtime_checkable
+class Trainer(Protocol):
+    """A method that also trains on features that are too many to be held dense."""
+
+    def train(self, nbest: NBest, *, metric: str | Metric = "loss", seed: int = 0) -> Trained:
+        """Return weights for N-best lists."""
+
+
+@dataclass(frozen=True)
+class SparseLists:
+    """Lists as sparse training sees them.
+
+    by_feature [M, D]: the features where they vary within a list, column by column; the base's column is empty.
+    base [M]: the score that stays. statistics [M, K] are summed for the metric; losses [M]: each hypothesis's own.
+    """
+
+    by_feature: csc_array
+    offsets: IntArray
+    numbers: IntArray
+    base: FloatArray
+    statistics: FloatArray
+    losses: FloatArray
+    metric: Metric
+
+    @property
+    def n_features(self) -> int:
+        """Number of features, D, with the base."""
+        return int(self.by_feature.shape[1])
+
+    def by_row(self) -> csr_array:
+        """Return the features row by row."""
+        return self.by_feature.tocsr()
+
+    def least(self) -> FloatArray:
+        """Return the least own loss [M] in each hypothesis's list."""
+        return np.asarray(np.minimum.reduceat(self.losses, self.offsets[:-1])[self.numbers])
+
+    def decoded_loss(self, weights: FloatArray) -> float:
+        """Return the loss of decoding with the base and weights [D], the first hypothesis on ties."""
+        chosen = first_best(self.base + self.by_feature @ weights, self.offsets)
+        return self.metric.loss(self.statistics[chosen].sum(axis=0))
+
+    def entries(self, feature: int) -> tuple[NDArray[np.signedinteger], FloatArray]:
+        """Return the rows and values of a feature's entries."""
+        begin, end = self.by_feature.indptr[feature : feature + 2]
+        return self.by_feature.indices[begin:end], self.by_feature.data[begin:end]
+
+    def visited(self) -> IntArray:
+        """Return for each feature [D] how many lists it varies in."""
+        lists = self.numbers[self.by_feature.indices]
+        features = np.repeat(np.arange(self.n_features), np.diff(self.by_feature.indptr))
+        new = np.ones(len(lists), dtype=bool)
+        new[1:] = (lists[1:] != lists[:-1]) | (features[1:] != features[:-1])
+        return np.bincount(features[new], minlength=self.n_features)
+
+
+def sparse_lists(nbest: NBest, metric: str | Metric, base: str | None) -> tuple[SparseLists, int]:
+    """Return N-best lists for training on top of the feature named `base`, the first one by default, and its number.
+
+    Raises `MethodError` if there is no such feature, `MetricError` if the metric does not fit.
+    """
+    if base is not None and base not in nbest.names:
+        raise MethodError(f"no base feature {base!r}; the first features are {', '.join(nbest.names[:10])}")
+    column = 0 if base is None else nbest.names.index(base)
+    rows: Any = nbest.features
+    alone = rows[:, [column]]
+    score = np.asarray(alone.todense() if hasattr(alone, "todense") else alone, dtype=np.float64).ravel()
+    checked = metric_by_name(metric)
+    checked.check(nbest.statistics)
+    return _build(rows, nbest.offsets, nbest.statistics, checked, score, np.array([column])), column
+
+
+def dense_lists(problem: Problem, start: FloatArray | None, base: str | None) -> tuple[SparseLists, FloatArray]:
+    """Return the lists of a problem for training in canonical coordinates, and the weights [d] that stay.
+
+    These are the base feature's or, if given, `start`, scaled so that the base's weight is 1 or -1. Without a start it
+    is the one of these with which the base alone decodes better. The base feature itself is not trained. Raises
+    `MethodError` if it does not exist.
+    """
+    names = problem.nbest.names
+    if base is not None and base not in names:
+        raise MethodError(f"no base feature {base!r}; the features are {', '.join(names)}")
+    axis = np.zeros(len(names))
+    axis[0 if base is None else names.index(base)] = 1.0
+    own = problem.to_canonical(problem.checked_weights(axis))
+    lists = lists_of(problem)
+    if start is not None:
+        fixed = start / (abs(float(start @ own)) or 1.0)
+    else:
+        losses = [problem.metric.loss(lists.statistics[lists.chosen(sign * own)].sum(axis=0)) for sign in (1.0, -1.0)]
+        fixed = own if losses[0] <= losses[1] else -own
+    score = lists.features @ fixed
+    frozen = np.flatnonzero(own)
+    return _build(lists.features, lists.offsets, lists.statistics, problem.metric, score, frozen), fixed
+
+
+def _build(
+    features: Any, offsets: IntArray, statistics: FloatArray, metric: Metric, base: FloatArray, frozen: IntArray
+) -> SparseLists:
+    from scipy.sparse import csc_array
+
+    columns = csc_array(features)
+    columns.sort_indices()
+    numbers = list_numbers(offsets)
+    varies = np.empty(columns.nnz, dtype=np.bool_)
+    kernels.mark_varying(columns.indptr, columns.indices, columns.data, numbers, offsets, varies)
+    for feature in frozen.tolist():
+        varies[columns.indptr[feature] : columns.indptr[feature + 1]] = False
+    starts = np.concatenate([[0], np.cumsum(varies, dtype=np.int64)])[columns.indptr]
+    by_feature = csc_array((columns.data[varies], columns.indices[varies], starts), shape=columns.shape)
+    return SparseLists(by_feature, offsets, numbers, base, statistics, own_losses(metric, statistics), metric)
+
+
+class Line(NamedTuple):
+    """The loss along one feature's weight: thresholds [E], ascending, and the losses [E + 1] between them."""
+
+    thresholds: FloatArray
+    losses: FloatArray
+
+    def at(self, points: FloatArray) -> FloatArray:
+        """Return the losses [n] at points [n]."""
+        return np.asarray(self.losses[np.searchsorted(self.thresholds, points, side="right")])
+
+    def smoothed(self, points: FloatArray, width: float) -> FloatArray:
+        """Return the mean loss [n] within `width` on either side of points [n]."""
+        first = np.searchsorted(self.thresholds, points - width, side="right")
+        last = np.searchsorted(self.thresholds, points + width, side="right")
+        # Losses count from that at one of the points: what is summed, and its rounding error, stays small.
+        level = self.losses[first[-1]]
+        losses = self.losses - level
+        steps = np.concatenate([[0.0], np.cumsum(losses[1:-1] * np.diff(self.thresholds))])
+        left = losses[first] * (self.thresholds[np.minimum(first, len(steps) - 1)] - (points - width))
+        right = losses[last] * (points + width - self.thresholds[np.maximum(last - 1, 0)])
+        between = steps[np.maximum(last - 1, 0)] - steps[np.minimum(first, len(steps) - 1)]
+        mean = np.where(first == last, losses[first], (left + between + right) / (2 * width))
+        return np.asarray(level + mean)
+
+
+class SparseLineSearch:
+    """Weights [D], the scores [M] and choices [S] they give, and searches along one feature after the other."""
+
+    def __init__(self, lists: SparseLists) -> None:
+        self.lists = lists
+        self.weights = np.zeros(lists.n_features)
+        additive = isinstance(lists.metric, AdditiveMetric)
+        self._statistics = lists.losses[:, None] if additive else lists.statistics
+        self._loss: Callable[[FloatArray], FloatArray] = (
+            (lambda totals: totals[:, 0]) if additive else (lambda totals: losses_of_totals(lists.metric, totals))
+        )
+        count, n_lists = len(lists.base), len(lists.offsets) - 1
+        largest = int(np.diff(lists.offsets).max())
+        self._groups = np.empty((3, largest)), np.empty(largest, dtype=np.int64)
+        self._lists, self._rows = np.empty(n_lists, dtype=np.int64), np.empty(n_lists, dtype=np.int64)
+        self._thresholds, self._changes = np.empty(count), np.empty((count, 2), dtype=np.int64)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Compute scores, choices and totals anew, so that rounding errors do not pile up."""
+        lists = self.lists
+        self.scores = lists.base + lists.by_feature @ self.weights
+        self.chosen = first_best(self.scores, lists.offsets)
+        self._total = self._statistics[self.chosen].sum(axis=0)
+
+    @property
+    def loss(self) -> float:
+        """The loss of the choices."""
+        return float(self._loss(self._total[None])[0])
+
+    def line(self, feature: int) -> Line | None:
+        """Return the loss along the feature's weight, `None` if no choice hangs on it for weights up to 1e100."""
+        lists = self.lists
+        rows, values = lists.entries(feature)
+        n_lists, n_events = kernels.line_events(
+            rows,
+            values,
+            self.weights[feature],
+            self.scores,
+            lists.offsets,
+            lists.numbers,
+            *self._groups,
+            self._lists,
+            self._rows,
+            self._thresholds,
+            self._changes,
+        )
+        if not n_events:
+            return None
+        before = self.chosen[self._lists[:n_lists]]
+        start = self._total + (self._statistics[self._rows[:n_lists]] - self._statistics[before]).sum(axis=0)
+        order = np.argsort(self._thresholds[:n_events], kind="stable")
+        thresholds = self._thresholds[order]
+        left, entered = self._changes[:n_events][order].T
+        changes = np.cumsum(self._statistics[entered] - self._statistics[left], axis=0)
+        totals = np.concatenate([start[None], start + changes])
+        begin, end = np.searchsorted(thresholds, [-_FARTHEST, _FARTHEST])
+        return Line(thresholds[begin:end], self._loss(totals[begin : end + 1])) if begin < end else None
+
+    def best_weight(self, feature: int, smoothing: float) -> float:
+        """Return the weight with the least smoothed loss: the middle of an interval, or the weight as it is.
+
+        The middle of the first and last interval is `smoothing` beyond their end.
+        """
+        line = self.line(feature)
+        now = float(self.weights[feature])
+        if line is None:
+            return now
+        ends = line.thresholds
+        points = np.concatenate([[ends[0] - smoothing], (ends[1:] + ends[:-1]) / 2, [ends[-1] + smoothing, now]])
+        risks = line.smoothed(points, smoothing)
+        best = int(np.argmin(risks))
+        gained = risks[-1] - risks[best]
+        return float(points[best]) if gained > 1e-12 * abs(risks[-1]) else now
+
+    def choices_at(self, feature: int, weight: float) -> tuple[IntArray, IntArray]:
+        """Return the lists in which the feature varies and the rows they choose once it has this weight."""
+        lists = self.lists
+        rows, values = lists.entries(feature)
+        step = weight - self.weights[feature]
+        count = kernels.winners(rows, values, step, self.scores, lists.offsets, lists.numbers, self._lists, self._rows)
+        return self._lists[:count].copy(), self._rows[:count].copy()
+
+    def loss_with(self, visited: IntArray, rows: IntArray) -> float:
+        """Return the loss if the visited lists choose these rows."""
+        change = (self._statistics[rows] - self._statistics[self.chosen[visited]]).sum(axis=0)
+        return float(self._loss((self._total + change)[None])[0])
+
+    def move(self, feature: int, weight: float) -> None:
+        """Give the feature this weight."""
+        visited, rows = self.choices_at(feature, weight)
+        self._total = self._total + (self._statistics[rows] - self._statistics[self.chosen[visited]]).sum(axis=0)
+        self.chosen[visited] = rows
+        entries, values = self.lists.entries(feature)
+        self.scores[entries] += (weight - self.weights[feature]) * values
+        self.weights[feature] = weight

@@ -1,0 +1,258 @@
+"""The same problem as a mixed-integer program, for any solver that PuLP knows: a cross-check, and a rival.
+
+One binary variable a hypothesis says that it is chosen; a comparison with another of its list holds if it is, and is
+switched off by a large constant if not. What the solver claims holds to its tolerances; weights are checked exactly.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import highspy
+import numpy as np
+import pulp
+
+from lpmert.configurable import option
+from lpmert.errors import FloatArray, IntArray, MethodError
+from lpmert.model.form import Canonical
+from lpmert.numeric.lp import LinOptimizer
+from lpmert.search.method import Incumbent, Method, Search, Task
+from lpmert.system.deadline import OutOfTime, checkpoint, time_left
+
+_PAUSE = 0.05
+"""Seconds to wait for the end of the time after a solver that ended a little early."""
+
+_LARGEST_OBJECTIVE = 1e6
+"""Costs that are no small whole numbers are scaled so that the dearest selection costs this."""
+
+_OBJECTIVE_TOLERANCE = 1e-6
+"""Taken off the solver's bound, relative to it where it is above 1: solvers stop at about this absolute gap."""
+
+_SMALLEST_COEFFICIENT = 1e-9
+"""Solvers drop entries below this; in rows of length 1 that stays far within their feasibility tolerance."""
+
+
+@dataclass(frozen=True)
+class Mip(Method):
+    """A mixed-integer program with weights in the box [-1, 1]^d. solver: a name that PuLP knows, in any letter case.
+
+    margin 0: comparisons may be ties, and the weights must touch the box's surface. Every attainable selection then
+    fits, so that the solver's bound is one for all weights; selections that only ties reach are cut off by their cores.
+    margin > 0: comparisons, normalised to length 1, must hold by that much. This is the customary program; selections
+    whose best margin in the box is smaller are not seen, so that it proves no bound.
+
+    The callback is asked only between two programs, and Ctrl-C waits for the solver's end.
+    """
+
+    solver: str = option("highs", "a name that PuLP knows")
+    margin: float = option(0.0, "by which comparisons must hold; above 0 there is no bound", least=0, below=math.inf)
+
+    name = "mip"
+
+    def start(self, task: Task) -> Search:
+        """Return a search; its solver is told the time left. Raises `MethodError` for a solver that is not there."""
+        return MipSearch(self, task.canonical, task.incumbent)
+
+
+class MipSearch(Search):
+    """A search whose every step is one program solved to its end, or to that of the time."""
+
+    unsettled: int | None = None
+    nodes = 0
+
+    def __init__(self, settings: Mip, canonical: Canonical, incumbent: Incumbent) -> None:
+        self.incumbent = incumbent
+        self._settings = settings
+        self._canonical = canonical
+        self._solver = _solver_class(settings.solver)
+        self._unit = max(canonical.granularity, canonical.dearest / _LARGEST_OBJECTIVE)
+        self._program: _Program | None = None
+        self._optimizer = LinOptimizer(canonical.features, canonical.offsets)
+        self._bound = 0
+        self._closed = False
+        self._programs = 0
+        self._cores = 0
+
+    @property
+    def finished(self) -> bool:
+        return self._closed or self.incumbent.cost == 0
+
+    @property
+    def settled(self) -> bool:
+        """Whether the optimum is beyond doubt: what a solver claims is no proof."""
+        return self.incumbent.cost == 0
+
+    @property
+    def lower_bound(self) -> int | None:
+        if self._settings.margin and self.incumbent.cost:
+            return None
+        return self._least
+
+    @property
+    def _least(self) -> int:
+        costs = [self.incumbent.cost, self._bound] + ([] if self.unsettled is None else [self.unsettled])
+        return min(costs)
+
+    def counters(self) -> Mapping[str, int]:
+        rows = 0 if self._program is None else self._program.n_rows
+        return {"nodes": self.nodes, "programs": self._programs, "rows": rows, "cores": self._cores}
+
+    def advance(self) -> None:
+        """Solve the program; take over what it found, or cut off a selection that only ties reach."""
+        if self._program is None:
+            self._program = _Program(self._canonical, self._unit, self._settings.margin)
+        checkpoint()
+        left = _time_left()
+        # PuLP takes about as long to hand the program over as building it took.
+        answer = self._program.solve(self._solver, max(left - self._program.seconds, left / 10))
+        self._programs += 1
+        self.nodes += answer.nodes
+        if self._settings.margin == 0:
+            self._bound = max(self._bound, self._cost_of(answer.bound))
+        try:
+            attained = answer.selection is not None and self._take(self._program, answer.selection)
+        except OutOfTime:
+            return  # the bound holds all the same
+        if answer.optimal and answer.selection is not None:
+            self._closed = attained or self._least >= self.incumbent.cost
+        elif answer.infeasible and (self._settings.margin > 0 or self.unsettled is not None):
+            self._closed = True
+        elif answer.optimal or math.isinf(left):
+            raise MethodError(f"solver {self._settings.solver!r} gave up on the program: {answer.status}")
+        else:
+            time.sleep(min(_PAUSE, _time_left()))
+
+    def _cost_of(self, objective: float) -> int:
+        """Return the least cost that a bound on the objective leaves possible."""
+        if not math.isfinite(objective) or objective <= 0:
+            return 0
+        granularity = self._canonical.granularity
+        safe = objective - _OBJECTIVE_TOLERANCE * max(1.0, objective)
+        return max(0, math.ceil(safe * (self._unit / granularity))) * granularity
+
+    def _take(self, program: _Program, selection: IntArray) -> bool:
+        """Offer a selection [s], rows of the features, to the incumbent; cut it off if no weights attain it."""
+        verdict = self._optimizer.solve((np.arange(len(selection)), selection), start=self.incumbent.weights)
+        if verdict.weights is not None:
+            self.incumbent.improve(int(self._canonical.costs[selection].sum()), verdict.weights, "M")
+            return True
+        if verdict.attainable:
+            cost = int(self._canonical.costs[selection].sum())
+            self.unsettled = cost if self.unsettled is None else min(cost, self.unsettled)
+            program.forbid(selection.tolist())
+        else:
+            program.forbid(sorted({row for _, row, _ in verdict.core}))
+            self._cores += 1
+        return False
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """What a solver said: rows of the selection, if it has one; a bound on the objective (0 if it tells none)."""
+
+    optimal: bool
+    infeasible: bool
+    selection: IntArray | None
+    bound: float
+    nodes: int
+    status: str
+
+
+class _Program:
+    """The mixed-integer program, to which cuts can be added."""
+
+    def __init__(self, canonical: Canonical, unit: float, margin: float) -> None:
+        started = time.perf_counter()
+        self._program = program = pulp.LpProblem("lpmert", pulp.LpMinimize)
+        self._offsets = canonical.offsets
+        weights = [program.add_variable(f"w{d}", -1, 1) for d in range(canonical.n_features)]
+        self._chosen = [program.add_variable(f"z{i}", cat=pulp.LpBinary) for i in range(len(canonical.costs))]
+        self._program += pulp.LpAffineExpression(zip(self._chosen, (canonical.costs / unit).tolist(), strict=True))
+        for begin, end in pairwise(canonical.offsets.tolist()):
+            checkpoint()
+            self._program += pulp.lpSum(self._chosen[begin:end]) == 1
+            for i in range(begin, end):
+                others = np.delete(canonical.features[begin:end], i - begin, axis=0)
+                for row in _normalised(canonical.features[i] - others):
+                    self._compare(weights, self._chosen[i], row, margin)
+        if margin == 0:
+            self._touch_surface(weights)
+        self.seconds = time.perf_counter() - started
+
+    @property
+    def n_rows(self) -> int:
+        """Number of constraints."""
+        return int(self._program.numConstraints())
+
+    def _compare(self, weights: list[Any], chosen: Any, row: FloatArray, margin: float) -> None:
+        """Demand row.w >= margin if the binary variable is 1, and nothing if it is 0."""
+        reach = float(np.abs(row).sum())
+        terms = [(weights[d], float(row[d])) for d in np.flatnonzero(row)]
+        self._program += pulp.LpAffineExpression([*terms, (chosen, -(reach + margin))]) >= -reach
+
+    def _touch_surface(self, weights: list[Any]) -> None:
+        """Demand that some weight be 1 or -1."""
+        high = [self._program.add_variable(f"h{d}", cat=pulp.LpBinary) for d in range(len(weights))]
+        low = [self._program.add_variable(f"l{d}", cat=pulp.LpBinary) for d in range(len(weights))]
+        self._program += pulp.lpSum(high) + pulp.lpSum(low) == 1
+        for weight, up, down in zip(weights, high, low, strict=True):
+            self._program += weight - 2 * up >= -1
+            self._program += weight + 2 * down <= 1
+
+    def forbid(self, rows: list[int]) -> None:
+        """Forbid that all these hypotheses are chosen."""
+        self._program += pulp.lpSum(self._chosen[row] for row in rows) <= len(rows) - 1
+
+    def solve(self, solver: type[Any], seconds: float) -> _Outcome:
+        """Solve the program within this time."""
+        accepted = inspect.signature(solver.__init__).parameters
+        wanted: dict[str, object] = {"msg": False, "gapRel": 0.0, "gapAbs": 0.0, "threads": 1}
+        if math.isfinite(seconds):
+            if "timeLimit" not in accepted:
+                raise MethodError(f"solver {solver.name!r} takes no time limit from PuLP; use 'highs'")
+            wanted["timeLimit"] = seconds
+        self._program.solve(solver(**{key: value for key, value in wanted.items() if key in accepted}))
+        optimal = self._program.sol_status == pulp.LpSolutionOptimal
+        bound, nodes = 0.0, 0
+        model = getattr(self._program, "solverModel", None)
+        if isinstance(model, highspy.Highs):
+            info = model.getInfo()
+            bound, nodes = float(info.mip_dual_bound), max(0, int(info.mip_node_count))
+        elif optimal and "gapRel" in accepted:
+            bound = float(pulp.value(self._program.objective))
+        selection = None
+        if optimal or self._program.sol_status == pulp.LpSolutionIntegerFeasible:
+            values = np.array([variable.value() or 0.0 for variable in self._chosen])
+            ones = np.flatnonzero(values > 0.5)
+            if len(ones) == len(self._offsets) - 1:
+                selection = ones
+        status = self._program.sol_status
+        return _Outcome(optimal, status == pulp.LpSolutionInfeasible, selection, bound, nodes, pulp.LpSolution[status])
+
+
+def _normalised(rows: FloatArray) -> FloatArray:
+    """Return rows [n, d] divided by their lengths, without coefficients too small for a solver."""
+    rows = rows / np.abs(rows).max(axis=1, keepdims=True)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.where(np.abs(rows) > _SMALLEST_COEFFICIENT, rows, 0.0)
+
+
+def _time_left() -> float:
+    left = time_left()
+    return math.inf if left is None else left
+
+
+def _solver_class(name: str) -> type[Any]:
+    """Return PuLP's class of that solver; raises `MethodError` if it is unknown or not there."""
+    available = {found.lower(): found for found in pulp.listSolvers(onlyAvailable=True)}
+    if name.lower() not in available:
+        names = ", ".join(sorted(available))
+        raise MethodError(f"PuLP finds no solver {name!r} here; available: {names}")
+    found: type[Any] = type(pulp.getSolver(available[name.lower()], msg=False))
+    return found

@@ -1,0 +1,1 @@
+"""Lists, region and metric, brought to canonical form, and what weights cost on them."""

@@ -1,0 +1,150 @@
+"""Other problems that are minimum-error problems on N-best lists: linear classification and discrete choice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from lpmert.errors import DataError
+from lpmert.model.nbest import NBest, real_matrix
+from lpmert.quoting import quoted
+
+
+def from_classification(
+    features: ArrayLike, labels: ArrayLike, *, intercept: bool = True, names: Sequence[str] | None = None
+) -> NBest:
+    """Return the 0/1 loss of a linear classifier as lists of two hypotheses, one list a case.
+
+    Parameters
+    ----------
+    features : array [n, D]
+        Of the cases.
+    labels : array [n]
+        True and False, 1 and 0, 1 and -1, or any two values, of which the larger is positive.
+    intercept : bool
+        Whether there is a constant feature.
+    names : sequence of str, optional
+        Of the features.
+
+    Returns
+    -------
+    NBest
+        In each list the first hypothesis says negative and has all features 0, the second says positive and has
+        features (x, 1), or x without `intercept`. So w.(x, 1) > 0 means positive, and a tie counts as negative. The
+        loss is 1 for the wrong hypothesis.
+
+    Raises
+    ------
+    DataError
+        If the shapes disagree or the labels have more than two values.
+
+    Examples
+    --------
+    >>> import lpmert
+    >>> lpmert.minimize(lpmert.from_classification([[0, 0], [0, 1], [1, 0], [1, 1]], labels=[0, 1, 1, 0])).loss
+    1.0
+    """
+    rows = real_matrix(features, "features")
+    positive = _positive(labels, len(rows))
+    columns = _names(names, rows.shape[1])
+    if intercept:
+        rows = np.hstack([rows, np.ones((len(rows), 1))])
+        columns = [*columns, "intercept"]
+    pairs = np.zeros((len(rows), 2, rows.shape[1]))
+    pairs[:, 1] = rows
+    return NBest(
+        features=pairs.reshape(2 * len(rows), -1),
+        offsets=np.arange(0, 2 * len(rows) + 1, 2),
+        statistics=np.column_stack([positive, ~positive]).ravel(),
+        names=columns,
+    )
+
+
+def from_choices(
+    features: ArrayLike, cases: ArrayLike, chosen: ArrayLike, *, names: Sequence[str] | None = None
+) -> NBest:
+    """Return the 0/1 loss of predicting discrete choices as lists of alternatives, one list a case.
+
+    Parameters
+    ----------
+    features : array [rows, D]
+        Of the alternatives.
+    cases : array [rows]
+        Which case a row belongs to, its rows one after the other.
+    chosen : array [rows]
+        True (or 1) for the alternative that was taken.
+    names : sequence of str, optional
+        Of the features.
+
+    Returns
+    -------
+    NBest
+        The loss of alternatives that were not taken is 1. They keep their order, so a tie goes to the first.
+
+    Raises
+    ------
+    DataError
+        If the shapes disagree, a case comes back after another one, or a case has not exactly one chosen alternative.
+
+    Examples
+    --------
+    >>> import lpmert
+    >>> prices = [[10], [25], [12], [30]]
+    >>> lpmert.minimize(lpmert.from_choices(prices, cases=["Ann", "Ann", "Bob", "Bob"], chosen=[1, 0, 1, 0])).loss
+    0.0
+    """
+    rows = real_matrix(features, "features")
+    case_of_row = _column(cases, len(rows), "cases")
+    taken = _column(chosen, len(rows), "chosen")
+    if not np.isin(taken, [0, 1]).all():
+        raise DataError("chosen must hold only true and false, or 1 and 0")
+    starts = np.concatenate([[0], 1 + np.flatnonzero(case_of_row[1:] != case_of_row[:-1])])
+    ids = [str(case) for case in case_of_row[starts].tolist()]
+    if len(set(ids)) != len(ids):
+        first: dict[str, int] = {}
+        again = next(number for number, case in enumerate(ids) if first.setdefault(case, number) != number)
+        raise DataError(
+            f"case {quoted(ids[again])} comes back in row {starts[again]} (from 0) after it began in row "
+            f"{starts[first[ids[again]]]}; sort the rows by case"
+        )
+    counts = np.add.reduceat(taken.astype(np.int64), starts)
+    if (counts != 1).any():
+        wrong = int(np.argmax(counts != 1))
+        raise DataError(
+            f"case {quoted(ids[wrong])} has {counts[wrong]} chosen alternatives; leave it out or choose one"
+        )
+    return NBest(
+        features=rows,
+        offsets=np.append(starts, len(rows)),
+        statistics=1 - taken.astype(np.float64),
+        names=_names(names, rows.shape[1]),
+        list_ids=ids,
+    )
+
+
+def _column(values: ArrayLike, count: int, what: str) -> NDArray[np.generic]:
+    column: NDArray[np.generic] = np.asarray(values)
+    if column.shape != (count,):
+        raise DataError(f"{what} must have shape ({count},), one entry a row of features, not {column.shape}")
+    if column.dtype.kind == "f" and not np.isfinite(column).all():
+        raise DataError(f"{what} has an entry that is not finite: row {int(np.argmin(np.isfinite(column)))} (from 0)")
+    return column
+
+
+def _positive(labels: ArrayLike, count: int) -> NDArray[np.bool_]:
+    column = _column(labels, count, "labels")
+    values = np.unique(column)
+    if len(values) == 2 or set(values.tolist()) <= {0, 1} or set(values.tolist()) <= {-1, 1}:
+        positive: NDArray[np.bool_] = column == (values[1] if len(values) == 2 else 1)
+        return positive
+    raise DataError(f"labels must have two values, not {len(values)}; for more classes use one list a case in NBest")
+
+
+def _names(names: Sequence[str] | None, count: int) -> list[str]:
+    if names is None:
+        return [f"feature{number}" for number in range(1, count + 1)]
+    if isinstance(names, str) or len(names) != count:
+        raise DataError(f"names must have {count} entries, one a feature")
+    return list(names)

@@ -1,0 +1,176 @@
+"""What given weights cost: decoding with ties found and broken in exact arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from math import fsum
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lpmert.errors import FloatArray, IntArray
+from lpmert.metrics.base import Metric
+from lpmert.model import canonical
+from lpmert.numeric import rational
+from lpmert.numeric.kernels import decode
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What weights cost: decoding with ties broken as the problem says, and the same with ties at their best and worst.
+
+    `tied_lists` counts lists in which hypotheses with other features come within rounding of the best score; `margin`
+    is the least lead of a winner over hypotheses with other features, `None` where no list has two. selection [S]
+    counts hypotheses from 0 within their list. `loss_best_ties` and `loss_worst_ties` are `None` for tied lists and a
+    metric that is no sum over lists. `inside`: whether the weights lie in the region, where one was asked for.
+    """
+
+    loss: float
+    score: float
+    statistics: FloatArray
+    selection: IntArray
+    tied_lists: int
+    loss_best_ties: float | None
+    loss_worst_ties: float | None
+    margin: float | None
+    inside: bool = True
+
+    def to_dict(self) -> Mapping[str, Any]:
+        """Return the figures as plain numbers and lists."""
+        return {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in asdict(self).items()}
+
+
+class Decoded(NamedTuple):
+    """Rows chosen [S] with ties broken as asked, at best and at worst; strict: no tie between unequal values."""
+
+    selection: IntArray
+    low: IntArray
+    high: IntArray
+    tied_lists: int
+    strict: bool
+    margin: float | None
+
+
+class Evaluator:
+    """Decodes lists whose identical vectors are collapsed: features [M, D], offsets [S + 1].
+
+    statistics [M, K] are what the metric sums; values [M, V] are what must agree for a tie not to matter; losses [M]
+    order tied hypotheses, `None` for a metric that is no sum over lists.
+    """
+
+    def __init__(
+        self,
+        features: FloatArray,
+        offsets: IntArray,
+        statistics: FloatArray,
+        values: FloatArray | IntArray,
+        losses: FloatArray | None,
+    ) -> None:
+        self.features, self.offsets = features, offsets
+        self._statistics, self._values, self.losses = statistics, values, losses
+
+    def total(self, selection: IntArray) -> FloatArray:
+        """Return the summed statistics [K] of chosen rows [S]."""
+        return np.array([fsum(column) for column in self._statistics[selection].T.tolist()])
+
+    def evaluate(self, weights: FloatArray, metric: Metric) -> Evaluation:
+        """Return what weights [D] cost; the selection [S] holds rows of the features."""
+        decoded = self.decode(weights)
+        total = self.total(decoded.selection)
+        loss = metric.loss(total)
+        low: float | None = loss
+        high: float | None = loss
+        if decoded.tied_lists:
+            additive = self.losses is not None
+            low = metric.loss(self.total(decoded.low)) if additive else None
+            high = metric.loss(self.total(decoded.high)) if additive else None
+        return Evaluation(
+            loss=loss,
+            score=metric.score(total),
+            statistics=total,
+            selection=decoded.selection,
+            tied_lists=decoded.tied_lists,
+            loss_best_ties=low,
+            loss_worst_ties=high,
+            margin=decoded.margin,
+        )
+
+    def decode(self, given: FloatArray) -> Decoded:
+        """Return the winners at weights [D], the first one on ties in exact arithmetic."""
+        largest = np.abs(given).max(initial=0.0)
+        exponent = int(np.frexp(largest)[1])
+        w = np.ldexp(given, -exponent)  # decoding does not see the factor; products cannot overflow
+        features, offsets = self.features, self.offsets
+        sizes = np.diff(offsets)
+        lists = canonical.list_numbers(offsets)
+        scores = features @ w
+        error = (
+            2
+            * (len(w) + 3)
+            * np.finfo(np.float64).eps
+            * np.maximum.reduceat(np.abs(features) @ np.abs(w), offsets[:-1])
+        )
+        best = np.maximum.reduceat(scores, offsets[:-1])
+        close = scores >= (best - error)[lists]
+        tied = np.add.reduceat(close.astype(np.int64), offsets[:-1]) > 1
+        chosen = np.flatnonzero(close & ~tied[lists])
+        selection = np.empty(len(sizes), dtype=np.int64)
+        selection[lists[chosen]] = chosen
+        low, high = selection.copy(), selection.copy()
+        strict = True
+        for s in np.flatnonzero(tied):
+            rows = offsets[s] + np.flatnonzero(close[offsets[s] : offsets[s + 1]])
+            winners = rows[_best(given, features[rows])]
+            selection[s] = low[s] = high[s] = winners[0]
+            strict = strict and bool((self._values[winners] == self._values[winners[0]]).all())
+            if self.losses is not None:
+                low[s] = rows[np.argmin(self.losses[rows])]
+                high[s] = rows[np.argmax(self.losses[rows])]
+        second = np.where(np.arange(len(scores)) == selection[lists], -np.inf, scores)
+        lead = scores[selection] - np.maximum.reduceat(second, offsets[:-1])
+        margin = float(np.ldexp(max(0.0, lead.min()), exponent)) if np.isfinite(lead).any() else None
+        return Decoded(selection, low, high, int(tied.sum()), strict, margin)
+
+
+def strict_cost(features: FloatArray, offsets: IntArray, costs: IntArray, weights: FloatArray) -> int | None:
+    """Return what weights [D] cost in exact arithmetic; `None` where a tie between unequal costs decides it.
+
+    features [M, D], offsets [S + 1], costs [M].
+    """
+    decoded = Evaluator(features, offsets, np.empty((len(costs), 0)), costs, None).decode(weights)
+    return int(costs[decoded.selection].sum()) if decoded.strict else None
+
+
+def ranges_of_weights(features: FloatArray, offsets: IntArray, weights: FloatArray) -> FloatArray:
+    """Return for each weight [D, 2] the open interval in which it alone may move without a list changing its choice.
+
+    features [M, D], offsets [S + 1].
+    """
+    chosen = np.empty(len(offsets) - 1, dtype=np.int64)
+    decode(features, offsets, weights, chosen)
+    other = np.ones(len(features), dtype=bool)
+    other[chosen] = False
+    differences = (features[chosen][canonical.list_numbers(offsets)] - features)[other]
+    margins = differences @ weights
+    ranges = np.empty((len(weights), 2))
+    for d, column in enumerate(differences.T):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            steps = -margins / column
+        ranges[d, 0] = weights[d] + np.max(steps, where=column > 0, initial=-np.inf)
+        ranges[d, 1] = weights[d] + np.min(steps, where=column < 0, initial=np.inf)
+    return ranges
+
+
+def _best(weights: FloatArray, features: FloatArray) -> IntArray:
+    """Return the rows of features [n, D] with the largest score in exact arithmetic, the first one first."""
+    if not weights.any():
+        return np.arange(len(features))
+    best = [0]
+    for row in range(1, len(features)):
+        sign = rational.compare_scores(weights, features[row], features[best[0]])
+        if sign > 0:
+            best = [row]
+        elif sign == 0:
+            best.append(row)
+    return np.array(best)

@@ -1,0 +1,166 @@
+"""The canonical form of a problem: all that a search takes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from lpmert.errors import FloatArray, IntArray, MethodError
+from lpmert.metrics.base import Metric
+from lpmert.metrics.kinds import SumFraction, fraction_of
+from lpmert.model.canonical import informative_rows, rows_of_lists, with_limits
+from lpmert.model.coordinates import CanonicalWeights
+from lpmert.numeric.cap import Cap
+from lpmert.numeric.half_spaces import with_half_spaces
+from lpmert.numeric.kernels import INFINITE_COST, clear_cost
+from lpmert.numeric.leastnorm import SortedLists, rounding_bound, sorted_lists
+
+
+@dataclass(frozen=True, eq=False)
+class Totals:
+    """What a metric that is no sum over lists sums up: statistics [m, K], and the constant [K] of lists left out.
+
+    attained: the one question to exact arithmetic, what loss weights have; `None` outside the region, and where a tie
+    that matters decides it.
+    """
+
+    metric: Metric
+    statistics: FloatArray
+    constant: FloatArray
+    attained: Callable[[CanonicalWeights], float | Fraction | None]
+
+    @property
+    def fraction(self) -> SumFraction | None:
+        """The loss, if it is a fraction of sums."""
+        return fraction_of(self.metric)
+
+
+@dataclass(frozen=True, eq=False)
+class Canonical:
+    """Lists in canonical form: features [m, d], offsets [s + 1], and what the hypotheses lose.
+
+    losses: costs [m] int64, the least of every list 0, or `Totals`. loss = unit * (constant + cost), exact unless
+    `rounded`; with totals costs stand for losses in fixed point.
+
+    limits [k, d] demand limits @ w >= 0, and `labels` name them. Where costs add up they are among the lists, {a, 0}
+    for a.w >= 0, and to break one costs more than all other lists together: methods that minimise the cost keep to
+    them. With totals methods have to keep to them themselves. A `cap` is for the methods that know it.
+
+    step: what all costs, and that of any incumbent, are multiples of, where that is not told by these costs.
+    """
+
+    features: FloatArray
+    offsets: IntArray
+    losses: IntArray | Totals
+    limits: FloatArray
+    labels: tuple[str, ...] = ()
+    cap: Cap | None = None
+    unit: float = 1.0
+    constant: int = 0
+    rounded: bool = False
+    step: int | None = None
+
+    @property
+    def n_lists(self) -> int:
+        """Number of lists on which the weights matter, with those of the limits."""
+        return len(self.offsets) - 1
+
+    @property
+    def n_features(self) -> int:
+        """Number of independent features."""
+        return int(self.features.shape[1])
+
+    @property
+    def additive(self) -> bool:
+        """Whether the loss is a sum over lists."""
+        return not isinstance(self.losses, Totals)
+
+    @property
+    def costs(self) -> IntArray:
+        """Costs [m]; raises `MethodError` for a metric that is no sum over lists."""
+        if isinstance(self.losses, Totals):
+            name = self.losses.metric.name
+            raise MethodError(f"metric {name!r} is no sum over lists; this method needs one that is")
+        return self.losses
+
+    @property
+    def totals(self) -> Totals:
+        """What a metric that is no sum over lists sums up; raises `MethodError` for others."""
+        if not isinstance(self.losses, Totals):
+            raise MethodError("the metric is a sum over lists; this search is for those that are not")
+        return self.losses
+
+    @property
+    def lists(self) -> tuple[FloatArray, IntArray, IntArray]:
+        """Features, offsets and costs."""
+        return self.features, self.offsets, self.costs
+
+    @cached_property
+    def by_cost(self) -> SortedLists:
+        """The lists in order of cost, for kernels."""
+        return sorted_lists(*self.lists, self.cap)
+
+    @cached_property
+    def granularity(self) -> int:
+        """A number of which all costs are multiples: two selections differ by a multiple of it."""
+        if self.step is not None or not self.additive:
+            return self.step or 1
+        return max(1, int(np.gcd.reduce(self.costs))) if len(self.costs) else 1
+
+    @property
+    def dearest(self) -> int:
+        """What the dearest selection costs."""
+        return int(np.maximum.reduceat(self.costs, self.offsets[:-1]).sum())
+
+    @cached_property
+    def interior(self) -> CanonicalWeights | None:
+        """Weights inside the limits and the cap, `None` where there are none to keep to.
+
+        Raises `RegionError`, naming the limits that contradict each other, if no weights do.
+        """
+        from lpmert.numeric.interior import interior
+
+        weights = interior(self.limits, self.labels, self.cap)
+        return None if weights is None else CanonicalWeights(weights)
+
+    def loss_of(self, cost: int) -> float:
+        """Return the loss of a total cost, correctly rounded where the unit is exact."""
+        return (self.constant + cost) * self.unit
+
+    def cost_of_loss(self, loss: float | Fraction) -> int:
+        """Return a loss in fixed point, rounded down: what stands for a cost where the metric is no sum over lists."""
+        return math.floor(Fraction(loss) / Fraction(self.unit)) - self.constant
+
+    def clear_cost(self, weights: CanonicalWeights) -> tuple[int, bool]:
+        """Return what weights [d] cost, and whether that is clear of rounding; if not, their cost at worst."""
+        cost, clear = clear_cost(*self.lists, weights, rounding_bound(self.by_cost, weights))
+        return int(cost), bool(clear)
+
+    def part(self, lists: IntArray, columns: IntArray) -> Canonical:
+        """Return some of the lists, with columns among which are all that vary within them.
+
+        The loss of a cost counts the other lists with nothing; limits on other columns too are left out.
+        """
+        rows, offsets = rows_of_lists(self.offsets, lists)
+        features = np.ascontiguousarray(self.features[rows][:, columns])
+        inside = ~np.delete(self.limits, columns, axis=1).any(axis=1)
+        labels = tuple(np.array(self.labels, dtype=object)[inside]) if len(self.labels) else ()
+        limits = self.limits[inside][:, columns]
+        return replace(self, features=features, offsets=offsets, losses=self.costs[rows], limits=limits, labels=labels)
+
+    def within(self, normals: FloatArray) -> Canonical:
+        """Return the lists with one {a, 0} after them for each row of normals [k, d], whose 0 may not win."""
+        features, offsets, costs = with_half_spaces(*self.lists, normals, int(INFINITE_COST))
+        return replace(self, features=features, offsets=offsets, losses=costs, step=self.granularity)
+
+    def with_costs(self, costs: IntArray) -> Canonical:
+        """Return costs [m] in place of totals, the limits as lists, without lists that cost the same in any case."""
+        features, offsets, costs = with_limits(self.features, self.offsets, costs, self.limits)
+        rows, offsets = informative_rows(costs, offsets)
+        features, costs = np.ascontiguousarray(features[rows]), costs[rows]
+        return replace(self, features=features, offsets=offsets, losses=costs, unit=1.0, constant=0, rounded=False)

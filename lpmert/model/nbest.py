@@ -1,0 +1,403 @@
+"""N-best lists as arrays, checked once: the data that every metric and method works on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from lpmert.errors import DataError, FloatArray, IntArray
+from lpmert.quoting import listed, quoted
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+MAGNITUDE_LIMIT = 1e150
+"""Largest feature or statistic accepted: products of two and sums of many stay finite in double precision."""
+
+_EXACT_INTEGERS = 2**53
+_FINGERPRINT_TAG = b"lpmert nbest 1"
+
+
+@dataclass(frozen=True, eq=False, init=False, repr=False)
+class NBest:
+    """S lists of M hypotheses in all, each with D features and K statistics; immutable.
+
+    The arrays are copied and read-only; negative zeros become zeros. Comparison is by identity.
+
+    Parameters
+    ----------
+    features : array or scipy.sparse matrix [M, D]
+        float64, dense or sparse (kept as `csr_array`).
+    offsets : array [S + 1]
+        List s holds the hypotheses offsets[s] to offsets[s + 1] - 1.
+    statistics : array [M, K]
+        What the metric sums; one dimension is taken as [M, 1].
+    names : sequence of str, optional
+        Of the features; feature1, ... by default.
+    list_ids : sequence of str or int, optional
+        Of the lists; counted from 0 by default.
+    statistic_names : sequence of str, optional
+        loss (K = 1) or statistic1, ... by default.
+    texts : sequence of str [M], optional
+        Of the hypotheses.
+
+    Raises
+    ------
+    DataError
+        If shapes disagree, a list is empty, a name or id occurs twice, or a number is not finite or beyond 1e150.
+
+    Examples
+    --------
+    >>> import lpmert
+    >>> lpmert.NBest([[1, 0], [0, 1], [2, 1]], offsets=[0, 2, 3], statistics=[0, 1, 1], names=["a", "b"])
+    NBest(2 lists, 3 hypotheses, 2 features, 1 statistics)
+    """
+
+    features: FloatArray | csr_array
+    offsets: IntArray
+    statistics: FloatArray
+    names: tuple[str, ...]
+    list_ids: tuple[str, ...]
+    statistic_names: tuple[str, ...]
+    texts: tuple[str, ...] | None
+
+    def __init__(
+        self,
+        features: ArrayLike | csr_array,
+        offsets: ArrayLike,
+        statistics: ArrayLike,
+        names: Sequence[str] | None = None,
+        list_ids: Sequence[str | int] | None = None,
+        statistic_names: Sequence[str] | None = None,
+        texts: Sequence[str] | None = None,
+    ) -> None:
+        feature_rows: Any = features
+        feature_rows = _csr(features) if _is_sparse(features) else real_matrix(feature_rows, "features")
+        statistic_rows = _numbers(statistics, "statistics")
+        statistic_rows = real_matrix(
+            statistic_rows[:, None] if statistic_rows.ndim == 1 else statistic_rows, "statistics"
+        )
+        n_hypotheses, n_features = feature_rows.shape
+        if len(statistic_rows) != n_hypotheses:
+            raise DataError(
+                f"features has {n_hypotheses} rows, statistics has {len(statistic_rows)}; give one row per hypothesis"
+            )
+        bounds = _offsets(offsets, n_hypotheses)
+        n_lists, n_statistics = len(bounds) - 1, statistic_rows.shape[1]
+
+        def hold(attribute: str, value: object) -> None:
+            object.__setattr__(self, attribute, value)
+
+        if names is None:
+            names = [f"feature{number}" for number in range(1, n_features + 1)]
+        if statistic_names is None:
+            numbered = [f"statistic{number}" for number in range(1, n_statistics + 1)]
+            statistic_names = ["loss"] if n_statistics == 1 else numbered
+        hold("names", _labels(names, n_features, "names"))
+        hold("statistic_names", _labels(statistic_names, n_statistics, "statistic_names"))
+        hold("list_ids", _labels(range(n_lists) if list_ids is None else list_ids, n_lists, "list_ids"))
+        hold("texts", None if texts is None else _texts(texts, n_hypotheses))
+        hold("offsets", bounds)
+        hold("features", feature_rows)
+        hold("statistics", statistic_rows)
+        self._check_magnitudes()
+        for array in (bounds, statistic_rows, *_arrays(feature_rows)):
+            array.flags.writeable = False
+
+    def __repr__(self) -> str:
+        """Return the sizes, not the numbers."""
+        return (
+            f"NBest({self.n_lists} lists, {self.n_hypotheses} hypotheses, {self.n_features} features, "
+            f"{self.statistics.shape[1]} statistics)"
+        )
+
+    @property
+    def n_lists(self) -> int:
+        """Number of lists, S."""
+        return len(self.offsets) - 1
+
+    @property
+    def n_hypotheses(self) -> int:
+        """Number of hypotheses of all lists together, M."""
+        return len(self.statistics)
+
+    @property
+    def n_features(self) -> int:
+        """Number of features, D."""
+        return len(self.names)
+
+    @property
+    def list_index(self) -> IntArray:
+        """For each hypothesis [M] the number of its list, from 0."""
+        return np.repeat(np.arange(self.n_lists), np.diff(self.offsets))
+
+    def dense_features(self) -> FloatArray:
+        """Return the features [M, D] as a dense array, read-only."""
+        rows: Any = self.features
+        dense: FloatArray = rows.toarray() if _is_sparse(rows) else rows
+        dense.flags.writeable = False
+        return dense
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 (hexadecimal) of everything that can change an optimum or its report; texts are left out."""
+        digest = hashlib.sha256(_FINGERPRINT_TAG)
+        labels = [self.names, self.statistic_names, self.list_ids, self.features.shape, self.statistics.shape]
+        digest.update(json.dumps([*labels, _is_sparse(self.features)]).encode("ascii"))
+        for array in (self.offsets, self.statistics, *_arrays(self.features)):
+            digest.update(array.astype("<f8" if array.dtype.kind == "f" else "<i8").tobytes())
+        return digest.hexdigest()
+
+    def restrict(self, lists: ArrayLike | slice) -> NBest:
+        """Return the lists chosen by indices, a mask [S] or a slice, in the order given.
+
+        Negative indices count from the end. Raises `DataError` if an index is out of range or comes twice.
+        """
+        try:
+            chosen = np.arange(self.n_lists)[lists if isinstance(lists, slice) else np.asarray(lists)]
+        except IndexError as error:
+            raise DataError(f"cannot choose these of {self.n_lists} lists: {error}") from error
+        if chosen.ndim != 1 or not len(chosen):
+            raise DataError("choose at least one list, with a one-dimensional array of indices")
+        starts, ends = self.offsets[chosen], self.offsets[chosen + 1]
+        return self._take(_ranges(starts, ends), chosen, ends - starts)
+
+    def select_features(self, names: Sequence[str]) -> NBest:
+        """Return the same lists with only these features, in the order given; an unknown name raises `DataError`."""
+        columns = []
+        for name in _strings(names, "names"):
+            if name not in self.names:
+                raise DataError(f"no feature {quoted(name)}; the features are {listed(self.names)}")
+            columns.append(self.names.index(name))
+        return NBest(
+            self.features[:, columns],
+            self.offsets,
+            self.statistics,
+            [self.names[column] for column in columns],
+            self.list_ids,
+            self.statistic_names,
+            self.texts,
+        )
+
+    def merge(self, other: NBest) -> NBest:
+        """Return the lists of both; lists with equal ids are pooled, own hypotheses first, and new ids are appended.
+
+        Nothing is dropped; `deduplicate` does that. Raises `DataError` unless feature and statistic names agree, and
+        both or neither have texts.
+        """
+        for mine, others, what in (
+            (self.names, other.names, "feature names"),
+            (self.statistic_names, other.statistic_names, "statistic names"),
+        ):
+            if mine != others:
+                raise DataError(
+                    f"cannot merge: {what} differ ({listed(mine)} against {listed(others)}); use select_features"
+                )
+        if (self.texts is None) != (other.texts is None):
+            raise DataError("cannot merge: one has texts, the other none; read both with or both without texts")
+        ids = tuple(dict.fromkeys((*self.list_ids, *other.list_ids)))
+        place = {list_id: number for number, list_id in enumerate(ids)}
+        places = np.array([place[list_id] for list_id in other.list_ids])
+        owner = np.concatenate([self.list_index, places[other.list_index]])
+        order = np.argsort(owner, kind="stable")
+        rows = _stack(self.features, other.features)[order]
+        texts = None
+        if self.texts is not None and other.texts is not None:
+            both = self.texts + other.texts
+            texts = [both[hypothesis] for hypothesis in order.tolist()]
+        return NBest(
+            rows,
+            _from_sizes(np.bincount(owner, minlength=len(ids))),
+            np.concatenate([self.statistics, other.statistics])[order],
+            self.names,
+            ids,
+            self.statistic_names,
+            texts,
+        )
+
+    def deduplicate(self) -> NBest:
+        """Drop each hypothesis that repeats features, statistics and text (if any) of an earlier one of its list."""
+        seen: set[tuple[object, ...]] = set()
+        kept = []
+        texts = self.texts or [""] * self.n_hypotheses
+        rows = zip(self.list_index.tolist(), _row_keys(self.features), _row_keys(self.statistics), texts, strict=True)
+        for hypothesis, key in enumerate(rows):
+            if key not in seen:
+                seen.add(key)
+                kept.append(hypothesis)
+        sizes = np.bincount(self.list_index[kept], minlength=self.n_lists)
+        return self._take(np.array(kept), np.arange(self.n_lists), sizes)
+
+    def _take(self, hypotheses: IntArray, lists: IntArray, sizes: IntArray) -> NBest:
+        """Return these hypotheses, of which so many in a row belong to each of these lists."""
+        texts = self.texts
+        return NBest(
+            self.features[hypotheses],
+            _from_sizes(sizes),
+            self.statistics[hypotheses],
+            self.names,
+            [self.list_ids[number] for number in lists.tolist()],
+            self.statistic_names,
+            None if texts is None else [texts[hypothesis] for hypothesis in hypotheses.tolist()],
+        )
+
+    def _check_magnitudes(self) -> None:
+        rows: Any = self.features
+        sparse = _is_sparse(rows)
+        for what, values, names in (
+            ("feature", rows.data if sparse else rows.ravel(), self.names),
+            ("statistic", self.statistics.ravel(), self.statistic_names),
+        ):
+            fits = np.abs(values) <= MAGNITUDE_LIMIT  # false for NaN
+            if fits.all():
+                continue
+            entry = int(np.argmin(fits))
+            if sparse and what == "feature":
+                row, column = int(np.searchsorted(rows.indptr, entry, side="right")) - 1, int(rows.indices[entry])
+            else:
+                row, column = divmod(entry, len(names))
+            number = int(np.searchsorted(self.offsets, row, side="right")) - 1
+            value = float(values[entry])
+            trouble = f"beyond {MAGNITUDE_LIMIT:g}: rescale the {what}" if np.isfinite(value) else "not a finite number"
+            raise DataError(
+                f"list {quoted(self.list_ids[number])}, hypothesis {row - int(self.offsets[number])} (from 0), "
+                f"{what} {quoted(names[column])}: {value} is {trouble}"
+            )
+
+
+def real_matrix(values: ArrayLike, what: str) -> FloatArray:
+    """Return a fresh float64 array [M, columns], C-contiguous and without negative zeros.
+
+    Raises `DataError`, naming the argument `what`, unless the values are real numbers in rows of equal length.
+    """
+    array = _numbers(values, what)
+    _check_shape(array.shape, what)
+    matrix: FloatArray = np.array(array, dtype=np.float64, order="C")
+    matrix += 0.0  # turns -0.0 into 0.0, so that equal rows have equal bytes
+    return matrix
+
+
+def _is_sparse(values: object) -> bool:
+    # a sparse matrix can only exist once scipy.sparse is loaded, which takes too long to load for nothing
+    sparse = sys.modules.get("scipy.sparse")
+    return sparse is not None and bool(sparse.issparse(values))
+
+
+def _numbers(values: Any, what: str) -> Any:
+    """Return the values as an array of real numbers, of whatever type and shape."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise DataError(f"{what} has masked entries; fill them or leave their hypotheses out")
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise DataError(f"{what} must be a rectangular array of numbers: {error}") from error
+    if array.dtype.kind not in "biuf":
+        raise DataError(f"{what} must be real numbers, not {array.dtype}")
+    if array.dtype.kind in "iu" and array.size and max(int(array.max()), -int(array.min())) > _EXACT_INTEGERS:
+        raise DataError(f"{what} has integers beyond 2**53, which float64 cannot hold exactly; rescale them")
+    return array
+
+
+def _check_shape(shape: tuple[int, ...], what: str) -> None:
+    if len(shape) != 2 or 0 in shape:
+        raise DataError(f"{what} must have one row a hypothesis and at least one column, not shape {shape}")
+
+
+def _csr(values: Any) -> csr_array:
+    from scipy.sparse import csr_array
+
+    _check_shape(values.shape, "features")
+    _numbers(values.tocoo().data, "features")
+    rows = csr_array(values, dtype=np.float64, copy=True)
+    rows.sum_duplicates()
+    rows.eliminate_zeros()
+    return rows
+
+
+def _arrays(features: Any) -> tuple[Any, ...]:
+    return (features.data, features.indices, features.indptr) if _is_sparse(features) else (features,)
+
+
+def _stack(first: Any, second: Any) -> Any:
+    if not _is_sparse(first) and not _is_sparse(second):
+        return np.concatenate([first, second])
+    from scipy.sparse import csr_array, vstack
+
+    return vstack([csr_array(first), csr_array(second)], format="csr")
+
+
+def _row_keys(rows: Any) -> list[bytes]:
+    """Return for each row bytes that are equal exactly where rows are."""
+    if _is_sparse(rows):
+        ends = zip(rows.indptr[:-1].tolist(), rows.indptr[1:].tolist(), strict=True)
+        return [rows.indices[a:b].tobytes() + rows.data[a:b].tobytes() for a, b in ends]
+    buffer, width = rows.tobytes(), rows.shape[1] * rows.itemsize
+    return [buffer[start : start + width] for start in range(0, len(buffer), width)]
+
+
+def _offsets(values: ArrayLike, n_hypotheses: int) -> IntArray:
+    array = _numbers(values, "offsets")
+    if array.dtype.kind not in "iu" or array.ndim != 1 or len(array) < 2:
+        raise DataError("offsets must be one-dimensional, with at least two integers: 0, ..., number of hypotheses")
+    offsets: IntArray = np.array(array, dtype=np.int64)
+    if offsets[0] != 0 or offsets[-1] != n_hypotheses:
+        raise DataError(
+            f"offsets must run from 0 to {n_hypotheses}, the number of hypotheses; "
+            f"these run from {offsets[0]} to {offsets[-1]}"
+        )
+    steps = np.diff(offsets)
+    if (steps <= 0).any():
+        number = int(np.argmax(steps <= 0))
+        trouble = "is empty; leave it out" if steps[number] == 0 else "ends before it begins"
+        raise DataError(f"offsets must increase: list {number} (from 0) {trouble}")
+    return offsets
+
+
+def _from_sizes(sizes: IntArray) -> IntArray:
+    return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes)])
+
+
+def _ranges(starts: IntArray, ends: IntArray) -> IntArray:
+    """Return start, ..., end - 1 of each pair, one after the other."""
+    sizes = ends - starts
+    skipped: IntArray = starts - np.cumsum(sizes) + sizes
+    return np.arange(sizes.sum()) + np.repeat(skipped, sizes)
+
+
+def _strings(values: Sequence[Any], what: str) -> list[Any]:
+    if isinstance(values, str):
+        raise DataError(f"{what} must be a sequence of strings, not the one string {quoted(values)}")
+    return list(values)
+
+
+def _labels(values: Sequence[str | int], count: int, what: str) -> tuple[str, ...]:
+    labels = _strings(values, what)
+    if len(labels) != count:
+        raise DataError(f"{what} has {len(labels)} entries; {count} are needed")
+    for label in labels:
+        if isinstance(label, bool) or not isinstance(label, str | int | np.integer) or label == "":
+            raise DataError(f"{what} must be strings that are not empty, not {quoted(label)}")
+    strings = tuple(map(str, labels))
+    if len(set(strings)) != count:
+        twice = Counter(strings).most_common(1)[0][0]
+        raise DataError(f"{what} has {quoted(twice)} twice; every one must be different")
+    return strings
+
+
+def _texts(values: Sequence[str], count: int) -> tuple[str, ...]:
+    texts = _strings(values, "texts")
+    if len(texts) != count:
+        raise DataError(f"texts has {len(texts)} entries; {count} are needed, one a hypothesis")
+    for text in texts:
+        if not isinstance(text, str):
+            raise DataError(f"texts must be strings, not {quoted(text)}")
+    return tuple(map(str, texts))

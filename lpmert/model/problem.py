@@ -1,0 +1,186 @@
+"""The problem: N-best lists, a metric and a region, what given weights cost on them, and their canonical form."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from lpmert.errors import FloatArray, IntArray, MethodError
+from lpmert.metrics.base import AdditiveMetric, Metric, metric_by_name
+from lpmert.metrics.door import check_metric
+from lpmert.metrics.kinds import exact_loss
+from lpmert.model import canonical
+from lpmert.model.canonicalise import canonicalise
+from lpmert.model.coordinates import CallerWeights, CanonicalWeights
+from lpmert.model.evaluation import Evaluation, Evaluator, ranges_of_weights
+from lpmert.model.form import Totals
+from lpmert.model.nbest import NBest
+from lpmert.model.reduction import reduce
+from lpmert.model.region import Region, limits_of
+from lpmert.values import weights_array
+
+TIES = ("first", "best", "worst")
+
+
+class Problem:
+    """N-best lists, a metric and a region, with weights as the caller gives them: one for each feature.
+
+    `ties` names which hypothesis stands for those with identical features. `canonical` is what methods take, `unmerged`
+    the same lists before parallel ones were merged. Raises `DataError`, `MetricError`, `MethodError`, `RegionError`.
+    """
+
+    def __init__(
+        self, nbest: NBest, metric: str | Metric = "loss", *, ties: str = "first", region: Region | None = None
+    ) -> None:
+        if ties not in TIES:
+            raise MethodError(f"ties={ties!r} is none of {', '.join(TIES)}")
+        self.nbest = nbest
+        self.metric = metric_by_name(metric)
+        self.metric.check(nbest.statistics)
+        check_metric(self.metric, nbest.statistics, nbest.offsets)
+        self.ties = ties
+        self.region = None if region is None else region.of(nbest.names)
+        losses = _losses(self.metric, nbest.statistics)
+        if losses is None and ties != "first":
+            raise MethodError(f"ties={ties!r} needs a loss for each hypothesis, which {self.metric.name!r} has not")
+        self._reduction = None if region is None else reduce(limits_of(region, nbest.names))
+        dense = nbest.dense_features()
+        features = dense if self._reduction is None else self._reduction.features(dense)
+        self._rows = self._representatives(features, losses)
+        offsets = canonical.take_rows(nbest.offsets, self._rows)
+        if len(self._rows) < len(dense):
+            dense, features = dense[self._rows], features[self._rows]
+        self.rounded_features = self._reduction is not None and (
+            self._reduction.rounded or not self._reduction.exact(dense, features)
+        )
+        statistics = nbest.statistics[self._rows]
+        self._costs = None
+        if losses is not None:
+            losses = losses[self._rows]
+            n_limits = 0 if self._reduction is None else len(self._reduction.rows)
+            self._costs = canonical.fixed_point(losses, offsets, n_limits)
+        values = statistics if self._costs is None else self._costs.costs
+        self._evaluator = Evaluator(dense, offsets, statistics, values, losses)
+        totals = Totals(self.metric, statistics, np.zeros(statistics.shape[1]), self._attained_loss)
+        summed = totals if self._costs is None else self._costs
+        found = canonicalise(features, offsets, summed, nbest.n_features, self._reduction)
+        self.canonical, self.coordinates, self.unmerged = found
+
+    def _representatives(self, features: FloatArray, losses: FloatArray | None) -> IntArray:
+        """Return the rows that stand for those with identical features [M, d]."""
+        leader = canonical.group_identical(features, self.nbest.offsets)
+        return canonical.representatives(leader, np.zeros(len(leader)) if losses is None else losses, self.ties)
+
+    @property
+    def free(self) -> tuple[str, ...]:
+        """Features that the canonical form dropped: their weight is 0, and no other would serve better."""
+        kept = self.coordinates.columns
+        if self._reduction is not None:
+            if self._reduction.columns is None:
+                return ()
+            kept = self._reduction.columns[kept]
+        dropped = np.setdiff1d(np.arange(self.nbest.n_features), kept)
+        fixed = () if self.region is None else self.region.fixed
+        return tuple(self.nbest.names[d] for d in dropped if self.nbest.names[d] not in fixed)
+
+    @property
+    def signature(self) -> str:
+        """Every setting of the problem that changes the number."""
+        region = "" if self.region is None else f"|{self.region.signature}"
+        return f"{self.metric.signature}|ties:{self.ties}{region}"
+
+    def unseen(self, loss: float) -> float:
+        """What a selection may cost less than this loss without a difference in fixed point."""
+        losses = self._evaluator.losses
+        if losses is None or not self.canonical.rounded:
+            return 0.0
+        oracle = math.fsum(np.minimum.reduceat(losses, self._evaluator.offsets[:-1]).tolist())
+        return min(self.nbest.n_lists * self.canonical.unit, max(0.0, loss - oracle))
+
+    def to_caller(self, weights: CanonicalWeights) -> CallerWeights:
+        """Return canonical weights [d] as weights [D] for the features as given, exactly unless equations round."""
+        return self.coordinates.to_caller(weights)
+
+    def to_canonical(self, weights: CallerWeights) -> CanonicalWeights:
+        """Return weights [D] of the caller as canonical weights [d], see `Coordinates.from_caller`."""
+        return self.coordinates.from_caller(weights)
+
+    def checked_weights(self, weights: object) -> CallerWeights:
+        """Return weights by name or in order as an array [D]; raises `DataError` unless each feature has a number."""
+        return CallerWeights(weights_array(weights, self.nbest.names))
+
+    def evaluate(self, weights: object) -> Evaluation:
+        """Return the cost of weights, by name or in order, with ties found and broken in exact arithmetic.
+
+        Raises `DataError` if the weights do not fit the features.
+        """
+        given = self.checked_weights(weights)
+        evaluator, rows = self._evaluator, self._rows
+        if self._reduction is not None and not self._reduction.holds(given):
+            evaluator, rows = self._unreduced
+        evaluation = evaluator.evaluate(given, self.metric)
+        return replace(evaluation, selection=rows[evaluation.selection] - self.nbest.offsets[:-1])
+
+    @cached_property
+    def _unreduced(self) -> tuple[Evaluator, IntArray]:
+        """For weights that do not fulfil the equations: they tell hypotheses apart that are one within the region."""
+        losses, statistics = _losses(self.metric, self.nbest.statistics), self.nbest.statistics
+        dense = self.nbest.dense_features()
+        rows = self._representatives(dense, losses)
+        losses = None if losses is None else losses[rows]
+        offsets = canonical.take_rows(self.nbest.offsets, rows)
+        values = statistics[rows] if losses is None else canonical.fixed_point(losses, offsets).costs
+        return Evaluator(dense[rows], offsets, statistics[rows], values, losses), rows
+
+    def attains(self, weights: CallerWeights, cost: int) -> bool:
+        """Whether weights [D] of the caller lie in the region and have this cost in exact arithmetic, and no tie that
+        matters decides it.
+        """
+        if self._costs is None:
+            loss = self.attained_loss(weights)
+            return loss is not None and self.canonical.cost_of_loss(loss) <= cost
+        selection = self._attained(weights)
+        if selection is None:
+            return False
+        found = self._costs.constant + sum(self._costs.costs[selection].tolist())
+        return bool(found == self.canonical.constant + cost)
+
+    def attained_loss(self, weights: CallerWeights) -> float | Fraction | None:
+        """Return the loss of weights [D] of the caller under a metric that is no sum over lists, exact for a fraction.
+
+        `None` outside the region, and where a tie that matters decides it.
+        """
+        selection = self._attained(weights)
+        return None if selection is None else exact_loss(self.metric, self._evaluator.total(selection))
+
+    def _attained_loss(self, weights: CanonicalWeights) -> float | Fraction | None:
+        return self.attained_loss(self.to_caller(weights))
+
+    def _attained(self, weights: CallerWeights) -> IntArray | None:
+        decoded = self._evaluator.decode(weights)
+        return decoded.selection if decoded.strict and self.inside(weights, strictly=True) else None
+
+    def inside(self, weights: CallerWeights, *, strictly: bool = False) -> bool:
+        """Whether weights [D] of the caller lie in the region, see `Reduction.inside`."""
+        return self._reduction is None or self._reduction.inside(weights, strictly=strictly)
+
+    def distances(self, weights: CallerWeights) -> dict[str, float]:
+        """Return how far weights [D] of the caller lie inside each limit of the region, see `Reduction.distances`."""
+        return {} if self._reduction is None else self._reduction.distances(weights)
+
+    def weight_ranges(self, weights: CallerWeights) -> FloatArray:
+        """Return `ranges_of_weights` for the lists whose hypotheses do not all cost the same."""
+        rows, offsets = self.unmerged.rows, self.unmerged.offsets
+        offsets = offsets[offsets <= len(rows)]  # without the limits
+        return ranges_of_weights(self._evaluator.features[rows], offsets, weights)
+
+
+def _losses(metric: Metric, statistics: FloatArray) -> FloatArray | None:
+    """Return the loss [M] of each hypothesis, `None` for a metric that is no sum over lists."""
+    if not isinstance(metric, AdditiveMetric):
+        return None
+    return np.asarray(metric.losses(statistics), dtype=np.float64)

@@ -1,0 +1,319 @@
+"""Where the weights may lie: signs, boxes, fixed weights, linear limits, a fixed sum, and a cone around given weights.
+
+Decoding does not see a positive factor of the weights. So every region is a cone: limits other than signs are stated
+relative to a reference, which is a fixed weight other than 0 or a fixed sum.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lpmert.errors import DataError, FloatArray, RegionError
+from lpmert.quoting import quoted
+from lpmert.result import Result
+from lpmert.values import Weights, real_number, weights_array
+
+Range = tuple[float | None, float | None]
+
+
+@dataclass(frozen=True)
+class Linear:
+    """A limit of a sum: lower <= sum of coefficients times weights <= upper.
+
+    Parameters
+    ----------
+    coefficients : mapping from name to number
+        By the names of the features.
+    lower, upper : float, optional
+        `None` for no limit; equal ends for an equation.
+
+    Examples
+    --------
+    >>> import lpmert
+    >>> region = lpmert.Region(linear=[lpmert.Linear({"lm": 1, "ctc": -2}, lower=0)])
+    >>> region.signature
+    'region:lm=1.0,ctc=-2.0:0.0..'
+    """
+
+    coefficients: Mapping[str, float]
+    lower: float | None = None
+    upper: float | None = None
+
+
+@dataclass(frozen=True)
+class Region:
+    """Limits on the weights of features, by name.
+
+    Parameters
+    ----------
+    bounds : mapping from name to (least, most)
+        Limits of single weights, `None` for no limit.
+    fixed : mapping from name to number
+        Weights that are given.
+    nonnegative : bool
+        No weight is below 0.
+    linear : sequence of Linear
+        Limits on sums of weights.
+    total : float, optional
+        Sum of all weights.
+    cosine : float, optional
+        Least cosine with the weights `around`, in the caller's own feature scaling.
+    around : mapping or sequence of numbers, or Result, optional
+        Weights by name, or in the order of the features.
+
+    Notes
+    -----
+    Decoding does not see a positive factor of the weights. Limits other than signs are therefore relative to a
+    reference: a fixed weight other than 0, or a total. What contradicts itself raises `RegionError` where the region
+    meets the lists.
+
+    Examples
+    --------
+    >>> import lpmert
+    >>> lists = lpmert.NBest([[1, 0], [0, 1], [2, 1], [1, 3]], [0, 2, 4], [[0], [1], [1], [0]], names=["a", "b"])
+    >>> lpmert.minimize(lists, region=lpmert.Region(nonnegative=True)).loss
+    0.0
+    >>> lpmert.minimize(lists, region=lpmert.Region(bounds={"a": (None, 0)})).loss
+    1.0
+    """
+
+    bounds: Mapping[str, Range] = field(default_factory=dict)
+    fixed: Mapping[str, float] = field(default_factory=dict)
+    nonnegative: bool = False
+    linear: Sequence[Linear] = ()
+    total: float | None = None
+    cosine: float | None = None
+    around: Weights | None = None
+
+    @staticmethod
+    def simplex() -> Region:
+        """Return the region of weights that are not below 0 and add up to 1."""
+        return Region(nonnegative=True, total=1.0)
+
+    def of(self, names: Sequence[str]) -> Region:
+        """Return the region with the weights `around` by the names of the features; raises `RegionError`."""
+        if self.around is None:
+            return self
+        return replace(self, around=dict(zip(names, _centre(self.around, names).tolist(), strict=True)))
+
+    @property
+    def signature(self) -> str:
+        """Every limit, for the signature of a result."""
+        parts = [f"{name}:{_exact_range(low, high)}" for name, (low, high) in self.bounds.items()]
+        parts += [f"{name}={float(value)!r}" for name, value in self.fixed.items()]
+        parts += ["nonnegative"] if self.nonnegative else []
+        parts += [f"{_exact_sum(one.coefficients)}:{_exact_range(one.lower, one.upper)}" for one in self.linear]
+        parts += [] if self.total is None else [f"total={float(self.total)!r}"]
+        if self.cosine is not None and self.around is not None:
+            given = self.around.by_name if isinstance(self.around, Result) else self.around
+            around = _exact_sum(given if isinstance(given, Mapping) else dict(enumerate(given, 1)))
+            parts.append(f"cosine>={float(self.cosine)!r}~{around}")
+        return "region:" + ";".join(parts)
+
+
+class RegionCone(NamedTuple):
+    """A region as a cone: rows [k, D] with a non-negative product, equations [e, D] with product 0, and a label a row.
+
+    centre [D] and cosine: the cap, or `None`. referred: whether the first row is the reference of limits other than 0,
+    whose product must be positive. rounded: whether some row or equation is not exactly what the limits say.
+    """
+
+    rows: FloatArray
+    labels: tuple[str, ...]
+    equations: FloatArray
+    equation_labels: tuple[str, ...]
+    centre: FloatArray | None
+    cosine: float | None
+    referred: bool
+    rounded: bool
+
+
+class _Builder:
+    """Collects the limits of a region over named features."""
+
+    def __init__(self, region: Region, names: Sequence[str]) -> None:
+        self.names = list(names)
+        self.rows: dict[tuple[float, ...], str] = {}
+        self.equations: list[tuple[FloatArray, str]] = []
+        self.rounded = False
+        self.reference = self._reference(region)
+
+    def vector(self, coefficients: Mapping[str, float]) -> FloatArray:
+        """Return coefficients by name as an array [D]."""
+        row = np.zeros(len(self.names))
+        for name, value in coefficients.items():
+            if name not in self.names:
+                raise RegionError(f"no feature {name!r}; the features are {', '.join(self.names)}")
+            row[self.names.index(name)] = _number(value, f"the limit of {name!r}")
+        return row
+
+    def _reference(self, region: Region) -> tuple[FloatArray, float, str] | None:
+        """Return (row, value, label): the row's product with the weights is the value once they are scaled."""
+        for name, value in region.fixed.items():
+            if _number(value, f"the fixed weight of {name!r}") != 0.0:
+                return self.vector({name: 1.0}), float(value), f"{name} = {value:g}"
+        if region.total is not None and _number(region.total, "the fixed sum") != 0.0:
+            return np.ones(len(self.names)), float(region.total), f"sum = {region.total:g}"
+        return None
+
+    def at_least(self, row: FloatArray, limit: float, label: str) -> None:
+        """Add row.w >= limit."""
+        self._add(self._homogeneous(row, limit, label), label)
+
+    def equal(self, row: FloatArray, value: float, label: str) -> None:
+        """Add row.w = value."""
+        self.equations.append((self._homogeneous(row, value, label), label))
+
+    def between(self, row: FloatArray, low: float | None, high: float | None, what: str) -> None:
+        """Add low <= row.w <= high."""
+        if low is not None and high is not None:
+            if low > high:
+                raise RegionError(f"{what}: the least, {low:g}, is above the most, {high:g}")
+            if low == high:
+                self.equal(row, low, f"{what} = {low:g}")
+                return
+        if low is not None:
+            self.at_least(row, low, f"{what} >= {low:g}")
+        if high is not None:
+            self.at_least(-row, -high, f"{what} <= {high:g}")
+
+    def _add(self, row: FloatArray, label: str) -> None:
+        if row.any():
+            self.rows.setdefault(tuple((row + 0.0).tolist()), label)
+
+    def _homogeneous(self, row: FloatArray, limit: float, label: str) -> FloatArray:
+        """Return the row a with a.w >= 0 equivalent to row.w >= limit, whatever the scale of w."""
+        if limit == 0.0:
+            scaled = np.ldexp(row, -int(np.frexp(np.abs(row).max(initial=0.0))[1]))
+            self.rounded = self.rounded or bool(np.count_nonzero(scaled) < np.count_nonzero(row))
+            return scaled
+        if self.reference is None:
+            raise RegionError(
+                f"{label}: decoding does not depend on the scale of the weights, so a limit other than 0 needs a "
+                "reference; fix a weight to a value other than 0, or fix the sum of the weights"
+            )
+        reference, value, _ = self.reference
+        size, signed = abs(Fraction(value)), Fraction(math.copysign(1.0, value)) * Fraction(limit)
+        pairs = zip(row.tolist(), reference.tolist(), strict=True)
+        scaled, kept = scaled_row([size * Fraction(a) - signed * Fraction(b) for a, b in pairs])
+        self.rounded = self.rounded or not kept
+        return scaled
+
+
+def scaled_row(exact: Sequence[Fraction]) -> tuple[FloatArray, bool]:
+    """Return a row times a power of two that brings its largest entry near 1, and whether doubles hold it exactly."""
+    largest = max((abs(one) for one in exact), default=Fraction(0))
+    exponent = largest.denominator.bit_length() - largest.numerator.bit_length()
+    factor = Fraction(2**exponent) if exponent >= 0 else Fraction(1, 2**-exponent)
+    scaled = [one * factor for one in exact]
+    floats = [float(one) for one in scaled]
+    return np.array(floats), all(Fraction(one) == value for one, value in zip(floats, scaled, strict=True))
+
+
+def limits_of(region: Region, names: Sequence[str]) -> RegionCone:
+    """Return a region as a cone over the features of these names.
+
+    Raises `RegionError` for unknown features, limits that contradict each other at sight, and limits without a
+    reference.
+    """
+    builder = _Builder(region, names)
+    if builder.reference is not None:
+        row, value, label = builder.reference
+        builder.at_least(math.copysign(1.0, value) * row, 0.0, label)
+    reference = None if builder.reference is None else builder.reference[2]
+    for name, fixed in region.fixed.items():
+        label = f"{name} = {fixed:g}"
+        if label != reference:
+            builder.equal(builder.vector({name: 1.0}), float(fixed), label)
+    if region.total is not None:
+        label = f"sum = {region.total:g}"
+        if label != reference:
+            builder.equal(np.ones(len(builder.names)), float(region.total), label)
+    for name, (low, high) in region.bounds.items():
+        row = builder.vector({name: 1.0})
+        if name in region.fixed:
+            _check_fixed(name, region.fixed[name], low, high)
+        else:
+            builder.between(row, _end(low, -math.inf, name), _end(high, math.inf, name), name)
+    if region.nonnegative:
+        for name in builder.names:
+            if name in region.fixed:
+                _check_fixed(name, region.fixed[name], 0.0, None)
+            else:
+                builder.at_least(builder.vector({name: 1.0}), 0.0, f"{name} >= 0")
+    for one in region.linear:
+        what = _sum_text(one.coefficients)
+        row = builder.vector(one.coefficients)
+        if not row.any():
+            raise RegionError("a linear limit has no coefficient other than 0")
+        builder.between(row, _end(one.lower, -math.inf, what), _end(one.upper, math.inf, what), what)
+    centre, cosine = _cap(region, builder)
+    return RegionCone(
+        np.array(list(builder.rows)).reshape(len(builder.rows), len(builder.names)),
+        tuple(builder.rows.values()),
+        np.array([row for row, _ in builder.equations]).reshape(len(builder.equations), len(builder.names)),
+        tuple(label for _, label in builder.equations),
+        centre,
+        cosine,
+        builder.reference is not None,
+        builder.rounded,
+    )
+
+
+def _cap(region: Region, builder: _Builder) -> tuple[FloatArray | None, float | None]:
+    if (region.cosine is None) != (region.around is None):
+        raise RegionError("cosine and around go together; give both")
+    if region.cosine is None or region.around is None:
+        return None, None
+    cosine = _number(region.cosine, "the cosine")
+    if not 0.0 < cosine < 1.0:
+        raise RegionError(f"the cosine must lie between 0 and 1, both excluded; got {cosine:g}")
+    centre = _centre(region.around, builder.names)
+    if not centre.any():
+        raise RegionError("the weights given as around are all 0")
+    return centre, cosine
+
+
+def _centre(around: Weights, names: Sequence[str]) -> FloatArray:
+    try:
+        return weights_array(around, names, "the weights around which the cosine holds")
+    except DataError as error:
+        raise RegionError(str(error)) from error
+
+
+def _check_fixed(name: str, value: float, low: float | None, high: float | None) -> None:
+    if (low is not None and value < low) or (high is not None and value > high):
+        raise RegionError(f"{name} is fixed to {value:g}, outside its limits {_range_text(low, high)}")
+
+
+def _end(value: float | None, none: float, what: str) -> float | None:
+    return None if value is None or value == none else _number(value, f"the limit of {what}")
+
+
+def _number(value: object, what: str) -> float:
+    number = real_number(value)
+    if number is None or not math.isfinite(number):
+        raise RegionError(f"{what} must be a finite number; got {quoted(value)}")
+    return number
+
+
+def _range_text(low: float | None, high: float | None) -> str:
+    return f"{'' if low is None else repr(low)}..{'' if high is None else repr(high)}"
+
+
+def _sum_text(coefficients: Mapping[str, float]) -> str:
+    return ",".join(f"{name}={value:g}" for name, value in coefficients.items())
+
+
+def _exact_range(low: float | None, high: float | None) -> str:
+    return "..".join("" if end is None or math.isinf(end) else repr(float(end)) for end in (low, high))
+
+
+def _exact_sum(coefficients: Mapping[Any, float]) -> str:
+    return ",".join(f"{name}={float(value)!r}" for name, value in coefficients.items())

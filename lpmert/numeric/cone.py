@@ -1,0 +1,147 @@
+"""Simplicial cones: starting cover of the weight space, exact midpoints, and normals of a cone that surely contains
+one.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+
+from lpmert.errors import FloatArray
+from lpmert.numeric.cap import Cap
+from lpmert.numeric.kernels import EPSILON, kernel
+
+_OUTWARD = 1e-7
+_WIDER = 1e-5
+_WORST_CONDITION = 1e8
+_MOST_ORTHANT_FEATURES = 7
+_RAY_BITS = 12
+_ROOM = 1.02
+_LEAST_COSINE = 0.1
+_LEAST_TANGENT = 1e-5
+"""A round cone with a smaller opening would be as flat as what it is to enclose."""
+
+
+def covering_cones(n_features: int) -> FloatArray:
+    """Return cones [K, D, D] that cover the weight space; rays are rows, and exact.
+
+    The 2^D orthants while these are few, as their shape is better; else the D + 1 cones over the facets of one simplex
+    around the origin, with the unit vectors and -(1, ..., 1) as its vertices.
+    """
+    if n_features <= _MOST_ORTHANT_FEATURES:
+        signs = np.array(list(product((1.0, -1.0), repeat=n_features)))
+        return signs[:, :, None] * np.eye(n_features)
+    vertices = np.vstack([np.eye(n_features), -np.ones(n_features)])
+    return np.stack([np.delete(vertices, k, axis=0) for k in range(n_features + 1)])
+
+
+def cone_around(cap: Cap) -> FloatArray | None:
+    """Return the rays [D, D] of a cone that contains the cap, or `None` where rounding makes that unsure.
+
+    They lead from the origin to the corners of a regular simplex around the cap, rounded to few bits, so that midpoints
+    stay exact.
+    """
+    if len(cap.unit) < 2:
+        return None
+    tangent = np.sqrt(1.0 / cap.cosine**2 - 1.0)
+    rays = _regular_rays(cap.unit, tangent)
+    bits = _RAY_BITS - np.frexp(np.abs(rays).max())[1] - min(0, int(np.frexp(tangent)[1]))
+    rays = np.ldexp(np.rint(np.ldexp(rays, bits)), -bits)
+    if np.linalg.cond(rays) > _WORST_CONDITION:
+        return None
+    normals = np.linalg.inv(rays).T
+    normals /= np.linalg.norm(normals, axis=1, keepdims=True)
+    sine = np.sqrt((1.0 - cap.cosine) * (1.0 + cap.cosine))
+    return rays if (normals @ cap.unit > sine * (1.0 + 1e-6) + 1e-7).all() else None
+
+
+def _regular_rays(unit: FloatArray, tangent: float) -> FloatArray:
+    """Return rays [D, D] to the corners of a regular simplex around the circular cone of this axis and opening."""
+    n = len(unit)
+    # Columns: the corners of a regular simplex around the origin, in the n - 1 directions across the axis.
+    across = np.linalg.svd(unit[None, :])[2][1:]
+    corners = np.linalg.svd(np.eye(n) - 1.0 / n)[0][:, : n - 1]
+    corners /= np.linalg.norm(corners, axis=1, keepdims=True)
+    return np.asarray(unit + (n - 1) * _ROOM * tangent * corners @ across)
+
+
+def enclosing_cone(rays: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+    """Return normals [D, D] of a cone in which all of these rays [D, D] surely lie, and rays of a still wider cone.
+
+    It is only slightly wider than that of the rays; where they are so flat that rounding makes this unsure, a round one
+    about them. `None` where that is unsure too.
+    """
+    for candidate in (rays, _round_rays(rays)):
+        if candidate is None:
+            continue
+        wider = wider_rays(candidate)
+        if wider is None:
+            continue
+        normals, certain = outer_normals(np.ascontiguousarray(candidate))
+        bound = (len(rays) + 2) * EPSILON * (np.abs(rays) @ np.abs(normals).T)
+        if certain and (rays @ normals.T > bound).all():
+            return normals, wider
+    return None
+
+
+def _round_rays(rays: FloatArray) -> FloatArray | None:
+    """Return rays [D, D] around the circular cone about these, or `None` where they span too much for one."""
+    lengths = np.linalg.norm(rays, axis=1, keepdims=True)
+    if len(rays) < 2 or not (lengths > 0).all():
+        return None
+    unit = (rays / lengths).mean(axis=0)
+    length = float(np.linalg.norm(unit))
+    along = rays @ unit
+    if not (along > _LEAST_COSINE * lengths[:, 0]).all():
+        return None
+    unit = unit / length
+    tangent = float(np.linalg.norm(rays * (length / along)[:, None] - unit, axis=1).max())
+    return _regular_rays(unit, max(tangent, _LEAST_TANGENT))
+
+
+def wider_rays(rays: FloatArray) -> FloatArray | None:
+    """Return rays [D, D] of a cone that contains that of `outer_normals`, or `None` where rounding makes that unsure.
+
+    In coordinates x along the given rays, outer_normals asks for x_k >= -1e-7 sum(x); these rays ask for 1e-5.
+    """
+    if np.linalg.cond(rays) > _WORST_CONDITION:
+        return None
+    return np.asarray((1.0 + _WIDER) * rays - _WIDER * rays.sum(axis=0))
+
+
+@kernel
+def exact_sum(a, b):
+    """Whether the floating-point sum a + b has no rounding error (Knuth's two-sum)."""
+    total = a + b
+    part = total - a
+    return (a - (total - part)) + (b - part) == 0.0
+
+
+@kernel
+def outer_normals(rays):
+    """Return normals [D, D] of a cone slightly wider than the one of these rays, and whether that is certain.
+
+    Every ray has a non-negative product with every normal, beyond rounding.
+    """
+    n = len(rays)
+    normals = np.ascontiguousarray(np.linalg.inv(rays).T)
+    widened = np.zeros(n)
+    for k in range(n):
+        widened += normals[k]
+    certain = True
+    for k in range(n):
+        largest = 0.0
+        for d in range(n):
+            normals[k, d] += _OUTWARD * widened[d]
+            largest = max(largest, abs(normals[k, d]))
+        for d in range(n):
+            normals[k, d] /= largest
+        for j in range(n):
+            product = 0.0
+            size = 0.0
+            for d in range(n):
+                product += rays[j, d] * normals[k, d]
+                size += abs(rays[j, d] * normals[k, d])
+            certain = certain and product > (n + 2) * EPSILON * size
+    return normals, certain

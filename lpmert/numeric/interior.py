@@ -1,0 +1,61 @@
+"""A point inside a region, or which of its limits contradict each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from lpmert.errors import FloatArray, RegionError
+from lpmert.numeric.cap import Cap
+from lpmert.numeric.half_spaces import with_half_spaces
+from lpmert.numeric.lp import LinOptimizer
+from lpmert.numeric.projection import project
+
+_STEPS = 60
+
+
+def interior(rows: FloatArray, labels: Sequence[str], cap: Cap | None) -> FloatArray | None:
+    """Return weights [d] with a positive product with every row [k, d], inside the cap; `None` without any limit.
+
+    Without a cap they are in the middle. Raises `RegionError`, naming the limits that contradict each other, where
+    there are none.
+    """
+    middle = None
+    if len(rows):
+        middle = _middle(rows, labels)
+    if cap is None:
+        return middle
+    if middle is None:
+        return cap.unit
+    nearest, multipliers = project(rows, cap.unit)
+    reached = float(np.linalg.norm(nearest))  # its cosine too, but for rounding, which is all that is left of it near 0
+    if reached <= cap.cosine:
+        against = ", ".join(label for label, value in zip(labels, multipliers, strict=True) if value > 0)
+        raise RegionError(
+            f"the region is empty: within {against} the cosine reaches {reached:.6g} only; "
+            f"ask for less than {cap.cosine:g} or drop a limit"
+        )
+    inward = middle / np.linalg.norm(middle)
+    for k in range(_STEPS):
+        weights = nearest / reached + 2.0**-k * inward
+        if cap.contains(weights) and (rows @ weights > 0).all():
+            return weights
+    raise RegionError("the region is too thin for double precision; ask for a lower cosine or drop a limit")
+
+
+def _middle(rows: FloatArray, labels: Sequence[str]) -> FloatArray:
+    features, offsets, _ = with_half_spaces(rows[:0], np.zeros(1, dtype=np.int64), np.empty(0), rows, 0.0)
+    optimizer = LinOptimizer(features, offsets)
+    chosen = np.arange(len(rows)), 2 * np.arange(len(rows))
+    verdict = optimizer.solve(chosen)
+    if not verdict.attainable:
+        against = ", ".join(labels[s] for s, _, _ in verdict.core)
+        raise RegionError(
+            f"the region has no inside: {against} leave no weights, or none with room around them; "
+            "drop or widen one of these limits, or fix a weight instead of squeezing it"
+        )
+    if verdict.weights is None:
+        raise RegionError("the region is too thin for double precision; widen a limit")
+    weights, _ = optimizer.centre(chosen, start=verdict.weights)
+    return weights

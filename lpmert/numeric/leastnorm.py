@@ -1,0 +1,411 @@
+"""Small cone LPs inside kernels: can these choices be made together? Decided by the point of least norm of a hull.
+
+The rows are the normalised differences chosen - other of the decided lists. Their hull misses the origin exactly when
+some w has a positive product with every row (Wolfe 1976, Finding the nearest point in a polytope). A verdict is given
+only where it is certain: FEASIBLE when every chosen hypothesis leads by more than the rounding error, INFEASIBLE when
+the origin is inside a simplex of D + 1 rows by more than the rounding error; all else is UNDECIDED and left to exact
+arithmetic.
+
+Within a cap, weights whose cosine with a unit vector c is at least t, the same steps project c onto the cone of the
+rows: for any multipliers x >= 0 and any w of the cone, c.w <= (c + x rows).w <= |c + x rows| |w|. INFEASIBLE then means
+that |c + x rows| < t.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba.extending import register_jitable
+
+from lpmert.errors import FloatArray, IntArray
+from lpmert.numeric.cap import Cap
+from lpmert.numeric.kernels import EPSILON, internal, kernel, plus
+
+INFEASIBLE, FEASIBLE, UNDECIDED = 0, 1, 2
+_VANISHED = 1e-16
+_SMALLEST_NORM = 1e-280
+_MOST_ROUNDS = 500
+_CAP_MARGIN = 1e-9
+"""What rows of length 1 keep from 0 within a cap, so that the nearest weights do not tie."""
+
+_CAP_TOLERANCE = 1e-12
+
+
+class SortedLists(NamedTuple):
+    """Lists with hypotheses in order of cost, in the two layouts that the kernels read.
+
+    rows [M, D]; columns [M * D]: list after list, the same numbers feature by feature; reach [D]: the largest magnitude
+    of each feature. cap: empty, or a unit vector [D] and the least cosine with it.
+    """
+
+    rows: FloatArray
+    columns: FloatArray
+    offsets: IntArray
+    costs: IntArray
+    reach: FloatArray
+    cap: FloatArray
+
+
+class Corrals(NamedTuple):
+    """Starting points of LPs, one slot a search depth: affinely independent rows and the least-norm point of their
+    hull.
+
+    rows [slots, D + 4, D], multipliers, lists, others [slots, D + 4], size [slots], point [slots, D].
+    """
+
+    rows: FloatArray
+    multipliers: FloatArray
+    lists: IntArray
+    others: IntArray
+    size: IntArray
+    point: FloatArray
+
+
+class Scratch(NamedTuple):
+    """Work space of one LP at a time: factor [D + 4, D + 4], forward, target [D + 4], scores [longest list]."""
+
+    factor: FloatArray
+    forward: FloatArray
+    target: FloatArray
+    scores: FloatArray
+
+
+@register_jitable
+def new_corrals(slots: int, n_features: int) -> Corrals:
+    """Return empty corrals."""
+    most = n_features + 4
+    return Corrals(
+        np.zeros((slots, most, n_features)),
+        np.zeros((slots, most)),
+        np.zeros((slots, most), dtype=np.int64),
+        np.zeros((slots, most), dtype=np.int64),
+        np.zeros(slots, dtype=np.int64),
+        np.zeros((slots, n_features)),
+    )
+
+
+@register_jitable
+def new_scratch(n_features: int, longest: int) -> Scratch:
+    """Return work space for lists of at most `longest` hypotheses."""
+    most = n_features + 4
+    return Scratch(np.zeros((most, most)), np.zeros(most), np.zeros(most), np.zeros(longest))
+
+
+def sorted_lists(features: FloatArray, offsets: IntArray, costs: IntArray, cap: Cap | None = None) -> SortedLists:
+    """Return lists in order of cost (stable)."""
+    order = np.lexsort((costs, np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))))
+    rows = np.ascontiguousarray(features[order])
+    columns = np.empty(rows.size)
+    transpose_lists(rows, offsets, columns)
+    limit = np.empty(0) if cap is None else np.append(cap.unit, cap.cosine)
+    return SortedLists(rows, columns, offsets, costs[order], np.abs(rows).max(axis=0, initial=0.0), limit)
+
+
+@kernel
+def transpose_lists(rows, offsets, columns):
+    """Fill columns [M * D] with each list's numbers feature by feature."""
+    n_features = rows.shape[1]
+    for s in range(len(offsets) - 1):
+        begin, length = offsets[s], offsets[s + 1] - offsets[s]
+        for i in range(length):
+            for d in range(n_features):
+                columns[begin * n_features + d * length + i] = rows[begin + i, d]
+
+
+@kernel
+def score_list(columns, begin, length, weights, scores):
+    """Fill scores [length] with the scores of one list."""
+    n_features = len(weights)
+    base = begin * n_features
+    w = weights[0]
+    for i in range(length):
+        scores[i] = w * columns[base + i]
+    for d in range(1, n_features):
+        w = weights[d]
+        base += length
+        for i in range(length):
+            scores[i] += w * columns[base + i]
+
+
+@kernel
+def rounding_bound(lists, weights):
+    """Bound the rounding error of a difference of two scores."""
+    total = 0.0
+    for d in range(len(weights)):
+        total += abs(weights[d]) * lists.reach[d]
+    return 2.0 * (len(weights) + 3) * EPSILON * total
+
+
+@internal
+def largest(scores, length):
+    """Return the position of the first largest score, with four running maxima that the processor can overlap."""
+    a = b = c = d = -np.inf
+    i = 0
+    while i + 4 <= length:
+        a = scores[i] if scores[i] > a else a
+        b = scores[i + 1] if scores[i + 1] > b else b
+        c = scores[i + 2] if scores[i + 2] > c else c
+        d = scores[i + 3] if scores[i + 3] > d else d
+        i += 4
+    while i < length:
+        a = scores[i] if scores[i] > a else a
+        i += 1
+    top = max(max(a, b), max(c, d))
+    i = 0
+    while scores[i] < top:
+        i += 1
+    return i
+
+
+@kernel
+def decode_clearly(lists, weights, selection, scores):
+    """Write each list's winner (counted within the list) into selection; return (cost, every lead clears rounding).
+
+    The cost is `INFINITE_COST`, which is no improvement, where a forbidden hypothesis wins.
+    """
+    bound = rounding_bound(lists, weights)
+    cost = np.int64(0)
+    clear = True
+    for s in range(len(lists.offsets) - 1):
+        begin, length = lists.offsets[s], lists.offsets[s + 1] - lists.offsets[s]
+        score_list(lists.columns, begin, length, weights, scores)
+        best = largest(scores, length)
+        selection[s] = best
+        cost = plus(cost, lists.costs[begin + best])
+        if clear:
+            top = scores[best]
+            scores[best] = -np.inf
+            clear = top - scores[largest(scores, length)] > bound
+    return cost, clear
+
+
+@internal
+def copy_corral(corrals, source, target):
+    """Copy one slot to another."""
+    size = corrals.size[source]
+    corrals.size[target] = size
+    for k in range(size):
+        corrals.multipliers[target, k] = corrals.multipliers[source, k]
+        corrals.lists[target, k] = corrals.lists[source, k]
+        corrals.others[target, k] = corrals.others[source, k]
+        for d in range(corrals.rows.shape[2]):
+            corrals.rows[target, k, d] = corrals.rows[source, k, d]
+    for d in range(corrals.rows.shape[2]):
+        corrals.point[target, d] = corrals.point[source, d]
+
+
+@kernel
+def in_cap(cap, weights):
+    """Whether weights [D] surely lie in the cap; an empty one holds everything."""
+    n_features = len(weights)
+    if len(cap) == 0:
+        return True
+    along, norm = 0.0, 0.0
+    for d in range(n_features):
+        along += cap[d] * weights[d]
+        norm += weights[d] * weights[d]
+    return along >= (cap[n_features] + 4.0 * n_features * EPSILON) * np.sqrt(norm)
+
+
+@internal
+def _factorise(rows, size, dirty, factor, forward, cap):
+    """Bring rows dirty.. of the Cholesky factor of (1 + rows rows^T), and the forward solution for 1, up to date.
+
+    Within a cap the factor is that of rows rows^T, and the forward solution for margin - rows centre.
+    """
+    n_features = rows.shape[1]
+    capped = len(cap) > 0
+    for i in range(dirty, size):
+        for j in range(i + 1):
+            value = 0.0 if capped else 1.0
+            for d in range(n_features):
+                value += rows[i, d] * rows[j, d]
+            for q in range(j):
+                value -= factor[i, q] * factor[j, q]
+            if i == j:
+                factor[i, i] = np.sqrt(max(value, 1e-15))
+            else:
+                factor[i, j] = value / factor[j, j]
+        value = 1.0
+        if capped:
+            value = _CAP_MARGIN
+            for d in range(n_features):
+                value -= rows[i, d] * cap[d]
+        for q in range(i):
+            value -= factor[i, q] * forward[q]
+        forward[i] = value / factor[i, i]
+
+
+@internal
+def _surely_inside(rows, multipliers, size, factor):
+    """Whether the origin lies inside the simplex of D + 1 rows, D not counting columns of zeros, whatever the rounding.
+
+    With B = [rows | 1], square, the exact multipliers solve B^T x = (0, 1). They differ from the given ones by at most
+    |residual| / smallest singular value of B, which is at least 1 / |factor^-1|_F, as factor factor^T = B B^T.
+    """
+    n_features = rows.shape[1]
+    used = 0
+    for d in range(n_features):
+        for k in range(size):
+            if rows[k, d] != 0.0:
+                used += 1
+                break
+    if size != used + 1:
+        return False
+    inverse_norm = 0.0
+    column = np.zeros(size)
+    for j in range(size):
+        for i in range(j, size):
+            value = 1.0 if i == j else 0.0
+            for q in range(j, i):
+                value -= factor[i, q] * column[q]
+            column[i] = value / factor[i, i]
+            inverse_norm += column[i] * column[i]
+    # What the rounding of the factor (of entries up to 2 * size in sum of squares) can take from the singular value.
+    squared = 1.0 / inverse_norm - 8.0 * size * size * size * EPSILON
+    if squared <= 0.0:
+        return False
+    moved = 16.0 * size * EPSILON
+    smallest = np.sqrt(squared) - moved
+    if smallest <= 0.0:
+        return False
+    total = -1.0
+    least = np.inf
+    for k in range(size):
+        total += multipliers[k]
+        least = min(least, multipliers[k])
+    residual = total * total
+    for d in range(n_features):
+        value = 0.0
+        for k in range(size):
+            value += multipliers[k] * rows[k, d]
+        residual += value * value
+    return least > 2.0 * (np.sqrt(residual) + moved) / smallest
+
+
+@kernel
+def separate(lists, decided, n_decided, start, chosen, corrals, slot, scratch, counters):
+    """Decide whether the choices of decided[:n_decided] can be made together; start from, and leave behind, a corral.
+
+    chosen [S] holds the chosen position within each decided list. A FEASIBLE verdict leaves a witness in
+    corrals.point[slot], an INFEASIBLE one a core in the corral's rows of positive multipliers. counters: [0] LPs,
+    [1] rounds.
+    """
+    rows, multipliers = corrals.rows[slot], corrals.multipliers[slot]
+    row_lists, row_others, point = corrals.lists[slot], corrals.others[slot], corrals.point[slot]
+    factor, forward, target, scores = scratch.factor, scratch.forward, scratch.target, scratch.scores
+    n_features = rows.shape[1]
+    size = corrals.size[slot]
+    capped = len(lists.cap) > 0
+    if capped and size == 0:
+        for d in range(n_features):
+            point[d] = lists.cap[d]
+    counters[0] += 1
+    position = start
+    dirty = 0
+    for _ in range(_MOST_ROUNDS):
+        norm = 0.0
+        for d in range(n_features):
+            norm += point[d] * point[d]
+        if capped:
+            mass = 1.0
+            for k in range(size):
+                mass += multipliers[k]
+            least = lists.cap[n_features] - _CAP_TOLERANCE - 16.0 * n_features * EPSILON * mass
+            if least > 0.0 and norm < least * least:
+                corrals.size[slot] = size
+                return INFEASIBLE
+        if size > 0 and norm < _VANISHED:
+            corrals.size[slot] = size
+            return INFEASIBLE if _surely_inside(rows, multipliers, size, factor) else UNDECIDED
+        bound = rounding_bound(lists, point)
+        entering = -1
+        entering_list = -1
+        for _ in range(n_decided):
+            s = decided[position]
+            begin, length = lists.offsets[s], lists.offsets[s + 1] - lists.offsets[s]
+            if length > 1:
+                score_list(lists.columns, begin, length, point, scores)
+                lead = scores[chosen[s]]
+                scores[chosen[s]] = -np.inf
+                best = largest(scores, length)
+                if lead - scores[best] <= bound:
+                    entering = best
+                    entering_list = s
+                    break
+            position += 1
+            if position == n_decided:
+                position = 0
+        if entering < 0:
+            corrals.size[slot] = size
+            return FEASIBLE if in_cap(lists.cap, point) else UNDECIDED
+        stalled = size >= n_features + 2
+        for k in range(size):
+            stalled = stalled or (row_lists[k] == entering_list and row_others[k] == entering)
+        if stalled:
+            corrals.size[slot] = size
+            return UNDECIDED
+        counters[1] += 1
+        begin = lists.offsets[entering_list]
+        norm = 0.0
+        for d in range(n_features):
+            value = lists.rows[begin + chosen[entering_list], d] - lists.rows[begin + entering, d]
+            rows[size, d] = value
+            norm += value * value
+        if norm < _SMALLEST_NORM:
+            corrals.size[slot] = size
+            return UNDECIDED
+        norm = 1.0 / np.sqrt(norm)
+        for d in range(n_features):
+            rows[size, d] *= norm
+        row_lists[size], row_others[size] = entering_list, entering
+        multipliers[size] = 1.0 if size == 0 and not capped else 0.0
+        size += 1
+        dirty = min(dirty, size - 1)
+        while True:  # move towards the affine least-norm point, dropping rows whose multiplier would turn negative
+            _factorise(rows, size, dirty, factor, forward, lists.cap)
+            dirty = size
+            total = 0.0
+            for i in range(size - 1, -1, -1):
+                value = forward[i]
+                for q in range(i + 1, size):
+                    value -= factor[q, i] * target[q]
+                target[i] = value / factor[i, i]
+                total += target[i]
+            step = 1.0
+            leaving = -1
+            if capped:
+                total = 1.0
+            for i in range(size):
+                target[i] /= total
+                if target[i] <= 1e-12:
+                    gap = multipliers[i] - target[i]
+                    reach = multipliers[i] / gap if gap > 1e-300 else 0.0
+                    if reach < step or leaving < 0:
+                        step = reach
+                        leaving = i
+            if leaving < 0:
+                for i in range(size):
+                    multipliers[i] = target[i]
+                break
+            kept = 0
+            for i in range(size):
+                value = multipliers[i] + step * (target[i] - multipliers[i])
+                if i != leaving and (value > 1e-14 or i == size - 1):
+                    if kept != i:
+                        dirty = min(dirty, kept)
+                        for d in range(n_features):
+                            rows[kept, d] = rows[i, d]
+                        row_lists[kept], row_others[kept] = row_lists[i], row_others[i]
+                    multipliers[kept] = value
+                    kept += 1
+            size = kept
+            dirty = min(dirty, size)
+        for d in range(n_features):
+            value = lists.cap[d] if capped else 0.0
+            for k in range(size):
+                value += multipliers[k] * rows[k, d]
+            point[d] = value
+    corrals.size[slot] = size
+    return UNDECIDED

@@ -1,0 +1,394 @@
+"""LinOptimizer: can these hypotheses all be strictly best together? Linear programs guess, exact arithmetic confirms.
+
+The programs run on HiGHS in floating point; every verdict rests on a witness or on Farkas multipliers, checked exactly.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import highspy
+import numpy as np
+from numpy.typing import NDArray
+
+from lpmert.errors import FloatArray, IntArray, LpmertError
+from lpmert.numeric import rational
+from lpmert.numeric.cap import Cap
+from lpmert.numeric.projection import reach_cap
+from lpmert.system.deadline import checkpoint, time_left
+
+Chosen = Mapping[int, int] | tuple[IntArray, IntArray]
+
+# HiGHS drops matrix entries of at most 1e-9; they are set to zero here instead, which the exact checks would notice.
+_SMALLEST_COEFFICIENT = 1e-9
+_TOLERANCE = 1e-10
+_UNDECIDED_MARGIN = 1e-8
+_ROUNDINGS = 64
+_HIGHS_SECONDS = 0.1
+"""What a program may take beyond the time limit: most take a hundredth of that."""
+
+_EPSILON = float(np.finfo(np.float64).eps)
+_SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
+_NO_ROWS: IntArray = np.empty(0, dtype=np.int64)
+
+
+class SolverError(LpmertError):
+    """HiGHS refused or warned about a model."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether the chosen hypotheses are attainable, with the proof.
+
+    Attainable: `weights` [D], of size at most 1, make every chosen hypothesis strictly best in exact arithmetic;
+    `margin` is the least margin there, for comparisons normalised to length 1 (`None` where no list has two
+    hypotheses). Where exact weights exist but no float64 ones were found, `representable` is false, `weights` and
+    `margin` are `None`, and `exact_weights` holds integers [D].
+
+    Unattainable: `core` holds at most D+1 triples (list, chosen row, other row), and the positive integers
+    `multipliers` add up the differences features[chosen] - features[other] to exactly zero. Where only a cap stands
+    against the choices, `multipliers` is empty.
+
+    rows: the other hypotheses (rows of the features) that the linear program held, to start a similar one.
+    """
+
+    attainable: bool
+    rows: IntArray
+    iterations: int
+    weights: FloatArray | None = None
+    margin: float | None = None
+    representable: bool = True
+    exact_weights: tuple[int, ...] | None = None
+    core: tuple[tuple[int, int, int], ...] = ()
+    multipliers: tuple[int, ...] = ()
+
+
+class LinOptimizer:
+    """Decides which hypotheses of which lists can be strictly best together, for features [M, D] and offsets [S+1].
+
+    After Galley and Quirk (EMNLP 2011), section 3, with the margin as objective, so that a tie never passes. With a cap
+    only weights inside it count. `counters` counts linear programs ("lps"), their simplex iterations and rows, those
+    that HiGHS could not solve, and verdicts that needed exact feasibility ("exact_decisions"). Raises `ValueError` for
+    features that are not finite or too large to subtract.
+    """
+
+    def __init__(self, features: FloatArray, offsets: IntArray, cap: Cap | None = None) -> None:
+        self.cap = cap
+        self.features = np.ascontiguousarray(features, dtype=np.float64)
+        self.offsets = np.asarray(offsets, dtype=np.int64)
+        if not (np.abs(self.features) <= np.finfo(np.float64).max / 4).all():
+            raise ValueError("features must be finite, and so must their differences; scale the columns down")
+        self.counters: Counter[str] = Counter(lps=0, lp_iterations=0, lp_rows=0, lp_failures=0, exact_decisions=0)
+        self._model = _Model(self.features.shape[1])
+
+    def solve(self, chosen: Chosen, *, start: FloatArray | None = None, rows: IntArray | None = None) -> Verdict:
+        """Decide whether the chosen hypotheses are attainable together.
+
+        chosen maps lists to rows of the features, or is a pair of arrays (lists, rows). start [D]: weights to try
+        first. rows: other hypotheses to compare with first, e.g. `Verdict.rows` of a similar choice; those that do not
+        belong are ignored. Raises `ValueError` for a row outside of its list.
+        """
+        decision = _Decision(self, chosen)
+        verdict = decision.decide(start, rows)
+        return verdict if self.cap is None or verdict.weights is None else decision.reach(self.cap, verdict)
+
+    def centre(self, chosen: Chosen, *, start: FloatArray | None = None) -> tuple[FloatArray, float | None]:
+        """Return the weights [D] in the box [-1, 1]^D with the largest least margin, and that margin.
+
+        Margins are those of comparisons normalised to length 1, to HiGHS' tolerance. Where that is not enough to make
+        every chosen hypothesis strictly best and `start` does, `start` is returned, with its margin. The margin is
+        `None` where no list has two hypotheses.
+        """
+        return _Decision(self, chosen).centre(start)
+
+
+class _Comparisons:
+    """One row features[chosen] - features[other] for every other hypothesis of the lists in `chosen`.
+
+    lists [L], chosen [R] and other [R] are rows of the features; owner [R] is the place in `lists`, ascending; normals
+    [R, D] are the differences normalised to length 1.
+    """
+
+    def __init__(self, features: FloatArray, offsets: IntArray, chosen: Chosen) -> None:
+        if isinstance(chosen, Mapping):
+            chosen = np.array(list(chosen), dtype=np.int64), np.array(list(chosen.values()), dtype=np.int64)
+        order = np.argsort(chosen[0], kind="stable")
+        self.lists, rows = np.asarray(chosen[0])[order], np.asarray(chosen[1])[order]
+        starts, ends = offsets[self.lists], offsets[self.lists + 1]
+        outside = np.flatnonzero((rows < starts) | (rows >= ends))
+        if len(outside):
+            raise ValueError(f"list {self.lists[outside[0]]} has no row {rows[outside[0]]}")
+        counts = ends - starts - 1
+        self.owner = np.repeat(np.arange(len(rows)), counts)
+        self.chosen = rows[self.owner]
+        other = np.arange(len(self.owner)) + np.repeat(starts - np.cumsum(counts) + counts, counts)
+        self.other = other + (other >= self.chosen)
+        self._features = features
+        self._groups = np.flatnonzero(np.diff(self.owner, prepend=-1))
+        self.normals = features[self.chosen] - features[self.other]
+        size = np.abs(self.normals).max(axis=1, initial=0.0)
+        self.normals /= np.where(size > 0, size, 1.0)[:, None]
+        self.normals /= np.where(size > 0, np.linalg.norm(self.normals, axis=1), 1.0)[:, None]
+        self._magnitudes = np.abs(self.normals)
+
+    def __len__(self) -> int:
+        return len(self.other)
+
+    def triple(self, index: int) -> tuple[int, int, int]:
+        """Return (list, chosen row, other row) of one comparison."""
+        return int(self.lists[self.owner[index]]), int(self.chosen[index]), int(self.other[index])
+
+    def find(self, rows: IntArray) -> IntArray:
+        """Return the comparisons with the given other rows; rows that do not occur are ignored."""
+        return np.flatnonzero(np.isin(self.other, rows))
+
+    def margins(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return normals.weights [R] in floating point and a bound [R] on the error, for weights of size at most 1.
+
+        A normal carries three roundings, the weights may carry one, the dot product D (Higham, Accuracy and Stability
+        of Numerical Algorithms, section 3.1); twice the unit roundoff leaves room for roundings of the bound itself.
+        """
+        spread = _EPSILON * (self._magnitudes @ np.abs(weights)) + _SMALLEST_NORMAL
+        return self.normals @ weights, (len(weights) + 6) * spread
+
+    def confirmed(self, weights: FloatArray) -> bool:
+        """Return whether all comparisons are strictly positive at the weights (of size at most 1), exactly."""
+        margins, bound = self.margins(weights)
+        if (margins < -bound).any():
+            return False
+        close = np.flatnonzero(margins <= bound)
+        pairs = zip(self._features[self.chosen[close]], self._features[self.other[close]], strict=True)
+        return all(rational.compare_scores(weights, a, b) > 0 for a, b in pairs)
+
+    def exactly_violated(self, weights: Sequence[int]) -> NDArray[np.bool_]:
+        """Return which comparisons [R] are not positive at the integer weights."""
+        margins, bound = self.margins(rational.round_to_floats(weights))
+        violated = margins < -bound
+        close = np.flatnonzero(np.abs(margins) <= bound)
+        for i, row in zip(close, self.exact_rows(close), strict=True):
+            violated[i] = not rational.all_positive([row], weights)
+        return violated
+
+    def exact_rows(self, indices: IntArray) -> list[list[int]]:
+        """Return difference rows in integers, each up to its own positive factor."""
+        return rational.difference_rows(self._features[self.chosen[indices]], self._features[self.other[indices]])
+
+    def exact_differences(self, indices: IntArray) -> list[list[int]]:
+        """Return difference rows in integers, all times one common power of two."""
+        both = rational.to_integers(self._features[np.concatenate([self.chosen[indices], self.other[indices]])])
+        pairs = zip(both[: len(indices)], both[len(indices) :], strict=True)
+        return [[a - b for a, b in zip(first, second, strict=True)] for first, second in pairs]
+
+    def worst(self, margins: FloatArray, eligible: NDArray[np.bool_], limit: int) -> IntArray:
+        """Return the eligible comparison of least margin of each list, for the `limit` worst lists."""
+        values = np.where(eligible, margins, np.inf)
+        least = np.minimum.reduceat(values, self._groups)
+        reached = np.flatnonzero(eligible & (values == np.repeat(least, np.diff(self._groups, append=len(values)))))
+        first = reached[np.flatnonzero(np.diff(self.owner[reached], prepend=-1))]
+        return first if len(first) <= limit else first[np.argpartition(values[first], limit)[:limit]]
+
+
+class _Decision:
+    """One question and a growing set of held comparisons: linear programs first, exact arithmetic where they fail."""
+
+    def __init__(self, optimizer: LinOptimizer, chosen: Chosen) -> None:
+        self.counters = optimizer.counters
+        self.model = optimizer._model
+        self.comparisons = _Comparisons(optimizer.features, optimizer.offsets, chosen)
+        self.width = optimizer.features.shape[1]
+        self.held = _NO_ROWS
+        self.iterations = 0
+        self.round_size = 4 * self.width + 16
+
+    def decide(self, start: FloatArray | None, rows: IntArray | None) -> Verdict:
+        """Settle the question, with weights to try and other rows to hold first."""
+        weights = self._first_weights(start)
+        if self.comparisons.confirmed(weights):
+            return self._attainable(weights)
+        new = np.union1d(_NO_ROWS if rows is None else self.comparisons.find(rows), self._unclear(weights))
+        while len(new):
+            optimum = self._maximise(new)
+            if optimum is None:
+                break
+            weights, margin, duals = optimum
+            if self.comparisons.confirmed(weights):
+                return self._attainable(weights)
+            if margin < _UNDECIDED_MARGIN:
+                verdict = self._unattainable(self.held[duals > 0])
+                if verdict is not None:
+                    return verdict
+                break
+            new = self._unclear(weights)
+        return self._decide_exactly()
+
+    def reach(self, cap: Cap, verdict: Verdict) -> Verdict:
+        """Return whether weights of the cap make the choices of an attainable verdict."""
+        if verdict.weights is None or cap.contains(verdict.weights):
+            return verdict
+        normals = self.comparisons.normals
+        weights, support = reach_cap(normals, cap, verdict.weights)
+        if support is not None:
+            core = tuple(self.comparisons.triple(int(i)) for i in np.flatnonzero(support))
+            return Verdict(False, verdict.rows, self.iterations, core=core)
+        if weights is not None:
+            weights = np.ldexp(weights, -int(np.frexp(np.abs(weights).max())[1]))
+        if weights is not None and self.comparisons.confirmed(weights):
+            return self._attainable(weights)
+        return Verdict(True, verdict.rows, self.iterations, representable=False)
+
+    def centre(self, start: FloatArray | None) -> tuple[FloatArray, float | None]:
+        """Maximise the least margin over all comparisons."""
+        checkpoint()
+        first = weights = self._first_weights(start)
+        if len(self.comparisons) == 0:
+            return weights, None
+        new = self._below(weights, np.inf)
+        while len(new):
+            optimum = self._maximise(new)
+            if optimum is None:
+                break
+            weights, margin, _ = optimum
+            new = self._below(weights, margin - _TOLERANCE)
+        if start is not None and not self.comparisons.confirmed(weights) and self.comparisons.confirmed(first):
+            weights = first
+        return weights, float(self.comparisons.margins(weights)[0].min())
+
+    def _first_weights(self, start: FloatArray | None) -> FloatArray:
+        weights = self.comparisons.normals.sum(axis=0) if start is None else np.asarray(start, dtype=np.float64)
+        if not np.isfinite(weights).all():
+            raise ValueError("start must be finite")
+        _, exponent = np.frexp(np.abs(weights).max(initial=0.0))
+        return np.ldexp(weights, -exponent) if weights.any() else np.ones(self.width)
+
+    def _unclear(self, weights: FloatArray) -> IntArray:
+        margins, bound = self.comparisons.margins(weights)
+        return self._not_held(margins, margins <= bound)
+
+    def _below(self, weights: FloatArray, margin: float) -> IntArray:
+        margins, _ = self.comparisons.margins(weights)
+        return self._not_held(margins, margins < margin)
+
+    def _not_held(self, margins: FloatArray, eligible: NDArray[np.bool_]) -> IntArray:
+        eligible[self.held] = False
+        return self.comparisons.worst(margins, eligible, self.round_size)
+
+    def _maximise(self, new: IntArray) -> tuple[FloatArray, float, FloatArray] | None:
+        """Hold the new comparisons too and return weights [D], margin and duals of all held ones, if HiGHS can."""
+        if len(self.held) == 0:
+            self.model.clear()
+        normals = self.comparisons.normals[new]
+        normals[np.abs(normals) <= _SMALLEST_COEFFICIENT] = 0.0
+        self.model.add(normals)
+        self.held = np.concatenate([self.held, new])
+        self.counters["lps"] += 1
+        self.counters["lp_rows"] += len(new)
+        checkpoint()
+        optimum = self.model.run()
+        if optimum is None:
+            self.counters["lp_failures"] += 1
+            return None
+        weights, margin, duals, iterations = optimum
+        self.iterations += iterations
+        self.counters["lp_iterations"] += iterations
+        return weights, margin, duals
+
+    def _decide_exactly(self) -> Verdict:
+        self.counters["exact_decisions"] += 1
+        while True:
+            answer = rational.decide(self.comparisons.exact_rows(self.held))
+            if isinstance(answer, rational.Infeasible):
+                verdict = self._unattainable(self.held[np.array(answer.multipliers, dtype=object) > 0])
+                if verdict is None:
+                    raise ArithmeticError("rows with checked Farkas multipliers have none")
+                return verdict
+            violated = self.comparisons.exactly_violated(answer.weights)
+            if not violated.any():
+                return self._attainable_exactly(answer.weights)
+            margins, _ = self.comparisons.margins(rational.round_to_floats(answer.weights))
+            self.held = np.concatenate([self.held, self.comparisons.worst(margins, violated, self.round_size)])
+
+    def _attainable(self, weights: FloatArray) -> Verdict:
+        margin = float(self.comparisons.margins(weights)[0].min()) if len(self.comparisons) else None
+        return Verdict(True, self.comparisons.other[self.held], self.iterations, weights, margin)
+
+    def _attainable_exactly(self, exact: Sequence[int]) -> Verdict:
+        # A multiple of the weights is as good and rounds differently, which helps where the cell is a few ulps wide.
+        for factor in range(1, _ROUNDINGS + 1):
+            weights = rational.round_to_floats([factor * weight for weight in exact])
+            if self.comparisons.confirmed(weights):
+                return self._attainable(weights)
+        rows = self.comparisons.other[self.held]
+        return Verdict(True, rows, self.iterations, representable=False, exact_weights=tuple(exact))
+
+    def _unattainable(self, support: IntArray) -> Verdict | None:
+        """Return the verdict if the supporting comparisons have Farkas multipliers in exact arithmetic."""
+        multipliers = rational.farkas(self.comparisons.exact_differences(support))
+        if multipliers is None:
+            return None
+        core = tuple(self.comparisons.triple(i) for i, m in zip(support, multipliers, strict=True) if m)
+        factors = tuple(m for m in multipliers if m)
+        return Verdict(False, self.comparisons.other[self.held], self.iterations, core=core, multipliers=factors)
+
+
+class _Model:
+    """The program "maximise t with normal.w >= t for all held normals, w in [-1, 1]^D" inside one HiGHS object."""
+
+    def __init__(self, width: int) -> None:
+        options: dict[str, Any] = {
+            "output_flag": False,
+            "threads": 1,
+            "presolve": "off",
+            "primal_feasibility_tolerance": _TOLERANCE,
+            "dual_feasibility_tolerance": _TOLERANCE,
+        }
+        self._highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
+        for name, value in options.items():
+            _expect_ok(self._highs.setOptionValue(name, value), f"the option {name}")
+        self._columns = np.arange(width + 1, dtype=np.int32)
+        self._cost = np.append(np.zeros(width), -1.0)
+        self._upper = np.append(np.ones(width), highspy.kHighsInf)
+
+    def clear(self) -> None:
+        """Start again without rows."""
+        layout, sense = int(highspy.MatrixFormat.kRowwise), int(highspy.ObjSense.kMinimize)
+        columns = (self._cost, -self._upper, self._upper)
+        empty, index = np.empty(0), np.empty(0, dtype=np.int32)
+        matrix = (empty, empty, np.zeros(1, dtype=np.int32), index, empty, np.zeros_like(self._columns))
+        status = self._highs.passModel(len(self._cost), 0, 0, layout, sense, 0.0, *columns, *matrix)
+        _expect_ok(status, "the empty model")
+
+    def add(self, normals: FloatArray) -> None:
+        """Add rows normal.w - t >= 0 for normals [R, D]; the basis of the last run is kept."""
+        count = len(normals)
+        filled = np.hstack([normals, np.full((count, 1), -1.0)])
+        present = filled != 0
+        starts = np.concatenate([[0], np.cumsum(present.sum(axis=1))[:-1]]).astype(np.int32)
+        indices = np.broadcast_to(self._columns, filled.shape)[present]
+        lower, upper = np.zeros(count), np.full(count, highspy.kHighsInf)
+        status = self._highs.addRows(count, lower, upper, len(indices), starts, indices, filled[present])
+        _expect_ok(status, "the rows")
+
+    def run(self) -> tuple[FloatArray, float, FloatArray, int] | None:
+        """Return the optimal weights [D], margin, row duals [R] and iterations; `None` if HiGHS ends without them."""
+        left = time_left()
+        if left is not None:
+            self._highs.setOptionValue("time_limit", self._highs.getRunTime() + left + _HIGHS_SECONDS)
+        status = self._highs.run()
+        if status != highspy.HighsStatus.kOk or self._highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+            return None
+        solution = self._highs.getSolution()
+        values = np.array(solution.col_value)
+        return (
+            values[:-1],
+            float(values[-1]),
+            np.array(solution.row_dual),
+            self._highs.getInfo().simplex_iteration_count,
+        )
+
+
+def _expect_ok(status: highspy.HighsStatus, what: str) -> None:
+    if status != highspy.HighsStatus.kOk:
+        raise SolverError(f"HiGHS did not accept {what} without complaint ({status.name})")

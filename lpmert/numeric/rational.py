@@ -1,0 +1,351 @@
+"""Exact arithmetic on float64 vectors: signs, small linear systems, and strict feasibility with a certificate.
+
+Every float is taken as the rational number it is; nothing here rounds, except where an error bound already decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import gcd
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from lpmert.errors import FloatArray
+from lpmert.system.deadline import checkpoint
+
+Rows = Sequence[Sequence[int]]
+
+_EPSILON = float(np.finfo(np.float64).eps)
+_SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
+_MANTISSA_BITS = 53
+
+
+@dataclass(frozen=True)
+class Feasible:
+    """Integer weights [D] that make every row's dot product strictly positive; empty when there were no rows."""
+
+    weights: list[int]
+
+
+@dataclass(frozen=True)
+class Infeasible:
+    """Non-negative integer multipliers [R], not all zero, that add the rows up to exactly zero."""
+
+    multipliers: list[int]
+
+
+def to_integers(matrix: ArrayLike, *, by_row: bool = False) -> list[list[int]]:
+    """Return a float matrix [R, D] times one common power of two, as exact integers.
+
+    With `by_row` every row is multiplied by its own positive factor instead and divided by its greatest common divisor:
+    only its direction is kept. Raises `ValueError` for entries that are not finite.
+    """
+    mantissas, exponents = _split(np.asarray(matrix, dtype=np.float64))
+    if by_row:
+        return [_reduced(_shifted(row, shifts)) for row, shifts in zip(mantissas, exponents, strict=True)]
+    width = len(mantissas[0]) if mantissas else 0
+    flat = _shifted([m for row in mantissas for m in row], [e for row in exponents for e in row])
+    bits = 0
+    for entry in flat:
+        bits |= entry
+    zeros = (bits & -bits).bit_length() - 1 if bits else 0
+    flat = [entry >> zeros for entry in flat]
+    return [flat[start : start + width] for start in range(0, width * len(mantissas), width)] if width else mantissas
+
+
+def difference_rows(chosen: ArrayLike, other: ArrayLike) -> list[list[int]]:
+    """Return the exact rows chosen - other for float matrices [R, D], each up to a positive factor.
+
+    Each row is divided by its greatest common divisor. Raises `ValueError` for entries that are not finite or unequal
+    shapes.
+    """
+    first = np.asarray(chosen, dtype=np.float64)
+    second = np.asarray(other, dtype=np.float64)
+    if first.shape != second.shape:
+        raise ValueError(f"chosen has shape {first.shape}, other {second.shape}; they must agree")
+    mantissas, exponents = _split(np.concatenate([first, second], axis=1))
+    width = first.shape[1]
+    rows = []
+    for row, shifts in zip(mantissas, exponents, strict=True):
+        integers = _shifted(row, shifts)
+        rows.append(_reduced([a - b for a, b in zip(integers[:width], integers[width:], strict=True)]))
+    return rows
+
+
+def sign_of_dot(x: ArrayLike, y: ArrayLike) -> int:
+    """Return the exact sign (-1, 0, 1) of the dot product of two float vectors [D]."""
+    first = np.asarray(x, dtype=np.float64)
+    second = np.asarray(y, dtype=np.float64)
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        products = first * second
+        total = float(products.sum())
+        if _clear(total, float(np.abs(products).sum()), len(products)):
+            return 1 if total > 0 else -1
+    (left,) = to_integers(first[None])
+    (right,) = to_integers(second[None])
+    return _sign(_dot(left, right))
+
+
+def compare_scores(weights: ArrayLike, a: ArrayLike, b: ArrayLike) -> int:
+    """Return the exact sign (-1, 0, 1) of weights.a - weights.b for float vectors [D]."""
+    w = np.asarray(weights, dtype=np.float64)
+    return sign_of_dot(
+        np.concatenate([w, -w]), np.concatenate([np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)])
+    )
+
+
+def round_to_floats(weights: Sequence[int]) -> FloatArray:
+    """Return the integers [D] divided by a power of two that brings the largest below 1, each rounded to float64."""
+    bits = max((abs(weight).bit_length() for weight in weights), default=0)
+    return np.array([weight / (1 << bits) for weight in weights], dtype=np.float64)
+
+
+def farkas(rows: Rows, hint: Sequence[float] | None = None) -> list[int] | None:
+    """Return non-negative integers [R], not all zero, that add the rows of the hint's support up to exactly zero.
+
+    The support is the set of rows with a positive hint (all rows without a hint). `None` where the rows of the support
+    have no null vector, more than one, or one of mixed signs.
+    """
+    support = [i for i in range(len(rows)) if hint is None or hint[i] > 0]
+    if not support:
+        return None
+    columns = [list(column) for column in zip(*(rows[i] for i in support), strict=True)]
+    pivots, determinant = _eliminate(columns, len(support))
+    free = [i for i in range(len(support)) if i not in pivots]
+    if len(free) != 1:
+        return None
+    vector = [0] * len(support)
+    vector[free[0]] = determinant
+    for row, column in enumerate(pivots):
+        vector[column] = -columns[row][free[0]]
+    if determinant < 0:
+        vector = [-entry for entry in vector]
+    multipliers = [0] * len(rows)
+    for i, entry in zip(support, _reduced(vector), strict=True):
+        multipliers[i] = entry
+    return multipliers if adds_up_to_zero(rows, multipliers) else None
+
+
+def adds_up_to_zero(rows: Rows, multipliers: Sequence[int]) -> bool:
+    """Return whether the multipliers [R] are non-negative, not all zero, and add the rows up to exactly zero."""
+    if len(multipliers) != len(rows) or min(multipliers, default=-1) < 0 or not any(multipliers):
+        return False
+    return all(_dot(column, multipliers) == 0 for column in zip(*rows, strict=True))
+
+
+def all_positive(rows: Rows, weights: Sequence[int]) -> bool:
+    """Return whether every row has a strictly positive dot product with the integer weights."""
+    return all(_dot(row, weights) > 0 for row in rows)
+
+
+def decide(rows: Rows) -> Feasible | Infeasible:
+    """Decide exactly whether some w has a strictly positive dot product with every integer row.
+
+    Either answer carries its certificate, checked before it is returned. The support of the multipliers has at most D+1
+    rows. Raises `ArithmeticError` if a certificate fails its check, which would be a defect of this function.
+    """
+    if not rows:
+        return Feasible([])
+    for index, row in enumerate(rows):
+        if not any(row):
+            return Infeasible([int(i == index) for i in range(len(rows))])
+    answer = _Dictionary(rows).solve()
+    if isinstance(answer, Feasible):
+        sound = all_positive(rows, answer.weights)
+    else:
+        sound = adds_up_to_zero(rows, answer.multipliers)
+    if not sound:
+        raise ArithmeticError("the exact simplex returned a certificate that does not hold")
+    return answer
+
+
+def solve_integers(matrix: Rows, target: Sequence[int]) -> list[Fraction] | None:
+    """Return an exact x [C] with matrix x = target for integers [R, C] and [R], or `None` if there is none.
+
+    The system may be square, overdetermined or rank deficient; undetermined entries of x are zero. Needs one pass over
+    the rows for each independent row that the current x violates, so tall systems are quick.
+    """
+    width = len(matrix[0]) if matrix else 0
+    kept: list[list[int]] = []
+    numerators, denominator = [0] * width, 1
+    while True:
+        for row, value in zip(matrix, target, strict=True):
+            if _dot(row, numerators) != value * denominator:
+                kept.append([*row, value])
+                break
+        else:
+            return [Fraction(numerator, denominator) for numerator in numerators]
+        work = [list(row) for row in kept]
+        pivots, denominator = _eliminate(work, width)
+        if len(pivots) < len(work):
+            return None
+        numerators = [0] * width
+        for index, column in enumerate(pivots):
+            numerators[column] = work[index][width]
+
+
+class _Dictionary:
+    """A simplex dictionary in integers over a common denominator for: minimise x, slack_i = row_i.w - b_i + x >= 0.
+
+    The right sides b_i may be any positive numbers, since w may be scaled; differing ones keep the vertices from
+    coinciding. Free w enter first and never leave. Largest-coefficient pivots, and Bland's rule after a degenerate
+    pivot until the objective falls again, so that it ends.
+    """
+
+    def __init__(self, rows: Rows) -> None:
+        self.count = len(rows)
+        self.width = len(rows[0])
+        # Variables: 0..R-1 slacks, R..R+D-1 weights, R+D the objective x. Columns: D weights, x, constant.
+        self.objective = self.count + self.width
+        self.right = [_right_side(i) for i in range(self.count)]
+        self.basic = list(range(self.count))
+        self.nonbasic = list(range(self.count, self.objective + 1))
+        self.table = [[*row, 1, -b] for row, b in zip(rows, self.right, strict=True)]
+        self.denominator = 1
+
+    def solve(self) -> Feasible | Infeasible:
+        """Pivot until the weights are strictly feasible or x is proved positive at its least."""
+        self._pivot(max(range(self.count), key=self.right.__getitem__), self.width)
+        degenerate = False
+        while True:
+            checkpoint()
+            place = self.basic.index(self.objective) if self.objective in self.basic else None
+            if place is None or self._strict(place):
+                return Feasible(self._weights())
+            entering = self._entering(self.table[place], bland=degenerate)
+            if entering is None:
+                return Infeasible(self._multipliers(self.table[place]))
+            leaving = self._leaving(entering, place)
+            degenerate = self.table[leaving][-1] == 0
+            self._pivot(leaving, entering)
+
+    def _strict(self, place: int) -> bool:
+        x = self.table[place][-1]
+        values = [0] * self.count
+        for variable, row in zip(self.basic, self.table, strict=True):
+            if variable < self.count:
+                values[variable] = row[-1]
+        return all(value + self.denominator * b > x for value, b in zip(values, self.right, strict=True))
+
+    def _entering(self, costs: list[int], *, bland: bool) -> int | None:
+        best: int | None = None
+        for column, variable in enumerate(self.nonbasic):
+            cost = costs[column]
+            if variable >= self.count and cost:
+                return column
+            if cost < 0 and (best is None or (variable < self.nonbasic[best] if bland else cost < costs[best])):
+                best = column
+        return best
+
+    def _leaving(self, entering: int, place: int) -> int:
+        # The objective's own row always blocks, so the search never runs out of rows.
+        direction = 1 if self.table[place][entering] < 0 else -1
+        best, top, bottom = place, self.table[place][-1], -direction * self.table[place][entering]
+        for index, (variable, row) in enumerate(zip(self.basic, self.table, strict=True)):
+            slope = -direction * row[entering]
+            if variable < self.count and slope > 0:
+                order = row[-1] * bottom - top * slope
+                if order < 0 or (order == 0 and best != place and variable < self.basic[best]):
+                    best, top, bottom = index, row[-1], slope
+        return best
+
+    def _pivot(self, leaving: int, entering: int) -> None:
+        pivot_row = self.table[leaving]
+        pivot, old = pivot_row[entering], self.denominator
+        sign = 1 if pivot > 0 else -1
+        size = abs(pivot)
+        signed = [sign * entry for entry in pivot_row]
+        for index, row in enumerate(self.table):
+            if index == leaving:
+                continue
+            factor = row[entering]
+            if factor:
+                updated = [(a * size - factor * b) // old for a, b in zip(row, signed, strict=True)]
+                updated[entering] = sign * factor
+            else:
+                updated = [a * size // old for a in row]
+            self.table[index] = updated
+        replaced = [-entry for entry in signed]
+        replaced[entering] = sign * old
+        self.table[leaving] = replaced
+        self.denominator = size
+        self.basic[leaving], self.nonbasic[entering] = self.nonbasic[entering], self.basic[leaving]
+
+    def _weights(self) -> list[int]:
+        weights = [0] * self.width
+        for variable, row in zip(self.basic, self.table, strict=True):
+            if self.count <= variable < self.objective:
+                weights[variable - self.count] = row[-1]
+        return _reduced(weights)
+
+    def _multipliers(self, costs: list[int]) -> list[int]:
+        multipliers = [0] * self.count
+        for column, variable in enumerate(self.nonbasic):
+            if variable < self.count:
+                multipliers[variable] = costs[column]
+        return _reduced(multipliers)
+
+
+def _right_side(index: int) -> int:
+    # Knuth's multiplicative hash: fixed numbers between 256 and 511 without a pattern.
+    return 256 + (((index + 1) * 2654435761 >> 16) & 255)
+
+
+def _eliminate(table: list[list[int]], width: int) -> tuple[list[int], int]:
+    """Bring the first `width` columns of an integer table into diagonal form by Bareiss' fraction-free elimination.
+
+    Returns the pivot columns, in order of their rows, and the common pivot; the table is changed in place.
+    """
+    pivots: list[int] = []
+    previous = 1
+    for column in range(width):
+        checkpoint()
+        top = len(pivots)
+        found = next((i for i in range(top, len(table)) if table[i][column]), None)
+        if found is None:
+            continue
+        table[top], table[found] = table[found], table[top]
+        pivot_row = table[top]
+        pivot = pivot_row[column]
+        for index, row in enumerate(table):
+            if index != top:
+                factor = row[column]
+                table[index] = [(pivot * a - factor * b) // previous for a, b in zip(row, pivot_row, strict=True)]
+        previous = pivot
+        pivots.append(column)
+    return pivots, previous
+
+
+def _split(matrix: FloatArray) -> tuple[list[list[int]], list[list[int]]]:
+    if not np.isfinite(matrix).all():
+        raise ValueError("exact arithmetic needs finite numbers")
+    fractions, exponents = np.frexp(matrix)
+    mantissas = np.ldexp(fractions, _MANTISSA_BITS).astype(np.int64)
+    return mantissas.tolist(), exponents.tolist()
+
+
+def _shifted(mantissas: list[int], exponents: list[int]) -> list[int]:
+    least = min((e for m, e in zip(mantissas, exponents, strict=True) if m), default=0)
+    return [m << (e - least) if m else 0 for m, e in zip(mantissas, exponents, strict=True)]
+
+
+def _reduced(row: list[int]) -> list[int]:
+    divisor = gcd(*row)
+    return [entry // divisor for entry in row] if divisor > 1 else row
+
+
+def _dot(x: Sequence[int], y: Sequence[int]) -> int:
+    return sum(a * b for a, b in zip(x, y, strict=True))
+
+
+def _sign(value: int) -> int:
+    return (value > 0) - (value < 0)
+
+
+def _clear(total: float, magnitude: float, terms: int) -> bool:
+    # Higham, Accuracy and Stability of Numerical Algorithms, section 3.1, with room for underflow and rounding here;
+    # nothing is clear once the magnitude overflows.
+    return abs(total) > (terms + 2) * (_EPSILON * magnitude + _SMALLEST_NORMAL)

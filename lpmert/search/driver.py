@@ -1,0 +1,199 @@
+"""The one driver of all methods: first weights, limits, progress, interrupts, and the result."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from math import inf
+
+from lpmert.errors import MethodError
+from lpmert.model.coordinates import CallerWeights
+from lpmert.model.problem import Problem
+from lpmert.result import Callback, Limits, Progress, Result, Status, relative_gap
+from lpmert.search.fractional import FractionSearch
+from lpmert.search.method import DirectSearch, Incumbent, Method, Search, Task, Watch
+from lpmert.search.report import Outcome, result_of
+from lpmert.search.start import any_incumbent, first_incumbent
+from lpmert.system.deadline import Deadline, OutOfTime, heeding, unheeded
+from lpmert.system.interrupts import Interrupts
+
+logger = logging.getLogger("lpmert")
+
+_REPORT_SECONDS = 0.5
+"""What the weights may take beyond the time limit to be moved into the middle of their cell."""
+
+_PAUSE = 0.1
+"""Least time between two calls of the callback within one slice."""
+
+
+def solve(
+    method: Method,
+    problem: Problem,
+    limits: Limits | None = None,
+    callback: Callback | None = None,
+    seed: int = 0,
+    initial_weights: CallerWeights | None = None,
+    started: float | None = None,
+) -> Result:
+    """Find the least loss, and prove it if the method does, as far as the limits allow.
+
+    initial_weights [D] of the caller start the search as well as they can. started: the `time.perf_counter()` from
+    which the time limit counts. Raises `MethodError` where the method cannot take the problem's metric or region,
+    `RegionError` for an empty region.
+    """
+    _check(method, problem)
+    limits = limits or Limits()
+    interrupts = Interrupts()
+    deadline = Deadline(limits.time_limit, started, lambda: interrupts.pressed)
+    course = Course(problem, limits, callback, deadline, lambda: interrupts.pressed)
+    seconds: dict[str, float] = {}
+
+    def find() -> Incumbent:
+        began = deadline.seconds
+        try:
+            return first_incumbent(problem, seed, initial)
+        except KeyboardInterrupt:
+            interrupts.pressed = True
+            return any_incumbent(problem.canonical)
+        finally:
+            seconds["incumbent"] = deadline.seconds - began
+
+    with interrupts, deadline.running():
+        seconds["prepare"] = deadline.seconds
+        initial = None if initial_weights is None else problem.to_canonical(initial_weights)
+        initial = initial if initial is not None and initial.any() else None
+        search = _search(method, Task(problem, problem.canonical, find, course, seed, initial))
+        outcome = course.drive(search)
+        searched = deadline.seconds
+        seconds["search"] = searched - sum(seconds.values())
+        with deadline.later(_REPORT_SECONDS).running():
+            result = search.conclude(result_of(method, problem, search, outcome, seed))
+        seconds["report"] = deadline.seconds - searched
+        if deadline.compiling:
+            seconds["compile"] = deadline.compiling
+        return result.with_seconds(**seconds, total=deadline.seconds + deadline.compiling)
+
+
+def _check(method: Method, problem: Problem) -> None:
+    canonical = problem.canonical
+    if not (canonical.additive or method.takes_ratios or (canonical.totals.fraction and method.takes_fractions)):
+        raise MethodError(
+            f"method {method.name!r} needs an additive loss, and metric {problem.metric.name!r} is no sum over "
+            "lists; use auto, cells or choices"
+        )
+    if not (canonical.cap is None or method.takes_caps):
+        raise MethodError(f"method {method.name!r} cannot keep to a cosine; use auto, choices, cells or lp-mert")
+
+
+def _search(method: Method, task: Task) -> Search:
+    canonical = task.canonical
+    if canonical.n_features == 0 or canonical.n_lists == 0:
+        return DirectSearch(task.incumbent, lambda: None, proves=method.proves)
+    if not canonical.additive and canonical.totals.fraction and method.takes_fractions:
+        return FractionSearch(canonical, task.incumbent, lambda *inner: method.start(task.about(*inner)))
+    return method.start(task)
+
+
+class Course(Watch):
+    """How a search goes: its trace, and how it is to end. `status` is `None` until then."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        limits: Limits,
+        callback: Callback | None,
+        deadline: Deadline,
+        pressed: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.status: Status | None = None
+        self._problem, self._limits, self._callback = problem, limits, callback
+        self._deadline, self._pressed = deadline, pressed
+        self._trace: list[tuple[float, float | None, float]] = []
+        self._told = -inf
+        self._told_cost: int | None = None
+
+    def drive(self, search: Search) -> Outcome:
+        """Run a search until it is finished, a limit is reached, the callback answers true, or Ctrl-C is pressed.
+
+        Every way out leaves a valid incumbent and bound. A slice that is given up in the middle counts for what it did
+        to the incumbent; the bound stays what it was before.
+        """
+        bound = search.lower_bound
+        try:
+            while (status := self._look(search, bound)) is None:
+                with self._deadline.running(), heeding():
+                    search.advance()
+                bound = search.lower_bound
+        except OutOfTime:
+            status = Status.INTERRUPTED if self._pressed() else Status.TIME_LIMIT
+        except KeyboardInterrupt:
+            logger.info("interrupted; the last incumbent and bound are returned")
+            status = Status.INTERRUPTED
+        found = search.incumbent
+        bound = None if bound is None else min(bound, found.cost)
+        self.note(search, bound)
+        return Outcome(status, found.cost, found.weights, bound, tuple(self._trace))
+
+    def note(self, search: Search, bound: int | None = None) -> None:
+        """Add to the trace what has changed."""
+        if search.known:
+            point = self._standing(search, bound)
+            if not self._trace or point != self._trace[-1][1:]:
+                self._trace.append((self._deadline.seconds, *point))
+
+    def glance(self, search: Search) -> bool:
+        """Tell the callback from time to time, and return whether to stop; for the middle of a slice."""
+        if self.status is None:
+            self.status = self._ending(search, None)
+        if self.status is None and self._deadline.seconds >= self._told + _PAUSE:
+            self._tell(search, None)
+        return self.status is not None
+
+    def _look(self, search: Search, bound: int | None) -> Status | None:
+        self.note(search, bound)
+        if self.status is None:
+            self.status = self._ending(search, bound)
+            self._tell(search, bound)
+        return self.status
+
+    def _standing(self, search: Search, bound: int | None) -> tuple[float | None, float]:
+        lower = None if bound is None else self._problem.canonical.loss_of(bound)
+        return lower, self._problem.canonical.loss_of(search.incumbent.cost)
+
+    def _tell(self, search: Search, bound: int | None) -> None:
+        if self._callback is None or not search.known:
+            return
+        lower, loss = self._standing(search, bound)
+        incumbent = search.incumbent
+        source = incumbent.source if self._told_cost is None or incumbent.cost < self._told_cost else ""
+        self._told, self._told_cost = self._deadline.seconds, incumbent.cost
+        counts = search.nodes, search.open_nodes
+        gap, weights = relative_gap(loss, lower), self._problem.to_caller(incumbent.weights)
+        point = Progress(self._told, *counts, lower, loss, gap, search.lps, source, weights)
+        with unheeded():
+            wished = self._callback(point)
+        if wished and self.status is None:
+            self.status = Status.CALLBACK
+
+    def _ending(self, search: Search, bound: int | None) -> Status | None:
+        if self._pressed():
+            return Status.INTERRUPTED
+        if search.finished:
+            if bound is None:
+                return Status.HEURISTIC
+            return Status.OPTIMAL if search.settled else Status.OPTIMAL_TO_TOLERANCE
+        limits = self._limits
+        if search.known:
+            lower, loss = self._standing(search, bound)
+            gap = relative_gap(loss, lower)
+            if limits.gap is not None and gap is not None and gap <= limits.gap:
+                return Status.GAP
+            if limits.target is not None and loss <= limits.target:
+                return Status.TARGET
+        if self._deadline.expired:
+            return Status.INTERRUPTED if self._pressed() else Status.TIME_LIMIT
+        if limits.node_limit is not None and search.nodes >= limits.node_limit:
+            return Status.NODE_LIMIT
+        if limits.memory_limit is not None and search.memory > limits.memory_limit:
+            return Status.MEMORY_LIMIT
+        return None

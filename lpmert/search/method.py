@@ -1,0 +1,213 @@
+"""The contract of every method, proving or not: what it takes, and the search that it starts.
+
+After `AbstractIterativeSolver` of optimistix: a method starts a search, which does a slice of work at a time and can be
+asked in between how far it has come. Limits, progress, interrupts and the report are `lpmert.search.driver`'s.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from lpmert.configurable import Configurable
+from lpmert.errors import FloatArray
+from lpmert.model.coordinates import CanonicalWeights
+from lpmert.model.form import Canonical
+from lpmert.model.problem import Problem
+from lpmert.result import Result
+from lpmert.system.deadline import out_of_time
+
+
+@dataclass
+class Incumbent:
+    """The best weights so far, canonical [d], and their cost; `source` is a letter for what found them."""
+
+    cost: int
+    weights: CanonicalWeights
+    source: str
+
+    def improve(self, cost: int, weights: FloatArray, source: str) -> bool:
+        """Take these weights if they cost less."""
+        if cost >= self.cost:
+            return False
+        self.cost, self.source = int(cost), source
+        self.weights = CanonicalWeights(np.array(weights, dtype=np.float64))
+        return True
+
+
+class Search(ABC):
+    """A search that works in slices and can stop after any of them.
+
+    strict: the cost of the incumbent does not hang on ties. What has only a simple answer here can be an attribute of a
+    search: `nodes = 0`.
+    """
+
+    incumbent: Incumbent
+    strict: ClassVar[bool] = True
+
+    @abstractmethod
+    def advance(self) -> None:
+        """Work for a slice of about a twentieth of a second, or until finished."""
+
+    @property
+    @abstractmethod
+    def finished(self) -> bool:
+        """Whether there is nothing left to do."""
+
+    @property
+    def lower_bound(self) -> int | None:
+        """A cost that no attainable selection undercuts, never above the incumbent's; `None`: nothing is proved."""
+        return None
+
+    @property
+    def unsettled(self) -> int | None:
+        """The least cost of a selection that is attainable exactly but by no double-precision weights, or `None`."""
+        return None
+
+    @property
+    def settled(self) -> bool:
+        """Whether the incumbent of the finished search is the optimum, and not to tolerance only."""
+        return self.unsettled is None or self.unsettled >= self.incumbent.cost
+
+    @property
+    def known(self) -> bool:
+        """Whether the cost of the incumbent is known yet; before, nothing is shown."""
+        return True
+
+    @property
+    def nodes(self) -> int:
+        """What `node_limit` counts."""
+        return 0
+
+    @property
+    def open_nodes(self) -> int:
+        """Nodes that wait."""
+        return 0 if self.finished else 1
+
+    @property
+    def lps(self) -> int:
+        """Linear programs so far."""
+        return 0
+
+    @property
+    def memory(self) -> int:
+        """Bytes held for open nodes."""
+        return 0
+
+    def counters(self) -> Mapping[str, int]:
+        """Return what was counted, by name."""
+        return {"nodes": self.nodes, "lps": self.lps}
+
+    def conclude(self, result: Result) -> Result:
+        """Return the result of this search as the caller gets it."""
+        return result
+
+
+class UnboundedSearch(Search):
+    """A search that knows no bound above 0 before its end."""
+
+    finished = False
+    unsettled: int | None = None
+    nodes = 0
+
+    def __init__(self, incumbent: Incumbent) -> None:
+        self.incumbent = incumbent
+
+    @property
+    def lower_bound(self) -> int | None:
+        if not self.finished:
+            return 0
+        return self.incumbent.cost if self.unsettled is None else min(self.unsettled, self.incumbent.cost)
+
+
+class DirectSearch(UnboundedSearch):
+    """A search that is done in one step: `settle` improves the incumbent and returns the cost left unsettled, or
+    `None`.
+    """
+
+    def __init__(self, incumbent: Incumbent, settle: Callable[[], int | None], *, proves: bool = True) -> None:
+        super().__init__(incumbent)
+        self._settle, self._proves = settle, proves
+
+    @property
+    def lower_bound(self) -> int | None:
+        return super().lower_bound if self._proves else None
+
+    def advance(self) -> None:
+        self.unsettled = self._settle()
+        self.nodes = 1
+        self.finished = True
+
+
+class Watch:
+    """Who looks after limits and progress, for searches that prove nothing and whose slices are long."""
+
+    def note(self, search: Search) -> None:
+        """Add a better incumbent to the trace."""
+
+    def glance(self, search: Search) -> bool:  # noqa: ARG002
+        """Tell the callback from time to time, and return whether to stop."""
+        return out_of_time()
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a method is to search: the lists in canonical form, and good weights to begin with.
+
+    problem: what the caller asked, with the metric and the maps between weights of the caller and canonical ones. seed:
+    of all that is random. initial: canonical weights [d] of the caller, not all 0, or `None`. find: returns the first
+    incumbent, which takes a while.
+    """
+
+    problem: Problem
+    canonical: Canonical
+    find: Callable[[], Incumbent]
+    watch: Watch = field(default_factory=Watch)
+    seed: int = 0
+    initial: CanonicalWeights | None = None
+
+    @cached_property
+    def incumbent(self) -> Incumbent:
+        """Good weights of the region, those of the caller where these are better; found when first asked for."""
+        return self.find()
+
+    def about(self, canonical: Canonical, incumbent: Incumbent) -> Task:
+        """Return the task of searching other lists, from weights that are known."""
+        return replace(self, canonical=canonical, find=lambda: incumbent)
+
+
+class Method(Configurable, ABC):
+    """A frozen dataclass of options that can start a search."""
+
+    proves: ClassVar[bool] = True
+    """Whether its searches end with a proof."""
+    takes_ratios: ClassVar[bool] = False
+    """Whether the method takes metrics that are no sum over lists, whatever their form."""
+    takes_fractions: ClassVar[bool] = False
+    """Whether it takes those that are fractions of sums, by way of additive losses."""
+    takes_jobs: ClassVar[bool] = False
+    """Whether the method can use several threads."""
+    takes_caps: ClassVar[bool] = False
+    """Whether the method keeps to a cosine around given weights."""
+
+    @property
+    def random(self) -> bool:
+        """Whether a comparison runs it with several seeds: other seeds find other weights."""
+        return not self.proves
+
+    @abstractmethod
+    def start(self, task: Task) -> Search:
+        """Return a search for this task; raises `MethodError` if the method cannot take it.
+
+        There is at least one feature and one list.
+        """
+
+    def with_jobs(self, jobs: int) -> Method:
+        """Return the method that uses so many threads, where it can use several."""
+        del jobs
+        return self

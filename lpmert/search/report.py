@@ -1,0 +1,83 @@
+"""From the outcome of a search to the result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lpmert.model.coordinates import CanonicalWeights
+from lpmert.model.problem import Problem
+from lpmert.result import Cell, Result, Status
+from lpmert.search.method import Method, Search
+from lpmert.search.moved import normalised
+from lpmert.search.polish import Placed, beside_ties, in_the_middle
+from lpmert.version import __version__
+
+_RESOLUTION = 1e-12
+"""Share of the loss by which rounded losses may be off and the optimum still be called proved."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How driving a search ended; cost units are the problem's."""
+
+    status: Status
+    cost: int
+    weights: CanonicalWeights
+    lower_bound: int | None
+    trace: tuple[tuple[float, float | None, float], ...]
+
+
+def result_of(method: Method, problem: Problem, search: Search, outcome: Outcome, seed: int) -> Result:
+    """Return what decoding with the weights of an outcome gives, and what the search proved."""
+    try:
+        if search.strict:
+            placed = in_the_middle(problem, outcome.weights, outcome.cost, seed)
+        else:
+            placed = beside_ties(problem, outcome.weights, seed)
+    except KeyboardInterrupt:
+        placed = Placed(normalised(problem.to_caller(outcome.weights)))
+    weights, margin = placed.weights, placed.margin
+    evaluation = problem.evaluate(weights)
+    loss, status, lower = evaluation.loss, outcome.status, None
+    if outcome.lower_bound is not None:
+        unseen = problem.unseen(loss)
+        doubtful = not placed.holds or problem.rounded_features or unseen > _RESOLUTION * abs(loss)
+        if status is Status.OPTIMAL and doubtful:
+            status = Status.OPTIMAL_TO_TOLERANCE
+        lower = loss if status is Status.OPTIMAL else min(loss, problem.canonical.loss_of(outcome.lower_bound) - unseen)
+    return Result(
+        weights=weights,
+        names=problem.nbest.names,
+        loss=loss,
+        score=evaluation.score,
+        lower_bound=lower,
+        status=status,
+        method=method.name,
+        statistics=evaluation.statistics,
+        selection=evaluation.selection,
+        margin=evaluation.margin,
+        signature=f"lpmert:{__version__}|{problem.signature}|method:{method.settings()}|seed:{seed}",
+        fingerprint=problem.nbest.fingerprint,
+        seed=seed,
+        tied_lists=evaluation.tied_lists,
+        loss_best_ties=evaluation.loss_best_ties,
+        loss_worst_ties=evaluation.loss_worst_ties,
+        free=problem.free,
+        region=problem.distances(weights),
+        limiting=placed.limiting,
+        cell=None if margin is None else Cell(problem.weight_ranges(weights), weights, margin),
+        counters={**_sizes(problem), **search.counters()},
+        trace=outcome.trace,
+    )
+
+
+def _sizes(problem: Problem) -> Mapping[str, int]:
+    return {
+        "lists": problem.nbest.n_lists,
+        "hypotheses": problem.nbest.n_hypotheses,
+        "features": problem.nbest.n_features,
+        "canonical_lists": problem.canonical.n_lists,
+        "canonical_hypotheses": len(problem.canonical.features),
+        "canonical_features": problem.canonical.n_features,
+    }

@@ -1,0 +1,1 @@
+"""What surrounds a call: its clock, signals, files and quoting."""

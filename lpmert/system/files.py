@@ -1,0 +1,280 @@
+"""Text files in and out: compression told by content on reading and by ending on writing, whole files or none."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import lzma
+import os
+import shutil
+import sys
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO, TextIO
+
+from lpmert.errors import DataError
+from lpmert.quoting import quoted
+from lpmert.system.scratch import Sink, scratch_file, writing_to
+
+STDIN = "-"
+COMPRESSED_ENDINGS = (".gz", ".xz", ".zst")
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+longest_line: ContextVar[int] = ContextVar("longest_line", default=64 << 20)
+"""How many bytes a line may have, decompressed: a small file can hold one that no memory does. See `line_limit`."""
+LINES_OF_A_WHOLE = 64
+"""How many times as long a file may be that is not read by lines."""
+
+_SHOWN = 100
+_REMEDY = "allow more with --max-line-length (max_line_length) if that is right"
+_GZIP_MAGIC = b"\x1f\x8b"
+_XZ_MAGIC = b"\xfd7zXZ\x00"
+_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+
+
+@contextmanager
+def open_bytes(path: str | Path) -> Iterator[io.BufferedReader]:
+    """Open a file, or standard input for `-`, for reading its bytes, decompressed if they are gzip, xz or zstandard.
+
+    Raises `DataError` if it cannot be opened, or, while being read, if it is damaged or ends early.
+    """
+    standard_input = str(path) == STDIN
+    try:
+        raw: BinaryIO = sys.stdin.buffer if standard_input else open(path, "rb")  # noqa: SIM115
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror}", path=path) from error
+    try:
+        yield _decompressed(raw, path)
+    except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
+        raise _damaged(path, error) from error
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        raise DataError(f"cannot be read: {error.strerror}", path=path) from error
+    finally:
+        if not standard_input:
+            raw.close()
+
+
+@contextmanager
+def line_limit(most: int | None) -> Iterator[None]:
+    """Let lines have so many bytes while the block runs, and files that are not read by lines 64 times as many.
+
+    `None` leaves the limit as it is: 64 MiB. Raises `DataError` unless it is a whole number above 0.
+    """
+    if most is None:
+        yield
+        return
+    if type(most) is not int or most < 1:
+        raise DataError(f"the longest line must have a whole number of bytes above 0, not {quoted(most)}")
+    before = longest_line.set(most)
+    try:
+        yield
+    finally:
+        longest_line.reset(before)
+
+
+def lines(path: str | Path) -> Iterator[tuple[int, str]]:
+    """Yield the number, from 1, and the text of each line, without its line end (LF or CRLF).
+
+    The text is UTF-8; a byte order mark is skipped. Raises `DataError`, with the line for a byte that is not UTF-8.
+    """
+    with open_bytes(path) as stream:
+        yield from decoded_lines(raw_lines(stream, path), path)
+
+
+def raw_lines(stream: io.BufferedReader, path: str | Path) -> Iterator[bytes]:
+    """Yield the lines of a stream that `open_bytes` opened; raises `DataError` for one beyond `longest_line`."""
+    most = longest_line.get()
+    for number, line in enumerate(iter(partial(stream.readline, most + 1), b""), start=1):
+        if len(line) > most:
+            beginning = quoted(line[:_SHOWN].decode(errors="replace"))
+            raise DataError(f"a line of more than {most:,} bytes, {beginning}...; {_REMEDY}", path=path, line=number)
+        yield line
+
+
+def whole(stream: io.BufferedReader, path: str | Path) -> bytes:
+    """Return all that a stream holds; raises `DataError` where that is too much for a file not read by lines."""
+    most = longest_line.get() * LINES_OF_A_WHOLE
+    content = stream.read(most + 1)
+    if len(content) > most:
+        raise DataError(f"more than {most:,} bytes, {LINES_OF_A_WHOLE} times those of a line; {_REMEDY}", path=path)
+    return content
+
+
+def decoded_lines(raw: Iterable[bytes], path: str | Path) -> Iterator[tuple[int, str]]:
+    """Yield the numbers and texts of lines that `raw_lines` yielded for this path, as `lines` does."""
+    for number, line in enumerate(raw, start=1):
+        text = line.removesuffix(b"\n").removesuffix(b"\r")
+        yield number, _decoded(text.removeprefix(BYTE_ORDER_MARK) if number == 1 else text, path, number)
+
+
+def read_text(path: str | Path) -> str:
+    """Return a whole text file as one string; CRLF becomes LF. Raises `DataError` as `lines` does."""
+    with open_bytes(path) as stream:
+        return _decoded(whole(stream, path).removeprefix(BYTE_ORDER_MARK), path, 1).replace("\r\n", "\n")
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Write a text file, which appears whole or not at all; compressed if its name ends in .gz, .xz or .zst."""
+    with atomic_writer(path) as stream:
+        stream.write(text)
+
+
+@contextmanager
+def atomic_writer(path: str | Path) -> Iterator[TextIO]:
+    """Open a UTF-8 text file that replaces `path` when the block ends, and vanishes if the block raises.
+
+    It is compressed if the name ends in .gz, .xz or .zst; the same text always gives the same bytes. What is not a
+    regular file, such as a pipe, is written directly. What killed processes left beside `path` is removed. Raises
+    `DataError` if the place cannot be written, at once or later, or a text has half of a surrogate pair, which UTF-8
+    cannot hold.
+    """
+    target = Path(path)
+    if target.exists() and not target.is_file():
+        with Sink(target, "wb", path) as sink, _packed(sink, target) as text:
+            yield text
+        return
+    target = target.resolve()
+    with scratch_file(target, path) as sink:
+        with _packed(sink, target) as text:
+            yield text
+        with writing_to(path):
+            os.fsync(sink.fileno())
+            if target.exists():
+                shutil.copymode(target, str(sink.name))
+
+
+@contextmanager
+def _packed(sink: Sink, target: Path) -> Iterator[TextIO]:
+    """Open a text stream into a file, which is open at the end of the block unless this raises."""
+    raw = io.BufferedWriter(sink)
+    try:
+        with _compressor(raw, target) as packed:
+            text = io.TextIOWrapper(packed, encoding="utf-8", newline="\n")
+            try:
+                yield text
+                text.flush()
+            except BaseException:
+                sink.abandoned = True  # closing writes what is left, which would fail again
+                text.close()
+                raise
+            text.detach()
+        raw.flush()
+        raw.detach()
+    except BaseException as error:
+        sink.abandoned = True
+        raw.close()
+        if isinstance(error, UnicodeEncodeError):
+            around = error.object[max(0, error.start - 10) : error.end + 10]
+            trouble = f"{quoted(around)} holds half of a surrogate pair, no character; replace it"
+            raise DataError(trouble, path=sink.path) from error
+        raise
+
+
+def _decoded(data: bytes, path: str | Path, first_line: int) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = first_line + data.count(b"\n", 0, error.start)
+        trouble = f"byte {data[error.start]:#04x} is not UTF-8; convert the file to UTF-8"
+        raise DataError(trouble, path=path, line=line) from error
+
+
+class _Ahead(io.RawIOBase):
+    """A stream that cannot go back, such as a pipe, with the bytes that were read from it to look at them."""
+
+    def __init__(self, head: bytes, rest: BinaryIO) -> None:
+        self._head, self._rest = head, rest
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._head[: len(buffer)] or self._rest.read(len(buffer))
+        self._head = self._head[len(data) :]
+        buffer[: len(data)] = data
+        return len(data)
+
+
+def _decompressed(stream: BinaryIO, path: str | Path) -> io.BufferedReader:
+    head = stream.read(max(len(_GZIP_MAGIC), len(_XZ_MAGIC), len(_ZSTD_MAGIC)))
+    if stream.seekable():
+        stream.seek(-len(head), os.SEEK_CUR)
+    else:
+        stream = io.BufferedReader(_Ahead(head, stream))
+    if head.startswith(_GZIP_MAGIC):
+        plain: Any = gzip.GzipFile(fileobj=stream, mode="rb")
+    elif head.startswith(_XZ_MAGIC):
+        plain = lzma.LZMAFile(stream)  # noqa: SIM115
+    elif head.startswith(_ZSTD_MAGIC):
+        plain = _Zstandard(stream, path)
+    elif isinstance(stream, io.BufferedReader):
+        return stream  # a second reader around standard input would close it
+    else:
+        plain = stream
+    return io.BufferedReader(plain)
+
+
+class _Zstandard(io.RawIOBase):
+    """What the frames of a stream hold; zstandard's own reader takes a truncated frame for the end of the file."""
+
+    _STEP = 1 << 10  # a block of 128 KiB may take 4 bytes
+
+    def __init__(self, stream: BinaryIO, path: str | Path) -> None:
+        self._stream, self._path = stream, path
+        self._module = _zstandard(path)
+        self._frame: Any = None
+        self._packed, self._plain = b"", memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._plain:
+            self._packed = self._packed or self._stream.read(self._STEP)
+            if not self._packed:
+                if self._frame is not None:
+                    raise _damaged(self._path, "the last frame is incomplete")
+                return 0
+            self._advance()
+        part, self._plain = self._plain[: len(buffer)], self._plain[len(buffer) :]
+        buffer[: len(part)] = part
+        return len(part)
+
+    def _advance(self) -> None:
+        self._frame = self._frame or self._module.ZstdDecompressor().decompressobj()
+        try:
+            self._plain = memoryview(self._frame.decompress(self._packed))
+        except self._module.ZstdError as error:
+            raise _damaged(self._path, error) from error
+        self._packed = b""
+        if self._frame.eof:
+            self._packed, self._frame = self._frame.unused_data, None
+
+
+def _compressor(raw: BinaryIO, target: Path) -> AbstractContextManager[Any]:
+    if target.suffix == ".gz":
+        return gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0)
+    if target.suffix == ".xz":
+        return lzma.LZMAFile(raw, "wb")
+    if target.suffix == ".zst":
+        writer: AbstractContextManager[Any] = _zstandard(target).ZstdCompressor().stream_writer(raw, closefd=False)
+        return writer
+    return nullcontext(raw)
+
+
+def _zstandard(path: str | Path) -> Any:
+    try:
+        import zstandard
+    except ImportError as error:
+        raise DataError("zstandard is not installed; install lpmert[zst]", path=path) from error
+    return zstandard
+
+
+def _damaged(path: str | Path, why: object) -> DataError:
+    return DataError(f"the compressed file is damaged or ends early ({why}); make or copy it again", path=path)

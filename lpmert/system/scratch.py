@@ -1,0 +1,112 @@
+"""Files that are written beside their target first: locked while in use, removed by the next one if left behind."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from lpmert.errors import DataError
+from lpmert.system.interrupts import undone_by_abort
+
+fcntl: Any = import_module("fcntl") if os.name == "posix" else None
+"""Elsewhere nothing is locked, and what killed processes leave stays."""
+
+_TOKEN_BYTES = 4
+
+
+class Sink(io.FileIO):
+    """A file opened for writing whose errors name the path that the caller gave; an abandoned one takes all and
+    writes nothing.
+    """
+
+    def __init__(self, file: Path, mode: str, path: str | Path) -> None:
+        self.abandoned = False
+        self.path = path
+        with writing_to(path):
+            super().__init__(file, mode)
+
+    def write(self, data: Any) -> int:
+        """Write bytes; raises `DataError`."""
+        if self.abandoned:
+            return memoryview(data).nbytes
+        with writing_to(self.path):
+            return super().write(data)
+
+
+@contextmanager
+def writing_to(path: str | Path) -> Iterator[None]:
+    """Turn an `OSError` of the block into a `DataError` that names the path."""
+    try:
+        yield
+    except OSError as error:
+        raise DataError(f"cannot be written: {error.strerror}", path=path) from error
+
+
+@contextmanager
+def scratch_file(target: Path, path: str | Path) -> Iterator[Sink]:
+    """Open a new file beside the target that replaces it when the block ends, and vanishes if the block raises.
+
+    path: the target as the caller named it. Raises `DataError` if it cannot be written.
+    """
+    _remove_leftovers(target)
+    scratch: Path | None = None
+
+    def remove() -> None:
+        if scratch is not None:
+            scratch.unlink(missing_ok=True)
+
+    with undone_by_abort(remove):
+        while True:
+            scratch = target.with_name(f".{target.name}.{secrets.token_hex(_TOKEN_BYTES)}.tmp")
+            sink = Sink(scratch, "xb", path)
+            if _lock(sink.fileno()) and _is_at(sink, scratch):
+                break
+            sink.close()  # taken for a leftover before it was locked
+        try:
+            yield sink
+            if fcntl is None:
+                sink.close()  # Windows cannot rename an open file
+            with writing_to(path):
+                os.replace(scratch, target)  # while it is locked: nobody takes it for a leftover
+        except BaseException:
+            sink.close()
+            remove()
+            raise
+        finally:
+            sink.close()
+
+
+def _lock(file: int, *, wait: bool = True) -> bool:
+    """Lock an open file, and return whether it is ours; where locks are unknown, it counts as ours only to wait for."""
+    if fcntl is None:
+        return wait
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return wait
+    return True
+
+
+def _is_at(sink: Sink, scratch: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(sink.fileno()), os.stat(scratch))
+    except FileNotFoundError:
+        return False
+
+
+def _remove_leftovers(target: Path) -> None:
+    """Remove the scratch files of this target that no process holds: those of processes that were killed."""
+    form = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{{2 * _TOKEN_BYTES}}}\.tmp")
+    with suppress(OSError), os.scandir(target.parent) as entries:
+        for entry in entries:
+            if form.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
+                with suppress(OSError), open(entry.path, "rb") as left:
+                    if _lock(left.fileno(), wait=False):
+                        os.unlink(entry.path)

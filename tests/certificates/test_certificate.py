@@ -1,0 +1,187 @@
+"""Certificates on disk: what is written is read again, and what is no certificate is refused."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import tracemalloc
+from dataclasses import fields, replace
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from certificates import base, document, layout
+
+import lpmert
+from lpmert import CertificateError, DataError
+from lpmert.certificates.format import CONES, CertificateReader, Header, Record, certificate_writer
+from lpmert.certificates.write.certify import write_certificate
+
+HEADER = Header(
+    fingerprint="0" * 64,
+    metric="metric:loss|columns:1",
+    ties="first",
+    found_by="nobody",
+    loss=Fraction(7, 2),
+    bound=Fraction(-3),
+    weights={"am": 0.1, "lm": -(2.0**-40)},
+    limits=[[1.0, 0.3]],
+    exponents={"lm": -3},
+    kind=CONES,
+)
+RECORDS: list[Record] = [{"split": [0, 1]}, {"leaf": "costs"}, {"out": [[0, 1, [[0, 1, 2, "ff"]]]], "branch": 3}]
+
+
+def write(path: Path, header: Header = HEADER, records: list[Record] = RECORDS) -> Path:
+    with certificate_writer(path, header) as add:
+        for record in records:
+            add(record)
+    return path
+
+
+@pytest.mark.parametrize("name", ["c.json", "c.json.gz", "c.json.xz"])
+@pytest.mark.parametrize("records", [RECORDS, RECORDS[:1], []])
+def test_what_is_written_is_read_again(tmp_path: Path, name: str, records: list[Record]) -> None:
+    reader = CertificateReader(write(tmp_path / name, records=records))
+    assert reader.header() == HEADER
+    assert [reader.record() for _ in records] == records
+    reader.end()
+    assert reader.line == len(records) + 2
+
+
+def test_a_certificate_is_one_json_document_whose_numbers_can_be_read(tmp_path: Path) -> None:
+    found = json.loads(write(tmp_path / "c.json").read_text())
+    assert found["tree"] == RECORDS
+    assert (found["loss"], found["bound"]) == ("7/2", "-3")
+    assert {name: float.fromhex(text) for name, text in found["weights"].items()} == HEADER.weights
+
+
+@pytest.mark.parametrize("name", ["c.json", "c.json.gz"])
+def test_the_same_proof_gives_the_same_bytes(tmp_path: Path, name: str) -> None:
+    assert write(tmp_path / name).read_bytes() == write(tmp_path / f"again-{name}").read_bytes()
+
+
+def test_a_second_run_writes_the_same_certificate(tmp_path: Path) -> None:
+    nbest, _ = base("selections")
+    for name in ("first.json", "second.json"):
+        write_certificate(tmp_path / name, nbest, lpmert.minimize(nbest), kind="selections")
+    assert (tmp_path / "first.json").read_bytes() == (tmp_path / "second.json").read_bytes()
+
+
+def test_a_writer_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
+    with pytest.raises(TypeError):
+        write(tmp_path / "c.json", records=[{"leaf": "costs"}, {"leaf": object()}])
+    assert not list(tmp_path.iterdir())
+
+
+def test_neither_writing_nor_reading_holds_the_tree_in_memory(tmp_path: Path) -> None:
+    count = 4_000
+    record: Record = {"out": [[0, 1, [[0, 1, 2, "f" * 500]]]]}
+    tracemalloc.start()
+    try:
+        with certificate_writer(tmp_path / "c.json", HEADER) as add:
+            for _ in range(count):
+                add(record)
+        reader = CertificateReader(tmp_path / "c.json")
+        reader.header()
+        for _ in range(count):
+            reader.record()
+        reader.end()
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert (tmp_path / "c.json").stat().st_size > 2_000_000
+    assert peak < 500_000
+
+
+def test_a_file_that_is_not_there_is_an_error_of_the_data(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no such file"):
+        CertificateReader(tmp_path / "c.json").header()
+
+
+def all_read(path: Path) -> list[object]:
+    reader = CertificateReader(path)
+    read = [reader.header(), *(reader.record() for _ in RECORDS)]
+    reader.end()
+    return read
+
+
+@pytest.mark.parametrize("lines", range(5))
+def test_a_file_that_is_cut_short_is_refused(tmp_path: Path, lines: int) -> None:
+    path = write(tmp_path / "c.json")
+    all_read(path)
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:lines]))
+    with pytest.raises(CertificateError, match="cut short"):
+        all_read(path)
+
+
+@pytest.mark.parametrize("cut", [5, 40, 0.5, -9, -1])
+def test_a_compressed_file_that_is_cut_short_is_refused(tmp_path: Path, cut: float) -> None:
+    path = write(tmp_path / "c.json.gz")
+    data = path.read_bytes()
+    path.write_bytes(data[: int(cut * len(data)) if isinstance(cut, float) else cut])
+    with pytest.raises(CertificateError):
+        all_read(path)
+
+
+def test_a_compressed_file_with_a_wrong_byte_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "c.json.gz")
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 0x10
+    path.write_bytes(data)
+    with pytest.raises(CertificateError):
+        all_read(path)
+
+
+def test_a_compressed_file_may_have_any_name(tmp_path: Path) -> None:
+    (tmp_path / "c.json").write_bytes(gzip.compress(write(tmp_path / "plain").read_bytes()))
+    assert all_read(tmp_path / "c.json")[1:] == RECORDS
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "\n",
+        "[]\n",
+        "{}\n",
+        '{"tree": [\n]}\n',
+        '{"lpmert certificate": 1, "tree": [\n]}\n',
+        "\x00\x01\x02",
+        '{"lpmert certificate": ' + "[" * 100_000 + ', "tree": [\n]}\n',
+    ],
+)
+def test_what_is_no_certificate_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "c.json").write_text(text)
+    with pytest.raises(CertificateError):
+        CertificateReader(tmp_path / "c.json").header()
+
+
+KEYS = ["lpmert certificate", *(field.name for field in fields(Header))]
+VALUES = [None, True, -1, 2.5, "7/0", "1e9", "nan", [], {}, ["1"], {"am": 1}, {"am": "inf"}]
+MAY_BE = {"found_by": [value for value in VALUES if isinstance(value, str)], "limits": [[]]}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [(key, value) for key in KEYS for value in VALUES if value not in MAY_BE.get(key, [])]
+)
+def test_a_header_with_a_value_of_another_type_is_refused(tmp_path: Path, key: str, value: object) -> None:
+    changed = document("cones")
+    changed[key] = value
+    (tmp_path / "c.json").write_text(layout(changed))
+    with pytest.raises(CertificateError):
+        lpmert.verify(tmp_path / "c.json", base("cones")[0])
+
+
+def test_a_version_of_the_future_is_named(tmp_path: Path) -> None:
+    changed = document("cones")
+    changed["lpmert certificate"] = 2
+    (tmp_path / "c.json").write_text(layout(changed))
+    with pytest.raises(CertificateError, match=r"schema 1 .* schema 2$"):
+        CertificateReader(tmp_path / "c.json").header()
+
+
+def test_weights_survive_to_the_last_bit(tmp_path: Path) -> None:
+    weights = {"tiny": 5e-324, "third": 1 / 3, "large": -1.7976931348623157e308}
+    path = write(tmp_path / "c.json", replace(HEADER, weights=weights))
+    assert CertificateReader(path).header().weights == weights

@@ -1,0 +1,301 @@
+"""Whatever a certificate's file holds, it is refused as such, or what it is found to prove is true."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import commands
+import numpy as np
+import pytest
+from certificates import Document, base, layout, random_nbest
+
+import lpmert
+from lpmert import CertificateError
+from lpmert.certificates.check import verify
+from lpmert.certificates.write.certify import write_certificate
+from lpmert.cli import main as cli
+from lpmert.formats.detect import write as write_lists
+from lpmert.model.nbest import NBest
+
+BASES = ("small cones", "selections", "pairs")
+LONGEST = 5.0
+"""Seconds of processor time that no certificate of a few kilobytes may take."""
+
+VALUES: tuple[Any, ...] = (
+    *(True, False, None, 0, 1, -1, 2, 3.5, -0.0, 1e300, float("inf"), float("nan"), 10**18, 2**63, -(2**64), 10**400),
+    *("", "0", "1", "-1", "7/2", "1/0", "0x1p+5", "0x1p+9999", "-0x1p-1080", "nan", "inf", "1e999999", "ff", "\x00"),
+    *("9" * 999, "9" * 1000, "-" + "9" * 1000, "1/" + "9" * 1000, "9" * 1001, "f" * 5000, "\ud800", "\u0661"),
+    *([], {}, [[]], [0, 1], [0, 0, 1, "1"], {"leaf": "costs"}, {"leaf": "selections"}, {"split": [0, 1]}),
+)
+TEXTS: tuple[str, ...] = (
+    *("1e999999", "-1e999999", "NaN", "-Infinity", "9" * 4301, "-" + "9" * 5000, "[" * 100_000, '{"a":' * 50_000, "01"),
+    *(
+        '"\\ud800"',
+        "\ufeff",
+        "\x00",
+        "]}",
+        "\n]}\n",
+        ",",
+        '{"leaf":"costs"},',
+        ', "tree": [',
+        "//",
+        "'",
+        "1_000",
+        "0x1",
+    ),
+)
+BYTES = (
+    b"\xff",
+    b"\xc3",
+    b"\xed\xa0\x80",
+    b"\xef\xbb\xbf",
+    b"\r\n",
+    b"\n",
+    b"\x00",
+    b"\x1f\x8b\x08",
+    b"(\xb5/\xfd",
+    b" ",
+)
+
+
+@cache
+def certificate(name: str) -> tuple[NBest, str]:
+    """Lists and an intact certificate about them."""
+    if name != "small cones":
+        return base(name)
+    nbest = random_nbest(3, n_lists=5, n_features=2, longest=4)
+    return nbest, _written(nbest)
+
+
+def _written(nbest: NBest) -> str:
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "certificate.json"
+        write_certificate(path, nbest, lpmert.minimize(nbest), kind="cones")
+        return path.read_text()
+
+
+def places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """All containers inside a value, each with one of its keys."""
+    for key in list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
+        yield value, key
+        yield from places(value[key])
+
+
+def change_values(rng: random.Random, document: Document) -> bytes:
+    """Values are replaced, moved, doubled, dropped, or become other numbers."""
+    for _ in range(rng.choice((1, 1, 1, 2, 4))):
+        owner, key = rng.choice(list(places(document)))
+        other, its = rng.choice(list(places(document)))
+        match rng.randrange(6):
+            case 0:
+                owner[key] = rng.choice(VALUES)
+            case 1:
+                owner[key], other[its] = json.loads(json.dumps([other[its], owner[key]]))
+            case 2 if isinstance(owner, list):
+                owner.insert(key, json.loads(json.dumps(owner[key])))
+            case 3 if len(owner) > 1:
+                del owner[key]
+            case 4 if type(owner[key]) is int:
+                owner[key] += rng.choice((-1, 1, 2, 1 << 31, 1 << 64))
+            case 5 if isinstance(owner[key], str):
+                owner[key] = mixed(rng, owner[key])
+        if not isinstance(document.get("tree"), list):
+            break
+    tree = document.get("tree")
+    return layout({**document, "tree": tree if isinstance(tree, list) else [tree]}).encode("utf-8", "surrogatepass")
+
+
+def mixed(rng: random.Random, text: str) -> str:
+    """A text with a few characters taken out, doubled or replaced."""
+    at = rng.randrange(len(text) + 1)
+    return text[:at] + rng.choice(("", "0", "1", "9", "-", "/", "f", ".", "p", "x")) + text[at + rng.randrange(2) :]
+
+
+def change_text(rng: random.Random, document: Document) -> bytes:
+    """A piece of text is put in, in place of a value or anywhere; lines and keys are doubled, moved, or cut."""
+    text = layout(document)
+    lines = text.split("\n")
+    match rng.randrange(6):
+        case 0:
+            return text[: rng.randrange(len(text))].encode()
+        case 1:
+            at = rng.randrange(len(text))
+            return (text[:at] + rng.choice(TEXTS) + text[at + rng.randrange(4) :]).encode("utf-8")
+        case 2:
+            a, b = rng.randrange(len(lines)), rng.randrange(len(lines))
+            lines[a], lines[b] = lines[b], lines[a]
+        case 3:
+            lines.insert(rng.randrange(len(lines)), rng.choice(lines))
+        case 4:
+            at = rng.randrange(len(lines))
+            entries = lines[at].split(", ")
+            entries.insert(rng.randrange(len(entries) + 1), rng.choice(entries))  # among others, keys come twice
+            lines[at] = ", ".join(entries)
+        case 5:
+            numbers = [at for at, character in enumerate(text) if character.isdigit()]
+            at = rng.choice(numbers)
+            return (text[:at] + rng.choice(TEXTS) + text[at + 1 :]).encode("utf-8")
+    return "\n".join(lines).encode()
+
+
+def change_bytes(rng: random.Random, document: Document) -> bytes:
+    """Some bytes flip, vanish, or come in."""
+    data = bytearray(layout(document).encode())
+    for _ in range(rng.choice((1, 1, 2, 8))):
+        at = rng.randrange(len(data))
+        match rng.randrange(3):
+            case 0:
+                data[at] ^= 1 << rng.randrange(8)
+            case 1:
+                del data[at : at + rng.randrange(1, 20)]
+            case 2:
+                data[at:at] = rng.choice(BYTES)
+    return bytes(data)
+
+
+def invent(rng: random.Random, document: Document) -> bytes:
+    """A certificate that keeps of a true one at most its header, with a tree out of nothing."""
+    words = ("split", "leaf", "take", "out", "cores", "branch", "faith")
+
+    def value(depth: int) -> Any:
+        if depth == 0 or rng.random() < 0.4:
+            return rng.choice(VALUES) if rng.random() < 0.2 else rng.choice((0, 1, 2, "1", "costs", "selections"))
+        if rng.random() < 0.3:
+            return {rng.choice(words): value(depth - 1) for _ in range(rng.randrange(3))}
+        return [value(depth - 1) for _ in range(rng.randrange(4))]
+
+    likely = ({"leaf": "costs"}, {"leaf": "selections"}, {"split": [0, 1]}, {"split": [1, 0]}, {}, {"branch": 0})
+    document["tree"] = [
+        rng.choice(likely) if rng.random() < 0.7 else {rng.choice(words): value(3)} for _ in range(rng.randrange(12))
+    ]
+    for key in rng.sample(sorted(document), rng.randrange(3)):
+        if key != "tree":
+            document[key] = value(3)
+    if rng.random() < 0.1:
+        return rng.randbytes(rng.randrange(200))
+    return layout(document).encode("utf-8", "surrogatepass")
+
+
+Change = Callable[[random.Random, Document], bytes]
+CHANGES: tuple[Change, ...] = (change_values, change_text, change_bytes)
+
+
+def exact_losses(nbest: NBest, weights: list[float]) -> Fraction:
+    """What weights lose, in fractions; of hypotheses that tie all must lose the same."""
+    rows = nbest.dense_features().tolist()
+    losses = nbest.statistics[:, 0].tolist()
+    total = Fraction(0)
+    for start, end in zip(nbest.offsets[:-1], nbest.offsets[1:], strict=True):
+        scores = [sum(Fraction(w) * Fraction(x) for w, x in zip(weights, row, strict=True)) for row in rows[start:end]]
+        best = {row for row, score in zip(range(start, end), scores, strict=True) if score == max(scores)}
+        first = {tuple(rows[row]): losses[row] for row in sorted(best, reverse=True)}
+        assert len(set(first.values())) == 1
+        total += Fraction(next(iter(first.values())))
+    return total
+
+
+def check_claims(nbest: NBest, name: str, found: lpmert.Verified) -> None:
+    """Hold accepted claims to what is known of the lists: the intact certificate's loss is their least."""
+    least = Fraction(json.loads(certificate(name)[1])["bound"])
+    assert found.loss == exact_losses(nbest, list(found.weights.values()))
+    assert found.bound <= found.loss
+    if not found.limits:
+        assert found.bound == least
+        return
+    rng = np.random.default_rng(0)
+    limits = np.array([list(limit.values()) for limit in found.limits])
+    tried = rng.normal(size=(2000, nbest.n_features)) * rng.choice([1e-3, 1.0, 1e3], size=(2000, nbest.n_features))
+    for weights in tried[(tried @ limits.T > 1e-6).all(axis=1)][:100]:
+        assert exact_losses(nbest, weights.tolist()) >= found.bound
+
+
+def fuzz(path: Path, count: int, seed: int, changes: tuple[Change, ...]) -> Counter[str]:
+    """Change certificates and check them; return how many were refused and accepted. Reruns give the same files."""
+    outcomes: Counter[str] = Counter()
+    longest = 0
+    for number in range(count):
+        rng = random.Random(f"{seed}:{number}")
+        name = rng.choice(BASES)
+        nbest, text = certificate(name)
+        data = rng.choice(changes)(rng, json.loads(text))
+        path.write_bytes(data)
+        started = time.process_time()
+        try:
+            found = verify(path, nbest)
+        except CertificateError as error:
+            outcomes["refused"] += 1
+            longest = max(longest, len(str(error)) - len(str(path)))
+        except Exception as error:
+            raise AssertionError(f"{seed}:{number} of {name} raised {error!r}; the file is {data[:2000]!r}") from error
+        else:
+            outcomes["accepted"] += 1
+            check_claims(nbest, name, found)
+        assert time.process_time() - started < LONGEST, f"{seed}:{number} of {name}"
+    assert longest < 1000
+    return outcomes
+
+
+class TestFuzz:
+    def test_two_thousand_mutants(self, tmp_path: Path) -> None:
+        outcomes = fuzz(tmp_path / "certificate.json", 2000, 1, CHANGES)
+        assert outcomes["refused"] > 1500
+        assert outcomes["accepted"] > 10  # blanks, digits of weights, parts that nothing rests on
+
+    def test_five_hundred_inventions(self, tmp_path: Path) -> None:
+        assert fuzz(tmp_path / "certificate.json", 500, 2, (invent,))["refused"] > 450
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("seed", range(10, 20))
+    def test_ten_thousand_mutants_each(self, tmp_path: Path, seed: int) -> None:
+        assert fuzz(tmp_path / "certificate.json", 10_000, seed, CHANGES)["refused"] > 7500
+
+    @pytest.mark.slow
+    def test_ten_thousand_inventions(self, tmp_path: Path) -> None:
+        assert fuzz(tmp_path / "certificate.json", 10_000, 3, (invent,))["refused"] > 9000
+
+
+class TestNumbers:
+    """Numbers beyond double precision, and beyond what Python writes in digits."""
+
+    @pytest.mark.parametrize("key", ["loss", "bound"])
+    @pytest.mark.parametrize("value", ["9" * 999, "9" * 1000, "-" + "9" * 1000, "1/" + "9" * 1000, "9" * 5000])
+    @pytest.mark.parametrize("name", BASES)
+    def test_claims_of_a_thousand_digits_are_refused(self, tmp_path: Path, name: str, key: str, value: str) -> None:
+        nbest, text = certificate(name)
+        document = json.loads(text)
+        document[key] = value
+        path = tmp_path / "certificate.json"
+        path.write_text(layout(document))
+        with pytest.raises(CertificateError) as caught:
+            verify(path, nbest)
+        assert len(str(caught.value)) < len(str(path)) + 500
+
+    def test_the_command_line_refuses_them_with_its_own_exit_code(self, tmp_path: Path) -> None:
+        nbest, text = certificate("pairs")
+        document = json.loads(text)
+        document["bound"] = "9" * 1000
+        (tmp_path / "certificate.json").write_text(layout(document))
+        write_lists(nbest, tmp_path / "lists.tsv")
+        names, columns = ",".join(nbest.names), ",".join(nbest.statistic_names)
+        arguments = [str(tmp_path / "certificate.json"), str(tmp_path / "lists.tsv"), "--segment", "list"]
+        run = commands.run("verify", *arguments, "--features", names, "--loss", columns)
+        assert run.exit_code == cli.ExitCode.REFUSED
+        assert "certificate refused" in run.output
+
+    def test_a_key_that_comes_twice_is_refused(self, tmp_path: Path) -> None:
+        """Readers of JSON differ in which of the two they take."""
+        nbest, text = certificate("pairs")
+        path = tmp_path / "certificate.json"
+        path.write_text(text.replace('"bound": ', '"bound": "0", "bound": ', 1))
+        with pytest.raises(CertificateError, match="twice"):
+            verify(path, nbest)

@@ -1,0 +1,307 @@
+"""The checker accepts the certificates of all engines, refuses changed ones, and trusts none of the engines' code."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from certificates import base, random_nbest
+from commands import run
+from shared import ROOT, librispeech, needs_shared, swahili, train_choices
+from strategies import KINDS, Lists, best_loss, loss_of, random_lists
+
+import lpmert
+from lpmert import Linear, MethodError, NBest, Region, Status
+from lpmert.certificates.check import verify
+from lpmert.certificates.write.certify import write_certificate
+from lpmert.metrics.additive import SumOfLosses
+from lpmert.model.region import limits_of
+
+pytestmark = pytest.mark.usefixtures("poor_start")
+
+CHECKER = [ROOT / "lpmert" / name for name in ("certificate.py", "verify.py")] + list(
+    (ROOT / "lpmert" / "proof").glob("*.py")
+)
+TIES = ("first", "best", "worst")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "certificate.json"
+
+
+class TestAccepts:
+    """What the checker proves is what enumeration in fractions finds, which shares no code with it."""
+
+    @pytest.mark.parametrize("kind", KINDS)
+    @pytest.mark.parametrize("tree", ["cones", "selections"])
+    @pytest.mark.parametrize("seed", range(2))
+    def test_both_trees_prove_the_least_loss(self, path: Path, kind: str, tree: str, seed: int) -> None:
+        lists = random_lists(kind, seed)
+        result = lpmert.minimize(lists.nbest)
+        if tree == "cones" and lpmert.Problem(lists.nbest).canonical.n_features == 0:
+            pytest.skip("no feature varies")
+        write_certificate(path, lists.nbest, result, kind=tree)
+        found = verify(path, lists.nbest)
+        assert found.loss == loss_of(lists, result.selection)
+        assert found.bound == best_loss(lists)
+        if result.status is Status.OPTIMAL:
+            assert found.proved
+
+    @pytest.mark.parametrize("method", ["sweep", "cells", "choices", "lp-mert", "exhaustive", "mip", "auto"])
+    def test_the_optimum_of_every_engine_can_be_certified(self, path: Path, method: str) -> None:
+        lists = random_lists("generic", 3, most_features=2)
+        result = lpmert.minimize(lists.nbest, method=method)
+        write_certificate(path, lists.nbest, result)
+        found = verify(path, lists.nbest)
+        assert found.loss == found.bound == best_loss(lists)
+        assert f"method:{method}" in found.claim.found_by
+        assert list(found.weights.values()) == result.weights.tolist()
+
+    @pytest.mark.parametrize("ties", TIES)
+    @pytest.mark.parametrize("seed", range(4))
+    def test_each_rule_for_ties_has_its_own_proof(self, path: Path, ties: str, seed: int) -> None:
+        lists = random_lists("duplicates", seed)
+        write_certificate(path, lists.nbest, lpmert.minimize(lists.nbest, ties=ties), ties=ties)
+        assert verify(path, lists.nbest, ties=ties).bound == best_loss(lists, ties)
+
+    @pytest.mark.parametrize("tree", ["cones", "selections"])
+    @pytest.mark.parametrize("seed", range(6))
+    def test_a_region_of_limits_is_kept_to(self, path: Path, tree: str, seed: int) -> None:
+        lists = random_lists("generic", seed, most_features=3, most_lists=6)
+        names = lists.nbest.names
+        region = Region(nonnegative=True, linear=[Linear({names[0]: 1.0, names[-1]: -0.25}, upper=0)])
+        write_certificate(path, lists.nbest, lpmert.minimize(lists.nbest, region=region), region=region, kind=tree)
+        rows = [limit[0] for limit in limits_as_lists(lists, region)]
+        found = verify(path, lists.nbest)
+        assert [list(limit.values()) for limit in found.limits] == rows
+        assert found.bound == best_loss(with_limits(lists, rows))
+
+    def test_whole_classification_problems_are_proved(self, path: Path) -> None:
+        nbest, text = base("pairs")
+        path.write_text(text)
+        assert verify(path, nbest).proved
+
+    def test_features_that_depend_on_others_need_no_dimension(self, path: Path) -> None:
+        nbest = random_nbest(1, n_lists=20, n_features=2, longest=5)
+        rows = np.column_stack([nbest.features, nbest.features @ [3.0, -0.5], np.full(nbest.n_hypotheses, 7.0)])
+        wider = NBest(features=np.round(rows, 3), offsets=nbest.offsets, statistics=nbest.statistics)
+        exact = NBest(features=np.round(rows * 4), offsets=nbest.offsets, statistics=nbest.statistics)
+        for lists in (wider, exact):
+            write_certificate(path, lists, lpmert.minimize(lists), kind="cones")
+            assert verify(path, lists).proved
+
+    def test_losses_that_overflow_int64_are_summed_exactly(self, path: Path) -> None:
+        rng = np.random.default_rng(0)
+        lists = Lists(rng.normal(size=(20, 2)), np.arange(0, 21, 4), rng.random(20) * 10.0 ** rng.integers(-30, 30, 20))
+        for tree in ("cones", "selections"):
+            write_certificate(path, lists.nbest, lpmert.minimize(lists.nbest), kind=tree)
+            assert verify(path, lists.nbest).bound == best_loss(lists)
+
+    def test_a_metric_object_will_do(self, path: Path) -> None:
+        nbest, text = base("cones")
+        path.write_text(text)
+        assert verify(path, nbest, metric=SumOfLosses()).proved
+
+
+def limits_as_lists(lists: Lists, region: Region) -> list[list[list[float]]]:
+    return [[row, [0.0] * len(row)] for row in limits_of(region, lists.nbest.names).rows.tolist()]
+
+
+def with_limits(lists: Lists, rows: list[list[float]]) -> Lists:
+    """The same lists and one {a, 0} a limit, whose 0 costs more than everything."""
+    pairs = np.array([vector for row in rows for vector in (row, [0.0] * len(row))])
+    forbidden = np.tile([0.0, 1e6], len(rows))
+    ends = lists.offsets[-1] + 2 * np.arange(1, len(rows) + 1)
+    return Lists(
+        np.vstack([lists.features, pairs]),
+        np.concatenate([lists.offsets, ends]),
+        np.concatenate([lists.losses, forbidden]),
+    )
+
+
+class TestShared:
+    @needs_shared
+    @pytest.mark.slow
+    def test_three_features_of_librispeech(self, path: Path) -> None:
+        assert proved(path, librispeech()) == 1767
+
+    @needs_shared
+    def test_two_features_of_librispeech(self, path: Path) -> None:
+        assert proved(path, librispeech(("decoder", "lm"))) == 1779
+
+    @needs_shared
+    @pytest.mark.slow
+    @pytest.mark.parametrize(("first", "optimum"), [(0, 4.948169), (8, 4.641196), (16, 5.091451), (24, 5.890797)])
+    def test_eight_lists_of_swahili(self, path: Path, first: int, optimum: float) -> None:
+        assert float(proved(path, swahili().restrict(slice(first, first + 8)))) == pytest.approx(optimum, abs=1e-6)
+
+    @needs_shared
+    @pytest.mark.slow
+    @pytest.mark.parametrize("kind", ["cones", "selections"])
+    def test_train_choices(self, path: Path, kind: str) -> None:
+        assert proved(path, train_choices(), kind=kind) == 858
+
+    @needs_shared
+    @pytest.mark.slow
+    def test_lp_mert_on_swahili(self, path: Path) -> None:
+        assert float(proved(path, swahili().restrict(slice(24, 28)), method="lp-mert")) > 0
+
+
+def proved(path: Path, nbest: NBest, *, method: str = "auto", kind: str | None = None) -> Fraction:
+    """Certify with one method, check within a minute of processor time, and return the least loss."""
+    write_certificate(path, nbest, lpmert.minimize(nbest, method=method), kind=kind)
+    started = time.process_time()
+    found = verify(path, nbest)
+    assert time.process_time() - started < 60
+    assert found.proved
+    return found.loss
+
+
+class TestWriting:
+    def test_a_result_without_a_proof_is_not_certified(self, path: Path) -> None:
+        nbest, _ = base("selections")
+        with pytest.raises(MethodError, match="no optimum to certify"):
+            write_certificate(path, nbest, lpmert.minimize(nbest, node_limit=0))
+        assert not path.exists()
+
+    def test_the_result_of_other_lists_is_not_certified(self, path: Path) -> None:
+        nbest, _ = base("selections")
+        with pytest.raises(MethodError, match="other lists"):
+            write_certificate(path, nbest.restrict(slice(1, None)), lpmert.minimize(nbest))
+
+    def test_a_region_that_is_more_than_limits_is_refused(self, path: Path) -> None:
+        nbest, _ = base("selections")
+        region = Region(fixed={"feature1": 1.0, "feature2": 2.0})
+        with pytest.raises(MethodError, match="limits"):
+            write_certificate(path, nbest, lpmert.minimize(nbest, region=region), region=region)
+
+    def test_a_lower_loss_than_claimed_is_found_and_stated(self, path: Path) -> None:
+        """A wrong claim of an engine ends in a certificate that tells the gap."""
+        lists = random_lists("generic", 5)
+        honest = lpmert.minimize(lists.nbest)
+        losing = lpmert.minimize(NBest(lists.features, lists.offsets, -lists.losses)).weights
+        write_certificate(path, lists.nbest, replace(honest, weights=losing))
+        found = verify(path, lists.nbest)
+        assert found.loss > found.bound == best_loss(lists)
+        assert not found.proved
+        assert "above the least" in str(found)
+
+
+class TestIndependence:
+    def test_checking_loads_no_search_engine_no_solver_and_no_compiler(self, path: Path) -> None:
+        nbest, text = base("cones")
+        path.write_text(text)
+        np.savez(path.with_suffix(".npz"), features=nbest.features, offsets=nbest.offsets, losses=nbest.statistics)
+        program = (
+            "import sys, lpmert\n"
+            "doors = set(sys.modules)  # what importing the package loads; they load nothing more by themselves\n"
+            "import numpy\n"
+            f"data = numpy.load({str(path.with_suffix('.npz'))!r})\n"
+            "nbest = lpmert.NBest(data['features'], data['offsets'], data['losses'])\n"
+            f"assert lpmert.verify({str(path)!r}, nbest).proved\n"
+            "print(*doors)\n"
+            "print(*sys.modules)"
+        )
+        run = subprocess.run(
+            [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60
+        )
+        doors, loaded = map(str.split, run.stdout.splitlines())
+        assert not {name.split(".")[0] for name in loaded} & {"numba", "highspy", "scipy", "pulp", "networkx"}
+        assert "numpy" not in doors
+        own = {name for name in loaded if name.startswith("lpmert.")}
+        assert own - set(doors) == {
+            "lpmert.certificates.format",
+            "lpmert.system.deadline",
+            "lpmert.formats",
+            "lpmert.system.files",
+            "lpmert.formats.rows",
+            "lpmert.system.scratch",
+            "lpmert.system.interrupts",
+            "lpmert.metrics",
+            "lpmert.metrics.additive",
+            "lpmert.metrics.base",
+            "lpmert.model.nbest",
+            "lpmert.proof",
+            "lpmert.certificates.check.cones",
+            "lpmert.certificates.check.lists",
+            "lpmert.certificates.check.selections",
+            "lpmert.certificates.check.tree",
+            "lpmert.numeric.rational",
+            "lpmert.result",
+        }
+
+    def test_the_checker_is_short_enough_to_be_read(self) -> None:
+        assert sum(map(lines_of_code, CHECKER)) < 600
+
+
+def lines_of_code(path: Path) -> int:
+    """Lines that are neither empty, comment nor docstring."""
+    text = path.read_text()
+    left = {number for number, line in enumerate(text.split("\n"), 1) if line.strip() and line.strip()[0] != "#"}
+    for node in ast.walk(ast.parse(text)):
+        body = getattr(node, "body", [])
+        for statement in body if isinstance(body, list) else []:
+            if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+                left -= set(range(statement.lineno, (statement.end_lineno or 0) + 1))
+    return len(left)
+
+
+class TestCommand:
+    TABLE = "list\tam\tlm\terrors\na\t1\t0\t0\na\t0\t1\t2\nb\t0\t1\t0\nb\t1\t0\t3\n"
+    COLUMNS = ("--segment", "list", "--features", "am,lm", "--loss", "errors")
+
+    @pytest.fixture
+    def files(self, tmp_path: Path) -> tuple[str, str]:
+        """A table, and the certificate that `lpmert solve` writes about it."""
+        table, certificate = tmp_path / "lists.tsv", tmp_path / "cert.json"
+        table.write_text(self.TABLE)
+        solved = run("solve", str(table), *self.COLUMNS, "--certificate", str(certificate), "--quiet")
+        assert solved.exit_code == 0, solved.output
+        return str(table), str(certificate)
+
+    def test_a_certificate_that_holds(self, files: tuple[str, str]) -> None:
+        table, certificate = files
+        outcome = run("verify", certificate, table, *self.COLUMNS)
+        assert outcome.exit_code == 0, outcome.output
+        assert outcome.stdout.startswith("certificate holds: loss 2 is the least")
+        found = json.loads(run("verify", certificate, table, *self.COLUMNS, "--json").stdout)
+        assert (found["loss"], found["lower_bound"], found["proved"]) == (2.0, 2.0, True)
+
+    def test_a_changed_certificate_is_refused_with_a_code_of_its_own(self, files: tuple[str, str]) -> None:
+        table, certificate = files
+        text = Path(certificate).read_text()
+        Path(certificate).write_text(text.replace('"2"', '"1"'))
+        outcome = run("verify", certificate, table, *self.COLUMNS)
+        assert outcome.exit_code == 5
+        assert f"certificate refused: {certificate}:1: the weights lose 2, not 1" in outcome.stderr
+
+    def test_what_is_missing_is_no_refusal(self, files: tuple[str, str]) -> None:
+        table, certificate = files
+        assert run("verify", certificate + "x", table, *self.COLUMNS).exit_code == 1
+        assert run("verify", certificate, table + "x", *self.COLUMNS).exit_code == 1
+        assert run("verify", certificate, table, *self.COLUMNS, "--statistics", "errors").exit_code == 2
+
+    def test_a_search_that_was_stopped_leaves_no_certificate(self, files: tuple[str, str], tmp_path: Path) -> None:
+        other = tmp_path / "other.json"
+        arguments = (files[0], *self.COLUMNS, "--target", "100", "--certificate", str(other))
+        outcome = run("solve", *arguments)
+        assert outcome.exit_code == 0
+        assert "no certificate written" in outcome.stderr
+        assert not other.exists()
+
+    def test_limits_are_named(self, files: tuple[str, str]) -> None:
+        table, certificate = files
+        limited = ("--bounds", "am:..0", "--certificate", certificate, "--quiet")
+        assert run("solve", table, *self.COLUMNS, *limited).exit_code == 0
+        outcome = run("verify", certificate, table, *self.COLUMNS)
+        assert "within 1 limits" in outcome.stdout
+        assert "where -0.5 am > 0" in outcome.stdout

@@ -1,0 +1,383 @@
+"""The command line: exit codes, messages, output files, and what Ctrl-C and limits leave behind."""
+
+from __future__ import annotations
+
+import json
+import math
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from commands import finished, run, start
+
+from lpmert.cli import shared
+from lpmert.cli.delivery import exit_code
+from lpmert.registry import METHODS
+from lpmert.result import Status
+from lpmert.system.interrupts import Interrupts
+
+# w1 > w2 chooses losses 0 and 3, w2 > w1 chooses 2 and 0; equal weights tie, and the first of each list costs nothing
+TABLE = "list\tam\tlm\terrors\na\t1\t0\t0\na\t0\t1\t2\nb\t0\t1\t0\nb\t1\t0\t3\n"
+OPTIMUM = 2.0
+HEURISTICS = [name for name in METHODS.own if not METHODS.find(name).proves]
+COLUMNS = ["--segment", "list", "--features", "am,lm", "--loss", "errors"]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> str:
+    path = tmp_path / "lists.tsv"
+    path.write_text(TABLE)
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def hard(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Arguments for a problem that no search finishes within the patience of a test."""
+    rng = np.random.default_rng(0)
+    names = [f"f{d}" for d in range(8)]
+    rows = ["\t".join(["list", *names, "errors"])]
+    for number in range(60):
+        for features, errors in zip(rng.normal(size=(30, 8)), rng.integers(0, 10, size=30), strict=True):
+            rows.append("\t".join([str(number), *map(repr, features.tolist()), str(errors)]))
+    path = tmp_path_factory.mktemp("hard") / "hard.tsv"
+    path.write_text("\n".join(rows) + "\n")
+    return [str(path), "--segment", "list", "--features", ",".join(names), "--loss", "errors"]
+
+
+def wait_for_line(process: subprocess.Popen[str], text: str) -> None:
+    assert process.stderr is not None
+    for line in process.stderr:
+        if text in line:
+            return
+    raise AssertionError(f"the process ended without a line with {text!r}")
+
+
+class TestSolve:
+    def test_a_proved_optimum_is_reported_and_exits_with_0(self, table: str) -> None:
+        outcome = run("solve", table, *COLUMNS)
+        assert outcome.exit_code == 0, outcome.output
+        lines = outcome.stdout.splitlines()
+        assert lines[0] == Status.OPTIMAL.value
+        assert ["loss", "2"] in [line.split() for line in lines]
+        assert "2 lists, 4 hypotheses, 2 features" in outcome.stderr
+        assert "seed 0" in outcome.stderr
+
+    def test_json_is_all_that_stdout_holds_and_gives_the_optimum(self, table: str) -> None:
+        found = json.loads(run("solve", table, *COLUMNS, "--json").stdout)
+        assert (found["loss"], found["lower_bound"], found["status"]) == (OPTIMUM, OPTIMUM, "optimal")
+        assert found["weights"]["lm"] > found["weights"]["am"]
+        assert "read" in found["seconds"]
+
+    def test_an_output_file_gets_the_json_and_stdout_nothing(self, table: str, tmp_path: Path) -> None:
+        for extra in ([], ["--json"]):
+            outcome = run("solve", table, *COLUMNS, "-o", str(tmp_path / "r.json"), *extra)
+            assert (outcome.exit_code, outcome.stdout) == (0, "")
+            assert json.loads((tmp_path / "r.json").read_text())["loss"] == OPTIMUM
+            (tmp_path / "r.json").unlink()
+
+    def test_the_saved_file_is_a_result_again(self, table: str, tmp_path: Path) -> None:
+        from lpmert.result import Result as Found
+
+        run("solve", table, *COLUMNS, "-o", str(tmp_path / "r.json"))
+        assert Found.load(tmp_path / "r.json").status is Status.OPTIMAL
+
+    def test_quiet_leaves_stderr_empty(self, table: str) -> None:
+        assert run("solve", table, *COLUMNS, "--quiet").stderr == ""
+
+    def test_weights_are_also_shown_scaled(self, table: str) -> None:
+        weights = json.loads(run("solve", table, *COLUMNS, "--json").stdout)["weights"]
+        name = max(weights, key=lambda name: abs(weights[name]))
+        target = 2 * int(np.sign(weights[name]))
+        rows = [
+            line.split() for line in run("solve", table, *COLUMNS, "--scale", f"{name}={target}").stdout.splitlines()
+        ]
+        assert float(next(row for row in rows if row[:1] == [name])[2]) == target
+
+    @pytest.mark.parametrize("method", [name for name in METHODS.own if name not in HEURISTICS])
+    def test_every_exact_method_proves_the_optimum(self, table: str, method: str) -> None:
+        found = json.loads(run("solve", table, *COLUMNS, "--json", "--method", method).stdout)
+        assert (found["loss"], found["lower_bound"]) == (OPTIMUM, OPTIMUM)
+
+    @pytest.mark.parametrize("method", HEURISTICS)
+    def test_no_heuristic_goes_below_the_optimum_or_claims_a_bound(self, table: str, method: str) -> None:
+        found = json.loads(run("solve", table, *COLUMNS, "--json", "--method", method).stdout)
+        assert found["loss"] >= OPTIMUM
+        assert found["lower_bound"] is None
+
+    def test_the_log_says_where_several_jobs_are_of_no_use(self, table: str) -> None:
+        choices = "--method", "choices", "--jobs", "2", "-v"
+        assert "one thread" in run("solve", table, *COLUMNS, *choices).stderr
+        assert "one thread" not in run("solve", table, *COLUMNS, *choices[:-1]).stderr
+        assert "one thread" not in run("solve", table, *COLUMNS, "--jobs", "2", "-v").stderr
+
+    def test_columns_may_be_called_by_any_name(self, tmp_path: Path) -> None:
+        path = tmp_path / "odd.csv"
+        path.write_text(TABLE.replace("\t", ",").replace("am", "a=m"))
+        outcome = run("solve", str(path), "--segment", "list", "--features", "a=m,lm", "--statistics", "errors")
+        assert outcome.exit_code == 0, outcome.output
+        assert run("solve", str(path), *COLUMNS, "--scale", "lm=1").exit_code == 1  # there is no column am
+
+    def test_the_ties_offered_are_those_of_the_library(self) -> None:
+        from lpmert.model.problem import TIES
+
+        assert shared.TIES == TIES
+
+
+class TestCheck:
+    def test_weights_that_are_not_optimal_are_told_their_excess(self, table: str) -> None:
+        outcome = run("check", table, *COLUMNS, "--weights", "1,0")
+        assert outcome.exit_code == 0, outcome.output
+        rows = [line.split() for line in outcome.stdout.splitlines()]
+        assert outcome.stdout.startswith("there are better weights")
+        assert ["loss", "3"] in rows
+        assert ["optimum", "2"] in rows
+        assert ["excess", "1", "(50.00%)"] in rows
+
+    def test_optimal_weights_are_called_optimal(self, table: str) -> None:
+        assert "these weights are optimal" in run("check", table, *COLUMNS, "--weights", "-1,2").stdout
+
+    def test_weights_below_the_optimum_are_said_to_win_by_ties(self, table: str) -> None:
+        outcome = run("check", table, *COLUMNS, "--weights", "0.5,0.5")
+        assert "only by ties" in outcome.stdout
+        assert "2 lists: loss 0 at best, 5 at worst" in outcome.stdout
+
+    def test_the_json_has_the_loss_the_optimum_and_the_excess(self, table: str) -> None:
+        found = json.loads(run("check", table, *COLUMNS, "--weights", "1,0", "--json").stdout)
+        assert (found["loss"], found["excess"], found["optimum"]["loss"]) == (3.0, 1.0, OPTIMUM)
+
+    @pytest.mark.parametrize("weights", [["--weights=-1,2"], ["--weights", "-1,2"], ["--weights", "lm=2, am=-1"]])
+    def test_weights_may_be_negative_and_named_in_any_order(self, table: str, weights: list[str]) -> None:
+        found = json.loads(run("check", table, *COLUMNS, *weights, "--json").stdout)
+        assert found["loss"] == OPTIMUM
+
+    def test_weights_come_from_a_file_that_solve_wrote_whatever_the_order_of_features(
+        self, table: str, tmp_path: Path
+    ) -> None:
+        run("solve", table, *COLUMNS, "-o", str(tmp_path / "r.json"))
+        columns = ["--segment", "list", "--features", "lm,am", "--loss", "errors"]
+        outcome = run("check", table, *columns, "--weights", str(tmp_path / "r.json"), "--json")
+        assert json.loads(outcome.stdout)["loss"] == OPTIMUM
+
+
+def test_a_beam_is_a_heuristic(table: str) -> None:
+    found = json.loads(run("solve", table, *COLUMNS, "--method", "beam", "--set", "beam=5", "--json").stdout)
+    assert (found["method"], found["status"], found["lower_bound"]) == ("beam", "heuristic", None)
+    assert "beam=5" in found["signature"]
+
+
+class TestRegions:
+    def solved(self, table: str, *options: str) -> dict[str, float]:
+        found = json.loads(run("solve", table, *COLUMNS, *options, "--json").stdout)
+        weights: dict[str, float] = found["weights"]
+        return {**weights, "loss": found["loss"]}
+
+    def test_signs_bounds_and_fixed_weights_hold(self, table: str) -> None:
+        found = self.solved(table, "--nonnegative")
+        assert found["am"] > 0 < found["lm"]
+        found = self.solved(table, "--fix", "lm=2", "--bounds", "am:-0.5..0.25")
+        assert -0.25 < found["am"] / found["lm"] < 0.125
+        found = self.solved(table, "--linear", "am=1,lm=-2:0..")
+        assert found["am"] > 2 * found["lm"]
+        found = self.solved(table, "--total", "1", "--bounds", "am:0.2..0.3")
+        assert 0.2 < found["am"] / (found["am"] + found["lm"]) < 0.3
+
+    def test_a_cosine_holds_around_weights(self, table: str) -> None:
+        found = self.solved(table, "--cosine", "0.999", "--around", "3,4")
+        assert (3 * found["am"] + 4 * found["lm"]) / 5 / math.hypot(found["am"], found["lm"]) >= 0.999
+
+    def test_the_report_tells_the_distance_to_each_limit(self, table: str) -> None:
+        outcome = run("solve", table, *COLUMNS, "--nonnegative")
+        assert "inside by" in outcome.stdout
+        assert "am >= 0" in outcome.stdout
+
+    def test_check_says_that_weights_lie_outside(self, table: str) -> None:
+        outcome = run("check", table, *COLUMNS, "--nonnegative", "--weights", "-1,2")
+        assert "outside the region" in outcome.stdout
+
+    @pytest.mark.parametrize(
+        ("options", "code", "message"),
+        [
+            (["--bounds", "lm"], 2, "lm:0.."),
+            (["--bounds", "lm:0..,lm:..1"], 2, "twice"),
+            (["--bounds", "lm:.."], 2, "lm:0.."),
+            (["--fix", "lm"], 2, "ac=1"),
+            (["--linear", "lm:0.."], 2, "ac=1"),
+            (["--linear", "lm=1"], 2, "no limit"),
+            (["--cosine", "0.5"], 2, "--around"),
+            (["--bounds", "lm:0..1"], 1, "reference"),
+            (["--bounds", "xx:0.."], 1, "no feature 'xx'"),
+            (["--nonnegative", "--linear", "am=1,lm=1:..0"], 1, "no inside"),
+        ],
+    )
+    def test_a_region_without_sense_is_refused(self, table: str, options: list[str], code: int, message: str) -> None:
+        outcome = run("solve", table, *COLUMNS, *options)
+        assert outcome.exit_code == code
+        assert message in outcome.stderr
+
+
+class TestWrongUse:
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (["--no-such-flag"], "no-such-flag"),
+            (["--method", "guess"], "exhaustive"),
+            (["--method", "beam", "--set", "beam=0"], "at least 1"),
+            (["--time-limit", "-1"], "below 0"),
+            (["--time-limit", "nan"], "finite"),
+            (["--gap", "much"], "finite"),
+            (["--target", "inf"], "finite"),
+            (["--node-limit", "1.5"], "1.5"),
+            (["--memory-limit", "lots"], "2GiB"),
+            (["--memory-limit", "0"], "at least one byte"),
+            (["--jobs", "0"], "jobs"),
+            (["--scale", "am"], "am=1"),
+            (["--scale", "am=0"], "other than 0"),
+            (["--scale", "xx=1"], "am, lm"),
+            (["--statistics", "errors"], "--loss"),
+            (["--features", "am,,lm"], "empty name"),
+            (["--features", "am,lm,am"], "'am' is given twice"),
+            (["--initial-weights", "1,2,3"], "3 numbers for 2 features (am, lm)"),
+            (["--initial-weights", "am=1"], "no weight for lm"),
+            (["--initial-weights", "am=1,lm=1,xx=1"], "no feature xx; the features are am, lm"),
+            (["--initial-weights", "am=1,am=2"], "each name once"),
+            (["--initial-weights", "1,nan"], "finite numbers"),
+            (["--initial-weights", "one,two"], "the features are am, lm"),
+        ],
+    )
+    def test_wrong_usage_exits_with_2_and_says_what_is_wrong(
+        self, table: str, arguments: list[str], message: str
+    ) -> None:
+        outcome = run("solve", table, *COLUMNS, *arguments)
+        assert outcome.exit_code == 2
+        assert message in outcome.stderr
+        assert outcome.stdout == ""
+
+    def test_either_loss_or_statistics_is_needed(self, table: str) -> None:
+        outcome = run("solve", table, "--segment", "list", "--features", "am,lm")
+        assert (outcome.exit_code, "--statistics" in outcome.stderr) == (2, True)
+
+    def test_check_needs_weights(self, table: str) -> None:
+        assert run("check", table, *COLUMNS).exit_code == 2
+
+
+class TestFailures:
+    def fails(self, *arguments: str) -> str:
+        outcome = run(*arguments)
+        assert outcome.exit_code == 1
+        assert outcome.stdout == ""
+        assert outcome.stderr.startswith("lpmert: error: ")
+        assert outcome.stderr.count("\n") == 1
+        return outcome.stderr
+
+    def test_a_missing_file_is_named(self) -> None:
+        assert "no-such-file.tsv" in self.fails("solve", "no-such-file.tsv", *COLUMNS)
+
+    def test_a_directory_is_named(self, tmp_path: Path) -> None:
+        assert str(tmp_path) in self.fails("solve", str(tmp_path), *COLUMNS)
+
+    def test_a_missing_column_is_named(self, table: str) -> None:
+        assert "xx" in self.fails("solve", table, "--segment", "list", "--features", "am,xx", "--loss", "errors")
+
+    def test_a_bad_number_is_named_with_its_line(self, tmp_path: Path) -> None:
+        path = tmp_path / "bad.tsv"
+        path.write_text(TABLE.replace("b\t0\t1\t0", "b\tzero\t1\t0"))
+        assert f"{path}:4" in self.fails("solve", str(path), *COLUMNS)
+
+    def test_an_unknown_metric_is_named(self, table: str) -> None:
+        assert "nonsense" in run("solve", table, *COLUMNS, "--metric", "nonsense", "-q").stderr
+
+    def test_a_place_that_cannot_be_written_is_named_before_the_data_are_read(self, tmp_path: Path) -> None:
+        place = str(tmp_path / "no" / "r.json")
+        assert place in self.fails("solve", "no-such-file.tsv", *COLUMNS, "-o", place)
+
+    def test_a_weights_file_that_is_none_is_named(self, table: str) -> None:
+        assert table in self.fails("check", table, *COLUMNS, "--weights", table)
+
+    def test_nothing_is_written_where_the_run_fails(self, tmp_path: Path) -> None:
+        path = tmp_path / "bad.tsv"
+        path.write_text(TABLE + "c\tx\t1\t0\n")
+        self.fails("solve", str(path), *COLUMNS, "-o", str(tmp_path / "r.json"))
+        assert [entry.name for entry in tmp_path.iterdir()] == ["bad.tsv"]
+
+    def test_an_earlier_file_survives_a_failure(self, tmp_path: Path) -> None:
+        (tmp_path / "r.json").write_text("before")
+        self.fails("solve", "no-such-file.tsv", *COLUMNS, "-o", str(tmp_path / "r.json"))
+        assert (tmp_path / "r.json").read_text() == "before"
+
+
+class TestEndings:
+    @pytest.mark.parametrize("status", Status)
+    def test_only_a_run_that_did_what_was_asked_exits_with_0(self, status: Status) -> None:
+        expected = {Status.INTERRUPTED: 130} | dict.fromkeys(
+            [Status.OPTIMAL, Status.OPTIMAL_TO_TOLERANCE, Status.GAP, Status.TARGET, Status.HEURISTIC], 0
+        )
+        assert exit_code(status, Interrupts()) == expected.get(status, 3)
+
+    def test_a_time_limit_exits_with_3_and_leaves_a_loss_and_a_bound(self, hard: list[str], tmp_path: Path) -> None:
+        outcome = run("solve", *hard, "--time-limit", "1", "-o", str(tmp_path / "r.json"))
+        assert outcome.exit_code == 3, outcome.stderr
+        found = json.loads((tmp_path / "r.json").read_text())
+        assert found["status"] == "time_limit"
+        assert 0 <= found["lower_bound"] < found["loss"]
+        assert "time limit" in outcome.stderr
+
+    def test_the_first_interrupt_ends_the_search_with_a_valid_result(self, hard: list[str], tmp_path: Path) -> None:
+        process = start("solve", *hard, "-o", str(tmp_path / "r.json"))
+        wait_for_line(process, "LowerBound")
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        _, log = process.communicate(timeout=30)
+        assert process.returncode == 130, log
+        assert "Traceback" not in log
+        found = json.loads((tmp_path / "r.json").read_text())
+        assert found["status"] == "interrupted"
+        assert found["lower_bound"] < found["loss"]
+
+    @pytest.mark.parametrize("delay", [0.0, 0.1, 0.5])
+    def test_an_interrupt_before_the_search_ends_cleanly_and_writes_nothing(self, tmp_path: Path, delay: float) -> None:
+        # standard input stays open, so that the program waits for data until it is interrupted
+        process = start("solve", "-", *COLUMNS, "-o", str(tmp_path / "r.json"), stdin=subprocess.PIPE)
+        while not any(tmp_path.iterdir()):
+            time.sleep(0.01)
+        time.sleep(delay)
+        process.send_signal(signal.SIGINT)
+        _, log = process.communicate(timeout=30)
+        assert process.returncode == 130, log
+        assert log == "lpmert: interrupted\n"
+        assert list(tmp_path.iterdir()) == []
+
+    def test_a_reader_that_goes_away_causes_no_noise(self, table: str) -> None:
+        process = start("solve", table, *COLUMNS, "--quiet")
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
+        process.wait(timeout=30)
+
+
+class TestStart:
+    @pytest.mark.parametrize(
+        ("arguments", "code"),
+        [
+            *((arguments, 0) for arguments in (["--help"], ["--version"], ["methods", "--help"], ["train", "--help"])),
+            *((arguments, 0) for arguments in (["solve", "--help"], ["check", "--help"])),
+            (["solve", "x", *COLUMNS, "--method", "guess"], 2),
+            (["solve", "x", *COLUMNS, "--metric", "guess"], 2),
+            (["methods", "guess"], 2),
+        ],
+        ids=str,
+    )
+    def test_help_version_and_wrong_use_import_nothing_heavy(self, arguments: list[str], code: int) -> None:
+        returned, _, log = finished(*arguments, python=("-X", "importtime"))
+        assert returned == code
+        imported = {line.rsplit("|", 1)[-1].strip().split(".")[0] for line in log.splitlines()}
+        assert "click" in imported
+        assert not imported & {"numpy", "numba", "scipy", "highspy", "rich"}
+
+    def test_the_version_is_printed(self) -> None:
+        import lpmert
+
+        assert run("--version").stdout == f"lpmert, version {lpmert.__version__}\n"

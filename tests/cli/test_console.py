@@ -1,0 +1,268 @@
+"""What the terminal shows: aligned progress lines at the right times, and reports that say no more than was proved."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import math
+import re
+from collections.abc import Iterable
+
+import click
+import numpy as np
+import pytest
+
+from lpmert.cli import console
+from lpmert.cli.console import HEADER, ProgressLog, Scale, duration, number, percent, progress_line, result_report
+from lpmert.result import Cell, Progress, Result, Status, relative_gap
+
+
+def progress(
+    seconds: float, *, source: str = "", loss: float = 1767.0, bound: float | None = 1700.0, nodes: int = 12
+) -> Progress:
+    return Progress(
+        seconds=seconds,
+        nodes=nodes,
+        open_nodes=3,
+        lower_bound=bound,
+        loss=loss,
+        gap_rel=relative_gap(loss, bound),
+        lps=5,
+        source=source,
+        weights=np.array([0.5, 0.5]),
+    )
+
+
+def result(**changes: object) -> Result:
+    values: dict[str, object] = {
+        "weights": np.array([0.5, -0.25, 0.25]),
+        "names": ("am", "lm", "length"),
+        "loss": 1767.0,
+        "score": 1767.0,
+        "lower_bound": 1767.0,
+        "status": Status.OPTIMAL,
+        "method": "cells",
+        "statistics": np.array([1767.0]),
+        "selection": np.array([0, 1]),
+        "margin": 0.125,
+        "signature": "metric:loss|ties:first",
+        "fingerprint": "0" * 64,
+        "seed": 7,
+    }
+    return Result(**(values | changes))  # type: ignore[arg-type]
+
+
+def printed(reports: Iterable[Progress], capsys: pytest.CaptureFixture[str]) -> list[str]:
+    with ProgressLog(live=False) as log:
+        for report in reports:
+            log(report)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    return captured.err.splitlines()
+
+
+def plain(text: str) -> str:
+    return click.unstyle(text)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        progress_line(progress(0.1), ""),
+        progress_line(progress(12.3, source="w"), "w"),
+        progress_line(progress(1e5, bound=None, nodes=123_456_789_012), ""),
+        progress_line(progress(999.94, loss=9.7142051, bound=1e-9), "r"),
+        progress_line(progress(86_399, loss=0.0, bound=-1.0), ""),
+    ],
+)
+def test_progress_lines_have_their_separators_below_those_of_the_header(line: str) -> None:
+    assert [m.start() for m in re.finditer(r"\|", line)] == [m.start() for m in re.finditer(r"\|", HEADER)]
+    assert len(line) == len(HEADER) <= 79
+
+
+def test_a_search_shorter_than_a_second_without_incumbents_prints_no_table(capsys: pytest.CaptureFixture[str]) -> None:
+    assert printed([progress(t / 10) for t in range(10)], capsys) == []
+
+
+def test_lines_come_at_most_every_second(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = printed([progress(t / 10) for t in range(41)], capsys)
+    assert lines[0] == HEADER
+    assert [line.split()[-1] for line in lines[1:]] == ["1.0s", "2.0s", "3.0s", "4.0s"]
+
+
+def test_a_new_incumbent_gets_a_line_at_once_but_not_within_a_fifth_of_a_second(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    reports = [progress(0.05, source="r"), progress(0.1, source="w"), progress(0.2), progress(0.3), progress(0.4)]
+    lines = printed([*reports, progress(0.5)], capsys)
+    assert [(line.split()[0], line.split()[-1]) for line in lines[1:3]] == [("r", "0.1s"), ("w", "0.3s")]
+    assert lines[3:] == [progress_line(progress(0.5), "")]
+
+
+def test_a_table_that_was_begun_ends_with_the_last_report(capsys: pytest.CaptureFixture[str]) -> None:
+    assert printed([progress(1.0), progress(1.7, bound=1767.0)], capsys)[-1].split()[-1] == "1.7s"
+
+
+def test_the_header_returns_every_twenty_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = printed([progress(float(t)) for t in range(1, 46)], capsys)
+    assert [place for place, line in enumerate(lines) if line == HEADER] == [0, 21, 42]
+
+
+def test_long_searches_print_fewer_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = printed([progress(float(t)) for t in range(1, 36_001)], capsys)
+    assert 400 < len(lines) < 800
+
+
+def test_an_error_in_the_search_passes_through_and_nothing_unfinished_stays(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(KeyboardInterrupt), ProgressLog(live=True):
+        raise KeyboardInterrupt
+    assert capsys.readouterr().out == ""
+
+
+def test_lines_are_written_above_the_live_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with ProgressLog(live=True) as log:
+        log(progress(1.0))
+        log(progress(2.0))
+    lines = capsys.readouterr().err.splitlines()
+    assert [line for line in lines if "|" in line] == [
+        HEADER,
+        progress_line(progress(1.0), ""),
+        progress_line(progress(2.0), ""),
+    ]
+
+
+def test_the_live_line_fits_eighty_columns_and_says_how_to_stop() -> None:
+    from rich.console import Console
+
+    for bound, limit in itertools.product((None, 1700.0), (None, 7200.0)):
+        screen = Console(width=80, record=True, file=io.StringIO())
+        screen.print(console._live_line(progress(3599.0, bound=bound), limit))
+        shown = screen.export_text().splitlines()
+        assert len(shown) == 1
+        assert "Ctrl-C stops" in shown[0]
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (1767.0, "1767"),
+        (-0.0, "0"),
+        (12_345_678_901.0, "12345678901"),
+        (4.948169, "4.948169"),
+        (None, "-"),
+        (math.inf, "inf"),
+        (1e300, "1e+300"),
+    ],
+)
+def test_numbers_are_shown_whole_where_they_are_whole(value: float | None, shown: str) -> None:
+    assert number(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("share", "shown"),
+    [(None, "-"), (0.0, "0%"), (1e-12, "<0.01%"), (0.0123, "1.23%"), (1.0, "100.00%"), (math.inf, ">999%")],
+)
+def test_only_an_exact_zero_gap_reads_as_zero(share: float | None, shown: str) -> None:
+    assert percent(share) == shown
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [(0.04, "0.0s"), (999.94, "999.9s"), (1000.0, "16m40s"), (7200.0, "2h00m"), (86_400.0, "24h00m")],
+)
+def test_durations_are_short(seconds: float, shown: str) -> None:
+    assert duration(seconds) == shown
+
+
+def test_the_report_gives_status_loss_bound_gap_and_weights() -> None:
+    lines = plain(result_report(result())).splitlines()
+    assert lines[0] == Status.OPTIMAL.value
+    assert [line.split() for line in lines[2:5]] == [["loss", "1767"], ["lower", "bound", "1767"], ["gap", "0", "(0%)"]]
+    table = [line.split() for line in lines[6:10]]
+    assert table[0] == ["feature", "weight"]
+    assert [(row[0], float(row[1])) for row in table[1:]] == [("am", 0.5), ("lm", -0.25), ("length", 0.25)]
+
+
+def test_the_decimal_points_of_weights_are_below_each_other() -> None:
+    lines = plain(result_report(result(weights=np.array([0.5, -0.25, 0.0])))).splitlines()[7:10]
+    assert len({line.index(".") for line in lines}) == 1
+
+
+def test_small_weights_are_not_rounded_to_zero() -> None:
+    weights = np.array([1.0 - 3e-12, -2e-12, 1e-12])
+    rows = [line.split() for line in plain(result_report(result(weights=weights))).splitlines()[7:10]]
+    assert np.allclose([float(row[1]) for row in rows], weights, rtol=1e-9, atol=0)
+
+
+def test_an_unproved_result_does_not_say_proved_and_a_heuristic_shows_no_bound() -> None:
+    stopped = plain(result_report(result(lower_bound=1700.0, status=Status.TIME_LIMIT)))
+    assert "proved" not in stopped
+    assert "67 (3.79%)" in stopped
+    heuristic = plain(result_report(result(lower_bound=None, status=Status.HEURISTIC)))
+    assert "lower bound   -\n" in heuristic
+    assert "gap           unknown\n" in heuristic
+
+
+def test_the_report_shows_the_score_where_it_is_not_the_loss() -> None:
+    assert "score         30.556538" in plain(result_report(result(loss=69.443462, score=30.556538)))
+
+
+def test_weights_are_also_shown_scaled() -> None:
+    lines = plain(result_report(result(), Scale("lm", -1.0))).splitlines()
+    assert lines[6].split() == ["feature", "weight", "lm", "=", "-1"]
+    assert [float(line.split()[2]) for line in lines[7:10]] == [2.0, -1.0, 1.0]
+
+
+def test_a_scale_that_no_positive_factor_reaches_is_told_and_not_shown() -> None:
+    shown = plain(result_report(result(), Scale("lm", 1.0)))
+    assert "no positive factor brings lm to 1" in shown
+    assert "lm = 1" not in shown
+
+
+def test_the_report_shows_ranges_free_features_ties_times_and_counters() -> None:
+    cell = Cell(np.array([[0.4, np.inf], [-np.inf, -0.2], [0.2, 0.3]]), np.array([0.5, -0.25, 0.25]), 0.01)
+    shown = plain(
+        result_report(
+            result(
+                cell=cell,
+                free=("length",),
+                tied_lists=1,
+                loss_best_ties=1766.0,
+                loss_worst_ties=1769.0,
+                seconds={"read": 0.25, "search": 1.5},
+                counters={"nodes": 12345, "lps_cold": 6},
+            )
+        )
+    )
+    rows = [line.split() for line in shown.splitlines()]
+    assert ["am", "0.5000000000", "0.4000000000", "inf"] in rows
+    assert ["lm", "-0.2500000000", "-inf", "-0.2000000000"] in rows
+    assert ["length", "(free)", "0.2500000000", "0.2000000000", "0.3000000000"] in rows
+    assert "ties          1 list: loss 1766 at best, 1769 at worst" in shown
+    assert ["seconds", "read", "0.250"] in rows
+    assert ["search", "1.500"] in rows
+    assert ["work", "nodes", "12,345"] in rows
+    assert ["lps", "cold", "6"] in rows
+
+
+@pytest.mark.parametrize(("columns", "tables"), [(30, 3), (40, 2), (200, 1)])
+def test_reports_fit_the_terminal_and_cut_no_number(columns: int, tables: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    ranges = np.array([[0.4, np.inf], [-np.inf, -0.2], [0.2, 0.3]])
+    long = result(cell=Cell(ranges, np.array([0.5, -0.25, 0.25]), 0.01), signature="x" * 150, counters={"nodes": 12345})
+    piped = plain(result_report(long))
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    lines = plain(result_report(long)).splitlines()
+    assert all(len(line) <= columns for line in lines if line != Status.OPTIMAL.value)
+    assert "x" * 150 in piped
+    assert re.search("x+", "".join(line.strip() for line in lines if "x" in line)).group() == "x" * 150  # type: ignore[union-attr]
+    assert {word for word in piped.split() if "x" not in word} == {
+        word for line in lines for word in line.split() if "x" not in word
+    }
+    assert sum(line.startswith("am ") for line in lines) == tables
+
+
+def test_names_in_reports_are_no_markup() -> None:
+    assert "[bold] :smile:" in plain(result_report(result(names=("am", "[bold] :smile:", "length"))))

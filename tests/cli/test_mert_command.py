@@ -1,0 +1,521 @@
+"""`lpmert mert` takes the place of Moses' `mert` in scripts, and files of weights keep what the weights do."""
+
+from __future__ import annotations
+
+import json
+import lzma
+import re
+import signal
+import sys
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import commands
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mutations import examples, read_or_refused
+from numba.core import event
+from shared import SHARED_DATA, needs_shared
+
+import lpmert
+from lpmert.errors import DataError
+from lpmert.formats.mert_data import write_mert_data
+from lpmert.formats.moses import read_moses
+from lpmert.formats.weights import keeps_loss, read_weights, write_weights
+from lpmert.metrics.text import BleuTexts
+from lpmert.model.nbest import NBest
+
+NAMES = ("d_0", "lm_0", "lm_1")
+WORDS = [
+    "a=",
+    "b_0=",
+    "a=1",
+    "b:2",
+    "c",
+    "1",
+    "-0.5",
+    "1e400",
+    "nan",
+    "{",
+    "}",
+    "[weight]",
+    "[x]",
+    "#",
+    "\n",
+    "\r\n",
+    "\0",
+]
+BEST_POINT = re.compile(r"Best point:\s*([\s\d\.\-e]+?)\s*=> ([\-\d\.]+)")
+"""How mert-moses.pl finds the weights and the score in what `mert` printed."""
+
+MOSES_INI = """# tuned by hand
+[feature]
+KENLM name=LM0 path=x.lm
+
+[weight]
+UnknownWordPenalty0= 1
+LM0= 0.5
+# the order is not that of the lists
+TM0= 0.25 -1
+Distortion0= 0.3
+
+[threads]
+4
+"""
+
+
+def lists(seed: int = 3, n_lists: int = 8, varying: bool = False) -> NBest:
+    """Random lists with errors and the length of the reference, which may vary within a list."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(3, 7, n_lists)
+    lengths = rng.integers(5, 12, sizes.sum()) if varying else np.repeat(5 + np.arange(n_lists) % 7, sizes)
+    return NBest(
+        features=rng.normal(size=(sizes.sum(), 3)).round(3),
+        offsets=np.cumsum([0, *sizes]),
+        statistics=np.column_stack([rng.integers(0, 6, sizes.sum()), lengths]),
+        names=NAMES,
+        statistic_names=["errors", "reference_length"],
+    )
+
+
+def put(folder: Path, nbest: NBest, run: str = "", start: str = "0.2 0.3 0.5\n0 0 0\n1 1 1\n", **options: str) -> None:
+    write_mert_data(nbest, folder / f"{run}features", scores=folder / f"{run}scores", **options)
+    (folder / "init.opt").write_text(start)
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+FLAGS = ["-d", "3", "--ffile", "features", "--scfile", "scores", "--sctype", "WER", "-v", "0"]
+
+
+run = partial(commands.run, "mert")
+
+
+def errors_only(nbest: NBest) -> NBest:
+    return NBest(nbest.features, nbest.offsets, nbest.statistics[:, 0], nbest.names)
+
+
+def written(folder: Path) -> np.ndarray:
+    line = (folder / "weights.txt").read_text()
+    assert line.endswith(" \n")
+    return np.array(line.split(), dtype=np.float64)
+
+
+def least_errors(nbest: NBest) -> float:
+    result = lpmert.minimize(errors_only(nbest), method="exhaustive")
+    assert result.status.proved
+    return result.loss
+
+
+def test_the_proved_least_errors_are_reached_and_written_as_moses_does(here: Path) -> None:
+    nbest = lists()
+    put(here, nbest)
+    outcome = run(*FLAGS)
+    assert outcome.exit_code == 0, outcome.stderr
+    weights = written(here)
+    best = least_errors(nbest)
+    assert lpmert.Problem(errors_only(nbest)).evaluate(weights).loss == best
+    assert np.abs(weights).sum() == pytest.approx(1, abs=1e-5)
+    total = nbest.statistics[nbest.offsets[:-1], 1].sum()
+    found = BEST_POINT.search(outcome.stderr)
+    assert found is not None
+    assert list(map(float, found[1].split())) == weights.tolist()
+    assert float(found[2]) == pytest.approx(1 - best / total, abs=1e-6)
+    assert "proved optimal" in outcome.stderr
+    assert f"no weights score above {1 - best / total:.6f}; gap 0.000000" in outcome.stderr
+    assert outcome.stdout == ""
+
+
+def test_compiling_takes_no_time_from_the_search_for_a_proof(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    limits: list[float] = []
+
+    def minimize(*arguments: Any, time_limit: float, **settings: Any) -> lpmert.Result:
+        limits.append(time_limit)
+        if len(limits) == 1:
+            with event.trigger_event("numba:compile", data={"dispatcher": None}):
+                time.sleep(2.0)
+        return original(*arguments, time_limit=time_limit, **settings)
+
+    original = lpmert.minimize
+    monkeypatch.setattr(sys.modules["lpmert.minimize"], "minimize", minimize)
+    put(here, lists())
+    assert run(*FLAGS, "--time-limit", "3").exit_code == 0
+    first, second = limits
+    assert first == 1.5
+    assert 1.0 < second <= 3.0
+
+
+def test_runs_are_merged(here: Path) -> None:
+    first, second = lists(1, n_lists=4), lists(2, n_lists=4)
+    put(here, first, "run1.")
+    put(here, second, "run2.")
+    files = ["--ffile", "run1.features,run2.features", "--scfile", "run1.scores,run2.scores"]
+    outcome = run("-d", "3", *files, "-s", "WER", "-v", "0")
+    assert outcome.exit_code == 0, outcome.stderr
+    merged = first.merge(second)
+    assert f"{merged.n_hypotheses} different hypotheses" in outcome.stderr
+    assert lpmert.Problem(errors_only(merged)).evaluate(written(here)).loss == least_errors(merged)
+
+
+def test_a_rate_whose_lengths_differ_within_a_list_is_proved_too(here: Path) -> None:
+    nbest = lists(varying=True)
+    put(here, nbest)
+    outcome = run(*FLAGS)
+    assert outcome.exit_code == 0, outcome.stderr
+    chosen = nbest.statistics[lpmert.Problem(errors_only(nbest)).evaluate(written(here)).selection + nbest.offsets[:-1]]
+    errors, length = chosen.sum(axis=0)
+    found = BEST_POINT.search(outcome.stderr)
+    assert found is not None
+    assert float(found[2]) == pytest.approx(1 - errors / length, abs=1e-6)
+    assert "proved optimal" in outcome.stderr
+    scores = np.split(nbest.dense_features() @ np.random.default_rng(0).normal(size=(3, 2000)), nbest.offsets[1:-1])
+    lists_of_counts = np.split(nbest.statistics, nbest.offsets[1:-1])
+    totals = sum(counts[one.argmax(axis=0)] for one, counts in zip(scores, lists_of_counts, strict=True))
+    assert (totals[:, 0] / totals[:, 1]).min() >= errors / length - 1e-12
+
+
+def test_bleu_is_what_sacrebleu_would_give_and_no_random_weights_beat_it(here: Path) -> None:
+    rng = np.random.default_rng(0)
+    totals = rng.integers(8, 15, 40)[:, None] - np.arange(4)
+    matches = np.minimum(totals, rng.integers(1, 8, (40, 4)))
+    counts = np.stack([matches, totals], axis=2).reshape(40, 8)
+    nbest = NBest(
+        rng.normal(size=(40, 3)).round(2),
+        np.arange(0, 41, 5),
+        np.column_stack([counts, np.repeat(rng.integers(8, 15, 8), 5)]),
+        names=NAMES,
+    )
+    put(here, nbest, score_type="BLEU")
+    outcome = run(*FLAGS[:6], "-v", "0")
+    assert outcome.exit_code == 0, outcome.stderr
+    found = BEST_POINT.search(outcome.stderr)
+    assert found is not None
+
+    def bleu(weights: np.ndarray) -> float:
+        scores = (nbest.dense_features() @ weights).reshape(8, 5)
+        total = nbest.statistics.reshape(8, 5, 9)[np.arange(8), scores.argmax(axis=1)].sum(axis=0)
+        with np.errstate(divide="ignore"):
+            precision = np.log(total[0:8:2] / total[1:8:2]).mean()
+        return float(np.exp(precision + min(0, 1 - total[8] / total[1])))
+
+    assert bleu(written(here)) == pytest.approx(float(found[2]), abs=1e-6)
+    local = re.search(r"Line searches from 20 random points: (\d\.\d+)", outcome.stderr)
+    assert local is not None
+    assert float(found[2]) >= float(local[1])
+    assert max(bleu(weights) for weights in rng.normal(size=(2000, 3))) <= float(found[2]) + 1e-6
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--pdim", "3", "-F", "features", "-S", "scores", "-i", "init.opt", "-s", "WER"],
+        ["--d", "3", "--ffile=features", "--scfile=scores", "--ifile=init.opt", "--sctype=WER", "--r", "7", "--n", "5"],
+        ["-d3", "-Ffeatures", "-Sscores", "-sWER", "-r", "1000", "-n", "20", "-m", "50", "-t", "random-direction"],
+        [*FLAGS, "--rseed", "5", "--ntry", "1", "--nrandom", "2", "--nr", "2", "--type", "powell", "--threads", "1"],
+        [*FLAGS, "--random-restarts", "3", "--verbose", "0", "--scconfig", "case:true,regularisation:none"],
+        [*FLAGS, "-T", "1", "-c", "reflen:closest", "--time-limit", "5"],
+    ],
+)
+def test_the_flags_that_scripts_have_are_taken(here: Path, flags: list[str]) -> None:
+    put(here, lists())
+    outcome = run(*flags)
+    assert outcome.exit_code == 0, outcome.stderr
+    assert written(here).shape == (3,)
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--shard-count", "3"], "No such option"),
+        (["-x"], "No such option"),
+        (["--scconfig", "weights:0.5+0.5"], "'weights:0.5+0.5' is not known here"),
+        (["--scconfig", "regularisation:average"], "is not known here"),
+        (["--sctype", "PER"], "'PER' is not one of"),
+        (["-o", "w_0"], "no feature 'w_0'; the features are d_0, lm_0, lm_1"),
+        (["-P", "w_0"], "no feature 'w_0'"),
+        (["-t", "simplex"], "'simplex' is not one of"),
+        (["-d", "x"], "'x' is not a valid integer"),
+        (["more"], "unexpected extra argument"),
+    ],
+)
+def test_what_is_not_known_is_wrong_usage_and_writes_nothing(here: Path, flags: list[str], message: str) -> None:
+    put(here, lists())
+    outcome = run(*FLAGS, *flags)
+    assert outcome.exit_code == 2
+    assert message in " ".join(outcome.stderr.split())
+    assert not (here / "weights.txt").exists()
+
+
+def test_the_number_of_features_must_be_given(here: Path) -> None:
+    put(here, lists())
+    assert run(*FLAGS[2:]).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("flags", "start", "message"),
+    [
+        (["-d", "4"], None, r"features: 3 features \(d_0, lm_0, lm_1\), but -d says 4"),
+        (["-s", "BLEU"], None, r"scores: the statistics are those of WER, not of BLEU; set --sctype"),
+        (["--ffile", "none"], None, r"none: cannot be read: No such file"),
+        (["--ffile", "features,features"], None, r"2 files of features and 1 of scores"),
+        (["-i", "none"], None, r"none: cannot be read: No such file"),
+        ([], "0.1 0.2\n", r"init.opt: 2 numbers for 3 features"),
+        ([], "0.1 0.2 x\n", r"init.opt: (1: )?a weight without the name|init.opt:1: a weight is 'x'"),
+        ([], "0.1 0.2 1e999\n", r"init.opt:1: a weight is '1e999', not a finite number"),
+    ],
+)
+def test_bad_data_exit_with_1_and_write_nothing(here: Path, flags: list[str], start: str | None, message: str) -> None:
+    put(here, lists(), **({} if start is None else {"start": start}))
+    outcome = run(*FLAGS, *flags)
+    assert outcome.exit_code == 1
+    assert re.search(message, outcome.stderr), outcome.stderr
+    assert not (here / "weights.txt").exists()
+
+
+def test_weights_that_are_not_optimised_stay_as_they_were(here: Path) -> None:
+    nbest = lists()
+    put(here, nbest, start="0.2 0.12345678901234567 0.5\n")
+    assert run(*FLAGS, "-o", "d_0").exit_code == 0
+    assert written(here)[1:].tolist() == [0.12345678901234567, 0.5]
+    put(here, nbest, start="0.2 0.3 0.5\n")
+    assert run(*FLAGS, "-o", "d_0,lm_1").exit_code == 0
+    weights = written(here)
+    assert weights[1] == 0.3
+    grid = np.linspace(-30, 30, 121)
+    problem = lpmert.Problem(errors_only(nbest))
+    best = problem.evaluate(weights).loss
+    assert min(problem.evaluate([a, 0.3, b]).loss for a in grid for b in grid[::6]) >= best
+
+
+def test_weights_that_must_not_be_negative_are_not(here: Path) -> None:
+    nbest = lists()
+    put(here, nbest)
+    free = run(*FLAGS)
+    assert free.exit_code == 0
+    negative = [name for name, weight in zip(NAMES, written(here), strict=True) if weight < 0]
+    assert negative
+    assert run(*FLAGS, "-P", ",".join(negative)).exit_code == 0
+    assert all(weight >= 0 for name, weight in zip(NAMES, written(here), strict=True) if name in negative)
+
+
+def test_sparse_features_are_merged_or_left_out_with_a_word(here: Path) -> None:
+    put(here, lists())
+    text = (here / "features").read_text()
+    rows = [line if line.startswith("F") else f"{line} a_b={n % 3}" for n, line in enumerate(text.splitlines())]
+    (here / "features").write_text("\n".join(rows) + "\n")
+    outcome = run(*FLAGS)
+    assert outcome.exit_code == 0
+    assert "1 sparse features are left out" in outcome.stderr
+    assert len(written(here)) == 3
+    (here / "sparse").write_text("# weights\na_b 2\nunseen 1\n")
+    assert run(*FLAGS, "--sparse-weights", "sparse").exit_code == 0
+    assert len(written(here)) == 4
+    (here / "init.opt").write_text("0.1 0.2 0.3 0.4\n")
+    assert run(*FLAGS, "-p", "sparse").exit_code == 0
+
+
+def test_a_search_that_is_stopped_still_writes_weights_and_exits_with_0(here: Path) -> None:
+    put(here, lists(n_lists=60))
+    outcome = run(*FLAGS, "--time-limit", "0")
+    assert outcome.exit_code == 0, outcome.stderr
+    assert "stopped at the time limit" in outcome.stderr
+    assert len(written(here)) == 3
+    assert BEST_POINT.search(outcome.stderr)
+
+
+def test_an_interrupted_search_writes_its_best_weights_and_says_so(here: Path) -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(1800, 3)).round(3)
+    counts = np.column_stack([rng.integers(0, 10, 1800), np.full(1800, 20)])
+    put(here, NBest(rows, np.arange(0, 1801, 30), counts, names=NAMES), score_type="WER")
+    process = commands.start("mert", *FLAGS[:-2], "--time-limit", "100")
+    assert process.stderr is not None
+    log = ""
+    while "Incumbent" not in log:
+        line = process.stderr.readline()
+        assert line, log
+        log += line
+    process.send_signal(signal.SIGINT)
+    log += process.communicate(timeout=60)[1]
+    assert process.returncode == 130, log
+    assert "interrupted: loss and bound hold" in log
+    assert len(written(here)) == 3
+
+
+@needs_shared
+@pytest.mark.slow
+@pytest.mark.parametrize(("runs", "moses"), [(1, 0.384774), (3, 0.410349), (7, 0.406334)])
+def test_pooled_runs_reach_at_least_what_moses_found_with_400_restarts(here: Path, runs: int, moses: float) -> None:
+    assert SHARED_DATA is not None
+    folder = SHARED_DATA / "moses-mert-pools"
+    by_run: dict[int, list[str]] = {}
+    with lzma.open(folder / "news5.nbest-by-run.txt.xz", "rt", encoding="utf-8") as lines_of_runs:
+        for line in lines_of_runs:
+            run_number, _, rest = line.partition(" ||| ")
+            by_run.setdefault(int(run_number), []).append(rest)
+    for number in range(1, runs + 1):
+        (here / f"run{number}").write_text("".join(by_run[number]), encoding="utf-8")
+        references = [folder / f"news5.reference.{one}.xz" for one in range(3)]
+        nbest = read_moses(here / f"run{number}", references=references, metric=BleuTexts(tokenize="none"))
+        write_mert_data(nbest, here / f"features{number}", scores=here / f"scores{number}")
+    (here / "init.opt").write_text(" ".join(["0.0714"] * 14) + "\n")
+    files = [",".join(f"{what}{number}" for number in range(1, runs + 1)) for what in ("features", "scores")]
+    outcome = run("-d", "14", "--ffile", files[0], "--scfile", files[1], "-v", "0", "--time-limit", "120")
+    assert outcome.exit_code == 0, outcome.stderr
+    found = BEST_POINT.search(outcome.stderr)
+    assert found is not None
+    assert float(found[2]) >= moses
+    assert "proved optimal" in outcome.stderr
+
+
+def narrow() -> NBest:
+    """Two lists that cost nothing only where w_0 / w_1 is between 1 + 0.5e-8 and 1 + 1e-8."""
+    features = [[0, 0], [1e8, -1e8 - 1], [0, 0], [-1e8, 1e8 + 0.5]]
+    return NBest(
+        features, [0, 2, 4], [[0, 1], [1, 1], [0, 1], [1, 1]], ["a", "b"], None, ["errors", "reference_length"]
+    )
+
+
+def test_weights_have_as_many_digits_as_it_takes(here: Path) -> None:
+    put(here, narrow(), start="1 0\n")
+    outcome = run("-d", "2", *FLAGS[2:])
+    assert outcome.exit_code == 0, outcome.stderr
+    assert "=> 1.000000" in outcome.stderr
+    assert lpmert.Problem(errors_only(narrow())).evaluate(written(here)).loss == 0
+    assert re.search("need more than 6 decimals.* there the score is 0.500000", outcome.stderr)
+
+
+class TestWeights:
+    def test_every_form_is_read_in_the_order_of_the_features(self, tmp_path: Path) -> None:
+        names = ["Distortion0_0", "LM0_0", "TM0_0", "TM0_1"]
+        for content in (
+            "0.3 0.5 0.25 -1 \n",
+            "0.3 0.5 0.25 -1\n0 0 0 0\n1 1 1 1\n",
+            "0.3\n0.5\n0.25\n-1\n",
+            "LM0= 0.5\nTM0= 0.25 -1\nDistortion0= 0.3\n",
+            "LM0_0=0.5\nTM0_0=0.25\nTM0_1=-1\nDistortion0_0=0.3\n",
+            "# comment\nLM0_0 0.5\nTM0_0 0.25\nTM0_1 -1\n\nDistortion0_0 0.3\n",
+            "LM0_0= 0.5\nTM0_0= 0.25\nTM0_1= -1\nDistortion0_0= 0.3\n",
+            MOSES_INI,
+            '{"weights": {"LM0_0": 0.5, "TM0_0": 0.25, "TM0_1": -1, "Distortion0_0": 0.3}, "loss": 3}',
+            '{"LM0_0": 0.5, "TM0_0": 0.25, "TM0_1": -1, "Distortion0_0": 0.3}',
+        ):
+            path = tmp_path / "weights"
+            path.write_text(content)
+            assert read_weights(path).of_features(names).tolist() == [0.3, 0.5, 0.25, -1], content
+
+    def test_written_weights_keep_form_order_scale_and_the_rest_of_the_file(self, tmp_path: Path) -> None:
+        (tmp_path / "moses.ini").write_text(MOSES_INI)
+        like = read_weights(tmp_path / "moses.ini")
+        names = ["TM0_0", "TM0_1", "LM0_0", "Distortion0_0"]
+        found = write_weights(
+            tmp_path / "new.ini", names, np.array([2.0, 4, -8, 6]), lambda _: True, like=like, scaled=True
+        )
+        # the four weights sum to 2.05 in absolute value, as before
+        assert found.tolist() == [0.205, 0.41, -0.82, 0.615]
+        new = MOSES_INI.replace("LM0= 0.5", "LM0= -0.820000").replace("0.25 -1", "0.205000 0.410000")
+        assert (tmp_path / "new.ini").read_text() == new.replace("0.3\n", "0.615000\n")
+
+    @pytest.mark.parametrize(
+        ("old", "new"),
+        [
+            ("0.5 0.25\n0 0\n1 1\n", "2.000000 -3.000000\n0 0\n1 1\n"),
+            ("b=1\n# c\na=0.25\n", "b=-3.000000\n# c\na=2.000000\n"),
+            ("b 1\na 0.25\n", "b -3.000000\na 2.000000\n"),
+            ('{"b": 1, "a": 2}', '{\n  "b": -3.0,\n  "a": 2.0\n}\n'),
+            ('{"weights": {"b": 1, "a": 2}, "loss": 1}', '{\n  "weights": {\n    "b": -3.0,\n    "a": 2.0\n  }\n}\n'),
+        ],
+    )
+    def test_other_forms_are_kept_too(self, tmp_path: Path, old: str, new: str) -> None:
+        (tmp_path / "old").write_text(old)
+        like = read_weights(tmp_path / "old")
+        write_weights(tmp_path / "new", ["a", "b"], np.array([2.0, -3]), lambda _: True, like=like)
+        assert (tmp_path / "new").read_text() == new
+
+    def test_the_file_as_written_keeps_the_loss(self, tmp_path: Path) -> None:
+        nbest = errors_only(narrow())
+        exact = np.array([1 + 0.7e-8, 1.0])
+        keeps = keeps_loss(lpmert.Problem(nbest), exact)
+        found = write_weights(tmp_path / "weights.txt", nbest.names, exact, keeps)
+        assert found.tolist() == read_weights(tmp_path / "weights.txt").of_features(nbest.names).tolist()
+        assert lpmert.Problem(nbest).evaluate(found).loss == 0
+        assert len((tmp_path / "weights.txt").read_text()) < 2 * 17
+
+    def test_weights_that_no_digits_keep_are_refused_and_nothing_is_written(self, tmp_path: Path) -> None:
+        with pytest.raises(DataError, match="not even 17 digits keep the loss"):
+            write_weights(tmp_path / "weights.txt", ["a"], np.array([1.0]), lambda _: False)
+        assert list(tmp_path.iterdir()) == []
+
+    def test_rounding_to_nothing_is_not_kept(self, tmp_path: Path) -> None:
+        found = write_weights(tmp_path / "weights.txt", ["a", "b"], np.array([1e-9, -2e-9]), lambda _: True)
+        assert found.tolist() == [1e-9, -2e-9]
+
+    @pytest.mark.parametrize(
+        ("content", "message"),
+        [
+            ("", "weights: no weights"),
+            ("# nothing\n", "weights: no weights"),
+            ("[weight]\n", "weights: no weights"),
+            ("[weight]\n0.5 1\n", "weights:2: a weight without the name"),
+            ("a=1\n0.5 1\n", "weights:2: a weight without the name"),
+            ("a= 1\na= 2\n", "weights:2: a second weight for 'a_0'"),
+            ("a b 1\n", "weights:1: a weight is 'a', not a number"),
+            ("a= \n", "weights:1: no number after 'a='"),
+            ("a=1 2\n", "weights:1: two numbers for feature 'a'"),
+            ("a= nan\n", "weights:1: a weight is 'nan', not a finite number"),
+            ("1e400\n", "weights:1: a weight is '1e400', not a finite number"),
+            ("{", "weights: not JSON"),
+            ('{"a": 1, "a": 2}', "weights: not JSON .the key 'a' occurs twice"),
+            ("{}", "weights: weights must be an object of numbers by name"),
+            ('{"weights": [1]}', "weights: weights must be an object"),
+            ('{"a": true}', "weights:1: the weight of 'a' is True, not a number"),
+            ('{"a": NaN}', "weights:1: the weight of 'a' is nan, not a finite number"),
+        ],
+    )
+    def test_what_is_wrong_is_named_with_its_line(self, tmp_path: Path, content: str, message: str) -> None:
+        (tmp_path / "weights").write_text(content)
+        with pytest.raises(DataError, match=message):
+            read_weights(tmp_path / "weights")
+
+    def test_weights_must_be_those_of_the_features(self, tmp_path: Path) -> None:
+        path = tmp_path / "weights"
+        path.write_text("a=1\nb=2\n")
+        with pytest.raises(DataError, match="weights: no weight for 'c'; the features are a, c"):
+            read_weights(path).of_features(["a", "c"])
+        with pytest.raises(DataError, match="weights: a weight for 'b', which is not a feature; the features are a"):
+            read_weights(path).of_features(["a"])
+        path.write_text("1 2 3 4\n")
+        with pytest.raises(DataError, match="weights: 4 numbers for 2 features"):
+            read_weights(path).of_features(["a", "b"])
+        with pytest.raises(DataError, match="weights: numbers without names"):
+            _ = read_weights(path).by_name
+
+    @examples(200)
+    @given(content=st.lists(st.sampled_from(WORDS)))
+    def test_any_content_is_read_or_refused(self, tmp_path: Path, content: list[str]) -> None:
+        path = tmp_path / "weights"
+        path.write_bytes(" ".join(content).encode())
+        found = read_or_refused(path, lambda: read_weights(path))
+        if found is not None:
+            assert np.isfinite(found.values).all()
+            texts = [str(number) for number in range(len(found.values))]
+            again = found.with_weights(found.names or texts, texts)
+            path.write_text(again)
+            assert read_weights(path).values.tolist() == list(range(len(found.values)))
+
+    @examples(100)
+    @given(weights=st.lists(st.floats(-1e100, 1e100), min_size=1, max_size=4).filter(any))
+    def test_seventeen_digits_hold_every_weight(self, tmp_path: Path, weights: list[float]) -> None:
+        exact = np.array(weights)
+        names = [f"f{number}" for number in range(len(weights))]
+        found = write_weights(tmp_path / "weights", names, exact, lambda given: bool((given == exact).all()))
+        assert found.tolist() == weights
+        assert json.dumps(found.tolist()) == json.dumps([weight + 0.0 for weight in weights])

@@ -1,0 +1,434 @@
+"""Comparisons: judged by decoding, reproducible, never below the optimum; significance; stability; the command."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise, product
+
+import commands
+import numpy as np
+import pytest
+from scipy import stats
+from strategies import random_nbest
+
+import lpmert
+from lpmert._doors import minimize
+from lpmert.comparing.comparison import BEST_OF, Entry, Run
+from lpmert.comparing.significance import bootstrap_interval, permutation_test
+from lpmert.errors import DataError, MethodError
+from lpmert.methods.heuristic.grid import Grid
+from lpmert.methods.heuristic.mira import Mira
+from lpmert.methods.heuristic.och import Och
+from lpmert.methods.heuristic.pairwise import Pro
+from lpmert.methods.heuristic.random_search import RandomSearch
+from lpmert.methods.heuristic.simplex import NelderMead
+from lpmert.methods.heuristic.tpe import Tpe
+from lpmert.metrics.additive import SumOfLosses
+from lpmert.metrics.base import metric_by_name
+from lpmert.model.nbest import NBest
+from lpmert.model.problem import Problem
+from lpmert.model.region import Region
+from lpmert.registry import METHODS
+from lpmert.result import Limits, Status
+from lpmert.search.driver import solve
+from lpmert.search.run import Comparator, Found
+
+FAST = {"och": Och(restarts=2), "random": RandomSearch(draws=20), "grid": Grid(points=4)}
+
+
+def timeless(found):
+    """A dictionary of results without what no two runs share."""
+    if isinstance(found, dict):
+        return {key: timeless(value) for key, value in found.items() if key not in ("seconds", "trace")}
+    return [timeless(value) for value in found] if isinstance(found, list) else found
+
+
+@pytest.mark.parametrize("kind", ["loss", "f1"])
+def test_each_run_has_the_loss_that_decoding_gives(kind):
+    nbest, held_out = random_nbest(1, kind=kind), random_nbest(2, kind=kind)
+    here, there = Problem(nbest, kind), Problem(held_out, kind)
+    found = lpmert.compare(
+        nbest, FAST, metric=kind, seeds=3, held_out=held_out, weights={"given": [1, 2, -1]}, optimum=None
+    )
+    assert [entry.name for entry in found.entries] == ["och", "random", "grid", "given"]
+    assert [len(entry.runs) for entry in found.entries] == [3, 3, 1, 1]
+    for entry in found.entries:
+        for run in entry.runs:
+            assert (run.loss, run.score) == (here.evaluate(run.weights).loss, here.evaluate(run.weights).score)
+            assert run.held_out_loss == there.evaluate(run.weights).loss
+    assert found["given"].runs[0].weights.tolist() == [1, 2, -1]
+    assert found["given"].runs[0].status is None
+
+
+def test_no_comparator_is_below_the_proved_optimum_whatever_ties_there_are():
+    quick = {"nelder-mead": NelderMead(restarts=0, evaluations=50), "tpe": Tpe(trials=5), "mira": Mira(), "pro": Pro()}
+    named = {
+        name: quick.get(name, FAST.get(name, name)) for name, place in METHODS.own.items() if ".comparators." in place
+    }
+    for seed in range(3):
+        found = lpmert.compare(random_nbest(seed, lists=6, integers=True), named, seeds=1)
+        assert found.proved
+        for entry in found.entries:
+            assert all(found.excess(run) >= 0 for run in entry.runs), entry.name
+            assert not found.wins_by_ties(entry.best)
+
+
+def test_given_weights_that_win_by_ties_are_said_to():
+    nbest = NBest(np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0], [1.0, 0.0]]), [0, 2, 4], np.array([0.0, 1.0, 0.0, 1.0]))
+    found = lpmert.compare(nbest, {"och": FAST["och"]}, seeds=1, weights={"tied": [1, 1]})
+    assert found.optimum.loss == found["och"].best.loss == 1.0
+    assert found["tied"].best.loss == 0.0
+    assert found.wins_by_ties(found["tied"].best)
+    assert not found.wins_by_ties(found["och"].best)
+
+
+def test_equal_seeds_give_equal_results_for_any_number_of_jobs():
+    nbest, held_out = random_nbest(3), random_nbest(4)
+    named = {**FAST, "annealing": "annealing", "perceptron": "perceptron"}
+    found = [
+        lpmert.compare(
+            nbest, named, seeds=2, held_out=held_out, jobs=jobs, callables={"f": lambda _, seed: [1, seed, 2]}
+        )
+        for jobs in (1, 2)
+    ]
+    assert timeless(found[0].to_dict()) == timeless(found[1].to_dict())
+
+
+def test_seeds_count_from_the_first_one():
+    nbest = random_nbest(3)
+    one = lpmert.compare(nbest, {"random": FAST["random"]}, seeds=3, seed=5, optimum=None)["random"].runs
+    assert [run.seed for run in one] == [5, 6, 7]
+    alone = solve(FAST["random"], Problem(nbest), seed=6)
+    assert one[1].weights.tolist() == alone.weights.tolist()
+
+
+def test_methods_that_use_no_chance_run_once():
+    found = lpmert.compare(random_nbest(), ["grid", "likelihood", "choices", "random"], seeds=2, optimum=None)
+    assert [len(entry.runs) for entry in found.entries] == [1, 1, 1, 2]
+    assert [entry.runs[0].seed for entry in found.entries] == [None, None, None, 0]
+
+
+def test_methods_take_part_as_names_or_objects_and_are_named_after_their_settings():
+    found = lpmert.compare(random_nbest(), ["grid", Grid(points=3), Och(restarts=1)], seeds=1, optimum=None)
+    assert [entry.name for entry in found.entries] == ["grid", "grid(points=3)", "och(restarts=1)"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        ({"methods": ["och", "simulated"]}, MethodError, "no method 'simulated'"),
+        ({"methods": ["grid", "grid"]}, MethodError, "'grid' is compared twice"),
+        ({"methods": []}, MethodError, "at least one"),
+        ({"weights": {"moses": [1, 2]}}, DataError, "moses: weights need one number for each of the 3 features"),
+        ({"seeds": 0}, MethodError, "seeds"),
+        ({"jobs": 0}, MethodError, "jobs"),
+        ({"replications": -1}, MethodError, "replications"),
+        ({"held_out": random_nbest(kind="f1")}, DataError, "held-out lists have statistics"),
+        ({"held_out": random_nbest(dimension=2)}, DataError, "no feature 'feature3'"),
+        ({"optimum": minimize(random_nbest(9))}, DataError, "other lists"),
+        ({"optimum": "best"}, MethodError, "no method 'best'"),
+    ],
+)
+def test_arguments_that_make_no_sense_are_refused(arguments, error, text):
+    with pytest.raises(error, match=text):
+        lpmert.compare(random_nbest(), **{"methods": {"grid": FAST["grid"]}, **arguments})
+
+
+def test_an_optimum_can_be_given():
+    nbest = random_nbest()
+    known = minimize(nbest)
+    found = lpmert.compare(nbest, {"grid": FAST["grid"]}, optimum=known)
+    assert found.optimum is known
+    assert found.excess(found["grid"].best) == found["grid"].best.loss - known.loss
+
+
+def test_without_a_proof_the_distance_is_to_the_bound():
+    nbest = random_nbest(lists=60, size=20, dimension=6)
+    found = lpmert.compare(nbest, {"grid": FAST["grid"]}, optimum="choices", optimum_limits=Limits(node_limit=10))
+    assert not found.proved
+    assert found.lower_bound <= found.optimum.loss <= found["grid"].best.loss
+    assert found.excess(found["grid"].best) == found["grid"].best.loss - found.lower_bound
+
+
+def test_a_true_answer_stops_the_comparison_with_the_runs_so_far():
+    seen = []
+
+    def stop(name, run):
+        seen.append((name, run.seed))
+        return len(seen) == 3
+
+    found = lpmert.compare(random_nbest(), FAST, seeds=2, on_run=stop)
+    assert seen == [("och", 0), ("och", 1), ("random", 0)]
+    assert not found.complete
+    assert found.optimum is None
+    assert [len(entry.runs) for entry in found.entries] == [2, 1]
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_an_interrupt_leaves_the_runs_so_far(jobs):
+    def press(name, _):
+        if name == "random":
+            raise KeyboardInterrupt
+
+    found = lpmert.compare(random_nbest(), FAST, seeds=1, on_run=press, jobs=jobs)
+    assert not found.complete
+    assert found["och"].best.loss > 0
+
+
+def test_a_run_that_is_interrupted_ends_the_comparison():
+    def press(_, seed):
+        if seed:
+            raise KeyboardInterrupt
+        return [1, 1, 1]
+
+    found = lpmert.compare(random_nbest(), FAST, seeds=2, callables={"mine": press})
+    assert not found.complete
+    assert len(found["mine"].runs) == 1
+
+
+@dataclass(frozen=True)
+class Pressed(Comparator):
+    """A method during whose second run Ctrl-C is pressed."""
+
+    name = "pressed"
+
+    def run(self, problem, _start, seed, _clock):
+        if seed:
+            raise KeyboardInterrupt
+        return Found(np.ones(problem.canonical.n_features))
+
+
+def test_a_run_that_is_cut_short_does_not_count_beside_whole_ones():
+    found = lpmert.compare(random_nbest(), {"pressed": Pressed(), "grid": FAST["grid"]}, seeds=3)
+    assert not found.complete
+    assert [run.status for run in found["pressed"].runs] == [Status.HEURISTIC]
+    alone = lpmert.compare(random_nbest(), {"pressed": Pressed()}, seeds=1, seed=1)
+    assert [run.status for run in alone["pressed"].runs] == [Status.INTERRUPTED]
+
+
+def test_time_limits_are_for_single_runs():
+    found = lpmert.compare(random_nbest(), {"och": Och(restarts=10**6)}, seeds=2, time_limit=0.05, optimum=None)
+    assert [run.status for run in found["och"].runs] == [Status.TIME_LIMIT] * 2
+
+
+def test_the_region_holds_for_methods_and_is_told_of_given_weights():
+    region = Region(nonnegative=True)
+    weights = {"inside": [1, 2, 3], "outside": [1, 2, -3]}
+    found = lpmert.compare(random_nbest(5), FAST, seeds=1, region=region, weights=weights)
+    assert {entry.name: entry.best.inside for entry in found.entries} == {
+        **dict.fromkeys(FAST, True),
+        "inside": True,
+        "outside": False,
+    }
+    assert found.optimum.weights.min() >= 0
+
+
+def test_initial_weights_start_the_methods():
+    nbest = random_nbest(6)
+    best = minimize(nbest)
+    found = lpmert.compare(nbest, {"och": Och(restarts=0)}, seeds=1, initial_weights=best.weights)
+    assert found["och"].best.loss == best.loss
+
+
+def test_held_out_features_are_put_in_order():
+    nbest, other = random_nbest(1), random_nbest(2)
+    swapped = other.select_features(["feature3", "feature1", "feature2"])
+    first, second = (
+        lpmert.compare(nbest, FAST, seeds=1, held_out=lists, optimum=None)["och"].held_out_losses
+        for lists in (other, swapped)
+    )
+    assert first == second
+
+
+# significance
+
+
+def exact_p_value(metric, first, second):
+    observed = abs(metric.loss(first.sum(0)) - metric.loss(second.sum(0)))
+    extreme = 0
+    for swaps in product([False, True], repeat=len(first)):
+        mask = np.array(swaps)[:, None]
+        one, other = np.where(mask, second, first).sum(0), np.where(mask, first, second).sum(0)
+        extreme += abs(metric.loss(one) - metric.loss(other)) >= observed - 1e-12
+    return extreme / 2 ** len(first)
+
+
+@pytest.mark.parametrize("kind", ["loss", "f1"])
+def test_permutation_test_comes_near_the_exact_p_value(kind):
+    metric = metric_by_name(kind)
+    for seed in range(4):
+        nbest = random_nbest(seed, lists=10, kind=kind)
+        first, second = nbest.statistics[nbest.offsets[:-1]], nbest.statistics[nbest.offsets[:-1] + 1]
+        estimate = permutation_test(metric, first, second, replications=20_000)
+        assert estimate == pytest.approx(exact_p_value(metric, first, second), abs=0.015)
+
+
+def test_permutation_test_agrees_with_scipy_on_additive_losses():
+    rng = np.random.default_rng(0)
+    first = rng.integers(0, 9, 40).astype(float)
+    second = first + rng.integers(-1, 3, 40)
+    known = stats.permutation_test(
+        (first, second), lambda a, b: a.sum() - b.sum(), permutation_type="samples", n_resamples=20_000, rng=1
+    ).pvalue
+    p_value = permutation_test(SumOfLosses(), first[:, None], second[:, None], replications=20_000)
+    assert p_value == pytest.approx(known, abs=0.01)
+
+
+def test_equal_choices_differ_by_chance_alone():
+    statistics = np.random.default_rng(0).integers(0, 9, (30, 1)).astype(float)
+    assert permutation_test(SumOfLosses(), statistics, statistics) == 1.0
+    assert bootstrap_interval(SumOfLosses(), statistics, statistics) == (0.0, 0.0)
+
+
+def test_bootstrap_interval_covers_the_normal_one():
+    rng = np.random.default_rng(0)
+    first = rng.normal(size=(400, 1)) + 10
+    second = first + rng.normal(1.0, 2.0, size=(400, 1))
+    difference = (second - first).ravel()
+    low, high = bootstrap_interval(SumOfLosses(), first, second, replications=4000)
+    spread = 1.96 * np.sqrt(400) * difference.std()
+    assert low == pytest.approx(difference.sum() - spread, rel=0.05)
+    assert high == pytest.approx(difference.sum() + spread, rel=0.05)
+
+
+def test_statistics_of_other_lists_are_refused():
+    with pytest.raises(DataError, match="same lists"):
+        permutation_test(SumOfLosses(), np.zeros((3, 1)), np.zeros((4, 1)))
+
+
+def test_differences_are_those_of_the_best_runs():
+    nbest, held_out = random_nbest(7, lists=40), random_nbest(8, lists=40)
+    found = lpmert.compare(nbest, FAST, seeds=2, held_out=held_out, optimum=None)
+    first = found.entries[0].best
+    assert found.entries[0].training is None
+    for entry in found.entries[1:]:
+        assert entry.training.loss == entry.best.loss - first.loss
+        assert entry.held_out.loss == entry.best.held_out_loss - first.held_out_loss
+        one, two = (nbest.statistics[nbest.offsets[:-1] + run.selection] for run in (first, entry.best))
+        assert entry.training.p_value == permutation_test(SumOfLosses(), one, two)
+        assert entry.training.low <= entry.training.loss <= entry.training.high
+
+
+# stability
+
+
+def entry_of(losses, held_out):
+    runs = [
+        Run(np.ones(1), loss, loss, 0, True, there, there, 1.0, seed, Status.HEURISTIC, np.zeros(1, int), None)
+        for seed, (loss, there) in enumerate(zip(losses, held_out, strict=True))
+    ]
+    return Entry("x", "x", tuple(runs), None, None)
+
+
+def test_correlations_are_those_of_scipy():
+    losses, held_out = [3.0, 1.0, 4.0, 1.5, 5.0], [2.0, 2.5, 4.0, 1.0, 6.0]
+    entry = entry_of(losses, held_out)
+    assert entry.pearson == pytest.approx(np.corrcoef(losses, held_out)[0, 1])
+    assert entry.spearman == pytest.approx(stats.spearmanr(losses, held_out).statistic)
+
+
+@pytest.mark.parametrize(("losses", "held_out"), [([1.0] * 4, [1.0, 2.0, 3.0, 4.0]), ([1.0, 2.0], [1.0, 2.0])])
+def test_correlations_of_constants_and_of_two_runs_are_unknown(losses, held_out):
+    assert entry_of(losses, held_out).pearson is None
+    assert entry_of(losses, held_out).spearman is None
+
+
+def test_the_best_of_more_runs_is_expected_to_be_better():
+    rng = np.random.default_rng(0)
+    losses = rng.normal(10, 1, 8)
+    held_out = losses + rng.normal(0, 1, 8)
+    curve = entry_of(losses, held_out).best_of()
+    assert [point.runs for point in curve] == list(range(1, BEST_OF + 1))
+    assert curve[0].loss == pytest.approx(losses.mean(), abs=0.15)
+    # the least of n draws with replacement: sum over ranks of loss times the chance to be the least
+    ordered = np.sort(losses)
+    chances = ((8 - np.arange(8)) / 8) ** 5 - ((7 - np.arange(8)) / 8) ** 5
+    assert curve[4].loss == pytest.approx(ordered @ chances, abs=0.1)
+    for one, more in pairwise(curve):
+        assert more.loss <= one.loss + 0.05
+        assert more.held_out_best <= more.held_out_loss + 1e-12
+    assert entry_of([1.0], [2.0]).best_of() == []
+
+
+# the command
+
+
+def table_of(nbest, path):
+    columns = [*nbest.names, "errors"]
+    rows = ["\t".join(["id", *columns])]
+    for number in range(nbest.n_lists):
+        for row in range(nbest.offsets[number], nbest.offsets[number + 1]):
+            figures = [*nbest.features[row].tolist(), nbest.statistics[row, 0]]
+            rows.append("\t".join([nbest.list_ids[number], *map(repr, map(float, figures))]))
+    path.write_text("\n".join(rows) + "\n")
+    return [str(path), "--segment", "id", "--features", ",".join(nbest.names), "--loss", "errors"]
+
+
+run = partial(commands.run, "compare")
+
+
+def test_the_command_prints_a_table_with_distances_and_held_out_losses(tmp_path):
+    data = table_of(random_nbest(1), tmp_path / "dev.tsv")
+    table_of(random_nbest(2), tmp_path / "test.tsv")
+    (tmp_path / "moses.txt").write_text("0.5 0.25 -0.25\n")
+    found = run(
+        *data, "--methods", "och,grid", "--seeds", 2, "--held-out", tmp_path / "test.tsv",
+        "--weights", f"moses={tmp_path / 'moses.txt'}",
+    )  # fmt: skip
+    assert found.exit_code == 0, found.output
+    lines = found.stdout.splitlines()
+    assert lines[0] == f"the least loss is {minimize(random_nbest(1)).loss:g}, proved"
+    heading = next(line for line in lines if line.startswith("method"))
+    assert " ".join(heading.split()) == "method runs mean best Delta S to optimum held out p time"
+    given = next(line for line in lines if line.startswith("moses")).split()
+    assert float(given[3]) == Problem(random_nbest(1)).evaluate([0.5, 0.25, -0.25]).loss
+    assert float(given[7]) == Problem(random_nbest(2)).evaluate([0.5, 0.25, -0.25]).loss
+    assert "och, seed 1: loss" in found.stderr
+
+
+def test_the_command_writes_json_that_says_the_same_as_the_library(tmp_path):
+    data = table_of(random_nbest(1), tmp_path / "dev.tsv")
+    found = run(*data, "--methods", "och,random", "--seeds", 2, "-q", "-o", tmp_path / "c.json")
+    assert (found.exit_code, found.stdout, found.stderr) == (0, "", "")
+    written = json.loads((tmp_path / "c.json").read_text())
+    nbest = lpmert.read_table(tmp_path / "dev.tsv", segment="id", features=random_nbest(1).names, loss="errors")
+    known = lpmert.compare(nbest, ["och", "random"], seeds=2)
+    assert timeless(written) == timeless(json.loads(known.to_json()))
+    assert run(*data, "--methods", "grid", "-q", "--json").stdout.startswith("{")
+
+
+def test_the_command_takes_an_optimum_from_a_file(tmp_path):
+    data = table_of(random_nbest(1), tmp_path / "dev.tsv")
+    solved = commands.run("solve", *data, "-q", "-o", tmp_path / "r.json")
+    assert solved.exit_code == 0
+    found = run(*data, "--methods", "grid", "--optimum", tmp_path / "r.json")
+    assert found.exit_code == 0, found.output
+    assert "proved" in found.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--methods", "och,simplex"], "no method 'simplex'"),
+        (["--weights", "weights.txt"], "is not of the form NAME=FILE"),
+        (["--weights", "a=b", "--weights", "a=c"], "gives a name twice"),
+        (["--scale", "feature1=1"], "--scale does not apply here"),
+        (["--seeds", "0"], "--seeds"),
+    ],
+)
+def test_wrong_usage_is_told(tmp_path, arguments, text):
+    data = table_of(random_nbest(1), tmp_path / "dev.tsv")
+    found = run(*data, *arguments)
+    assert found.exit_code == 2
+    assert text in found.stderr
+
+
+def test_weights_in_a_file_that_does_not_fit_are_told_with_the_file(tmp_path):
+    data = table_of(random_nbest(1), tmp_path / "dev.tsv")
+    (tmp_path / "w.txt").write_text("0.5 0.25\n")
+    found = run(*data, "--methods", "grid", "--weights", f"mine={tmp_path / 'w.txt'}")
+    assert found.exit_code == 1
+    assert "w.txt" in found.stderr
+    assert "2 numbers for 3 features" in found.stderr

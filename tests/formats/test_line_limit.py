@@ -1,0 +1,270 @@
+"""No file takes more memory than its reader allows, and no message quotes more of it than can be read."""
+
+from __future__ import annotations
+
+import ast
+import gzip
+import lzma
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import commands
+import numpy as np
+import pytest
+from shared import ROOT
+
+import lpmert
+from lpmert import CertificateError, DataError, NBest
+from lpmert.cli import main as cli
+from lpmert.formats.detect import read
+from lpmert.formats.detect import write as write_lists
+from lpmert.formats.weights import read_weights
+from lpmert.quoting import MOST, listed, quoted
+from lpmert.system.files import line_limit, lines, read_text
+
+COLUMNS = {"segment": "s", "features": "a", "loss": "l"}
+LONG = "1 " * 600
+FIRST = '{"id": "u", "candidates": [{"scores": {"a": 1}, "loss": 0}]}'
+
+READERS: dict[str, tuple[dict[str, str], Callable[[Path], object]]] = {
+    "tsv": ({"f.tsv": f"s\ta\tl\n0\t1\t{LONG}\n"}, lambda p: read(p / "f.tsv", **COLUMNS)),
+    "csv": ({"f.csv": f's,a,l\n0,1,"{LONG}"\n'}, lambda p: read(p / "f.csv", **COLUMNS)),
+    "jsonl": (
+        {"f.jsonl": f'{{"s": 0, "a": 1, "l": 0}}\n{{"s": "{LONG}"}}\n'},
+        lambda p: read(p / "f.jsonl", "jsonl", **COLUMNS),
+    ),
+    "best-of-n": ({"f.jsonl": f'{FIRST}\n{{"id": "{LONG}"}}\n'}, lambda p: read(p / "f.jsonl", "best-of-n")),
+    "moses": (
+        {"f.txt": f"0 ||| a ||| f= 1 ||| 2 ||| 1\n0 ||| {LONG}\n"},
+        lambda p: read(p / "f.txt", "moses", last_field=True),
+    ),
+    "mert": (
+        {"f.txt": f"FEATURES_TXT_BEGIN_0 0 1 1 a\n{LONG}\n", "g.txt": f"SCORES_TXT_BEGIN_0 0 1 1 BLEU\n{LONG}\n"},
+        lambda p: read(p / "f.txt", "mert", scores=[p / "g.txt"]),
+    ),
+    "scores": (
+        {"a.txt": f"u-1 1\n{LONG}\n", "l.txt": f"u-1 1\n{LONG}\n"},
+        lambda p: read({"a": p / "a.txt"}, "scores", losses={"l": p / "l.txt"}),
+    ),
+    "srilm": (
+        {"lists/u": f"-1 -1 1 a\n{LONG}\n", "refs": "u a\n"},
+        lambda p: read(p / "lists", "srilm", references=p / "refs"),
+    ),
+    "slf": (
+        {"lists/u": f"VERSION=1.0\n{LONG}\n", "refs": "u a\n"},
+        lambda p: read(p / "lists", "slf", references=p / "refs"),
+    ),
+    "lines": ({"f.txt": f"a\n{LONG}\n"}, lambda p: list(lines(p / "f.txt"))),
+}
+
+
+def write(folder: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
+
+
+class TestLines:
+    @pytest.mark.parametrize("format", READERS)
+    def test_every_reader_refuses_a_line_that_is_too_long(self, tmp_path: Path, format: str) -> None:
+        files, reader = READERS[format]
+        write(tmp_path, files)
+        with line_limit(1000), pytest.raises(DataError, match="a line of more than 1,000 bytes") as caught:
+            reader(tmp_path)
+        assert caught.value.line == 2
+        assert str(tmp_path) in str(caught.value.path)
+        assert str(caught.value).count("1 ") <= MOST // 2 + 2
+        assert "--max-line-length" in str(caught.value)
+
+    @pytest.mark.parametrize("length", [1, 99, 100])
+    def test_a_line_of_just_the_limit_is_read(self, tmp_path: Path, length: int) -> None:
+        path = tmp_path / "f.txt"
+        path.write_text("a" * (length - 1) + "\n")
+        with line_limit(length):
+            assert list(lines(path)) == [(1, "a" * (length - 1))]
+        path.write_text("a" * length + "\n")
+        with line_limit(length), pytest.raises(DataError, match=r"f\.txt:1: a line of more than"):
+            list(lines(path))
+
+    def test_the_limit_ends_with_its_block(self, tmp_path: Path) -> None:
+        path = tmp_path / "f.txt"
+        path.write_text("abc\n")
+        with pytest.raises(DataError), line_limit(1):
+            list(lines(path))
+        assert list(lines(path)) == [(1, "abc")]
+
+    @pytest.mark.parametrize("most", [0, -1, 1.5, True, "9" * 1000])
+    def test_only_counts_are_limits(self, most: Any) -> None:
+        with pytest.raises(DataError, match="above 0"), line_limit(most):
+            pass
+
+    def test_functions_and_commands_take_a_limit(self, tmp_path: Path) -> None:
+        path = tmp_path / "table.tsv"
+        path.write_text("s\ta\tl\n" + "".join(f"{i}\t{j}\t{j}\n" for i in range(3) for j in range(40)))
+        assert read(path, **COLUMNS).n_lists == 3
+        for reader in (read, lpmert.read_table):
+            with pytest.raises(DataError, match="more than 5 bytes"):
+                reader(path, max_line_length=5, **COLUMNS)
+        options = [str(path), "--segment", "s", "--features", "a", "--loss", "l", "--max-line-length", "5"]
+        out = str(tmp_path / "out.tsv")
+        for arguments in (
+            ["solve", *options],
+            ["check", *options, "--weights", "1"],
+            ["compare", *options],
+            ["verify", str(path), *options],
+            ["convert", str(path), out, *options[1:]],
+        ):
+            run = commands.run(*arguments)
+            assert run.exit_code == cli.ExitCode.FAILED, run.output
+            assert "table.tsv:1: a line of more than 5 bytes" in run.output
+        assert read(path, **COLUMNS).n_lists == 3
+
+    def test_a_certificate_with_a_line_that_is_too_long_is_refused(self, tmp_path: Path) -> None:
+        path = tmp_path / "certificate.json"
+        path.write_text("{" + " " * 2000)
+        with line_limit(1000), pytest.raises(CertificateError, match="more than 1,000 bytes"):
+            lpmert.verify(path, NBest([[1.0], [0.0]], [0, 2], [0.0, 1.0]))
+
+
+class TestWholeFiles:
+    """Files that are not read by lines may be 64 times as long."""
+
+    @pytest.mark.parametrize("read", [read_text, read_weights, lpmert.Result.load])
+    def test_text_that_is_too_long_is_refused(self, tmp_path: Path, read: Callable[[Path], object]) -> None:
+        path = tmp_path / "weights.txt.gz"
+        path.write_bytes(gzip.compress(b"1 " * 320 + b"1"))
+        with line_limit(10), pytest.raises(DataError, match="more than 640 bytes"):
+            read(path)
+
+    def test_arrays_that_are_too_long_are_refused_before_they_are_unpacked(self, tmp_path: Path) -> None:
+        path = tmp_path / "lists.npz"
+        np.savez_compressed(path, features=np.zeros((100_000, 10)))
+        assert path.stat().st_size < 64_000
+        with pytest.raises(DataError, match=r"8,000,\d\d\d bytes, more than 64,000"):
+            read(path, max_line_length=1000)
+
+    @pytest.mark.parametrize("name", ["lists.npz", "lists.parquet"])
+    def test_a_binary_file_that_is_too_long_is_refused(self, tmp_path: Path, name: str) -> None:
+        if name.endswith("parquet"):
+            pytest.importorskip("pyarrow")
+        path = tmp_path / name
+        write_lists(NBest(np.random.default_rng(0).random((1000, 3)), [0, 1000], np.zeros(1000)), path)
+        options = {"segment": "list", "features": "feature1", "loss": "loss"} if "parquet" in name else {}
+        with pytest.raises(DataError, match="more than 6,400 bytes"):
+            read(path, max_line_length=100, **options)
+
+
+PACKERS: dict[str, Callable[[bytes], bytes]] = {"gz": gzip.compress, "xz": lzma.compress}
+try:
+    import zstandard
+except ImportError:
+    pass
+else:
+    PACKERS["zst"] = zstandard.ZstdCompressor().compress
+
+PROGRAM = """
+import resource, sys
+from lpmert.formats.detect import read
+from lpmert.formats.detect import write as write_lists
+from lpmert.formats.files import lines
+from lpmert.result import DataError
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+try:
+    print(list(lines(sys.argv[1])))
+except DataError as error:
+    print(error)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the size of a process is measured as Linux tells it")
+class TestMemory:
+    @pytest.mark.parametrize("packer", PACKERS)
+    @pytest.mark.parametrize("pipe", [False, True])
+    def test_a_line_of_three_gigabytes_takes_little_memory(self, tmp_path: Path, packer: str, pipe: bool) -> None:
+        path = tmp_path / f"bomb.{packer}"
+        part = PACKERS[packer](b"a" * (16 << 20))
+        path.write_bytes(part * 192)  # files compressed one by one and joined are one file in all three
+        with path.open("rb") as file:
+            run = subprocess.run(
+                [sys.executable, "-c", PROGRAM, "-" if pipe else str(path)],
+                input=file.read() if pipe else None,
+                capture_output=True,
+                check=True,
+                timeout=120,
+            )
+        error, megabytes = run.stdout.decode().splitlines()
+        assert ":1: a line of more than 67,108,864 bytes" in error
+        assert len(error) < 500 + len(str(path))
+        assert int(megabytes) < 300
+
+    @pytest.mark.parametrize("packer", PACKERS)
+    def test_compressed_lines_are_read_whole(self, tmp_path: Path, packer: str) -> None:
+        rng = np.random.default_rng(0)
+        texts = ["".join(map(chr, rng.integers(33, 126, size))) for size in rng.integers(0, 5000, 300)]
+        data = "".join(f"{text}\n" for text in texts).encode()
+        cuts = sorted(rng.integers(0, len(data), 4).tolist())
+        parts = [data[a:b] for a, b in zip([0, *cuts], [*cuts, len(data)], strict=True)]
+        path = tmp_path / "f"
+        path.write_bytes(b"".join(map(PACKERS[packer], parts)))
+        assert [text for _, text in lines(path)] == texts
+        whole = path.read_bytes()
+        for end in (len(whole) - 1, len(whole) // 2, 20):
+            path.write_bytes(whole[:end])
+            with pytest.raises(DataError, match="damaged or ends early"):
+                list(lines(path))
+
+
+class TestQuotes:
+    @pytest.mark.parametrize(
+        "value",
+        ["a" * 10**6, b"\0" * 10**6, 10**4000, 10**6000, [["a" * 500] * 500] * 500, "\n" * 500, {1: "b" * 999}],
+        ids=range(7),
+    )
+    def test_a_quote_is_short_whatever_is_quoted(self, value: object) -> None:
+        assert len(quoted(value)) <= MOST
+
+    def test_what_is_nested_deeply_is_quoted(self) -> None:
+        value: list[Any] = []
+        for _ in range(100_000):
+            value = [value]
+        assert len(quoted(value)) <= MOST
+
+    def test_what_is_short_is_quoted_whole(self) -> None:
+        for value in ("a" * 150, "", "'", 12, 1.5, None, [1, 2], ("x",)):
+            assert quoted(value) == repr(value)
+
+    def test_lists_of_names_say_how_many_there_are(self) -> None:
+        assert listed(["a", "b"]) == "a, b"
+        assert listed([]) == ""
+        for names in (["a"] * 10**5, ["a" * 10**6], dict.fromkeys(map(str, range(1000)))):
+            assert len(listed(names)) < MOST + 30
+            assert f"({len(names):,} in all)" in listed(names)
+
+    def test_messages_about_long_names_are_short(self, tmp_path: Path) -> None:
+        path = tmp_path / "table.tsv"
+        long = "x" * 100_000
+        for header in (f"s\ta\t{long}\t{long}", "\t".join(f"{long}{k}" for k in range(9)), f"s\ta\t{long}"):
+            path.write_text(f"{header}\n0\t1\t2\n")
+            with pytest.raises(DataError) as caught:
+                lpmert.read_table(path, **COLUMNS)  # type: ignore[arg-type]
+            assert len(str(caught.value)) < len(str(path)) + 3 * MOST
+
+    def test_every_message_about_data_quotes_with_care(self) -> None:
+        """`!r` in a message quotes all there is."""
+        checked = [*(ROOT / "lpmert/formats").glob("*.py"), *(ROOT / "lpmert/proof").glob("*.py")]
+        checked += [ROOT / "lpmert" / name for name in ("nbest.py", "options.py", "certificate.py", "converters.py")]
+        found = [
+            f"{path.relative_to(ROOT)}:{node.lineno}"
+            for path in checked
+            for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, ast.FormattedValue) and node.conversion == ord("r") and not node.format_spec
+        ]
+        assert not found
+
+    def test_no_error_of_ours_fills_the_screen(self) -> None:
+        for kind in (lpmert.LpmertError, DataError, CertificateError, lpmert.MethodError):
+            assert len(str(kind("y" * 10**6))) == 1999

@@ -1,0 +1,255 @@
+"""Expected losses and their gradients are right under every law, and annealing ends near the optimum, never below."""
+
+from __future__ import annotations
+
+from itertools import pairwise, product
+from math import inf
+
+import numpy as np
+import pytest
+from shared import librispeech, needs_shared, train_choices
+from strategies import random_lists
+
+from lpmert.errors import FloatArray, MethodError
+from lpmert.methods.heuristic.annealing import Annealing, Objective, Step
+from lpmert.methods.heuristic.convolution import Convolution
+from lpmert.methods.heuristic.risk import LAWS, risk_of
+from lpmert.methods.heuristic.softmax import AllHypotheses
+from lpmert.metrics.additive import SumOfLosses
+from lpmert.metrics.base import Metric
+from lpmert.metrics.ratio import Bleu, Chrf, f_beta, precision, recall
+from lpmert.model.nbest import NBest
+from lpmert.model.problem import Problem
+from lpmert.result import Limits, Status
+from lpmert.search.driver import solve
+
+METRICS = {"bleu": Bleu(), "f1": f_beta(), "f0.5": f_beta(0.5), "precision": precision(), "recall": recall()}
+
+
+def random_lists_of(metric: Metric, seed: int, *, n_lists: int = 5, size: int = 3, words: int = 12) -> AllHypotheses:
+    """Lists with the metric's statistics; references of BLEU are about as long as the hypotheses."""
+    rng = np.random.default_rng(seed)
+    count = n_lists * size
+    lengths = rng.integers(words - 3, words + 4, count)
+    if isinstance(metric, Bleu):
+        statistics = np.empty((count, 9))
+        matches = lengths
+        for order in range(4):
+            statistics[:, 2 * order + 1] = lengths - order
+            matches = np.maximum(1, np.minimum(matches - 1, (matches * rng.uniform(0.6, 0.95, count)).astype(int)))
+            statistics[:, 2 * order] = matches
+        statistics[:, 8] = words + rng.integers(0, 3, count)  # the nearest of several references
+    else:
+        gold = np.repeat(rng.integers(words - 3, words + 4, n_lists), size)
+        match = np.minimum(lengths, gold) - rng.integers(0, 6, count)
+        statistics = np.column_stack([match, lengths, gold]).astype(float)
+    return AllHypotheses(rng.normal(size=(count, 3)), np.arange(0, count + 1, size), statistics, np.ones(3))
+
+
+def log_loss(metric: Metric, total: FloatArray) -> float:
+    """What the risk is the expectation of, at summed statistics."""
+    if metric.name == "recall":
+        return metric.loss(total)  # a sum over lists: the gold items do not hang on the choice
+    return -np.log(1.0 - metric.loss(total))
+
+
+def expected_by_enumeration(metric: Metric, lists: AllHypotheses, probabilities: FloatArray) -> float:
+    total = 0.0
+    ranges = [range(a, b) for a, b in pairwise(lists.offsets)]
+    for rows in product(*ranges):
+        chosen = list(rows)
+        total += np.prod(probabilities[chosen]) * log_loss(metric, lists.statistics[chosen].sum(axis=0))
+    return total
+
+
+@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_exact_law_is_the_sum_over_all_selections(name: str, seed: int) -> None:
+    metric = METRICS[name]
+    lists = random_lists_of(metric, seed)
+    p = lists.probabilities(np.array([0.4, -0.8, 0.1]))
+    value, _ = risk_of(metric, lists, "exact")(p)
+    assert value == pytest.approx(expected_by_enumeration(metric, lists, p), abs=1e-12)
+
+
+@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize("law", ["taylor", "normal"])
+def test_the_expansion_and_the_normal_law_are_nearer_to_the_exact_law_than_the_mean(name: str, law: str) -> None:
+    metric = METRICS[name]
+    for seed in range(4):
+        lists = random_lists_of(metric, seed, n_lists=20, size=4)
+        p = lists.probabilities(np.array([0.4, -0.8, 0.1]))
+        exact, mean, value = (risk_of(metric, lists, one)(p)[0] for one in ("exact", "mean", law))
+        assert value == pytest.approx(exact, rel=1e-3)
+        assert abs(value - exact) < 0.2 * abs(mean - exact) or abs(mean - exact) < 1e-12
+
+
+@pytest.mark.parametrize("short", [0, 4])
+def test_the_brevity_penalty_is_expected_exactly_where_it_hangs_on_both_lengths(short: int) -> None:
+    lists = random_lists_of(Bleu(), 7, n_lists=6)
+    statistics = lists.statistics.copy()
+    statistics[:, 8] += short
+    lists = AllHypotheses(lists.features, lists.offsets, statistics, lists.scale)
+    p = lists.probabilities(np.array([1.0, 1.0, 1.0]))
+    exact = risk_of(Bleu(), lists, "exact")(p)[0]
+    assert exact == pytest.approx(expected_by_enumeration(Bleu(), lists, p), abs=1e-12)
+    assert risk_of(Bleu(), lists, "normal")(p)[0] == pytest.approx(exact, rel=3e-3)
+
+
+@pytest.mark.parametrize("name", [*METRICS, "loss"])
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("temperature", [0.0, 0.7])
+def test_the_gradient_of_risk_minus_entropy_is_that_of_its_finite_differences(
+    name: str, law: str, temperature: float
+) -> None:
+    metric = METRICS.get(name, SumOfLosses())
+    lists = random_lists_of(metric, 3)
+    if name == "loss":
+        lists = AllHypotheses(lists.features, lists.offsets, lists.statistics[:, :1], lists.scale)
+    objective = Objective(lists, risk_of(metric, lists, law), Step(temperature, 1.7), np.array([0.1, 0.0, 2.0]))
+    weights = np.array([0.5, -0.3, 0.9])
+    _, gradient = objective(weights)
+    steps = 1e-5 * np.eye(3)
+    differences = [(objective(weights + step)[0] - objective(weights - step)[0]) / 2e-5 for step in steps]
+    assert gradient == pytest.approx(differences, rel=1e-6, abs=1e-8)
+
+
+def bleu_row(match: list[int], words: int, reference: int) -> list[float]:
+    totals = [max(words - order, 0) for order in range(4)]
+    return [float(x) for pair in zip(match, totals, strict=True) for x in pair] + [float(reference)]
+
+
+PERFECT = bleu_row([4, 3, 2, 1], 4, 4)
+AB, A, ABC, C = (
+    bleu_row([2, 1, 0, 0], 2, 2),
+    bleu_row([1, 0, 0, 0], 1, 2),
+    bleu_row([2, 1, 0, 0], 3, 2),
+    bleu_row([0, 0, 0, 0], 1, 2),
+)
+
+
+def gradient_of_expected_bleu(rows: list[list[float]], weights: list[float]) -> FloatArray:
+    """The gradient of the BLEU of the expected statistics by one indicator feature a row."""
+    count = len(rows) - 1
+    features = np.vstack([np.eye(count), np.zeros(count)])
+    lists = AllHypotheses(features, np.array([0, count, count + 1]), np.array(rows), np.ones(count))
+    p = lists.probabilities(np.array(weights))
+    value, slopes = risk_of(Bleu(), lists, "mean")(p)
+    return -np.exp(-value) * lists.back_to_weights(p, slopes)
+
+
+def test_the_bleu_of_the_expected_statistics_has_the_gradient_that_travatar_publishes() -> None:
+    found = gradient_of_expected_bleu([AB, A, ABC, C, PERFECT], [0.0] * 4)
+    published = [0.02613552304645977, -0.016376956750715835, 0.017252038293028495, -0.02701060458877243]
+    assert found == pytest.approx(published, abs=1e-12)
+
+
+def test_the_gradient_by_a_scale_of_all_weights_is_the_one_that_travatar_publishes() -> None:
+    weights = [0.0, np.log(0.5), np.log(0.5)]
+    found = gradient_of_expected_bleu([AB, A, C, PERFECT], weights)
+    assert found == pytest.approx([0.05061485956898609, -0.019935150830241014, -0.030679708738745072], abs=1e-12)
+    assert found @ weights == pytest.approx(0.03508354720468027, abs=1e-12)
+
+
+def test_the_exact_law_refuses_statistics_that_are_no_whole_numbers() -> None:
+    lists = random_lists_of(f_beta(), 0)
+    broken = AllHypotheses(lists.features, lists.offsets, lists.statistics + np.arange(15)[:, None] / 3, lists.scale)
+    with pytest.raises(MethodError, match="whole numbers"):
+        risk_of(f_beta(), broken, "exact")
+
+
+def test_the_exact_law_refuses_grids_beyond_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lpmert.methods.heuristic.convolution.MEMORY_LIMIT", 100)
+    with pytest.raises(MethodError, match="taylor"):
+        risk_of(Bleu(), random_lists_of(Bleu(), 0), "exact")
+
+
+def test_a_sum_of_two_fair_dice_has_their_mean_and_second_moment() -> None:
+    faces = np.tile(np.arange(1.0, 7.0), 2)
+    lists = AllHypotheses(np.zeros((12, 1)), np.array([0, 6, 12]), faces[:, None], np.ones(1))
+    fair = np.full(12, 1 / 6)
+    value, slopes = Convolution(lists, [faces], lambda sums: sums[0] ** 2.0)(fair)
+    assert value == pytest.approx(7.0**2 + 2 * 35 / 12)
+    assert slopes[:6] == pytest.approx([x**2 + 2 * x * 3.5 + 91 / 6 for x in range(1, 7)])
+
+
+def test_an_expected_loss_that_is_not_known_is_refused() -> None:
+    lists = random_lists_of(f_beta(), 0)
+    with pytest.raises(MethodError, match="chrf"):
+        risk_of(Chrf(), lists, "taylor")
+    with pytest.raises(MethodError, match="law"):
+        risk_of(f_beta(), lists, "median")
+
+
+@pytest.mark.parametrize("settings", [{"schedule": "cold"}, {"law": "none"}, {"held_out": 1.0}, {"first_gamma": 0.0}])
+def test_settings_without_meaning_are_refused(settings: dict[str, object]) -> None:
+    with pytest.raises(MethodError, match=next(iter(settings))):
+        Annealing(**settings)  # type: ignore[arg-type]
+
+
+def best_in_the_plane(nbest: NBest, metric: Metric) -> float:
+    """The least loss at any angle between two at which some pair of hypotheses ties."""
+    features, offsets = nbest.dense_features(), nbest.offsets
+    angles = [0.0]
+    for a, b in pairwise(offsets):
+        differences = (features[a:b, None] - features[None, a:b]).reshape(-1, 2)
+        differences = differences[differences.any(axis=1)]
+        angles += (np.arctan2(differences[:, 0], -differences[:, 1]) % (2 * np.pi)).tolist()
+    angles = sorted(set(angles))
+    middles = (np.array(angles) + np.array([*angles[1:], angles[0] + 2 * np.pi])) / 2
+    losses = []
+    for angle in middles:
+        scores = features @ [np.cos(angle), np.sin(angle)]
+        chosen = [a + int(np.argmax(scores[a:b])) for a, b in pairwise(offsets)]
+        losses.append(metric.loss(nbest.statistics[chosen].sum(axis=0)))
+    return min(losses)
+
+
+@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize("law", LAWS)
+def test_ratio_metrics_are_annealed_close_to_the_best_loss_of_the_plane(name: str, law: str) -> None:
+    metric = METRICS[name]
+    excess = []
+    for seed in range(3):
+        lists = random_lists_of(metric, seed, n_lists=10, size=5)
+        nbest = NBest(lists.features[:, :2], lists.offsets, lists.statistics)
+        problem = Problem(nbest, metric)
+        result = solve(Annealing(law=law), problem)
+        best = best_in_the_plane(nbest, metric)
+        assert result.loss == problem.evaluate(result.weights).loss
+        assert result.loss >= best - 1e-12
+        excess.append(result.loss - best)
+    assert np.median(excess) < 0.05
+
+
+def test_annealing_finds_the_optimum_of_a_separable_set() -> None:
+    rng = np.random.default_rng(5)
+    features = rng.normal(size=(150, 4))
+    losses = -features @ [1.0, -2.0, 0.5, 0.3]
+    nbest = NBest(features, np.arange(0, 151, 5), losses)
+    result = solve(Annealing(), Problem(nbest))
+    assert result.loss == pytest.approx(losses.reshape(30, 5).min(axis=1).sum())
+
+
+def test_held_out_lists_are_drawn_by_the_seed() -> None:
+    nbest = random_lists("generic", 3, most_lists=40, most_selections=10**12).nbest
+    first, again, other = (solve(Annealing(held_out=0.5), Problem(nbest), seed=seed) for seed in (1, 1, 2))
+    assert first.weights.tolist() == again.weights.tolist()
+    assert first.weights.tolist() != other.weights.tolist()
+
+
+def test_a_limit_ends_the_run_at_the_best_weights_so_far() -> None:
+    problem = Problem(random_lists("generic", 3, most_lists=40, most_selections=10**12).nbest)
+    result = solve(Annealing(), problem, limits=Limits(node_limit=10))
+    assert result.status is Status.NODE_LIMIT
+    assert result.loss == min(loss for _, _, loss in result.trace)
+    assert result.counters["steps"] < solve(Annealing(), problem).counters["steps"]
+
+
+@needs_shared
+def test_on_train_choices_and_speech_lists_annealing_comes_within_one_percent_of_the_optimum() -> None:
+    for nbest, optimum in ((train_choices(), 858), (librispeech(), 1767)):  # both proved
+        for method in (Annealing(), Annealing(schedule="gamma", variance=inf)):
+            result = solve(method, Problem(nbest))
+            assert optimum <= result.loss
+        assert solve(Annealing(), Problem(nbest)).loss <= 1.01 * optimum

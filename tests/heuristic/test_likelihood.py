@@ -1,0 +1,122 @@
+"""Maximum likelihood is at the one optimum of its objective, which other software finds too."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import check_grad
+from shared import librispeech, needs_shared
+
+import lpmert
+from lpmert.errors import FloatArray, MethodError
+from lpmert.lines.clock import Clock
+from lpmert.methods.heuristic.likelihood import GRADIENT_TOLERANCE, Likelihood, gold_rows, negative_log_likelihood
+from lpmert.methods.heuristic.softmax import AllHypotheses, first_best, lists_of, own_losses
+from lpmert.metrics.additive import SumOfLosses
+from lpmert.metrics.ratio import Bleu
+from lpmert.model.nbest import NBest
+from lpmert.model.problem import Problem
+from lpmert.search.driver import solve
+
+
+def random_nbest(seed: int, *, n_lists: int = 12, size: int = 5, n_features: int = 3) -> NBest:
+    rng = np.random.default_rng(seed)
+    features = rng.normal(size=(n_lists * size, n_features))
+    offsets = np.arange(0, n_lists * size + 1, size)
+    return NBest(features, offsets, rng.integers(0, 4, n_lists * size).astype(float))
+
+
+def objective(nbest: NBest) -> tuple[AllHypotheses, FloatArray]:
+    lists = lists_of(Problem(nbest))
+    return lists, gold_rows(lists, own_losses(SumOfLosses(), lists.statistics))
+
+
+@pytest.mark.parametrize("variance", [0.25, np.inf])
+def test_the_gradient_is_that_of_the_objective(variance: float) -> None:
+    lists, gold = objective(random_nbest(0))
+    weights = np.array([0.3, -1.2, 0.7])
+    error = check_grad(
+        lambda w: negative_log_likelihood(w, lists, gold, variance)[0],
+        lambda w: negative_log_likelihood(w, lists, gold, variance)[1],
+        weights,
+    )
+    assert error < 1e-5
+
+
+def test_the_likelihood_of_two_hypotheses_is_the_logistic_function() -> None:
+    lists = AllHypotheses(np.array([[2.0], [0.0]]), np.array([0, 2]), np.zeros((2, 1)), np.ones(1))
+    value, gradient = negative_log_likelihood(np.array([1.5]), lists, np.array([0.0, 1.0]))
+    assert value == pytest.approx(np.log1p(np.exp(3.0)))
+    assert gradient == pytest.approx([2.0 / (1.0 + np.exp(-3.0))])
+
+
+def test_tied_hypotheses_of_least_loss_count_together() -> None:
+    lists = AllHypotheses(np.array([[2.0], [0.0], [1.0]]), np.array([0, 3]), np.zeros((3, 1)), np.ones(1))
+    value, _ = negative_log_likelihood(np.array([1.0]), lists, np.array([1.0, 0.0, 1.0]))
+    e = np.exp([2.0, 0.0, 1.0])
+    assert value == pytest.approx(-np.log((e[0] + e[2]) / e.sum()))
+
+
+@pytest.mark.parametrize("variance", [0.25, 0.5, 1.0])
+def test_the_weights_are_a_stationary_point_whatever_the_start(variance: float) -> None:
+    nbest = random_nbest(1, n_lists=40, size=2)
+    problem = Problem(nbest)
+    lists, gold = objective(nbest)
+    for start in (None, np.array([5.0, -5.0, 5.0])):
+        found = Likelihood(variance=variance).run(problem, start, 0, Clock(problem))
+        _, gradient = negative_log_likelihood(found.weights, lists, gold, variance)
+        assert np.abs(gradient).max() <= 10 * GRADIENT_TOLERANCE * lists.n_lists
+
+
+@pytest.mark.parametrize("variance", [0.25, 1.0, 4.0])
+def test_on_lists_of_two_the_weights_are_those_of_logistic_regression(variance: float) -> None:
+    from sklearn.linear_model import LogisticRegression
+
+    rng = np.random.default_rng(3)
+    points = rng.normal(size=(200, 4)) * [1.0, 3.0, 0.2, 1.0]
+    labels = points @ [1.0, -0.3, 2.0, 0.0] + rng.logistic(size=200) > 0
+    nbest = lpmert.from_classification(points, labels, intercept=False)
+    result = solve(Likelihood(variance=variance), Problem(nbest))
+    other = LogisticRegression(C=variance, fit_intercept=False, tol=1e-10, max_iter=10_000).fit(points, labels)
+    expected = other.coef_[0] / np.abs(other.coef_[0]).sum()
+    assert result.weights == pytest.approx(expected, abs=1e-5)
+    assert result.loss == pytest.approx(200 * (1 - other.score(points, labels)))
+
+
+def test_the_prior_holds_in_the_callers_scaling() -> None:
+    rng = np.random.default_rng(4)
+    features = rng.normal(size=(60, 2)) * [1.0, 1e-4]
+    losses = rng.integers(0, 2, 60).astype(float)
+    problem = Problem(NBest(features, np.arange(0, 61, 3), losses))
+    small = solve(Likelihood(variance=1.0), problem).weights
+    assert abs(small[1]) < 1e-2 * abs(small[0])  # a weight large enough to matter would cost the prior 1e8
+
+
+def test_for_bleu_the_gold_hypothesis_has_the_best_smoothed_sentence_bleu() -> None:
+    # (4 4 3 3 2 2 1 1) is perfect; (3 4 2 3 1 2 0 1) has a smoothed BLEU of (3/4 * 3/4 * 2/3 * 1/2)^(1/4)
+    statistics = np.array([[3, 4, 2, 3, 1, 2, 0, 1, 4], [4, 4, 3, 3, 2, 2, 1, 1, 4]], dtype=float)
+    assert own_losses(Bleu(), statistics) == pytest.approx([1 - (3 / 4 * 3 / 4 * 2 / 3 * 1 / 2) ** 0.25, 0.0])
+    assert statistics[0, 2] == 2.0  # the caller's array is left alone
+
+
+@given(st.lists(st.lists(st.integers(-2, 2), min_size=1, max_size=4), min_size=1, max_size=5))
+def test_the_first_of_the_best_is_taken_in_every_list(scores: list[list[int]]) -> None:
+    offsets = np.cumsum([0, *map(len, scores)])
+    expected = [begin + one.index(max(one)) for begin, one in zip(offsets.tolist(), scores, strict=False)]
+    assert first_best(np.concatenate([np.array(one, dtype=float) for one in scores]), offsets).tolist() == expected
+
+
+def test_a_variance_that_is_not_positive_is_refused() -> None:
+    with pytest.raises(MethodError, match="variance"):
+        Likelihood(variance=0.0)
+
+
+@needs_shared
+def test_on_speech_lists_likelihood_stays_above_the_optimum_and_decodes_as_reported() -> None:
+    nbest = librispeech()
+    problem = Problem(nbest)
+    result = solve(Likelihood(variance=np.inf), problem)
+    assert result.loss == problem.evaluate(result.weights).loss
+    assert 1767 <= result.loss < 1900  # 1767 is the proved optimum

@@ -1,0 +1,386 @@
+"""Line searches along sparse features are exact, selection follows its formula, and training ends below its start."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import sys
+from itertools import groupby, pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
+from shared import ROOT, SHARED_DATA, needs_shared, train_choices
+from strategies import KINDS, random_lists
+
+import lpmert
+from lpmert.errors import FloatArray, MethodError
+from lpmert.methods.heuristic.msr import MinimumSampleRisk
+from lpmert.methods.heuristic.selection import Candidates, select, try_each
+from lpmert.methods.heuristic.sparse import Line, SparseLineSearch, SparseLists, sparse_lists
+from lpmert.metrics.base import Metric
+from lpmert.metrics.ratio import f_beta
+from lpmert.model.nbest import NBest
+from lpmert.model.problem import Problem
+from lpmert.result import Limits, Status
+from lpmert.search.driver import solve
+
+
+def sparse_nbest(seed: int, *, n_lists: int = 30, size: int = 6, n_features: int = 12, counts: int = 2) -> NBest:
+    """A base feature that is right half of the time, and rare counts that tell where it is wrong."""
+    rng = np.random.default_rng(seed)
+    count = n_lists * size
+    rare = rng.integers(1, counts + 1, (count, n_features)) * (rng.random((count, n_features)) < 0.15)
+    losses = rng.integers(0, 4, count).astype(float)
+    base = -losses + rare @ rng.normal(size=n_features) + rng.normal(size=count)
+    features = csr_array(np.column_stack([base, rare]))
+    return NBest(features, np.arange(0, count + 1, size), losses)
+
+
+def f_nbest(seed: int) -> NBest:
+    """The same with matches, predictions and gold items of an F measure."""
+    nbest = sparse_nbest(seed)
+    rng = np.random.default_rng(seed + 100)
+    predicted = rng.integers(1, 9, nbest.n_hypotheses)
+    match = np.minimum(predicted, rng.integers(0, 9, nbest.n_hypotheses))
+    gold = np.repeat(rng.integers(8, 12, nbest.n_lists), 6)
+    return NBest(nbest.features, nbest.offsets, np.column_stack([match, predicted, gold]))
+
+
+def loss_at(lists: SparseLists, weights: FloatArray) -> float:
+    """Decoding, written down once more."""
+    scores = lists.base + lists.by_feature.toarray() @ weights
+    chosen = [a + int(np.argmax(scores[a:b])) for a, b in pairwise(lists.offsets)]
+    return lists.metric.loss(lists.statistics[chosen].sum(axis=0))
+
+
+CASES: list[tuple[str | Metric, NBest]] = [("loss", sparse_nbest(0)), ("loss", sparse_nbest(1)), (f_beta(), f_nbest(2))]
+
+
+@pytest.mark.parametrize(("metric", "nbest"), CASES, ids=["additive", "additive again", "ratio"])
+def test_the_loss_between_two_thresholds_is_that_of_decoding_there(metric: str | Metric, nbest: NBest) -> None:
+    lists, _ = sparse_lists(nbest, metric, None)
+    search = SparseLineSearch(lists)
+    rng = np.random.default_rng(0)
+    for feature in range(1, lists.n_features):
+        search.move(feature, float(rng.normal()))
+    for feature in range(1, lists.n_features):
+        line = search.line(feature)
+        assert line is not None
+        ends = np.concatenate([[line.thresholds[0] - 1], line.thresholds, [line.thresholds[-1] + 1]])
+        assert (np.diff(line.thresholds) >= 0).all()
+        middles = (ends[1:] + ends[:-1]) / 2
+        wide = np.diff(ends) > 1e-9
+        decoded = []
+        for middle in middles[wide]:
+            weights = search.weights.copy()
+            weights[feature] = middle
+            decoded.append(loss_at(lists, weights))
+        assert line.losses[wide] == pytest.approx(decoded, abs=1e-12)
+
+
+@pytest.mark.parametrize(("metric", "nbest"), CASES, ids=["additive", "additive again", "ratio"])
+def test_loss_and_choices_are_kept_up_to_date_by_moves(metric: str | Metric, nbest: NBest) -> None:
+    lists, _ = sparse_lists(nbest, metric, None)
+    search = SparseLineSearch(lists)
+    rng = np.random.default_rng(1)
+    for feature in rng.integers(1, lists.n_features, 60).tolist():
+        weight = float(rng.normal())
+        visited, rows = search.choices_at(feature, weight)
+        told = search.loss_with(visited, rows)
+        search.move(feature, weight)
+        assert told == pytest.approx(search.loss, abs=1e-12)
+        assert search.loss == pytest.approx(loss_at(lists, search.weights), abs=1e-12)
+    assert search.loss == pytest.approx(lists.decoded_loss(search.weights), abs=1e-12)
+
+
+def test_a_line_of_real_numbers_has_the_breakpoints_of_the_upper_envelope() -> None:
+    # travatar's test: envelopes (-inf,-1] -> .2, then .1; and (-inf,1) -> .1, (1,3) -> .3, then .2
+    values = [-1.0, 1.0, 1.0, -1.0, 1.0, 0.0]
+    base = [1.0, 3.0, 1.0, 7.0, 3.0, 6.0]
+    features = csr_array(np.column_stack([base, values]))
+    nbest = NBest(features, np.array([0, 3, 6]), np.array([0.2, 0.1, 0.3, 0.1, 0.2, 0.3]))
+    lists, _ = sparse_lists(nbest, "loss", None)
+    line = SparseLineSearch(lists).line(1)
+    assert line is not None
+    assert line.thresholds == pytest.approx([-1.0, 1.0, 3.0])
+    assert line.losses == pytest.approx([0.3, 0.2, 0.4, 0.3])
+
+
+@given(
+    st.lists(st.floats(-3, 3), min_size=1, max_size=8),
+    st.lists(st.floats(0, 5), min_size=9, max_size=9),
+    st.floats(-4, 4),
+    st.floats(0.01, 2),
+)
+def test_smoothing_is_the_mean_over_the_window(
+    thresholds: list[float], losses: list[float], point: float, width: float
+) -> None:
+    ends = sorted(thresholds)
+    line = Line(np.array(ends), np.array(losses[: len(ends) + 1]))
+    inside = sorted({point - width, point + width, *(t for t in ends if point - width < t < point + width)})
+    mean = sum(float(line.at(np.array([(a + b) / 2]))[0]) * (b - a) for a, b in pairwise(inside)) / (2 * width)
+    assert line.smoothed(np.array([point]), width)[0] == pytest.approx(mean, abs=1e-9)
+
+
+def test_thresholds_far_away_do_not_blur_the_loss_nearby() -> None:
+    line = Line(np.array([-1e90, 1.0, 1.01, 1e12]), np.array([5e6, 2e6 + 3.0, 2e6, 2e6 + 3.0, 1e6]))
+    points = np.array([0.0, 1.005, 1.0, 1e11])
+    expected = [3.0, 3.0 * 0.11 / 0.12, 3.0 * 0.11 / 0.12, 3.0]
+    assert line.smoothed(points, 0.06) - 2e6 == pytest.approx(expected, abs=1e-6)
+
+
+def test_features_next_to_nothing_are_trained_without_overflow() -> None:
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(60, 4)) * [1.0, 1e-310, 1e-200, 1.0]
+    nbest = NBest(csr_array(features), np.arange(0, 61, 3), rng.integers(0, 3, 60).astype(float))
+    with np.errstate(invalid="raise"):
+        trained = MinimumSampleRisk().train(nbest)
+    assert np.isfinite(trained.weights).all()
+    assert trained.loss <= trained.loss_before
+
+
+def test_the_smoothed_loss_prefers_a_wide_interval_to_a_narrow_better_one() -> None:
+    # weights between 1 and 1.01 cost nothing, those above 2 cost 1, all others 3
+    features = csr_array(np.array([[0, 0], [-1, 1], [-1.01, 1], [0, 0], [-1, 1], [0, 0], [-2, 1]], dtype=float))
+    losses = np.array([2, 0, 2, 0, 1, 1, 0], dtype=float)
+    nbest = NBest(features[[0, 1, 3, 4, 5, 6]], np.array([0, 2, 4, 6]), losses[[0, 1, 3, 4, 5, 6]])
+    search = SparseLineSearch(sparse_lists(nbest, "loss", None)[0])
+    line = search.line(1)
+    assert line is not None
+    assert line.at(np.array([0.0, 1.5, 2.5])).tolist() == [3.0, 2.0, 1.0]
+    assert search.best_weight(1, 0.06) == pytest.approx(2.06)
+
+
+def test_a_feature_that_changes_nothing_keeps_its_weight() -> None:
+    features = csr_array(np.array([[0.0, 1.0, 5.0], [9.0, 1.0, 5.0], [1.0, 3.0, 0.0]]))
+    nbest = NBest(features, np.array([0, 2, 3]), np.array([0.0, 1.0, 2.0]))
+    lists, _ = sparse_lists(nbest, "loss", None)
+    assert lists.by_feature.nnz == 0  # both features are constant in the first list, and the second has one row
+    search = SparseLineSearch(lists)
+    assert search.line(1) is None
+    assert search.best_weight(2, 0.06) == 0.0
+
+
+@settings(deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_leaving_out_constant_entries_changes_no_choice(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    dense = rng.integers(0, 2, (12, 5)).astype(float)
+    dense[0:3, 2] = 1.0
+    nbest = NBest(csr_array(dense), np.array([0, 3, 5, 6, 12]), rng.integers(0, 9, 12).astype(float))
+    lists, base = sparse_lists(nbest, "loss", "feature2")
+    weights = rng.integers(-3, 4, 5).astype(float)
+    weights[base] = 0.0
+    full = weights.copy()
+    full[base] = 1.0
+    scores = dense @ full
+    chosen = [a + int(np.argmax(scores[a:b])) for a, b in pairwise(nbest.offsets)]
+    assert lists.decoded_loss(weights) == nbest.statistics[chosen].sum()
+
+
+def candidates(gains: list[float], benefits: list[list[int]]) -> Candidates:
+    return Candidates(np.arange(len(gains)), np.array(gains), csr_array(np.array(benefits, dtype=float)))
+
+
+def by_the_formula(given: Candidates, count: int, alpha: float) -> list[int]:
+    """The selection with every cosine computed from its definition."""
+    benefits = given.benefits.toarray()
+    effect = given.gains / given.gains.max()
+    left = [j for j in range(len(effect)) if given.gains[j] > 0]
+    chosen: list[int] = []
+    while left and len(chosen) < count:
+        k = len(chosen) + 1
+
+        def value(j: int, k: int = k) -> float:
+            cosines = []
+            for i in chosen:
+                norms = np.linalg.norm(benefits[i]) * np.linalg.norm(benefits[j])
+                cosines.append(benefits[i] @ benefits[j] / norms if norms else 0.0)
+            return alpha * effect[j] - ((1 - alpha ** (k - 1)) / (k - 1) * sum(cosines) if k > 1 else 0.0)
+
+        best = max(left, key=value)
+        chosen.append(best)
+        left.remove(best)
+    return chosen
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_selection_follows_the_formula(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    given_ones = candidates(rng.normal(0.5, 1, 30).tolist(), rng.integers(0, 2, (30, 8)).tolist())
+    assert select(given_ones, 12, alpha=0.8).tolist() == by_the_formula(given_ones, 12, 0.8)
+
+
+def test_the_second_feature_is_not_a_copy_of_the_first() -> None:
+    twins = candidates([1.0, 0.99, 0.9], [[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 1, 1]])
+    assert select(twins, 2).tolist() == [0, 2]
+    assert select(twins, 2, window=1).tolist() == [0, 1]  # the better one is out of sight
+
+
+def test_features_without_a_gain_are_never_selected() -> None:
+    assert select(candidates([0.0, 2.0, -1.0], [[0], [1], [0]]), 3).tolist() == [1]
+    assert select(candidates([0.0, -1.0], [[0], [0]]), 3).tolist() == []
+
+
+def test_the_gain_of_a_feature_is_the_fall_of_the_loss_with_it_alone() -> None:
+    lists, _ = sparse_lists(sparse_nbest(3), "loss", None)
+    search = SparseLineSearch(lists)
+    tried = try_each(search, np.arange(1, lists.n_features), 0.06)
+    assert not search.weights.any()
+    before = loss_at(lists, search.weights)
+    for place, feature in enumerate(tried.features.tolist()):
+        weights = np.zeros(lists.n_features)
+        weights[feature] = search.best_weight(feature, 0.06)
+        assert tried.gains[place] == pytest.approx(before - loss_at(lists, weights))
+        scores = [lists.base + lists.by_feature.toarray() @ w for w in (np.zeros(lists.n_features), weights)]
+        losses = [[float(lists.losses[a + np.argmax(one[a:b])]) for a, b in pairwise(lists.offsets)] for one in scores]
+        helped = [s for s, (old, new) in enumerate(zip(*losses, strict=True)) if new < old]
+        assert np.flatnonzero(tried.benefits[[place]].toarray()[0]).tolist() == helped
+
+
+@pytest.mark.parametrize("kept", [None, 5])
+@pytest.mark.parametrize(("metric", "nbest"), CASES, ids=["additive", "additive again", "ratio"])
+def test_training_lowers_the_loss_and_tells_what_decoding_gives(
+    metric: str | Metric, nbest: NBest, kept: int | None
+) -> None:
+    trained = MinimumSampleRisk(kept=kept).train(nbest, metric=metric)
+    lists, base = sparse_lists(nbest, metric, None)
+    assert trained.weights[base] == 1.0
+    assert kept is None or np.count_nonzero(trained.weights) <= kept + 1
+    scores = nbest.features @ trained.weights
+    chosen = [a + int(np.argmax(scores[a:b])) for a, b in pairwise(nbest.offsets)]
+    assert trained.loss == pytest.approx(lists.metric.loss(nbest.statistics[chosen].sum(axis=0)))
+    assert trained.loss < trained.loss_before == pytest.approx(loss_at(lists, np.zeros(lists.n_features)))
+
+
+def test_training_does_not_make_features_dense() -> None:
+    count, width = 30_000, 300_000  # dense, these would be 72 GB
+    rng = np.random.default_rng(0)
+    columns = np.column_stack([np.zeros(count, dtype=int), rng.integers(1, width, (count, 4))])
+    starts = np.arange(0, columns.size + 1, 5)
+    features = csr_array((rng.normal(size=columns.size), columns.ravel(), starts), shape=(count, width))
+    nbest = NBest(features, np.arange(0, count + 1, 3), rng.integers(0, 3, count).astype(float))
+    trained = MinimumSampleRisk(kept=10, considered=50).train(nbest)
+    assert trained.loss <= trained.loss_before
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_loss_is_what_decoding_gives_and_never_below_the_optimum(kind: str) -> None:
+    for seed in range(4):
+        nbest = random_lists(kind, seed, most_features=2).nbest
+        result = solve(MinimumSampleRisk(), Problem(nbest))
+        check = lpmert.check(nbest, result.weights)
+        assert result.loss == check.loss
+        assert check.optimum.lower_bound is not None
+        assert result.loss >= check.optimum.lower_bound
+
+
+def test_with_two_features_and_no_smoothing_to_speak_of_the_better_half_of_the_plane_is_searched_exactly() -> None:
+    for seed in range(10):
+        nbest = random_lists("generic", seed, most_features=2, most_lists=12, most_selections=10**9).nbest
+        if nbest.n_features < 2:
+            continue
+        features = nbest.dense_features()
+        result = solve(MinimumSampleRisk(smoothing=1e-9), Problem(nbest))
+        slopes = []
+        for a, b in pairwise(nbest.offsets):
+            for i in range(a, b):
+                for j in range(a, i):
+                    x, y = features[i] - features[j]
+                    slopes.append(-x / y)
+        slopes.sort()
+        points = [slopes[0] - 1, *((p + q) / 2 for p, q in pairwise(slopes)), slopes[-1] + 1]
+        sign = np.sign(result.weights[0])
+        losses = []
+        for point in points:
+            scores = features @ [sign, sign * point]
+            chosen = [a + int(np.argmax(scores[a:b])) for a, b in pairwise(nbest.offsets)]
+            losses.append(nbest.statistics[chosen].sum())
+        assert result.loss == pytest.approx(min(losses))
+
+
+def test_the_base_feature_is_named_or_the_first_one() -> None:
+    nbest = sparse_nbest(4)
+    with pytest.raises(MethodError, match="no base feature 'acoustic'"):
+        MinimumSampleRisk(base="acoustic").train(nbest)
+    with pytest.raises(MethodError, match="no base feature 'acoustic'"):
+        solve(MinimumSampleRisk(base="acoustic"), Problem(nbest))
+    assert MinimumSampleRisk(base="feature3").train(nbest).weights[2] == 1.0
+
+
+@pytest.mark.parametrize("settings", [{"smoothing": 0.0}, {"alpha": 1.5}, {"kept": 0}, {"rounds": 0}])
+def test_settings_without_meaning_are_refused(settings: dict[str, float]) -> None:
+    with pytest.raises(MethodError, match=next(iter(settings))):
+        MinimumSampleRisk(**settings)  # type: ignore[arg-type]
+
+
+def test_a_limit_ends_the_run_with_weights_no_worse_than_the_base() -> None:
+    problem = Problem(sparse_nbest(5, n_lists=60))
+    result = solve(MinimumSampleRisk(), problem, limits=Limits(node_limit=3))
+    assert result.status is Status.NODE_LIMIT
+    assert result.loss <= sparse_lists(problem.nbest, "loss", None)[0].decoded_loss(np.zeros(13))
+
+
+@needs_shared
+def test_on_train_choices_minimum_sample_risk_comes_within_five_percent_of_the_optimum() -> None:
+    result = solve(MinimumSampleRisk(), Problem(train_choices()))
+    assert 858 <= result.loss <= 1.05 * 858  # 858 is proved
+
+
+def kana_kanji() -> NBest:
+    """Character edits of 20-best conversions; log probability, then counts of words and word pairs."""
+    assert SHARED_DATA is not None
+    names: dict[str, int] = {"trigram": 0}
+    keys, edits, columns, values, starts = [], [], [], [], [0]
+    with gzip.open(SHARED_DATA / "ime-kkc" / "nbest.txt.gz", "rt", encoding="utf-8") as file:
+        for line in file:
+            key, text, scores, loss = line.split(" ||| ")
+            words = text.split()
+            keys.append(key)
+            edits.append(float(loss))
+            columns.append(0)
+            values.append(float(scores.split()[0]) * np.log(10.0))
+            for name in words + [f"{a} {b}" for a, b in pairwise(["<s>", *words, "</s>"])]:
+                columns.append(names.setdefault(name, len(names)))
+                values.append(1.0)
+            starts.append(len(columns))
+    offsets = np.cumsum([0, *(len(list(group)) for _, group in groupby(keys))])
+    features = csr_array((values, columns, starts), shape=(len(keys), len(names)))
+    return NBest(features, offsets, np.array(edits), names=list(names))
+
+
+@needs_shared
+def test_on_kana_kanji_lists_words_and_pairs_lower_the_character_errors() -> None:
+    nbest = kana_kanji()
+    trained = MinimumSampleRisk(kept=300, considered=5000).train(nbest)
+    oracle = np.minimum.reduceat(nbest.statistics[:, 0], nbest.offsets[:-1]).sum()
+    assert oracle < trained.loss < 0.8 * trained.loss_before
+
+
+def test_the_generated_benchmark_set_is_sparse_and_its_base_can_be_improved(tmp_path: Path) -> None:
+    from benchmarks.sample_risk import Sizes, decoded_loss, read_set, write_set
+
+    sizes = Sizes(lists=300, size=8, features=6_000, words=2_000)
+    write_set(tmp_path / "set.npz", sizes, 3)
+    nbest = read_set(tmp_path / "set.npz")
+    assert (nbest.n_lists, nbest.n_hypotheses, nbest.n_features) == (300, 2400, 6000)
+    assert (np.minimum.reduceat(nbest.statistics[:, 0], nbest.offsets[:-1]) == 0).all()  # the right one is there
+    trained = MinimumSampleRisk(kept=100, considered=1000).train(nbest)
+    assert decoded_loss(nbest, trained.weights) == trained.loss < 0.8 * trained.loss_before
+
+
+@pytest.mark.slow
+def test_the_benchmark_runs_and_writes_its_figures(tmp_path: Path) -> None:
+    output = tmp_path / "figures.json"
+    sizes = ["--lists", "400", "--held-out", "100", "--features", "9000", "--words", "3000", "--kept", "50"]
+    command = [sys.executable, "-m", "benchmarks.sample_risk", *sizes, "--considered", "500", "-o", str(output)]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    assert run.returncode == 0, run.stderr
+    figures = json.loads(output.read_text(encoding="utf-8"))
+    assert [one["method"] for one in figures["runs"]] == ["msr", "perceptron", "boosting"]
+    assert all(one["decoded"] == one["loss"] < one["loss_before"] for one in figures["runs"])

@@ -1,0 +1,191 @@
+"""The averaged perceptron and boosting do what their papers' algorithms, written down plainly, do."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+from shared import needs_shared
+from test_msr import kana_kanji, sparse_nbest
+
+from lpmert.errors import FloatArray, MethodError
+from lpmert.methods.heuristic.boosting import Boosting, differences
+from lpmert.methods.heuristic.perceptron import Perceptron
+from lpmert.methods.heuristic.sparse import sparse_lists
+from lpmert.metrics.ratio import f_beta
+from lpmert.model.nbest import NBest
+from lpmert.model.problem import Problem
+from lpmert.search.driver import solve
+from lpmert.search.run import Comparator
+
+METHODS = [Perceptron(), Boosting(rounds=300)]
+
+
+def plain_perceptron(nbest: NBest, passes: int, rate: float, seed: int) -> FloatArray:
+    """The mean of the weights after every list."""
+    features, losses = nbest.dense_features(), nbest.statistics[:, 0]
+    rng = np.random.default_rng(seed)
+    weights = np.zeros(nbest.n_features)
+    weights[0] = 1.0
+    after = []
+    for _ in range(passes):
+        before = weights.copy()
+        for s in rng.permutation(nbest.n_lists).tolist():
+            rows = np.arange(nbest.offsets[s], nbest.offsets[s + 1])
+            scores = features[rows] @ weights
+            gold = np.flatnonzero(losses[rows] == losses[rows].min())
+            chosen = int(np.argmax(scores))
+            if chosen not in gold:
+                change = rate * (features[rows[gold[np.argmax(scores[gold])]]] - features[rows[chosen]])
+                change[0] = 0.0
+                weights = weights + change
+            after.append(weights)
+        if (before == weights).all():
+            break
+    return np.mean(after, axis=0)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_perceptron_averages_the_weights_after_every_list(seed: int) -> None:
+    nbest = sparse_nbest(seed)
+    trained = Perceptron(passes=5, rate=0.3).train(nbest, seed=seed)
+    assert trained.weights == pytest.approx(plain_perceptron(nbest, 5, 0.3, seed))
+
+
+def test_the_perceptron_ends_where_no_list_is_wrong() -> None:
+    features = csr_array(np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0], [1.0, 0.0]]))
+    nbest = NBest(features, np.array([0, 2, 4]), np.array([1.0, 0.0, 0.0, 1.0]))
+    trained = Perceptron(rate=2.0).train(nbest)
+    assert trained.counters == {"passes": 2, "updates": 1}
+    assert trained.loss == 0.0
+
+
+def exponential_loss(nbest: NBest, weights: FloatArray) -> float:
+    """Collins' objective, written down plainly."""
+    features, losses = nbest.dense_features(), nbest.statistics[:, 0]
+    total = 0.0
+    for a, b in pairwise(nbest.offsets):
+        least = losses[a:b].min()
+        gold = max((i for i in range(a, b) if losses[i] == least), key=lambda i: (features[i, 0], -i))
+        for j in range(a, b):
+            total += (losses[j] - least) * np.exp((features[j] - features[gold]) @ weights)
+    return total
+
+
+@pytest.mark.parametrize("counts", [1, 3])
+@pytest.mark.parametrize("seed", range(3))
+def test_every_round_of_boosting_lowers_the_exponential_loss(seed: int, counts: int) -> None:
+    nbest = sparse_nbest(seed, counts=counts)
+    losses = [exponential_loss(nbest, Boosting(rounds=rounds).train(nbest).weights) for rounds in range(1, 30)]
+    start = exponential_loss(nbest, np.eye(nbest.n_features)[0])
+    for before, after in pairwise([start, *losses]):
+        assert after < before
+
+
+def test_boosting_takes_the_feature_and_the_step_of_the_paper() -> None:
+    nbest = sparse_nbest(3, counts=1)
+    features, losses = nbest.dense_features(), nbest.statistics[:, 0]
+    right, wrong = np.zeros(nbest.n_features), np.zeros(nbest.n_features)
+    for a, b in pairwise(nbest.offsets):
+        least = losses[a:b].min()
+        gold = max((i for i in range(a, b) if losses[i] == least), key=lambda i: (features[i, 0], -i))
+        for j in range(a, b):
+            weight = (losses[j] - least) * np.exp(features[j, 0] - features[gold, 0])
+            right += weight * (features[gold] > features[j])
+            wrong += weight * (features[gold] < features[j])
+    gain = np.abs(np.sqrt(right) - np.sqrt(wrong))
+    gain[0] = 0.0
+    best = int(np.argmax(gain))
+    smooth = 0.01 * exponential_loss(nbest, np.eye(nbest.n_features)[0])
+    step = 0.5 * np.log((right[best] + smooth) / (wrong[best] + smooth))
+    weights = Boosting(rounds=1, smoothing=0.01).train(nbest).weights
+    assert np.flatnonzero(weights).tolist() == [0, best]
+    assert weights[best] == pytest.approx(step)
+
+
+def test_the_efficient_update_ends_where_the_plain_algorithm_does() -> None:
+    nbest = sparse_nbest(5, counts=3)
+    lists, _ = sparse_lists(nbest, "loss", None)
+    pairs = differences(lists)
+    gaps = pairs.by_pair.toarray()
+    importance = pairs.weights.copy()
+    weights = np.zeros(nbest.n_features)
+    reach = np.abs(gaps).max(axis=0)
+    reach[reach == 0] = np.inf
+    for _ in range(200):
+        right = np.maximum(gaps, 0.0).T @ importance
+        wrong = np.maximum(-gaps, 0.0).T @ importance
+        best = int(np.argmax((np.sqrt(right) - np.sqrt(wrong)) ** 2 / reach))
+        smooth = 0.001 * importance.sum()
+        step = 0.5 / reach[best] * np.log((right[best] + smooth) / (wrong[best] + smooth))
+        weights[best] += step
+        importance *= np.exp(-step * gaps[:, best])
+    weights[0] = 1.0
+    assert Boosting(rounds=200, tolerance=1e-15).train(nbest).weights == pytest.approx(weights, rel=1e-6, abs=1e-9)
+
+
+def test_base_scores_far_apart_do_not_overflow() -> None:
+    nbest = sparse_nbest(6)
+    features = nbest.dense_features().copy()
+    features[:, 0] *= 1e4
+    trained = Boosting(rounds=50).train(NBest(csr_array(features), nbest.offsets, nbest.statistics))
+    assert np.isfinite(trained.weights).all()
+    assert trained.weights[1:].any()
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
+def test_training_lowers_the_loss_and_tells_what_decoding_gives(method: Perceptron | Boosting) -> None:
+    nbest = sparse_nbest(7, n_lists=60, n_features=30)
+    trained = method.train(nbest)
+    scores = nbest.features @ trained.weights
+    chosen = [a + int(np.argmax(scores[a:b])) for a, b in pairwise(nbest.offsets)]
+    assert trained.weights[0] == 1.0
+    assert trained.loss == nbest.statistics[chosen].sum() < trained.loss_before
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
+def test_ratio_metrics_are_trained_by_each_hypothesis_alone(method: Comparator) -> None:
+    rng = np.random.default_rng(0)
+    predicted = rng.integers(1, 9, 120)
+    match = np.minimum(predicted, rng.integers(0, 9, 120))
+    features = np.column_stack([rng.normal(size=120), match + rng.normal(size=120), predicted])
+    gold = np.repeat(rng.integers(8, 12, 20), 6)
+    nbest = NBest(features, np.arange(0, 121, 6), np.column_stack([match, predicted, gold]))
+    problem = Problem(nbest, f_beta())
+    result = solve(method, problem)
+    assert result.loss == problem.evaluate(result.weights).loss < problem.evaluate([1.0, 0.0, 0.0]).loss
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
+def test_the_base_keeps_the_sign_that_decodes_better_or_that_of_the_start(method: Comparator) -> None:
+    nbest = sparse_nbest(8)
+    turned = NBest(-nbest.dense_features(), nbest.offsets, nbest.statistics)
+    problem, other = Problem(nbest), Problem(turned)
+    first, second = solve(method, problem, seed=3), solve(method, other, seed=3)
+    assert first.weights[0] > 0 > second.weights[0]
+    assert first.loss == second.loss
+    start = -np.eye(nbest.n_features)[0]
+    assert solve(method, problem, initial_weights=start).weights[0] < 0
+
+
+def test_settings_without_meaning_are_refused() -> None:
+    with pytest.raises(MethodError, match="rate"):
+        Perceptron(rate=0.0)
+    with pytest.raises(MethodError, match="smoothing"):
+        Boosting(smoothing=0.0)
+
+
+@needs_shared
+@pytest.mark.parametrize("method", [Perceptron(), Boosting()], ids=lambda method: method.name)
+def test_on_kana_kanji_lists_a_model_of_half_of_them_helps_on_the_other_half(method: Perceptron | Boosting) -> None:
+    nbest = kana_kanji()
+    train, test = nbest.restrict(slice(0, None, 2)), nbest.restrict(slice(1, None, 2))
+    weights = method.train(train).weights
+    losses = []
+    for one in (np.eye(1, nbest.n_features)[0], weights):
+        scores = test.features @ one
+        chosen = [a + int(np.argmax(scores[a:b])) for a, b in pairwise(test.offsets)]
+        losses.append(test.statistics[chosen].sum())
+    assert losses[1] < losses[0]

@@ -1,0 +1,216 @@
+"""Nelder-Mead, grid, random search and TPE: what all comparators promise, and what each one does."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+from strategies import KINDS, random_lists, random_nbest
+
+from lpmert._doors import check, minimize
+from lpmert.errors import MethodError
+from lpmert.lines.clock import Clock
+from lpmert.methods import Annealing, Boosting, Mira, Perceptron, Pro
+from lpmert.methods.heuristic.grid import Grid
+from lpmert.methods.heuristic.random_search import RandomSearch
+from lpmert.methods.heuristic.simplex import NelderMead
+from lpmert.methods.heuristic.tpe import Tpe
+from lpmert.model.nbest import NBest
+from lpmert.model.problem import Problem
+from lpmert.model.region import Region
+from lpmert.registry import METHODS
+from lpmert.result import Limits, Status
+from lpmert.search.driver import solve
+
+NAMES = ("grid", "random", "nelder-mead", "tpe")
+SMALL = {
+    "grid": Grid(points=5),
+    "random": RandomSearch(draws=40),
+    "nelder-mead": NelderMead(restarts=1, evaluations=60),
+    "tpe": Tpe(trials=12),
+}
+
+lists_of = partial(random_nbest, lists=20, size=6)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_lead_to_classes_that_know_their_name(name):
+    assert METHODS.find(name).name == name
+
+
+@pytest.mark.parametrize("kind", ["loss", "f1"])
+@pytest.mark.parametrize("name", NAMES)
+def test_the_loss_is_what_decoding_gives_and_equal_seeds_give_equal_weights(name, kind):
+    problem = Problem(lists_of(kind=kind), kind)
+    result, again = (solve(SMALL[name], problem, seed=3) for _ in range(2))
+    assert result.loss == problem.evaluate(result.weights).loss
+    assert result.weights.tolist() == again.weights.tolist()
+    assert (result.status, result.lower_bound, result.method) == (Status.HEURISTIC, None, name)
+    assert result.loss <= result.trace[0][2] + 1e-12
+
+
+class Squares:
+    """A metric that no kernel knows."""
+
+    name = signature = "squares"
+
+    def check(self, statistics):
+        pass
+
+    def loss(self, total):
+        return float(((total - 30.0) ** 2).sum())
+
+    def score(self, total):
+        return self.loss(total)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_any_metric_will_do(name):
+    problem = Problem(lists_of(), Squares())
+    result = solve(SMALL[name], problem)
+    assert result.loss == problem.evaluate(result.weights).loss <= problem.evaluate(np.ones(3)).loss
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_lists_without_any_choice_need_no_search(name):
+    nbest = NBest(np.eye(3), [0, 1, 2, 3], np.array([[1.0, 2.0, 2.0]] * 3))
+    for region in (None, Region(nonnegative=True)):
+        problem = Problem(nbest, "f1", region=region)
+        result = solve(SMALL[name], problem)
+        assert result.loss == problem.evaluate(result.weights).loss
+        assert problem.inside(result.weights)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_loss_is_below_the_proved_optimum(name):
+    for seed in range(3):
+        nbest = lists_of(seed, lists=6, size=4)
+        assert solve(SMALL[name], Problem(nbest), seed=seed).loss >= minimize(nbest).loss
+
+
+TRAINED = [
+    Annealing(),
+    Annealing(schedule="gamma", held_out=0.3),
+    Pro(samples=200),
+    Mira(passes=10),
+    Perceptron(),
+    Boosting(rounds=300),
+]
+
+
+@pytest.mark.parametrize("method", TRAINED, ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_loss_is_what_decoding_gives_and_never_below_the_optimum(kind, method):
+    for seed in range(3):
+        nbest = random_lists(kind, seed, most_features=2).nbest
+        result = solve(method, Problem(nbest), seed=seed)
+        found = check(nbest, result.weights)
+        assert result.loss == found.loss
+        assert found.optimum.lower_bound is not None
+        assert result.loss >= found.optimum.lower_bound  # the optimum itself, where that is proved
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_region_is_kept(name):
+    region = Region(nonnegative=True, fixed={"feature1": 1.0})
+    for kind in ("loss", "f1"):
+        problem = Problem(lists_of(kind=kind), kind, region=region)
+        result = solve(SMALL[name], problem)
+        assert problem.inside(result.weights)
+        assert result.loss == problem.evaluate(result.weights).loss
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_limits_are_kept(name):
+    problem = Problem(lists_of())
+    assert solve(SMALL[name], problem, Limits(time_limit=0.0)).status is Status.TIME_LIMIT
+    assert solve(SMALL[name], problem, Limits(node_limit=3)).status is Status.NODE_LIMIT
+    result = solve(SMALL[name], problem, Limits(target=1e9))
+    assert result.status is Status.TARGET
+    assert result.counters["steps"] <= 2
+
+
+@pytest.mark.parametrize("name", ["random", "nelder-mead", "tpe"])
+def test_the_start_is_tried(name):
+    nbest = lists_of(4, lists=8, size=4)
+    best = minimize(nbest)
+    tiny = {"random": RandomSearch(draws=1), "nelder-mead": NelderMead(restarts=0, evaluations=5), "tpe": Tpe(trials=1)}
+    assert solve(tiny[name], Problem(nbest), initial_weights=best.weights).loss == best.loss
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: RandomSearch(draws=0),
+        lambda: NelderMead(edge=0.0),
+        lambda: Tpe(trials=0),
+        lambda: Grid(points=1),
+        lambda: Grid(low=1.0, high=1.0),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(make):
+    with pytest.raises(MethodError):
+        make()
+
+
+def test_grid_has_24_by_24_points_with_three_features_and_at_least_two_values_each():
+    assert solve(Grid(), Problem(lists_of())).counters["evaluations"] == 24 * 24
+    assert solve(Grid(), Problem(lists_of(dimension=2))).counters["evaluations"] == 576
+    assert solve(Grid(), Problem(lists_of(dimension=12, lists=30))).counters["evaluations"] == 2**11
+    assert solve(Grid(points=3), Problem(lists_of(dimension=4))).counters["evaluations"] == 27
+
+
+def test_grid_finds_the_best_of_its_points():
+    problem = Problem(lists_of(7))
+    grid = Grid(points=7, ranges=(("feature2", -1.0, 2.0), ("feature3", 0.5, 3.0)))
+    losses = {
+        (b, c): problem.evaluate([1.0, b, c]).loss for b in np.linspace(-1, 2, 7) for c in np.linspace(0.5, 3.0, 7)
+    }
+    result = solve(grid, problem)
+    assert result.loss == min(losses.values())
+    b, c = result.weights[1:] / result.weights[0]
+    assert any(abs(b - x) + abs(c - y) < 1e-9 and loss == result.loss for (x, y), loss in losses.items())
+
+
+def test_grid_is_relative_to_the_reference_and_its_sign():
+    problem = Problem(lists_of(5))
+    result = solve(Grid(points=4, reference="feature3", negative=True), problem)
+    assert result.weights[2] < 0
+    with pytest.raises(MethodError, match="'ctc' is not a feature that varies; those are feature1"):
+        solve(Grid(reference="ctc"), problem)
+
+
+def test_grid_does_not_hang_on_the_scale_of_features():
+    nbest = lists_of(6)
+    scaled = NBest(nbest.features * np.array([1.0, 1000.0, 0.01]), nbest.offsets, nbest.statistics)
+    assert solve(Grid(points=6), Problem(nbest)).loss == solve(Grid(points=6), Problem(scaled)).loss
+
+
+def test_grid_of_too_many_points_is_refused_with_their_number():
+    with pytest.raises(MethodError, match="more than 1,000,000 points"):
+        solve(Grid(points=30), Problem(lists_of(dimension=6)))
+
+
+def test_optuna_keeps_its_verbosity():
+    import optuna
+
+    before = optuna.logging.get_verbosity()
+    solve(Tpe(trials=2), Problem(lists_of()))
+    assert optuna.logging.get_verbosity() == before
+
+
+def test_tpe_without_optuna_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "optuna", None)
+    problem = Problem(lists_of())
+    with pytest.raises(MethodError, match=r"lpmert\[tpe\]"):
+        Tpe().run(problem, None, 0, Clock(problem))
+
+
+def test_nelder_mead_finds_planted_weights_better_than_it_started():
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(400, 4))
+    losses = -(features @ np.array([1.0, -0.5, 0.25, 0.75])) + 0.1 * rng.normal(size=400)
+    problem = Problem(NBest(features, np.arange(0, 401, 10), losses - losses.min()))
+    start = problem.evaluate([0.25, 0.25, 0.25, 0.25]).loss
+    assert solve(NelderMead(restarts=0), problem).loss < 0.8 * start

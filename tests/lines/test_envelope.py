@@ -1,0 +1,227 @@
+"""Line searches: the values other tools assert, brute force, and descents that find planted weights."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from shared import needs_shared, swahili
+from surfaces import line_events
+
+from lpmert.lines.descent import descend
+from lpmert.lines.envelope import line_search, new_workspace
+
+AXES = np.array([1.0, 0.0]), np.array([0.0, 1.0])
+
+# (value at the start, slope, score) per hypothesis; scores in tenths, to be maximised (travatar, test-tune).
+TRAVATAR = [[(1, -1, 2), (3, 1, 1), (1, 1, 3)], [(7, -1, 1), (3, 1, 2), (6, 0, 3)]]
+
+
+def lists_of(rows):
+    offsets = np.cumsum([0, *(len(row) for row in rows)])
+    flat = np.array([entry for row in rows for entry in row], dtype=np.float64)
+    return np.ascontiguousarray(flat[:, :-1]), offsets, -flat[:, -1].astype(np.int64)
+
+
+def decode(features, offsets, costs, weights):
+    scores = features @ weights
+    return sum(int(costs[begin + np.argmax(scores[begin:end])]) for begin, end in pairwise(offsets))
+
+
+def upper_envelope(intercepts, slopes):
+    events = line_events(np.column_stack([intercepts, slopes]), np.array([0, len(slopes)]), *AXES)
+    return np.concatenate([events.start, events.entering]), events.thresholds
+
+
+def random_lists(rng, *, lists, size, dimension, integers):
+    sizes = rng.integers(1, size + 1, lists)
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    shape = (offsets[-1], dimension)
+    features = rng.integers(-3, 4, shape).astype(np.float64) if integers else rng.normal(size=shape)
+    return features, offsets, rng.integers(0, 6, offsets[-1])
+
+
+@pytest.mark.parametrize(("index", "hypotheses", "thresholds"), [(0, [0, 1], [-1]), (1, [0, 2, 1], [1, 3])])
+def test_envelope_of_the_travatar_lists(index, hypotheses, thresholds):
+    rows = np.array(TRAVATAR[index], dtype=np.float64)
+    found, at = upper_envelope(rows[:, 0], rows[:, 1])
+    assert found.tolist() == hypotheses
+    assert at == pytest.approx(thresholds, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("high", "best", "interval"), [(np.inf, 4, (1, 3)), (0.0, 3, (-np.inf, -1)), (-3.0, 3, (-np.inf, -3))]
+)
+def test_line_search_finds_the_travatar_intervals(high, best, interval):
+    features, offsets, costs = lists_of(TRAVATAR)
+    cost, step = line_search(features, offsets, costs, *AXES, high=high)
+    assert cost == -best
+    assert interval[0] < step < interval[1]
+    assert np.isfinite(step)
+    assert decode(features, offsets, costs, AXES[0]) == -2
+
+
+def test_line_search_finds_the_portage_optimum():
+    features, offsets, costs = lists_of([[(1, 0, 1), (0, 1, 2)], [(1, 0, 1), (3, -1, 2)]])
+    cost, step = line_search(features, offsets, costs, *AXES)
+    assert cost == -4
+    assert 1 < step < 2
+
+
+def test_descent_finds_the_portage_optimum():
+    features, offsets, costs = lists_of(
+        [[(1, -1, 0, 1), (3, 1, 0, 2), (3, 0, 1, 3)], [(1, -1, 0, 1), (5, 1, 0, 3), (0, 0, -2, 2)]]
+    )
+    cost, weights = descend(features, offsets, costs, initial=np.ones(3), budget=20_000)
+    assert cost == -6
+    assert decode(features, offsets, costs, weights) == -6
+
+
+def test_equal_lines_are_represented_by_the_first_and_equal_slopes_by_the_higher():
+    found, at = upper_envelope(np.array([0.0, 5.0, 5.0, 2.0, 2.0, 1.0]), np.array([0.0, 0.0, 0.0, 1.0, 1.0, 1.0]))
+    assert found.tolist() == [1, 3]
+    assert at.tolist() == [3.0]
+
+
+def test_lines_that_only_touch_the_envelope_are_left_out():
+    found, at = upper_envelope(np.array([0.0, 0.0, 0.0]), np.array([-1.0, 0.0, 1.0]))
+    assert found.tolist() == [0, 2]
+    assert at.tolist() == [0.0]
+
+
+@settings(deadline=None, max_examples=60)
+@given(seed=st.integers(0, 2**32), integers=st.booleans())
+def test_line_search_equals_brute_force_over_all_crossings(seed, integers):
+    rng = np.random.default_rng(seed)
+    features, offsets, costs = random_lists(rng, lists=5, size=9, dimension=2, integers=integers)
+    crossings = [0.0]
+    for begin, end in pairwise(offsets):
+        for i in range(begin, end):
+            for j in range(begin, i):
+                if features[i, 1] != features[j, 1]:
+                    crossings.append((features[j, 0] - features[i, 0]) / (features[i, 1] - features[j, 1]))
+    points = np.unique(np.round(crossings, 12))
+    middles = np.concatenate([[points[0] - 1], (points[1:] + points[:-1]) / 2, [points[-1] + 1]])
+    expected = min(decode(features, offsets, costs, np.array([1.0, t])) for t in middles)
+    cost, step = line_search(features, offsets, costs, *AXES)
+    assert cost == expected
+    assert decode(features, offsets, costs, np.array([1.0, step])) == cost
+
+
+@settings(deadline=None, max_examples=40)
+@given(seed=st.integers(0, 2**32), size=st.sampled_from([2, 30, 300]), dimension=st.integers(1, 20))
+def test_error_surface_agrees_with_decoding_in_every_interval(seed, size, dimension):
+    rng = np.random.default_rng(seed)
+    features, offsets, costs = random_lists(rng, lists=4, size=size, dimension=dimension, integers=False)
+    weights, direction = rng.normal(size=(2, dimension))
+    events = line_events(features, offsets, weights, direction)
+    thresholds, levels = events.thresholds, events.levels(costs)
+    assert np.all(np.diff(thresholds) >= 0)
+    middles = np.concatenate([[-1e6], (thresholds[1:] + thresholds[:-1]) / 2, [1e6]]) if len(thresholds) else [0.0]
+    wide = np.concatenate([[True], np.diff(thresholds) > 1e-9, [True]]) if len(thresholds) else [dimension > 1]
+    for middle, level, usable in zip(middles, levels, wide, strict=True):
+        if usable:
+            assert decode(features, offsets, costs, weights + middle * direction) == level
+
+
+def test_all_hypotheses_on_a_convex_curve_are_on_the_envelope():
+    slopes = np.random.default_rng(0).permutation(np.arange(-200.0, 201.0))
+    found, at = upper_envelope(-slopes * slopes, slopes)
+    assert slopes[found].tolist() == list(range(-200, 201))
+    assert at == pytest.approx(np.arange(-399, 400, 2))
+
+
+def test_statistics_swept_over_the_events_equal_those_of_decoding():
+    rng = np.random.default_rng(3)
+    features, offsets, _ = random_lists(rng, lists=20, size=15, dimension=3, integers=False)
+    statistics = rng.integers(0, 9, (len(features), 4))
+    weights, direction = rng.normal(size=(2, 3))
+    events = line_events(features, offsets, weights, direction)
+    sums = statistics[events.start].sum(axis=0) + np.cumsum(
+        statistics[events.entering] - statistics[events.leaving], axis=0
+    )
+    middle = (events.thresholds[10] + events.thresholds[11]) / 2
+    scores = features @ (weights + middle * direction)
+    chosen = [b + np.argmax(scores[b:e]) for b, e in pairwise(offsets)]
+    assert sums[10].tolist() == statistics[chosen].sum(axis=0).tolist()
+
+
+def test_a_workspace_can_be_used_again():
+    rng = np.random.default_rng(5)
+    features, offsets, costs = random_lists(rng, lists=9, size=12, dimension=4, integers=False)
+    work = new_workspace(features, offsets)
+    for _ in range(5):
+        weights, direction = rng.normal(size=(2, 4))
+        alone = line_search(features, offsets, costs, weights, direction)
+        assert line_search(features, offsets, costs, weights, direction, workspace=work) == alone
+
+
+def test_lists_without_a_choice_have_no_events():
+    events = line_events(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([0, 1, 2]), *AXES)
+    assert len(events.thresholds) == 0
+    assert events.start.tolist() == [0, 1]
+    assert line_search(np.ones((1, 2)), np.array([0, 1]), np.array([7]), *AXES)[0] == 7
+
+
+def test_an_empty_interval_is_refused():
+    with pytest.raises(ValueError, match="low < high"):
+        line_search(np.ones((1, 2)), np.array([0, 1]), np.array([7]), *AXES, low=1.0, high=1.0)
+
+
+@pytest.mark.parametrize(("lists", "dimension"), [(40, 3), (1500, 3)])
+def test_descent_finds_planted_weights(lists, dimension):
+    rng = np.random.default_rng(7)
+    size = 20
+    features = rng.normal(size=(lists * size, dimension)) * 10.0 ** np.arange(-3, dimension - 3)
+    offsets = np.arange(0, lists * size + 1, size)
+    planted = rng.normal(size=dimension) / 10.0 ** np.arange(-3, dimension - 3)
+    best = (features @ planted).reshape(lists, size).argmax(axis=1) + offsets[:-1]
+    costs = rng.integers(1, 9, lists * size)
+    costs[best] = 0
+    cost, weights = descend(features, offsets, costs, seed=1)
+    assert cost <= lists // 500
+    assert decode(features, offsets, costs, weights) == cost
+    assert np.abs(weights).max() == 1.0
+
+
+@settings(deadline=None, max_examples=25)
+@given(seed=st.integers(0, 2**32), dimension=st.integers(1, 4))
+def test_descent_returns_what_its_weights_decode_to_without_leaning_on_ties(seed, dimension):
+    rng = np.random.default_rng(seed)
+    features, offsets, costs = random_lists(rng, lists=6, size=6, dimension=dimension, integers=True)
+    features += 1e-3 * rng.integers(0, 2, features.shape)
+    cost, weights = descend(features, offsets, costs, budget=4000, seed=seed)
+    assert decode(features, offsets, costs, weights) == cost
+    nudged = weights + 1e-9 * rng.normal(size=dimension)
+    assert decode(features, offsets, costs, nudged) == cost
+
+
+def test_descent_is_deterministic_and_never_worse_than_its_initial_weights():
+    rng = np.random.default_rng(11)
+    features, offsets, costs = random_lists(rng, lists=30, size=20, dimension=6, integers=False)
+    cost, weights = descend(features, offsets, costs, seed=2, budget=60_000)
+    again = descend(features, offsets, costs, seed=2, budget=60_000)
+    assert (again[0], again[1].tolist()) == (cost, weights.tolist())
+    assert descend(features, offsets, costs, seed=3, initial=weights, starts=1, budget=1)[0] <= cost
+
+
+@pytest.mark.parametrize("name", ["starts", "patience", "budget"])
+def test_descent_refuses_effort_that_is_not_positive(name):
+    with pytest.raises(ValueError, match=name):
+        descend(np.ones((2, 1)), np.array([0, 2]), np.array([0, 1]), **{name: 0})
+
+
+@needs_shared
+def test_line_search_on_real_lists_agrees_with_decoding():
+    nbest = swahili()
+    features = np.ascontiguousarray(nbest.features)
+    costs = np.rint(nbest.statistics[:, 0] * 2.0**40).astype(np.int64)
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        weights, direction = rng.normal(size=(2, features.shape[1])) / features.std(axis=0)
+        cost, step = line_search(features, nbest.offsets, costs, weights, direction)
+        assert decode(features, nbest.offsets, costs, weights + step * direction) == cost
+        assert cost <= decode(features, nbest.offsets, costs, weights)

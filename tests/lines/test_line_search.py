@@ -1,0 +1,329 @@
+"""Exact line searches: values that other tools assert, brute force over all breakpoints, limits, whole descents."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from shared import librispeech, needs_shared, swahili
+from surfaces import line_events
+
+from lpmert._doors import minimize
+from lpmert.errors import MethodError
+from lpmert.lines.clock import Clock
+from lpmert.lines.directions import DESCENTS, powell
+from lpmert.lines.line_search import LineSearch
+from lpmert.methods.heuristic.och import Och
+from lpmert.model.form import Canonical
+from lpmert.model.nbest import NBest
+from lpmert.model.problem import Problem
+from lpmert.model.region import Region
+from lpmert.search.driver import solve
+
+AXES = np.array([1.0, 0.0]), np.array([0.0, 1.0])
+
+# (features, score) per hypothesis; on these lines: value at the start, slope, score in tenths (travatar, test-tune)
+TRAVATAR = [[(1, -1, 2), (3, 1, 1), (1, 1, 3)], [(7, -1, 1), (3, 1, 2), (6, 0, 3)]]
+PORTAGE = [[(1, 0, 1), (0, 1, 2)], [(1, 0, 1), (3, -1, 2)]]
+PORTAGE_POWELL = [[(1, -1, 0, 1), (3, 1, 0, 2), (3, 0, 1, 3)], [(1, -1, 0, 1), (5, 1, 0, 3), (0, 0, -2, 2)]]
+
+
+def lists_of(rows):
+    offsets = np.cumsum([0, *(len(row) for row in rows)])
+    flat = np.array([entry for row in rows for entry in row], dtype=np.float64)
+    return np.ascontiguousarray(flat[:, :-1]), offsets, flat[:, -1].astype(np.int64)
+
+
+def search_of(features, offsets, costs, **settings):
+    no_limits = np.empty((0, features.shape[1]))
+    return LineSearch(Canonical(features, offsets, np.asarray(costs, dtype=np.int64), no_limits), **settings)
+
+
+def random_nbest(seed, *, lists=6, size=5, dimension=3, kind="loss", integers=True):
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, size + 1, lists)
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    count = offsets[-1]
+    shape = (count, dimension)
+    features = rng.integers(-3, 4, shape).astype(float) if integers else rng.normal(size=shape)
+    if kind == "loss":
+        statistics = rng.integers(0, 6, count).astype(float)
+    elif kind == "bleu":
+        totals = rng.integers(6, 12, count)[:, None] - np.arange(4)
+        matches = np.minimum(totals, rng.integers(1, 9, (count, 4)))
+        pairs = np.stack([matches, totals], axis=2).reshape(count, 8)
+        statistics = np.column_stack([pairs, np.repeat(rng.integers(6, 12, lists), sizes)]).astype(float)
+    else:
+        gold = np.repeat(rng.integers(1, 6, lists), sizes)
+        predicted = rng.integers(0, 6, count)
+        statistics = np.column_stack([rng.integers(0, np.minimum(gold, predicted) + 1), predicted, gold]).astype(float)
+    return NBest(features, offsets, statistics)
+
+
+def brute_force(problem, weights, direction):
+    """Levels between all crossings of two lines of a list, by plain decoding: (begin, end, level)."""
+    form = problem.canonical
+    intercepts, slopes = form.features @ weights, form.features @ direction
+    crossings = set()
+    for begin, end in pairwise(form.offsets.tolist()):
+        for i in range(begin, end):
+            for j in range(begin, i):
+                if slopes[i] != slopes[j]:
+                    crossings.add((intercepts[i] - intercepts[j]) / (slopes[j] - slopes[i]))
+    ends = [-np.inf, *sorted(crossings), np.inf]
+    found = []
+    for low, high in pairwise(ends):
+        middle = 0.0 if np.isinf(low) and np.isinf(high) else (low + high) / 2
+        if np.isinf(middle):
+            middle = high - 1.0 if np.isinf(low) else low + 1.0
+        if high - low > 1e-9:
+            found.append((low, high, level_at(problem, intercepts + middle * slopes)))
+    return found
+
+
+def joined(pieces):
+    """Pieces of a line, neighbours that touch made one."""
+    found = [pieces[0]]
+    for low, high in pieces[1:]:
+        if low <= found[-1][1] + 1e-9:
+            found[-1] = (found[-1][0], high)
+        else:
+            found.append((low, high))
+    return found
+
+
+def best_of_the_plane(problem):
+    """The least level of any direction of the plane, by decoding between all directions in which two tie."""
+    form = problem.canonical
+    angles = set()
+    for begin, end in pairwise(form.offsets.tolist()):
+        for i in range(begin, end):
+            for j in range(begin, i):
+                x, y = form.features[i] - form.features[j]
+                angles.update(np.arctan2([x, -x], [-y, y]).tolist())
+    around = sorted(angles)
+    middles = [(a + b) / 2 for a, b in pairwise([*around, around[0] + 2 * np.pi]) if b - a > 1e-9]
+    return min(level_at(problem, form.features @ np.array([np.cos(a), np.sin(a)])) for a in middles)
+
+
+def level_at(problem, scores):
+    form = problem.canonical
+    chosen = [begin + int(np.argmax(scores[begin:end])) for begin, end in pairwise(form.offsets.tolist())]
+    if form.additive:
+        return float(form.costs[chosen].sum())
+    return problem.metric.loss(form.totals.constant + form.totals.statistics[chosen].sum(axis=0))
+
+
+@pytest.mark.parametrize("interval", ["midpoint", "widest"])
+@pytest.mark.parametrize(
+    ("high", "score", "ends"), [(np.inf, 4, (1, 3)), (0.0, 3, (-np.inf, -1)), (-3.0, 3, (-np.inf, -3))]
+)
+def test_line_search_reaches_the_scores_that_travatar_asserts(interval, high, score, ends):
+    features, offsets, scores = lists_of(TRAVATAR)
+    search = search_of(features, offsets, 10 - scores, interval=interval)
+    assert search.at(AXES[0]) == 20 - 2
+    step = search.along(*AXES, high=high)
+    assert step.level == 20 - score
+    assert ends[0] < step.t <= ends[1]
+    assert search.at(AXES[0] + step.t * AXES[1]) == step.level
+
+
+def test_line_search_reaches_the_score_that_portage_asserts():
+    features, offsets, scores = lists_of(PORTAGE)
+    search = search_of(features, offsets, 10 - scores)
+    coordinate, step = search.best_coordinate(AXES[0], np.array([1]))
+    assert (coordinate, step.level) == (1, 20 - 4)
+    assert 1 < step.t < 2
+    assert search.along(*AXES).level == step.level
+
+
+def test_powell_reaches_the_score_that_portage_asserts():
+    features, offsets, scores = lists_of(PORTAGE_POWELL)
+    search = search_of(features, offsets, 10 - scores)
+    clock = Clock(Problem(NBest(features, offsets, 10.0 - scores)))
+    weights, level = powell(search, np.ones(3), np.random.default_rng(0), clock)
+    assert level == 20 - 6
+    assert search.at(weights) == search.at(np.array([1.0, -0.5, 0.5])) == 20 - 6
+
+
+@pytest.mark.parametrize("directions", DESCENTS)
+def test_every_descent_finds_the_optimum_of_the_portage_lists(directions):
+    features, offsets, scores = lists_of(PORTAGE_POWELL)
+    nbest = NBest(features, offsets, 10.0 - scores)
+    assert solve(Och(directions=directions), Problem(nbest)).loss == minimize(nbest, method="exhaustive").loss == 14
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    kind=st.sampled_from(["loss", "bleu", "f1"]),
+    interval=st.sampled_from(["midpoint", "widest"]),
+    integers=st.booleans(),
+)
+@settings(deadline=None, max_examples=60)
+def test_line_search_equals_brute_force_over_all_breakpoints(seed, kind, interval, integers):
+    problem = Problem(random_nbest(seed, kind=kind, integers=integers), kind)
+    form = problem.canonical
+    assume(form.n_features)
+    search = LineSearch(form, interval)
+    rng = np.random.default_rng(seed)
+    weights = rng.normal(size=form.n_features)
+    axes = list(np.eye(form.n_features))
+    for direction in [*axes, rng.normal(size=form.n_features)]:
+        surface = brute_force(problem, weights, direction)
+        least = min(level for _, _, level in surface)
+        step = search.along(weights, direction)
+        assert step.level == pytest.approx(least, abs=1e-12)
+        assert level_at(problem, form.features @ (weights + step.t * direction)) == pytest.approx(least, abs=1e-12)
+        best = joined([(low, high) for low, high, level in surface if level <= least + 1e-12])
+        scale = np.linalg.norm(weights) / np.linalg.norm(direction)
+        merit = {
+            "midpoint": [-max(low, -high, 0.0) for low, high in best],
+            "widest": [np.arctan(high / scale) - np.arctan(low / scale) for low, high in best],
+        }[interval]
+        (chosen,) = (place for place, (low, high) in enumerate(best) if low < step.t < high)
+        assert merit[chosen] == pytest.approx(max(merit))
+    _, step = search.best_coordinate(weights)
+    levels = [search.along(weights, axis).level for axis in axes]
+    assert step.level == pytest.approx(min(levels), abs=1e-12)
+
+
+@given(seed=st.integers(0, 10**6), kind=st.sampled_from(["loss", "f1"]))
+@settings(deadline=None, max_examples=40)
+def test_smoothed_interval_has_the_least_mean_level_around_its_middle(seed, kind):
+    problem = Problem(random_nbest(seed, kind=kind, integers=False), kind)
+    assume(problem.canonical.n_features)
+    rng = np.random.default_rng(seed)
+    weights, direction = rng.normal(size=(2, problem.canonical.n_features))
+    search = LineSearch(problem.canonical, "smoothed", 0.3)
+    radius = 0.3 * np.linalg.norm(weights) / np.linalg.norm(direction)
+    pieces = brute_force(problem, weights, direction)
+    thresholds, levels = np.array([low for low, _, _ in pieces[1:]]), np.array([level for *_, level in pieces])
+    changes = levels[1:] != levels[:-1]
+    thresholds, levels = thresholds[changes], np.concatenate([levels[:1], levels[1:][changes]])
+
+    def mean(middle):
+        cuts = np.concatenate([[middle - radius], thresholds, [middle + radius]]).clip(middle - radius, middle + radius)
+        return float(np.diff(cuts) @ levels) / (2 * radius)
+
+    middles = [(low + high) / 2 for low, high in pairwise(thresholds)]
+    middles += [thresholds[0] - radius, thresholds[-1] + radius] if len(thresholds) else [0.0]
+    step = search.along(weights, direction)
+    assert mean(step.t) == pytest.approx(min(map(mean, middles)), abs=1e-9)
+    assert step.level == pytest.approx(levels[np.searchsorted(thresholds, step.t)], abs=1e-9)
+
+
+@given(
+    seed=st.integers(0, 10**6), kind=st.sampled_from(["loss", "bleu", "f1"]), directions=st.sampled_from([*DESCENTS])
+)
+@settings(deadline=None, max_examples=80)
+def test_with_two_features_all_line_searches_find_the_optimum(seed, kind, directions):
+    nbest = random_nbest(seed, lists=8, dimension=2, kind=kind, integers=seed % 2 == 0)
+    problem = Problem(nbest, kind)
+    found = solve(Och(directions=directions), problem, seed=seed)
+    assert found.lower_bound is None
+    if kind == "loss":
+        assert found.loss == minimize(nbest, method="sweep").loss
+    elif problem.canonical.n_features == 2:
+        assert found.loss == pytest.approx(best_of_the_plane(problem), abs=1e-12)
+
+
+def test_of_equal_lines_the_first_counts():
+    # the last two differ in a feature that plays no part on this line
+    features = np.array([[0.0, 0.0, 1.0], [1.0, 1.0, 0.0], [1.0, 1.0, 1.0]])
+    search = search_of(features, np.array([0, 3]), [5, 1, 9])
+    weights, axis = np.array([1.0, 0.0, 0.0]), np.array([0.0, 1.0, 0.0])
+    assert search.at(weights) == 1
+    assert search.along(weights, axis).level == 1
+    assert search.best_coordinate(weights, np.array([1]))[1].level == 1
+
+
+@pytest.mark.parametrize("kind", ["loss", "f1"])
+@pytest.mark.parametrize(
+    "region",
+    [
+        Region(nonnegative=True),
+        Region.simplex(),
+        Region(cosine=0.8, around={"feature1": 1.0, "feature2": 0.5, "feature3": 2.0}),
+        Region(fixed={"feature1": 1.0}, bounds={"feature2": (0.2, 3.0), "feature3": (-1.0, None)}),
+    ],
+)
+def test_line_searches_stay_in_the_region(kind, region):
+    for seed in range(4):
+        problem = Problem(random_nbest(seed, lists=10, kind=kind, integers=False), kind, region=region)
+        for directions in DESCENTS:
+            result = solve(Och(directions=directions, restarts=5), problem, seed=seed)
+            assert problem.inside(result.weights)
+            assert result.loss == problem.evaluate(result.weights).loss
+
+
+def test_line_search_within_a_cap_is_as_good_as_the_best_of_the_line_inside_it():
+    region = Region(cosine=0.7, around={"feature1": 1.0, "feature2": 1.0, "feature3": 1.0})
+    problem = Problem(random_nbest(3, lists=20, integers=False, kind="f1"), "f1", region=region)
+    form = problem.canonical
+    search = LineSearch(form)
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        weights = form.interior + 0.1 * rng.normal(size=3)
+        direction = rng.normal(size=3)
+        low, high = search.range(weights, direction)
+        for t in (low, high):
+            if np.isfinite(t):
+                assert form.cap.cosine_of(weights + t * direction) == pytest.approx(form.cap.cosine)
+        steps = np.linspace(max(low, -50), min(high, 50), 2000)[1:-1]
+        inside = [form.cap.cosine_of(weights + t * direction) >= form.cap.cosine - 1e-9 for t in steps]
+        assert all(inside)
+        sampled = min(search.at(weights + t * direction) for t in steps)
+        assert search.along(weights, direction).level <= sampled + 1e-12
+
+
+def test_a_metric_that_kernels_cannot_compute_is_refused_with_what_it_lacks():
+    class Odd:
+        name = signature = "odd"
+
+        def check(self, statistics):
+            pass
+
+        def loss(self, total):
+            return float(total[0] ** 2)
+
+        def score(self, total):
+            return self.loss(total)
+
+    problem = Problem(random_nbest(0), Odd())
+    with pytest.raises(MethodError, match="losses_of_totals"):
+        LineSearch(problem.canonical)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"directions": "up"}, {"interval": "best"}, {"stopping": "never"}, {"restarts": -1}, {"walk_share": 2.0}],
+)
+def test_settings_that_make_no_sense_are_refused(settings):
+    with pytest.raises(MethodError, match=str(next(iter(settings)))):
+        solve(Och(**settings), Problem(random_nbest(0)))
+
+
+@needs_shared
+def test_line_searches_find_the_proved_optimum_of_real_lists_with_three_features():
+    result = solve(Och(), Problem(librispeech()))
+    assert result.loss == 1767
+    assert result.counters["line_searches"] == result.counters["steps"] > 0
+
+
+@needs_shared
+def test_coordinates_and_lines_agree_on_real_lists():
+    problem = Problem(swahili().restrict(slice(0, 60)))
+    form = problem.canonical
+    search = LineSearch(form)
+    rng = np.random.default_rng(0)
+    weights = rng.normal(size=form.n_features)
+    for d in range(form.n_features):
+        _, step = search.best_coordinate(weights, np.array([d]))
+        axis = np.eye(form.n_features)[d]
+        line = search.along(weights, axis)
+        assert (step.level, step.t) == (line.level, pytest.approx(line.t))
+        events = line_events(form.features, form.offsets, weights, axis)
+        assert step.level == events.levels(form.costs).min()

@@ -1,0 +1,288 @@
+"""Restarts: when they end, what is reproduced, how limits stop them, and the stabilised search of a tuning loop."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from shared import needs_shared, swahili
+
+from lpmert._doors import minimize
+from lpmert.errors import MethodError
+from lpmert.lines.clock import Clock, decoded_loss
+from lpmert.lines.line_search import LineSearch
+from lpmert.lines.restarts import LEAST_STARTS, Restarts
+from lpmert.methods.heuristic.och import Och
+from lpmert.methods.heuristic.stabilised import BEST, Iteration, Stabilised
+from lpmert.metrics.ratio import Bleu
+from lpmert.model.nbest import NBest
+from lpmert.model.problem import Problem
+from lpmert.model.region import Region
+from lpmert.result import Limits, Status
+from lpmert.search.driver import solve
+
+
+def problem_of(seed=0, *, lists=30, size=8, dimension=4, region=None):
+    rng = np.random.default_rng(seed)
+    count = lists * size
+    nbest = NBest(rng.normal(size=(count, dimension)), np.arange(0, count + 1, size), rng.integers(0, 9, count))
+    return Problem(nbest, region=region)
+
+
+def starts_of(levels, *, stopping="foster-kuhn", count=3):
+    """How many starts are made if the n-th of them ends at the n-th level (then at the last one for ever)."""
+    problem = problem_of()
+    queue = list(levels)
+
+    def descend(_search, weights, _rng, _clock):
+        return weights, float(queue.pop(0) if len(queue) > 1 else queue[0])
+
+    rule = Restarts(count, stopping)
+    clock, rng = Clock(problem), np.random.default_rng(0)
+    return len(rule.run(LineSearch(problem.canonical), descend, [np.ones(4)], rng, clock))
+
+
+@given(st.lists(st.integers(0, 20), min_size=1, max_size=40))
+@settings(deadline=None, max_examples=60)
+def test_foster_and_kuhn_stop_after_as_many_starts_as_the_best_needed(levels):
+    padded = levels + [levels[-1]] * 200
+    expected = best_at = 0
+    while expected < max(LEAST_STARTS, 2 * best_at):
+        expected += 1
+        if padded[expected - 1] < min(padded[: expected - 1], default=np.inf):
+            best_at = expected
+    assert starts_of(levels) == expected
+
+
+def test_foster_and_kuhn_start_ten_times_at_least():
+    assert starts_of([5]) == LEAST_STARTS == 10
+    assert starts_of([5, 5, 5, 5, 5, 5, 4]) == 14
+
+
+def test_a_fixed_number_of_restarts_follows_the_given_starts():
+    assert starts_of([5], stopping="fixed", count=7) == 8
+    assert solve(Och(restarts=0), problem_of()).counters["starts"] == 1
+
+
+def test_equal_seeds_give_equal_results_and_others_other_searches():
+    problem = problem_of(lists=60)
+    first, again, other = (solve(Och(directions="random", restarts=3), problem, seed=seed) for seed in (1, 1, 2))
+    assert first.weights.tolist() == again.weights.tolist()
+    assert first.loss == again.loss
+    assert first.weights.tolist() != other.weights.tolist()
+    assert "seed:1" in first.signature
+
+
+def test_scaling_a_feature_changes_no_decision():
+    problem = problem_of(3)
+    nbest = problem.nbest
+    scaled = Problem(NBest(nbest.features * np.array([1.0, 64.0, 1.0, 0.125]), nbest.offsets, nbest.statistics))
+    here, there = solve(Och(restarts=5), problem), solve(Och(restarts=5), scaled)
+    assert here.selection.tolist() == there.selection.tolist()
+    assert here.counters["line_searches"] == there.counters["line_searches"]
+
+
+def test_more_restarts_are_never_worse():
+    problem = problem_of(5, lists=80)
+    losses = [solve(Och(restarts=count), problem).loss for count in (0, 2, 5, 15)]
+    assert losses == sorted(losses, reverse=True)
+
+
+def test_the_loss_is_what_decoding_gives_and_never_below_the_optimum():
+    for seed in range(6):
+        problem = problem_of(seed, lists=6, size=4, dimension=3)
+        optimum = minimize(problem.nbest).loss
+        for directions in ("greedy", "cyclic", "powell", "random"):
+            result = solve(Och(directions=directions, restarts=2), problem, seed=seed)
+            assert result.loss == problem.evaluate(result.weights).loss >= optimum
+            assert result.lower_bound is None
+            assert result.status is Status.HEURISTIC
+            assert np.abs(result.weights).sum() == pytest.approx(1.0)
+
+
+def test_no_loss_is_won_by_a_tie():
+    # at equal weights every list is tied, and list order would give a loss of 0 that no strict weights give
+    features = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0], [1.0, 0.0]])
+    problem = Problem(NBest(features, np.array([0, 2, 4]), np.array([0.0, 1.0, 0.0, 1.0])))
+    assert problem.evaluate([0.5, 0.5]).loss == 0.0
+    result = solve(Och(restarts=0), problem, initial_weights=np.array([0.5, 0.5]))
+    assert result.loss == 1.0 == minimize(problem.nbest).loss
+    assert result.tied_lists == 0
+
+
+def test_initial_weights_that_are_optimal_are_kept_or_equalled():
+    problem = problem_of(7, lists=12, size=4)
+    best = minimize(problem.nbest)
+    assert solve(Och(restarts=0), problem, initial_weights=best.weights).loss == best.loss
+
+
+@pytest.mark.parametrize(
+    ("limits", "status"),
+    [
+        (Limits(time_limit=0.0), Status.TIME_LIMIT),
+        (Limits(node_limit=8), Status.NODE_LIMIT),
+        (Limits(target=1000.0), Status.TARGET),
+    ],
+)
+def test_limits_end_the_search_with_its_best_weights(limits, status):
+    problem = problem_of(2, lists=200)
+    result = solve(Och(restarts=10_000), problem, limits)
+    assert result.status is status
+    assert result.loss == problem.evaluate(result.weights).loss
+
+
+@pytest.mark.serial
+def test_a_time_limit_is_kept():
+    problem = problem_of(2, lists=200)
+    solve(Och(restarts=0), problem)
+    begin = time.perf_counter()
+    solve(Och(restarts=10**6), problem, Limits(time_limit=0.2))
+    assert time.perf_counter() - begin < 1.0
+
+
+def test_a_callback_sees_the_best_weights_and_stops_the_search():
+    problem = problem_of(4, lists=100)
+    seen = []
+
+    def stop(progress):
+        seen.append(progress)
+        return True
+
+    result = solve(Och(restarts=10**6), problem, callback=stop)
+    assert result.status is Status.CALLBACK
+    assert len(seen) == 1
+    assert seen[0].lower_bound is None
+    assert seen[0].loss == problem.evaluate(seen[0].weights).loss >= result.loss
+
+
+def test_an_interrupt_returns_the_best_weights_so_far():
+    problem = problem_of(4, lists=100)
+
+    def press(_):
+        raise KeyboardInterrupt
+
+    result = solve(Och(restarts=10**6), problem, callback=press)
+    assert result.status is Status.INTERRUPTED
+    assert result.loss == problem.evaluate(result.weights).loss
+    assert result.loss == pytest.approx(result.trace[-1][2])
+
+
+def test_the_trace_falls_and_ends_at_the_loss():
+    result = solve(Och(restarts=10), problem_of(6, lists=80))
+    losses = [loss for _, _, loss in result.trace]
+    assert losses == sorted(losses, reverse=True)
+    assert losses[-1] == pytest.approx(result.loss)
+    assert all(bound is None for _, bound, _ in result.trace)
+
+
+def test_lists_without_any_choice_need_no_search():
+    problem = Problem(NBest(np.ones((3, 2)), np.array([0, 1, 3]), np.array([1.0, 2.0, 5.0])))
+    result = solve(Och(), problem)
+    assert (result.loss, result.status) == (3.0, Status.HEURISTIC)
+
+
+def rounds_of(method, problems, seed=0):
+    history = []
+    return [solve(replace(method, earlier=history), problem, seed=seed) for problem in problems], history
+
+
+BASELINE = Stabilised(reseed=False, history=False, selection=None, stopping="fixed", restarts=2)
+
+
+def test_each_iteration_returns_what_decoding_gives_and_its_best_optima():
+    problems = [problem_of(seed, lists=20) for seed in range(4)]
+    for method in (Stabilised(), BASELINE, Stabilised(regularised=True, selection=(1.0, 1.0, 3))):
+        results, history = rounds_of(method, problems)
+        for problem, result, iteration in zip(problems, results, history, strict=True):
+            assert result.loss == problem.evaluate(result.weights).loss
+            assert iteration.weights.tolist() == result.weights.tolist()
+            losses = [problem.evaluate(weights).loss for weights in iteration.optima]
+            assert 1 <= len(losses) <= BEST
+            assert losses == sorted(losses)
+            assert result.loss >= losses[0]
+
+
+def test_without_selection_the_best_optimum_is_returned():
+    for problem in (problem_of(seed, lists=20) for seed in range(3)):
+        (result,), (iteration,) = rounds_of(BASELINE, [problem])
+        assert result.loss == problem.evaluate(iteration.optima[0]).loss
+
+
+def test_history_never_forgets_an_optimum_of_the_same_lists():
+    problem = problem_of(9, lists=60)
+    method = Stabilised(reseed=True, history=True, selection=None, stopping="fixed", restarts=1)
+    results, _ = rounds_of(method, [problem] * 5)
+    losses = [result.loss for result in results]
+    assert losses == sorted(losses, reverse=True)
+
+
+def test_the_same_seed_repeats_random_starts_unless_reseeded():
+    problem = problem_of(9, lists=60)
+    empty = Iteration(np.zeros(4), ())
+
+    def optima(method, iteration):
+        history = [empty] * iteration
+        solve(replace(method, earlier=history), problem)
+        return [weights.tolist() for weights in history[-1].optima]
+
+    repeating, reseeded = BASELINE, Stabilised(selection=None, stopping="fixed", restarts=2)
+    assert optima(repeating, 1) == optima(repeating, 2)
+    assert optima(reseeded, 1) != optima(reseeded, 2)
+
+
+def test_selection_trades_loss_for_distance_from_recent_weights():
+    problem = problem_of(11, lists=60)
+    far = Stabilised(selection=(10.0, 9.0, 3), stopping="fixed", restarts=15)  # in the first iteration distance alone
+    _, (first,) = rounds_of(far, [problem])
+    method = Stabilised(selection=(10.9, 9.9, 3), stopping="fixed", restarts=15)
+    plain = Stabilised(selection=None, stopping="fixed", restarts=15)
+    distances = []
+    for one in (method, plain):
+        history = [Iteration(first.optima[0], first.optima)]
+        result = solve(replace(one, earlier=history), problem)
+        distances.append(np.linalg.norm(result.weights - first.optima[0]))
+    assert distances[0] >= distances[1]
+    assert distances[0] > 0
+
+
+def test_stabilised_search_takes_ratio_metrics_and_regions():
+    rng = np.random.default_rng(0)
+    totals = rng.integers(6, 12, 80)[:, None] - np.arange(4)
+    matches = np.minimum(totals, rng.integers(1, 9, (80, 4)))
+    statistics = np.column_stack([np.stack([matches, totals], axis=2).reshape(80, 8), np.full(80, 9)])
+    nbest = NBest(rng.normal(size=(80, 3)), np.arange(0, 81, 8), statistics)
+    problem = Problem(nbest, Bleu(), region=Region(nonnegative=True))
+    results, _ = rounds_of(Stabilised(regularised=True), [problem] * 3)
+    assert all(problem.inside(result.weights) for result in results)
+    assert all(0 <= result.loss <= 1 for result in results)
+
+
+@pytest.mark.parametrize("selection", [(5.0, 1.0, 3), (-1.0, 9.0, 3), (5.0, 9.0, 0)])
+def test_selections_that_make_no_sense_are_refused(selection):
+    with pytest.raises(MethodError, match="selection"):
+        Stabilised(selection=selection)
+
+
+@needs_shared
+def test_steps_from_the_best_weights_beat_fresh_starts_on_real_lists():
+    problem = Problem(swahili().restrict(slice(0, 150)))
+    fresh, walking = (
+        np.mean([solve(Och(walk_share=share, restarts=8), problem, seed=seed).loss for seed in range(4)])
+        for share in (0.0, 0.9)
+    )
+    assert walking < fresh
+
+
+def test_kept_weights_and_decoding_agree():
+    problem = problem_of(1)
+    clock = Clock(problem)
+    rng = np.random.default_rng(0)
+    tried = rng.normal(size=(20, 4))
+    losses = [clock.keep(weights) for weights in tried]
+    assert losses == [decoded_loss(problem.canonical, weights) for weights in tried]
+    assert clock.loss == min(losses)
+    assert clock.best.tolist() == tried[int(np.argmin(losses))].tolist()

@@ -1,0 +1,161 @@
+"""All attainable selections: known counts, hulls, and brute force in fractions."""
+
+from __future__ import annotations
+
+from itertools import combinations, product
+from math import comb
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import ArrayLike
+from oracle import all_selections, best_loss, is_strictly_best
+from scipy.spatial import ConvexHull
+
+from lpmert.errors import FloatArray, IntArray
+from lpmert.methods.exhaustive import attainable_selections
+
+Lists = tuple[FloatArray, IntArray]
+
+
+def count_attainable(features, offsets):
+    return sum(1 for _ in attainable_selections(features, offsets))
+
+
+def joined(blocks: list[ArrayLike]) -> Lists:
+    arrays = [np.asarray(block, dtype=np.float64) for block in blocks]
+    return np.concatenate(arrays), np.cumsum([0, *map(len, arrays)])
+
+
+def binary(width: int) -> list[tuple[int, ...]]:
+    return list(product((0, 1), repeat=width))
+
+
+@pytest.mark.parametrize(("lists", "width"), [(4, 3), (10, 3), (12, 4), (10, 5), (6, 1), (7, 2), (3, 6)])
+def test_random_pairs_have_as_many_selections_as_hyperplanes_have_regions(lists: int, width: int) -> None:
+    rng = np.random.default_rng(lists * width)
+    pairs = joined([[np.zeros(width), row] for row in rng.normal(size=(lists, width))])
+    assert count_attainable(*pairs) == 2 * sum(comb(lists - 1, k) for k in range(width))
+
+
+@pytest.mark.parametrize(("width", "count"), [(2, 14), (3, 104), pytest.param(4, 1882, marks=pytest.mark.slow)])
+def test_selections_count_threshold_functions(width: int, count: int) -> None:
+    assert count_attainable(*joined([[(0,) * (width + 1), (1, *x)] for x in binary(width)])) == count
+
+
+@pytest.mark.parametrize(("width", "count"), [(3, 6), (4, 24), (5, 120)])
+def test_selections_among_pairs_of_unit_vectors_count_permutations(width: int, count: int) -> None:
+    assert count_attainable(*joined(list(combinations(np.eye(width), 2)))) == count
+
+
+@pytest.mark.parametrize(("width", "count"), [(3, 5), (4, 14), (5, 42), (6, 132)])
+def test_selections_among_intervals_of_unit_vectors_count_binary_trees(width: int, count: int) -> None:
+    unit = np.eye(width)
+    assert count_attainable(*joined([unit[i:j] for i in range(width) for j in range(i + 2, width + 1)])) == count
+
+
+@pytest.mark.parametrize(("width", "count"), [(2, 6), (3, 32), (4, 370)])
+def test_selections_count_regions_of_the_resonance_arrangement(width: int, count: int) -> None:
+    assert count_attainable(*joined([[(0,) * width, x] for x in binary(width) if any(x)])) == count
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_attainable_hypotheses_of_a_planar_list_are_the_vertices_of_its_hull(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    points = rng.normal(size=(50, 2)) if seed % 2 else rng.uniform(size=(80, 2))
+    found = [int(selection[0]) for selection, _ in attainable_selections(points, np.array([0, len(points)]))]
+    assert found == sorted(ConvexHull(points).vertices.tolist())
+
+
+def test_uniform_points_of_a_triangle_have_the_expected_number_of_vertices() -> None:
+    rng = np.random.default_rng(0)
+    counts = []
+    for _ in range(12):
+        uv = rng.uniform(size=(200, 2))
+        uv[uv.sum(axis=1) > 1] = 1 - uv[uv.sum(axis=1) > 1]
+        counts.append(count_attainable(uv, np.array([0, 200])))
+    expected = 2 * sum(1 / k for k in range(1, 200))
+    assert abs(np.mean(counts) - expected) < 4 * np.std(counts) / np.sqrt(len(counts))
+
+
+@pytest.mark.slow
+def test_uniform_points_of_a_square_have_the_expected_number_of_vertices() -> None:
+    rng = np.random.default_rng(0)
+    counts = [count_attainable(rng.uniform(size=(1000, 2)), np.array([0, 1000])) for _ in range(25)]
+    expected = 8 / 3 * (np.log(1000) + np.euler_gamma - np.log(2))
+    assert abs(np.mean(counts) - expected) < 4 * np.std(counts) / np.sqrt(len(counts))
+
+
+def distinct(rows: list[tuple[float, ...]]) -> list[tuple[float, ...]]:
+    return list(dict.fromkeys(tuple(value + 0.0 for value in row) for row in rows))
+
+
+def entries(kind: str) -> st.SearchStrategy[float]:
+    if kind == "generic":
+        return st.floats(-10, 10, allow_subnormal=False)
+    if kind == "scales":
+        return st.builds(lambda m, e: m * 10.0**e, st.integers(-9, 9), st.integers(-12, 12))
+    return st.integers(-2, 2).map(float)
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> Lists:
+    kind = draw(st.sampled_from(["generic", "integers", "collinear", "opposite", "scales"]))
+    width = draw(st.integers(1, 3))
+    vector = st.tuples(*[entries(kind)] * width)
+    blocks: list[list[tuple[float, ...]]] = []
+    base = draw(st.tuples(*[entries("generic")] * width))
+    for _ in range(draw(st.integers(1, 3))):
+        if kind == "collinear":
+            factors = draw(st.lists(st.integers(-3, 3), min_size=1, max_size=3))
+            blocks.append([tuple(factor * value for value in base) for factor in factors])
+        elif kind == "opposite":
+            noise = draw(st.tuples(*[st.sampled_from([-1e-15, 0.0, 1e-15])] * width))
+            sign = draw(st.sampled_from([-1.0, 1.0]))
+            close = tuple(sign * value * (1 + e) for value, e in zip(base, noise, strict=True))
+            blocks.append([(0.0,) * width, close])
+        else:
+            blocks.append(draw(st.lists(vector, min_size=1, max_size=3)))
+    return joined([distinct(block) for block in blocks])
+
+
+@settings(max_examples=250, deadline=None)
+@given(problems())
+def test_exhaustive_agrees_with_brute_force(problem: Lists) -> None:
+    features, offsets = problem
+    found = list(attainable_selections(features, offsets))
+    selections = [tuple(selection.tolist()) for selection, _ in found]
+    assert len(selections) == len(set(selections))
+    assert set(selections) == all_selections(features.tolist(), offsets.tolist())
+    for selection, weights in found:
+        if weights is not None:
+            assert is_strictly_best(features.tolist(), offsets.tolist(), selection.tolist(), weights.tolist())
+
+
+def test_start_weights_do_not_change_what_is_found() -> None:
+    rng = np.random.default_rng(5)
+    features, offsets = rng.normal(size=(15, 3)), np.array([0, 5, 6, 11, 15])
+    plain = [selection.tolist() for selection, _ in attainable_selections(features, offsets)]
+    started = [s.tolist() for s, _ in attainable_selections(features, offsets, start=np.array([1.0, -2.0, 0.5]))]
+    assert started == plain
+    assert len(plain) > 1
+
+
+def test_hundreds_of_lists_do_not_meet_a_recursion_limit() -> None:
+    features = np.tile([[0.0], [1.0]], (1100, 1))
+    assert [s.tolist() for s, _ in attainable_selections(features, np.arange(0, 2201, 2))] == [[0] * 1100, [1] * 1100]
+
+
+def test_the_oracle_collapses_identical_hypotheses_as_asked() -> None:
+    features = [[1.0], [1.0], [0.0], [2.0], [2.0], [-1.0]]
+    losses = [3.0, 1.0, 9.0, 2.0, 5.0, 0.5]
+    offsets = [0, 3, 6]
+    assert best_loss(features, offsets, losses, "first") == 5
+    assert best_loss(features, offsets, losses, "best") == 3
+    assert best_loss(features, offsets, losses, "worst") == 8
+
+
+def test_the_oracle_never_counts_a_tie_as_attainable() -> None:
+    assert all_selections([[0.0, 0.0], [1.0, 0.0], [2.0, 0.0]], [0, 3]) == {(0,), (2,)}
+    assert all_selections([[0.0], [1.0], [0.0], [-1.0]], [0, 2, 4]) == {(0, 1), (1, 0)}

@@ -1,0 +1,267 @@
+"""The sweep of the plane: exact arithmetic, brute force in fractions, planted cases, and known counts."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import cmp_to_key
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from shared import librispeech, needs_shared
+
+from lpmert.errors import DataError
+from lpmert.methods.planar import critical_directions, sweep_directions, turn
+
+
+def exact(features):
+    return [[Fraction(value) for value in row] for row in features.tolist()]
+
+
+def cross(a, b):
+    return a[0] * b[1] - a[1] * b[0]
+
+
+def exact_decode(points, offsets, costs, weights):
+    total = 0
+    for begin, end in pairwise(offsets):
+        scores = [sum(w * v for w, v in zip(weights, points[i], strict=True)) for i in range(begin, end)]
+        total += int(costs[begin + scores.index(max(scores))])
+    return total
+
+
+def brute_force(features, offsets, costs):
+    """The least cost over one exact direction from every open arc between normals of pairs."""
+    points = exact(features)
+    if features.shape[1] == 1:
+        return min(exact_decode(points, offsets, costs, [sign]) for sign in (1, -1))
+    normals = []
+    for begin, end in pairwise(offsets):
+        for i in range(begin, end):
+            for j in range(begin, end):
+                normal = (points[i][1] - points[j][1], points[j][0] - points[i][0])
+                if any(normal):
+                    normals.append(normal)
+    if not normals:
+        return exact_decode(points, offsets, costs, (1, 0))
+
+    def half(v):
+        return not (v[1] > 0 or (v[1] == 0 and v[0] > 0))
+
+    def compare(a, b):
+        if half(a) != half(b):
+            return half(a) - half(b)
+        product = cross(a, b)
+        return (product < 0) - (product > 0)
+
+    normals.sort(key=cmp_to_key(compare))
+    best = None
+    for a, b in zip(normals, normals[1:] + normals[:1], strict=True):
+        if cross(a, b) > 0:
+            middle = (a[0] + b[0], a[1] + b[1])
+        elif a[0] * b[0] + a[1] * b[1] < 0:
+            middle = (-a[1], a[0])
+        else:
+            continue
+        cost = exact_decode(points, offsets, costs, middle)
+        best = cost if best is None else min(best, cost)
+    return best
+
+
+def distinct(features, offsets):
+    """Keep the first of identical vectors of each list."""
+    rows = [
+        begin + row
+        for begin, end in pairwise(offsets)
+        for row in np.sort(np.unique(features[begin:end], axis=0, return_index=True)[1])
+    ]
+    sizes = [sum(begin <= row < end for row in rows) for begin, end in pairwise(offsets)]
+    return np.ascontiguousarray(features[rows]), np.concatenate([[0], np.cumsum(sizes)])
+
+
+def draw(kind, rng, dimension):
+    offsets = np.concatenate([[0], np.cumsum(rng.integers(1, 7, rng.integers(1, 5)))])
+    shape = (offsets[-1], dimension)
+    features = rng.normal(size=shape)
+    if kind == "integers":
+        features = rng.integers(-2, 3, shape).astype(np.float64)
+    elif kind == "decimals":
+        features = rng.integers(-9, 10, shape) * 0.1 + rng.integers(-1, 2, shape)
+    elif kind == "collinear":
+        features = rng.integers(-4, 5, (shape[0], 1)) * rng.normal(size=(1, dimension))
+    elif kind == "nearly parallel":
+        features = rng.integers(-4, 5, (shape[0], 1)) * (np.full(dimension, 1.1) + 2e-16 * rng.integers(-2, 3, shape))
+    elif kind == "scales":
+        features *= 10.0 ** rng.integers(-12, 13, (1, dimension))
+    elif kind == "mixed scales":
+        features *= 10.0 ** rng.integers(-12, 13, shape)
+    features, offsets = distinct(features, offsets)
+    return features, offsets, rng.integers(0, 5, len(features))
+
+
+KINDS = ["generic", "integers", "decimals", "collinear", "nearly parallel", "scales", "mixed scales"]
+
+
+@pytest.mark.parametrize("dimension", [1, 2])
+@pytest.mark.parametrize("kind", KINDS)
+@settings(deadline=None, max_examples=40)
+@given(seed=st.integers(0, 2**32))
+def test_sweep_equals_brute_force_in_fractions(kind, dimension, seed):
+    features, offsets, costs = draw(kind, np.random.default_rng(seed), dimension)
+    optimum = sweep_directions(features, offsets, costs)
+    assert optimum.cost == brute_force(features, offsets, costs)
+    if optimum.representable_weights is not None:
+        weights = optimum.representable_weights
+        assert optimum.representable_cost >= optimum.cost
+        assert exact_decode(exact(features), offsets, costs, [Fraction(w) for w in weights.tolist()]) == (
+            optimum.representable_cost
+        )
+        scores = features @ weights
+        assert sum(costs[b + np.argmax(scores[b:e])] for b, e in pairwise(offsets)) == optimum.representable_cost
+    if kind in ("generic", "integers", "scales"):
+        assert optimum.representable
+        assert optimum.weights.tolist() == optimum.representable_weights.tolist()
+
+
+@settings(deadline=None, max_examples=300)
+@given(seed=st.integers(0, 2**32), noise=st.sampled_from([0.0, 1e-16, 1e-15, 1e-3]), scale=st.integers(-30, 0))
+def test_turn_has_the_sign_of_the_exact_cross_product(seed, noise, scale):
+    rng = np.random.default_rng(seed)
+    along = rng.integers(-9, 10, 4) * 0.1
+    x = along * 10.0**scale
+    y = along * rng.choice([0.3, 1.0, -0.7]) + noise * rng.integers(-3, 4, 4)
+    points = exact(np.column_stack([x, y]))
+    p, q, r, s = rng.integers(0, 4, 4)
+    first = [points[q][k] - points[p][k] for k in range(2)]
+    second = [points[s][k] - points[r][k] for k in range(2)]
+    product = cross(first, second)
+    assert turn(x, y, p, q, r, s, np.empty(20)) == (product > 0) - (product < 0)
+
+
+def pairs_with_origin(*points):
+    features = np.array([row for point in points for row in ((0.0, 0.0), point)])
+    return features, np.arange(0, len(features) + 1, 2)
+
+
+def test_a_cell_thinner_than_floating_point_is_proved_and_reported_apart():
+    features, offsets = pairs_with_origin((1.0, 1.0), (1.0, 1.0 + 2.0**-52))
+    costs = np.array([1, 0, 0, 1])
+    optimum = sweep_directions(features, offsets, costs)
+    assert optimum.cost == 0
+    assert not optimum.representable
+    assert optimum.representable_cost == 1
+    assert sweep_directions(features * 2.0**-30, offsets, costs).cost == 0
+
+
+def test_parallel_differences_are_one_critical_direction():
+    features, offsets = pairs_with_origin((1.0, 3.0), (2.0, 6.0), (0.25, 0.75), (-4.0, -12.0))
+    assert critical_directions(features, offsets).ends.tolist() == [4, 8]
+    contradiction = np.array([1, 0, 0, 1, 0, 0, 0, 0])
+    assert sweep_directions(features, offsets, contradiction).cost == 1
+
+
+def test_directions_that_differ_in_the_last_bit_are_told_apart():
+    features, offsets = pairs_with_origin((0.1, 0.3), (1.0, 3.0))
+    assert Fraction(0.1) * 3 != Fraction(0.3)
+    assert len(critical_directions(features, offsets).ends) == 4
+
+
+def test_points_inside_an_edge_never_win():
+    features = np.array([[0.0, 0.0], [1.0, 1.0], [2.0, 2.0], [0.0, 2.0], [0.0, 1.0]])
+    costs = np.array([3, 0, 4, 2, 0])
+    assert sweep_directions(features, np.array([0, 5]), costs).cost == 2
+
+
+def test_lists_of_one_cost_the_same_everywhere():
+    optimum = sweep_directions(np.array([[1.0, 2.0], [5.0, -1.0]]), np.array([0, 1, 2]), np.array([3, 4]))
+    assert (optimum.cost, optimum.representable_cost) == (7, 7)
+    assert np.any(optimum.weights)
+
+
+def test_one_feature_has_two_directions():
+    optimum = sweep_directions(np.array([[1.0], [3.0], [-2.0]]), np.array([0, 3]), np.array([0, 5, 2]))
+    assert (optimum.cost, optimum.weights.tolist(), optimum.representable) == (2, [-1.0], True)
+
+
+def test_planted_weights_are_found():
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(20_000, 2)) * (1e-12, 1e12)
+    planted = np.array([-3e12, 1e-12])
+    costs = rng.integers(1, 9, 20_000)
+    costs[(features @ planted).reshape(-1, 20).argmax(axis=1) + np.arange(0, 20_000, 20)] = 0
+    optimum = sweep_directions(features, np.arange(0, 20_001, 20), costs)
+    assert optimum.cost == 0
+    assert optimum.representable
+
+
+def test_middles_lie_in_the_cells_that_the_events_lead_to():
+    rng = np.random.default_rng(2)
+    features, offsets = rng.normal(size=(60, 2)), np.arange(0, 61, 12)
+    critical = critical_directions(features, offsets)
+    selection = critical.start.copy()
+    lists = np.repeat(np.arange(5), 12)
+    begin = 0
+    for end, middle in zip(critical.ends, critical.middles, strict=True):
+        for event in range(begin, end):
+            assert selection[lists[critical.leaving[event]]] == critical.leaving[event]
+            selection[lists[critical.leaving[event]]] = critical.entering[event]
+        begin = end
+        assert ((features @ middle).reshape(5, 12).argmax(axis=1) + offsets[:-1]).tolist() == selection.tolist()
+    assert selection.tolist() == critical.start.tolist()
+    assert critical.widths.sum() == pytest.approx(2 * np.pi)
+
+
+@pytest.mark.parametrize("lists", [1, 2, 4, 10, 57])
+def test_random_pairs_have_two_cells_a_list(lists):
+    features, offsets = pairs_with_origin(*np.random.default_rng(lists).normal(size=(lists, 2)))
+    assert len(critical_directions(features, offsets).ends) == 2 * lists
+
+
+def hull_sizes(points):
+    draws, size, _ = points.shape
+    features = points.reshape(-1, 2)
+    critical = critical_directions(features, np.arange(0, draws * size + 1, size))
+    return np.bincount(critical.leaving // size, minlength=draws)
+
+
+def test_expected_hull_vertices_of_a_triangle():
+    rng = np.random.default_rng(1)
+    points = rng.random((2000, 200, 2))
+    folded = points.sum(axis=2) > 1
+    points[folded] = 1 - points[folded]
+    counts = hull_sizes(points)
+    expected = 2 * (1 / np.arange(1, 200)).sum()
+    assert abs(counts.mean() - expected) < 5 * counts.std() / np.sqrt(len(counts))
+
+
+def test_expected_hull_vertices_of_a_square():
+    counts = hull_sizes(np.random.default_rng(1).random((500, 1000, 2)))
+    expected = 8 / 3 * (np.log(1000) + np.euler_gamma - np.log(2))
+    assert abs(counts.mean() - expected) < 5 * counts.std() / np.sqrt(len(counts))
+
+
+def test_other_numbers_of_features_are_refused():
+    with pytest.raises(ValueError, match="one or two features, not 3"):
+        sweep_directions(np.ones((1, 3)), np.array([0, 1]), np.array([0]))
+
+
+def test_features_beyond_the_range_of_exact_products_are_refused():
+    features = np.array([[0.0, 1.0], [1e-140, 2.0], [1.0, 3.0]])
+    with pytest.raises(DataError, match="feature 1 span more than 132 orders of magnitude"):
+        sweep_directions(features, np.array([0, 3]), np.array([0, 1, 2]))
+
+
+@needs_shared
+def test_two_features_of_librispeech_are_solved_and_agree_with_decoding():
+    nbest = librispeech(("decoder", "lm"))
+    features, costs = np.ascontiguousarray(nbest.features), nbest.statistics[:, 0].astype(np.int64)
+    optimum = sweep_directions(features, nbest.offsets, costs)
+    scores = features @ optimum.weights
+    chosen = [b + np.argmax(scores[b:e]) for b, e in pairwise(nbest.offsets)]
+    assert costs[chosen].sum() == optimum.cost
+    angles = np.linspace(0, 2 * np.pi, 2001)
+    for angle in angles[::40]:
+        scores = features @ np.array([np.cos(angle), np.sin(angle)])
+        assert sum(costs[b + np.argmax(scores[b:e])] for b, e in pairwise(nbest.offsets)) >= optimum.cost

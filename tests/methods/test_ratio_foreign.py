@@ -1,0 +1,226 @@
+"""Metrics that are not the package's own: every engine proves what brute force finds, or the metric is refused."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from strategies import FRACTIONS, RATIOS, attainable_totals, random_lists
+
+import lpmert
+from lpmert import MetricError, NBest, Status
+from lpmert.errors import FloatArray
+from lpmert.metrics import ratio_kernels as kernel
+from lpmert.metrics.base import AdditiveMetric, RatioMetric
+from lpmert.metrics.ratio import Bleu, Chrf, f_beta
+from lpmert.model.problem import Problem
+
+
+@pytest.fixture(autouse=True)
+def _poor_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The searches begin with weights that are nothing special, so that they have to search."""
+    monkeypatch.setattr("lpmert.search.start._FEWEST", 1)
+    monkeypatch.setattr("lpmert.search.start._MOST", 1)
+    monkeypatch.setattr("lpmert.search.start.DEFAULT_BUDGET", 200)
+
+
+class Plain:
+    """A metric from a function of the totals; shares nothing with the package but the contract."""
+
+    def __init__(self, loss: Callable[[list[float]], float]) -> None:
+        self._loss = loss
+        self.name, self.signature = "theirs", "metric:theirs"
+
+    def check(self, statistics: FloatArray) -> None: ...
+
+    def loss(self, total: FloatArray) -> float:
+        return self._loss(total.tolist())
+
+    def score(self, total: FloatArray) -> float:
+        return -self.loss(total)
+
+
+class Sum(Plain):
+    def __init__(self, loss: Callable[[list[float]], float], losses: Callable[[FloatArray], FloatArray]) -> None:
+        super().__init__(loss)
+        self.losses = losses
+
+
+class Ratio(Plain):
+    def __init__(self, loss: Callable[[list[float]], float], kind: Any, parameters: Any) -> None:
+        super().__init__(loss)
+        self.kind, self.parameters = kind, parameters
+
+    def losses_of_totals(self, totals: FloatArray) -> FloatArray:
+        return np.array([self._loss(total) for total in totals.tolist()])
+
+
+def bleu(total: list[float]) -> float:
+    matches, totals = total[0:8:2], total[1:8:2]
+    if not all(matches):
+        return 1.0
+    brevity = min(0.0, 1.0 - total[8] / totals[0])
+    return 1.0 - math.exp(brevity + sum(math.log(m / n) for m, n in zip(matches, totals, strict=True)) / 4)
+
+
+def chrf(total: list[float]) -> float:
+    orders = [total[k : k + 3] for k in range(0, len(total), 3) if total[k] and total[k + 1]]
+    if not any(match for _, _, match in orders):
+        return 1.0
+    precision = math.fsum(match / own for own, _, match in orders) / len(orders)
+    recall = math.fsum(match / reference for _, reference, match in orders) / len(orders)
+    return 1.0 - 10 * precision * recall / (9 * precision + recall)
+
+
+def rate(total: list[float]) -> float:
+    """(2 errors + 1) / (words + 3 insertions): constants, several columns, losses below and above 1."""
+    return (2 * total[0] + 1) / (total[1] + 3 * total[2]) if total[1] + 3 * total[2] else 1.0
+
+
+RATE = np.array([2.0, 0, 0, 1, 0, 1, 3, 0])
+
+
+def counts(rng: np.random.Generator, n: int, name: str) -> FloatArray:
+    if name == "bleu":
+        totals = np.maximum(rng.integers(4, 9, (n, 1)) - np.arange(4), 0)
+        matches = rng.binomial(totals, 0.7)
+        return np.hstack([np.stack([matches, totals], axis=2).reshape(n, 8), rng.integers(1, 9, (n, 1))]).astype(float)
+    if name == "chrf":
+        sizes = rng.integers(0, 9, (n, 2, 2))
+        return (
+            np.concatenate([sizes, rng.binomial(sizes.min(axis=2), 0.6)[:, :, None]], axis=2)
+            .reshape(n, 6)
+            .astype(float)
+        )
+    return (rng.integers(0, 4, (n, 3)) * rng.integers(0, 2, (n, 3))).astype(np.float64)
+
+
+def problems(name: str, seeds: range) -> Any:
+    for seed in seeds:
+        kind = ("generic", "integers", "duplicates")[seed % 3]
+        lists = random_lists(kind, seed, most_lists=4, most_hypotheses=4, most_features=3, most_selections=60)
+        statistics = counts(np.random.default_rng(seed), len(lists.features), name)
+        yield lists, NBest(lists.features, lists.offsets, statistics), attainable_totals(lists, statistics)
+
+
+def test_a_foreign_sum_is_proved_by_every_engine() -> None:
+    metric = Sum(lambda total: 2 * total[0] - total[1], lambda statistics: 2 * statistics[:, 0] - statistics[:, 1])
+    assert isinstance(metric, AdditiveMetric)
+    for _, nbest, totals in problems("counts", range(12)):
+        least = min(map(metric._loss, totals))
+        for method in (*FRACTIONS, "groups"):
+            result = lpmert.minimize(nbest, metric=metric, method=method)
+            assert (result.status, result.loss, result.lower_bound) == (Status.OPTIMAL, least, least)
+
+
+def test_a_foreign_fraction_is_proved_by_every_engine() -> None:
+    metric = Ratio(rate, kernel.FRACTION, RATE)
+    assert isinstance(metric, RatioMetric)
+    above_one = 0
+    for _, nbest, totals in problems("counts", range(40)):
+        least = min(map(rate, totals))
+        above_one += least > 1
+        for method in FRACTIONS:
+            result = lpmert.minimize(nbest, metric=metric, method=method)
+            assert (result.status, result.loss, result.lower_bound) == (Status.OPTIMAL, least, least)
+    assert above_one >= 3
+
+
+@pytest.mark.parametrize(
+    ("name", "loss", "kind", "parameters"),
+    [("bleu", bleu, kernel.BLEU, np.empty(0)), ("chrf", chrf, kernel.CHRF, np.array([9.0]))],
+)
+def test_a_foreign_metric_of_a_known_kind_is_proved_by_every_engine(
+    name: str, loss: Callable[[list[float]], float], kind: int, parameters: FloatArray
+) -> None:
+    metric = Ratio(loss, kind, parameters)
+    for _, nbest, totals in problems(name, range(15)):
+        least = min(map(loss, totals))
+        for method in RATIOS:
+            result = lpmert.minimize(nbest, metric=metric, method=method)
+            assert result.status is Status.OPTIMAL
+            assert result.lower_bound == result.loss == pytest.approx(least, abs=1e-13)
+
+
+def nbest_of(name: str) -> NBest:
+    return NBest(np.eye(12)[:, :3] + np.arange(12)[:, None] % 2, [0, 6, 12], counts(np.random.default_rng(1), 12, name))
+
+
+WRONG: dict[str, tuple[str, Any, str]] = {
+    "an unknown kind": ("counts", Ratio(rate, 3, RATE), "kind 3.*BLEU.*FRACTION.*CHRF.*omit kind"),
+    "no kind at all": ("counts", Ratio(rate, None, RATE), "kind None"),
+    "a truth value": ("counts", Ratio(rate, True, RATE), "kind True"),
+    "the kind of chrF for a fraction": ("counts", Ratio(rate, kernel.CHRF, np.array([4.0])), "matches among"),
+    "another formula": ("bleu", Ratio(lambda t: 0.5 * bleu(t), kernel.BLEU, np.empty(0)), "formula of its kind"),
+    "a loss that is no number": ("bleu", Ratio(lambda _: math.nan, kernel.BLEU, np.empty(0)), "finite"),
+    "too few parameters": ("counts", Ratio(rate, kernel.FRACTION, RATE[:-1]), "8 finite numbers"),
+    "parameters in a list": ("counts", Ratio(rate, kernel.FRACTION, RATE.tolist()), "float64 array"),
+    "infinite parameters": ("chrf", Ratio(chrf, kernel.CHRF, np.array([math.inf])), "finite numbers"),
+    "a weight below 0": ("chrf", Ratio(chrf, kernel.CHRF, np.array([-1.0])), "beta"),
+    "factors that are not whole": ("counts", Ratio(rate, kernel.FRACTION, RATE / 7), "whole numbers.*multiply"),
+    "a numerator below 0": ("counts", Ratio(rate, kernel.FRACTION, -RATE), "numerator of the loss is -"),
+    "a constant below 0": ("counts", Ratio(rate, kernel.FRACTION, RATE - np.eye(8)[3] * 2), "constant"),
+    "another fraction": ("counts", Ratio(rate, kernel.FRACTION, RATE + np.eye(8)[0]), "formula of its kind"),
+    "matches beyond totals": ("counts9", Ratio(bleu, kernel.BLEU, np.empty(0)), "matches among"),
+    "too few columns for BLEU": ("counts", Ratio(bleu, kernel.BLEU, np.empty(0)), "takes 9"),
+    "losses that do not add up": ("counts", Sum(max, lambda s: s[:, 0]), "is not additive.*omit `losses`"),
+    "losses that nearly add up": ("counts", Sum(lambda t: t[0] * (1 + 1e-6), lambda s: s[:, 0]), "is not additive"),
+    "losses that are not finite": ("counts", Sum(sum, lambda s: s[:, 0] / 0.0), "one finite number"),
+    "a single loss": ("counts", Sum(sum, lambda s: s[:1, 0]), "one finite number"),
+    "an infinite loss": ("counts", Plain(lambda _: math.inf), "finite"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_metric_that_breaks_its_contract_is_refused_at_the_door(wrong: str) -> None:
+    name, metric, message = WRONG[wrong]
+    nbest = nbest_of(name[:6])
+    if name == "counts9":
+        nbest = NBest(nbest.features, nbest.offsets, np.tile([3.0, 2.0, 1.0], (12, 3)))
+    for method in (*RATIOS, "och"):
+        with pytest.raises(MetricError, match=message):
+            lpmert.minimize(nbest, metric=metric, method=method)
+
+
+def test_losses_of_totals_that_differ_from_the_loss_are_refused() -> None:
+    class Other(Ratio):
+        def losses_of_totals(self, totals: FloatArray) -> FloatArray:
+            return np.full(len(totals), 0.5)
+
+    with pytest.raises(MetricError, match="losses_of_totals"):
+        Problem(nbest_of("bleu"), Other(bleu, kernel.BLEU, np.empty(0)))
+
+
+def test_a_bound_above_an_attained_value_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = kernel.minorant
+
+    def too_high(kind: int, parameters: FloatArray, *rest: Any) -> float:
+        return float(honest(kind, parameters, *rest)) + 1e-3
+
+    Problem(nbest_of("bleu"), Bleu())
+    monkeypatch.setattr(kernel, "minorant", too_high)
+    for name, metric in (("bleu", Bleu()), ("chrf", Chrf(char_order=2))):
+        with pytest.raises(MetricError, match="bound of its kind lies above"):
+            Problem(nbest_of(name), metric)
+
+
+def test_no_kernel_takes_one_kind_for_another() -> None:
+    total, slopes = np.array([4.0, 5.0, 3.0]), np.ones(3)
+    assert math.isnan(kernel.loss_of_total(3, np.array([4.0]), total))
+    for kind, parameters in ((kernel.FRACTION, f_beta().parameters), (3, np.array([4.0]))):
+        assert kernel.minorant(kind, parameters, total, total, total, slopes) == 0.0
+        assert not slopes.any()
+
+
+def test_a_loss_that_is_neither_a_sum_nor_of_a_known_kind_is_for_heuristics() -> None:
+    metric = Plain(lambda total: 1.0 / (1.0 + total[0]))
+    nbest = nbest_of("counts")
+    for method in RATIOS:
+        with pytest.raises(lpmert.MethodError, match="only heuristics"):
+            lpmert.minimize(nbest, metric=metric, method=method)
+    result = lpmert.minimize(nbest, metric=metric, method="random")
+    assert (result.status, result.lower_bound) == (Status.HEURISTIC, None)

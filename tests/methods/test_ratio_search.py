@@ -1,0 +1,346 @@
+"""The exact methods prove ratio metrics: they find the loss that brute force in exact arithmetic finds."""
+
+from __future__ import annotations
+
+import lzma
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from shared import SHARED_DATA, needs_shared, swahili
+from strategies import KINDS, RATIOS, Lists, attainable_totals, many_more, random_lists
+from tolerance import Tolerated, assert_to_tolerance
+
+import lpmert
+from lpmert import NBest, Result, Status
+from lpmert.errors import FloatArray
+from lpmert.methods.cells.cells import Cells
+from lpmert.methods.choices.choices import Choices
+from lpmert.metrics.ratio import Bleu, Chrf
+from lpmert.metrics.text import BleuTexts
+from lpmert.model.problem import Problem
+from lpmert.model.region import Linear, Region
+from lpmert.model.texts import measure_texts
+from lpmert.search.method import Method
+
+METRICS = {"bleu": Bleu(), "chrf": Chrf(char_order=3)}
+SETTINGS: list[Method] = [
+    Choices(use_witnesses=False),
+    Choices(look_ahead=False),
+    Choices(use_cores=True),
+    Choices(use_cores=True, look_ahead=False, kept_cores=1),
+    Choices(kept_witnesses=1, kept_cores=1, sharpness=0.5),
+    Cells(leaf_lists=1),
+    Cells(leaf_lists=2, cuts=0),
+    Cells(leaf_lists=20),
+    Cells(cut_rows=3, cuts=16),
+    Cells(stalled_splits=1, leaf_lists=2),
+]
+DEGENERATE = ("opposite", "ulps", "nearly collinear", "offset")
+
+
+@pytest.fixture(autouse=True)
+def _poor_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The searches begin with weights that are nothing special, so that they have to search."""
+    monkeypatch.setattr("lpmert.search.start._FEWEST", 1)
+    monkeypatch.setattr("lpmert.search.start._MOST", 1)
+
+
+def counts(rng: np.random.Generator, n: int, name: str) -> FloatArray:
+    """Statistics [n, 9] of short sentences, with many zeros."""
+    if name == "bleu":
+        totals = np.maximum(rng.integers(0, 9, (n, 1)) - np.arange(4), 0)
+        matches = rng.binomial(totals, rng.random((n, 1)))
+        return np.hstack([np.stack([matches, totals], axis=2).reshape(n, 8), rng.integers(1, 9, (n, 1))]).astype(float)
+    sizes = rng.integers(0, 9, (n, 3, 2))
+    matches = rng.binomial(sizes.min(axis=2), rng.random((n, 1)))
+    return np.concatenate([sizes, matches[:, :, None]], axis=2).reshape(n, 9).astype(float)
+
+
+def best_loss(lists: Lists, statistics: FloatArray, name: str, limits: list[tuple[Fraction, ...]]) -> float:
+    """The least loss of a selection that weights with a positive product with every limit attain."""
+    return min(METRICS[name].loss(np.array(total)) for total in attainable_totals(lists, statistics, limits))
+
+
+def problems(kind: str, seeds: range, **sizes: int) -> Iterator[tuple[Lists, NBest, str]]:
+    """Small problems of one kind, for both metrics."""
+    limits = {"most_lists": 5, "most_hypotheses": 4, "most_features": 4, "most_selections": 100, **sizes}
+    for seed in seeds:
+        lists = random_lists(kind, seed, **limits)
+        for name in METRICS:
+            statistics = counts(np.random.default_rng([seed, len(name)]), len(lists.features), name)
+            yield lists, NBest(lists.features, lists.offsets, statistics), name
+
+
+def assert_optimal(
+    result: Result,
+    nbest: NBest,
+    name: str,
+    least: float,
+    lists: Lists | None = None,
+    tolerated: Tolerated | None = None,
+) -> None:
+    """The loss is the least one, is proved to be, and is what the chosen hypotheses have.
+
+    Where the lists may be too nearly tied for a proof, `tolerated` takes those results that have none.
+    """
+
+    def loss(selection: tuple[int, ...]) -> float:
+        return METRICS[name].loss(nbest.statistics[nbest.offsets[:-1] + np.array(selection)].sum(axis=0))
+
+    assert result.loss == loss(tuple(result.selection.tolist()))
+    if lists is not None and tolerated is not None and tolerated.count(result):
+        assert_to_tolerance(result, lists, least, loss, 1e-12)
+        return
+    assert result.status is Status.OPTIMAL
+    assert result.loss == pytest.approx(least, abs=1e-12)
+    assert result.lower_bound == result.loss
+
+
+@pytest.mark.parametrize(
+    ("seeds", "sizes"), [(range(6), {}), many_more(range(1000, 1100), {"most_lists": 8, "most_selections": 300})]
+)
+@pytest.mark.parametrize("kind", KINDS)
+def test_all_methods_find_the_least_loss(kind: str, seeds: range, sizes: dict[str, int]) -> None:
+    tolerated = Tolerated(kind)
+    for lists, nbest, name in problems(kind, seeds, **sizes):
+        least = best_loss(lists, nbest.statistics, name, [])
+        for method in RATIOS:
+            result = lpmert.minimize(nbest, metric=METRICS[name], method=method)
+            assert_optimal(result, nbest, name, least, lists, tolerated)
+    tolerated.assert_rare()
+
+
+@pytest.mark.parametrize(("seed", "metric"), [(1020, "bleu"), (1091, "chrf")])
+def test_selections_count_that_decoding_far_from_zero_does_not_show_clearly(seed: int, metric: str) -> None:
+    found = problems("offset", range(seed, seed + 1), most_lists=8, most_selections=300)
+    ((lists, nbest, name),) = [one for one in found if one[2] == metric]
+    least = best_loss(lists, nbest.statistics, name, [])
+    for method in RATIOS:
+        assert_optimal(lpmert.minimize(nbest, metric=METRICS[name], method=method), nbest, name, least)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_lanes_find_the_least_loss(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lpmert.methods.cells.cells._SLICE", 500)
+    monkeypatch.setattr("lpmert.methods.cells.cells._STAY", 1000)
+    monkeypatch.setattr("lpmert.methods.cells.cells._ONE_LANE_WORK", 0)
+    tolerated = Tolerated(kind)
+    for lists, nbest, name in problems(kind, range(20, 24)):
+        least = best_loss(lists, nbest.statistics, name, [])
+        for method in (Cells(), Cells(leaf_lists=2, stalled_splits=1)):
+            result = lpmert.minimize(nbest, metric=METRICS[name], method=method, jobs=2)
+            assert_optimal(result, nbest, name, least, lists, tolerated)
+    tolerated.assert_rare()
+
+
+@pytest.mark.parametrize("method", SETTINGS, ids=str)
+def test_no_setting_changes_the_optimum(method: Method) -> None:
+    for kind in KINDS:
+        if kind in DEGENERATE and isinstance(method, Cells) and method.leaf_lists in (0, 1):
+            continue  # splits down to the last bits of the rays
+        for lists, nbest, name in problems(kind, range(200, 202)):
+            least = best_loss(lists, nbest.statistics, name, [])
+            assert_optimal(lpmert.minimize(nbest, metric=METRICS[name], method=method), nbest, name, least)
+
+
+def test_looking_ahead_takes_programs_and_saves_nodes() -> None:
+    counts = {"nodes": [0, 0], "lps": [0, 0]}
+    for _, nbest, name in problems("generic", range(600, 610), most_lists=8, most_selections=2000):
+        for k, method in enumerate((Choices(look_ahead=False), Choices())):
+            result = lpmert.minimize(nbest, metric=METRICS[name], method=method)
+            for what, both in counts.items():
+                both[k] += result.counters[what]
+    assert counts["nodes"][0] > counts["nodes"][1]
+    assert counts["lps"][0] < counts["lps"][1]
+
+
+def test_options_of_selections_are_heeded() -> None:
+    changes = {
+        "use_cores": ("lps_for_cores", Choices(use_cores=True)),
+        "look_ahead": ("lps", Choices(look_ahead=False)),
+        "use_witnesses": ("lps", Choices(use_witnesses=False)),
+        "kept_witnesses": ("lps", Choices(kept_witnesses=1)),
+        "sharpness": ("nodes", Choices(sharpness=0.1)),
+    }
+    seen = set()
+    for _, nbest, name in problems("generic", range(600, 610), most_lists=8, most_selections=2000):
+        usual = lpmert.minimize(nbest, metric=METRICS[name], method=Choices())
+        assert usual.counters["lps_for_cores"] == 0
+        for option, (what, method) in changes.items():
+            result = lpmert.minimize(nbest, metric=METRICS[name], method=method)
+            assert result.loss == usual.loss
+            if result.counters[what] != usual.counters[what]:
+                seen.add(option)
+    assert seen == set(changes)
+
+
+def test_cells_search_small_cones_of_as_many_lists_as_asked_for() -> None:
+    leaves = dict.fromkeys((1, None, 6), 0)
+    for _, nbest, name in problems("generic", range(600, 610), most_lists=8, most_selections=2000):
+        for lists in leaves:
+            result = lpmert.minimize(nbest, metric=METRICS[name], method=Cells(leaf_lists=lists))
+            leaves[lists] += result.counters["nodes"]
+    assert leaves[1] > leaves[6] == leaves[None]
+
+
+@pytest.mark.parametrize("method", RATIOS)
+def test_weights_keep_to_the_region(method: str) -> None:
+    for kind in ("generic", "integers", "binary", "collinear"):
+        for lists, nbest, name in problems(kind, range(300, 305)):
+            width = nbest.n_features
+            rows = [tuple(Fraction(int(i == k)) for i in range(width)) for k in range(width)]
+            region = Region(nonnegative=True)
+            if width > 1:
+                region = Region(
+                    nonnegative=True, linear=[Linear({nbest.names[0]: 1.0, nbest.names[1]: -2.0}, lower=0.0)]
+                )
+                rows.append((Fraction(1), Fraction(-2), *(Fraction(0) for _ in range(width - 2))))
+            least = best_loss(lists, nbest.statistics, name, rows)
+            result = lpmert.minimize(nbest, metric=METRICS[name], method=method, region=region)
+            assert_optimal(result, nbest, name, least)
+            assert (result.weights >= 0).all()
+
+
+def test_weights_keep_to_a_cosine() -> None:
+    for lists, nbest, name in problems("generic", range(400, 430), most_features=2):
+        if nbest.n_features != 2:
+            continue
+        sine, cosine = math.sin(0.4), math.cos(0.4)  # around (1, 0) a cap in the plane is a wedge
+        limits = [(Fraction(sine), Fraction(sign * cosine)) for sign in (1, -1)]
+        least = best_loss(lists, nbest.statistics, name, limits)
+        region = Region(cosine=cosine, around={nbest.names[0]: 1.0, nbest.names[1]: 0.0})
+        for method in ("choices", "cells", "auto", Cells(leaf_lists=1)):
+            result = lpmert.minimize(nbest, metric=METRICS[name], method=method, region=region)
+            assert_optimal(result, nbest, name, least)
+            assert result.weights[0] >= cosine * np.linalg.norm(result.weights) - 1e-12
+
+
+@pytest.mark.parametrize("method", RATIOS)
+def test_bounds_hold_wherever_a_search_stops(method: str) -> None:
+    for lists, nbest, name in problems("generic", range(500, 503), most_lists=6, most_selections=300):
+        least = best_loss(lists, nbest.statistics, name, [])
+        for node_limit in (0, 1, 2, 5, 20):
+            result = lpmert.minimize(nbest, metric=METRICS[name], method=method, node_limit=node_limit)
+            assert result.lower_bound is not None
+            assert 0.0 <= result.lower_bound <= least + 1e-12
+            assert least <= result.loss + 1e-12
+
+
+@pytest.mark.parametrize("method", RATIOS)
+def test_without_matches_every_loss_is_one(method: str) -> None:
+    statistics = np.tile([0.0, 5.0, 0.0, 4.0, 0.0, 3.0, 0.0, 2.0, 6.0], (6, 1))
+    statistics[::2, 1] = 7.0
+    result = lpmert.minimize(NBest(np.eye(6)[:, :3], [0, 2, 4, 6], statistics), metric="bleu", method=method)
+    assert (result.status, result.loss, result.score) == (Status.OPTIMAL, 1.0, 0.0)
+
+
+@pytest.mark.parametrize("method", RATIOS)
+def test_empty_hypotheses_and_references_have_a_loss(method: str) -> None:
+    empty = np.zeros((4, 9))
+    result = lpmert.minimize(NBest(np.eye(4)[:, :2], [0, 2, 4], empty), metric="bleu", method=method)
+    assert (result.status, result.loss) == (Status.OPTIMAL, 1.0)
+    some = empty.copy()
+    some[1] = [4, 5, 3, 4, 2, 3, 1, 2, 5]
+    some[3] = [5, 5, 4, 4, 3, 3, 2, 2, 0]
+    result = lpmert.minimize(NBest([[0, 1], [1, 0], [0, 1], [1, 0]], [0, 2, 4], some), metric="bleu", method=method)
+    assert result.status is Status.OPTIMAL
+    assert result.selection.tolist() == [1, 1]
+
+
+def test_the_published_method_says_that_it_needs_a_sum() -> None:
+    _, nbest, _ = next(problems("generic", range(1)))
+    for method in ("lp-mert", "sweep", "exhaustive", "mip", "groups"):
+        with pytest.raises(lpmert.MethodError, match="additive"):
+            lpmert.minimize(nbest, metric="bleu", method=method)
+
+
+def test_a_metric_that_no_kernel_knows_is_refused() -> None:
+    class Longest:
+        name, signature = "longest", "metric:longest"
+
+        def check(self, statistics: FloatArray) -> None: ...
+        def loss(self, total: FloatArray) -> float:
+            return float(-total.max())
+
+        def score(self, total: FloatArray) -> float:
+            return float(total.max())
+
+    _, nbest, _ = next(problems("generic", range(1)))
+    with pytest.raises(lpmert.MethodError, match="longest"):
+        lpmert.minimize(nbest, metric=Longest(), method="choices")
+
+
+def _grouped(names: str) -> NBest:
+    """The 500 lists of run 7 with their features summed into groups, and their counts."""
+    if SHARED_DATA is None:
+        raise RuntimeError("mark this test with needs_shared")
+    lists = swahili()
+    rows = lists.dense_features()
+    groups = {
+        "lm": rows[:, 7],
+        "tm": rows[:, 10:14].sum(axis=1),
+        "length": rows[:, 8],
+        "reordering": rows[:, :6].sum(axis=1) + 0.2 * rows[:, 6],
+    }
+    with lzma.open(SHARED_DATA / "swahili-mert-100best/run7.bleustats.txt.xz", "rt", encoding="utf-8") as file:
+        statistics = [[float(token) for token in line.split()[1:]] for line in file]
+    return NBest(np.stack([groups[name] for name in names.split(",")], axis=1), lists.offsets, statistics)
+
+
+@needs_shared
+@pytest.mark.parametrize(("names", "bleu"), [("lm,tm", 0.305565), ("lm,tm,length", 0.310015)])
+def test_corpus_bleu_of_translations_is_proved(names: str, bleu: float) -> None:
+    for method in ("cells", "auto"):
+        result = lpmert.minimize(_grouped(names), metric="bleu", method=method)
+        assert result.status is Status.OPTIMAL
+        assert round(result.score / 100, 6) == bleu
+
+
+@needs_shared
+@pytest.mark.slow
+def test_corpus_bleu_of_translations_is_proved_for_four_features() -> None:
+    result = lpmert.minimize(_grouped("lm,tm,length,reordering"), metric="bleu", method="cells")
+    assert result.status is Status.OPTIMAL
+    assert round(result.score / 100, 6) == 0.323456
+
+
+def _pool(runs: int) -> tuple[NBest, lpmert.metrics.base.Metric]:
+    """The lists of runs 1 to `runs` of news5, merged."""
+    if SHARED_DATA is None:
+        raise RuntimeError("mark this test with needs_shared")
+    folder = SHARED_DATA / "moses-mert-pools"
+    found: dict[str, dict[tuple[str, tuple[float, ...]], None]] = {}
+    with lzma.open(folder / "news5.nbest-by-run.txt.xz", "rt", encoding="utf-8") as file:
+        for line in file:
+            run, key, text, scores, *_ = (part.strip() for part in line.split("|||"))
+            if int(run) <= runs:
+                vector = tuple(float(token) for token in scores.split() if not token.endswith(":"))
+                found.setdefault(key, {})[text, vector] = None
+    lists = [list(found[key]) for key in sorted(found, key=int)]
+    references = []
+    for number in range(3):
+        with lzma.open(folder / f"news5.reference.{number}.xz", "rt", encoding="utf-8") as file:
+            references.append([line.rstrip("\n") for line in file])
+    nbest = NBest(
+        [vector for one in lists for _, vector in one],
+        np.cumsum([0, *(len(one) for one in lists)]),
+        np.zeros(sum(len(one) for one in lists)),
+        texts=[text for one in lists for text, _ in one],
+    )
+    return measure_texts(nbest, list(zip(*references, strict=True)), BleuTexts(tokenize="none"))
+
+
+FOUND_BY_MOSES = (0.384774, 0.410349, 0.410349, 0.410349, 0.411710, 0.410349, 0.406334)
+
+
+@needs_shared
+@pytest.mark.parametrize("runs", [1, *(pytest.param(k, marks=pytest.mark.slow) for k in range(2, 8))])
+def test_many_features_on_few_lists_are_proved_and_no_worse_than_what_moses_found(runs: int) -> None:
+    nbest, metric = _pool(runs)
+    result = lpmert.minimize(nbest, metric=metric, time_limit=300)
+    assert result.status is Status.OPTIMAL
+    assert result.score / 100 >= FOUND_BY_MOSES[runs - 1]
+    assert Problem(nbest, metric).evaluate(result.weights).loss == result.loss

@@ -1,0 +1,108 @@
+"""Searches in subspaces never make weights worse, count them on the real features, and end."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from strategies import KINDS, best_loss, exact_decode, gaussian_lists, loss_of, random_lists
+
+import lpmert
+from lpmert import Status
+from lpmert.methods.subspace import Subspace, improve
+from lpmert.model.problem import Problem
+from lpmert.search.method import Incumbent
+
+pytestmark = pytest.mark.usefixtures("poor_start")
+lists_of = partial(gaussian_lists, lists=30, hypotheses=8, features=7)
+
+NARROW = ("scales", "ulps", "opposite", "nearly collinear", "offset")
+"""Their optima can lie in cells too narrow for a choice clear of rounding, which is all that this heuristic takes."""
+
+
+def cost_at(problem: Problem, weights: np.ndarray) -> int:
+    cost, clear = problem.canonical.clear_cost(weights)
+    assert clear
+    return cost
+
+
+@pytest.mark.parametrize("dimension", [2, 3, 4])
+def test_never_worse_than_its_start_and_as_good_as_it_says(dimension: int) -> None:
+    for seed in range(4):
+        problem = Problem(lists_of(seed).nbest)
+        rng = np.random.default_rng(seed)
+        weights = rng.normal(size=problem.canonical.n_features)
+        incumbent = Incumbent(cost_at(problem, weights), weights, "")
+        improvements = 0
+        for _ in range(6):
+            before = incumbent.cost
+            better = improve(problem.canonical, incumbent, rng, dimension=dimension)
+            assert better == (incumbent.cost < before)
+            assert incumbent.cost <= before
+            assert cost_at(problem, incumbent.weights) == incumbent.cost
+            improvements += better
+        assert improvements > 0
+
+
+def test_a_plane_is_as_good_as_any_weights_in_it() -> None:
+    """In a subspace the search is exact: no combination of its two axes beats what it returns."""
+    problem = Problem(lists_of(5, features=4).nbest)
+    form = problem.canonical
+    weights = np.array([1.0, 0.0, 0.0, 0.0])
+    incumbent = Incumbent(cost_at(problem, weights), weights, "")
+    improve(form, incumbent, np.random.default_rng(8), dimension=2)
+    axis = np.random.default_rng(8).normal(size=(4, 1))[:, 0]
+    selection = np.empty(form.n_lists, dtype=np.int64)
+    for angle in np.linspace(0, 2 * np.pi, 5000):
+        scores = form.features @ (np.cos(angle) * weights + np.sin(angle) * axis)
+        for s, (begin, end) in enumerate(pairwise(form.offsets)):
+            selection[s] = begin + np.argmax(scores[begin:end])
+        assert incumbent.cost <= form.costs[selection].sum()
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in NARROW])
+def test_finds_the_optimum_where_the_subspace_is_the_whole_space(kind: str) -> None:
+    for seed in range(8):
+        lists = random_lists(kind, seed, most_features=3, most_selections=100)
+        least = float(best_loss(lists))
+        exact = lpmert.minimize(lists.nbest, method="auto")
+        result = lpmert.minimize(lists.nbest, method=Subspace(dimension=3))
+        assert result.loss >= least - 1e-12 * np.abs(lists.losses).sum()
+        if exact.status is Status.OPTIMAL:
+            assert result.loss == exact.loss
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_result_is_what_decoding_gives_and_claims_no_bound(kind: str) -> None:
+    for seed in range(4):
+        lists = random_lists(kind, seed)
+        result = lpmert.minimize(lists.nbest, method=Subspace(dimension=2, patience=3))
+        winners, _ = exact_decode(lists, result.weights)
+        assert result.loss == float(loss_of(lists, winners))
+        assert result.status is Status.HEURISTIC
+        assert result.lower_bound is None
+        assert result.gap_rel is None
+        assert all(bound is None for _, bound, _ in result.trace)
+
+
+def test_the_same_seed_gives_the_same_weights_and_others_give_others() -> None:
+    lists = lists_of(1)
+    found = [lpmert.minimize(lists.nbest, method=Subspace(patience=3), seed=seed) for seed in (0, 0, 1, 2)]
+    assert found[0].weights.tolist() == found[1].weights.tolist()
+    assert found[0].counters == found[1].counters
+    assert len({tuple(result.weights) for result in found}) > 1
+
+
+def test_it_ends_at_a_limit_too() -> None:
+    result = lpmert.minimize(lists_of(2, features=9).nbest, method=Subspace(patience=1000), node_limit=2)
+    assert result.status is Status.NODE_LIMIT
+    assert result.lower_bound is None
+    assert result.counters["subspaces"] == 2
+
+
+@pytest.mark.parametrize("setting", [{"dimension": 1}, {"patience": 0}, {"slices": 0}])
+def test_settings_that_make_no_sense_are_refused(setting: dict[str, int]) -> None:
+    with pytest.raises(lpmert.MethodError, match=next(iter(setting))):
+        Subspace(**setting)

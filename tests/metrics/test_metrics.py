@@ -1,0 +1,295 @@
+"""Metrics on summed statistics: figures of other tools, zeros, signatures, and what is refused."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from sacrebleu.metrics import BLEU
+
+from lpmert.errors import FloatArray, MetricError
+from lpmert.metrics.additive import SumOfLosses, ZeroOne
+from lpmert.metrics.base import AdditiveMetric, Metric, RatioMetric, losses_of_totals, metric_by_name
+from lpmert.metrics.ratio import BLEU_COLUMNS, Bleu, Chrf, LinearFraction, f_beta, precision, recall
+from lpmert.model.nbest import NBest
+from lpmert.model.problem import Problem
+from lpmert.registry import METRICS
+
+RATIOS = [Bleu(), Chrf(), Chrf(char_order=2, word_order=1, beta=1.0), f_beta(), f_beta(0.5), precision(), recall()]
+RATIO_IDS = ["bleu", "chrf", "chrf++", "f1", "f0.5", "precision", "recall"]
+
+
+def n_columns(metric: Any) -> int:
+    return len(BLEU_COLUMNS) if isinstance(metric, Bleu) else len(metric.columns)
+
+
+def bleu_total(matches: str, totals: str, reference: int) -> FloatArray:
+    """Return the nine statistics from matches and totals by order."""
+    pairs = zip(matches.split(), totals.split(), strict=True)
+    return np.array([*(float(value) for pair in pairs for value in pair), reference])
+
+
+@pytest.mark.parametrize(
+    ("matches", "totals", "reference", "score", "digits"),
+    [
+        ("6 4 2 1", "6 5 4 3", 7, 0.5115, 4),  # Moses, BleuScorerTest
+        ("6 5 3 2", "6 6 5 4", 7, 0.5985, 4),  # the same with 1 added from order 2 on
+        ("14 8 5 3", "27 26 25 24", 23, 0.2513, 4),  # Joshua, BLEUTest
+        ("53 32 18 11", "65 63 61 59", 72, 0.348854, 6),  # cdec, scorer_test
+    ],
+)
+def test_bleu_of_statistics_is_that_of_other_tools(
+    matches: str, totals: str, reference: int, score: float, digits: int
+) -> None:
+    found = Bleu().score(bleu_total(matches, totals, reference)) / 100
+    assert found == pytest.approx(score, abs=10.0**-digits)
+
+
+def test_brevity_counts_only_against_longer_references() -> None:
+    matches, totals = "53 32 18 11", "65 63 61 59"
+    (brief, equal, longer) = (Bleu().score(bleu_total(matches, totals, length)) for length in (72, 65, 60))
+    assert brief / equal == pytest.approx(math.exp(1 - 72 / 65))
+    assert round(brief / equal, 3) == 0.898  # cdec prints this as brev
+    assert equal == longer
+
+
+def test_bleu_of_random_sums_is_that_of_sacrebleu() -> None:
+    rng = np.random.default_rng(5)
+    for _ in range(300):
+        size = int(rng.integers(1, 2000))
+        totals = np.maximum(size - np.arange(4) * int(rng.integers(0, 200)), 0)
+        matches = rng.binomial(totals, rng.random())
+        reference = int(rng.integers(0, 3000))
+        counts = [int(value) for value in matches], [int(value) for value in totals]
+        theirs = BLEU.compute_bleu(*counts, sys_len=int(totals[0]), ref_len=reference, smooth_method="none").score
+        total = np.append(np.stack([matches, totals], axis=1).ravel(), reference).astype(float)
+        assert Bleu().score(total) == pytest.approx(theirs, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("beta", "match", "predicted", "gold", "score"),
+    [(1.0, 1, 2, 4, 1 / 3), (2.0, 1, 2, 4, 5 / 18), (0.5, 1, 2, 4, 5 / 12), (0.0, 1, 2, 4, 1 / 2), (1.0, 3, 3, 3, 1)],
+)
+def test_f_beta_is_the_weighted_harmonic_mean(beta: float, match: int, predicted: int, gold: int, score: float) -> None:
+    assert f_beta(beta).score(np.array([match, predicted, gold], dtype=float)) == pytest.approx(score, abs=1e-15)
+
+
+def test_precision_and_recall_are_shares() -> None:
+    total = np.array([3.0, 4.0, 8.0])
+    assert (precision().score(total), recall().score(total)) == (0.75, 0.375)
+    assert (precision().loss(total), recall().loss(total)) == (0.25, 0.625)
+
+
+def test_an_error_rate_scores_itself_and_may_exceed_one() -> None:
+    rate = LinearFraction("wer", ("errors", "words"), (1, 0), (0, 1), higher_is_better=False)
+    assert rate.score(np.array([3.0, 2.0])) == rate.loss(np.array([3.0, 2.0])) == 1.5
+    opposite = LinearFraction("wer", ("errors", "words"), (1, 0), (0, 1))
+    assert opposite.score(np.array([3.0, 2.0])) == -0.5
+    assert rate.signature != opposite.signature
+
+
+@pytest.mark.parametrize("metric", RATIOS, ids=RATIO_IDS)
+def test_nothing_at_all_has_the_loss_one_and_the_score_zero(metric: Any) -> None:
+    nothing = np.zeros(n_columns(metric))
+    metric.check(nothing[None])
+    assert (metric.loss(nothing), metric.score(nothing)) == (1.0, 0.0)
+
+
+@pytest.mark.parametrize("metric", RATIOS, ids=RATIO_IDS)
+def test_zeros_anywhere_give_a_loss_from_zero_to_one(metric: Any) -> None:
+    rng = np.random.default_rng(2)
+    found = 0
+    while found < 500:
+        total = rng.integers(0, 3, n_columns(metric)).astype(float)
+        try:
+            metric.check(total[None])
+        except MetricError:
+            continue  # more matches than items
+        found += 1
+        assert 0.0 <= metric.loss(total) <= 1.0
+        assert 0.0 <= metric.score(total) <= 100.0
+
+
+@pytest.mark.parametrize(
+    ("matches", "totals", "reference"),
+    [("5 2 0 0", "6 5 4 3", 8), ("2 1 0 0", "2 1 0 0", 2), ("0 0 0 0", "0 0 0 0", 9), ("0 0 0 0", "7 6 5 4", 0)],
+)
+def test_bleu_is_zero_where_an_order_has_no_match(matches: str, totals: str, reference: int) -> None:
+    total = bleu_total(matches, totals, reference)
+    assert (Bleu().score(total), Bleu().loss(total)) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("metric", [*RATIOS, SumOfLosses()], ids=[*RATIO_IDS, "loss"])
+def test_losses_of_many_totals_are_those_of_each(metric: Any) -> None:
+    columns = 1 if isinstance(metric, SumOfLosses) else n_columns(metric)
+    totals = np.sort(np.random.default_rng(3).integers(1, 50, size=(40, columns)), axis=1).astype(float)[:, ::-1]
+    assert losses_of_totals(metric, totals).tolist() == [metric.loss(total) for total in totals]
+
+
+@pytest.mark.parametrize("name", METRICS.own)
+def test_every_name_builds_a_metric_that_is_called_so(name: str) -> None:
+    metric = metric_by_name(name)
+    assert isinstance(metric, Metric)
+    assert metric.name == name
+    assert metric.signature.startswith(f"metric:{name}|columns:")
+    assert metric_by_name(metric) is metric
+    assert isinstance(metric, AdditiveMetric) != isinstance(metric, RatioMetric)
+
+
+@pytest.mark.parametrize(("given", "message"), [("blue", "loss, zero-one, bleu"), ("", "no metric ''"), (7, "got 7")])
+def test_what_is_no_metric_is_refused(given: Any, message: str) -> None:
+    with pytest.raises(MetricError, match=message):
+        metric_by_name(given)
+
+
+def test_a_class_in_place_of_a_metric_is_refused_with_the_remedy() -> None:
+    with pytest.raises(MetricError, match=r"Bleu\(\)"):
+        metric_by_name(Bleu)  # type: ignore[arg-type]
+
+
+def test_signatures_differ_wherever_the_number_can() -> None:
+    metrics: list[Any] = [
+        SumOfLosses(),
+        SumOfLosses("ter"),
+        ZeroOne(),
+        Bleu(),
+        Bleu("tok:none"),
+        Bleu("tok:13a"),
+        Chrf(),
+        Chrf(char_order=5),
+        Chrf(word_order=2),
+        Chrf(beta=3.0),
+        Chrf(beta=2.0000001),
+        Chrf(source="case:lc"),
+        *(f_beta(beta) for beta in (0.0, 0.5, 1.0, 2.0)),
+        precision(),
+        recall(),
+    ]
+    signatures = [metric.signature for metric in metrics]
+    assert all(first != second for first, second in pairwise(sorted(signatures)))
+
+
+GOOD = {
+    "bleu": [2, 3, 1, 2, 0, 1, 0, 0, 4],
+    "chrf": [4, 5, 3] * 6,
+    "f1": [1, 2, 3],
+    "zero-one": [1],
+    "loss": [-2.5],
+}
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_statistics_as_described_are_taken(name: str) -> None:
+    metric, statistics = metric_by_name(name), np.array([GOOD[name]], dtype=float)
+    metric.check(statistics)
+    assert math.isfinite(metric.loss(statistics[0]))
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "value", "message"),
+    [
+        ("bleu", 0, 4, "4 matches among 3 n-grams of order 1.*reference_length"),
+        ("bleu", 6, 1, "hypothesis 1 .from 0. has 1 matches among 0 n-grams of order 4"),
+        ("bleu", 8, -1, "'reference_length' has -1"),
+        ("bleu", 8, 4.5, "'reference_length' has 4.5, which is not a whole number"),
+        ("bleu", 8, 2.0**53, "divide them"),
+        ("bleu", 8, math.nan, "has nan"),
+        ("chrf", 2, 5, "5 matches among 4 n-grams.*hypothesis, reference, match"),
+        ("chrf", 17, 0.5, "'match_char_6' has 0.5"),
+        ("f1", 0, 3, "numerator of the loss is -1 for hypothesis 1"),
+        ("f1", 1, -1, "'predicted' has -1"),
+        ("zero-one", 0, 2, "hypothesis 1 .from 0. has 2: for other losses choose metric 'loss'"),
+    ],
+)
+def test_statistics_that_cannot_be_are_refused_with_their_place(
+    name: str, column: int, value: float, message: str
+) -> None:
+    statistics = np.array([GOOD[name], GOOD[name]], dtype=float)
+    statistics[1, column] = value
+    with pytest.raises(MetricError, match=message):
+        metric_by_name(name).check(statistics)
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_the_wrong_number_of_columns_is_refused_with_both_numbers(name: str) -> None:
+    statistics = np.ones((2, len(GOOD[name]) + 1))
+    with pytest.raises(MetricError, match=rf"(one|{len(GOOD[name])}) .*{len(GOOD[name]) + 1}"):
+        metric_by_name(name).check(statistics)
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: f_beta(-1.0), "at least 0; got -1"),
+        (lambda: f_beta(math.nan), "got nan"),
+        (lambda: f_beta(True), "got True"),
+        (lambda: f_beta(0.123456789), "too many digits"),
+        (lambda: Chrf(char_order=0), "needs an order"),
+        (lambda: Chrf(char_order=-1, word_order=3), "needs an order"),
+        (lambda: Chrf(beta=math.inf), "got inf"),
+        (lambda: LinearFraction("f", ("a", "b"), (1,), (1, 1)), "one number for each of a, b"),
+        (lambda: LinearFraction("f", ("a", "b"), (1, 1), (1, 10**7)), "at most 1000000"),
+        (lambda: LinearFraction("f", ("a",), (0.5,), (1,)), "whole numbers"),  # type: ignore[arg-type]
+    ],
+)
+def test_settings_without_a_meaning_are_refused(build: Any, message: str) -> None:
+    with pytest.raises(MetricError, match=message):
+        build()
+
+
+@dataclass(frozen=True)
+class MeanOfJudge:
+    """A metric of a caller: the mean of a judge's marks, 0 to 10, over some prompts."""
+
+    prompts: int
+
+    @property
+    def name(self) -> str:
+        return "judge"
+
+    @property
+    def signature(self) -> str:
+        return f"metric:judge|columns:2|prompts:{self.prompts}"
+
+    def check(self, statistics: FloatArray) -> None:
+        if statistics.shape[1] != 2:
+            raise MetricError("metric 'judge' takes correct and judge")
+
+    def losses(self, statistics: FloatArray) -> FloatArray:
+        return 10.0 - statistics[:, 1]
+
+    def loss(self, total: FloatArray) -> float:
+        return 10.0 * self.prompts - float(total[1])
+
+    def score(self, total: FloatArray) -> float:
+        return float(total[1]) / self.prompts
+
+
+def test_a_metric_of_the_callers_own_is_evaluated_and_minimised() -> None:
+    import lpmert
+
+    nbest = NBest(
+        features=[[1.0, 0.0], [0.0, 1.0], [2.0, 0.0], [0.0, 1.0]],
+        offsets=[0, 2, 4],
+        statistics=[[1, 4], [0, 9], [1, 5], [0, 2]],
+        statistic_names=["correct", "judge"],
+    )
+    metric = MeanOfJudge(nbest.n_lists)
+    evaluation = Problem(nbest, metric).evaluate([1.0, 0.0])
+    assert (evaluation.loss, evaluation.score, evaluation.statistics.tolist()) == (11.0, 4.5, [2.0, 9.0])
+    result = lpmert.minimize(nbest, metric=metric)
+    assert (result.loss, result.lower_bound, result.score) == (6.0, 6.0, 7.0)
+    assert result.statistics.tolist() == [1.0, 14.0]
+    assert metric.signature in result.signature
+
+
+def test_the_score_of_chosen_hypotheses_is_that_of_their_sum() -> None:
+    statistics = [[2, 3, 1, 2, 1, 1, 1, 1, 4], [3, 3, 2, 2, 1, 1, 1, 1, 3], [5, 6, 2, 5, 1, 4, 1, 3, 8]]
+    nbest = NBest([[1.0], [2.0], [0.0]], [0, 2, 3], statistics, statistic_names=BLEU_COLUMNS)
+    evaluation = Problem(nbest, "bleu").evaluate([1.0])
+    assert evaluation.statistics.tolist() == np.add(statistics[1], statistics[2]).tolist()
+    assert evaluation.score == Bleu().score(evaluation.statistics)

@@ -1,0 +1,379 @@
+"""Statistics from texts: what sacrebleu, jiwer's definitions and recorded runs say of the same texts."""
+
+from __future__ import annotations
+
+import lzma
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sacrebleu.metrics import BLEU, CHRF, TER
+from shared import SHARED_DATA, needs_shared
+
+from lpmert.errors import DataError, FloatArray, MetricError
+from lpmert.metrics.base import Metric
+from lpmert.metrics.ratio import Bleu
+from lpmert.metrics.text import TEXT_METRICS, BleuTexts, ChrfTexts, EditTexts, SentenceBleuTexts, TerTexts, TextMetric
+from lpmert.model.nbest import NBest
+from lpmert.model.texts import measure_texts
+
+WORDS = ["a", "b", "the", "The", "cat,", "dog.", "(x)", "12.5", "naïve", "猫", "u.s.", "it's", "-", "!"]
+SENTENCES = st.lists(st.sampled_from(WORDS), max_size=9).map(" ".join)
+CORPORA = st.integers(1, 3).flatmap(
+    lambda n: st.lists(st.tuples(SENTENCES, st.lists(SENTENCES, min_size=n, max_size=n)), min_size=1, max_size=5)
+)
+
+
+def one_each(texts: list[str]) -> NBest:
+    """Return lists of one hypothesis."""
+    return NBest(np.zeros((len(texts), 1)), np.arange(len(texts) + 1), np.zeros(len(texts)), texts=texts)
+
+
+def statistics_of(metric: str | TextMetric, text: str, *references: str) -> list[float]:
+    """Return the statistics of one text."""
+    row: list[float] = measure_texts(one_each([text]), [references], metric)[0].statistics[0].tolist()
+    return row
+
+
+def corpus(pairs: list[tuple[str, list[str]]], metric: str | TextMetric) -> tuple[Metric, FloatArray]:
+    """Return the metric and the summed statistics of a corpus."""
+    measured, summed = measure_texts(one_each([text for text, _ in pairs]), [own for _, own in pairs], metric)
+    total: FloatArray = measured.statistics.sum(axis=0)
+    summed.check(measured.statistics)
+    return summed, total
+
+
+def transposed(pairs: list[tuple[str, list[str]]]) -> tuple[list[str], list[list[str]]]:
+    """Return hypotheses and references as sacrebleu takes them."""
+    return [text for text, _ in pairs], [list(own) for own in zip(*(own for _, own in pairs), strict=True)]
+
+
+# The numbers of other tools
+
+
+def test_matches_are_clipped_by_the_best_of_several_references() -> None:
+    counts = statistics_of(
+        BleuTexts(tokenize="none"),
+        "israeli officials responsibility of airport safety",
+        "israeli officials are responsible for airport security",
+        "israel is in charge of the security at this airport",
+        "the security work for this airport is the responsibility of the israel government",
+        "israli side was in charge of the security of this airport",
+    )
+    assert counts[:8] == [5, 6, 2, 5, 0, 4, 0, 3]
+
+
+@pytest.mark.parametrize(
+    ("references", "closest"), [((4, 1), [1, 1, 4, 4, 4]), ((1, 4), [1, 1, 4, 4, 4]), ((4, 3), [3, 3, 3, 4, 4])]
+)
+def test_the_closest_reference_length_counts_the_shorter_on_ties(
+    references: tuple[int, ...], closest: list[int]
+) -> None:
+    texts = ["x " * length for length in references]
+    found = [statistics_of(BleuTexts(), "y " * length, *texts)[8] for length in range(1, 6)]
+    assert found == closest
+    shortest = [statistics_of(BleuTexts(reference_length="shortest"), "y " * n, *texts)[8] for n in range(6)]
+    assert shortest == [min(references)] * 6
+
+
+def test_statistics_of_the_chromosome_sentence() -> None:
+    counts = statistics_of(
+        BleuTexts(tokenize="none"),
+        "this is the fourth chromosome to be fully sequenced up till now and it comprises of over 87 million pairs of "
+        "deoxyribonucleic acid ( dna ) .",
+        "this is the fourth chromosome whose sequence has been completed to date . it comprises more than 87 million "
+        "pairs of dna .",
+    )
+    assert counts == [14, 27, 8, 26, 5, 25, 3, 24, 23]  # Joshua, BLEUTest
+    assert Bleu().score(np.array(counts)) == pytest.approx(25.13, abs=5e-3)
+
+
+@settings(max_examples=60, deadline=None)
+@given(CORPORA, st.sampled_from(["13a", "none", "intl", "char", "zh"]), st.booleans())
+def test_corpus_bleu_is_that_of_sacrebleu(pairs: Any, tokenize: str, lowercase: bool) -> None:
+    theirs = BLEU(tokenize=tokenize, lowercase=lowercase, smooth_method="none", force=True)
+    metric, total = corpus(pairs, BleuTexts(tokenize=tokenize, lowercase=lowercase))
+    assert metric.score(total) == pytest.approx(theirs.corpus_score(*transposed(pairs)).score, abs=1e-9)
+
+
+@settings(max_examples=60, deadline=None)
+@given(CORPORA, st.sampled_from([(6, 0), (6, 2), (3, 1), (1, 0), (0, 2)]), st.sampled_from([1, 2, 3]), st.booleans())
+def test_corpus_chrf_is_that_of_sacrebleu(pairs: Any, orders: tuple[int, int], beta: int, flag: bool) -> None:
+    keywords: dict[str, Any] = {
+        "char_order": orders[0], "word_order": orders[1], "beta": beta, "lowercase": flag, "whitespace": not flag
+    }  # fmt: skip
+    metric, total = corpus(pairs, ChrfTexts(**keywords))
+    theirs = CHRF(**keywords)
+    assert metric.score(total) == pytest.approx(theirs.corpus_score(*transposed(pairs)).score, abs=1e-9)
+    metric, total = corpus(pairs, ChrfTexts(**keywords, per_sentence=True))
+    scores = [theirs.sentence_score(text, own).score for text, own in pairs]
+    assert metric.loss(total) == pytest.approx(sum(1 - score / 100 for score in scores), abs=1e-9)
+
+
+@settings(max_examples=40, deadline=None)
+@given(CORPORA, st.booleans(), st.booleans(), st.booleans())
+def test_edits_of_ter_are_those_of_sacrebleu(pairs: Any, normalized: bool, no_punct: bool, cased: bool) -> None:
+    keywords: dict[str, Any] = {"normalized": normalized, "no_punct": no_punct, "case_sensitive": cased}
+    theirs = TER(**keywords)
+    metric, total = corpus(pairs, TerTexts(**keywords))
+    assert metric.loss(total) == theirs.corpus_score(*transposed(pairs)).num_edits
+    metric, total = corpus(pairs, TerTexts(**keywords, per_sentence=True))
+    scores = [theirs.sentence_score(text, own).score for text, own in pairs]
+    assert metric.loss(total) == pytest.approx(sum(scores) / 100, abs=1e-9)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    SENTENCES,
+    st.lists(SENTENCES, min_size=1, max_size=3),
+    st.sampled_from([("add-k", None), ("add-k", 1.0), ("add-k", 0.5), ("exp", None), ("floor", None), ("floor", 0.01),
+                     ("none", None)]),
+    st.booleans(),
+)  # fmt: skip
+def test_sentence_bleu_is_that_of_sacrebleu(text: str, own: list[str], smoothing: Any, effective: bool) -> None:
+    method, value = smoothing
+    theirs = BLEU(smooth_method=method, smooth_value=value, effective_order=effective)
+    ours = SentenceBleuTexts(smoothing=method, smooth_value=value, effective_order=effective)
+    (loss,) = statistics_of(ours, text, *own)
+    assert loss == pytest.approx(1 - theirs.sentence_score(text, own).score / 100, abs=1e-12)
+    assert -1e-12 <= loss <= 1
+
+
+def test_bleu_plus_one_by_hand() -> None:
+    # matches 2 0 0 0 of 3 2 1 0, from order 2 on 1 added to both; the reference is 4 long
+    precisions = [2 / 3, 1 / 3, 1 / 2, 1 / 1]
+    expected = np.exp(1 - 4 / 3) * np.prod(precisions) ** 0.25
+    assert statistics_of("sentence-bleu", "a x b", "a b c d") == [pytest.approx(1 - expected, abs=1e-12)]
+
+
+def edits(first: Any, second: Any) -> int:
+    """Levenshtein distance by dynamic programming."""
+    row = list(range(len(second) + 1))
+    for i, a in enumerate(first, start=1):
+        corner, row[0] = row[0], i
+        for j, b in enumerate(second, start=1):
+            corner, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, corner + (a != b))
+    return row[-1]
+
+
+@settings(max_examples=150, deadline=None)
+@given(SENTENCES, st.lists(SENTENCES, min_size=1, max_size=3), st.booleans())
+def test_word_and_character_errors_are_levenshtein_distances(text: str, own: list[str], lowercase: bool) -> None:
+    def cased(one: str) -> str:
+        return one.lower() if lowercase else one
+
+    words = min(edits(cased(text).split(), cased(one).split()) for one in own)
+    characters = min(edits(cased(text), cased(one)) for one in own)
+    assert statistics_of(EditTexts(lowercase=lowercase), text, *own) == [words]
+    assert statistics_of(EditTexts(unit="character", lowercase=lowercase), text, *own) == [characters]
+
+
+def test_error_rates_of_a_sentence_are_over_the_length_of_the_nearest_reference() -> None:
+    assert statistics_of(EditTexts(per_sentence=True), "a b c", "a b d e", "x y") == [0.5]
+    assert statistics_of(EditTexts(unit="character", per_sentence=True), "ab", "abcd") == [0.5]
+
+
+def test_spaces_beyond_one_are_no_errors() -> None:
+    assert statistics_of("cer", " a  b\t", "a b") == [0]
+    assert statistics_of("wer", " a  b\t", "a b") == [0]
+
+
+# Zeros
+
+
+@pytest.mark.parametrize("name", TEXT_METRICS)
+@pytest.mark.parametrize(("text", "reference"), [("", "a b"), ("a b", ""), ("", ""), (" ", "a"), ("x", "y")])
+def test_empty_texts_and_no_match_have_defined_values(name: str, text: str, reference: str) -> None:
+    metric, total = corpus([(text, [reference])], name)
+    assert np.isfinite(total).all()
+    assert np.isfinite([metric.loss(total), metric.score(total)]).all()
+    metric, total = corpus([(text, [reference]), ("a b c d e", ["a b c d e"])], name)
+    assert np.isfinite([metric.loss(total), metric.score(total)]).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "empty", "against_nothing", "nothing"),
+    [
+        ("sentence-bleu", 1.0, 1.0, 1.0),  # sacrebleu calls a BLEU of nothing 0
+        ("sentence-chrf", 1.0, 1.0, 1.0),
+        ("sentence-ter", 1.0, 1.0, 0.0),
+        ("ter", 2.0, 2.0, 0.0),
+        ("wer", 2.0, 2.0, 0.0),
+        ("cer", 3.0, 3.0, 0.0),
+    ],
+)
+def test_losses_of_empty_texts(name: str, empty: float, against_nothing: float, nothing: float) -> None:
+    found = [statistics_of(name, *pair)[0] for pair in (("", "a b"), ("a b", ""), ("", ""))]
+    assert found == [empty, against_nothing, nothing]
+
+
+# Lists
+
+
+def test_texts_of_a_list_are_measured_against_its_references() -> None:
+    nbest = NBest(
+        [[1.0], [2.0], [3.0], [4.0]], [0, 3, 4], np.zeros(4), ["tm"], ["p", "q"], texts=["a b", "a", "a b", "a b"]
+    )
+    measured, metric = measure_texts(nbest, ["a b", ["x y z", "a"]], "wer")
+    assert measured.statistics[:, 0].tolist() == [0, 1, 0, 1]
+    assert (measured.names, measured.list_ids, measured.texts) == (nbest.names, nbest.list_ids, nbest.texts)
+    assert measured.statistic_names == ("loss",)
+    assert measured.dense_features().tolist() == nbest.dense_features().tolist()
+    assert "nrefs:var|wer|case:mixed|rapidfuzz:" in metric.signature
+
+
+@pytest.mark.parametrize("name", TEXT_METRICS)
+def test_columns_are_those_of_the_statistics(name: str) -> None:
+    measured, metric = measure_texts(one_each(["a b c d e", "f"]), ["a b c", "f"], name)
+    assert measured.statistic_names == TEXT_METRICS[name].columns
+    metric.check(measured.statistics)
+    assert "|nrefs:1|" in metric.signature
+
+
+SETTINGS: list[TextMetric] = [
+    *(BleuTexts(tokenize=name) for name in ("13a", "none", "intl", "char", "zh")),
+    BleuTexts(lowercase=True),
+    BleuTexts(reference_length="shortest"),
+    SentenceBleuTexts(),
+    SentenceBleuTexts(smooth_value=0.5),
+    SentenceBleuTexts(smooth_value=0.5000001),
+    *(SentenceBleuTexts(smoothing=name) for name in ("exp", "floor", "none")),
+    SentenceBleuTexts(smoothing="floor", smooth_value=0.5),
+    SentenceBleuTexts(effective_order=True),
+    SentenceBleuTexts(tokenize="none"),
+    SentenceBleuTexts(lowercase=True),
+    *(ChrfTexts(per_sentence=flag) for flag in (False, True)),
+    *(ChrfTexts(char_order=5, per_sentence=flag) for flag in (False, True)),
+    *(ChrfTexts(word_order=2, per_sentence=flag) for flag in (False, True)),
+    *(ChrfTexts(beta=1, per_sentence=flag) for flag in (False, True)),
+    *(ChrfTexts(lowercase=True, per_sentence=flag) for flag in (False, True)),
+    *(ChrfTexts(whitespace=True, per_sentence=flag) for flag in (False, True)),
+    *(TerTexts(per_sentence=flag) for flag in (False, True)),
+    TerTexts(normalized=True),
+    TerTexts(no_punct=True),
+    TerTexts(asian_support=True),
+    TerTexts(case_sensitive=True),
+    *(EditTexts(unit=unit, per_sentence=flag) for unit in ("word", "character") for flag in (False, True)),
+    EditTexts(lowercase=True),
+]
+
+
+def test_every_setting_is_in_the_signature() -> None:
+    signatures = [measure_texts(one_each(["a"]), ["a"], metric)[1].signature for metric in SETTINGS]
+    assert len(set(signatures)) == len(SETTINGS)
+
+
+def test_equal_settings_have_equal_signatures() -> None:
+    assert SentenceBleuTexts().signature == SentenceBleuTexts(smooth_value=1).signature
+    assert "smooth:add-k[1]" in SentenceBleuTexts().signature
+    assert "smooth:floor[0.1]" in SentenceBleuTexts(smoothing="floor").signature
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("references", "message"),
+    [
+        ("a", "one entry for each of the 2 lists"),
+        (["a"], "2 lists; got 1"),
+        (["a", []], "list '1' needs at least one reference"),
+        (["a", [None]], "all of them strings"),
+    ],
+)
+def test_references_that_do_not_fit_are_refused(references: Any, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        measure_texts(one_each(["a", "b"]), references)
+
+
+def test_lists_without_texts_are_refused() -> None:
+    with pytest.raises(DataError, match="no texts; read them"):
+        measure_texts(NBest([[1.0]], [0, 1], [0.0]), ["a"])
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: measure_texts(one_each(["a"]), ["a"], "blue"), "choose one of bleu, sentence-bleu"),
+        (lambda: measure_texts(one_each(["a"]), ["a"], BleuTexts(tokenize="14a")), "no tokenizer '14a'.*13a"),
+        (lambda: BleuTexts(reference_length="longest"), "none of closest, shortest"),
+        (lambda: SentenceBleuTexts(smoothing="add"), "none of add-k, exp, floor, none"),
+        (lambda: SentenceBleuTexts(smoothing="exp", smooth_value=1), "'exp' takes no smooth_value"),
+        (lambda: SentenceBleuTexts(smooth_value=-1), "smooth_value must be a number above 0; got -1"),
+        (lambda: SentenceBleuTexts(smooth_value=float("nan")), "above 0; got nan"),
+        (lambda: ChrfTexts(char_order=0, per_sentence=True), "needs an order"),
+        (lambda: ChrfTexts(beta=-1, per_sentence=True), "at least 0; got -1"),
+        (lambda: EditTexts(unit="phoneme"), "none of word, character"),
+    ],
+)
+def test_settings_without_a_meaning_are_refused(build: Callable[[], object], message: str) -> None:
+    with pytest.raises(MetricError, match=message):
+        build()
+
+
+def test_a_tokenizer_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "MeCab", None)
+    monkeypatch.delitem(sys.modules, "sacrebleu.tokenizers.tokenizer_ja_mecab", raising=False)
+    with pytest.raises(MetricError, match=r"'ja-mecab'.*pip install sacrebleu\[ja\]"):
+        measure_texts(one_each(["a"]), ["a"], BleuTexts(tokenize="ja-mecab"))
+
+
+@pytest.mark.parametrize(("module", "metric"), [("sacrebleu.metrics", "bleu"), ("rapidfuzz.distance", "wer")])
+def test_a_library_that_is_not_installed_is_named(module: str, metric: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(MetricError, match=rf"{module.split('.')[0]} is not installed; pip install 'lpmert\[text\]'"):
+        measure_texts(one_each(["a"]), ["a"], metric)
+
+
+# Recorded runs
+
+
+def lines_of(path: Path) -> list[str]:
+    with lzma.open(path, "rt", encoding="utf-8", newline="\n") as file:
+        return file.read().split("\n")[:-1]
+
+
+@cache
+def first_hypotheses(data: str) -> tuple[list[str], list[str]]:
+    """Return the first hypothesis of every list and its reference."""
+    assert SHARED_DATA is not None
+    folder = SHARED_DATA / data
+    first: dict[str, str] = {}
+    if data.startswith("swahili"):
+        for line in lines_of(folder / "run7.nbest.txt.xz"):
+            key, text, *_ = line.split("|||")
+            first.setdefault(key.strip(), text.strip())
+        references = dict(line.split("\t") for line in lines_of(folder / "reference.txt.xz"))
+        return list(first.values()), [references[key] for key in first]
+    for line in lines_of(folder / "dev2.nbest.tsv.xz")[1:]:
+        key, *_, text = line.split("\t")
+        if text:
+            first.setdefault(key, text)
+    return list(first.values()), [lines_of(folder / "dev2.ref.xz")[int(key)] for key in first]
+
+
+@needs_shared
+@pytest.mark.parametrize(("data", "score"), [("swahili-mert-100best", 32.72), ("portage-hansard-100best", 18.66)])
+def test_first_hypotheses_have_the_corpus_bleu_of_the_readme_and_of_sacrebleu(data: str, score: float) -> None:
+    texts, references = first_hypotheses(data)
+    measured, metric = measure_texts(one_each(texts), references, BleuTexts(tokenize="none"))
+    found = metric.score(measured.statistics.sum(axis=0))
+    assert found == pytest.approx(score, abs=5e-3)
+    theirs = BLEU(tokenize="none", smooth_method="none", force=True).corpus_score(texts, [references])
+    assert found == pytest.approx(theirs.score, abs=1e-9)
+
+
+@needs_shared
+def test_first_hypotheses_have_the_chrf_and_ter_of_sacrebleu() -> None:
+    texts, references = (strings[:20] for strings in first_hypotheses("portage-hansard-100best"))
+    pairs = [(text, [own]) for text, own in zip(texts, references, strict=True)]
+    chrf, total = corpus(pairs, "chrf")
+    assert chrf.score(total) == pytest.approx(CHRF().corpus_score(texts, [references]).score, abs=1e-9)
+    ter, total = corpus(pairs, "ter")
+    assert ter.loss(total) == TER().corpus_score(texts, [references]).num_edits

@@ -1,0 +1,189 @@
+"""Costs have room in 64 bits, those of limits and of forbidden hypotheses included, or the problem is refused."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from problems import WER, Given, fractions_loss
+from strategies import FRACTIONS, short_descent
+
+import lpmert
+from lpmert import Linear, MethodError, MetricError, NBest, Region, Status
+from lpmert.methods.choices.search import ChoicesSearch
+from lpmert.metrics.ratio import LinearFraction, precision
+from lpmert.model import canonical
+from lpmert.model.canonical import with_limits
+from lpmert.numeric.kernels import INFINITE_COST
+from lpmert.numeric.leastnorm import decode_clearly, sorted_lists
+
+
+@given(
+    st.lists(st.floats(-1e15, 1e15), min_size=2, max_size=12),
+    st.integers(0, 300),
+    st.sampled_from([1.0, 2.0**-60, 2.0**100]),
+)
+@settings(max_examples=200, deadline=None)
+def test_the_dearest_selection_outside_all_limits_has_room(numbers: list[float], n_limits: int, factor: float) -> None:
+    losses = np.array(numbers) * factor
+    offsets = np.array([0, *range(2, len(numbers), 2), len(numbers)])
+    costs = canonical.fixed_point(losses, offsets, n_limits).costs
+    features = np.zeros((len(numbers), 1))
+    _, ends, all_costs = with_limits(features, offsets, costs, np.ones((n_limits, 1)))
+    lists = [all_costs[begin:end].tolist() for begin, end in pairwise(ends.tolist())]
+    own = sum(max(one) for one in lists[: len(offsets) - 1])
+    assert sum(max(one) for one in lists) <= 2**60 + len(numbers) * (2 * n_limits + 1)  # rounded losses
+    assert all(one == [0, one[1]] and one[1] > own for one in lists[len(offsets) - 1 :])
+
+
+def test_limits_that_leave_no_room_are_refused() -> None:
+    costs = np.array([0, 2**58], dtype=np.int64)
+    features = np.array([[0.0], [1.0]])
+    with pytest.raises(MethodError, match="4 limits leave no room in 64 bits"):
+        with_limits(features, np.array([0, 2]), costs, np.ones((4, 1)))
+    assert with_limits(features, np.array([0, 2]), costs, np.ones((3, 1)))[2].tolist() == [0, 2**58, *[0, 2**59] * 3]
+
+
+def many_limits(seed: int, largest: int, n_limits: int = 70) -> Given:
+    """Three lists of three in three dimensions, with counts of this size, and half-spaces around some weights."""
+    rng = np.random.default_rng(seed)
+    inside = rng.normal(size=3)
+    rows = rng.integers(-9, 10, (n_limits, 3)).astype(float)
+    rows = rows[np.abs(rows @ inside) > 0.3]
+    rows *= np.where(rows @ inside > 0, 1.0, -1.0)[:, None]
+    linear = [Linear(dict(zip(("f0", "f1", "f2"), row, strict=True)), lower=0) for row in rows.tolist()]
+    predicted = rng.integers(int(0.8 * largest), largest, 9)
+    match = (predicted * rng.random(9)).astype(int)
+    counts = np.column_stack([match, predicted, predicted])
+    return Given(
+        name=f"many limits, {seed}",
+        features=rng.integers(-9, 10, (9, 3)).astype(float),
+        offsets=[0, 3, 6, 9],
+        statistics=counts.astype(float),
+        values=[tuple(map(Fraction, row)) for row in counts.tolist()],
+        metric=precision(),
+        loss=fractions_loss(precision()),
+        region=Region(linear=linear),
+        rows=[[Fraction(value) for value in row] for row in rows.tolist()],
+    )
+
+
+@pytest.mark.parametrize("method", FRACTIONS)
+def test_fractions_of_large_counts_in_many_limits_are_exact_or_refused(method: str) -> None:
+    """Whether they fit is said before the search, and does not hang on which losses it meets."""
+    for seed in range(4):
+        for largest in (10**3, 10**6, 10**7):
+            case = many_limits(seed, largest)
+            result = lpmert.minimize(case.nbest, metric=case.metric, method=method, region=case.region)
+            assert result.status is Status.OPTIMAL
+            assert case.least is not None
+            assert result.loss == float(case.least) == float(case.attained(result.weights.tolist())[0])
+            assert min(result.region.values()) > 0
+        for largest in (15 * 10**7, 3 * 10**8):
+            case = many_limits(seed, largest)
+            with pytest.raises(MethodError, match=r"not exact in 64 bits; divide and round them, or set fewer limits"):
+                lpmert.minimize(case.nbest, metric=case.metric, method=method, region=case.region)
+
+
+def test_counts_with_a_common_divisor_need_no_more_room() -> None:
+    small = many_limits(1, 10**3)
+    large = NBest(small.features, np.array(small.offsets), small.statistics * 10**11, names=small.nbest.names)
+    for method in FRACTIONS:
+        result = lpmert.minimize(large, metric=small.metric, method=method, region=small.region)
+        assert (result.status, result.loss) == (Status.OPTIMAL, float(small.least or 0))
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2**49), st.integers(1, 2**49)), min_size=4, max_size=4),
+    st.integers(1, 10**6),
+    st.integers(0, 40),
+)
+@settings(max_examples=200, deadline=None)
+def test_whole_fractions_are_those_of_the_statistics(
+    counts: list[tuple[int, int]], factor: int, common_bits: int
+) -> None:
+    """Also where counts times factors do not fit into 64 bits, as long as their differences within lists are small."""
+    counts = [(a >> common_bits, (b >> common_bits) + 1) for a, b in counts]
+    statistics, constant, offsets = np.array(counts, dtype=float), np.array([3.0, 5.0]), np.array([0, 2, 4])
+    numerator, denominator = (factor, 1), (1, factor)
+    try:
+        found = canonical.whole_fractions(statistics, constant, (numerator, 0), (denominator, 0), offsets, 0)
+    except MethodError:
+        spread = max(abs(a - b) for one in (counts[:2], counts[2:]) for a, b in zip(*one, strict=True))
+        assert spread * factor * sum(sum(row) for row in counts) * factor > 2**56
+        return
+    for i, j in ((0, 2), (0, 3), (1, 2), (1, 3)):
+        a, b = (3 + counts[i][0] + counts[j][0]), (5 + counts[i][1] + counts[j][1])
+        above = found.more_above + int(found.above[i]) + int(found.above[j])
+        below = found.more_below + int(found.below[i]) + int(found.below[j])
+        assert Fraction(above, below) == Fraction(factor * a + b, a + factor * b)
+
+
+def test_factors_that_take_counts_beyond_64_bits_are_refused_or_exact() -> None:
+    rate = LinearFraction("rate", ("a", "b"), (10**6, 0), (0, 10**6))
+    features = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [0.0, 0.0]])
+    counts = np.array([[1, 4], [2, 3], [0, 5], [3, 7]]) * 2.0**45
+    with pytest.raises(MetricError, match="so large that the numerator of the loss is not exact; divide them"):
+        lpmert.minimize(NBest(features, np.array([0, 2, 4]), counts), metric=rate, method="choices")
+    result = lpmert.minimize(NBest(features, np.array([0, 2, 4]), counts / 2.0**25), metric=rate, method="choices")
+    assert (result.status, result.loss) == (Status.OPTIMAL, 1 / 9)
+
+
+def test_forbidden_hypotheses_make_a_cost_infinite_however_many_they_are() -> None:
+    for forbidden in range(12):
+        n_lists = forbidden + 2
+        rows = np.tile(np.array([[0.0], [1.0]]), (n_lists, 1))
+        costs = np.tile(np.array([0, INFINITE_COST]), n_lists)
+        costs[[1, 3]] = 5, 7
+        lists = sorted_lists(rows, np.arange(0, 2 * n_lists + 1, 2), costs)
+        selection = np.zeros(n_lists, dtype=np.int64)
+        cost, clear = decode_clearly(lists, np.ones(1), selection, np.zeros(2))
+        assert (int(cost), bool(clear)) == (12 if forbidden == 0 else int(INFINITE_COST), True)
+
+
+def test_no_cone_is_closed_by_weights_outside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In six dimensions weights can be outside of so many sides of a cone that their forbidden costs overflow."""
+    costs: list[int] = []
+    advance = ChoicesSearch.advance
+
+    def watched(self: ChoicesSearch) -> None:
+        advance(self)
+        costs.append(self.incumbent.cost)
+
+    monkeypatch.setattr(ChoicesSearch, "advance", watched)
+    for seed in (67, 98, 228):
+        rng = np.random.default_rng(seed)
+        base = rng.normal(size=6)
+        along = rng.integers(-2, 3, (20, 1)) * base
+        rows = along + 10.0 ** -float(rng.integers(6, 17)) * rng.normal(size=(20, 6))
+        nbest = NBest(rows, np.arange(0, 21, 5), rng.integers(0, 10, 20).astype(float))
+        costs.clear()
+        lpmert.minimize(nbest, method="cells", time_limit=60, callback=lambda _: len(costs) > 10)
+        assert len(costs) > 10, "cones are searched in exact arithmetic"
+        assert min(costs) >= 0
+
+
+def test_word_error_rates_above_one_are_fractions_like_others() -> None:
+    """Every hypothesis has more errors than words; the least rate is 10 / 4."""
+    counts = np.array([[5.0, 2.0], [7.0, 2.0], [5.0, 2.0], [9.0, 2.0]])
+    features = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [0.0, 0.0]])
+    with short_descent():
+        for method in FRACTIONS:
+            result = lpmert.minimize(NBest(features, np.array([0, 2, 4]), counts), metric=WER, method=method)
+            assert (result.status, result.loss) == (Status.OPTIMAL, 2.5)
+
+
+def test_a_constant_part_beyond_64_bits_is_refused_even_if_nothing_else_is_large() -> None:
+    with pytest.raises(MethodError, match=r"not exact in 64 bits; divide and round them$"):
+        canonical.whole_fractions(
+            np.array([[1.0, 0.0], [1.0, 1.0]]),
+            np.array([1.0, 2.0**50]),
+            ((1, 0), 0),
+            ((0, 10**6), 1),
+            np.array([0, 2]),
+            0,
+        )

@@ -1,0 +1,131 @@
+"""The canonical form as a value of its own: what is derived from it, and that it is all that a method takes."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+import oracle
+import pytest
+
+from lpmert.errors import MethodError
+from lpmert.methods.auto import Auto
+from lpmert.methods.cells.cells import Cells
+from lpmert.methods.choices.choices import Choices, SumChoicesSearch
+from lpmert.methods.divide.divide import LpMert
+from lpmert.methods.exhaustive import Exhaustive
+from lpmert.methods.groups import Groups
+from lpmert.metrics.ratio import f_beta
+from lpmert.model.form import Canonical, Totals
+from lpmert.numeric.half_spaces import with_half_spaces
+from lpmert.search.method import Incumbent, Task
+
+METHODS = (Auto(), Cells(), Choices(), LpMert(), Exhaustive(), Groups(size=2))
+NO_LIMITS = np.empty((0, 3))
+
+
+def form_of(seed, *, lists=5, size=3, factor=3, limits=NO_LIMITS):
+    rng = np.random.default_rng(seed)
+    costs = factor * rng.integers(0, 9, (lists, size))
+    costs -= costs.min(axis=1, keepdims=True)
+    offsets = np.arange(0, lists * size + 1, size)
+    return Canonical(rng.normal(size=(lists * size, 3)), offsets, costs.ravel(), limits)
+
+
+def least_cost(form, normals=NO_LIMITS):
+    """By brute force; the normals are lists of two, to break one costs more than all others."""
+    rows, ends, costs = form.features.tolist(), form.offsets.tolist(), form.costs.tolist()
+    for normal in normals.tolist():
+        rows, ends, costs = [*rows, normal, [0.0] * 3], [*ends, ends[-1] + 2], [*costs, 0, 10**6]
+    return oracle.best_loss(rows, ends, costs)
+
+
+def run(search):
+    while not search.finished:
+        search.advance()
+    assert search.unsettled is None
+    return search.incumbent.cost
+
+
+def worst(form):
+    return Incumbent(form.dearest + form.granularity, np.ones(3), "")
+
+
+def task(form):
+    """Without the caller's problem: no proving search looks at it."""
+    return Task(None, form, lambda: worst(form))
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
+@pytest.mark.parametrize("seed", range(3))
+def test_a_method_needs_no_more_than_the_form(method, seed):
+    form = form_of(seed)
+    assert run(method.start(task(form))) == least_cost(form)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_selections_within_half_spaces_cost_what_brute_force_finds(seed):
+    form, normals = form_of(seed), np.random.default_rng(seed).normal(size=(2, 3))
+    inside = form.within(normals)
+    assert (inside.n_lists, inside.granularity) == (form.n_lists + 2, form.granularity)
+    assert run(SumChoicesSearch(Choices(), form, worst(form), normals)) == least_cost(form, normals)
+
+
+def test_half_spaces_come_after_the_lists_with_values_of_any_width():
+    features, offsets, values = with_half_spaces(
+        np.eye(2), np.array([0, 2]), np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[5.0, 6.0], [7.0, 8.0]]), 9.0
+    )
+    assert features.tolist() == [[1, 0], [0, 1], [5, 6], [0, 0], [7, 8], [0, 0]]
+    assert offsets.tolist() == [0, 2, 4, 6]
+    assert values.tolist() == [[1, 2], [3, 4], [0, 0], [9, 9], [0, 0], [9, 9]]
+
+
+def test_a_part_has_the_lists_asked_for_and_a_granularity_of_its_own():
+    form = form_of(0)
+    costs = form.costs.copy()
+    costs[:3] = [0, 1, 2]
+    form = Canonical(form.features, form.offsets, costs, NO_LIMITS)
+    part = form.part(np.array([1, 3]))
+    assert (form.granularity, part.granularity % 3) == (1, 0)
+    assert part.features.tolist() == form.features[[3, 4, 5, 9, 10, 11]].tolist()
+    assert part.costs.tolist() == costs[[3, 4, 5, 9, 10, 11]].tolist()
+
+
+def test_lists_in_order_of_cost_are_made_once():
+    form = form_of(1)
+    lists = form.by_cost
+    assert form.by_cost is lists
+    for begin, end in pairwise(form.offsets):
+        assert lists.costs[begin:end].tolist() == sorted(form.costs[begin:end].tolist())
+        given = {
+            (cost, *row) for cost, row in zip(form.costs[begin:end], form.features[begin:end].tolist(), strict=True)
+        }
+        assert {(cost, *row) for cost, row in zip(lists.costs[begin:end], lists.rows[begin:end], strict=True)} == given
+
+
+def test_costs_in_place_of_totals_make_the_limits_lists_and_drop_what_says_nothing():
+    form = form_of(2, limits=np.eye(3)[:1])
+    totals = Totals(f_beta(), np.ones((15, 3)), np.zeros(3), lambda _: Fraction(1))
+    ratio = Canonical(form.features, form.offsets, totals, form.limits)
+    costs = form.costs.copy()
+    costs[3:6] = 0
+    sums = ratio.with_costs(costs)
+    assert sums.n_lists == 5  # of five one goes and a limit comes
+    assert sums.features[-2:].tolist() == [[1, 0, 0], [0, 0, 0]]
+    assert sums.costs[-2] == 0
+    assert sums.costs[-1] > np.add.reduce(np.maximum.reduceat(costs, form.offsets[:-1]))
+    assert run(Choices().start(task(sums))) == least_cost(
+        Canonical(form.features, form.offsets, costs, NO_LIMITS), form.limits
+    )
+
+
+def test_what_a_form_has_not_is_refused():
+    form = form_of(0)
+    ratio = Canonical(
+        form.features, form.offsets, Totals(f_beta(), np.ones((15, 3)), np.zeros(3), lambda _: None), NO_LIMITS
+    )
+    with pytest.raises(MethodError, match="no sum over lists"):
+        _ = ratio.costs
+    with pytest.raises(MethodError, match="is a sum over lists"):
+        _ = form.totals

@@ -1,0 +1,305 @@
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+from shared import needs_shared, swahili, train_choices
+
+from lpmert.errors import DataError
+from lpmert.model.nbest import MAGNITUDE_LIMIT, NBest
+
+FEATURES = np.array([[1.0, 0.0], [0.5, 2.0], [3.0, 1.0], [0.0, -1.0], [4.0, 4.0]])
+OFFSETS = np.array([0, 2, 5])
+LOSS = np.array([0.0, 1.0, 2.0, 0.0, 1.0])
+
+
+def small(**changes: object) -> NBest:
+    given: dict[str, object] = {
+        "features": FEATURES,
+        "offsets": OFFSETS,
+        "statistics": LOSS,
+        "names": ["am", "lm"],
+        "list_ids": ["a", "b"],
+    }
+    return NBest(**{**given, **changes})  # type: ignore[arg-type]
+
+
+def contents(nbest: NBest) -> dict[str, list[tuple[object, ...]]]:
+    """Return the hypotheses of each list as plain tuples, in order."""
+    texts = nbest.texts or [""] * nbest.n_hypotheses
+    rows = zip(nbest.dense_features().tolist(), nbest.statistics.tolist(), texts, strict=True)
+    found: dict[str, list[tuple[object, ...]]] = {name: [] for name in nbest.list_ids}
+    for number, (features, statistics, text) in zip(nbest.list_index.tolist(), rows, strict=True):
+        found[nbest.list_ids[number]].append((tuple(features), tuple(statistics), text))
+    return found
+
+
+@st.composite
+def nbests(draw: st.DrawFn, ids: st.SearchStrategy[list[str]]) -> NBest:
+    list_ids = draw(ids)
+    sizes = [draw(st.integers(1, 4)) for _ in list_ids]
+    numbers = st.integers(-1, 1)
+    features = [[draw(numbers), draw(numbers)] for _ in range(sum(sizes))]
+    statistics = [draw(st.integers(0, 1)) for _ in features]
+    texts = [draw(st.sampled_from(["x", "y"])) for _ in features]
+    offsets = np.cumsum([0, *sizes])
+    return NBest(np.array(features, dtype=float), offsets, statistics, list_ids=list_ids, texts=texts)
+
+
+some_lists = nbests(st.lists(st.sampled_from("abcde"), min_size=1, max_size=5, unique=True))
+
+
+def test_sizes_and_default_names() -> None:
+    nbest = NBest(FEATURES, OFFSETS, LOSS)
+    assert (nbest.n_lists, nbest.n_hypotheses, nbest.n_features) == (2, 5, 2)
+    assert nbest.names == ("feature1", "feature2")
+    assert nbest.list_ids == ("0", "1")
+    assert nbest.statistic_names == ("loss",)
+    assert nbest.statistics.shape == (5, 1)
+    assert NBest(FEATURES, OFFSETS, FEATURES).statistic_names == ("statistic1", "statistic2")
+    assert nbest.list_index.tolist() == [0, 0, 1, 1, 1]
+
+
+def test_arrays_are_copied_and_read_only() -> None:
+    features = np.asfortranarray(FEATURES)
+    loss = LOSS.copy()
+    nbest = small(features=features, statistics=loss)
+    features[0, 0] = 99
+    loss[0] = 99
+    assert features.flags.writeable
+    assert nbest.dense_features()[0, 0] == 1
+    assert nbest.statistics[0, 0] == 0
+    assert nbest.dense_features().flags.c_contiguous
+    for array in (nbest.features, nbest.statistics, nbest.offsets):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        nbest.names = ()  # type: ignore[misc]
+
+
+def test_integers_and_lists_are_taken_as_float64() -> None:
+    nbest = NBest([[1], [2]], [0, 2], [True, False])
+    assert nbest.features.dtype == nbest.statistics.dtype == np.float64
+    assert nbest.offsets.dtype == np.int64
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"features": FEATURES[:4]}, "features has 4 rows, statistics has 5"),
+        ({"features": FEATURES[:, 0]}, r"features .* not shape \(5,\)"),
+        ({"features": np.zeros((5, 0))}, r"at least one column"),
+        ({"features": np.zeros((0, 2)), "statistics": []}, r"at least one column|one row"),
+        ({"features": [[1], [1, 2]]}, "features must be a rectangular array"),
+        ({"features": FEATURES.astype(str)}, "features must be real numbers"),
+        ({"features": FEATURES * 1j}, "features must be real numbers"),
+        ({"features": np.ma.masked_less(FEATURES, 0)}, "features has masked entries"),
+        ({"features": np.full((5, 2), 2**53 + 1)}, r"features has integers beyond 2\*\*53"),
+        ({"features": np.full((5, 2), -(2**63))}, r"features has integers beyond 2\*\*53"),
+        ({"statistics": np.zeros((5, 1, 1))}, "statistics"),
+        ({"statistics": [[1], [1, 2]]}, "statistics must be a rectangular array"),
+        ({"statistics": sparse.csr_array(LOSS[:, None])}, "statistics must be real numbers"),
+        ({"offsets": [0.0, 2.0, 5.0]}, "offsets must be one-dimensional"),
+        ({"offsets": [5]}, "offsets must be one-dimensional"),
+        ({"offsets": [1, 2, 5]}, "offsets must run from 0 to 5"),
+        ({"offsets": [0, 2, 4]}, "offsets must run from 0 to 5"),
+        ({"offsets": [0, 0, 5]}, r"list 0 \(from 0\) is empty"),
+        ({"offsets": [0, 6, 5]}, r"list 1 \(from 0\) ends before it begins"),
+        ({"names": ["am"]}, "names has 1 entries; 2 are needed"),
+        ({"names": ["am", "am"]}, "names has 'am' twice"),
+        ({"names": "ab"}, "names must be a sequence of strings"),
+        ({"names": ["am", ""]}, "names must be strings that are not empty"),
+        ({"names": ["am", None]}, "names must be strings"),
+        ({"list_ids": ["a"]}, "list_ids has 1 entries; 2 are needed"),
+        ({"list_ids": ["1", 1]}, "list_ids has '1' twice"),
+        ({"statistic_names": ["loss", "more"]}, "statistic_names has 2 entries; 1 are needed"),
+        ({"texts": ["x"] * 4}, "texts has 4 entries; 5 are needed"),
+        ({"texts": ["x", "y", "z", "x", 3]}, "texts must be strings, not 3"),
+    ],
+)
+def test_unusable_arguments_are_refused(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        small(**changes)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 2 * MAGNITUDE_LIMIT, -2 * MAGNITUDE_LIMIT])
+@pytest.mark.parametrize("as_sparse", [False, True])
+def test_first_bad_feature_is_named(value: float, as_sparse: bool) -> None:
+    features = FEATURES.copy()
+    features[3, 1] = features[4, 0] = value
+    with pytest.raises(DataError, match=r"list 'b', hypothesis 1 \(from 0\), feature 'lm'"):
+        small(features=sparse.csr_matrix(features) if as_sparse else features)
+
+
+def test_first_bad_statistic_is_named() -> None:
+    with pytest.raises(DataError, match=r"list 'a', hypothesis 1 \(from 0\), statistic 'errors': nan"):
+        small(statistics=[0, np.nan, 0, np.nan, 0], statistic_names=["errors"])
+
+
+def test_largest_magnitude_is_accepted() -> None:
+    features = FEATURES * 0 + MAGNITUDE_LIMIT
+    assert (small(features=features).features == MAGNITUDE_LIMIT).all()
+
+
+def test_restrict_takes_indices_masks_and_slices() -> None:
+    nbest = small(texts=list("vwxyz"))
+    expected = contents(nbest)
+    for lists in ([1], np.array([False, True]), slice(1, None), [-1]):
+        assert contents(nbest.restrict(lists)) == {"b": expected["b"]}
+    swapped = nbest.restrict([1, 0])
+    assert swapped.list_ids == ("b", "a")
+    assert contents(swapped) == expected
+
+
+@pytest.mark.parametrize(
+    ("lists", "message"),
+    [
+        ([2], "of 2 lists"),
+        ([0, 0], "'a' twice"),
+        ([], "of 2 lists|at least one"),
+        (slice(0, 0), "at least one"),
+        ([0.5], "of 2 lists"),
+        (1, "one-dimensional"),
+        (np.array([True]), "of 2 lists"),
+    ],
+)
+def test_restrict_refuses_what_is_no_choice_of_lists(lists: object, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        small().restrict(lists)  # type: ignore[arg-type]
+
+
+def test_select_features_keeps_the_order_asked_for() -> None:
+    chosen = small().select_features(["lm", "am"])
+    assert chosen.names == ("lm", "am")
+    assert (chosen.features == FEATURES[:, ::-1]).all()
+    with pytest.raises(DataError, match="no feature 'ctc'; the features are am, lm"):
+        small().select_features(["ctc"])
+    with pytest.raises(DataError, match="'am' twice"):
+        small().select_features(["am", "am"])
+    with pytest.raises(DataError, match="at least one column"):
+        small().select_features([])
+
+
+@given(some_lists, some_lists)
+def test_merge_pools_lists_with_equal_ids(one: NBest, other: NBest) -> None:
+    merged = one.merge(other)
+    mine, others = contents(one), contents(other)
+    assert merged.list_ids == (*one.list_ids, *(name for name in other.list_ids if name not in mine))
+    assert contents(merged) == {name: mine.get(name, []) + others.get(name, []) for name in merged.list_ids}
+
+
+@given(some_lists)
+def test_deduplicate_keeps_the_first_of_each(nbest: NBest) -> None:
+    expected = {name: list(dict.fromkeys(rows)) for name, rows in contents(nbest).items()}
+    deduplicated = nbest.deduplicate()
+    assert contents(deduplicated) == expected
+    assert deduplicated.list_ids == nbest.list_ids
+    assert nbest.merge(nbest).deduplicate().fingerprint == deduplicated.fingerprint
+
+
+@given(some_lists)
+def test_sparse_features_do_as_dense_ones(nbest: NBest) -> None:
+    def as_sparse(dense: NBest) -> NBest:
+        return dataclasses.replace(dense, features=sparse.csr_matrix(dense.features))
+
+    thin = as_sparse(nbest)
+    assert contents(thin) == contents(nbest)
+    assert contents(thin.deduplicate()) == contents(nbest.deduplicate())
+    assert contents(thin.merge(nbest)) == contents(nbest.merge(thin)) == contents(nbest.merge(nbest))
+    assert contents(thin.restrict([-1])) == contents(nbest.restrict([-1]))
+    assert contents(thin.select_features(["feature2"])) == contents(nbest.select_features(["feature2"]))
+    assert not thin.features.data.flags.writeable
+    assert not thin.dense_features().flags.writeable
+
+
+def test_sparse_layout_does_not_change_the_fingerprint() -> None:
+    data, rows, columns = [1.0, 2.0, 0.0, 3.0], [4, 0, 1, 0], [1, 1, 0, 1]
+    layout = sparse.coo_array((data, (rows, columns)), shape=(5, 2))
+    plain = sparse.csc_matrix(layout.toarray())
+    assert small(features=layout).fingerprint == small(features=plain).fingerprint
+    assert layout.nnz == 4  # the caller's matrix is as it was
+
+
+def test_negative_zero_is_zero() -> None:
+    features = FEATURES.copy()
+    features[0, 1] = -0.0
+    assert small(features=features).fingerprint == small().fingerprint
+
+
+def test_merge_refuses_other_columns() -> None:
+    with pytest.raises(DataError, match=r"feature names differ \(am, lm against lm, am\)"):
+        small().merge(small().select_features(["lm", "am"]))
+    with pytest.raises(DataError, match="statistic names differ"):
+        small().merge(small(statistic_names=["errors"]))
+    with pytest.raises(DataError, match="one has texts"):
+        small().merge(small(texts=list("vwxyz")))
+
+
+def test_fingerprint_tells_apart_all_but_texts() -> None:
+    base = small()
+    assert small().fingerprint == base.fingerprint
+    assert len(base.fingerprint) == 64
+    assert small(texts=list("vwxyz")).fingerprint == base.fingerprint
+    features = FEATURES.copy()
+    features[4, 1] = np.nextafter(4.0, 5.0)
+    changed = [
+        small(features=features),
+        small(offsets=[0, 3, 5]),
+        small(statistics=LOSS[::-1]),
+        small(names=["am", "ctc"]),
+        small(list_ids=["a", "c"]),
+        small(statistic_names=["errors"]),
+        small(list_ids=["a", 'b", "c']),
+    ]
+    assert len({base.fingerprint, *(nbest.fingerprint for nbest in changed)}) == 1 + len(changed)
+
+
+def test_equality_is_identity_and_repr_is_short() -> None:
+    nbest = small()
+    assert nbest == nbest
+    assert nbest != small()
+    assert repr(nbest) == "NBest(2 lists, 5 hypotheses, 2 features, 1 statistics)"
+
+
+def test_dense_data_does_not_load_scipy() -> None:
+    code = (
+        "import sys; from lpmert.model.nbest import NBest; nbest = NBest([[1.0], [2.0]], [0, 2], [0, 1]); "
+        "nbest.merge(nbest).deduplicate().fingerprint; sys.exit('scipy' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_hundred_thousand_hypotheses() -> None:
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(100_000, 14))
+    nbest = NBest(features, np.arange(0, 100_001, 100), rng.integers(0, 20, 100_000))
+    doubled = nbest.merge(nbest)
+    assert doubled.n_hypotheses == 200_000
+    assert doubled.restrict([7]).dense_features().tolist() == np.tile(features[700:800], (2, 1)).tolist()
+    assert doubled.deduplicate().fingerprint == nbest.fingerprint
+
+
+@needs_shared
+def test_shared_swahili_has_the_recorded_oracle_and_first_losses() -> None:
+    nbest = swahili()
+    assert (nbest.n_lists, nbest.n_features) == (500, 14)
+    loss = nbest.statistics[:, 0]
+    assert loss[nbest.offsets[:-1]].mean() == pytest.approx(0.65751, abs=5e-6)
+    assert np.minimum.reduceat(loss, nbest.offsets[:-1]).mean() == pytest.approx(0.57348, abs=5e-6)
+
+
+@needs_shared
+def test_shared_train_choices_has_the_recorded_loss_of_the_cheaper_trip() -> None:
+    nbest = train_choices()
+    assert (nbest.n_lists, nbest.n_hypotheses, nbest.names) == (2929, 5858, ("price", "time", "change", "comfort"))
+    assert (nbest.features == np.round(nbest.features)).all()
+    assert nbest.statistics.reshape(-1, 2).sum(axis=1).tolist() == [1.0] * 2929
+    cheaper = nbest.dense_features()[:, 0].reshape(-1, 2).argmin(axis=1)
+    errors = nbest.statistics.reshape(-1, 2)[np.arange(2929), cheaper].sum()
+    assert errors / 2929 == pytest.approx(0.36634, abs=5e-6)

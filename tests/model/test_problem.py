@@ -1,0 +1,270 @@
+"""Canonical form keeps every selection's loss; evaluation agrees with exact arithmetic, ties included."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import pairwise, product
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from strategies import KINDS, Lists, best_loss, exact_decode, loss_of, random_lists, small_lists
+
+import lpmert
+from lpmert.errors import DataError, MethodError
+from lpmert.model import canonical
+from lpmert.model.nbest import NBest
+from lpmert.model.problem import Problem
+
+pytestmark = pytest.mark.usefixtures("poor_start")
+
+
+TIES = ("first", "best", "worst")
+
+
+def canonical_lists(problem: Problem) -> Lists:
+    form = problem.canonical
+    return Lists(form.features, form.offsets, form.costs.astype(object))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_canonical_form_has_the_same_least_loss(kind: str) -> None:
+    for seed in range(12):
+        lists = random_lists(kind, seed, most_lists=5, most_hypotheses=4, most_features=3, most_selections=100)
+        ties = TIES[seed % 3]
+        problem = Problem(lists.nbest, ties=ties)
+        form = problem.canonical
+        small = canonical_lists(problem)
+        least = best_loss(small) if small.n_lists else Fraction(0)
+        loss = (form.constant + least) * Fraction(form.unit)
+        slack = Fraction(form.unit) * lists.n_lists if form.rounded else 0
+        assert abs(loss - best_loss(lists, ties)) <= slack
+
+
+@given(small_lists(), st.sampled_from(TIES), st.lists(st.integers(-3, 3), min_size=3, max_size=3))
+@settings(max_examples=150, deadline=None)
+def test_canonical_weights_cost_what_they_cost_the_caller(lists: Lists, ties: str, weights: list[int]) -> None:
+    problem = Problem(lists.nbest, ties=ties)
+    form = problem.canonical
+    w = np.array(weights[: form.n_features], dtype=float)
+    full = problem.to_caller(w)
+    winners, tied = exact_decode(lists, full, ties)
+    assume(not tied)
+    cost = 0
+    if form.n_lists:
+        small = canonical_lists(problem)
+        chosen, none_tied = exact_decode(small, w)
+        assert none_tied == 0
+        cost = int(loss_of(small, chosen))
+    slack = form.unit * lists.n_lists if form.rounded else 0
+    assert abs((form.constant + cost) * Fraction(form.unit) - loss_of(lists, winners)) <= slack
+
+
+@pytest.mark.parametrize("ties", TIES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_evaluation_agrees_with_exact_decoding(kind: str, ties: str) -> None:
+    rng = np.random.default_rng(list(kind.encode()))
+    for seed in range(20):
+        lists = random_lists(kind, seed)
+        problem = Problem(lists.nbest, ties=ties)
+        width = lists.features.shape[1]
+        for w in (rng.normal(size=width), rng.integers(-2, 3, width).astype(float), np.zeros(width)):
+            found = problem.evaluate(w)
+            winners, tied = exact_decode(lists, w, ties)
+            assert found.selection.tolist() == winners
+            assert found.loss == float(loss_of(lists, winners))
+            assert found.statistics.tolist() == [found.loss]
+            assert found.tied_lists >= tied
+            assert found.loss_best_ties <= found.loss <= found.loss_worst_ties
+
+
+@given(small_lists(), st.sampled_from(TIES), st.lists(st.integers(-2, 2), min_size=3, max_size=3))
+@settings(max_examples=200, deadline=None)
+def test_ties_at_their_best_and_worst_agree_with_brute_force(lists: Lists, ties: str, weights: list[int]) -> None:
+    features = np.rint(lists.features * 2)  # so that ties within rounding are exact ones
+    lists = Lists(features, lists.offsets, lists.losses)
+    w = [Fraction(value) for value in weights[: features.shape[1]]]
+    represent = {"first": lambda group: group[0], "best": min, "worst": max}[ties]
+    low, high, tied = Fraction(0), Fraction(0), 0
+    for begin, end in lists.ranges():
+        groups: dict[tuple[float, ...], list[Fraction]] = {}
+        for row in range(begin, end):
+            groups.setdefault(tuple(features[row].tolist()), []).append(Fraction(float(lists.losses[row])))
+        scores = {key: sum(a * Fraction(b) for a, b in zip(w, key, strict=True)) for key in groups}
+        winning = [represent(groups[key]) for key in groups if scores[key] == max(scores.values())]
+        low, high, tied = low + min(winning), high + max(winning), tied + (len(winning) > 1)
+    found = Problem(lists.nbest, ties=ties).evaluate(weights[: features.shape[1]])
+    assert found.loss_best_ties == pytest.approx(float(low), abs=1e-12)
+    assert found.loss_worst_ties == pytest.approx(float(high), abs=1e-12)
+    assert found.tied_lists == tied
+    assert found.margin is None or (found.margin == 0) == (tied > 0)
+
+
+def test_zero_weights_tie_every_list_with_two_feature_vectors() -> None:
+    nbest = NBest([[1.0], [2.0], [5.0], [5.0], [3.0]], [0, 2, 4, 5], [3.0, 1.0, 7.0, 2.0, 4.0])
+    found = Problem(nbest).evaluate([0.0])
+    assert (found.tied_lists, found.loss, found.loss_best_ties, found.loss_worst_ties) == (1, 14.0, 12.0, 14.0)
+    assert Problem(nbest, ties="best").evaluate([0.0]).loss == 9.0
+
+
+def test_margin_is_the_least_lead_over_other_features() -> None:
+    nbest = NBest([[3.0], [3.0], [1.0], [10.0], [4.0], [0.0]], [0, 3, 5, 6], [0.0] * 6)
+    assert Problem(nbest).evaluate([1.0]).margin == 2.0
+    assert Problem(NBest([[3.0], [4.0]], [0, 1, 2], [0.0, 0.0])).evaluate([1.0]).margin is None
+
+
+def test_weights_of_any_magnitude_decode_alike() -> None:
+    lists = random_lists("generic", 5)
+    problem = Problem(lists.nbest)
+    w = np.random.default_rng(0).normal(size=lists.features.shape[1])
+    plain = problem.evaluate(w)
+    for factor in (1e-290, 3.7, 1e290):
+        assert problem.evaluate(w * factor).selection.tolist() == plain.selection.tolist()
+
+
+def test_a_tiny_weight_beside_a_huge_one_still_breaks_a_tie() -> None:
+    nbest = NBest([[0.0, 1.0], [0.0, 2.0]], [0, 2], [1.0, 0.0])
+    assert Problem(nbest).evaluate([1e200, 1e-200]).selection.tolist() == [1]
+
+
+@pytest.mark.parametrize("weights", [[1.0], [[1.0, 2.0]], [1.0, float("nan")], [1.0, float("inf")], 3.0])
+def test_weights_that_do_not_fit_are_refused(weights: object) -> None:
+    problem = Problem(NBest([[1.0, 2.0], [2.0, 1.0]], [0, 2], [0.0, 1.0]))
+    with pytest.raises(DataError):
+        problem.evaluate(weights)
+
+
+def test_unknown_tie_breaking_is_refused() -> None:
+    with pytest.raises(MethodError, match="ties"):
+        Problem(NBest([[1.0]], [0, 1], [0.0]), ties="last")
+
+
+def test_features_that_are_constant_in_every_list_are_free() -> None:
+    features = np.array([[1.0, 5.0, 0.0], [2.0, 5.0, 0.0], [1.0, 7.0, 0.0], [4.0, 7.0, 0.0]])
+    problem = Problem(NBest(features, [0, 2, 4], [0.0, 1.0, 2.0, 0.0], names=["a", "b", "c"]))
+    assert problem.free == ("b", "c")
+    result = lpmert.minimize(problem.nbest)
+    assert result.free == ("b", "c")
+    assert result.weights[1] == result.weights[2] == 0.0
+
+
+def test_features_that_vary_only_where_the_loss_does_not_are_free() -> None:
+    features = np.array([[1.0, 0.0], [2.0, 0.0], [1.0, 1.0], [1.0, 2.0]])
+    assert Problem(NBest(features, [0, 2, 4], [0.0, 1.0, 3.0, 3.0], names=["a", "b"])).free == ("b",)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_exactly_collinear_integer_columns_are_dropped(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    features = rng.integers(-9, 10, (40, 5)).astype(float)
+    features[:, 4] = features[:, 0] - 3 * features[:, 2] + np.repeat(rng.integers(0, 9, 10), 4)
+    problem = Problem(NBest(features, np.arange(0, 41, 4), rng.integers(0, 5, 40).astype(float)))
+    assert problem.canonical.n_features == 4
+    assert len(problem.free) == 1
+
+
+@pytest.mark.parametrize("relative", [1e-15, 1e-13, 1e-9, 1e-6])
+def test_nearly_collinear_columns_are_kept(relative: float) -> None:
+    rng = np.random.default_rng(1)
+    features = rng.normal(size=(40, 3))
+    features[:, 2] = features[:, 0] * (1 + relative * rng.choice([-1.0, 1.0], 40))
+    problem = Problem(NBest(features, np.arange(0, 41, 4), rng.integers(0, 5, 40).astype(float)))
+    assert problem.canonical.n_features == 3
+
+
+def test_lists_that_cost_the_same_whatever_the_weights_are_folded() -> None:
+    features = np.array([[1.0], [2.0], [3.0], [9.0], [4.0], [4.0], [5.0]])
+    problem = Problem(NBest(features, [0, 2, 4, 6, 7], [2.0, 2.0, 0.0, 1.0, 5.0, 6.0, 4.0]))
+    assert problem.canonical.n_lists == 1
+    assert problem.canonical.loss_of(0) == 2 + 0 + 5 + 4
+
+
+@given(
+    st.lists(st.integers(-(2**50), 2**50), min_size=2, max_size=12),
+    st.integers(-1000, 400),
+)
+def test_losses_that_are_whole_multiples_of_a_power_of_two_stay_exact(numbers: list[int], exponent: int) -> None:
+    losses = np.ldexp(np.array(numbers, dtype=float), exponent)
+    offsets = np.array([0, *range(2, len(numbers), 2), len(numbers)])
+    costs = canonical.fixed_point(losses, offsets)
+    rebuilt = [Fraction(costs.unit) * int(cost) for cost in costs.costs]
+    assert costs.costs.dtype == np.int64
+    assert costs.costs.min() >= 0
+    total = Fraction(0)
+    for begin, end in pairwise(offsets):
+        least = min(map(Fraction, losses[begin:end].tolist()))
+        total += least
+        if not costs.rounded:
+            assert rebuilt[begin:end] == [Fraction(value) - least for value in losses[begin:end].tolist()]
+    if not costs.rounded:
+        assert Fraction(costs.unit) * costs.constant == total
+    small = max(map(abs, numbers)) < 2**40
+    assert not (small and costs.rounded)
+
+
+@given(st.lists(st.floats(-1e150, 1e150), min_size=2, max_size=10))
+def test_rounded_losses_are_off_by_half_a_unit_at_most(numbers: list[float]) -> None:
+    losses = np.array(numbers)
+    costs = canonical.fixed_point(losses, np.array([0, len(numbers)]))
+    for cost, loss in zip(costs.costs.tolist(), numbers, strict=True):
+        assert abs((costs.constant + cost) * Fraction(costs.unit) - Fraction(loss)) <= Fraction(costs.unit) / 2
+    largest = max(abs(value) for value in numbers)
+    assert costs.unit <= max(largest, 1.0) * 2.0**-56 or not costs.rounded
+
+
+def test_losses_whose_sum_overflows_are_a_data_error() -> None:
+    with pytest.raises(DataError, match="overflow"):
+        canonical.fixed_point(np.array([-1.7e308, 1.7e308, 0.0, 1.7e308]), np.array([0, 2, 4]))
+
+
+def test_parallel_lists_of_two_become_one() -> None:
+    pairs = [([0, 0], [1, 2]), ([5, 5], [8, 11]), ([0, 0], [-2, -4]), ([0, 0], [1, 3])]
+    features = np.array([row for pair in pairs for row in pair], dtype=float)
+    problem = Problem(NBest(features, np.arange(0, 9, 2), [1.0, 0.0, 2.0, 0.0, 5.0, 0.0, 1.0, 0.0]))
+    assert problem.canonical.n_lists == 2
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_merging_parallel_lists_keeps_the_loss_of_every_direction(seed: int) -> None:
+    lists = random_lists("parallel", seed, most_lists=8, most_features=3)
+    problem = Problem(lists.nbest)
+    small = canonical_lists(problem)
+    for weights in product((-5, -3, 1, 2, 7), repeat=problem.canonical.n_features):
+        w = np.array(weights, dtype=float)
+        winners, tied = exact_decode(lists, problem.to_caller(w))
+        if tied:
+            continue
+        cost = int(loss_of(small, exact_decode(small, w)[0])) if small.n_lists else 0
+        assert problem.canonical.loss_of(cost) == float(loss_of(lists, winners))
+
+
+def test_columns_are_scaled_by_powers_of_two_and_back() -> None:
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(30, 4)) * [1e-12, 3.0, 1e5, 1e12]
+    problem = Problem(NBest(features, np.arange(0, 31, 3), rng.normal(size=30)))
+    assert np.all(np.frexp(problem.coordinates.scales)[0] == 0.5)
+    assert np.all(problem.canonical.features == features * problem.coordinates.scales)
+    w = rng.normal(size=4)
+    assert problem.to_canonical(problem.to_caller(w)) == pytest.approx(w / np.abs(w).max(), rel=1e-15)
+
+
+def test_weights_that_win_only_by_ties_are_no_better_than_the_optimum() -> None:
+    nbest = NBest([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0], [1.0, 0.0]], [0, 2, 4], [0.0, 1.0, 0.0, 1.0])
+    found = lpmert.check(nbest, [1.0, 1.0])
+    assert (found.loss, found.optimum.loss) == (0.0, 1.0)
+    assert found.optimum.lower_bound == 1.0
+    assert found.optimum.status is lpmert.Status.OPTIMAL
+    assert found.wins_by_ties
+    assert found.excess == 0.0
+    assert found.tied_lists == 2
+
+
+@given(small_lists(), st.lists(st.integers(-1, 1), min_size=3, max_size=3))
+@settings(max_examples=60, deadline=None)
+def test_no_weights_have_a_negative_excess(lists: Lists, weights: list[int]) -> None:
+    found = lpmert.check(lists.nbest, weights[: lists.features.shape[1]])
+    assert found.excess >= 0
+    assert found.wins_by_ties == (found.loss < found.optimum.loss and found.optimum.status.proved)
+    if found.wins_by_ties:
+        assert found.tied_lists > 0

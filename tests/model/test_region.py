@@ -1,0 +1,385 @@
+"""Regions: limits on the weights are kept to by every method, and contradictions are named."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from strategies import FRACTIONS, KINDS, Lists, best_loss, random_lists
+from tolerance import Tolerated
+
+import lpmert
+from lpmert import DataError, Linear, MethodError, Region, RegionError, Result, Status
+from lpmert.errors import FloatArray
+from lpmert.methods.cells.cells import Cells
+from lpmert.methods.choices.choices import Choices
+from lpmert.methods.divide.divide import LpMert
+from lpmert.model.problem import Problem
+
+pytestmark = pytest.mark.usefixtures("poor_start")
+
+NAMES = ("feature1", "feature2", "feature3")
+
+
+def random_region(rng: np.random.Generator, names: tuple[str, ...]) -> tuple[Region, list[list[Fraction]]]:
+    """A region of every kind without equations, and its limits a.w >= 0 written down by hand."""
+    n = len(names)
+    unit = [[Fraction(int(d == k)) for d in range(n)] for k in range(n)]
+    kind = int(rng.integers(0, 5))
+    if kind == 0:
+        return Region(nonnegative=True), unit
+    if kind == 1:
+        low, high = sorted(float(x) for x in rng.integers(-4, 5, 2) / 4)
+        low, high = low, high + 0.25
+        sign = float(rng.choice([-2.0, -1.0, 1.0, 2.0]))
+        rows = [[Fraction(sign) * value for value in unit[0]]]
+        bounds = {}
+        for k in range(1, n):
+            bounds[names[k]] = (low, high)
+            # low <= w_k / w_1 * sign <= high, times |sign| w_1 / sign > 0
+            rows.append(
+                [
+                    abs(Fraction(sign)) * u - Fraction(low) * (1 if sign > 0 else -1) * r
+                    for u, r in zip(unit[k], unit[0], strict=True)
+                ]
+            )
+            rows.append(
+                [
+                    Fraction(high) * (1 if sign > 0 else -1) * r - abs(Fraction(sign)) * u
+                    for u, r in zip(unit[k], unit[0], strict=True)
+                ]
+            )
+        return Region(fixed={names[0]: sign}, bounds=bounds), rows
+    if kind == 2:
+        return Region.simplex(), [[Fraction(1)] * n, *unit]
+    if kind == 3:
+        row = [float(x) for x in rng.integers(-3, 4, n)]
+        row[0] = row[0] or 1.0
+        return Region(linear=[Linear(dict(zip(names, row, strict=True)), lower=0.0)]), [[Fraction(x) for x in row]]
+    return Region(bounds={names[-1]: (None, 0.0)}), [[-x for x in unit[-1]]]
+
+
+def best_loss_within(lists: Lists, limits: list[list[Fraction]]) -> Fraction | None:
+    """The least loss attainable within the limits, in exact arithmetic; `None` if no weights fulfil them."""
+    huge = 10**30
+    width = lists.features.shape[1]
+    features: list[list[float]] = lists.features.tolist()
+    offsets, losses = lists.offsets.tolist(), lists.losses.tolist()
+    for row in limits:
+        features += [[float(x) for x in row], [0.0] * width]
+        losses += [0.0, float(huge)]
+        offsets.append(len(features))
+    found = best_loss(Lists(np.array(features), np.array(offsets), np.array(losses)))
+    return None if found >= huge // 2 else found
+
+
+def assert_within(result: Result, least: Fraction, limits: list[list[Fraction]], tolerated: Tolerated) -> None:
+    """The bound is the least loss within the limits, and the weights have it, or `tolerated` takes the result."""
+    weights = [Fraction(w) for w in result.weights.tolist()]
+    assert result.lower_bound == pytest.approx(float(least), rel=1e-12, abs=1e-12)
+    if tolerated.count(result):
+        assert result.loss > result.lower_bound
+        return
+    assert result.status is Status.OPTIMAL
+    assert result.loss == result.lower_bound
+    assert all(sum(a * w for a, w in zip(row, weights, strict=True)) > 0 for row in limits)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_engine_finds_the_least_loss_within_the_region(kind: str) -> None:
+    checked = 0
+    tolerated = Tolerated(kind)
+    for seed in range(14):
+        lists = random_lists(kind, seed, most_lists=4, most_hypotheses=3, most_features=3, most_selections=60)
+        rng = np.random.default_rng(seed)
+        region, limits = random_region(rng, NAMES[: lists.features.shape[1]])
+        least = best_loss_within(lists, limits)
+        if least is None:
+            with pytest.raises(RegionError):
+                lpmert.minimize(lists.nbest, region=region)
+            continue
+        for method in (*FRACTIONS, "groups"):
+            assert_within(lpmert.minimize(lists.nbest, region=region, method=method), least, limits, tolerated)
+        checked += 1
+    assert checked > 8
+    tolerated.assert_rare()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_many_more_regions(kind: str) -> None:
+    checked = 0
+    tolerated = Tolerated(kind)
+    for seed in range(1000, 1150):
+        lists = random_lists(kind, seed, most_selections=80)
+        rng = np.random.default_rng(seed)
+        names = tuple(lists.nbest.names)
+        region, limits = random_region(rng, names)
+        least = best_loss_within(lists, limits)
+        if least is None:
+            continue
+        for method in [*FRACTIONS, "groups", Cells(leaf_lists=1), Choices(use_cores=False), LpMert(lp="highs")]:
+            assert_within(lpmert.minimize(lists.nbest, region=region, method=method), least, limits, tolerated)
+        checked += 1
+    assert checked > 100
+    tolerated.assert_rare()
+
+
+@pytest.mark.parametrize("method", ["choices", "cells", "subspace", "sweep"])
+@pytest.mark.parametrize("kind", ["ulps", "scales", "opposite"])
+def test_weights_lie_in_the_region_even_where_rounding_hides_which_are_best(kind: str, method: str) -> None:
+    for seed in range(6):
+        lists = random_lists(kind, seed, most_lists=4, most_features=2 if method == "sweep" else 4, most_selections=40)
+        names = lists.nbest.names
+        region = Region(fixed={names[-1]: -3.0}, bounds=dict.fromkeys(names[:-1], (2.0, 3.25)))
+        limits = [[Fraction(0)] * (len(names) - 1) + [Fraction(-1)]]
+        for k in range(len(names) - 1):
+            unit = [Fraction(int(j == k)) for j in range(len(names) - 1)]
+            limits += [[*(3 * u for u in unit), Fraction(2)], [*(-3 * u for u in unit), Fraction(-13, 4)]]
+        result = lpmert.minimize(lists.nbest, region=region, method=method)
+        weights = [Fraction(w) for w in result.weights.tolist()]
+        assert all(sum(a * w for a, w in zip(row, weights, strict=True)) >= 0 for row in limits)
+
+
+def grid_of_pairs(seed: int, width: int = 3) -> Lists:
+    rng = np.random.default_rng(seed)
+    offsets = np.arange(0, 41, 4)
+    return Lists(rng.normal(size=(40, width)), offsets, rng.integers(0, 6, 40).astype(float))
+
+
+@pytest.mark.parametrize("method", ["choices", "cells", "lp-mert", "exhaustive", "mip"])
+def test_a_fixed_weight_lowers_the_dimension_and_holds(method: str) -> None:
+    for seed in range(3):
+        lists = grid_of_pairs(seed)
+        region = Region(fixed={"feature1": 1.0, "feature2": 0.5})
+        result = lpmert.minimize(lists.nbest, region=region, method=method)
+        scaled = result.scaled_to("feature1", 1.0)
+        assert scaled[1] == pytest.approx(0.5, abs=1e-12)
+        # by hand: one column less
+        column = lists.features[:, 0] + 0.5 * lists.features[:, 1]
+        merged = Lists(np.column_stack([column, lists.features[:, 2]]), lists.offsets, lists.losses)
+        by_hand = lpmert.minimize(merged.nbest, region=Region(bounds={"feature1": (0, None)}), method="exhaustive")
+        assert result.loss == by_hand.loss
+
+
+def test_a_weight_fixed_to_zero_leaves_its_feature_out() -> None:
+    lists = grid_of_pairs(3)
+    result = lpmert.minimize(lists.nbest, region=Region(fixed={"feature2": 0.0}))
+    left = Lists(lists.features[:, [0, 2]], lists.offsets, lists.losses)
+    assert result.weights[1] == 0.0
+    assert result.loss == lpmert.minimize(left.nbest).loss
+    assert result.status is Status.OPTIMAL
+
+
+def test_an_equation_whose_columns_are_rounded_is_not_called_proved() -> None:
+    lists = grid_of_pairs(1)
+    region = Region(fixed={"feature1": 1.0, "feature2": 0.3})
+    assert lpmert.minimize(lists.nbest, region=region).status is Status.OPTIMAL_TO_TOLERANCE
+    whole = Lists(np.round(lists.features * 16), lists.offsets, lists.losses)
+    region = Region(fixed={"feature1": 1.0, "feature2": 0.25})
+    assert lpmert.minimize(whole.nbest, region=region).status is Status.OPTIMAL
+
+
+def test_weights_of_a_simplex_add_up_to_one() -> None:
+    result = lpmert.minimize(grid_of_pairs(2).nbest, region=Region.simplex())
+    assert (result.weights > 0).all()
+    assert result.weights.sum() == pytest.approx(1.0)
+
+
+def test_an_optimum_at_a_limit_tells_the_limit_and_its_distance() -> None:
+    features = np.array([[0.0, 0.0], [1.0, -1.0], [0.0, 0.0], [-1.0, 3.0]])
+    lists = Lists(features, np.array([0, 2, 4]), np.array([1.0, 0.0, 1.0, 0.0]))
+    free = lpmert.minimize(lists.nbest)  # 0 for w1 > w2 and 3 w2 > w1
+    assert (free.loss, dict(free.region), free.limiting) == (0.0, {}, ())
+    region = Region(fixed={"feature1": 1.0}, bounds={"feature2": (None, 0.5)})
+    result = lpmert.minimize(lists.nbest, region=region)
+    assert result.limiting == ("feature2 <= 0.5",)
+    first, second = result.weights
+    assert result.region["feature2 <= 0.5"] == pytest.approx((0.5 * first - second) / np.hypot(1, 0.5))
+    assert result.region["feature2 <= 0.5"] > 0
+    loaded = Region(fixed={"feature1": 1.0}, bounds={"feature2": (None, 0.25)})
+    assert lpmert.minimize(lists.nbest, region=loaded).loss == 1.0
+
+
+def test_the_result_keeps_its_region_when_saved(tmp_path: object) -> None:
+    path = f"{tmp_path}/result.json"
+    result = lpmert.minimize(grid_of_pairs(0).nbest, region=Region(nonnegative=True))
+    result.save(path)
+    loaded = Result.load(path)
+    assert loaded.region == result.region
+    assert set(result.region) == {"feature1 >= 0", "feature2 >= 0", "feature3 >= 0"}
+    assert "region:nonnegative" in result.signature
+
+
+@pytest.mark.parametrize(
+    ("region", "words"),
+    [
+        (Region(bounds={"feature1": (0.5, 1.0)}), ["feature1 >= 0.5", "reference"]),
+        (Region(bounds={"nothing": (0.0, None)}), ["nothing", "feature1, feature2, feature3"]),
+        (
+            Region(nonnegative=True, linear=[Linear({"feature1": 1.0, "feature2": 1.0}, upper=0.0)]),
+            ["no inside", "feature1 >= 0"],
+        ),
+        (Region(nonnegative=True, fixed={"feature1": -1.0}), ["feature1 is fixed to -1"]),
+        (Region(fixed={"feature1": 0.0, "feature2": 0.0, "feature3": 0.0}), ["only zero weights"]),
+        (Region(bounds={"feature1": (2.0, 1.0)}, fixed={"feature2": 1.0}), ["above the most"]),
+        (Region(bounds={"feature1": (float("nan"), None)}), ["finite"]),
+        (Region(bounds={"feature1": (float("inf"), None)}), ["finite", "inf"]),
+        (Region(fixed={"feature1": 10**400}), ["finite"]),
+        (Region(cosine=0.5), ["give both"]),
+        (Region(cosine=1.5, around={"feature1": 1.0, "feature2": 0.0, "feature3": 0.0}), ["between 0 and 1"]),
+        (Region(cosine=0.5, around={"feature1": 1.0}), ["feature2, feature3"]),
+        (
+            Region(nonnegative=True, cosine=0.9, around={"feature1": -1.0, "feature2": 0.1, "feature3": 0.0}),
+            ["cosine reaches", "feature1 >= 0"],
+        ),
+        (Region(linear=[Linear({}, lower=0.0)]), ["no coefficient"]),
+    ],
+)
+def test_a_region_without_sense_is_refused_with_its_reason(region: Region, words: list[str]) -> None:
+    with pytest.raises(RegionError) as error:
+        lpmert.minimize(grid_of_pairs(0).nbest, region=region)
+    assert all(word in str(error.value) for word in words), str(error.value)
+
+
+@pytest.mark.parametrize("method", ["annealing", "msr", "grid", "random", "cells"])
+def test_comparators_keep_to_a_region_that_leaves_nothing_to_choose(method: str) -> None:
+    lists = Lists(np.array([[2.0, 1.0], [2.0, 1.0]]), np.array([0, 2]), np.array([1.0, 1.0]))
+    result = lpmert.minimize(lists.nbest, region=Region(fixed={"feature1": -1.0, "feature2": 0.0}), method=method)
+    assert result.weights.tolist() == [-1.0, 0.0]
+    with pytest.raises(RegionError, match="feature1 = -1"):
+        lpmert.minimize(
+            lists.nbest,
+            region=Region(fixed={"feature1": -1.0}, linear=[Linear({"feature1": 1.0}, lower=2.0)]),
+            method=method,
+        )
+
+
+def test_something_else_than_a_region_is_refused() -> None:
+    with pytest.raises(RegionError, match=r"lpmert\.Region"):
+        lpmert.minimize(grid_of_pairs(0).nbest, region={"feature1": 1.0})  # type: ignore[arg-type]
+
+
+def test_check_says_whether_weights_are_inside() -> None:
+    nbest = grid_of_pairs(0).nbest
+    region = Region(nonnegative=True)
+    assert lpmert.check(nbest, [1.0, 1.0, 1.0], region=region).inside
+    outside = lpmert.check(nbest, [1.0, -1.0, 1.0], region=region)
+    assert not outside.inside
+    assert not outside.wins_by_ties
+    with pytest.raises(DataError):
+        lpmert.check(nbest, [1.0], region=region)
+
+
+def test_check_looks_at_equations_and_takes_the_edge_of_a_limit_for_inside() -> None:
+    nbest = grid_of_pairs(0).nbest
+    assert lpmert.check(nbest, [1.0, 0.0, 1.0], region=Region(nonnegative=True)).inside
+    region = Region(fixed={"feature1": 1.0, "feature2": 0.0})
+    assert lpmert.check(nbest, [1.0, 0.0, 5.0], region=region).inside
+    outside = lpmert.check(nbest, [1.0, 5.0, 5.0], region=region)
+    assert not outside.inside
+    assert outside.loss == lpmert.check(nbest, [1.0, 5.0, 5.0]).loss
+    assert not lpmert.check(nbest, [0.0, 0.0, 1.0], region=region).inside  # feature1 = 1 at no scale
+    halves = Region(fixed={"feature1": 1.0, "feature2": 0.3})
+    assert lpmert.check(nbest, [10.0, 3.0, 1.0], region=halves).inside
+    assert not lpmert.check(nbest, [10.0, 3.1, 1.0], region=halves).inside
+
+
+EQUAL_ONCE_REDUCED = Lists(
+    np.array([[0.0, 1, 0], [0, 2, 0], [1, 0, 1], [2, 0, 3], [1, 1, 1], [0, 5, 2]]),
+    np.array([0, 3, 6]),
+    np.array([1.0, 0, 2, 3, 1, 0]),
+)
+
+
+@pytest.mark.parametrize("method", [*FRACTIONS, "groups"])
+@pytest.mark.parametrize(("ties", "loss"), [("first", 1.0), ("best", 0.0), ("worst", 1.0)])
+def test_hypotheses_that_equations_make_identical_count_as_one(method: str, ties: str, loss: float) -> None:
+    # Without feature2 the first two are identical; w = (-2, 0, 1) chooses them, and the last of the other list.
+    nbest = EQUAL_ONCE_REDUCED.nbest
+    result = lpmert.minimize(nbest, region=Region(fixed={"feature2": 0.0}), method=method, ties=ties)
+    assert (result.loss, result.lower_bound, result.status) == (loss, loss, Status.OPTIMAL)
+    assert result.selection.tolist() == [1 if ties == "best" else 0, 2]
+    # feature1 = 4 feature2: (0, 1) and (1/4, 0) times 4 are identical sums
+    features = np.array([[0.0, 4.0], [1.0, 0.0], [3.0, 3.0]])
+    line = Lists(features, np.array([0, 3]), np.array([1.0, 0.0, 2.0]))
+    region = Region(linear=[Linear({"feature1": 1.0, "feature2": -4.0}, 0.0, 0.0)], bounds={"feature1": (None, 0.0)})
+    result = lpmert.minimize(line.nbest, region=region, method=method, ties=ties)
+    assert (result.loss, result.lower_bound, result.status) == (loss, loss, Status.OPTIMAL)
+
+
+@pytest.mark.parametrize(
+    "linear",
+    [
+        [Linear({"feature1": 1.0}, 2.0, 2.0)],
+        [Linear({"feature2": 1.0}, 1.0, 1.0), Linear({"feature1": 1.0, "feature2": 1.0}, 3.0, 3.0)],
+    ],
+)
+def test_equations_that_contradict_the_reference_are_refused(linear: list[Linear]) -> None:
+    with pytest.raises(RegionError, match=r"only zero weights fulfil feature1 = 1, "):
+        lpmert.minimize(grid_of_pairs(0).nbest, region=Region(fixed={"feature1": 1.0}, linear=linear))
+
+
+def test_weights_fulfil_the_equations_where_no_feature_is_left_to_choose() -> None:
+    lists = Lists(np.array([[0.0, 3.0], [1.0, 3.0]]), np.array([0, 2]), np.array([1.0, 0.0]))
+    result = lpmert.minimize(lists.nbest, region=Region(fixed={"feature1": 0.0}))
+    assert result.weights.tolist() == [0.0, 1.0]
+    assert (result.loss, result.status) == (1.0, Status.OPTIMAL)
+
+
+@pytest.mark.parametrize("coefficient", [1e308, 1e300, 1e-300, 5e-324])
+@pytest.mark.parametrize("value", [1e308, 1024.0, 2.0**-10])
+def test_limits_of_any_size_neither_overflow_nor_vanish(coefficient: float, value: float) -> None:
+    lists = grid_of_pairs(0)
+    region = Region(fixed={"feature1": value}, linear=[Linear({"feature2": coefficient}, lower=coefficient)])
+    plain = Region(bounds={"feature1": (0, None)}, linear=[Linear({"feature2": value, "feature1": -1.0}, lower=0)])
+    with np.errstate(over="raise", divide="raise", invalid="raise"):
+        result = lpmert.minimize(lists.nbest, region=region)
+    assert result.loss == lpmert.minimize(lists.nbest, region=plain).loss
+    assert 0 < result.weights[0] < result.weights[1] * value
+    assert result.region[f"feature2={coefficient:g} >= {coefficient:g}"] > 0
+
+
+def test_limits_that_rounding_moves_are_not_called_proved() -> None:
+    whole = Lists(np.round(grid_of_pairs(1).features * 16), grid_of_pairs(1).offsets, grid_of_pairs(1).losses)
+    for lower, status in ((0.25, Status.OPTIMAL), (0.2, Status.OPTIMAL_TO_TOLERANCE)):
+        sums = Linear({"feature1": 1.0, "feature2": 1.0}, lower=lower)  # 1 - 0.2 is no double
+        result = lpmert.minimize(whole.nbest, region=Region(fixed={"feature1": 1.0}, linear=[sums]))
+        assert result.status is status
+
+
+def test_limits_are_lists_of_two_whose_second_choice_costs_more_than_everything() -> None:
+    problem = Problem(grid_of_pairs(0).nbest, region=Region(nonnegative=True))
+    form = problem.canonical
+    assert form.limits.shape == (3, 3)
+    assert form.n_lists == 13
+    dear = form.costs[-1]
+    most = np.maximum.reduceat(form.costs[:-6], form.offsets[:-4]).sum()
+    assert dear > most
+    assert form.interior is not None
+    assert (form.limits @ form.interior > 0).all()
+
+
+@pytest.mark.parametrize("method", ["sweep", "auto", "cells"])
+def test_a_region_in_two_dimensions(method: str) -> None:
+    for seed in range(10):
+        lists = grid_of_pairs(seed, width=2)
+        limits: list[list[Fraction]] = [[Fraction(1), Fraction(-2)], [Fraction(0), Fraction(1)]]
+        region = Region(bounds={"feature2": (0.0, None)}, linear=[Linear({"feature1": 1.0, "feature2": -2.0}, 0.0)])
+        small = Lists(lists.features[:12], lists.offsets[:4], lists.losses[:12])
+        least = best_loss_within(small, limits)
+        assert least is not None
+        result = lpmert.minimize(small.nbest, region=region, method=method)
+        assert_within(result, least, limits, Tolerated("generic"))
+
+
+def cosine(a: FloatArray, b: FloatArray) -> float:
+    return float(a @ b / np.linalg.norm(a) / np.linalg.norm(b))
+
+
+def test_methods_that_cannot_keep_to_a_cosine_say_so() -> None:
+    around = dict.fromkeys(NAMES, 1.0)
+    for method in ("exhaustive", "groups", "mip", "subspace"):
+        with pytest.raises(MethodError, match="cosine"):
+            lpmert.minimize(grid_of_pairs(0).nbest, region=Region(cosine=0.9, around=around), method=method)

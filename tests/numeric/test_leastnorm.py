@@ -1,0 +1,150 @@
+"""Verdicts of the small cone programs are never wrong, and seldom missing on generic data."""
+
+from __future__ import annotations
+
+from collections import Counter
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from oracle import is_strictly_best, strictly_feasible
+from strategies import KINDS, Lists, random_lists
+
+from lpmert.model.problem import Problem
+from lpmert.numeric import leastnorm
+from lpmert.numeric.leastnorm import FEASIBLE, INFEASIBLE, UNDECIDED, new_corrals, new_scratch, separate, sorted_lists
+from lpmert.numeric.lp import LinOptimizer
+
+Selection = NDArray[np.int64]
+
+
+def decide(lists: Lists, selection: Selection, *, steps: bool) -> tuple[int, NDArray[np.float64], NDArray[np.int64]]:
+    """Verdict, point and core lists for a selection, adding one list at a time (as a search does) or all at once."""
+    n_lists, width = lists.n_lists, lists.features.shape[1]
+    prepared = sorted_lists(lists.features, lists.offsets, np.zeros(len(lists.losses), dtype=np.int64))
+    corrals, scratch = new_corrals(2, width), new_scratch(width, int(np.diff(lists.offsets).max()))
+    counters = np.zeros(2, dtype=np.int64)
+    order = np.arange(n_lists)
+    verdict = UNDECIDED
+    for count in range(1, n_lists + 1) if steps else [n_lists]:
+        verdict = separate(prepared, order, count, count - 1, selection, corrals, 0, scratch, counters)
+        if verdict != FEASIBLE:
+            break
+    core = np.unique(corrals.lists[0, : corrals.size[0]])
+    return verdict, corrals.point[0], core
+
+
+def rows_of(lists: Lists, selection: Selection, only: list[int] | None = None) -> list[tuple[Fraction, ...]]:
+    rows = []
+    for s, (begin, end) in enumerate(lists.ranges()):
+        if only is not None and s not in only:
+            continue
+        chosen = [Fraction(value) for value in lists.features[begin + selection[s]].tolist()]
+        for row in range(begin, end):
+            if row != begin + selection[s]:
+                other = lists.features[row].tolist()
+                rows.append(tuple(a - Fraction(b) for a, b in zip(chosen, other, strict=True)))
+    return rows
+
+
+def canonical(lists: Lists) -> Lists | None:
+    """The lists without identical vectors and with columns of like size, as the searches see them."""
+    problem = Problem(lists.nbest)
+    form = problem.canonical
+    if form.n_lists == 0:
+        return None
+    return Lists(form.features, form.offsets, form.costs.astype(object))
+
+
+def cases(kind: str, first: int, count: int) -> list[tuple[Lists, Selection]]:
+    found = []
+    for seed in range(first, first + count):
+        lists = canonical(random_lists(kind, seed))
+        if lists is None:
+            continue
+        rng = np.random.default_rng(seed)
+        for _ in range(4):
+            selection = rng.integers(0, np.diff(lists.offsets))
+            found.append((lists, selection.astype(np.int64)))
+        # What weights choose is feasible, up to ties.
+        w = rng.integers(-2, 3, lists.features.shape[1]).astype(float)
+        chosen = [int(np.argmax(lists.features[begin:end] @ w)) for begin, end in lists.ranges()]
+        found.append((lists, np.array(chosen, dtype=np.int64)))
+    return found
+
+
+@pytest.mark.parametrize("steps", [True, False])
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_verdict_is_wrong(kind: str, steps: bool) -> None:
+    for lists, selection in cases(kind, 0, 25):
+        verdict, point, core = decide(lists, selection, steps=steps)
+        rows = rows_of(lists, selection)
+        if verdict == FEASIBLE:
+            assert is_strictly_best(lists.features.tolist(), lists.offsets.tolist(), selection.tolist(), point.tolist())
+        elif verdict == INFEASIBLE:
+            assert not strictly_feasible(rows)
+            assert not strictly_feasible(rows_of(lists, selection, core.tolist()))
+            assert len(core) <= lists.features.shape[1] + 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_verdicts_agree_with_linear_programs_confirmed_exactly(kind: str) -> None:
+    for lists, selection in cases(kind, 500, 40):
+        verdict, _, _ = decide(lists, selection, steps=True)
+        exact = LinOptimizer(lists.features, lists.offsets).solve(
+            (np.arange(lists.n_lists), lists.offsets[:-1] + selection)
+        )
+        assert verdict in ((FEASIBLE, UNDECIDED) if exact.attainable else (INFEASIBLE, UNDECIDED))
+
+
+@pytest.mark.parametrize("width", [2, 4, 8, 14])
+def test_generic_programs_are_nearly_all_decided(width: int) -> None:
+    counts: Counter[int] = Counter()
+    rng = np.random.default_rng(width)
+    for _ in range(150):
+        offsets = np.arange(0, 61, 5)
+        lists = Lists(rng.normal(size=(60, width)), offsets, np.zeros(60))
+        w = rng.normal(size=width)
+        best = np.array([int(np.argmax(lists.features[begin:end] @ w)) for begin, end in lists.ranges()])
+        near = best.copy()
+        near[rng.integers(0, 12)] = rng.integers(0, 5)
+        for selection in (best, near, rng.integers(0, 5, 12)):
+            counts[decide(lists, selection.astype(np.int64), steps=True)[0]] += 1
+    assert counts[UNDECIDED] <= 0.02 * counts.total()
+    assert counts[FEASIBLE] >= 150
+    assert counts[INFEASIBLE] >= 50
+
+
+@pytest.mark.parametrize("relative", [2.0**-52, 1e-15, 1e-13, 1e-10])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_nearly_opposite_rows_are_never_called_wrongly(relative: float, sign: float) -> None:
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        row = rng.normal(size=3)
+        nudged = -row * (1 + sign * relative * rng.integers(-1, 2, 3))
+        lists = Lists(np.vstack([row, np.zeros(3), nudged, np.zeros(3)]), np.array([0, 2, 4]), np.zeros(4))
+        selection = np.zeros(2, dtype=np.int64)
+        verdict, point, _ = decide(lists, selection, steps=True)
+        if verdict == FEASIBLE:
+            assert is_strictly_best(lists.features.tolist(), [0, 2, 4], [0, 0], point.tolist())
+        elif verdict == INFEASIBLE:
+            assert not strictly_feasible(rows_of(lists, selection))
+
+
+def test_exactly_opposite_rows_are_not_feasible() -> None:
+    for seed in range(40):
+        row = np.random.default_rng(seed).normal(size=4)
+        lists = Lists(np.vstack([row, np.zeros(4), -row, np.zeros(4)]), np.array([0, 2, 4]), np.zeros(4))
+        assert decide(lists, np.zeros(2, dtype=np.int64), steps=True)[0] != FEASIBLE
+
+
+def test_lists_are_sorted_by_cost_and_transposed_one_by_one() -> None:
+    features = np.arange(10.0).reshape(5, 2)
+    prepared = sorted_lists(features, np.array([0, 3, 5]), np.array([2, 0, 1, 4, 0]))
+    assert prepared.rows.tolist() == features[[1, 2, 0, 4, 3]].tolist()
+    assert prepared.costs.tolist() == [0, 1, 2, 0, 4]
+    assert prepared.columns.tolist() == [2, 4, 0, 3, 5, 1, 8, 6, 9, 7]
+    scores = np.zeros(3)
+    leastnorm.score_list(prepared.columns, 0, 3, np.array([1.0, 10.0]), scores)
+    assert scores.tolist() == [32.0, 54.0, 10.0]

@@ -1,0 +1,252 @@
+"""LinOptimizer: every verdict carries a certificate that holds in fractions, also where HiGHS alone would be wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracle import is_strictly_best, strictly_feasible
+from scipy.optimize import linprog
+
+from lpmert.errors import FloatArray, IntArray
+from lpmert.numeric.lp import LinOptimizer, SolverError, Verdict, _Model
+
+
+def pairs(*rows: tuple[float, ...]) -> tuple[FloatArray, IntArray, dict[int, int]]:
+    """One list {row, 0} for each row, and the choice of all rows."""
+    features = np.array([vector for row in rows for vector in (row, (0.0,) * len(row))], dtype=np.float64)
+    return features, np.arange(0, len(features) + 1, 2), {i: 2 * i for i in range(len(rows))}
+
+
+def check(features: FloatArray, offsets: IntArray, chosen: Mapping[int, int], verdict: Verdict) -> None:
+    """Assert that the verdict's certificate holds in exact arithmetic."""
+    if verdict.attainable:
+        weights = verdict.weights if verdict.representable else verdict.exact_weights
+        assert weights is not None
+        lists = {i: features[offsets[i] : offsets[i + 1]] for i in chosen}
+        merged = np.concatenate([*lists.values(), np.empty((0, features.shape[1]))])
+        inside = np.cumsum([0, *(len(one) for one in lists.values())])
+        selection = [row - offsets[i] for i, row in chosen.items()]
+        assert is_strictly_best(merged.tolist(), inside.tolist(), selection, list(weights))
+        assert verdict.core == ()
+        return
+    assert 0 < len(verdict.core) <= features.shape[1] + 1
+    assert len(verdict.multipliers) == len(verdict.core)
+    assert min(verdict.multipliers) > 0
+    total = [Fraction(0)] * features.shape[1]
+    for (one, row, other), multiplier in zip(verdict.core, verdict.multipliers, strict=True):
+        assert chosen[one] == row
+        assert offsets[one] <= other < offsets[one + 1]
+        for i, (a, b) in enumerate(zip(features[row].tolist(), features[other].tolist(), strict=True)):
+            total[i] += multiplier * (Fraction(a) - Fraction(b))
+    assert not any(total)
+    assert verdict.weights is None
+
+
+def decoded(features: FloatArray, offsets: IntArray, weights: FloatArray) -> IntArray:
+    scores = features @ weights
+    return np.array([a + scores[a:b].argmax() for a, b in pairwise(offsets)])
+
+
+def random_lists(seed: int, width: int, lists: int, size: int) -> tuple[FloatArray, IntArray]:
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(lists * size, width)), np.arange(0, lists * size + 1, size)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_some_weights_decode_to_is_attainable_and_swaps_come_with_proof(seed: int) -> None:
+    features, offsets = random_lists(seed, width=4 + seed, lists=12, size=20)
+    rng = np.random.default_rng(seed)
+    optimizer = LinOptimizer(features, offsets)
+    chosen = decoded(features, offsets, rng.normal(size=features.shape[1]))
+    verdict = optimizer.solve((np.arange(12), chosen))
+    assert verdict.attainable
+    check(features, offsets, dict(enumerate(chosen.tolist())), verdict)
+    unattainable = 0
+    for _ in range(30):
+        lists = rng.permutation(12)[: rng.integers(1, 9)].tolist()
+        some = {i: int(chosen[i]) for i in lists}
+        some[lists[0]] = int(rng.integers(offsets[lists[0]], offsets[lists[0] + 1]))
+        verdict = optimizer.solve(some, start=verdict.weights, rows=verdict.rows)
+        check(features, offsets, some, verdict)
+        unattainable += not verdict.attainable
+    assert unattainable > 0
+
+
+def test_start_and_rows_change_the_work_and_not_the_verdict() -> None:
+    features, offsets = random_lists(3, width=5, lists=8, size=15)
+    rng = np.random.default_rng(0)
+    base = dict(enumerate(decoded(features, offsets, rng.normal(size=5)).tolist()))
+    cold = LinOptimizer(features, offsets)
+    warm = LinOptimizer(features, offsets)
+    known = warm.solve(base)
+    assert warm.solve(base, start=known.weights).iterations == 0
+    for row in range(offsets[0], offsets[1]):
+        some = {**base, 0: row}
+        warmed = warm.solve(some, start=known.weights, rows=known.rows)
+        assert warmed.attainable == cold.solve(some).attainable
+        check(features, offsets, some, warmed)
+
+
+def test_no_comparisons_at_all_are_attainable_with_any_weights() -> None:
+    optimizer = LinOptimizer(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([0, 1, 2]))
+    for chosen in ({}, {0: 0}, {0: 0, 1: 1}):
+        verdict = optimizer.solve(chosen)
+        assert verdict.attainable
+        assert verdict.margin is None
+        assert verdict.weights is not None
+        assert verdict.weights.any()
+    assert optimizer.centre({0: 0})[1] is None
+
+
+def test_a_hypothesis_inside_an_edge_is_not_attainable() -> None:
+    features = np.array([[0.0, 0.0], [1.0, 1.0], [0.25, 0.25]])
+    optimizer = LinOptimizer(features, np.array([0, 3]))
+    verdict = optimizer.solve({0: 2})
+    check(features, np.array([0, 3]), {0: 2}, verdict)
+    assert not verdict.attainable
+    assert dict(zip((other for _, _, other in verdict.core), verdict.multipliers, strict=True)) == {0: 3, 1: 1}
+
+
+@pytest.mark.parametrize("tiny", [1e-9, 1e-10, 1e-13, 1e-30, 5e-324])
+def test_coefficients_that_highs_would_drop_still_decide(tiny: float) -> None:
+    for rows, attainable in (
+        ([(1.0, tiny), (-1.0, tiny)], True),
+        ([(1.0, tiny), (-1.0, tiny), (0.0, -1.0)], False),
+        ([(1.0, tiny, 0.0), (-1.0, 0.0, tiny), (0.0, -1.0, 1.0), (0.0, 1.0, -1.0 + 2**-50)], True),
+    ):
+        features, offsets, chosen = pairs(*rows)
+        verdict = LinOptimizer(features, offsets).solve(chosen)
+        assert verdict.attainable == attainable
+        check(features, offsets, chosen, verdict)
+
+
+def test_highs_complaint_about_a_small_coefficient_is_an_error() -> None:
+    model = _Model(2)
+    model.clear()
+    with pytest.raises(SolverError, match="kWarning"):
+        model.add(np.array([[1.0, 1e-10]]))
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12, 1e-300, 1e300])
+@pytest.mark.parametrize("last", [-1 - 2**-52, -1 + 2**-53, -1.0])
+def test_nearly_opposite_rows_are_told_from_opposite_ones(scale: float, last: float) -> None:
+    rows = [(scale * 0.1, scale * 0.3, scale * 0.7), (-scale * 0.1, -scale * 0.3, scale * 0.7 * last)]
+    features, offsets, chosen = pairs(*rows)
+    verdict = LinOptimizer(features, offsets).solve(chosen)
+    assert verdict.attainable == (last != -1)
+    check(features, offsets, chosen, verdict)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 3), st.integers(1, 2), st.integers(2, 5))
+def test_bundles_of_rows_that_differ_in_their_last_bits_are_settled_exactly(
+    seed: int, width: int, ulps: int, size: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    base = rng.normal(size=width)
+    noise = 1 + 2.0**-52 * rng.integers(-ulps, ulps + 1, size=(2, size, width))
+    bundles = [np.unique(sign * base * one, axis=0) for sign, one in zip((-1, 1), noise, strict=True)]
+    features = np.concatenate([np.zeros((1, width)), bundles[0], np.zeros((1, width)), bundles[1]])
+    offsets = np.cumsum([0, *(1 + len(bundle) for bundle in bundles)])
+    chosen = {0: 0, 1: int(offsets[1])}
+    verdict = LinOptimizer(features, offsets).solve(chosen)
+    assert verdict.attainable == strictly_feasible((-np.concatenate(bundles)).tolist())
+    check(features, offsets, chosen, verdict)
+
+
+def test_a_cell_thinner_than_any_floats_is_attainable_but_not_representable() -> None:
+    # Between w_1 > w_2 and w_2 > (1 - 2^-200) w_1 lie no two normal floats.
+    features = np.array([[1.0, -1.0], [0.0, 0.0], [-1.0, 1.0], [-(2.0**-200), 0.0]])
+    offsets = np.array([0, 2, 4])
+    verdict = LinOptimizer(features, offsets).solve({0: 0, 1: 2})
+    assert verdict.attainable
+    assert not verdict.representable
+    assert verdict.weights is None
+    check(features, offsets, {0: 0, 1: 2}, verdict)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 4), st.integers(-12, 12), st.integers(0, 3))
+def test_certificates_hold_for_lists_of_small_integers_with_scaled_columns(
+    seed: int, width: int, scale: int, lists: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    blocks = [np.unique(rng.integers(-2, 3, size=(5, width)), axis=0) for _ in range(lists + 1)]
+    features = np.concatenate(blocks) * 10.0 ** (scale * np.arange(width))
+    offsets = np.cumsum([0, *map(len, blocks)])
+    chosen = {i: int(rng.integers(offsets[i], offsets[i + 1])) for i in range(lists + 1)}
+    check(features, offsets, chosen, LinOptimizer(features, offsets).solve(chosen))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_centre_has_the_largest_least_margin(seed: int) -> None:
+    features, offsets = random_lists(seed, width=4, lists=30, size=12)
+    chosen = decoded(features, offsets, np.random.default_rng(seed).normal(size=4))
+    weights, margin = LinOptimizer(features, offsets).centre((np.arange(30), chosen))
+    other = np.setdiff1d(np.arange(len(features)), chosen)
+    normals = features[chosen[other // 12]] - features[other]
+    normals /= np.linalg.norm(normals, axis=1)[:, None]
+    whole = linprog(
+        [0, 0, 0, 0, -1],
+        A_ub=np.hstack([-normals, np.ones((len(other), 1))]),
+        b_ub=np.zeros(len(other)),
+        bounds=[(-1, 1)] * 4 + [(None, None)],
+    )
+    assert np.abs(weights).max() <= 1
+    assert margin == pytest.approx(-whole.fun, abs=1e-8)
+    assert (normals @ weights).min() == pytest.approx(margin, abs=1e-12)
+
+
+def test_centre_keeps_a_start_that_is_better_than_its_tolerance() -> None:
+    features, offsets, chosen = pairs((1.0, 1e-12), (-1.0, 1e-12))
+    start = np.array([0.0, 1.0])
+    optimizer = LinOptimizer(features, offsets)
+    weights, margin = optimizer.centre(chosen, start=start)
+    assert margin is not None
+    assert margin > 0
+    assert is_strictly_best(features.tolist(), offsets.tolist(), [0, 0], weights.tolist())
+
+
+def test_centre_ends_where_a_dropped_coefficient_exceeds_the_tolerance() -> None:
+    features, offsets, chosen = pairs((1.0, -9e-10), (0.0, 1.0))
+    assert LinOptimizer(features, offsets).centre(chosen)[1] == pytest.approx(1 - 9e-10, abs=1e-11)
+
+
+def test_many_lists_are_settled_with_few_rows() -> None:
+    features, offsets = random_lists(0, width=5, lists=1500, size=30)
+    chosen = decoded(features, offsets, np.random.default_rng(1).normal(size=5))
+    optimizer = LinOptimizer(features, offsets)
+    verdict = optimizer.solve((np.arange(1500), chosen))
+    assert verdict.attainable
+    assert verdict.weights is not None
+    assert decoded(features, offsets, verdict.weights).tolist() == chosen.tolist()
+    assert optimizer.counters["lp_rows"] < 1000
+
+
+def test_bad_input_is_refused_by_name() -> None:
+    features, offsets = random_lists(0, width=2, lists=2, size=3)
+    optimizer = LinOptimizer(features, offsets)
+    with pytest.raises(ValueError, match="list 1 has no row 2"):
+        optimizer.solve({1: 2})
+    with pytest.raises(ValueError, match="start"):
+        optimizer.solve({1: 3}, start=np.array([np.nan, 0.0]))
+    for bad in (np.nan, np.inf, 1.7e308):
+        with pytest.raises(ValueError, match="finite"):
+            LinOptimizer(np.array([[bad, 1.0]]), np.array([0, 1]))
+
+
+def test_counters_count_programs_and_exact_decisions() -> None:
+    features, offsets, chosen = pairs((1.0, 1e-12), (-1.0, 1e-12), (1.0, 2.0))
+    optimizer = LinOptimizer(features, offsets)
+    verdict = optimizer.solve(chosen, start=np.array([1.0, 0.0]))
+    assert verdict.attainable
+    assert optimizer.counters["lps"] >= 1
+    assert optimizer.counters["lp_rows"] >= 1
+    assert optimizer.counters["lp_iterations"] == verdict.iterations
+    assert optimizer.counters["exact_decisions"] <= 1

@@ -1,0 +1,216 @@
+"""Exact arithmetic: against fractions, against brute force, and on its own certificates."""
+
+from __future__ import annotations
+
+import time
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from oracle import strictly_feasible
+
+from lpmert.numeric.rational import (
+    Feasible,
+    Infeasible,
+    compare_scores,
+    decide,
+    difference_rows,
+    farkas,
+    round_to_floats,
+    sign_of_dot,
+    solve_integers,
+    to_integers,
+)
+
+finite = st.floats(allow_nan=False, allow_infinity=False)
+
+
+def vectors(count: int) -> st.SearchStrategy[list[list[float]]]:
+    return st.integers(1, 4).flatmap(
+        lambda width: st.lists(st.lists(finite, min_size=width, max_size=width), min_size=count, max_size=count)
+    )
+
+
+def integer_rows(largest: int, most: int = 9) -> st.SearchStrategy[list[list[int]]]:
+    entry = st.integers(-largest, largest)
+    return st.integers(1, 3).flatmap(
+        lambda width: st.lists(st.lists(entry, min_size=width, max_size=width), min_size=1, max_size=most)
+    )
+
+
+def dot(x: list[float], y: list[float]) -> Fraction:
+    return sum((Fraction(a) * Fraction(b) for a, b in zip(x, y, strict=True)), Fraction(0))
+
+
+def sign(value: Fraction) -> int:
+    return (value > 0) - (value < 0)
+
+
+def parallel(row: list[int], exact: list[Fraction]) -> bool:
+    """Whether row is exact times a positive factor."""
+    size, length = sum(map(abs, row)), sum(map(abs, exact))
+    return (size > 0) == (length > 0) and all(a * length == b * size for a, b in zip(row, exact, strict=True))
+
+
+@given(vectors(3))
+@example([[5e-324, 1.7e308], [0.0, -0.0], [1.0, 3.0]])
+def test_to_integers_is_the_matrix_times_one_power_of_two(matrix: list[list[float]]) -> None:
+    integers = to_integers(matrix)
+    factors = {
+        Fraction(i) / Fraction(x)
+        for row, exact in zip(integers, matrix, strict=True)
+        for i, x in zip(row, exact, strict=True)
+        if x
+    }
+    assert len(factors) <= 1
+    for factor in factors:
+        assert factor > 0
+        assert all(value & (value - 1) == 0 for value in (factor.numerator, factor.denominator))
+    assert [[i == 0 for i in row] for row in integers] == [[x == 0 for x in row] for row in matrix]
+
+
+@given(vectors(2))
+def test_to_integers_by_row_keeps_each_direction(matrix: list[list[float]]) -> None:
+    for row, exact in zip(to_integers(matrix, by_row=True), matrix, strict=True):
+        assert parallel(row, [Fraction(x) for x in exact])
+
+
+@given(vectors(4))
+@example([[1.0, 2.0], [2.0**-200, 2.0], [1e300, -1e-300], [1e300, 1e-300]])
+def test_difference_rows_point_along_the_exact_difference(matrix: list[list[float]]) -> None:
+    chosen, other = matrix[:2], matrix[2:]
+    for row, a, b in zip(difference_rows(chosen, other), chosen, other, strict=True):
+        assert parallel(row, [Fraction(x) - Fraction(y) for x, y in zip(a, b, strict=True)])
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_numbers_that_are_not_finite_are_refused(bad: float) -> None:
+    with pytest.raises(ValueError, match="finite"):
+        to_integers([[1.0, bad]])
+
+
+def test_difference_rows_need_equal_shapes() -> None:
+    with pytest.raises(ValueError, match="shape"):
+        difference_rows([[1.0, 2.0]], [[1.0]])
+
+
+@given(vectors(2))
+@example([[1e200, 1e200, -1e200], [1e200, 1.0, 1e200]])
+@example([[5e-324, 1e-300], [5e-324, -1e-300]])
+def test_sign_of_dot_is_exact(pair: list[list[float]]) -> None:
+    x, y = pair
+    assert sign_of_dot(x, y) == sign(dot(x, y))
+
+
+@given(st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=5), st.data())
+def test_compare_scores_is_exact_next_to_a_tie(weights: list[float], data: st.DataObject) -> None:
+    vector = st.lists(st.floats(-1e3, 1e3), min_size=len(weights), max_size=len(weights))
+    a = data.draw(vector)
+    b = [float(np.nextafter(value, np.inf)) if data.draw(st.booleans()) else value for value in a]
+    assert compare_scores(weights, a, b) == sign(dot(weights, a) - dot(weights, b))
+
+
+def test_compare_scores_sees_what_rounding_hides() -> None:
+    assert compare_scores([1.0, 1.0], [1e16, 1.0], [1e16, 0.0]) == 1
+    assert compare_scores([3.0, -1.0], [0.1, 0.3], [0.0, 0.0]) == sign(3 * Fraction(0.1) - Fraction(0.3)) != 0
+
+
+@given(st.lists(st.integers(-(2**300), 2**300), min_size=1, max_size=4))
+def test_rounded_weights_are_within_half_an_ulp_of_a_common_multiple(weights: list[int]) -> None:
+    bits = max(abs(weight).bit_length() for weight in weights)
+    for weight, rounded in zip(weights, round_to_floats(weights).tolist(), strict=True):
+        exact = Fraction(weight, 2**bits)
+        assert abs(Fraction(rounded) - exact) <= abs(exact) * Fraction(1, 2**53)
+
+
+def check_certificate(rows: list[list[int]], answer: Feasible | Infeasible) -> None:
+    if isinstance(answer, Feasible):
+        assert all(dot(row, answer.weights) > 0 for row in rows)
+    else:
+        assert len(answer.multipliers) == len(rows)
+        assert min(answer.multipliers) >= 0 < max(answer.multipliers)
+        assert all(dot(column, answer.multipliers) == 0 for column in zip(*rows, strict=True))
+        assert sum(map(bool, answer.multipliers)) <= len(rows[0]) + 1
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.one_of(integer_rows(1), integer_rows(3), integer_rows(2**60, most=6)))
+@example([[0]])
+@example([[1], [1], [2]])
+@example([[1], [-1]])
+@example([[1, 0], [-1, 0]])
+@example([[1, 1], [-1, -1], [1, 1], [0, 0]])
+@example([[2**80, 1], [-(2**80), -1 + 2**20]])
+def test_decide_agrees_with_brute_force_and_proves_it(rows: list[list[int]]) -> None:
+    answer = decide(rows)
+    assert isinstance(answer, Feasible) == strictly_feasible(rows)
+    check_certificate(rows, answer)
+
+
+def test_decide_without_rows_is_feasible() -> None:
+    assert isinstance(decide([]), Feasible)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_decide_ends_where_all_vertices_coincide(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows = rng.integers(-1, 2, size=(60, 6))
+    rows[:30, 0] = np.abs(rows[:30, 0]) + 1
+    for some in (rows.tolist(), rows[:30].tolist(), np.repeat(rows[:20], 3, axis=0).tolist()):
+        check_certificate(some, decide(some))
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.4, 1.0])
+def test_decide_takes_well_under_a_second_for_fifty_rows_in_fourteen_dimensions(shift: float) -> None:
+    rng = np.random.default_rng(0)
+    rows = to_integers(rng.normal(size=(50, 14)) + shift * rng.normal(size=14), by_row=True)
+    start = time.process_time()
+    check_certificate(rows, decide(rows))
+    assert time.process_time() - start < 1
+
+
+@settings(deadline=None)
+@given(integer_rows(3, most=4))
+def test_farkas_finds_the_multipliers_exactly_where_there_is_one_combination(rows: list[list[int]]) -> None:
+    multipliers = farkas(rows)
+    rank = np.linalg.matrix_rank(np.array(rows, dtype=float))
+    if multipliers is not None:
+        check_certificate(rows, Infeasible(multipliers))
+    elif len(rows) - rank == 1:
+        null = np.linalg.svd(np.array(rows, dtype=float).T)[2][-1]
+        assert min(null) < -1e-9
+        assert max(null) > 1e-9
+
+
+def test_farkas_uses_the_rows_of_the_hint_only() -> None:
+    rows = [[1, 0], [0, 7], [-3, 0], [1, 1]]
+    assert farkas(rows, [0.7, 0.0, 0.2, 0.0]) == [3, 0, 1, 0]
+    assert farkas(rows, [0.7, 0.1, 0.0, 0.0]) is None
+    assert farkas(rows, [0.0, 0.0, 0.0, 0.0]) is None
+
+
+def test_farkas_refuses_two_independent_combinations() -> None:
+    assert farkas([[1, 0], [-1, 0], [0, 1], [0, -1]]) is None
+
+
+@given(st.integers(1, 4), st.integers(1, 6), st.data())
+def test_solve_integers_solves_consistent_systems_exactly(width: int, height: int, data: st.DataObject) -> None:
+    entry = st.integers(-5, 5)
+    matrix = data.draw(st.lists(st.lists(entry, min_size=width, max_size=width), min_size=height, max_size=height))
+    x = data.draw(st.lists(entry, min_size=width, max_size=width))
+    solution = solve_integers(matrix, [int(dot(row, x)) for row in matrix])
+    assert solution is not None
+    assert [dot(row, solution) for row in matrix] == [dot(row, x) for row in matrix]
+
+
+def test_solve_integers_solves_square_and_tall_systems() -> None:
+    assert solve_integers([[2, 0], [0, 3]], [1, 1]) == [Fraction(1, 2), Fraction(1, 3)]
+    assert solve_integers([[1, 1], [1, -1], [3, 1], [0, 0]], [3, 1, 7, 0]) == [2, 1]
+    assert solve_integers([[0, 2], [0, 4]], [1, 2]) == [0, Fraction(1, 2)]
+
+
+@pytest.mark.parametrize(("matrix", "target"), [([[1], [1]], [1, 2]), ([[0, 0]], [1]), ([[1, 2], [2, 4]], [1, 3])])
+def test_solve_integers_says_none_where_there_is_no_solution(matrix: list[list[int]], target: list[int]) -> None:
+    assert solve_integers(matrix, target) is None

@@ -1,0 +1,283 @@
+"""Weights within a cosine of given ones: exact by projection, in every engine that takes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog, nnls
+from strategies import Lists, many_more
+
+import lpmert
+from lpmert import Region, RegionError, Status
+from lpmert.errors import FloatArray
+from lpmert.methods.cells.cells import Cells
+from lpmert.methods.choices.choices import Choices
+from lpmert.methods.divide.divide import DivideSearch, LpMert
+from lpmert.metrics.ratio import Bleu, Chrf
+from lpmert.model.canonical import possible_winners
+from lpmert.model.problem import Problem
+from lpmert.numeric.cap import Cap
+from lpmert.numeric.cone import cone_around
+from lpmert.numeric.interior import interior
+from lpmert.numeric.projection import project, reach_cap
+from lpmert.search.method import Incumbent, Method
+
+pytestmark = pytest.mark.usefixtures("poor_start")
+
+ENGINES: list[str | Method] = [
+    "choices",
+    "lp-mert",
+    "auto",
+    Cells(),
+    Cells(leaf_lists=1),
+    Choices(use_cores=False, look_ahead=False, use_witnesses=False),
+    LpMert(lp="highs", look_ahead=False),
+]
+COSINES = (0.2, 0.6, 0.84, 0.95, 0.99, 0.9999)
+
+
+def random_case(seed: int) -> tuple[Lists, FloatArray, float]:
+    rng = np.random.default_rng(seed)
+    width, n_lists, size = int(rng.integers(1, 5)), int(rng.integers(1, 5)), int(rng.integers(2, 5))
+    features = rng.normal(size=(n_lists * size, width))
+    if seed % 3 == 0:
+        features = rng.integers(-3, 4, features.shape) + 0.25 * (np.arange(len(features)) % size == 0)[:, None]
+    offsets = np.arange(0, n_lists * size + 1, size)
+    lists = Lists(features, offsets, rng.integers(0, 7, len(features)).astype(float))
+    return lists, rng.normal(size=width), COSINES[seed % len(COSINES)]
+
+
+def reaches(rows: FloatArray, centre: FloatArray, cosine: float) -> bool:
+    """Whether an open cone {rows w > 0} has weights within the cosine, by library routines only."""
+    width = rows.shape[1]
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    if not norms.all():
+        return False
+    rows = rows / norms
+    program = linprog(
+        np.append(np.zeros(width), -1.0),
+        A_ub=np.column_stack([-rows, np.ones(len(rows))]),
+        b_ub=np.zeros(len(rows)),
+        bounds=[(-1, 1)] * width + [(None, 1)],
+    )
+    if -program.fun < 1e-9:
+        return False
+    multipliers, _ = nnls(rows.T, -centre)
+    return float(np.linalg.norm(centre + multipliers @ rows)) >= cosine
+
+
+def best_within(lists: Lists, centre: FloatArray, cosine: float, loss: Callable[[FloatArray], float] = float) -> float:
+    """The least loss of a selection attainable within the cosine, by enumeration; loss: of summed statistics.
+
+    Of hypotheses with identical features the first stands for all.
+    """
+    unit = centre / np.linalg.norm(centre)
+    choices = list(product(*(range(a, b) for a, b in lists.ranges())))
+    for choice in sorted(choices, key=lambda c: loss(lists.losses[list(c)].sum(axis=0))):
+        rows = [
+            lists.features[i] - lists.features[j]
+            for i, (a, b) in zip(choice, lists.ranges(), strict=True)
+            for j in range(a, b)
+            if j < i or (lists.features[j] != lists.features[i]).any()
+        ]
+        if not rows or reaches(np.array(rows), unit, cosine):
+            return loss(lists.losses[list(choice)].sum(axis=0))
+    raise AssertionError("no selection reaches the cap")
+
+
+def around(lists: Lists, centre: FloatArray) -> dict[str, float]:
+    return dict(zip(lists.nbest.names, centre.tolist(), strict=True))
+
+
+@pytest.mark.parametrize(
+    "seeds", [*(range(first, first + 12) for first in range(0, 48, 12)), many_more(range(1000, 1600))]
+)
+def test_every_engine_finds_the_least_loss_within_the_cosine(seeds: range) -> None:
+    for seed in seeds:
+        lists, centre, cosine = random_case(seed)
+        least = best_within(lists, centre, cosine)
+        for method in ENGINES:
+            result = lpmert.minimize(
+                lists.nbest, region=Region(cosine=cosine, around=around(lists, centre)), method=method
+            )
+            found = result.weights @ centre / np.linalg.norm(result.weights) / np.linalg.norm(centre)
+            assert found >= cosine - 1e-12
+            assert result.loss == least
+            assert result.lower_bound == least
+            assert result.status is Status.OPTIMAL
+
+
+@pytest.mark.parametrize("metric", [Bleu(), Chrf(char_order=3)], ids=lambda metric: metric.name)
+def test_ratios_within_the_cosine_are_the_least_that_reach_it(metric: Bleu | Chrf) -> None:
+    for seed in range(24):
+        lists, centre, cosine = random_case(seed)
+        rng = np.random.default_rng(seed)
+        sizes = rng.integers(4, 9, (len(lists.losses), 4, 1)) + 3 - np.arange(4)[:, None]
+        matches = rng.binomial(sizes, 0.6)
+        counts = np.concatenate([matches, sizes], axis=2).reshape(-1, 8)
+        if metric.name == "bleu":
+            counts = np.hstack([counts, rng.integers(4, 9, (len(counts), 1))])
+        else:
+            counts = np.concatenate([sizes, sizes + 1, matches], axis=2)[:, :3].reshape(-1, 9)
+        counted = Lists(lists.features, lists.offsets, counts.astype(float))
+        least = best_within(counted, centre, cosine, metric.loss)
+        region = Region(cosine=cosine, around=around(lists, centre))
+        for method in ("choices", "cells", Cells(leaf_lists=1), Cells(cuts=0)):
+            result = lpmert.minimize(counted.nbest, metric=metric, region=region, method=method)
+            found = result.weights @ centre / np.linalg.norm(result.weights) / np.linalg.norm(centre)
+            assert found >= cosine - 1e-12
+            assert result.status is Status.OPTIMAL
+            assert result.loss == result.lower_bound == pytest.approx(least, abs=1e-14)
+
+
+def test_a_cosine_and_limits_hold_together() -> None:
+    for seed in range(30):
+        lists, centre, _ = random_case(seed)
+        width = lists.features.shape[1]
+        if width < 2:
+            continue
+        centre = np.abs(centre) + 0.1
+        region = Region(nonnegative=True, cosine=0.7, around=around(lists, centre))
+        limits = np.eye(width)
+        widened = Lists(
+            np.vstack([lists.features, np.repeat(limits, 2, axis=0) * np.tile([1.0, 0.0], width)[:, None]]),
+            np.append(lists.offsets, lists.offsets[-1] + 2 * np.arange(1, width + 1)),
+            np.append(lists.losses, np.tile([0.0, 1e6], width)),
+        )
+        least = best_within(widened, centre, 0.7)
+        for method in ("choices", "cells", "lp-mert"):
+            result = lpmert.minimize(lists.nbest, region=region, method=method)
+            assert (result.loss, result.lower_bound) == (least, least)
+            assert (result.weights > 0).all()
+
+
+def test_the_published_test_misses_a_cell_that_reaches_into_the_cap() -> None:
+    """The largest w.w0 in a box is at a corner of the box, not at the weights nearest to w0."""
+    # The second hypothesis wins where w2 > 0.268 w1, so at w0 = (2, 1) too. Its corner is (1, 1), cosine 0.949 with w0.
+    lists = Lists(np.array([[0.0, 0.0], [-0.268, 1.0]]), np.array([0, 2]), np.array([1.0, 0.0]))
+    region = Region(cosine=0.96, around={"feature1": 2.0, "feature2": 1.0})
+    problem = Problem(lists.nbest, region=region)
+    first = {}
+    for test in ("exact", "published"):
+        start = Incumbent(10**9, np.ones(2), "")
+        search = DivideSearch(LpMert(cosine_test=test, look_ahead=False), problem.canonical, start)
+        while search.root is None or not search.root.found:
+            search.advance()
+        first[test] = problem.canonical.loss_of(search.root.found[0].cost)
+    assert first == {"exact": 0.0, "published": 1.0}
+    result = lpmert.minimize(lists.nbest, region=region, method=LpMert(cosine_test="published"))
+    assert result.lower_bound is None
+    assert result.status is Status.HEURISTIC
+    assert lpmert.minimize(lists.nbest, region=region, method="lp-mert").loss == 0.0
+
+
+def test_hypotheses_beaten_on_the_whole_cap_are_dropped_and_no_others() -> None:
+    rng = np.random.default_rng(5)
+    for _ in range(20):
+        features = rng.normal(size=(30, 3))
+        centre = rng.normal(size=3)
+        centre /= np.linalg.norm(centre)
+        cosine = float(rng.choice([0.6, 0.9, 0.99]))
+        kept = possible_winners(features, np.array([0, 30]), centre, cosine)
+        angle = np.arccos(cosine)
+        across = np.linalg.svd(centre[None, :])[2][1:]
+        circle = np.linspace(0, 2 * np.pi, 4000, endpoint=False)
+        rim = np.cos(angle) * centre + np.sin(angle) * (
+            np.cos(circle)[:, None] * across[0] + np.sin(circle)[:, None] * across[1]
+        )
+        scores = np.vstack([rim, centre]) @ features.T
+        winners = set(scores.argmax(axis=1).tolist())
+        assert winners <= set(kept.tolist())
+        for i in set(range(30)) - set(kept.tolist()):
+            assert (scores[:, [j for j in range(30) if j != i]].max(axis=1) > scores[:, i]).all()
+            assert any((scores[:, j] > scores[:, i]).all() for j in kept)
+
+
+def test_the_projection_bounds_the_cosine_of_every_point_of_the_cone() -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(50):
+        rows, centre = rng.normal(size=(3, 4)), rng.normal(size=4)
+        nearest, multipliers = project(rows, centre)
+        assert (multipliers >= 0).all()
+        assert (rows @ nearest > -1e-9).all()
+        points = rng.normal(size=(2000, 4))
+        points = points[(points @ rows.T >= 0).all(axis=1)]
+        cosines = points @ centre / np.linalg.norm(points, axis=1) / np.linalg.norm(centre)
+        assert (cosines <= np.linalg.norm(nearest) / np.linalg.norm(centre) + 1e-9).all()
+
+
+def test_what_rounding_may_keep_out_of_the_cap_is_not_called_proved() -> None:
+    """The second hypothesis wins beyond an angle; the cosine there is that of the cap, but for the last bits."""
+    undecided = 0
+    for seed in range(90, 220):
+        rng = np.random.default_rng(seed)
+        aside = 10.0 ** -rng.integers(3, 7) * rng.normal()
+        angle = 10.0 ** -rng.integers(1, 7)
+        cosine = float(np.nextafter(np.cos(angle) / np.hypot(1.0, aside), [0.0, 2.0][seed % 2]))
+        features = np.array([[0.0, 0.0, 0.0], [-np.sin(angle), np.cos(angle), 0.0]])
+        lists = Lists(features, np.array([0, 2]), np.array([1.0, 0.0]))
+        centre = np.array([1.0, 0.0, aside])
+        region = Region(fixed={"feature3": 0.0}, cosine=cosine, around=around(lists, centre))
+        edge = [Fraction(np.cos(angle)), Fraction(np.sin(angle))]
+        squares = sum(x * x for x in edge) * sum(Fraction(x) ** 2 for x in centre.tolist())
+        attained = edge[0] ** 2 > Fraction(cosine) ** 2 * squares
+        result = lpmert.minimize(lists.nbest, region=region, method="choices")
+        assert result.status in (Status.OPTIMAL, Status.OPTIMAL_TO_TOLERANCE)
+        if result.status is Status.OPTIMAL:
+            assert result.loss == (0.0 if attained else 1.0)
+        else:
+            assert result.lower_bound == 0.0
+            assert result.loss == 1.0 or attained
+            undecided += 1
+    assert undecided < 0.8 * 130
+
+
+def test_limits_that_all_look_away_from_the_cap_leave_no_region() -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(50):
+        rows = rng.normal(size=(3, 3))
+        cap = Cap(-rng.random(3) @ rows, 1e-6)  # the nearest weights are 0, in floating point only nearly
+        with pytest.raises(RegionError, match="the region is empty"):
+            interior(rows, ["a", "b", "c"], cap)
+
+
+def test_reaching_the_cap_gives_weights_or_a_core() -> None:
+    rng = np.random.default_rng(2)
+    seen = {True: 0, False: 0}
+    for _ in range(200):
+        rows, centre = rng.normal(size=(4, 3)), rng.normal(size=3)
+        inside = rows.T @ np.linalg.lstsq(rows @ rows.T, np.ones(4), rcond=None)[0]
+        if not (rows @ inside > 0).all():
+            continue
+        cap = Cap(centre, 0.8)
+        weights, core = reach_cap(rows, cap, inside)
+        assert (weights is None) != (core is None)
+        seen[weights is not None] += 1
+        if weights is not None:
+            assert (rows @ weights > 0).all()
+            assert cap.contains(weights)
+        if core is not None:
+            assert not reaches(rows[core], cap.unit, 0.8)
+    assert min(seen.values()) > 10
+
+
+@pytest.mark.parametrize("width", [2, 3, 5, 8, 14])
+@pytest.mark.parametrize("cosine", [0.3, 0.84, 0.999])
+def test_the_cone_around_a_cap_contains_it(width: int, cosine: float) -> None:
+    rng = np.random.default_rng(width)
+    cap = Cap(rng.normal(size=width), cosine)
+    rays = cone_around(cap)
+    if rays is None:
+        assert cosine < 0.5
+        return
+    angle = np.arccos(cosine)
+    across = rng.normal(size=(5000, width))
+    across -= np.outer(across @ cap.unit, cap.unit)
+    across /= np.linalg.norm(across, axis=1, keepdims=True)
+    rim = np.cos(angle) * cap.unit + np.sin(angle) * across
+    coordinates = np.linalg.solve(rays.T, rim.T)
+    assert (coordinates > 0).all()

@@ -1,0 +1,168 @@
+"""The clock of a call stands still while kernels are compiled, and work given up in the middle leaves valid results."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import numpy as np
+import pytest
+from numba.core import event
+from strategies import SUMS, Lists
+
+import lpmert
+from lpmert import Result, Status
+from lpmert.methods.mip import Mip
+from lpmert.model.problem import Problem
+from lpmert.system.deadline import Deadline, OutOfTime, checkpoint, heeding, out_of_time, time_left, unheeded
+
+PAUSE = 0.05
+
+
+def compiling() -> object:
+    return event.trigger_event("numba:compile", data={"dispatcher": compiling})
+
+
+@pytest.mark.serial
+def test_time_spent_compiling_does_not_count() -> None:
+    deadline = Deadline(1.0)
+    with compiling(), compiling():  # a kernel that calls another one
+        time.sleep(PAUSE)
+        within = deadline.compiling
+    assert 0.5 * PAUSE < within <= deadline.compiling
+    assert deadline.compiling >= PAUSE
+    elapsed = time.perf_counter() - deadline.started
+    assert deadline.seconds == pytest.approx(elapsed - deadline.compiling, abs=0.02)
+    time.sleep(PAUSE)
+    assert deadline.seconds >= PAUSE
+
+
+@pytest.mark.serial
+def test_compiling_before_the_start_is_not_taken_off() -> None:
+    before = time.perf_counter()
+    with compiling():
+        time.sleep(PAUSE)
+    assert Deadline(1.0).compiling == 0.0
+    since = Deadline(1.0, before)
+    assert PAUSE <= since.compiling <= time.perf_counter() - before
+
+
+@pytest.mark.serial
+def test_compiling_in_two_threads_counts_once() -> None:
+    deadline = Deadline(1.0)
+
+    def compile_something() -> None:
+        with compiling():
+            time.sleep(PAUSE)
+
+    threads = [threading.Thread(target=compile_something) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert PAUSE <= deadline.compiling <= time.perf_counter() - deadline.started
+
+
+def test_what_was_being_compiled_before_anybody_listened_stops_no_clock() -> None:
+    from lpmert.system.deadline import _compiler
+
+    _compiler().end()
+    deadline = Deadline(PAUSE)
+    time.sleep(2 * PAUSE)
+    assert deadline.expired
+    test_time_spent_compiling_does_not_count()
+
+
+def test_compiling_is_named_once(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    from lpmert.system.deadline import _compiler
+
+    compiler = _compiler()
+    monkeypatch.setattr(compiler, "_said", False)
+    for module in ("somebody.else", "lpmert.numeric.kernels", "lpmert.numeric.lp"):
+        compiler.begin(module)
+        compiler.end()
+    assert [record.message for record in caplog.records] == [
+        "compiling kernels, once; this does not count as time spent"
+    ]
+
+
+def test_a_checkpoint_raises_only_where_somebody_heeds_it() -> None:
+    checkpoint()
+    assert not out_of_time()
+    assert time_left() is None
+    with Deadline(0.0).running():
+        assert out_of_time()
+        assert time_left() is None  # exact arithmetic would take over from a linear program cut short, without an end
+        checkpoint()
+        with heeding():
+            assert time_left() == 0.0
+            with pytest.raises(OutOfTime):
+                checkpoint()
+            with unheeded():  # as in the caller's own code
+                checkpoint()
+                assert not out_of_time()
+    with Deadline(None, stop=lambda: True).running(), heeding(), pytest.raises(OutOfTime):
+        checkpoint()
+    with Deadline(100.0).running() as deadline, heeding():
+        checkpoint()
+        assert not out_of_time()
+        assert 0.0 < deadline.later(50.0).left - 50.0 <= 100.0
+    assert not out_of_time()
+
+
+rng = np.random.default_rng(3)
+SMALL = Lists(
+    np.vstack([rng.integers(-3, 4, (18, 3)), 1e-9 * rng.integers(-3, 4, (6, 3)) + 1.0]).astype(float),
+    np.arange(0, 25, 4),
+    rng.integers(0, 9, 24).astype(float),
+)
+
+
+def questions(method: object, monkeypatch: pytest.MonkeyPatch, most: int | None) -> tuple[Result, int]:
+    """Return the result of a run whose clock answers that the time is up after so many questions, and how many came."""
+    asked = 0
+
+    def expired(self: Deadline) -> bool:
+        nonlocal asked
+        if self.limit is None:
+            return False
+        asked += 1
+        return most is not None and asked > most
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Deadline, "expired", property(expired))
+        return lpmert.minimize(SMALL.nbest, method=method, time_limit=1e6), asked
+
+
+@pytest.mark.parametrize("method", [*SUMS, "subspace", "beam", "och"])
+def test_work_given_up_anywhere_leaves_valid_weights_and_bounds(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    optimum = lpmert.minimize(SMALL.nbest, method="exhaustive")
+    assert optimum.status.proved
+    whole, asked = questions(method, monkeypatch, None)
+    assert asked > 2
+    problem = Problem(SMALL.nbest)
+    stopped = 0
+    for most in sorted({*range(12), *np.linspace(12, asked, 25).astype(int).tolist()}):
+        result, _ = questions(method, monkeypatch, most)
+        assert result.loss == problem.evaluate(result.weights).loss >= optimum.loss
+        stopped += result.status is Status.TIME_LIMIT
+        if method in SUMS:
+            assert result.lower_bound is not None
+            assert result.lower_bound <= optimum.loss
+            assert result.status is Status.TIME_LIMIT or result.loss == optimum.loss
+        for (_, bound0, loss0), (_, bound1, loss1) in zip(result.trace, result.trace[1:], strict=False):
+            assert (bound0 or 0) <= (bound1 or 0) <= loss1 <= loss0
+    assert stopped > 2
+    again, _ = questions(method, monkeypatch, 10**9)
+    assert again.weights.tolist() == whole.weights.tolist()
+    assert dict(again.counters) == dict(whole.counters)
+
+
+def test_a_solver_of_others_gets_the_time_that_is_left() -> None:
+    lists = np.random.default_rng(0)
+    features = lists.normal(size=(600, 6))
+    nbest = lpmert.NBest(features, np.arange(0, 601, 20), lists.integers(0, 9, 600).astype(float))
+    began = time.process_time()
+    result = lpmert.minimize(nbest, method=Mip(), time_limit=1.0)
+    assert result.status is Status.TIME_LIMIT
+    assert time.process_time() - began < 5.0

@@ -1,0 +1,264 @@
+"""Fractions of sums: every exact method finds and proves the least F_beta loss, precision and recall."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from strategies import FRACTIONS, Lists, attainable_totals, many_more, short_descent
+from strategies import random_lists as lists_of_kind
+
+import lpmert
+from lpmert import MethodError, MetricError, NBest, Region, Result, Status
+from lpmert.metrics.ratio import LinearFraction, f_beta, precision, recall
+from lpmert.model.problem import Problem
+from lpmert.result import Limits
+from lpmert.search.driver import Course
+from lpmert.search.fractional import FractionSearch
+from lpmert.search.method import Incumbent, UnboundedSearch
+from lpmert.system.deadline import Deadline, OutOfTime
+
+METRICS = (f_beta(), f_beta(2), f_beta(0.5), precision(), recall())
+WER = LinearFraction("wer", ("errors", "words"), (1, 0), (0, 1), higher_is_better=False)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _short_descent() -> Iterator[None]:
+    with short_descent(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lpmert.search.start._FEWEST", 1)
+        patch.setattr("lpmert.search.start._MOST", 1)
+        yield
+
+
+def random_lists(seed: int) -> NBest:
+    rng = np.random.default_rng(seed)
+    width, n_lists, size = int(rng.integers(1, 4)), int(rng.integers(1, 5)), int(rng.integers(2, 4))
+    features = rng.normal(size=(n_lists * size, width)) if seed % 2 else rng.integers(-2, 3, (n_lists * size, width))
+    predicted = rng.integers(0, 6, n_lists * size)
+    gold = np.repeat(rng.integers(0, 6, n_lists), size)
+    match = np.minimum(np.minimum(predicted, gold), rng.integers(0, 6, n_lists * size))
+    return NBest(features, np.arange(0, n_lists * size + 1, size), np.column_stack([match, predicted, gold]))
+
+
+def least_loss(nbest: NBest, metric: LinearFraction) -> Fraction:
+    """The least fraction over all attainable selections, exactly; the first of equal vectors counts."""
+    lists = Lists(nbest.dense_features(), nbest.offsets, nbest.statistics)
+    return min(exact_loss(metric, total) for total in attainable_totals(lists, nbest.statistics))
+
+
+@pytest.mark.parametrize("seeds", [range(16), many_more(range(100, 300))])
+@pytest.mark.parametrize("metric", METRICS, ids=lambda metric: f"{metric.name}")
+def test_every_method_proves_the_least_fraction(metric: LinearFraction, seeds: range) -> None:
+    for seed in seeds:
+        nbest = random_lists(seed)
+        least = least_loss(nbest, metric)
+        for method in FRACTIONS:
+            result = lpmert.minimize(nbest, metric=metric, method=method)
+            assert result.loss == float(least)
+            assert result.lower_bound == result.loss
+            assert result.status is Status.OPTIMAL
+            assert result.score == pytest.approx(1 - float(least))
+
+
+def larger(seed: int) -> NBest:
+    rng = np.random.default_rng(seed)
+    predicted = rng.integers(1, 9, 600)
+    gold = np.repeat(rng.integers(1, 9, 60), 10)
+    match = np.minimum(np.minimum(predicted, gold), rng.integers(0, 9, 600))
+    return NBest(rng.normal(size=(600, 4)), np.arange(0, 601, 10), np.column_stack([match, predicted, gold]))
+
+
+def test_a_bound_at_a_limit_is_below_the_proved_loss() -> None:
+    for seed in range(3):
+        nbest = larger(seed)
+        proved = lpmert.minimize(nbest, metric="f1")
+        assert proved.status is Status.OPTIMAL
+        for limit in (0, 50, 500):
+            stopped = lpmert.minimize(nbest, metric="f1", node_limit=limit)
+            assert stopped.lower_bound is not None
+            assert stopped.lower_bound <= proved.loss <= stopped.loss
+
+
+def test_the_methods_agree_and_a_region_is_kept_to() -> None:
+    nbest = larger(7)
+    free = [lpmert.minimize(nbest, metric="f1", method=method).loss for method in ("cells", "auto")]
+    assert free[0] == free[1]
+    within = lpmert.minimize(nbest, metric="f1", region=Region(nonnegative=True))
+    assert (within.weights > 0).all()
+    assert within.status is Status.OPTIMAL
+    assert within.loss >= free[0]
+    near = lpmert.minimize(nbest, metric="f1", region=Region(cosine=0.95, around=dict.fromkeys(nbest.names, 1.0)))
+    assert near.status is Status.OPTIMAL
+    assert near.loss >= free[0]
+
+
+def test_methods_that_need_a_sum_over_lists_say_so() -> None:
+    for method in ("mip", "groups", "subspace", "beam"):
+        with pytest.raises(MethodError, match="additive"):
+            lpmert.minimize(larger(0), metric="f1", method=method)
+    with pytest.raises(MethodError, match="ties"):
+        lpmert.minimize(larger(0), metric="f1", ties="best")
+
+
+def exact_loss(metric: LinearFraction, total: list[float]) -> Fraction:
+    above, below = (
+        sum(a * Fraction(b) for a, b in zip(factors, total, strict=True))
+        for factors in (metric.numerator, metric.denominator)
+    )
+    return Fraction(above) / below if below else Fraction(1)
+
+
+def assert_least(result: Result, nbest: NBest, metric: LinearFraction, least: Fraction) -> bool:
+    """No status claims what exact arithmetic denies; say whether the least loss is called proved."""
+    total = nbest.statistics[nbest.offsets[:-1] + result.selection].sum(axis=0).tolist()
+    own = exact_loss(metric, total)
+    assert result.loss == float(own)
+    assert result.lower_bound is not None
+    if result.status is Status.OPTIMAL:
+        assert own == least
+        assert result.lower_bound == result.loss
+        return True
+    assert result.status is Status.OPTIMAL_TO_TOLERANCE
+    assert result.lower_bound <= float(least) * (1 + 2.0**-52)
+    return False
+
+
+NEARLY_TIED = [[6.0, -1.0, 0.3000000000000001], [2.0, 6.0, 1.9999999999999998], [-5.0, -7.0, -2.6], [5.0, 0.0, 0.5]]
+
+
+@pytest.mark.parametrize("method", FRACTIONS)
+def test_a_better_selection_counts_that_floating_point_does_not_tell_from_a_tie(method: str) -> None:
+    nbest = NBest(NEARLY_TIED, [0, 4], [[0, 3, 3], [0, 3, 3], [1, 3, 3], [2, 3, 3]])
+    least = least_loss(nbest, precision())
+    assert least == Fraction(1, 3)
+    proved = assert_least(lpmert.minimize(nbest, metric=precision(), method=method), nbest, precision(), least)
+    assert proved or method == "cells"  # it leaves such weights open with a sum of losses too
+
+
+@pytest.mark.parametrize("kind", ["offset", "ulps", "nearly collinear", "scales", "opposite", "integers"])
+def test_nearly_tied_fractions_are_never_called_proved_wrongly(kind: str) -> None:
+    proved = 0
+    for seed in range(12):
+        lists = lists_of_kind(kind, seed, most_lists=3, most_hypotheses=4, most_features=4, most_selections=40)
+        rng = np.random.default_rng(seed)
+        for metric in (precision(), WER):
+            counts = rng.integers(0, 5, (len(lists.features), 3))
+            counts[:, 0] = np.minimum(counts[:, 0], counts[:, 1:].min(axis=1))
+            nbest = NBest(lists.features, lists.offsets, counts if metric is not WER else counts[:, 1:])
+            least = min(exact_loss(metric, total) for total in attainable_totals(lists, nbest.statistics))
+            for method in FRACTIONS[1:4]:
+                proved += assert_least(lpmert.minimize(nbest, metric=metric, method=method), nbest, metric, least)
+    assert proved >= 60  # of 72
+
+
+def zeros(seed: int) -> tuple[NBest, list[list[float]], list[list[float]]]:
+    """Lists whose words may be 0, their attainable totals, and those of weights above 0 only."""
+    lists = lists_of_kind("integers", seed, most_lists=3, most_hypotheses=4, most_features=3, most_selections=40)
+    rng = np.random.default_rng(seed)
+    counts = np.column_stack([rng.integers(1, 9, len(lists.features)), rng.integers(0, 4, len(lists.features))])
+    counts[rng.random(len(counts)) < 0.4, 1] = 0
+    width = lists.features.shape[1]
+    limits = [tuple(Fraction(int(i == k)) for i in range(width)) for k in range(width)]
+    statistics = counts.astype(float)
+    return (
+        NBest(lists.features, lists.offsets, statistics),
+        attainable_totals(lists, statistics),
+        attainable_totals(lists, statistics, limits),
+    )
+
+
+def test_nothing_in_the_denominator_costs_one_and_is_found_where_that_is_the_least() -> None:
+    found = {"zero": 0, "not zero": 0, "below one": 0}
+    for seed in range(60):
+        nbest, totals, inside = zeros(seed)
+        losses = [exact_loss(WER, total) for total in totals]
+        least = min(losses)
+        without = min((loss for loss, total in zip(losses, totals, strict=True) if total[1]), default=Fraction(2))
+        found["below one" if least < 1 else "zero" if without > 1 >= least else "not zero"] += 1
+        for method in (FRACTIONS[seed % 5], FRACTIONS[(seed + 2) % 5]):
+            result = lpmert.minimize(nbest, metric=WER, method=method)
+            assert (result.status, result.loss, result.lower_bound) == (Status.OPTIMAL, float(least), float(least))
+            stopped = lpmert.minimize(nbest, metric=WER, method=method, node_limit=0)
+            assert stopped.lower_bound is not None
+            assert stopped.lower_bound <= float(least) <= stopped.loss
+        least = min(exact_loss(WER, total) for total in inside)
+        result = lpmert.minimize(nbest, metric=WER, region=Region(nonnegative=True))
+        assert (result.status, result.loss, result.lower_bound) == (Status.OPTIMAL, float(least), float(least))
+    assert min(found.values()) >= 3, found
+
+
+def test_fractions_closer_than_a_unit_are_ranked_exactly() -> None:
+    for seed in range(15):
+        rng = np.random.default_rng(seed)
+        lists = lists_of_kind("integers", seed, most_lists=3, most_hypotheses=5, most_features=4, most_selections=40)
+        size = 10**13 - rng.integers(0, 10, len(lists.features))
+        counts = np.column_stack([size - rng.integers(1, 4, len(size)), size, size])
+        nbest = NBest(lists.features, lists.offsets, counts)
+        least = min(exact_loss(precision(), total) for total in attainable_totals(lists, nbest.statistics))
+        for method in FRACTIONS[1:4]:
+            result = lpmert.minimize(nbest, metric=precision(), method=method)
+            assert assert_least(result, nbest, precision(), least)
+
+
+def test_losses_above_one_are_proved_from_a_start_that_attains_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lpmert.search.start._PERTURBATIONS", 0)
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        lists = lists_of_kind("integers", seed, most_lists=3, most_hypotheses=4, most_features=3, most_selections=40)
+        words = 3 * rng.integers(1, 3, len(lists.features))
+        nbest = NBest(lists.features, lists.offsets, np.column_stack([words + rng.integers(1, 9, len(words)), words]))
+        least = min(exact_loss(WER, total) for total in attainable_totals(lists, nbest.statistics))
+        assert least > 1
+        for method in FRACTIONS:
+            result = lpmert.minimize(nbest, metric=WER, method=method)
+            assert (result.status, result.loss, result.lower_bound) == (Status.OPTIMAL, float(least), float(least))
+
+
+def test_what_is_found_but_decoded_by_no_weights_is_no_proof(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FractionSearch, "_look_at", lambda *_: None)
+    open_ends = 0
+    for seed in range(60):
+        nbest, totals, _ = zeros(seed)
+        least = min(exact_loss(WER, total) for total in totals)
+        for method in ("choices", "lp-mert"):
+            open_ends += not assert_least(lpmert.minimize(nbest, metric=WER, method=method), nbest, WER, least)
+    assert open_ends >= 10
+
+
+class GivenUp(UnboundedSearch):
+    """Finds given weights, and is stopped in the middle."""
+
+    weights = np.zeros(0)
+
+    def advance(self) -> None:
+        self.incumbent.improve(self.incumbent.cost - 1, self.weights, "S")
+        raise OutOfTime
+
+
+def test_better_weights_of_a_search_that_is_given_up_are_kept() -> None:
+    nbest = larger(0)
+    best = lpmert.minimize(nbest, metric="f1")
+    problem = Problem(nbest, "f1")
+    form = problem.canonical
+    GivenUp.weights = problem.to_canonical(best.weights)
+    start = np.ones(4)
+    loss = problem.attained_loss(problem.to_caller(start))
+    assert loss is not None
+    assert loss > best.loss
+    assert form.totals.fraction is not None
+    incumbent = Incumbent(form.cost_of_loss(loss), start, "I")
+    search = FractionSearch(form, incumbent, lambda _, inner: GivenUp(inner))
+    outcome = Course(problem, Limits(), None, Deadline(None)).drive(search)
+    assert outcome.status is Status.TIME_LIMIT
+    assert form.loss_of(outcome.cost) == pytest.approx(best.loss, rel=1e-15)
+    assert problem.attains(problem.to_caller(outcome.weights), outcome.cost)
+    assert outcome.lower_bound is not None
+    assert form.loss_of(outcome.lower_bound) <= best.loss
+
+
+def test_counts_whose_sums_are_not_exact_are_refused() -> None:
+    nbest = NBest([[0.0], [1.0]], [0, 2], [[0, 2**40, 2**40], [1, 2**40, 2**40]])
+    with pytest.raises(MetricError, match="numerator of the loss is not exact; divide them"):
+        lpmert.minimize(nbest, metric=f_beta(0.37))

@@ -1,0 +1,133 @@
+"""Problems that hang on relative differences of 1e-12 to 1e-16: "proved" is said only where fractions agree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from strategies import Lists, best_loss, exact_decode, loss_of, short_descent
+
+import lpmert
+from lpmert import MethodError, Result, Status
+from lpmert.certificates.check import verify
+from lpmert.certificates.write.certify import write_certificate
+from lpmert.errors import FloatArray
+
+pytestmark = pytest.mark.usefixtures("poor_start")
+
+Family = Callable[[np.random.Generator, int, float], Lists]
+
+
+def wedge(rng: np.random.Generator, width: int, size: float) -> Lists:
+    """Two lists that are both right only between two nearly equal directions, and two lists of anything."""
+    direction = rng.normal(size=width)
+    other = -direction - size * np.abs(direction).max() * rng.normal(size=width)
+    nothing = np.zeros(width)
+    rest = rng.normal(size=(6, width))
+    features = np.vstack([nothing, direction, nothing, other, rest])
+    losses = np.concatenate([[1.0, 0.0, 1.0, 0.0], rng.integers(0, 4, 6)])
+    return Lists(features, np.array([0, 2, 4, 7, 10]), losses)
+
+
+def balance(rng: np.random.Generator, width: int, size: float) -> Lists:
+    """As many directions, and one, as keep each other in balance but for a little: all right together or not."""
+    directions = rng.normal(size=(width, width))
+    last = -(rng.random(width) + 0.5) @ directions + size * rng.normal(size=width)
+    features = np.zeros((2 * width + 2, width))
+    features[1::2] = np.vstack([directions, last])
+    return Lists(features, np.arange(0, 2 * width + 3, 2), np.tile([1.0, 0.0], width + 1))
+
+
+def close(rng: np.random.Generator, width: int, size: float) -> Lists:
+    """Lists of three hypotheses that differ in their last digits only."""
+    centres: FloatArray = np.repeat(rng.normal(size=(4, width)), 3, axis=0)
+    features = centres * (1 + size * rng.normal(size=centres.shape))
+    losses = np.concatenate([rng.permutation(4)[:3] for _ in range(4)]).astype(float)
+    return Lists(features, np.arange(0, 13, 3), losses)
+
+
+FAMILIES: dict[str, Family] = {"wedge": wedge, "balance": balance, "close": close}
+SIZES = (1e-12, 1e-13, 1e-14, 1e-15, 1e-16)
+METHODS = ("choices", "cells", "lp-mert", "exhaustive", "mip")
+CASES = [(family, size, width) for family in FAMILIES for size in SIZES for width in (2, 3)]
+
+
+@cache
+def problem(family: str, size: float, width: int) -> tuple[Lists, Fraction]:
+    """Nearly tied lists and their least loss in exact arithmetic."""
+    lists = FAMILIES[family](np.random.default_rng([width, round(-np.log10(size)), len(family)]), width, size)
+    return lists, best_loss(lists)
+
+
+@cache
+def solved(family: str, size: float, width: int, method: str) -> Result:
+    with short_descent():
+        return lpmert.minimize(problem(family, size, width)[0].nbest, method=method)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(("family", "size", "width"), CASES)
+def test_what_is_called_proved_is_the_least_loss(family: str, size: float, width: int, method: str) -> None:
+    lists, least = problem(family, size, width)
+    result = solved(family, size, width, method)
+    winners, tied = exact_decode(lists, result.weights)
+    assert loss_of(lists, winners) == Fraction(result.loss)
+    assert result.lower_bound is not None
+    assert Fraction(result.lower_bound) <= least <= Fraction(result.loss)
+    if result.status is Status.OPTIMAL:
+        assert result.loss == result.lower_bound == least
+        assert tied == 0
+    else:
+        assert result.status is Status.OPTIMAL_TO_TOLERANCE
+
+
+@pytest.mark.parametrize(("family", "size", "width"), CASES)
+def test_the_certificate_states_the_least_loss_whatever_the_status(
+    family: str, size: float, width: int, tmp_path: Path
+) -> None:
+    lists, least = problem(family, size, width)
+    result = solved(family, size, width, "choices")
+    try:
+        write_certificate(tmp_path / "c.json", lists.nbest, result)
+    except MethodError as error:
+        assert result.status is Status.OPTIMAL_TO_TOLERANCE
+        assert "tie" in str(error)  # noqa: PT017
+        return
+    found = verify(tmp_path / "c.json", lists.nbest)
+    assert (found.loss, found.bound) == (Fraction(result.loss), least)
+
+
+def test_the_set_is_nearly_tied_and_proved_all_the_same() -> None:
+    """Rounding hides which hypotheses are best in some of the cases; exact decoding tells them apart in all."""
+    results = [solved(*case, method) for case in CASES for method in METHODS if method != "mip"]
+    assert sum(result.tied_lists > 0 for result in results) > 10
+    assert {result.status for result in results} == {Status.OPTIMAL}
+
+
+@pytest.mark.parametrize("method", ["auto", "sweep", "groups", *METHODS])
+def test_to_tolerance_is_said_where_the_best_choices_need_weights_that_doubles_do_not_have(method: str) -> None:
+    """Between u and u + d there are real weights and no double ones: u.w > 0 and (u + d).w < 0, d in the last bit."""
+    u, v = np.array([1.0, 1.0]), np.array([-1.0, -1.0 + 2.0**-53])
+    nothing = np.zeros(2)
+    lists = Lists(np.array([nothing, u, nothing, v]), np.array([0, 2, 4]), np.array([1.0, 0.0, 1.0, 0.0]))
+    assert best_loss(lists) == 0
+    result = lpmert.minimize(lists.nbest, method=method)
+    assert loss_of(lists, exact_decode(lists, result.weights)[0]) == Fraction(result.loss) == 1
+    assert (result.lower_bound, result.status) == (0, Status.OPTIMAL_TO_TOLERANCE)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_losses_that_are_rounded_away_are_not_called_proved(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    losses = rng.integers(0, 5, 12).astype(float)
+    losses[0] = 1e20
+    lists = Lists(rng.normal(size=(12, 3)), np.arange(0, 13, 3), losses)
+    result = lpmert.minimize(lists.nbest)
+    least = best_loss(lists)
+    assert result.lower_bound is not None
+    assert result.lower_bound <= least
+    assert (result.status is Status.OPTIMAL) <= (Fraction(result.loss) == least)

@@ -1,0 +1,124 @@
+"""No method works on beyond its time limit; counted in processor time, which other processes leave alone."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+from strategies import SUMS, Lists
+
+import lpmert
+from lpmert import NBest, Region, Result, Status
+from lpmert.model.problem import Problem
+from lpmert.model.region import Linear
+
+SLACK = 1.5
+"""Seconds: a second beyond the limit, and something for threads that wait."""
+
+HEURISTIC = ("subspace", "beam", "och", "annealing", "likelihood", "msr", "pro", "mira", "nelder-mead", "random")
+
+
+def gaussian(lists: int, hypotheses: int, features: int) -> Lists:
+    rng = np.random.default_rng(lists)
+    offsets = np.arange(0, lists * hypotheses + 1, hypotheses)
+    return Lists(rng.normal(size=(offsets[-1], features)), offsets, rng.integers(0, 9, offsets[-1]).astype(float))
+
+
+def timed(nbest: NBest, limit: float, **settings: Any) -> Result:
+    """Return the result of a run within the limit, and fail if it took longer; kernels are loaded before."""
+    few = nbest.restrict(slice(0, 2))
+    lpmert.minimize(few, **{**settings, "time_limit": 0.2})
+    began = time.process_time()
+    result = lpmert.minimize(nbest, **settings, time_limit=limit)
+    assert time.process_time() - began < limit + SLACK
+    if result.lower_bound is not None:
+        assert result.lower_bound <= result.loss
+    return result
+
+
+@pytest.mark.parametrize("method", [*SUMS, *HEURISTIC])
+@pytest.mark.parametrize("size", [(200, 100, 14), (10_000, 2, 8), (4, 3000, 10)], ids=str)
+def test_every_method_ends_at_its_limit(method: str, size: tuple[int, int, int]) -> None:
+    lists = gaussian(*size)
+    result = timed(lists.nbest, 1.0, method=method)
+    assert result.loss == Problem(lists.nbest).evaluate(result.weights).loss
+    if method in SUMS:
+        assert result.lower_bound is not None
+        assert result.lower_bound >= sum(lists.losses[begin:end].min() for begin, end in lists.ranges())
+
+
+@pytest.mark.parametrize("method", [*SUMS, "subspace", "beam", "och"])
+@pytest.mark.parametrize("limit", [{"time_limit": 0.0}, {"node_limit": 0}], ids=str)
+def test_no_time_and_no_nodes_at_all_leave_weights_and_a_bound(method: str, limit: dict[str, Any]) -> None:
+    lists = gaussian(40, 30, 6)
+    result = lpmert.minimize(lists.nbest, method=method, **limit)
+    assert result.status in (Status.TIME_LIMIT, Status.NODE_LIMIT)
+    assert result.loss == Problem(lists.nbest).evaluate(result.weights).loss
+    if method in SUMS:
+        assert result.lower_bound is not None
+        assert result.lower_bound <= result.loss
+
+
+def test_a_bound_of_bleu_is_known_before_the_first_slice() -> None:
+    rng = np.random.default_rng(4)
+    lists, size = 400, 50
+    lengths = np.repeat(rng.integers(8, 25, lists), size)
+    totals = np.maximum(5, lengths + rng.integers(-3, 4, len(lengths)))
+    counts = np.zeros((len(lengths), 9))
+    for n in range(4):
+        counts[:, 2 * n + 1] = totals - n
+        counts[:, 2 * n] = rng.binomial(totals - n, 0.6 * 0.7**n)
+    counts[:, 8] = lengths
+    offsets = np.arange(0, len(lengths) + 1, size)
+    nbest = NBest(rng.normal(size=(len(lengths), 14)), offsets, counts)
+    # No selection has more matches, fewer words or a lower penalty than the best of every list on its own.
+    best = np.maximum.reduceat(counts, offsets[:-1]).sum(axis=0)
+    fewest = np.minimum.reduceat(counts, offsets[:-1]).sum(axis=0)
+    at_least = 1.0 - min(1.0, float(np.exp(np.mean([np.log(best[2 * n] / fewest[2 * n + 1]) for n in range(4)]))))
+    optimum = lpmert.minimize(nbest.restrict(slice(0, 3)), metric="bleu")
+    assert optimum.status.proved
+    for method in ("auto", "cells", "choices"):
+        result = timed(nbest, 0.5, method=method, metric="bleu")
+        assert result.status is Status.TIME_LIMIT
+        assert result.lower_bound is not None
+        assert at_least - 1e-9 <= result.lower_bound <= result.loss
+        assert result.lower_bound > 0.1
+        quick = lpmert.minimize(nbest.restrict(slice(0, 3)), metric="bleu", method=method, node_limit=0)
+        assert quick.lower_bound is not None
+        assert quick.lower_bound <= optimum.loss
+
+
+def test_exhaustive_ends_with_hundreds_of_limits() -> None:
+    rng = np.random.default_rng(5)
+    lists = gaussian(3, 5, 4)
+    names = lists.nbest.names
+    inside = rng.normal(size=4)
+    rows = rng.normal(size=(200, 4))
+    rows *= np.sign(rows @ inside)[:, None]
+    region = Region(linear=[Linear(dict(zip(names, row.tolist(), strict=True)), lower=0.0) for row in rows])
+    began = time.process_time()
+    found = lpmert.minimize(lists.nbest, method="exhaustive", region=region, time_limit=60.0)
+    assert time.process_time() - began < 30.0
+    assert found.status is Status.OPTIMAL
+    assert found.loss == lpmert.minimize(lists.nbest, method="choices", region=region).loss
+
+
+def test_nearly_parallel_features_do_not_hold_cells_up() -> None:
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        base = rng.integers(-9, 10, (15, 1)).astype(float)
+        features = base + 2.0 ** -rng.integers(20, 45, (15, 7)) * rng.integers(-9, 10, (15, 7))
+        nbest = NBest(features, np.array([0, 5, 10, 15]), rng.integers(0, 10, 15).astype(float))
+        timed(nbest, 1.0, method="cells")
+
+
+def test_an_answer_found_in_time_does_not_depend_on_the_limit() -> None:
+    lists = gaussian(10, 8, 4)
+    for method in ("auto", "choices", "cells", "lp-mert", "groups"):
+        alone = lpmert.minimize(lists.nbest, method=method)
+        limited = lpmert.minimize(lists.nbest, method=method, time_limit=1000.0)
+        assert limited.weights.tolist() == alone.weights.tolist()
+        assert dict(limited.counters) == dict(alone.counters)
+        assert limited.status is alone.status is Status.OPTIMAL

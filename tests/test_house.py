@@ -1,0 +1,111 @@
+"""The plan of the house in CONTRIBUTING.md holds: imports go down its floors, and there is no circle."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from importlib.util import resolve_name
+from pathlib import Path
+
+import networkx as nx
+import pytest
+from shared import ROOT
+
+PACKAGE = ROOT / "lpmert"
+FACES = ("lpmert", "lpmert.__main__", "lpmert.methods", "lpmert.metrics", "lpmert.formats")
+"""What users import: they show names of all floors, each imported where it is first used."""
+
+
+def _modules() -> dict[str, Path]:
+    names = {path: ".".join(path.relative_to(ROOT).with_suffix("").parts) for path in PACKAGE.rglob("*.py")}
+    return {name.removesuffix(".__init__"): path for path, name in names.items()}
+
+
+MODULES = _modules()
+
+
+def _imported(module: str, path: Path) -> Iterator[str]:
+    """Yield the package's modules that one imports, at its top or later, but for those that only name types."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            node.body = []
+    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            source = resolve_name("." * node.level + (node.module or ""), package) if node.level else node.module or ""
+            for one in node.names:
+                yield f"{source}.{one.name}" if f"{source}.{one.name}" in MODULES else source
+        elif isinstance(node, ast.Import):
+            yield from (one.name for one in node.names)
+
+
+def _arrows() -> list[tuple[str, str]]:
+    found = [(name, other) for name, path in MODULES.items() for other in _imported(name, path) if other in MODULES]
+    return [(name, other) for name, other in found if name not in FACES and name != other]
+
+
+ARROWS = _arrows()
+
+
+def _folder(module: str) -> str:
+    return module if MODULES[module].name == "__init__.py" else module.rpartition(".")[0]
+
+
+def _floors() -> list[str]:
+    """Return the names on the floors of the picture, from the top down."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    picture = text.partition("## The plan of the house")[2].partition("```text\n")[2].partition("```")[0]
+    return re.findall(r"^([a-z_]+)(?:/|\.py)\s", picture, flags=re.MULTILINE)
+
+
+def _floor(module: str) -> int:
+    return _floors().index(module.split(".")[1])
+
+
+def test_the_arrows_are_seen() -> None:
+    assert len(ARROWS) > 300
+    assert ("lpmert.model.nbest", "lpmert.errors") in ARROWS
+
+
+def test_no_circle_of_files() -> None:
+    circles = [found for found in nx.strongly_connected_components(nx.DiGraph(ARROWS)) if len(found) > 1]
+    assert not circles
+
+
+def test_no_circle_of_folders() -> None:
+    folders = nx.DiGraph((_folder(one), _folder(other)) for one, other in ARROWS)
+    folders.remove_edges_from(nx.selfloop_edges(folders))
+    folders.remove_nodes_from(["lpmert"])
+    assert not [found for found in nx.strongly_connected_components(folders) if len(found) > 1]
+
+
+def test_every_file_is_on_a_floor_of_the_picture() -> None:
+    names = {name.split(".")[1] for name in MODULES if name not in ("lpmert", "lpmert.__main__")}
+    assert names == set(_floors())
+
+
+@pytest.mark.parametrize("floor", sorted({name.split(".")[1] for name in MODULES if name not in FACES[:2]}))
+def test_imports_go_down(floor: str) -> None:
+    up = [
+        (one, other)
+        for one, other in ARROWS
+        if one != "lpmert.__main__" and one.split(".")[1] == floor and _goes_up(one, other)
+    ]
+    assert not up
+
+
+def _goes_up(one: str, other: str) -> bool:
+    """Whether an import goes up; only the top floor uses what users see."""
+    return _floor(one) > 0 if other == "lpmert" else _floor(other) < _floor(one)
+
+
+def test_the_checker_imports_no_search() -> None:
+    reached = nx.descendants(nx.DiGraph(ARROWS), "lpmert.certificates.check.verify")
+    assert not [name for name in reached if name.split(".")[1] in ("search", "lines", "methods")]
+
+
+def test_no_file_is_too_long() -> None:
+    long = {name: lines for name, path in MODULES.items() if (lines := len(path.read_text().splitlines())) > 420}
+    assert not long
