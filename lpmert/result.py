@@ -16,6 +16,7 @@ from lpmert.errors import (
     FloatArray,
     IntArray,
 )
+from lpmert.errors import LpmertError as LpmertError  # those who handle results handle errors
 
 
 class Status(Enum):
