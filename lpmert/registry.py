@@ -89,7 +89,7 @@ class Registry:
             raise self._refused(f"{self.kind} {quoted(name)} cannot be loaded from {place}: {error}") from error
 
     def _refused(self, message: str) -> Exception:
-        refused: Exception = getattr(import_module("lpmert.result"), self.error)(message)
+        refused: Exception = getattr(import_module("lpmert.errors"), self.error)(message)
         return refused
 
 

@@ -18,8 +18,7 @@ import pytest
 from certificates import Document, base, layout, random_nbest
 
 import lpmert
-from lpmert import CertificateError
-from lpmert.certificates.check import verify
+from lpmert import CertificateError, verify
 from lpmert.certificates.write.certify import write_certificate
 from lpmert.cli import main as cli
 from lpmert.formats.detect import write as write_lists

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 from certificates import Document, base, document, layout
 
-from lpmert import CertificateError, MetricError, NBest
-from lpmert.certificates.check import verify
+from lpmert import CertificateError, MetricError, NBest, verify
 from lpmert.errors import FloatArray
 from lpmert.metrics.additive import ZeroOne
 

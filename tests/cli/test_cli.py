@@ -205,7 +205,7 @@ class TestRegions:
             (["--bounds", "lm:.."], 2, "lm:0.."),
             (["--fix", "lm"], 2, "ac=1"),
             (["--linear", "lm:0.."], 2, "ac=1"),
-            (["--linear", "lm=1"], 2, "no limit"),
+            (["--linear", "lm=1"], 2, "is not a limit on a sum"),
             (["--cosine", "0.5"], 2, "--around"),
             (["--bounds", "lm:0..1"], 1, "reference"),
             (["--bounds", "xx:0.."], 1, "no feature 'xx'"),

@@ -169,7 +169,7 @@ PROGRAM = """
 import resource, sys
 from lpmert.formats.detect import read
 from lpmert.formats.detect import write as write_lists
-from lpmert.formats.files import lines
+from lpmert.system.files import lines
 from lpmert.result import DataError
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 try:
@@ -255,7 +255,7 @@ class TestQuotes:
 
     def test_every_message_about_data_quotes_with_care(self) -> None:
         """`!r` in a message quotes all there is."""
-        checked = [*(ROOT / "lpmert/formats").glob("*.py"), *(ROOT / "lpmert/proof").glob("*.py")]
+        checked = [*(ROOT / "lpmert/formats").glob("*.py"), *(ROOT / "lpmert/certificates").rglob("*.py")]
         checked += [ROOT / "lpmert" / name for name in ("nbest.py", "options.py", "certificate.py", "converters.py")]
         found = [
             f"{path.relative_to(ROOT)}:{node.lineno}"

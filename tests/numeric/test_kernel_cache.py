@@ -18,7 +18,7 @@ from shared import ROOT
 from lpmert.numeric.kernel_cache import _read
 
 HELPER = """
-from lpmert.kernels import internal
+from lpmert.numeric.kernels import internal
 
 @internal
 def step(x):
@@ -30,7 +30,7 @@ class Pair(NamedTuple):
     {fields}
 """
 CALLER = """
-from lpmert.kernels import kernel
+from lpmert.numeric.kernels import kernel
 from lpmert.helper import step
 from lpmert.constants import SIZE
 
@@ -132,14 +132,14 @@ class TestUpgrade:
 
     def test_kernels_that_work_with_either_ledger_see_changes_in_both(self, installation: Installation) -> None:
         code = """
-from lpmert.exact.cells_kernels import explore
-from lpmert.kernel_cache import state_of
+from lpmert.methods.cells.kernels import explore
+from lpmert.numeric.kernel_cache import state_of
 print(state_of(explore.py_func))
 """
         states = [installation.start(code).communicate(timeout=300)[0]]
-        for module in ("ledger_of_sums", "ledger_of_ratios", "ratio_leaf", "choices_sums"):
-            text = (installation.package / "exact" / f"{module}.py").read_text()
-            installation.write(f"exact/{module}", text + "# changed")
+        for module in ("cells/ledger_of_sums", "cells/ledger_of_ratios", "cells/ratio_leaf", "choices/ledger_of_sums"):
+            text = (installation.package / "methods" / f"{module}.py").read_text()
+            installation.write(f"methods/{module}", text + "# changed")
             states.append(installation.start(code).communicate(timeout=300)[0])
         assert all(states)
         assert len(set(states)) == len(states)

@@ -217,14 +217,14 @@ def test_watching_does_not_change_the_answer(method: str) -> None:
 
 @pytest.mark.parametrize(
     ("length", "method"),
-    [("choices_search.SLICE", Choices()), ("cells._SLICE", Cells()), ("cells._SLICE", Cells(leaf_lists=1))],
+    [("choices.search.SLICE", Choices()), ("cells.cells._SLICE", Cells()), ("cells.cells._SLICE", Cells(leaf_lists=1))],
     ids=str,
 )
 def test_the_length_of_slices_does_not_change_the_optimum(
     length: str, method: Choices | Cells, monkeypatch: pytest.MonkeyPatch, optimum: float
 ) -> None:
     for work in (1, 1000, 10**9):
-        monkeypatch.setattr(f"lpmert.exact.{length}", work)
+        monkeypatch.setattr(f"lpmert.methods.{length}", work)
         result = lpmert.minimize(MEDIUM.nbest, method=method)
         assert (result.loss, result.status) == (optimum, Status.OPTIMAL)
         assert_sound(result, MEDIUM)
@@ -264,7 +264,7 @@ def test_wrong_settings_are_refused(wrong: dict[str, object]) -> None:
 _INTERRUPTED = """
 import random, signal, sys
 import lpmert
-from lpmert.exact.cells import Cells
+from lpmert.methods.cells.cells import Cells
 from strategies import random_lists
 
 lists = random_lists("opposite", 1006, most_lists=6, most_hypotheses=6, most_features=4, most_selections=200)

@@ -12,8 +12,7 @@ import pytest
 from strategies import Lists, best_loss, exact_decode, loss_of, short_descent
 
 import lpmert
-from lpmert import MethodError, Result, Status
-from lpmert.certificates.check import verify
+from lpmert import MethodError, Result, Status, verify
 from lpmert.certificates.write.certify import write_certificate
 from lpmert.errors import FloatArray
 
