@@ -34,7 +34,7 @@ COLUMNS = ["--segment", "list", "--features", ",".join(NAMES), "--loss", "errors
 OLD = '{"old": true}\n'
 PATIENCE = 120.0
 """Seconds after which a process counts as hung; never reached by one that works."""
-BEGUN = "lpmert.compare"
+BEGUN = "lpmert.system.lazy"
 """What the command imports just after it has taken the signals."""
 
 
