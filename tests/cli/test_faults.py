@@ -210,13 +210,18 @@ class TestSignals:
         handlers = "[signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]"
         told = "[signal.default_int_handler, signal.SIG_DFL, signal.SIG_DFL]"
         (tmp_path / "mine" / "__main__.py").write_text(f"import signal\nprint({handlers} == {told})\n")
+
+        def as_usual() -> None:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whatever started the tests, nohup for one
+
         for arguments in (["-m", "mine"], ["-mmine", "lpmert"]):
             process = subprocess.run(
                 [sys.executable, *arguments],
                 cwd=tmp_path,
                 env=environment(),
                 capture_output=True,
-                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+                preexec_fn=as_usual,
                 timeout=PATIENCE,
             )
             assert process.stdout == b"True\n"

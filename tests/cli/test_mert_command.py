@@ -145,7 +145,7 @@ def test_compiling_takes_no_time_from_the_search_for_a_proof(here: Path, monkeyp
         return original(*arguments, time_limit=time_limit, **settings)
 
     original = lpmert.minimize
-    monkeypatch.setattr(sys.modules["lpmert.minimize"], "minimize", minimize)
+    monkeypatch.setattr(sys.modules["lpmert._doors"], "minimize", minimize)
     put(here, lists())
     assert run(*FLAGS, "--time-limit", "3").exit_code == 0
     first, second = limits
