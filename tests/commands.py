@@ -7,14 +7,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from click.testing import CliRunner, Result
+from shared import ROOT
 
 from lpmert.cli import main as cli
-
-ROOT = Path(__file__).resolve().parents[1]
 
 
 def run(*arguments: object) -> Result:

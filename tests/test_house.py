@@ -60,8 +60,11 @@ def _floors() -> list[str]:
     return re.findall(r"^([a-z_]+)(?:/|\.py)\s", picture, flags=re.MULTILINE)
 
 
+FLOORS = _floors()
+
+
 def _floor(module: str) -> int:
-    return _floors().index(module.split(".")[1])
+    return FLOORS.index(module.split(".")[1])
 
 
 def test_the_arrows_are_seen() -> None:
@@ -83,7 +86,7 @@ def test_no_circle_of_folders() -> None:
 
 def test_every_file_is_on_a_floor_of_the_picture() -> None:
     names = {name.split(".")[1] for name in MODULES if name not in ("lpmert", "lpmert.__main__")}
-    assert names == set(_floors())
+    assert names == set(FLOORS)
 
 
 @pytest.mark.parametrize("floor", sorted({name.split(".")[1] for name in MODULES if name not in FACES[:2]}))

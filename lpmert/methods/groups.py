@@ -7,11 +7,10 @@ Lists that share no feature with the others are a problem of their own: the opti
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import networkx
 import numpy as np
 
 from lpmert.configurable import option
@@ -20,7 +19,6 @@ from lpmert.lines.descent import descend
 from lpmert.methods.choices.choices import Choices
 from lpmert.methods.choices.search import SumChoicesSearch
 from lpmert.methods.subspace import improve, random_numbers
-from lpmert.model.canonical import rows_of_lists, varying_columns
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.form import Canonical
 from lpmert.numeric.kernels import decode
@@ -90,7 +88,7 @@ class GroupedSearch(Search):
         self._improvements = 0
         self._credit = 0
         self._searches = 0
-        self._counted: dict[str, int] = {}
+        self._counted: Counter[str] = Counter()
 
     @property
     def unsettled(self) -> int | None:
@@ -107,7 +105,7 @@ class GroupedSearch(Search):
 
     @property
     def nodes(self) -> int:
-        return sum(search.nodes for search in self._open()) + self._counted.get("nodes", 0)
+        return sum(search.nodes for search in self._open()) + self._counted["nodes"]
 
     @property
     def open_nodes(self) -> int:
@@ -115,17 +113,16 @@ class GroupedSearch(Search):
 
     @property
     def lps(self) -> int:
-        return sum(search.lps for search in self._open()) + self._counted.get("lps", 0)
+        return sum(search.lps for search in self._open()) + self._counted["lps"]
 
     @property
     def memory(self) -> int:
         return sum(search.memory for search in self._open())
 
     def counters(self) -> Mapping[str, int]:
-        total = {"groups": self._searches, **self._counted}
+        total = Counter(self._counted, groups=self._searches)
         for search in self._open():
-            for name, count in search.counters().items():
-                total[name] = total.get(name, 0) + count
+            total.update(search.counters())
         return total
 
     def advance(self) -> None:
@@ -198,8 +195,7 @@ class GroupedSearch(Search):
 
     def _close(self, group: _Group, search: SumChoicesSearch) -> None:
         """Keep what a finished search found; the group's parent can begin when all its parts are closed."""
-        for name, count in search.counters().items():
-            self._counted[name] = self._counted.get(name, 0) + count
+        self._counted.update(search.counters())
         group.close()
         parent = group.parent
         if parent is not None and all(part.closed for part in parent.parts):
@@ -209,26 +205,20 @@ class GroupedSearch(Search):
 
     def _combine(self) -> None:
         """Offer the weights of all independent parts, which share no feature, together."""
-        together = np.sum([self._whole(part, part.weights) for part in self._root.parts], axis=0)
+        together = np.zeros(self._canonical.n_features)
+        for part in self._root.parts:
+            together[part.columns] = part.weights
         self._offer(CanonicalWeights(together), "G")
-
-    def _whole(self, group: _Group, weights: FloatArray) -> CanonicalWeights:
-        """Return weights for the columns of a group as weights [d] for all."""
-        whole = np.zeros(self._canonical.n_features)
-        whole[group.columns] = weights
-        return CanonicalWeights(whole)
 
     def _start(self, group: _Group) -> SumChoicesSearch:
         canonical, selections = self._canonical, self._settings.selections
         if group is self._root:
             return SumChoicesSearch(selections, canonical, self.incumbent)
-        rows, offsets = rows_of_lists(canonical.offsets, group.lists)
-        group.columns = varying_columns(canonical.features[rows], offsets)
-        part = canonical.part(group.lists, group.columns)
+        part, group.columns = canonical.part(group.lists)
         initial = CanonicalWeights(self.incumbent.weights[group.columns])
-        _, found = descend(*part.lists, initial=initial, budget=_GROUP_BUDGET)
-        upper = Incumbent(part.dearest, CanonicalWeights(found), "")
-        for candidate in (CanonicalWeights(found), initial):
+        found = CanonicalWeights(descend(*part.lists, initial=initial, budget=_GROUP_BUDGET)[1])
+        upper = Incumbent(part.dearest, found, "")
+        for candidate in (found, initial):
             # Where ties leave the cost in doubt it is the worst one, which weights beside these attain.
             upper.improve(part.clear_cost(candidate)[0], candidate, "")
         return SumChoicesSearch(selections, part, upper)
@@ -306,14 +296,22 @@ def gather(excess: FloatArray, size: int) -> list[IntArray]:
 def independent_parts(features: FloatArray, offsets: IntArray) -> list[IntArray]:
     """Return the lists in parts that have no feature in common: whatever the weights of one, the others do not notice.
 
-    These are the components of the graph that joins each list to the features that vary within it.
+    These are the components of the graph that joins features where some list varies in both; there can be millions of
+    edges, too many for networkx.
     """
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
     first = features[np.repeat(offsets[:-1], np.diff(offsets))]
     varies = np.logical_or.reduceat(features != first, offsets[:-1], axis=0)
-    graph = networkx.Graph()
-    graph.add_edges_from((s, (d,)) for s, d in np.argwhere(varies).tolist())
-    parts = (sorted(node for node in part if isinstance(node, int)) for part in networkx.connected_components(graph))
-    return [np.array(part, dtype=np.int64) for part in sorted(parts)]
+    lists, columns = np.nonzero(varies)
+    one = varies.argmax(axis=1)
+    joined = coo_array((np.ones(len(lists), dtype=bool), (one[lists], columns)), shape=2 * features.shape[1:])
+    _, labels = connected_components(joined, directed=False)
+    order = np.argsort(labels[one], kind="stable")
+    ends = np.cumsum(np.bincount(labels[one]))
+    parts = np.split(order, ends[:-1])
+    return sorted((part for part in parts if len(part)), key=lambda part: int(part[0]))
 
 
 def _tree(excess: FloatArray, lists: IntArray, size: int) -> _Group:

@@ -7,13 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from itertools import compress
 
 import numpy as np
 
 from lpmert.errors import FloatArray, IntArray, MethodError
 from lpmert.metrics.base import Metric
 from lpmert.metrics.kinds import SumFraction, fraction_of
-from lpmert.model.canonical import informative_rows, rows_of_lists, with_limits
+from lpmert.model.canonical import informative_rows, rows_of_lists, varying_columns, with_limits
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.numeric.cap import Cap
 from lpmert.numeric.half_spaces import with_half_spaces
@@ -141,17 +142,24 @@ class Canonical:
         cost, clear = clear_cost(*self.lists, weights, rounding_bound(self.by_cost, weights))
         return int(cost), bool(clear)
 
-    def part(self, lists: IntArray, columns: IntArray) -> Canonical:
-        """Return some of the lists, with columns among which are all that vary within them.
+    def part(self, lists: IntArray) -> tuple[Canonical, IntArray]:
+        """Return some of the lists, and the columns that vary within them, to which their features are cut down.
 
         The loss of a cost counts the other lists with nothing; limits on other columns too are left out.
         """
         rows, offsets = rows_of_lists(self.offsets, lists)
-        features = np.ascontiguousarray(self.features[rows][:, columns])
+        features = self.features[rows]
+        columns = varying_columns(features, offsets)
         inside = ~np.delete(self.limits, columns, axis=1).any(axis=1)
-        labels = tuple(np.array(self.labels, dtype=object)[inside]) if len(self.labels) else ()
-        limits = self.limits[inside][:, columns]
-        return replace(self, features=features, offsets=offsets, losses=self.costs[rows], limits=limits, labels=labels)
+        part = replace(
+            self,
+            features=np.ascontiguousarray(features[:, columns]),
+            offsets=offsets,
+            losses=self.costs[rows],
+            limits=self.limits[inside][:, columns],
+            labels=tuple(compress(self.labels, inside)),
+        )
+        return part, columns
 
     def within(self, normals: FloatArray) -> Canonical:
         """Return the lists with one {a, 0} after them for each row of normals [k, d], whose 0 may not win."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from itertools import pairwise
 
 import numpy as np
@@ -140,6 +141,20 @@ def test_lists_without_a_feature_in_common_are_parts_and_a_limit_joins_them() ->
     region = lpmert.Region(linear=[lpmert.Linear({"feature1": 1.0, "feature6": -1.0}, lower=0)])
     joined = Problem(lists.nbest, region=region).canonical
     assert [len(part) for part in independent_parts(joined.features, joined.offsets)] == [7, 3]
+
+
+def test_the_parts_of_many_dense_lists_take_less_memory_than_their_features() -> None:
+    """There are 200,000 pairs of a list and a feature that varies in it."""
+    features, offsets = np.random.default_rng(0).normal(size=(4000, 100)), np.arange(0, 4001, 2)
+    independent_parts(features[:4], offsets[:3])  # what is imported then does not count
+    tracemalloc.start()
+    try:
+        parts = independent_parts(features, offsets)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert [part.tolist() for part in parts] == [list(range(2000))]
+    assert peak < 5 * features.nbytes
 
 
 @pytest.mark.parametrize("size", [2, 8])

@@ -81,14 +81,16 @@ def test_half_spaces_come_after_the_lists_with_values_of_any_width():
     assert values.tolist() == [[1, 2], [3, 4], [0, 0], [9, 9], [0, 0], [9, 9]]
 
 
-def test_a_part_has_the_lists_and_columns_asked_for_and_a_granularity_of_its_own():
+def test_a_part_has_the_lists_asked_for_the_columns_that_vary_and_a_granularity_of_its_own():
     form = form_of(0)
     n = form.n_features
-    costs = form.costs.copy()
+    costs, features = form.costs.copy(), form.features.copy()
     costs[:3] = [0, 1, 2]
+    features[3:6, 0] = features[9:12, 0] = 7  # the same in all of lists 1 and 3
     limits = np.eye(n)[[0, n - 1]]
-    form = Canonical(form.features, form.offsets, costs, limits, ("first", "last"))
-    part = form.part(np.array([1, 3]), np.arange(1, n))
+    form = Canonical(features, form.offsets, costs, limits, ("first", "last"))
+    part, columns = form.part(np.array([1, 3]))
+    assert columns.tolist() == list(range(1, n))
     assert (form.granularity, part.granularity % 3) == (1, 0)
     assert part.features.tolist() == form.features[[3, 4, 5, 9, 10, 11], 1:].tolist()
     assert part.costs.tolist() == costs[[3, 4, 5, 9, 10, 11]].tolist()

@@ -193,9 +193,8 @@ class ChoicesSearch(Search):
         tree.chosen[asked[first_undecided:]] = -1
         self._exact_decisions += 1
         slot = int(numbers[layout.DEPTH]) + 1
-        core = None
-        if self._cap is None:
-            core = self._core_of_corral(slot, dict(zip(asked.tolist(), chosen.tolist(), strict=True)))
+        position = dict(zip(asked.tolist(), chosen.tolist(), strict=True))
+        core = None if self._cap is not None else self._core_of_corral(slot, position)
         if core is None:
             rows = self._offsets[asked] + chosen
             start = self._corrals.point[slot].copy()
@@ -204,7 +203,6 @@ class ChoicesSearch(Search):
                 self._accept(verdict.weights, rows if len(asked) == len(tree.chosen) else None)
                 return
             core = sorted({s for s, _, _ in verdict.core})
-        position = dict(zip(asked.tolist(), chosen.tolist(), strict=True))
         q = int(numbers[layout.EXACT_CORES]) % len(tree.exact_cores)
         tree.exact_core_sizes[q] = len(core)
         for k, s in enumerate(core):
