@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import highspy
@@ -316,12 +317,15 @@ class _Decision:
 
     def _attainable_exactly(self, exact: Sequence[int]) -> Verdict:
         # A multiple of the weights is as good and rounds differently, which helps where the cell is a few ulps wide.
-        for factor in range(1, _ROUNDINGS + 1):
-            weights = rational.round_to_floats([factor * weight for weight in exact])
+        multiples = [[factor * weight for weight in exact] for factor in range(1, _ROUNDINGS + 1)]
+        rows = self.comparisons.exact_rows(self.held)
+        inside = (rational.rounded_inside(rows, multiple) for multiple in multiples)
+        for weights in chain(map(rational.round_to_floats, multiples), inside):
+            checkpoint()
             if self.comparisons.confirmed(weights):
                 return self._attainable(weights)
-        rows = self.comparisons.other[self.held]
-        return Verdict(True, rows, self.iterations, representable=False, exact_weights=tuple(exact))
+        others = self.comparisons.other[self.held]
+        return Verdict(True, others, self.iterations, representable=False, exact_weights=tuple(exact))
 
     def _unattainable(self, support: IntArray) -> Verdict | None:
         """Return the verdict if the supporting comparisons have Farkas multipliers in exact arithmetic."""

@@ -162,6 +162,37 @@ def decide(rows: Rows) -> Feasible | Infeasible:
     return answer
 
 
+def rounded_inside(rows: Rows, weights: Sequence[int]) -> FloatArray:
+    """Return weights [D] of size at most 1 in float64 whose dot products with the integer rows may be positive still.
+
+    The entries are rounded one after the other, the largest first; after each, those that are left go to the middle of
+    what the rows allow. So the walls of a narrow cone are as far away as can be when the last entry is rounded, which
+    as the smallest has the finest grid.
+    """
+    bits = max(abs(weight).bit_length() for weight in weights)
+    point = [Fraction(weight, 1 << bits) for weight in weights]
+    left = sorted(range(len(point)), key=lambda d: abs(weights[d]))
+    while left:
+        for d in left:
+            _centre(rows, point, d)
+        d = left.pop()
+        point[d] = Fraction(float(point[d]))
+    found = np.array([float(weight) for weight in point])
+    return np.ldexp(found, -int(np.frexp(np.abs(found).max())[1]))
+
+
+def _centre(rows: Rows, point: list[Fraction], d: int) -> None:
+    """Move a point along an axis to about the middle of where all rows are positive, if that has two ends."""
+    margins = [(row[d], sum((a * w for a, w in zip(row, point, strict=True)), Fraction(0))) for row in rows]
+    back = max((-margin / a for a, margin in margins if a > 0), default=None)
+    forth = min((-margin / a for a, margin in margins if a < 0), default=None)
+    if back is not None and forth is not None and back < forth:
+        width = forth - back
+        # To a 16th of the width, so that the numbers stay short.
+        unit = Fraction(2) ** (width.numerator.bit_length() - width.denominator.bit_length() - 5)
+        point[d] += round((back + forth) / 2 / unit) * unit
+
+
 def solve_integers(matrix: Rows, target: Sequence[int]) -> list[Fraction] | None:
     """Return an exact x [C] with matrix x = target for integers [R, C] and [R], or `None` if there is none.
 

@@ -119,7 +119,13 @@ def test_many_more_regions(kind: str) -> None:
         least = best_loss_within(lists, limits)
         if least is None:
             continue
-        for method in [*FRACTIONS, "groups", Cells(leaf_lists=4), Choices(use_cores=False), LpMert(lp="highs")]:
+        for method in [
+            *FRACTIONS,
+            "groups",
+            Cells(leaf_lists=4, stalled_splits=1),
+            Choices(use_cores=False),
+            LpMert(lp="highs"),
+        ]:
             assert_within(lpmert.minimize(lists.nbest, region=region, method=method), least, limits, tolerated)
         checked += 1
     assert checked > 100
