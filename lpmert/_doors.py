@@ -106,7 +106,8 @@ def minimize(
 ) -> Result:
     """Find weights with the least loss on N-best lists, and prove that no weights do better.
 
-    Limits never raise, nor does Ctrl-C once the search runs: the result holds the best weights so far and a valid bound.
+    Limits never raise, nor does Ctrl-C once the search runs: the result then holds the best weights so far and a valid
+    bound.
 
     Parameters
     ----------

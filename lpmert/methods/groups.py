@@ -120,7 +120,7 @@ class GroupedSearch(Search):
         return sum(search.memory for search in self._open())
 
     def counters(self) -> Mapping[str, int]:
-        total = Counter(self._counted, groups=self._searches)
+        total = Counter({"groups": self._searches, **self._counted})
         for search in self._open():
             total.update(search.counters())
         return total

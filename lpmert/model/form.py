@@ -150,14 +150,14 @@ class Canonical:
         rows, offsets = rows_of_lists(self.offsets, lists)
         features = self.features[rows]
         columns = varying_columns(features, offsets)
-        inside = ~np.delete(self.limits, columns, axis=1).any(axis=1)
+        inside = np.asarray(~np.delete(self.limits, columns, axis=1).any(axis=1))
         part = replace(
             self,
             features=np.ascontiguousarray(features[:, columns]),
             offsets=offsets,
             losses=self.costs[rows],
             limits=self.limits[inside][:, columns],
-            labels=tuple(compress(self.labels, inside)),
+            labels=tuple(compress(self.labels, inside.tolist())),
         )
         return part, columns
 

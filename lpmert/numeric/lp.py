@@ -6,7 +6,7 @@ The programs run on HiGHS in floating point; every verdict rests on a witness or
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -193,12 +193,16 @@ class _Comparisons:
 
 
 class _Decision:
-    """One question and a growing set of held comparisons: linear programs first, exact arithmetic where they fail."""
+    """One question and a growing set of held comparisons: linear programs first, exact arithmetic where they fail.
+
+    complete: whether it is about all lists. Weights for some of them are welcome, those for all of them the answer.
+    """
 
     def __init__(self, optimizer: LinOptimizer, chosen: Chosen) -> None:
         self.counters = optimizer.counters
         self.model = optimizer._model
         self.comparisons = _Comparisons(optimizer.features, optimizer.offsets, chosen)
+        self.complete = len(self.comparisons.lists) == len(optimizer.offsets) - 1
         self.width = optimizer.features.shape[1]
         self.held = _NO_ROWS
         self.iterations = 0
@@ -318,9 +322,11 @@ class _Decision:
     def _attainable_exactly(self, exact: Sequence[int]) -> Verdict:
         # A multiple of the weights is as good and rounds differently, which helps where the cell is a few ulps wide.
         multiples = [[factor * weight for weight in exact] for factor in range(1, _ROUNDINGS + 1)]
-        rows = self.comparisons.exact_rows(self.held)
-        inside = (rational.rounded_inside(rows, multiple) for multiple in multiples)
-        for weights in chain(map(rational.round_to_floats, multiples), inside):
+        tried: Iterable[FloatArray] = map(rational.round_to_floats, multiples)
+        if self.complete:
+            rows = self.comparisons.exact_rows(self.held)
+            tried = chain(tried, (rational.rounded_inside(rows, multiple) for multiple in multiples))
+        for weights in tried:
             checkpoint()
             if self.comparisons.confirmed(weights):
                 return self._attainable(weights)

@@ -21,6 +21,8 @@ Rows = Sequence[Sequence[int]]
 _EPSILON = float(np.finfo(np.float64).eps)
 _SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
 _MANTISSA_BITS = 53
+_FINE_BITS = 900
+"""So long are integers that stand for weights while these are rounded: fine, and within the range of float64."""
 
 
 @dataclass(frozen=True)
@@ -165,32 +167,35 @@ def decide(rows: Rows) -> Feasible | Infeasible:
 def rounded_inside(rows: Rows, weights: Sequence[int]) -> FloatArray:
     """Return weights [D] of size at most 1 in float64 whose dot products with the integer rows may be positive still.
 
-    The entries are rounded one after the other, the largest first; after each, those that are left go to the middle of
+    The entries are rounded one after the other, the largest first; before each, those that are left go to the middle of
     what the rows allow. So the walls of a narrow cone are as far away as can be when the last entry is rounded, which
     as the smallest has the finest grid.
     """
-    bits = max(abs(weight).bit_length() for weight in weights)
-    point = [Fraction(weight, 1 << bits) for weight in weights]
+    more = _FINE_BITS - max(abs(weight).bit_length() for weight in weights)
+    point = [weight << more if more > 0 else weight >> -more for weight in weights]
+    margins = [_dot(row, point) for row in rows]
+    columns = [list(column) for column in zip(*rows, strict=True)]
+
+    def move(d: int, step: int) -> None:
+        point[d] += step
+        margins[:] = [margin + a * step for margin, a in zip(margins, columns[d], strict=True)]
+
     left = sorted(range(len(point)), key=lambda d: abs(weights[d]))
     while left:
         for d in left:
-            _centre(rows, point, d)
+            # margin + a step > 0
+            least = max(
+                (-margin // a + 1 for margin, a in zip(margins, columns[d], strict=True) if a > 0), default=None
+            )
+            most = min(
+                (-(-margin // -a) - 1 for margin, a in zip(margins, columns[d], strict=True) if a < 0), default=None
+            )
+            if least is not None and most is not None and least <= most:
+                move(d, (least + most) // 2)
         d = left.pop()
-        point[d] = Fraction(float(point[d]))
+        move(d, int(float(point[d])) - point[d])
     found = np.array([float(weight) for weight in point])
-    return np.ldexp(found, -int(np.frexp(np.abs(found).max())[1]))
-
-
-def _centre(rows: Rows, point: list[Fraction], d: int) -> None:
-    """Move a point along an axis to about the middle of where all rows are positive, if that has two ends."""
-    margins = [(row[d], sum((a * w for a, w in zip(row, point, strict=True)), Fraction(0))) for row in rows]
-    back = max((-margin / a for a, margin in margins if a > 0), default=None)
-    forth = min((-margin / a for a, margin in margins if a < 0), default=None)
-    if back is not None and forth is not None and back < forth:
-        width = forth - back
-        # To a 16th of the width, so that the numbers stay short.
-        unit = Fraction(2) ** (width.numerator.bit_length() - width.denominator.bit_length() - 5)
-        point[d] += round((back + forth) / 2 / unit) * unit
+    return np.asarray(np.ldexp(found, -int(np.frexp(np.abs(found).max())[1])))
 
 
 def solve_integers(matrix: Rows, target: Sequence[int]) -> list[Fraction] | None:
