@@ -15,7 +15,7 @@ from lpmert.metrics.door import check_metric
 from lpmert.metrics.kinds import exact_loss
 from lpmert.model import canonical
 from lpmert.model.canonicalise import canonicalise
-from lpmert.model.coordinates import CallerWeights, CanonicalWeights
+from lpmert.model.coordinates import CallerWeights, CanonicalWeights, UnmergedWeights
 from lpmert.model.evaluation import Evaluation, Evaluator, ranges_of_weights
 from lpmert.model.form import Totals
 from lpmert.model.nbest import NBest
@@ -24,6 +24,9 @@ from lpmert.model.region import Region, limits_of
 from lpmert.values import weights_array
 
 TIES = ("first", "best", "worst")
+
+_TIE_EXPONENTS = np.array([-10, -20, -30, -40])
+"""Powers of two by which weights are moved off ties of lists that cancel each other, relative to the largest."""
 
 
 class Problem:
@@ -158,7 +161,18 @@ class Problem:
         return None if selection is None else exact_loss(self.metric, self._evaluator.total(selection))
 
     def _attained_loss(self, weights: CanonicalWeights) -> float | Fraction | None:
-        return self.attained_loss(self.to_caller(weights))
+        given = self.to_caller(weights)
+        loss = self.attained_loss(given)
+        unmerged = self.unmerged.coordinates
+        merged_away = ~np.isin(unmerged.columns, self.coordinates.columns)
+        if loss is None and merged_away.any():
+            # Lists that cancel each other are tied where their features have no weight; any little one will do.
+            draws = np.random.default_rng(0).normal(size=len(merged_away))
+            step = unmerged.to_caller(UnmergedWeights(np.where(merged_away, draws, 0.0)))
+            sizes = np.ldexp(np.abs(given).max(initial=0.0) or 1.0, _TIE_EXPONENTS)
+            beside = (self.attained_loss(CallerWeights(given + size * step)) for size in sizes.tolist())
+            loss = next((one for one in beside if one is not None), None)
+        return loss
 
     def _attained(self, weights: CallerWeights) -> IntArray | None:
         decoded = self._evaluator.decode(weights)

@@ -189,6 +189,21 @@ def test_nothing_in_the_denominator_costs_one_and_is_found_where_that_is_the_lea
     assert min(found.values()) >= 3, found
 
 
+@pytest.mark.parametrize("method", FRACTIONS)
+def test_lists_that_cancel_each_other_do_not_hide_what_the_others_attain(method: str) -> None:
+    """Whatever the weight of a, the first two lists add up to (5, 1); b > 0 makes the third one 1 of 3, else 4 of 1."""
+    nbest = NBest(
+        features=[[1, 0], [0, 0], [1, 0], [0, 0], [0, 1], [0, 0]],
+        offsets=[0, 2, 4, 6],
+        statistics=[[2, 1], [1, 1], [3, 0], [4, 0], [1, 3], [4, 1]],
+        names=["a", "b"],
+    )
+    metric = LinearFraction("wer", ("errors", "words"), (1, 0), (0, 1), higher_is_better=False)
+    result = lpmert.minimize(nbest, metric=metric, method=method)
+    assert (result.status, result.loss, result.lower_bound) == (Status.OPTIMAL, 6 / 4, 6 / 4)
+    assert lpmert.evaluate(nbest, result.weights, metric=metric).tied_lists == 0
+
+
 def test_fractions_closer_than_a_unit_are_ranked_exactly() -> None:
     for seed in range(15):
         rng = np.random.default_rng(seed)
