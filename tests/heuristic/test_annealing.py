@@ -11,13 +11,15 @@ from shared import librispeech, needs_shared, train_choices
 from strategies import random_lists
 
 from lpmert.errors import FloatArray, MethodError
-from lpmert.methods.heuristic.annealing import Annealing, Objective, Step
+from lpmert.lines.clock import Clock
+from lpmert.methods.heuristic.annealing import SCHEDULES, Annealing, Objective, Step
 from lpmert.methods.heuristic.convolution import Convolution
 from lpmert.methods.heuristic.risk import LAWS, risk_of
 from lpmert.methods.heuristic.softmax import AllHypotheses
 from lpmert.metrics.additive import SumOfLosses
 from lpmert.metrics.base import Metric
 from lpmert.metrics.ratio import Bleu, Chrf, f_beta, precision, recall
+from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.result import Limits, Status
@@ -229,6 +231,21 @@ def test_annealing_finds_the_optimum_of_a_separable_set() -> None:
     nbest = NBest(features, np.arange(0, 151, 5), losses)
     result = solve(Annealing(), Problem(nbest))
     assert result.loss == pytest.approx(losses.reshape(30, 5).min(axis=1).sum())
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_the_prior_keeps_weights_as_small_as_it_says(schedule: str) -> None:
+    """Weights 0 have the most entropy: what the prior asks of others is no more than they lower the risk by."""
+    lists = random_lists("generic", 3, most_lists=40, most_selections=10**12)
+    problem = Problem(lists.nbest)
+    spread = sum(lists.losses[begin:end].max() - lists.losses[begin:end].min() for begin, end in lists.ranges())
+    sizes = {}
+    for variance in (1e-8, 1e-4, inf):
+        found = Annealing(schedule=schedule, variance=variance).run(problem, None, 0, Clock(problem))
+        sizes[variance] = float(np.linalg.norm(problem.to_caller(CanonicalWeights(found.weights))))
+    for variance in (1e-8, 1e-4):
+        assert 0 < sizes[variance] <= np.sqrt(2 * variance * spread)
+    assert sizes[inf] > np.sqrt(2 * 1e-4 * spread)
 
 
 def test_held_out_lists_are_drawn_by_the_seed() -> None:

@@ -106,7 +106,7 @@ def test_options_are_set_alike_from_python_and_from_the_command_line(table: str,
         ("lp-mert", ["lazy=perhaps"], "yes or no; got 'perhaps'"),
         ("grid", ["ranges=lm"], "ranges such as lm:0..15,words:-3..3; got 'lm'"),
         ("auto", ["cells.leaf_lists=-1"], "option leaf_lists of method 'cells' must be a whole number"),
-        ("annealing", ["variance=nan"], "a number above 0; got nan"),
+        ("annealing", ["variance=nan"], "a number above 0, or none; got nan"),
     ],
     ids=str,
 )

@@ -43,7 +43,8 @@ class Annealing(Comparator):
     schedule "entropy": the objective is risk - T * entropy. T is halved from `first_temperature` (the paper takes 100,
     200 or 1000) to `last_temperature` (0.01 or 0.001); then the choice is quenched: T is 0 and gamma is doubled until
     the risk changes by no more than `tolerance`, relative. schedule "gamma": gamma is doubled from `first_gamma` on
-    until then, T is 0, and each objective has the term |w|^2 / (2 variance) on the caller's weights; `inf` means none.
+    until then, and T is 0. Each objective has the term |w|^2 / (2 variance) on the caller's weights; `inf` means none,
+    and is what the schedule "entropy" takes unless told otherwise, "gamma" takes 1.
     The loss of a metric that is no sum over lists counts once for every list, so that the same numbers serve.
 
     law: how the expected loss is taken, see risk.py. held_out: the share of the lists, drawn by the seed, that
@@ -58,7 +59,9 @@ class Annealing(Comparator):
     first_temperature: float = option(1000.0, "T0 of the schedule entropy; the paper takes 100, 200 or 1000", above=0)
     last_temperature: float = option(0.001, "where that schedule ends; the paper takes 0.01 or 0.001", above=0)
     first_gamma: float = option(0.1, "where the schedule gamma begins", above=0)
-    variance: float = option(1.0, "of the Gaussian prior in the schedule gamma; inf for none", above=0)
+    variance: float | None = option(
+        None, "of the Gaussian prior; inf for none, as in the schedule entropy by default; 1 in that of gamma", above=0
+    )
     tolerance: float = option(1e-5, "relative change of the risk at which it ends", above=0)
     held_out: float = option(0.0, "share of the lists left out of the objective, to choose a step", least=0, below=1)
 
@@ -126,9 +129,8 @@ class Annealing(Comparator):
             gamma *= 2
 
     def _precision(self, lists: AllHypotheses) -> FloatArray:
-        if self.schedule == "entropy":
-            return np.zeros(len(lists.scale))
-        return np.asarray(lists.scale**2 / self.variance)
+        usual = inf if self.schedule == "entropy" else 1.0
+        return np.asarray(lists.scale**2 / (usual if self.variance is None else self.variance))
 
 
 @dataclass(frozen=True)
