@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.problem import Problem
@@ -45,7 +47,7 @@ def result_of(method: Method, problem: Problem, search: Search, outcome: Outcome
         doubtful = not placed.holds or problem.rounded_features or unseen > _RESOLUTION * abs(loss)
         if status is Status.OPTIMAL and doubtful:
             status = Status.OPTIMAL_TO_TOLERANCE
-        lower = loss if status is Status.OPTIMAL else min(loss, problem.canonical.loss_of(outcome.lower_bound) - unseen)
+        lower = loss if status is Status.OPTIMAL else min(loss, bound_on_loss(problem, outcome.lower_bound, unseen))
     return Result(
         weights=weights,
         names=problem.nbest.names,
@@ -70,6 +72,14 @@ def result_of(method: Method, problem: Problem, search: Search, outcome: Outcome
         counters={**_sizes(problem), **search.counters()},
         trace=outcome.trace,
     )
+
+
+def bound_on_loss(problem: Problem, cost: int, unseen: float) -> float:
+    """Return the bound on the loss that a bound on the cost gives, rounded down."""
+    form = problem.canonical
+    exact = (form.constant + cost) * Fraction(form.unit) - Fraction(unseen)
+    nearest = float(exact)
+    return nearest if Fraction(nearest) <= exact else math.nextafter(nearest, -math.inf)
 
 
 def _sizes(problem: Problem) -> Mapping[str, int]:

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from lpmert import Progress, Result, Status
 from lpmert.methods.cells.cells import Cells
 from lpmert.methods.choices.choices import Choices
 from lpmert.model.problem import Problem
+from lpmert.search.report import bound_on_loss
 
 LATE = 3.0
 
@@ -115,6 +117,19 @@ def test_bounds_of_runs_cut_short_are_below_the_optimum(method: str, optimum: fl
         assert result.lower_bound <= optimum <= result.loss
         bounds.append(result.lower_bound)
     assert bounds == sorted(bounds)
+
+
+def test_a_bound_on_real_losses_is_rounded_down() -> None:
+    nbest = lpmert.NBest([[1.0], [0.0], [0.0], [1.0]], [0, 2, 4], [-1234567.1, 0.3, 7.7, 1e-3])
+    problem = Problem(nbest)
+    form = problem.canonical
+    off = set()
+    for cost in range(0, form.dearest, form.dearest // 100):
+        exact = (form.constant + cost) * Fraction(form.unit)
+        bound = Fraction(bound_on_loss(problem, cost, 0.0))
+        off.add(bound == exact)
+        assert 0 <= exact - bound <= Fraction(np.spacing(2e6))
+    assert off == {True, False}
 
 
 @pytest.mark.parametrize("method", RATIOS)
