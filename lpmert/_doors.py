@@ -301,7 +301,7 @@ def certify(
     path : str or Path
         Where the certificate goes; compressed if the name ends in .gz, .xz or .zst.
     metric, ties, region
-        Those of the run; the metric is a sum over lists, the region has limits only.
+        Those of the run; the metric is additive, the region has limits only.
 
     Raises
     ------

@@ -434,7 +434,7 @@ def sizes(rng: Rng, *, large: bool = False) -> tuple[list[int], int]:
 
 
 def problem(features: str, worth: str, seed: int, *, in_region: bool = False) -> Given:
-    """A problem with features of this kind; worth: a kind of loss, or a metric that is no sum over lists."""
+    """A problem with features of this kind; worth: a kind of loss, or a metric that is not additive."""
     rng = np.random.default_rng([seed, *features.encode(), *worth.encode(), int(in_region)])
     offsets, width = sizes(rng)
     rows = np.asarray(FEATURES[features](rng, offsets, width), dtype=np.float64)

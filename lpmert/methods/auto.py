@@ -40,7 +40,7 @@ _CHOICES_SHARE = 24
 """Slices that `choices` gets for each one of `cells` where it comes first: some three times as much time."""
 
 _RATIO_SHARE = 12
-"""Slices that `cells` gets for each one of `choices` with a metric that is no sum over lists."""
+"""Slices that `cells` gets for each one of `choices` with a metric that is not additive."""
 
 _GROUPS_SHARE = 1
 """The same beside `groups`, which raises the bound where no other search can, but rarely ends."""
@@ -50,7 +50,7 @@ _GROUPS_SHARE = 1
 class Auto(Method):
     """`sweep` for one or two features; else `choices` in turns with `cells`, or, with many features, with `groups`.
 
-    For a metric that is no sum over lists `cells` in turns with `choices`, or one of them alone.
+    For a metric that is not additive `cells` in turns with `choices`, or one of them alone.
     """
 
     cells: Cells = field(default_factory=Cells)

@@ -16,7 +16,7 @@ from lpmert.model.reduction import Reduction
 from lpmert.numeric.cap import Cap
 
 _LOSS_UNIT = 2.0**-56
-"""What a unit of cost is worth for a metric that is no sum over lists.
+"""What a unit of cost is worth for a metric that is not additive.
 
 1 - score is a multiple of 2**-53 in floating point; fractions of sums have a unit that tells any two of them apart.
 """

@@ -23,7 +23,7 @@ class Evaluation:
     `tied_lists` counts lists in which hypotheses with other features come within rounding of the best score; `margin`
     is the least lead of a winner over hypotheses with other features, `None` where no list has two. selection [S]
     counts hypotheses from 0 within their list. `loss_best_ties` and `loss_worst_ties` are `None` for tied lists and a
-    metric that is no sum over lists. `inside`: whether the weights lie in the region, where one was asked for.
+    metric that is not additive. `inside`: whether the weights lie in the region, where one was asked for.
     """
 
     loss: float
@@ -56,7 +56,7 @@ class Evaluator:
     """Decodes lists whose identical vectors are collapsed: features [M, D], offsets [S + 1].
 
     statistics [M, K] are what the metric sums; values [M, V] are what must agree for a tie not to matter; losses [M]
-    order tied hypotheses, `None` for a metric that is no sum over lists.
+    order tied hypotheses, `None` for a metric that is not additive.
     """
 
     def __init__(

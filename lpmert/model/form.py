@@ -24,7 +24,7 @@ from lpmert.numeric.leastnorm import SortedLists, rounding_bound, sorted_lists
 
 @dataclass(frozen=True, eq=False)
 class Totals:
-    """What a metric that is no sum over lists sums up: statistics [m, K], and the constant [K] of lists left out.
+    """What a metric that is not additive sums up: statistics [m, K], and the constant [K] of lists left out.
 
     attained: the one question to exact arithmetic, what loss weights have; `None` outside the region, and where a tie
     that matters decides it.
@@ -78,22 +78,22 @@ class Canonical:
 
     @property
     def additive(self) -> bool:
-        """Whether the loss is a sum over lists."""
+        """Whether the loss is additive: a sum over lists."""
         return not isinstance(self.losses, Totals)
 
     @property
     def costs(self) -> IntArray:
-        """Costs [m]; raises `MethodError` for a metric that is no sum over lists."""
+        """Costs [m]; raises `MethodError` for a metric that is not additive."""
         if isinstance(self.losses, Totals):
             name = self.losses.metric.name
-            raise MethodError(f"metric {name!r} is no sum over lists; this method needs one that is")
+            raise MethodError(f"metric {name!r} is not additive; this method needs one that is")
         return self.losses
 
     @property
     def totals(self) -> Totals:
-        """What a metric that is no sum over lists sums up; raises `MethodError` for others."""
+        """What a metric that is not additive sums up; raises `MethodError` for others."""
         if not isinstance(self.losses, Totals):
-            raise MethodError("the metric is a sum over lists; this search is for those that are not")
+            raise MethodError("the metric is additive; this search is for those that are not")
         return self.losses
 
     @property
@@ -134,7 +134,7 @@ class Canonical:
         return (self.constant + cost) * self.unit
 
     def cost_of_loss(self, loss: float | Fraction) -> int:
-        """Return a loss in fixed point, rounded down: what stands for a cost where the metric is no sum over lists."""
+        """Return a loss in fixed point, rounded down: what stands for a cost where the metric is not additive."""
         return math.floor(Fraction(loss) / Fraction(self.unit)) - self.constant
 
     def clear_cost(self, weights: CanonicalWeights) -> tuple[int, bool]:

@@ -153,7 +153,7 @@ class Problem:
         return bool(found == self.canonical.constant + cost)
 
     def attained_loss(self, weights: CallerWeights) -> float | Fraction | None:
-        """Return the loss of weights [D] of the caller under a metric that is no sum over lists, exact for a fraction.
+        """Return the loss of weights [D] of the caller under a metric that is not additive, exact for a fraction.
 
         `None` outside the region, and where a tie that matters decides it.
         """
@@ -194,7 +194,7 @@ class Problem:
 
 
 def _losses(metric: Metric, statistics: FloatArray) -> FloatArray | None:
-    """Return the loss [M] of each hypothesis, `None` for a metric that is no sum over lists."""
+    """Return the loss [M] of each hypothesis, `None` for a metric that is not additive."""
     if not isinstance(metric, AdditiveMetric):
         return None
     return np.asarray(metric.losses(statistics), dtype=np.float64)

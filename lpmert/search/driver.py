@@ -78,8 +78,8 @@ def _check(method: Method, problem: Problem) -> None:
     canonical = problem.canonical
     if not (canonical.additive or method.takes_ratios or (canonical.totals.fraction and method.takes_fractions)):
         raise MethodError(
-            f"method {method.name!r} needs an additive loss, and metric {problem.metric.name!r} is no sum over "
-            "lists; use auto, cells or choices"
+            f"method {method.name!r} needs an additive loss, and metric {problem.metric.name!r} is not "
+            "additive; use auto, cells or choices"
         )
     if not (canonical.cap is None or method.takes_caps):
         raise MethodError(f"method {method.name!r} cannot keep to a cosine; use auto, choices, cells or lp-mert")

@@ -187,7 +187,7 @@ class Method(Configurable, ABC):
     proves: ClassVar[bool] = True
     """Whether its searches end with a proof."""
     takes_ratios: ClassVar[bool] = False
-    """Whether the method takes metrics that are no sum over lists, whatever their form."""
+    """Whether the method takes metrics that are not additive, whatever their form."""
     takes_fractions: ClassVar[bool] = False
     """Whether it takes those that are fractions of sums, by way of additive losses."""
     takes_jobs: ClassVar[bool] = False

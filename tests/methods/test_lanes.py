@@ -43,7 +43,7 @@ def problem_of(seed: int, n_lists: int = 60, n_features: int = 4) -> lpmert.NBes
 
 
 def counted(seed: int, metric: str) -> lpmert.NBest:
-    """A problem with the statistics of a metric that is no sum over lists."""
+    """A problem with the statistics of a metric that is not additive."""
     lists = problem_of(seed, 40 if metric == "f1" else 12, 3)
     rng = np.random.default_rng(seed)
     n = len(lists.dense_features())

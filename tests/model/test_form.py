@@ -131,7 +131,7 @@ def test_what_a_form_has_not_is_refused():
     ratio = Canonical(
         form.features, form.offsets, Totals(f_beta(), np.ones((15, 3)), np.zeros(3), lambda _: None), NO_LIMITS
     )
-    with pytest.raises(MethodError, match="no sum over lists"):
+    with pytest.raises(MethodError, match="is not additive"):
         _ = ratio.costs
-    with pytest.raises(MethodError, match="is a sum over lists"):
+    with pytest.raises(MethodError, match="is additive"):
         _ = form.totals

@@ -49,7 +49,7 @@ def write_certificate(
     """
     measure = metric_by_name(metric)
     if not isinstance(measure, AdditiveMetric):
-        raise MethodError(f"metric {measure.name!r} is no sum over lists; certificates are about losses that are")
+        raise MethodError(f"metric {measure.name!r} is not additive; certificates are about losses that are")
     if result.status not in (Status.OPTIMAL, Status.OPTIMAL_TO_TOLERANCE):
         raise MethodError(f"there is no optimum to certify ({result.message})")
     if result.fingerprint != nbest.fingerprint:

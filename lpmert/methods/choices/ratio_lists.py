@@ -74,7 +74,7 @@ def ratio_lists(canonical: Canonical) -> tuple[SortedLists, Ratio]:
     metric = totals.metric
     if not isinstance(metric, RatioMetric) or metric.kind not in (BLEU, CHRF):
         raise MethodError(
-            f"metric {metric.name!r} is neither a sum over lists nor a ratio metric with losses_of_totals, parameters "
+            f"metric {metric.name!r} is neither additive nor a ratio metric with losses_of_totals, parameters "
             "and the kind BLEU or CHRF; only heuristics take it"
         )
     rows, offsets, counts = with_half_spaces(

@@ -45,7 +45,7 @@ class Annealing(Comparator):
     the risk changes by no more than `tolerance`, relative. schedule "gamma": gamma is doubled from `first_gamma` on
     until then, and T is 0. Each objective has the term |w|^2 / (2 variance) on the caller's weights; `inf` means none,
     and is what the schedule "entropy" takes unless told otherwise, "gamma" takes 1.
-    The loss of a metric that is no sum over lists counts once for every list, so that the same numbers serve.
+    The loss of a metric that is not additive counts once for every list, so that the same numbers serve.
 
     law: how the expected loss is taken, see risk.py. held_out: the share of the lists, drawn by the seed, that
     are left out of the objective; the weights of the step that decodes them with the least loss are

@@ -179,7 +179,7 @@ class ExpectedBrevity:
 
 
 def risk_of(metric: Metric, lists: AllHypotheses, law: str = "taylor") -> Risk:
-    """Return the expected loss of a metric on these lists, where it is a sum over lists, else that of a logarithm.
+    """Return the expected loss of a metric on these lists, where it is additive, else that of a logarithm.
 
     A fraction is a sum where its denominator does not hang on the choice. Else the logarithm is minus that of the score
     for scores of which more is better, and that of the loss for error rates. Raises `MethodError` for other metrics
