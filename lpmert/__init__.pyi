@@ -27,6 +27,7 @@ from .model.problem import Problem as Problem
 from .model.region import Linear as Linear
 from .model.region import Region as Region
 from .result import Cell as Cell
+from .result import Doubt as Doubt
 from .result import Limits as Limits
 from .result import Progress as Progress
 from .result import Result as Result

@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from lpmert.quoting import listed
 from lpmert.registry import METHODS
 
 if TYPE_CHECKING:
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from lpmert.values import Weights
 
 logger = logging.getLogger(__name__)
+
+WARNINGS = "lpmert.warnings"
+"""Logger of what results warn of."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +96,7 @@ def minimize(
     *,
     metric: str | Metric = "loss",
     method: str | Method = "auto",
-    initial_weights: Weights | None = None,
+    initial_weights: Weights | str | Path | None = None,
     ties: str = "first",
     region: Region | None = None,
     time_limit: float | None = None,
@@ -117,8 +121,8 @@ def minimize(
         What turns summed statistics into a loss: a name, `module:Class`, or an object of `lpmert.metrics`.
     method : str or Method
         How to search: a name, `module:Class`, or an object of `lpmert.methods`, whose arguments are its options.
-    initial_weights : mapping or sequence of numbers, or Result, optional
-        Where the search starts: one number for each feature, by name or in order.
+    initial_weights : mapping or sequence of numbers, Result, str or Path, optional
+        Where the search starts: one number for each feature, by name or in order, or a file of weights.
     ties : {"first", "best", "worst"}
         Which of several hypotheses with identical features stands for them.
     region : Region, optional
@@ -128,7 +132,7 @@ def minimize(
     node_limit : int, optional
         Most search nodes.
     gap : float, optional
-        Relative gap between loss and bound at which to stop.
+        Relative gap between loss and bound at which to stop, from 0 to 1: 0.05 for 5 %.
     target : float, optional
         Loss at which to stop.
     memory_limit : int or None
@@ -170,13 +174,13 @@ def minimize(
 
     solver, limits, seed = _settings(method, time_limit, node_limit, gap, target, memory_limit, jobs, seed)
     problem, started = _prepared(nbest, metric, ties, region, limits)
-    initial = None if initial_weights is None else problem.checked_weights(initial_weights)
-    return solve(solver, problem, limits, callback, seed, initial, started)
+    initial = None if initial_weights is None else problem.checked_weights(_given(initial_weights, "initial_weights"))
+    return _warned(solve(solver, problem, limits, callback, seed, initial, started))
 
 
 def check(
     nbest: NBest,
-    weights: Weights,
+    weights: Weights | str | Path,
     *,
     metric: str | Metric = "loss",
     method: str | Method = "auto",
@@ -197,8 +201,8 @@ def check(
     ----------
     nbest : NBest
         The lists.
-    weights : mapping or sequence of numbers, or Result
-        The weights to check, by name or in the order of the features; the search starts from them.
+    weights : mapping or sequence of numbers, Result, str or Path
+        The weights to check, by name, in the order of the features, or in a file; the search starts from them.
     metric, method, ties, region, time_limit, node_limit, gap, target, memory_limit, jobs, seed, callback
         As for `minimize`.
 
@@ -224,9 +228,9 @@ def check(
 
     solver, limits, seed = _settings(method, time_limit, node_limit, gap, target, memory_limit, jobs, seed)
     problem, started = _prepared(nbest, metric, ties, region, limits)
-    given = problem.checked_weights(weights)
+    given = problem.checked_weights(_given(weights))
     evaluation = problem.evaluate(given)
-    optimum = solve(solver, problem, limits, callback, seed, given, started)
+    optimum = _warned(solve(solver, problem, limits, callback, seed, given, started))
     figures = {k: getattr(evaluation, k) for k in ("loss", "score", "statistics", "tied_lists", "margin")}
     return Check(
         weights=given,
@@ -241,7 +245,7 @@ def check(
 
 def evaluate(
     nbest: NBest,
-    weights: Weights,
+    weights: Weights | str | Path,
     *,
     metric: str | Metric = "loss",
     ties: str = "first",
@@ -253,8 +257,8 @@ def evaluate(
     ----------
     nbest : NBest
         The lists.
-    weights : mapping or sequence of numbers, or Result
-        One number for each feature, by name or in order.
+    weights : mapping or sequence of numbers, Result, str or Path
+        One number for each feature, by name or in order, or a file of weights.
     metric, ties, region
         As for `minimize`.
 
@@ -277,7 +281,7 @@ def evaluate(
     (1.0, [1, 1], 0)
     """
     problem = _problem(nbest, metric, ties, region)
-    given = problem.checked_weights(weights)
+    given = problem.checked_weights(_given(weights))
     return replace(problem.evaluate(given), inside=problem.inside(given))
 
 
@@ -329,7 +333,7 @@ def certify(
 
     if not isinstance(result, Result):
         raise DataError(f"the second argument must be a Result, not {type(result).__name__}; find one with minimize")
-    _problem(nbest, metric, ties, region)
+    region = _problem(nbest, metric, ties, region).region
     write_certificate(path, nbest, result, metric=metric, ties=ties, region=region)
 
 
@@ -346,6 +350,7 @@ def _prepared(
 
 def _problem(nbest: NBest, metric: str | Metric, ties: str, region: Region | None) -> Problem:
     from lpmert.errors import DataError, RegionError
+    from lpmert.formats.weights import region_around
     from lpmert.model.nbest import NBest
     from lpmert.model.problem import Problem
     from lpmert.model.region import Region
@@ -356,7 +361,20 @@ def _problem(nbest: NBest, metric: str | Metric, ties: str, region: Region | Non
         )
     if region is not None and not isinstance(region, Region):
         raise RegionError(f"region must be a Region or None, not {type(region).__name__}; build one with lpmert.Region")
-    return Problem(nbest, metric, ties=ties, region=region)
+    return Problem(nbest, metric, ties=ties, region=region_around(region))
+
+
+def _warned(result: Result) -> Result:
+    for one in result.warnings:
+        logging.getLogger(WARNINGS).warning("warning: %s", one.message)
+    return result
+
+
+def _given(weights: Weights | str | Path, what: str = "weights") -> Weights:
+    from lpmert.formats.weights import given_weights
+
+    found: Weights = given_weights(weights, what)
+    return found
 
 
 def _settings(
@@ -387,7 +405,7 @@ def _method(method: str | Method) -> Method:
     found = METHODS.build(method) if isinstance(method, str) else method
     if not isinstance(found, Method):
         raise MethodError(
-            f"a method must be one of {', '.join(METHODS.names())}, or an object of a class derived from "
+            f"a method must be one of {listed(METHODS.names())}, or an object of a class derived from "
             f"lpmert.methods.Method; got {quoted(method)}"
         )
     return found
@@ -408,6 +426,8 @@ def _limits(
         bound = "" if math.isinf(least) else f" of at least {least:g}"
         raise MethodError(f"{name} must be a number{bound}, or None; got {quoted(value)}")
 
+    if (share := real_number(gap)) is not None and share > 1:
+        raise MethodError(f"gap must be a share from 0 to 1; got {quoted(gap)}: for 5 % give 0.05")
     return Limits(
         time_limit=number(time_limit, "time_limit", 0.0),
         node_limit=None if node_limit is None else whole_number(node_limit, "node_limit", 0),

@@ -108,7 +108,7 @@ class Option:
             if self.parse is not None:
                 value = self.parse(text)
             elif self.kind is None:
-                raise MethodError(f"option {self.name} of method {method!r} is set from Python only")
+                raise MethodError(f"option {self.name} of method {quoted(method)} is set from Python only")
             elif self.kind is bool:
                 value = _TRUTH.get(text.lower(), text)
             elif self.kind in (int, float):
@@ -129,7 +129,7 @@ class Option:
         )
 
     def _refused(self, value: Any, method: str) -> MethodError:
-        return MethodError(f"option {self.name} of method {method!r} must be {self.allowed}; got {quoted(value)}")
+        return MethodError(f"option {self.name} of method {quoted(method)} must be {self.allowed}; got {quoted(value)}")
 
 
 class Configurable:
@@ -173,7 +173,7 @@ class Configurable:
         for name, text in texts.items():
             if name not in known:
                 there = f"its options are {listed(known)}" if known else "it has none"
-                raise MethodError(f"method {self.name!r} has no option {quoted(name)}; {there}")
+                raise MethodError(f"method {quoted(self.name)} has no option {quoted(name)}; {there}")
             first, _, rest = name.partition(".")
             if rest:
                 inner.setdefault(first, {})[rest] = text

@@ -15,6 +15,9 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 
+BoolArray = NDArray[np.bool_]
+
+
 class LpmertError(Exception):
     """Base of all errors that lpmert raises on purpose; a message that is too long to read loses its middle."""
 

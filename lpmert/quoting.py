@@ -10,6 +10,8 @@ from typing import Any
 MOST = 200
 LONGEST_MESSAGE = 2000
 LONGEST_REFUSAL = 400
+SHOWN_DECIMALS = 10
+"""Decimals of weights in reports."""
 
 _shortening = reprlib.Repr()
 _shortening.maxstring = _shortening.maxother = _shortening.maxlong = MOST

@@ -17,6 +17,7 @@ from lpmert.errors import (
     IntArray,
 )
 from lpmert.errors import LpmertError as LpmertError  # those who handle results handle errors
+from lpmert.quoting import listed, quoted
 
 
 class Status(Enum):
@@ -107,6 +108,22 @@ def relative_gap(loss: float, lower_bound: float | None) -> float | None:
 
 
 @dataclass(frozen=True)
+class Doubt:
+    """What is odd about a question, which makes its answer worth less than it looks.
+
+    Parameters
+    ----------
+    code : str
+        `nothing-to-choose`, `leak`, `orientation` or `digits`.
+    message : str
+        What was seen, and what to do about it.
+    """
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True)
 class Cell:
     """The optimal cell around the returned weights.
 
@@ -167,6 +184,8 @@ class Result:
         What was counted and what took how long.
     trace : tuple of (seconds, bound, loss)
         Each improvement.
+    warnings : tuple of Doubt
+        What is odd about the lists, the losses or the weights.
 
     Examples
     --------
@@ -199,6 +218,7 @@ class Result:
     counters: Mapping[str, int] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
     trace: tuple[tuple[float, float | None, float], ...] = ()
+    warnings: tuple[Doubt, ...] = ()
 
     @property
     def by_name(self) -> dict[str, float]:
@@ -232,10 +252,10 @@ class Result:
         unknown, or if its weight is 0 or of the other sign than `value`.
         """
         if name not in self.names:
-            raise ValueError(f"no feature {name!r}; the features are {', '.join(self.names)}")
+            raise ValueError(f"no feature {quoted(name)}; the features are {listed(self.names)}")
         weight = self.weights[self.names.index(name)]
         if weight * value <= 0:
-            raise ValueError(f"the weight of {name!r} is {weight:g}: no positive factor brings it to {value:g}")
+            raise ValueError(f"the weight of {quoted(name)} is {weight:g}: no positive factor brings it to {value:g}")
         return np.asarray(self.weights * (value / weight))
 
     def to_dict(self) -> dict[str, Any]:
@@ -250,6 +270,7 @@ class Result:
             "status": self.status.name.lower(),
             "message": self.message,
             "success": self.success,
+            "warnings": [{"code": one.code, "message": one.message} for one in self.warnings],
             "method": self.method,
             "statistics": self.statistics.tolist(),
             "selection": self.selection.tolist(),
@@ -307,6 +328,7 @@ class Result:
         lines += [f"  {name:{width}}  {weight: .10g}" for name, weight in zip(self.names, self.weights, strict=True)]
         if self.tied_lists:
             lines.append(f"{self.tied_lists} lists are tied at these weights")
+        lines += [f"warning: {one.message}" for one in self.warnings]
         return "\n".join(lines)
 
     def with_seconds(self, **seconds: float) -> Result:
@@ -348,6 +370,7 @@ def _from_dict(data: Mapping[str, Any]) -> Result:
         counters=data["counters"],
         seconds=data["seconds"],
         trace=tuple((t, bound, loss) for t, bound, loss in data["trace"]),
+        warnings=tuple(Doubt(one["code"], one["message"]) for one in data["warnings"]),
         signature=data["signature"],
         fingerprint=data["fingerprint"],
         seed=data["seed"],

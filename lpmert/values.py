@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from operator import index
-from typing import TypeAlias
+from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -14,8 +14,19 @@ from lpmert.errors import DataError, FloatArray, LpmertError, MethodError
 from lpmert.quoting import listed, quoted
 from lpmert.result import Result
 
-Weights: TypeAlias = Mapping[str, float] | Sequence[float] | FloatArray | Result
-"""One number for each feature: by name, in the order of the features, or those of a result."""
+Number = TypeVar("Number")
+
+
+@runtime_checkable
+class WeightsSource(Protocol):
+    """What knows weights of features, such as a file of weights that was read."""
+
+    def of_features(self, names: Sequence[str]) -> FloatArray:
+        """Return the weights [D] of these features, in their order; raises `DataError` unless it has just these."""
+
+
+Weights: TypeAlias = Mapping[str, float] | Sequence[float] | FloatArray | Result | WeightsSource
+"""One number for each feature: by name, in the order of the features, or those of a result or a file of weights."""
 
 
 def whole_number(value: object, what: str, least: int, error: type[LpmertError] = MethodError) -> int:
@@ -40,10 +51,12 @@ def weights_array(weights: object, names: Sequence[str], what: str = "weights") 
 
     Raises `DataError` unless there is one finite number for each feature and nothing else.
     """
+    if isinstance(weights, WeightsSource):
+        return weights.of_features(names)
     if isinstance(weights, Result):
         weights = weights.by_name
     if isinstance(weights, Mapping):
-        weights = _in_order(weights, names, what)
+        weights = in_order(weights, names, what)
     if isinstance(weights, str | bytes) or not isinstance(weights, Sequence | np.ndarray):
         raise DataError(f"{what} must be numbers in the order of the features, or by name; got {quoted(weights)}")
     shape = weights.shape if isinstance(weights, np.ndarray) else (len(weights),)
@@ -63,15 +76,20 @@ def weights_array(weights: object, names: Sequence[str], what: str = "weights") 
     return array
 
 
-def _in_order(weights: Mapping[object, object], names: Sequence[str], what: str) -> list[object]:
+def in_order(weights: Mapping[str, Number], names: Sequence[str], what: str, *, more: bool = False) -> list[Number]:
+    """Return what features have, in their order, from a mapping by name; with `more`, it may have others as well.
+
+    Raises `DataError`, which says what is missing, what is unknown, and what there is.
+    """
     known = set(names)
     missing = [name for name in names if name not in weights]
-    unknown = [str(name) for name in weights if name not in known]
+    unknown = [] if more else [str(name) for name in weights if name not in known]
     faults = [
         f"{fault} {listed(features)}"
         for fault, features in (("have none for", missing), ("name unknown features:", unknown))
         if features
     ]
     if faults:
-        raise DataError(f"{what} {' and '.join(faults)}; the features are {listed(names)}")
+        given = listed([str(name) for name in weights])
+        raise DataError(f"{what} {' and '.join(faults)}; they are for {given}; the features are {listed(names)}")
     return [weights[name] for name in names]

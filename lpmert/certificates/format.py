@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from lpmert.errors import CertificateError, DataError
 from lpmert.formats.rows import unique_keys
+from lpmert.quoting import listed
 from lpmert.system.files import atomic_writer, lines
 
 SCHEMA = 1
@@ -93,9 +94,7 @@ class CertificateReader:
         schema = typed(found.pop(_SCHEMA_KEY, None), int)
         names = [entry.name for entry in fields(Header)]
         if schema != SCHEMA or not text.endswith(_TREE) or list(found) != names:
-            raise CertificateError(
-                f"schema {SCHEMA} needs a header with {', '.join(names)}; this one has schema {schema}"
-            )
+            raise CertificateError(f"schema {SCHEMA} needs a header with {listed(names)}; this one has schema {schema}")
         return Header(
             fingerprint=typed(found["fingerprint"], str),
             metric=typed(found["metric"], str),

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import math
-import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
 
 from lpmert.cli.console import Scale
-from lpmert.quoting import quoted
+from lpmert.quoting import listed, quoted
 
 if TYPE_CHECKING:
+    from lpmert.formats.weights import WeightsFile
     from lpmert.model.region import Linear
 
 Range = tuple[float | None, float | None]
@@ -47,7 +46,16 @@ def nonnegative(text: str) -> float:
     """Return a finite number that is at least 0; raises `click.BadParameter` for anything else."""
     value = finite(text)
     if value < 0:
-        raise click.BadParameter(f"{text} is below 0.")
+        raise click.BadParameter(f"{quoted(text)} is below 0.")
+    return value
+
+
+def share(text: str) -> float:
+    """Return a share from 0 to 1, also written as 5%; raises `click.BadParameter` for anything else."""
+    number = text.strip()
+    value = nonnegative(number.removesuffix("%")) / (100 if number.endswith("%") else 1)
+    if value > 1:
+        raise click.BadParameter(f"{quoted(text)} is more than the whole; for 5 % give 0.05 or 5%.")
     return value
 
 
@@ -119,44 +127,25 @@ def _range(text: str) -> Range | None:
     return None if not dots or wrong or ends == [None, None] else (ends[0], ends[1])
 
 
-def parse_weights(text: str, features: Sequence[str], option: str) -> list[float]:
-    """Return one weight for each feature from numbers, from name=value pairs, or from a JSON file that `solve` wrote.
+def parse_weights(text: str, features: Sequence[str], option: str) -> WeightsFile:
+    """Return weights from a file or from numbers, name=value pairs or JSON, see `given_weights`.
 
-    Raises `click.BadParameter` for this option where the weights do not fit the features, `DataError` for a bad file.
+    Raises `click.BadParameter` for this option where a text is no weights, or not those of the features, `DataError`
+    where that is so of a file.
     """
-    parts = [part.strip() for part in text.split(",")]
-    plain = [_finite_number(part) for part in parts]
-    if None not in plain:
-        weights = [weight for weight in plain if weight is not None]
-        if len(weights) != len(features):
-            count = "1 number" if len(weights) == 1 else f"{len(weights)} numbers"
-            raise click.BadParameter(
-                f"{count} for {len(features)} features ({', '.join(features)}).", param_hint=option
-            )
-        return weights
-    named = _named_weights(parts)
-    if text.endswith(".json") or os.path.exists(text):
-        named = _weights_of_file(text)
-    if named is None:
-        raise click.BadParameter(
-            f"{quoted(text)} is neither finite numbers, nor name=value pairs with each name once, nor a JSON file; "
-            f"the features are {', '.join(features)}.",
-            param_hint=option,
-        )
-    return _in_order(named, features, option)
+    from lpmert.errors import DataError
+    from lpmert.formats.weights import given_weights
 
-
-def _in_order(named: Mapping[str, float], features: Sequence[str], option: str) -> list[float]:
-    missing = [name for name in features if name not in named]
-    unknown = [name for name in named if name not in features]
-    if missing or unknown:
-        faults = [
-            f"{what} {', '.join(names)}"
-            for what, names in (("no weight for", missing), ("no feature", unknown))
-            if names
-        ]
-        raise click.BadParameter(f"{' and '.join(faults)}; the features are {', '.join(features)}.", param_hint=option)
-    return [named[name] for name in features]
+    try:
+        found: WeightsFile = given_weights(text, option)
+        found.of_features(features)
+    except DataError as error:
+        if error.path != option:
+            raise
+        message = str(error).removeprefix(f"{option}: ")
+        there = "" if "the features are" in message else f"; the features are {listed(features)}"
+        raise click.BadParameter(f"{message}{there}.", param_hint=option) from error
+    return found
 
 
 def _named_weights(parts: Sequence[str]) -> dict[str, float] | None:
@@ -168,16 +157,6 @@ def _named_weights(parts: Sequence[str]) -> dict[str, float] | None:
             return None
         named[name.strip()] = weight
     return named
-
-
-def _weights_of_file(path: str) -> dict[str, float]:
-    from lpmert.errors import DataError
-    from lpmert.system.files import read_text
-
-    try:
-        return {name: float(weight) for name, weight in json.loads(read_text(path))["weights"].items()}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DataError("contains no weights by name; give a file written by `lpmert solve -o`", path=path) from error
 
 
 def _finite_number(text: str) -> float | None:

@@ -18,6 +18,7 @@ from lpmert.cli.shared import Registered, Shared, configured, shared_options
 from lpmert.cli.text_tables import side_by_side
 from lpmert.comparing.compare import DEFAULT_METHODS, OPTIMUM_SECONDS, REPLICATIONS, SEEDS
 from lpmert.comparing.comparison import summary
+from lpmert.quoting import quoted
 from lpmert.registry import METHODS
 from lpmert.system.interrupts import Interrupts
 
@@ -34,12 +35,12 @@ def _methods(text: str) -> tuple[str, ...]:
     return tuple(Registered(METHODS).convert(name, None, None) for name in column_names(text))
 
 
-def _file_by_name(text: str) -> tuple[str, str]:
-    """Return a name and a file; raises `click.BadParameter` for anything else."""
-    name, equals, file = text.partition("=")
-    if not name.strip() or not equals or not file:
-        raise click.BadParameter(f"{text!r} is not of the form NAME=FILE, such as moses=weights.txt.")
-    return name.strip(), file
+def _weights_by_name(text: str) -> tuple[str, str]:
+    """Return a name and its weights as they were given; raises `click.BadParameter` for anything else."""
+    name, equals, weights = text.partition("=")
+    if not name.strip() or not equals or not weights:
+        raise click.BadParameter(f"{quoted(text)} is not of the form NAME=WEIGHTS, such as moses=weights.txt.")
+    return name.strip(), weights
 
 
 def _of_method(method: str, options: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -62,9 +63,9 @@ def _of_method(method: str, options: Sequence[tuple[str, str]]) -> list[tuple[st
 @click.option("--held-out", type=click.Path(), metavar="FILE", help="More lists like DATA, not used for tuning.")
 @click.option(
     "--weights",
-    type=_file_by_name,
+    type=_weights_by_name,
     multiple=True,
-    metavar="NAME=FILE",
+    metavar="NAME=WEIGHTS",
     help="Weights from another tool; may be repeated.",
 )
 @click.option(
@@ -96,8 +97,8 @@ def compare(
 
     Every method runs on the same lists, with each of --seeds seeds if it is random, and is judged only by decoding.
     Then --method looks for the optimum, starting from the best weights found, for --time-limit seconds (60 by default).
-    --set NAME=VALUE is for that method, --set METHOD.NAME=VALUE for one of those compared. Weights can come from any
-    file that `lpmert mert` reads: numbers, names and numbers, moses.ini, JSON.
+    --set NAME=VALUE is for that method, --set METHOD.NAME=VALUE for one of those compared. WEIGHTS are as for `lpmert
+    check`: numbers, pairs, or a file of this or another tool.
 
     The table has, for each method: the mean loss of its runs, the best one, Delta (greatest minus least) and S
     (standard deviation); how far the best run is above the optimum, or above its bound; its score if different from the
@@ -109,7 +110,6 @@ def compare(
     `lpmert solve --help`.
     """
     from lpmert.comparing.compare import compare as compare_methods
-    from lpmert.formats.weights import read_weights
     from lpmert.result import Limits, Result
 
     shared = Shared(**options)
@@ -129,7 +129,7 @@ def compare(
     names = [name for name, _ in weights]
     if len(set(names)) < len(names):
         raise click.UsageError("--weights gives a name twice.")
-    given = {name: read_weights(file).of_features(shared.features) for name, file in weights}
+    given = {name: shared.weights(text, "--weights") for name, text in weights}
     known = None if optimum is None else Result.load(optimum)
 
     with _logging_to_stderr(shared), delivering(shared) as deliver:

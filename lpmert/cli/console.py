@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from lpmert.cli.text_tables import labelled, side_by_side
+from lpmert.quoting import SHOWN_DECIMALS
 from lpmert.system.interrupts import undone_by_abort
 
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ HEADER_LINES = 20
 SHOW_CURSOR = b"\n\033[?25h"
 HEADER = "Src    Nodes     Open |  LowerBound    Incumbent     Gap |       LPs    Time"
 
-_DECIMALS = 10
 _LEAST_FIXED_POINT = 1e-6
 """A column with a smaller number than this (and not 0) is shown with exponents."""
 
@@ -238,8 +238,10 @@ def result_report(result: Result, scale: Scale | None = None) -> str:
     """Return a result as text: status, loss, bound and gap, ties, weights, time and counters."""
     figures = [*_loss_figures(result), ("lower bound", number(result.lower_bound)), ("gap", _gap(result))]
     table = [_feature_column(result), column("weight", result.weights.tolist()), *_more_columns(result, scale)]
-    headline = _headline(result.message, good=result.status.proved)
-    return "\n\n".join([headline, labelled(figures), side_by_side(table), labelled(_run_facts(result, scale))])
+    headline = _headline(result.message, good=result.status.proved and not result.warnings)
+    return "\n\n".join(
+        [headline, *_warned(result), labelled(figures), side_by_side(table), labelled(_run_facts(result, scale))]
+    )
 
 
 def summary(result: Result) -> str:
@@ -259,9 +261,22 @@ def check_report(check: Check, scale: Scale | None = None) -> str:
     found = column("better weights" if check.excess > 0 else "weights found", best.weights.tolist())
     table = [_feature_column(best), given, found, *_more_columns(best, scale)]
     headline = _headline(
-        _verdict(check), good=check.excess == 0 and best.status.proved and check.inside and not check.wins_by_ties
+        _verdict(check),
+        good=check.excess == 0 and best.status.proved and check.inside and not (check.wins_by_ties or best.warnings),
     )
-    return "\n\n".join([headline, labelled(figures), side_by_side(table), labelled(_run_facts(best, scale))])
+    return "\n\n".join(
+        [headline, *_warned(best), labelled(figures), side_by_side(table), labelled(_run_facts(best, scale))]
+    )
+
+
+def warning_lines(result: Result) -> list[str]:
+    """Return a line for each warning of a result."""
+    return [f"warning: {one.message}" for one in result.warnings]
+
+
+def _warned(result: Result) -> list[str]:
+    lines = [click.style(line, fg="red", bold=True) for line in warning_lines(result)]
+    return ["\n".join(lines)] if lines else []
 
 
 def _headline(text: str, *, good: bool) -> str:
@@ -352,7 +367,7 @@ def column(heading: str, values: Sequence[float]) -> list[str]:
     """Return numbers with their decimal points below each other, under a heading."""
     sizes = [abs(value) for value in values if value and math.isfinite(value)]
     form = "f" if not sizes or min(sizes) >= _LEAST_FIXED_POINT else "e"
-    return [heading, *(f"{value + 0.0:.{_DECIMALS}{form}}" for value in values)]
+    return [heading, *(f"{value + 0.0:.{SHOWN_DECIMALS}{form}}" for value in values)]
 
 
 def _l1_normalised(weights: Sequence[float]) -> list[float]:

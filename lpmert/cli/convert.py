@@ -13,6 +13,7 @@ from lpmert.cli.arguments import column_names, finite
 from lpmert.cli.console import say
 from lpmert.cli.shared import Registered, line_length_option
 from lpmert.formats.detect import detect, format_by_name, format_of_target, read, write, writer_of
+from lpmert.quoting import listed, quoted
 from lpmert.registry import FORMATS
 
 Value = TypeVar("Value")
@@ -35,7 +36,7 @@ def _named(convert: Callable[[str], Value], kind: str) -> Callable[[str], tuple[
     def parse(text: str) -> tuple[str, Value]:
         name, equals, value = text.partition("=")
         if not (name and equals and value):
-            raise click.BadParameter(f"{text!r} is not NAME={kind}.")
+            raise click.BadParameter(f"{quoted(text)} is not NAME={kind}.")
         return name, convert(value)
 
     parse.__name__ = f"NAME={kind}"
@@ -54,6 +55,7 @@ _FILE_BY_NAME = _named(str, "FILE")
 @click.option("--segment", metavar="COLUMN", help="Tables: column that tells which list a row belongs to.")
 @click.option("--features", type=column_names, metavar="A,B,C", help="Tables: columns of the features.")
 @click.option("--loss", metavar="COLUMN", help="Tables: column of the loss.")
+@click.option("--gain", metavar="COLUMN", help="Tables: column of what is better if higher; or true and false.")
 @click.option("--statistics", type=column_names, metavar="A,B,C", help="Tables: columns of statistics. Moses: names.")
 @click.option("--text", metavar="COLUMN", help="Tables: column of the text.")
 @click.option("--group", is_flag=True, help="Tables, moses: allow the rows of a list to lie apart.")
@@ -131,8 +133,8 @@ def convert(
     write(nbest, target, to_kind, **dict(writing.values()))
     if not quiet:
         say(
-            f"{target}: {nbest.n_lists:,} lists, {nbest.n_hypotheses:,} hypotheses; features {', '.join(nbest.names)}; "
-            f"statistics {', '.join(nbest.statistic_names)}"
+            f"{target}: {nbest.n_lists:,} lists, {nbest.n_hypotheses:,} hypotheses; features {listed(nbest.names)}; "
+            f"statistics {listed(nbest.statistic_names)}"
         )
 
 

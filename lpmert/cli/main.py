@@ -19,7 +19,18 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 import lpmert
-from lpmert.cli.console import LogHandler, ProgressLog, check_report, open_streams, result_report, say, silence, summary
+from lpmert._doors import WARNINGS
+from lpmert.cli.console import (
+    LogHandler,
+    ProgressLog,
+    check_report,
+    open_streams,
+    result_report,
+    say,
+    silence,
+    summary,
+    warning_lines,
+)
 from lpmert.cli.delivery import ExitCode, delivering, exit_code
 from lpmert.cli.shared import Shared, shared_options
 from lpmert.system.interrupts import Interrupts
@@ -162,8 +173,9 @@ def solve(initial_weights: str | None, certificate: str | None, **options: Any) 
 def check(weights: str, **options: Any) -> None:
     """Show how far given weights are from the least loss on the lists in DATA.
 
-    WEIGHTS are numbers in the order of --features (--weights=-1,2), pairs (--weights am=1,lm=0.6), or a JSON file that
-    `lpmert solve -o` wrote. DATA is a table with one hypothesis per row; see `lpmert solve --help`.
+    WEIGHTS are numbers in the order of --features (--weights=-1,2), pairs (--weights am=1,lm=0.6), or a file: one that
+    `lpmert solve -o` wrote, other JSON, lines NAME VALUE, or the weights of Moses, cdec, Joshua or travatar. DATA is a
+    table with one hypothesis per row; see `lpmert solve --help`.
     """
     shared = Shared(**options)
     arguments = shared.search_arguments()
@@ -193,10 +205,16 @@ def _run(
                 result = replace(result, seconds={"read": seconds, **result.seconds})
                 outcome = result if isinstance(outcome, lpmert.Result) else replace(outcome, optimum=result)
                 if not shared.quiet:
-                    say(summary(result) if shared.as_json or shared.output is not None else "")
+                    say_outcome(result, shown=not shared.as_json and shared.output is None)
                 deliver(outcome.to_json, partial(_report, outcome, shared))
         finish(nbest, result, stop)
     raise click.exceptions.Exit(exit_code(result.status, stop))
+
+
+def say_outcome(result: Result, *, shown: bool) -> None:
+    """Write the outcome to the log in a line, with its warnings; an empty one if a report shows it."""
+    for line in [""] if shown else [summary(result), *warning_lines(result)]:
+        say(line)
 
 
 def _report(outcome: Result | Check, shared: Shared) -> str:
@@ -210,6 +228,7 @@ def _logging_to_stderr(shared: Shared) -> Iterator[None]:
     level = [logging.WARNING, logging.INFO, logging.DEBUG][min(shared.verbose, 2)]
     package_logger = logging.getLogger("lpmert")
     handler = LogHandler(logging.ERROR if shared.quiet else level)
+    handler.addFilter(lambda record: record.name != WARNINGS)  # the report shows them
     package_logger.addHandler(handler)
     package_logger.setLevel(handler.level)
     try:
@@ -227,6 +246,7 @@ def _read(shared: Shared) -> tuple[NBest, float]:
         features=shared.features,
         loss=shared.loss,
         statistics=shared.statistics,
+        gain=shared.gain,
         group=shared.group,
         format=shared.format,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,6 +16,7 @@ from lpmert.cli.console import ProgressLog, put, say
 from lpmert.cli.delivery import ExitCode, exit_code
 from lpmert.cli.shared import line_length_option
 from lpmert.errors import DataError, FloatArray
+from lpmert.quoting import listed, quoted
 from lpmert.result import Result, Status
 from lpmert.system.interrupts import Interrupts
 
@@ -41,7 +43,7 @@ def _scorer_settings(text: str) -> str:
     for setting in filter(None, text.split(",")):
         key, _, value = setting.partition(":")
         if key not in _OF_EXTRACTION and (key, value) != ("regularisation", "none"):
-            raise click.BadParameter(f"{setting!r} is not known here; case, reflen and regularisation:none are.")
+            raise click.BadParameter(f"{quoted(setting)} is not known here; case, reflen and regularisation:none are.")
     return text
 
 
@@ -149,6 +151,7 @@ def _deliver(problem: Problem, task: _Task, result: Result, given: Mapping[str, 
     """Write the weights, to stdout if the file cannot be written, and say what they are worth."""
     from lpmert.formats.named import number_text
     from lpmert.formats.weights import keeps_loss, write_weights
+    from lpmert.search.decimals import few_decimals
 
     names = task.nbest.names
     fixed = {names.index(name): value for name, value in given.items()}
@@ -156,7 +159,11 @@ def _deliver(problem: Problem, task: _Task, result: Result, given: Mapping[str, 
     keeps = keeps_loss(problem, weights)
     try:
         written = write_weights(
-            WEIGHTS_FILE, names, weights, lambda given: keeps(given) and all(given[d] == fixed[d] for d in fixed)
+            WEIGHTS_FILE,
+            names,
+            weights,
+            lambda given: keeps(given) and all(given[d] == fixed[d] for d in fixed),
+            shorten=partial(few_decimals, problem, fixed=np.isin(np.arange(len(names)), list(fixed))),
         )
     except DataError:
         _report(problem, task, result, weights)
@@ -254,7 +261,7 @@ def _region(options: _Options, names: Sequence[str], start: FloatArray) -> Regio
 
     for name in (*(options.optimize or ()), *(options.positive or ())):
         if name not in names:
-            raise click.UsageError(f"no feature {name!r}; the features are {', '.join(names)}.")
+            raise click.UsageError(f"no feature {quoted(name)}; the features are {listed(names)}.")
     free = names if options.optimize is None else options.optimize
     fixed = {name: float(weight) for name, weight in zip(names, start, strict=True) if name not in free}
     bounds = {name: (0.0, None) for name in options.positive or () if name in free}

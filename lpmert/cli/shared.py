@@ -21,6 +21,7 @@ from lpmert.cli.arguments import (
     pairs,
     parse_weights,
     scale,
+    share,
     size,
 )
 from lpmert.cli.console import Scale
@@ -28,6 +29,7 @@ from lpmert.quoting import quoted
 from lpmert.registry import METHODS, METRICS, TABLES, Registry
 
 if TYPE_CHECKING:
+    from lpmert.formats.weights import WeightsFile
     from lpmert.model.region import Linear, Region
     from lpmert.search.method import Method
 
@@ -70,6 +72,7 @@ class Shared:
     features: tuple[str, ...]
     loss: str | None
     statistics: tuple[str, ...] | None
+    gain: str | None
     metric: str
     format: str | None
     group: bool
@@ -98,9 +101,10 @@ class Shared:
 
     def __post_init__(self) -> None:
         """Check what one option says against another, before anything is read."""
-        if (self.loss is None) == (self.statistics is None):
+        if sum(given is not None for given in (self.loss, self.gain, self.statistics)) != 1:
             raise click.UsageError(
-                "Pass either --loss with one column, or --statistics with the columns of the metric."
+                "Pass either --loss with one column, or --gain with one of which more is better, or --statistics with "
+                "the columns of the metric."
             )
         if self.scale is not None and self.scale.name not in self.features:
             features = ", ".join(self.features)
@@ -117,7 +121,7 @@ class Shared:
             return None
         from lpmert.model.region import Region
 
-        around = None if self.around is None else self.weights(self.around, "--around")
+        around = None if self.around is None else self.weights(self.around, "--around").of_features(self.features)
         return Region(
             bounds=self.bounds or {},
             fixed=self.fix or {},
@@ -125,11 +129,11 @@ class Shared:
             linear=self.linear,
             total=self.total,
             cosine=self.cosine,
-            around=None if around is None else dict(zip(self.features, around, strict=True)),
+            around=None if around is None else dict(zip(self.features, around.tolist(), strict=True)),
         )
 
-    def weights(self, text: str, option: str) -> list[float]:
-        """Return one weight for each feature from what the user gave for this option."""
+    def weights(self, text: str, option: str) -> WeightsFile:
+        """Return the weights that the user gave for this option."""
         return parse_weights(text, self.features, option)
 
     def search_arguments(self) -> dict[str, Any]:
@@ -171,6 +175,7 @@ _SHARED_OPTIONS = (
     click.option("--segment", required=True, metavar="COLUMN", help="Column that tells which list a row belongs to."),
     click.option("--features", required=True, type=column_names, metavar="A,B,C", help="Columns of the features."),
     click.option("--loss", metavar="COLUMN", help="Column of the loss of a hypothesis, such as its word errors."),
+    click.option("--gain", metavar="COLUMN", help="Column of what is better if higher; numbers, or true and false."),
     click.option(
         "--statistics", type=column_names, metavar="A,B,C", help="Columns that the metric sums, instead of --loss."
     ),
@@ -203,7 +208,7 @@ _SHARED_OPTIONS = (
     click.option("--around", metavar="WEIGHTS", help="Same syntax as `lpmert check --weights`."),
     click.option("--time-limit", type=nonnegative, metavar="SECONDS", help="Stop after this time."),
     click.option("--node-limit", type=click.IntRange(min=0), metavar="N", help="Stop after this many search nodes."),
-    click.option("--gap", type=nonnegative, metavar="SHARE", help="Stop at this relative gap, such as 0.01."),
+    click.option("--gap", type=share, metavar="SHARE", help="Stop at this relative gap, such as 0.01 or 1%."),
     click.option("--target", type=finite, metavar="LOSS", help="Stop at this loss or a lower one."),
     click.option("--memory-limit", type=size, default="1GiB", metavar="SIZE", help="Memory for the open search nodes."),
     click.option("--seed", type=click.IntRange(min=0), default=0, metavar="N", help="Seed for everything random."),

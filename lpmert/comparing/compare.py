@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from lpmert.comparing.comparison import Comparison, Difference, Run
     from lpmert.comparing.foreign import Source
     from lpmert.errors import IntArray
@@ -45,9 +47,9 @@ def compare(
     ties: str = "first",
     region: Region | None = None,
     held_out: NBest | None = None,
-    weights: Mapping[str, Weights] | None = None,
+    weights: Mapping[str, Weights | str | Path] | None = None,
     callables: Mapping[str, Callable[[NBest, int], Weights]] | None = None,
-    initial_weights: Weights | None = None,
+    initial_weights: Weights | str | Path | None = None,
     optimum: str | Method | Result | None = "auto",
     optimum_limits: Limits | None = None,
     time_limit: float | None = None,
@@ -72,10 +74,10 @@ def compare(
     held_out : NBest, optional
         Lists on which no weights are tuned.
     weights : mapping from name to weights, optional
-        Those that other tools found, each by name or in the order of the features.
+        Those that other tools found, each by name, in the order of the features, or in a file.
     callables : mapping from name to function, optional
         Functions of the lists and a seed that return weights.
-    initial_weights : mapping or sequence of numbers, or Result, optional
+    initial_weights : mapping or sequence of numbers, Result, str or Path, optional
         Where every method starts that starts from weights.
     optimum : str, method, Result or None
         What finds the optimum at the end, from the best weights that were met; or what `minimize` found on these lists.
@@ -118,7 +120,7 @@ def compare(
     >>> found["och"].best.loss, found["mine"].best.loss, found.excess(found["mine"].best)
     (0.0, 1.0, 1.0)
     """
-    from lpmert._doors import _limits, _method, _problem
+    from lpmert._doors import _given, _limits, _method, _problem
     from lpmert.comparing.comparison import Comparison, Entry
     from lpmert.comparing.foreign import sources
     from lpmert.errors import MethodError
@@ -132,7 +134,7 @@ def compare(
     limits = _limits(time_limit, None, None, None, 1 << 30)
     problem = _problem(nbest, metric, ties, region)
     judge = _Judge(problem, None if held_out is None else _problem(_like(held_out, nbest), metric, ties, None))
-    initial = None if initial_weights is None else problem.checked_weights(initial_weights)
+    initial = None if initial_weights is None else problem.checked_weights(_given(initial_weights, "initial_weights"))
     named = methods.items() if isinstance(methods, Mapping) else [(None, method) for method in methods]
     given = [(name, _method(method)) for name, method in named]
     compared = sources(given, weights or {}, callables or {}, problem)

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from lpmert.errors import DataError, MethodError
+from lpmert.formats.weights import given_weights
 from lpmert.model.coordinates import CallerWeights
 from lpmert.model.problem import Problem
+from lpmert.quoting import quoted
 from lpmert.result import Limits, Status
 from lpmert.search.driver import solve
 from lpmert.search.method import Method
@@ -58,7 +60,7 @@ def sources(
     names = [source.name for source in found]
     twice = [name for name in names if names.count(name) > 1]
     if twice:
-        raise MethodError(f"{twice[0]!r} is compared twice; give each its own name")
+        raise MethodError(f"{quoted(twice[0])} is compared twice; give each its own name")
     if not found:
         raise MethodError("nothing to compare; give at least one method")
     return found
@@ -77,7 +79,7 @@ def of_method(method: Method, name: str | None = None) -> Source:
 def of_weights(name: str, weights: Weights, problem: Problem) -> Source:
     """Return weights [D] that are there already; raises `DataError` unless they fit."""
     try:
-        given = Given(problem.checked_weights(weights), None)
+        given = Given(problem.checked_weights(given_weights(weights, name)), None)
     except DataError as error:
         raise DataError(f"{name}: {error}") from error
     return Source(name, "weights", False, lambda *_: given)
@@ -87,6 +89,6 @@ def of_function(name: str, function: Function) -> Source:
     """Return a function of lists and seed as a source."""
 
     def find(problem: Problem, _limits: Limits, _initial: CallerWeights | None, seed: int) -> Given:
-        return Given(problem.checked_weights(function(problem.nbest, seed)), None)
+        return Given(problem.checked_weights(given_weights(function(problem.nbest, seed), name)), None)
 
     return Source(name, "function", True, find, foreign=True)

@@ -15,6 +15,7 @@ import numpy as np
 
 from lpmert.errors import DataError, FloatArray
 from lpmert.formats.format import Format
+from lpmert.formats.gains import losses_of_gains, truth_as_numbers
 from lpmert.formats.named import number_text
 from lpmert.formats.rows import Row, format_of_name, guess_format, import_parquet, read_rows, repeated
 from lpmert.model.nbest import MAGNITUDE_LIMIT, NBest
@@ -32,6 +33,7 @@ def read_table(
     features: Sequence[str] | str,
     loss: str | None = None,
     statistics: Sequence[str] | str | None = None,
+    gain: str | None = None,
     text: str | None = None,
     group: bool = False,
     format: str | None = None,
@@ -51,6 +53,9 @@ def read_table(
         The column of an additive loss.
     statistics : sequence of str, or str, optional
         The columns that the metric sums, instead of `loss`.
+    gain : str, optional
+        The column of what is better if it is higher, instead of `loss`: numbers, or true and false. The loss is 1 -
+        gain where all gains lie between 0 and 1, or else minus the gain.
     text : str, optional
         The column of the hypothesis itself.
     group : bool
@@ -80,12 +85,15 @@ def read_table(
     >>> lists.n_lists, lists.n_hypotheses
     (250, 25000)
     """
-    wanted = _Columns.of(path, segment, features, loss, statistics, text)
+    if gain is not None and (loss is not None or statistics is not None):
+        raise DataError("gain takes the place of loss and statistics; give one of them", path=path)
+    wanted = _Columns.of(path, segment, features, gain if loss is None else loss, statistics, text)
     if format is not None and format not in TABLES:
         raise DataError(f"no format {quoted(format)}; the formats are {listed(TABLES)}", path=path)
     with line_limit(max_line_length), open_bytes(path) as stream:
         kind = format or guess_format(stream, path)
-        return _collect(read_rows(stream, path, kind, wanted.all), _Place(path, kind), wanted, group)
+        nbest = _collect(read_rows(stream, path, kind, wanted.all), _Place(path, kind, gain), wanted, group)
+    return nbest if gain is None else losses_of_gains(nbest)
 
 
 def write_table(
@@ -198,6 +206,7 @@ class _Place:
 
     path: str | Path
     kind: str
+    gain: str | None = None
 
     @property
     def textual(self) -> bool:
@@ -284,6 +293,8 @@ class _Lists:
 
 
 def _checked_numbers(cells: Sequence[Any], lines: Sequence[int], name: str, place: _Place) -> FloatArray:
+    if name == place.gain:
+        cells = truth_as_numbers(cells, textual=place.textual)
     if _plausible(cells, place.textual):
         try:
             numbers = np.fromiter(map(float, cells), dtype=np.float64, count=len(cells))
@@ -309,6 +320,8 @@ def _trouble(cell: Any, textual: bool) -> str | None:
     if cell is None or cell == "":
         return "is empty; every hypothesis needs a number"
     shown = reprlib.repr(cell)
+    if str(cell).strip().lower() in ("true", "false"):
+        return f"is {shown}, not a number; if true is better, read the column as gain (--gain)"
     if not _plausible([cell], textual):
         return f"is {shown}, not a number"
     try:

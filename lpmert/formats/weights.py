@@ -1,29 +1,31 @@
-"""Files of weights: read, and written in the form, order and scale of one, with digits enough to keep the loss.
+"""Weights as users give them, in files or in words, and files of weights, written in the form and scale of others.
 
-The forms are numbers (weights.txt, init.opt), names (`name= v v ...` as Moses shows weights, `name=v` of travatar,
-`name v` of cdec), the section [weight] of moses.ini, and JSON (an object of numbers by name, or a result of lpmert).
+The forms are those of `lpmert.formats.weight_forms`, and JSON: an object of numbers by name, an array of numbers, or a
+result of lpmert.
 """
 
 from __future__ import annotations
 
 import json
-import re
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lpmert.errors import DataError, FloatArray
-from lpmert.formats.moses_features import groups_of, label_of, names_of_group
 from lpmert.formats.numbers import number_of_json, number_of_text
 from lpmert.formats.rows import repeated, unique_keys
+from lpmert.formats.weight_forms import SETTINGS, form_of, slots
 from lpmert.quoting import listed, quoted
 from lpmert.system.files import read_text, write_text
+from lpmert.values import in_order
 
 if TYPE_CHECKING:
     from lpmert.model.problem import Problem
+    from lpmert.model.region import Region
 
 DECIMALS = 6
 """Decimals that weights have at least: those that Moses' scripts hand to the decoder."""
@@ -31,18 +33,13 @@ DECIMALS = 6
 Keeps = Callable[[FloatArray], bool]
 """Whether weights [D] decode as well as others do."""
 
-_WORD = re.compile(r"[^ \t\n\r\v\f]+")
-_SECTION = re.compile(r"\[(.+)\][ \t]*")
+Shorten = Callable[[FloatArray, int], FloatArray]
+"""From weights [D] and a number of decimals to others that decode as well, with so many decimals if there are any."""
+
 _FULL_DIGITS = 17
-
-
-class Slot(NamedTuple):
-    """Where in a text a weight is, which line that is, and the name of the weight; empty for mere numbers."""
-
-    start: int
-    end: int
-    line: int
-    name: str
+_JSON = "json"
+_ENDINGS = (".json", ".ini", ".txt", ".opt", ".config", ".weights")
+"""Of what is meant to be a file, whether it is there or not."""
 
 
 @dataclass(frozen=True)
@@ -65,37 +62,36 @@ class WeightsFile:
     def of_features(self, names: Sequence[str]) -> FloatArray:
         """Return the weights [D] of these features, in their order.
 
-        Of three times as many numbers as features, as in init.opt, the first third counts. moses.ini may have weights
-        of other features. Raises `DataError` where a weight is missing, or there are others.
+        Of three times as many numbers as features, as in init.opt, the first third counts. moses.ini and other files
+        of settings may have weights of other features. Raises `DataError` where a weight is missing, or there are
+        others.
         """
         if not self.names:
             if len(self.values) not in (len(names), 3 * len(names)):
-                trouble = f"{len(self.values)} numbers for {len(names)} features ({listed(names)})"
-                raise DataError(trouble, path=self.path)
+                count = "1 number" if len(self.values) == 1 else f"{len(self.values)} numbers"
+                raise DataError(f"{count} for {len(names)} features ({listed(names)})", path=self.path)
             return self.values[: len(names)].copy()
-        missing = [name for name in names if name not in self.names]
-        others = [] if self.form == "moses.ini" else [name for name in self.names if name not in names]
-        if missing or others:
-            trouble = (
-                f"no weight for {quoted(missing[0])}"
-                if missing
-                else f"a weight for {quoted(others[0])}, which is not a feature"
-            )
-            raise DataError(f"{trouble}; the features are {listed(names)}", path=self.path)
-        weights = self.by_name
-        return np.array([weights[name] for name in names])
+        try:
+            return np.array(in_order(self.by_name, names, "the weights", more=self.form in SETTINGS), dtype=np.float64)
+        except DataError as error:
+            raise DataError(str(error), path=self.path) from error
 
     def with_weights(self, names: Sequence[str], texts: Sequence[str]) -> str:
         """Return the content with these weights in the places of those it has for these features."""
         new = dict(zip(names, texts, strict=True))
-        if self.form == "json":
+        if self.form == _JSON:
             document = json.loads(self.content)
-            weights = document.get("weights", document) | {name: float(text) for name, text in new.items()}
-            return json.dumps({"weights": weights} if "weights" in document else weights, indent=2) + "\n"
-        in_order = dict(enumerate(texts))
+            inner = isinstance(document, dict) and isinstance(document.get("weights"), dict | list)
+            weights = document["weights"] if inner else document
+            if isinstance(weights, dict):
+                weights |= {name: float(text) for name, text in new.items()}
+            else:
+                weights[: len(texts)] = map(float, texts)
+            return json.dumps({"weights": weights} if inner else weights, indent=2) + "\n"
+        by_place = dict(enumerate(texts))
         parts, end = [], 0
-        for number, slot in enumerate(_slots(self.content, self.path, self.form)):
-            text = new.get(slot.name) if self.names else in_order.get(number)
+        for number, slot in enumerate(slots(self.content, self.path, self.form)):
+            text = new.get(slot.name) if self.names else by_place.get(number)
             if text is not None:
                 parts += [self.content[end : slot.start], text]
                 end = slot.end
@@ -107,6 +103,41 @@ def read_weights(path: str | Path) -> WeightsFile:
     return _parse(read_text(path), path)
 
 
+def given_weights(weights: Any, what: str = "weights") -> Any:
+    """Return weights as searches take them: what a text stands for, everything else as it is.
+
+    A text is a file, or else numbers or `name=value` pairs separated by commas, or JSON. `what` names it in the
+    `DataError` if it is none of these, or the file has no weights.
+    """
+    if not isinstance(weights, str | os.PathLike):
+        return weights
+    text = os.fspath(weights)
+    if isinstance(weights, str):
+        parts = [part.strip() for part in text.split(",")]
+        if all(map(_is_number, parts)):
+            return _parse(" ".join(parts), what)
+        if not os.path.exists(text):
+            if text.lstrip().startswith(("{", "[")):
+                return _parse_json(text, what)
+            pairs = [part.rpartition("=") for part in parts]
+            if all(name.strip() and _is_number(number.strip()) for name, _, number in pairs):
+                return _parse("\n".join(f"{name.strip()}\t{number.strip()}" for name, _, number in pairs), what)
+            if not text.endswith(_ENDINGS):
+                raise DataError(
+                    f"{quoted(text)} is neither a file that is there, nor finite numbers (1,0.5), nor name=value pairs "
+                    '(am=1,lm=0.5), nor JSON ({"am": 1, "lm": 0.5})',
+                    path=what,
+                )
+    return read_weights(text)
+
+
+def region_around(region: Region | None) -> Region | None:
+    """Return a region around weights that may be a text, see `given_weights`, as searches take it."""
+    if region is None or not isinstance(region.around, str | os.PathLike):
+        return region
+    return replace(region, around=given_weights(region.around, "around"))
+
+
 def write_weights(
     path: str | Path,
     names: Sequence[str],
@@ -115,19 +146,21 @@ def write_weights(
     *,
     like: WeightsFile | None = None,
     scaled: bool = False,
+    shorten: Shorten | None = None,
 ) -> FloatArray:
     """Write weights [D] of the features `names` with as few digits as `keeps` allows, and return them as written.
 
     The form is that of `like`, whose other content stays, or numbers on one line, as Moses writes weights.txt. With
     `scaled`, a positive factor gives them the L1 norm that those in `like` have. At least six decimals are written, and
-    as many more as it takes until the file, read again, is such that `keeps` is true of its weights. Raises `DataError`
-    if that is not so for all 17 digits.
+    as many more as it takes until the file, read again, is such that `keeps` is true of its weights; `shorten` may find
+    other weights that need no more. Raises `DataError` if that is not so for all 17 digits.
     """
     template = _parse(" ".join(["0"] * len(names)) + " \n", path) if like is None else like
     old = template.of_features(names)
     norm = np.abs(old).sum()
     factor = norm / np.abs(weights).sum() if scaled and norm else 1.0
-    for texts in _texts(weights * factor):
+    weights = weights * factor if shorten is None else shorten(weights * factor, DECIMALS)
+    for texts in _texts(weights):
         content = template.with_weights(names, texts)
         written = _parse(content, path).of_features(names)
         if written.any() and keeps(written):
@@ -137,14 +170,23 @@ def write_weights(
 
 
 def keeps_loss(problem: Problem, weights: FloatArray) -> Keeps:
-    """Return what tells whether other weights have the same loss as weights [D], and tie no more lists."""
+    """Return what tells whether other weights [D] have the loss of these, tie no more lists, and stay in the region."""
     exact = problem.evaluate(weights)
+    inside = problem.inside(problem.checked_weights(weights))
 
     def keeps(others: FloatArray) -> bool:
         found = problem.evaluate(others)
-        return found.loss == exact.loss and found.tied_lists <= exact.tied_lists
+        stay = not inside or problem.inside(problem.checked_weights(others))
+        return stay and found.loss == exact.loss and found.tied_lists <= exact.tied_lists
 
     return keeps
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return text.isascii() and "_" not in text and bool(np.isfinite(float(text)))
+    except ValueError:
+        return False
 
 
 def _texts(weights: FloatArray) -> Iterator[list[str]]:
@@ -155,22 +197,21 @@ def _texts(weights: FloatArray) -> Iterator[list[str]]:
 
 
 def _parse(content: str, path: str | Path) -> WeightsFile:
-    if content.lstrip().startswith("{"):
+    if content.lstrip().startswith(("{", "[")) and form_of(content) not in SETTINGS:
         return _parse_json(content, path)
-    sections = (_SECTION.fullmatch(line) for line in content.split("\n"))
-    form = "moses.ini" if any(match and match[1] == "weight" for match in sections) else "words"
-    slots = list(_slots(content, path, form))
-    if not slots:
+    form = form_of(content)
+    found = list(slots(content, path, form))
+    if not found:
         raise DataError("no weights", path=path)
-    names = tuple(slot.name for slot in slots)
-    nameless = [slot for slot in slots if not slot.name]
-    if nameless and (form == "moses.ini" or len(nameless) < len(slots)):
+    names = tuple(slot.name for slot in found)
+    nameless = [slot for slot in found if not slot.name]
+    if nameless and (form in SETTINGS or len(nameless) < len(found)):
         raise DataError("a weight without the name of its feature", path=path, line=nameless[0].line)
     twice = None if nameless else repeated(names)
     if twice is not None:
-        line = [slot.line for slot in slots if slot.name == twice][1]
+        line = [slot.line for slot in found if slot.name == twice][1]
         raise DataError(f"a second weight for {quoted(twice)}", path=path, line=line)
-    values = [number_of_text(content[slot.start : slot.end], "a weight", path, slot.line) for slot in slots]
+    values = [number_of_text(content[slot.start : slot.end], "a weight", path, slot.line) for slot in found]
     return WeightsFile(path, () if nameless else names, np.array(values), form, content)
 
 
@@ -179,47 +220,12 @@ def _parse_json(content: str, path: str | Path) -> WeightsFile:
         document: Any = json.loads(content, object_pairs_hook=unique_keys)
     except (ValueError, RecursionError) as error:
         raise DataError(f"not JSON ({error})", path=path) from error
-    weights = document.get("weights", document)
-    if not isinstance(weights, dict) or not weights:
-        raise DataError("weights must be an object of numbers by name", path=path)
+    inner = isinstance(document, dict) and not isinstance(document.get("weights", 0), int | float)
+    weights = document["weights"] if inner else document
+    if not isinstance(weights, dict | list) or not weights:
+        raise DataError("weights must be an object of numbers by name, or an array of numbers", path=path)
+    if isinstance(weights, list):
+        values = [number_of_json(value, f"weight {place}", path, 1) for place, value in enumerate(weights, 1)]
+        return WeightsFile(path, (), np.array(values), _JSON, content)
     values = [number_of_json(value, f"the weight of {quoted(name)}", path, 1) for name, value in weights.items()]
-    return WeightsFile(path, tuple(weights), np.array(values), "json", content)
-
-
-def _slots(content: str, path: str | Path, form: str) -> Iterator[Slot]:
-    start, inside = 0, form != "moses.ini"
-    for number, line in enumerate(content.split("\n"), start=1):
-        section = _SECTION.fullmatch(line) if form == "moses.ini" else None
-        if section:
-            inside = section[1] == "weight"
-        elif inside and not line.lstrip().startswith("#"):
-            yield from _slots_of_line(line, start, path, number)
-        start += len(line) + 1
-
-
-def _slots_of_line(line: str, start: int, path: str | Path, number: int) -> Iterator[Slot]:
-    matches = list(_WORD.finditer(line))
-    words = [match.group() for match in matches]
-    if len(words) == 2 and _is_name(words[0]):
-        yield Slot(start + matches[1].start(), start + matches[1].end(), number, words[0])
-        return
-    labels = [label_of(word) for word in words]
-    names: list[str] = []
-    for label, count in groups_of(labels):
-        names += names_of_group(label, count, path, number)[0] if any(labels) else [""] * count
-    spans = [
-        (start + match.start() + len(label or ""), start + match.end())
-        for match, label in zip(matches, labels, strict=True)
-        if label is None or label[-1] == " "
-    ]
-    for (begin, end), name in zip(spans, names, strict=True):
-        yield Slot(begin, end, number, name)
-
-
-def _is_name(word: str) -> bool:
-    """Whether a word can be a name before its number, rather than a number or a label."""
-    try:
-        float(word.rpartition("=")[2] or word)
-    except ValueError:
-        return word[-1] not in "=:"
-    return False
+    return WeightsFile(path, tuple(weights), np.array(values), _JSON, content)

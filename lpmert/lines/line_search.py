@@ -17,6 +17,7 @@ from lpmert.lines.line_search_kernels import ADDITIVE, MIDPOINT, SMOOTHED, WIDES
 from lpmert.metrics.base import RatioMetric
 from lpmert.model.canonical import list_numbers
 from lpmert.model.form import Canonical
+from lpmert.quoting import quoted
 from lpmert.system.deadline import out_of_time
 
 INTERVALS: Mapping[str, int] = {"midpoint": MIDPOINT, "widest": WIDEST, "smoothed": SMOOTHED}
@@ -93,7 +94,7 @@ class LineSearch(Space):
 
     def __init__(self, canonical: Canonical, interval: str = "midpoint", smoothing: float = SMOOTHING) -> None:
         if interval not in INTERVALS:
-            raise MethodError(f"interval={interval!r} is none of {', '.join(INTERVALS)}")
+            raise MethodError(f"interval={quoted(interval)} is none of {', '.join(INTERVALS)}")
         super().__init__(canonical)
         self._loss = _loss_of(canonical)
         self._interval, self._smoothing = INTERVALS[interval], smoothing
@@ -181,7 +182,7 @@ def _loss_of(canonical: Canonical) -> Loss:
     totals = canonical.totals
     if not isinstance(totals.metric, RatioMetric):
         raise MethodError(
-            f"line search takes sums over lists and the ratio metrics of lpmert, not {totals.metric.name!r}; "
+            f"line search takes sums over lists and the ratio metrics of lpmert, not {quoted(totals.metric.name)}; "
             "give the metric `kind`, `parameters` and `losses_of_totals`, see lpmert.metrics.base.RatioMetric"
         )
     kind, parameters = totals.metric.kind, totals.metric.parameters

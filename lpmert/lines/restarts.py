@@ -12,6 +12,7 @@ from lpmert.errors import FloatArray, MethodError
 from lpmert.lines.clock import Clock
 from lpmert.lines.envelope import unit_of
 from lpmert.lines.line_search import LineSearch, Space
+from lpmert.quoting import quoted
 
 STOPPING = ("fixed", "foster-kuhn")
 
@@ -45,7 +46,7 @@ class Restarts:
         if self.count < 0:
             raise MethodError(f"restarts must not be negative; got {self.count}")
         if self.stopping not in STOPPING:
-            raise MethodError(f"stopping={self.stopping!r} is none of {', '.join(STOPPING)}")
+            raise MethodError(f"stopping={quoted(self.stopping)} is none of {', '.join(STOPPING)}")
         if not 0.0 <= self.walk_share <= 1.0:
             raise MethodError(f"walk_share must lie between 0 and 1; got {self.walk_share}")
         if not self.walk_deviation > 0.0:

@@ -22,6 +22,7 @@ from lpmert.configurable import option
 from lpmert.errors import FloatArray, IntArray, MethodError
 from lpmert.model.form import Canonical
 from lpmert.numeric.lp import LinOptimizer
+from lpmert.quoting import quoted
 from lpmert.search.method import Incumbent, Method, Search, Task
 from lpmert.system.deadline import OutOfTime, checkpoint, time_left
 
@@ -124,7 +125,7 @@ class MipSearch(Search):
         elif answer.infeasible and (self._settings.margin > 0 or self.unsettled is not None):
             self._closed = True
         elif answer.optimal or math.isinf(left):
-            raise MethodError(f"solver {self._settings.solver!r} gave up on the program: {answer.status}")
+            raise MethodError(f"solver {quoted(self._settings.solver)} gave up on the program: {answer.status}")
         else:
             time.sleep(min(_PAUSE, _time_left()))
 
@@ -215,7 +216,7 @@ class _Program:
         wanted: dict[str, object] = {"msg": False, "gapRel": 0.0, "gapAbs": 0.0, "threads": 1}
         if math.isfinite(seconds):
             if "timeLimit" not in accepted:
-                raise MethodError(f"solver {solver.name!r} takes no time limit from PuLP; use 'highs'")
+                raise MethodError(f"solver {quoted(solver.name)} takes no time limit from PuLP; use 'highs'")
             wanted["timeLimit"] = seconds
         self._program.solve(solver(**{key: value for key, value in wanted.items() if key in accepted}))
         optimal = self._program.sol_status == pulp.LpSolutionOptimal
@@ -253,6 +254,6 @@ def _solver_class(name: str) -> type[Any]:
     available = {found.lower(): found for found in pulp.listSolvers(onlyAvailable=True)}
     if name.lower() not in available:
         names = ", ".join(sorted(available))
-        raise MethodError(f"PuLP finds no solver {name!r} here; available: {names}")
+        raise MethodError(f"PuLP finds no solver {quoted(name)} here; available: {names}")
     found: type[Any] = type(pulp.getSolver(available[name.lower()], msg=False))
     return found

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lpmert.errors import FloatArray, MetricError
+from lpmert.quoting import quoted
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class SumOfLosses:
         """Raise `MetricError` unless statistics [M, K] have one column."""
         if statistics.shape[1] != 1:
             raise MetricError(
-                f"metric {self.name!r} sums one statistics column, the lists have {statistics.shape[1]}: "
+                f"metric {quoted(self.name)} sums one statistics column, the lists have {statistics.shape[1]}: "
                 "name one loss column, or choose a metric that takes them all"
             )
 

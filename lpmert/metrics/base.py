@@ -7,6 +7,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from lpmert.errors import FloatArray, MetricError
+from lpmert.quoting import listed, quoted
 from lpmert.registry import METRICS
 
 _EXACT_INTEGERS = 2.0**53
@@ -80,7 +81,7 @@ def metric_by_name(metric: str | Metric) -> Metric:
     if isinstance(metric, type):
         raise MetricError(f"metric is the class {metric.__name__}; pass an object of it, such as {metric.__name__}()")
     if not isinstance(metric, Metric):
-        raise MetricError(f"metric must be a name or have name, signature, check, loss and score; got {given!r}")
+        raise MetricError(f"metric must be a name or have name, signature, check, loss and score; got {quoted(given)}")
     return metric
 
 
@@ -91,15 +92,15 @@ def check_counts(name: str, columns: tuple[str, ...], statistics: FloatArray) ->
     """
     if statistics.shape[1] != len(columns):
         raise MetricError(
-            f"metric {name!r} takes {len(columns)} statistics columns ({', '.join(columns)}), the lists have "
+            f"metric {quoted(name)} takes {len(columns)} statistics columns ({listed(columns)}), the lists have "
             f"{statistics.shape[1]}: name these columns, in this order"
         )
     wrong = (statistics < 0) | (statistics != np.rint(statistics))
     if wrong.any():
         row, column = (int(place) for place in np.argwhere(wrong)[0])
         raise MetricError(
-            f"metric {name!r} counts: hypothesis {row} (from 0), column {columns[column]!r} has "
+            f"metric {quoted(name)} counts: hypothesis {row} (from 0), column {quoted(columns[column])} has "
             f"{statistics[row, column]:g}, which is not a whole number of at least 0"
         )
     if float(statistics.max(initial=0.0)) * len(statistics) > _EXACT_INTEGERS:
-        raise MetricError(f"metric {name!r}: the counts are so large that their sums are not exact; divide them")
+        raise MetricError(f"metric {quoted(name)}: the counts are so large that their sums are not exact; divide them")

@@ -8,6 +8,7 @@ from lpmert.errors import FloatArray, IntArray, MetricError
 from lpmert.metrics import ratio_kernels as kernel
 from lpmert.metrics.base import AdditiveMetric, Metric, RatioMetric
 from lpmert.metrics.kinds import check_kind
+from lpmert.quoting import quoted
 
 _MOST_SELECTIONS = 200
 _MOST_NUMBERS = 2_000_000
@@ -55,7 +56,8 @@ def _check_sums(metric: AdditiveMetric, statistics: FloatArray, rows: IntArray, 
     own = np.asarray(metric.losses(statistics), dtype=np.float64)
     if own.shape != (len(statistics),) or not np.isfinite(own).all():
         raise MetricError(
-            f"metric {metric.name!r}: losses must return one finite number for each of the {len(statistics)} hypotheses"
+            f"metric {quoted(metric.name)}: losses must return one finite number for each of the {len(statistics)} "
+            "hypotheses"
         )
     with np.errstate(over="ignore", invalid="ignore"):
         sums = own[rows].sum(axis=1)
@@ -64,7 +66,7 @@ def _check_sums(metric: AdditiveMetric, statistics: FloatArray, rows: IntArray, 
     if len(wrong):
         k = int(wrong[0])
         raise MetricError(
-            f"metric {metric.name!r} is not additive: the losses of the chosen hypotheses add up to {sums[k]:g}, "
+            f"metric {quoted(metric.name)} is not additive: the losses of the chosen hypotheses add up to {sums[k]:g}, "
             f"and the loss of their summed statistics is {losses[k]:g}; omit `losses`, or make them add up"
         )
 
@@ -74,11 +76,13 @@ def _check_formula(metric: RatioMetric, totals: FloatArray, losses: FloatArray) 
     kernel.losses_of_totals(metric.kind, metric.parameters, totals, formula)
     for what, given in (("loss", losses), ("losses_of_totals", np.asarray(metric.losses_of_totals(totals)))):
         if given.shape != formula.shape:
-            raise MetricError(f"metric {metric.name!r}: losses_of_totals must return one number for each row of totals")
+            raise MetricError(
+                f"metric {quoted(metric.name)}: losses_of_totals must return one number for each row of totals"
+            )
         wrong = np.flatnonzero(~(np.abs(given - formula) <= _ROUNDING * np.maximum(1.0, formula)))
         if len(wrong):
             k = int(wrong[0])
-            reason = f"`{what}` is {given[k]!r} and the formula of its kind {formula[k]!r}"
+            reason = f"`{what}` is {quoted(given[k])} and the formula of its kind {quoted(formula[k])}"
             _refuse(metric, totals, k, f"{reason}; return that, or leave kind out: heuristics take any loss")
     heights = np.array([kernel.height_of_loss(metric.kind, loss) for loss in formula.tolist()])
     slopes = np.empty(totals.shape[1])
@@ -94,4 +98,4 @@ def _check_formula(metric: RatioMetric, totals: FloatArray, losses: FloatArray) 
 
 
 def _refuse(metric: Metric, totals: FloatArray, k: int, reason: str) -> None:
-    raise MetricError(f"metric {metric.name!r}, summed statistics {totals[k].tolist()}: {reason}")
+    raise MetricError(f"metric {quoted(metric.name)}, summed statistics {totals[k].tolist()}: {reason}")

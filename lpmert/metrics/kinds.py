@@ -10,6 +10,7 @@ import numpy as np
 from lpmert.errors import FloatArray, IntArray, MetricError
 from lpmert.metrics.base import AdditiveMetric, Metric, RatioMetric, check_counts
 from lpmert.metrics.ratio_kernels import BLEU, CHRF, FRACTION, loss_of_total
+from lpmert.quoting import listed, quoted
 
 LARGEST_FACTOR = 10**6
 _EXACT_INTEGERS = 2.0**53
@@ -76,8 +77,8 @@ def check_kind(
     width = statistics.shape[1]
     if isinstance(kind, bool) or not isinstance(kind, int | np.integer) or kind not in (BLEU, FRACTION, CHRF):
         raise MetricError(
-            f"metric {name!r} has kind {kind!r}, and kernels know BLEU ({BLEU}), FRACTION ({FRACTION}) and CHRF "
-            f"({CHRF}) of lpmert.metrics.ratio_kernels; omit kind for any other loss: heuristics accept it"
+            f"metric {quoted(name)} has kind {quoted(kind)}, and kernels know BLEU ({BLEU}), FRACTION ({FRACTION}) and "
+            f"CHRF ({CHRF}) of lpmert.metrics.ratio_kernels; omit kind for any other loss: heuristics accept it"
         )
     if columns is None:
         columns = tuple(str(k) for k in range(width))
@@ -90,8 +91,8 @@ def check_kind(
         and np.isfinite(parameters).all()
     ):
         raise MetricError(
-            f"metric {name!r}: its kind takes parameters as a float64 array of {number} finite numbers, see "
-            f"lpmert.metrics.ratio_kernels; got {parameters!r}"
+            f"metric {quoted(name)}: its kind takes parameters as a float64 array of {number} finite numbers, see "
+            f"lpmert.metrics.ratio_kernels; got {quoted(parameters)}"
         )
     {BLEU: _check_bleu, FRACTION: _check_fraction, CHRF: _check_chrf}[int(kind)](name, columns, parameters, statistics)
 
@@ -99,28 +100,34 @@ def check_kind(
 def _check_bleu(name: str, columns: tuple[str, ...], parameters: FloatArray, statistics: FloatArray) -> None:
     del parameters
     if statistics.shape[1] != 9:
-        raise MetricError(f"metric {name!r} is of kind BLEU, which takes 9 statistics columns, not {len(columns)}")
+        raise MetricError(
+            f"metric {quoted(name)} is of kind BLEU, which takes 9 statistics columns, not {len(columns)}"
+        )
     beyond = np.argwhere(statistics[:, 0:8:2] > statistics[:, 1:8:2])
     if len(beyond):
         row, order = (int(place) for place in beyond[0])
         raise MetricError(
-            f"metric {name!r}: hypothesis {row} (from 0) has {statistics[row, 2 * order]:g} matches among "
+            f"metric {quoted(name)}: hypothesis {row} (from 0) has {statistics[row, 2 * order]:g} matches among "
             f"{statistics[row, 2 * order + 1]:g} n-grams of order {order + 1}; the columns must be in the order "
-            f"{', '.join(columns)}"
+            f"{listed(columns)}"
         )
 
 
 def _check_chrf(name: str, columns: tuple[str, ...], parameters: FloatArray, statistics: FloatArray) -> None:
     if len(columns) % 3 or not len(columns):
-        raise MetricError(f"metric {name!r} is of kind CHRF, which takes three columns an order, not {len(columns)}")
+        raise MetricError(
+            f"metric {quoted(name)} is of kind CHRF, which takes three columns an order, not {len(columns)}"
+        )
     if parameters[0] < 0:
-        raise MetricError(f"metric {name!r} is of kind CHRF, whose beta^2 must be at least 0; got {parameters[0]:g}")
+        raise MetricError(
+            f"metric {quoted(name)} is of kind CHRF, whose beta^2 must be at least 0; got {parameters[0]:g}"
+        )
     least = np.minimum(statistics[:, 0::3], statistics[:, 1::3])
     beyond = np.argwhere(statistics[:, 2::3] > least)
     if len(beyond):
         row, order = (int(place) for place in beyond[0])
         raise MetricError(
-            f"metric {name!r}: hypothesis {row} (from 0) has {statistics[row, 3 * order + 2]:g} matches among "
+            f"metric {quoted(name)}: hypothesis {row} (from 0) has {statistics[row, 3 * order + 2]:g} matches among "
             f"{least[row, order]:g} n-grams; the columns of each order must be hypothesis, reference, match"
         )
 
@@ -128,21 +135,23 @@ def _check_chrf(name: str, columns: tuple[str, ...], parameters: FloatArray, sta
 def _check_fraction(name: str, columns: tuple[str, ...], parameters: FloatArray, statistics: FloatArray) -> None:
     if (parameters != np.rint(parameters)).any() or (np.abs(parameters) > LARGEST_FACTOR).any():
         raise MetricError(
-            f"metric {name!r} is a fraction: its factors must be whole numbers of at most {LARGEST_FACTOR}; multiply "
-            f"numerator and denominator by the same number, or round; got {parameters.tolist()}"
+            f"metric {quoted(name)} is a fraction: its factors must be whole numbers of at most {LARGEST_FACTOR}; "
+            f"multiply numerator and denominator by the same number, or round; got {parameters.tolist()}"
         )
     most = statistics.max(axis=0, initial=0.0)
     for what, factors in zip(("numerator", "denominator"), np.split(parameters, 2), strict=True):
         if float(np.abs(factors[:-1]) @ most) * len(statistics) + abs(factors[-1]) > _EXACT_INTEGERS:
             raise MetricError(
-                f"metric {name!r}: the counts are so large that the {what} of the loss is not exact; divide them"
+                f"metric {quoted(name)}: the counts are so large that the {what} of the loss is not exact; divide them"
             )
         values = statistics @ factors[:-1]
         if (values < 0).any():
             row = int(np.argmin(values))
             raise MetricError(
-                f"metric {name!r}: the {what} of the loss is {values[row]:g} for hypothesis {row} (from 0); "
-                f"the columns must be {', '.join(columns)}, in this order"
+                f"metric {quoted(name)}: the {what} of the loss is {values[row]:g} for hypothesis {row} (from 0); "
+                f"the columns must be {listed(columns)}, in this order"
             )
         if factors[-1] < 0:
-            raise MetricError(f"metric {name!r}: the constant of the {what} must be at least 0; got {factors[-1]:g}")
+            raise MetricError(
+                f"metric {quoted(name)}: the constant of the {what} must be at least 0; got {factors[-1]:g}"
+            )

@@ -12,6 +12,7 @@ import numpy as np
 from lpmert.errors import FloatArray, MetricError
 from lpmert.metrics import ratio_kernels as kernel
 from lpmert.metrics.kinds import LARGEST_FACTOR, check_kind
+from lpmert.quoting import listed, quoted
 
 BLEU_COLUMNS = (
     "match_1",
@@ -156,7 +157,7 @@ class LinearFraction(_InKernels):
     def __post_init__(self) -> None:
         for what, factors in (("numerator", self.numerator), ("denominator", self.denominator)):
             if len(factors) != len(self.columns):
-                raise MetricError(f"{what} needs one number for each of {', '.join(self.columns)}; got {factors}")
+                raise MetricError(f"{what} needs one number for each of {listed(self.columns)}; got {factors}")
             if any(not isinstance(f, int) or abs(f) > LARGEST_FACTOR for f in factors):
                 raise MetricError(f"{what} must be whole numbers of at most {LARGEST_FACTOR}; got {factors}")
 
@@ -193,7 +194,7 @@ def f_beta(beta: float = 1.0) -> LinearFraction:
     squared = Fraction(str(beta)) ** 2
     p, q = squared.numerator, squared.denominator
     if p + q > LARGEST_FACTOR:
-        raise MetricError(f"beta={beta!r} has too many digits; round it")
+        raise MetricError(f"beta={quoted(beta)} has too many digits; round it")
     return LinearFraction(f"f{beta:g}", F_COLUMNS, (-(p + q), q, p), (0, q, p))
 
 
@@ -209,4 +210,4 @@ def recall() -> LinearFraction:
 
 def _check_beta(beta: float) -> None:
     if isinstance(beta, bool) or not isinstance(beta, int | float) or not isfinite(beta) or beta < 0:
-        raise MetricError(f"beta must be a number of at least 0; got {beta!r}")
+        raise MetricError(f"beta must be a number of at least 0; got {quoted(beta)}")

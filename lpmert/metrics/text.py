@@ -18,7 +18,7 @@ from lpmert.errors import MetricError
 from lpmert.metrics.additive import SumOfLosses
 from lpmert.metrics.base import Metric
 from lpmert.metrics.ratio import BLEU_COLUMNS, Bleu, Chrf
-from lpmert.quoting import quoted
+from lpmert.quoting import listed, quoted
 
 _SMOOTH_VALUES: dict[str, float | None] = {"add-k": 1.0, "exp": None, "floor": 0.1, "none": None}
 """Smoothings of sentence BLEU, and what stands for a value left out: that of sacrebleu."""
@@ -308,7 +308,7 @@ def _prepared(metric: Any, references: Sequence[str]) -> Any:
 def _sacrebleu_bleu(tokenize: str, lowercase: bool) -> Any:
     bleu = _sacrebleu().BLEU
     if tokenize not in bleu.TOKENIZERS:
-        raise MetricError(f"no tokenizer {quoted(tokenize)}; sacrebleu has {', '.join(sorted(bleu.TOKENIZERS))}")
+        raise MetricError(f"no tokenizer {quoted(tokenize)}; sacrebleu has {listed(sorted(bleu.TOKENIZERS))}")
     try:
         return bleu(tokenize=tokenize, lowercase=lowercase, force=True)
     except (ImportError, RuntimeError) as error:  # sacrebleu raises either for a tokenizer that needs another package

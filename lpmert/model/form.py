@@ -20,6 +20,7 @@ from lpmert.numeric.cap import Cap
 from lpmert.numeric.half_spaces import with_half_spaces
 from lpmert.numeric.kernels import INFINITE_COST, clear_cost
 from lpmert.numeric.leastnorm import SortedLists, rounding_bound, sorted_lists
+from lpmert.quoting import quoted
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +87,7 @@ class Canonical:
         """Costs [m]; raises `MethodError` for a metric that is not additive."""
         if isinstance(self.losses, Totals):
             name = self.losses.metric.name
-            raise MethodError(f"metric {name!r} is not additive; this method needs one that is")
+            raise MethodError(f"metric {quoted(name)} is not additive; this method needs one that is")
         return self.losses
 
     @property

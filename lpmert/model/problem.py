@@ -16,11 +16,14 @@ from lpmert.metrics.kinds import exact_loss
 from lpmert.model import canonical
 from lpmert.model.canonicalise import canonicalise
 from lpmert.model.coordinates import CallerWeights, CanonicalWeights, UnmergedWeights
+from lpmert.model.doubts import doubts
 from lpmert.model.evaluation import Evaluation, Evaluator, ranges_of_weights
 from lpmert.model.form import Totals
 from lpmert.model.nbest import NBest
 from lpmert.model.reduction import reduce
 from lpmert.model.region import Region, limits_of
+from lpmert.quoting import quoted
+from lpmert.result import Doubt
 from lpmert.values import weights_array
 
 TIES = ("first", "best", "worst")
@@ -33,23 +36,26 @@ class Problem:
     """N-best lists, a metric and a region, with weights as the caller gives them: one for each feature.
 
     `ties` names which hypothesis stands for those with identical features. `canonical` is what methods take, `unmerged`
-    the same lists before parallel ones were merged. Raises `DataError`, `MetricError`, `MethodError`, `RegionError`.
+    the same lists before parallel ones were merged, `losses` [M] those of the hypotheses, `None` for a metric that is
+    not additive. Raises `DataError`, `MetricError`, `MethodError`, `RegionError`.
     """
 
     def __init__(
         self, nbest: NBest, metric: str | Metric = "loss", *, ties: str = "first", region: Region | None = None
     ) -> None:
         if ties not in TIES:
-            raise MethodError(f"ties={ties!r} is none of {', '.join(TIES)}")
+            raise MethodError(f"ties={quoted(ties)} is none of {', '.join(TIES)}")
         self.nbest = nbest
         self.metric = metric_by_name(metric)
         self.metric.check(nbest.statistics)
         check_metric(self.metric, nbest.statistics, nbest.offsets)
         self.ties = ties
         self.region = None if region is None else region.of(nbest.names)
-        losses = _losses(self.metric, nbest.statistics)
+        self.losses = losses = _losses(self.metric, nbest.statistics)
         if losses is None and ties != "first":
-            raise MethodError(f"ties={ties!r} needs a loss for each hypothesis, which {self.metric.name!r} has not")
+            raise MethodError(
+                f"ties={quoted(ties)} needs a loss for each hypothesis, which {quoted(self.metric.name)} has not"
+            )
         self._reduction = None if region is None else reduce(limits_of(region, nbest.names))
         dense = nbest.dense_features()
         features = dense if self._reduction is None else self._reduction.features(dense)
@@ -95,6 +101,11 @@ class Problem:
         """Every setting of the problem that changes the number."""
         region = "" if self.region is None else f"|{self.region.signature}"
         return f"{self.metric.signature}|ties:{self.ties}{region}"
+
+    @cached_property
+    def doubts(self) -> tuple[Doubt, ...]:
+        """What is odd about the lists and their losses."""
+        return doubts(self)
 
     def unseen(self, loss: float) -> float:
         """What a selection may cost less than this loss without a difference in fixed point."""

@@ -10,12 +10,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from lpmert.errors import DataError, FloatArray, RegionError
-from lpmert.quoting import quoted
+from lpmert.quoting import listed, quoted
 from lpmert.result import Result
 from lpmert.values import Weights, real_number, weights_array
 
@@ -64,8 +65,8 @@ class Region:
         Sum of all weights.
     cosine : float, optional
         Least cosine with the weights `around`, in the caller's own feature scaling.
-    around : mapping or sequence of numbers, or Result, optional
-        Weights by name, or in the order of the features.
+    around : mapping or sequence of numbers, Result, str or Path, optional
+        Weights by name, in the order of the features, or in a file.
 
     Notes
     -----
@@ -89,7 +90,7 @@ class Region:
     linear: Sequence[Linear] = ()
     total: float | None = None
     cosine: float | None = None
-    around: Weights | None = None
+    around: Weights | str | Path | None = None
 
     @staticmethod
     def simplex() -> Region:
@@ -111,7 +112,7 @@ class Region:
         parts += [f"{_exact_sum(one.coefficients)}:{_exact_range(one.lower, one.upper)}" for one in self.linear]
         parts += [] if self.total is None else [f"total={float(self.total)!r}"]
         if self.cosine is not None and self.around is not None:
-            given = self.around.by_name if isinstance(self.around, Result) else self.around
+            given: Any = self.around.by_name if isinstance(self.around, Result) else self.around
             around = _exact_sum(given if isinstance(given, Mapping) else dict(enumerate(given, 1)))
             parts.append(f"cosine>={float(self.cosine)!r}~{around}")
         return "region:" + ";".join(parts)
@@ -149,14 +150,14 @@ class _Builder:
         row = np.zeros(len(self.names))
         for name, value in coefficients.items():
             if name not in self.names:
-                raise RegionError(f"no feature {name!r}; the features are {', '.join(self.names)}")
-            row[self.names.index(name)] = _number(value, f"the limit of {name!r}")
+                raise RegionError(f"no feature {quoted(name)}; the features are {listed(self.names)}")
+            row[self.names.index(name)] = _number(value, f"the limit of {quoted(name)}")
         return row
 
     def _reference(self, region: Region) -> tuple[FloatArray, float, str] | None:
         """Return (row, value, label): the row's product with the weights is the value once they are scaled."""
         for name, value in region.fixed.items():
-            if _number(value, f"the fixed weight of {name!r}") != 0.0:
+            if _number(value, f"the fixed weight of {quoted(name)}") != 0.0:
                 return self.vector({name: 1.0}), float(value), f"{name} = {value:g}"
         if region.total is not None and _number(region.total, "the fixed sum") != 0.0:
             return np.ones(len(self.names)), float(region.total), f"sum = {region.total:g}"
@@ -280,7 +281,7 @@ def _cap(region: Region, builder: _Builder) -> tuple[FloatArray | None, float | 
     return centre, cosine
 
 
-def _centre(around: Weights, names: Sequence[str]) -> FloatArray:
+def _centre(around: Weights | str | Path, names: Sequence[str]) -> FloatArray:
     try:
         return weights_array(around, names, "the weights around which the cosine holds")
     except DataError as error:

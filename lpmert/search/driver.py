@@ -9,6 +9,7 @@ from math import inf
 from lpmert.errors import MethodError
 from lpmert.model.coordinates import CallerWeights
 from lpmert.model.problem import Problem
+from lpmert.quoting import quoted
 from lpmert.result import Callback, Limits, Progress, Result, Status, relative_gap
 from lpmert.search.fractional import FractionSearch
 from lpmert.search.method import DirectSearch, Incumbent, Method, Search, Task, Watch
@@ -78,11 +79,11 @@ def _check(method: Method, problem: Problem) -> None:
     canonical = problem.canonical
     if not (canonical.additive or method.takes_ratios or (canonical.totals.fraction and method.takes_fractions)):
         raise MethodError(
-            f"method {method.name!r} needs an additive loss, and metric {problem.metric.name!r} is not "
+            f"method {quoted(method.name)} needs an additive loss, and metric {quoted(problem.metric.name)} is not "
             "additive; use auto, cells or choices"
         )
     if not (canonical.cap is None or method.takes_caps):
-        raise MethodError(f"method {method.name!r} cannot keep to a cosine; use auto, choices, cells or lp-mert")
+        raise MethodError(f"method {quoted(method.name)} cannot keep to a cosine; use auto, choices, cells or lp-mert")
 
 
 def _search(method: Method, task: Task) -> Search:

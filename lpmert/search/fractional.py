@@ -19,6 +19,7 @@ from lpmert.errors import IntArray, MethodError
 from lpmert.model.canonical import least_costs, whole_fractions
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.form import Canonical
+from lpmert.quoting import quoted
 from lpmert.search.method import Incumbent, Search
 from lpmert.search.moved import moved
 
@@ -41,7 +42,7 @@ class FractionSearch(Search):
         totals = canonical.totals
         fraction = totals.fraction
         if fraction is None:
-            raise MethodError(f"metric {totals.metric.name!r} is no fraction of sums")
+            raise MethodError(f"metric {quoted(totals.metric.name)} is no fraction of sums")
         self.incumbent = incumbent
         self._canonical = canonical
         self._start = start

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from lpmert.model.coordinates import CanonicalWeights
+import numpy as np
+
+from lpmert.model.coordinates import CallerWeights, CanonicalWeights
+from lpmert.model.evaluation import Evaluation
 from lpmert.model.problem import Problem
-from lpmert.result import Cell, Result, Status
+from lpmert.quoting import SHOWN_DECIMALS
+from lpmert.result import Cell, Doubt, Result, Status
 from lpmert.search.method import Method, Search
 from lpmert.search.moved import normalised
 from lpmert.search.polish import Placed, beside_ties, in_the_middle
+from lpmert.system.deadline import out_of_time
 from lpmert.version import __version__
 
 _RESOLUTION = 1e-12
@@ -71,6 +76,7 @@ def result_of(method: Method, problem: Problem, search: Search, outcome: Outcome
         cell=None if margin is None else Cell(problem.weight_ranges(weights), weights, margin),
         counters={**_sizes(problem), **search.counters()},
         trace=outcome.trace,
+        warnings=(*problem.doubts, *_digits(problem, weights, evaluation)),
     )
 
 
@@ -80,6 +86,19 @@ def bound_on_loss(problem: Problem, cost: int, unseen: float) -> float:
     exact = (form.constant + cost) * Fraction(form.unit) - Fraction(unseen)
     nearest = float(exact)
     return nearest if Fraction(nearest) <= exact else math.nextafter(nearest, -math.inf)
+
+
+def _digits(problem: Problem, weights: CallerWeights, evaluation: Evaluation) -> Iterator[Doubt]:
+    """Yield a doubt where weights rounded to the digits of reports have a greater loss."""
+    rounded = np.round(weights, SHOWN_DECIMALS)
+    if not np.array_equal(rounded, weights) and rounded.any() and not out_of_time():
+        loss = problem.evaluate(rounded).loss
+        if loss > evaluation.loss:
+            yield Doubt(
+                "digits",
+                f"rounded to {SHOWN_DECIMALS} decimals, as reports show them, these weights have loss {loss:.10g}: "
+                "take them from the JSON output, which has them in full",
+            )
 
 
 def _sizes(problem: Problem) -> Mapping[str, int]:

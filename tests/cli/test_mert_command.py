@@ -475,7 +475,8 @@ class TestWeights:
             ("{", "weights: not JSON"),
             ('{"a": 1, "a": 2}', "weights: not JSON .the key 'a' occurs twice"),
             ("{}", "weights: weights must be an object of numbers by name"),
-            ('{"weights": [1]}', "weights: weights must be an object"),
+            ('{"weights": "1"}', "weights: weights must be an object"),
+            ('[1, "2"]', "weights:1: weight 2 is '2', not a number"),
             ('{"a": true}', "weights:1: the weight of 'a' is True, not a number"),
             ('{"a": NaN}', "weights:1: the weight of 'a' is nan, not a finite number"),
         ],
@@ -488,9 +489,14 @@ class TestWeights:
     def test_weights_must_be_those_of_the_features(self, tmp_path: Path) -> None:
         path = tmp_path / "weights"
         path.write_text("a=1\nb=2\n")
-        with pytest.raises(DataError, match="weights: no weight for 'c'; the features are a, c"):
+        with pytest.raises(
+            DataError,
+            match="weights: the weights have none for c and name .* b; they are for a, b; the features are a, c",
+        ):
             read_weights(path).of_features(["a", "c"])
-        with pytest.raises(DataError, match="weights: a weight for 'b', which is not a feature; the features are a"):
+        with pytest.raises(
+            DataError, match="weights: the weights name unknown features: b; they are for a, b; the features are a"
+        ):
             read_weights(path).of_features(["a"])
         path.write_text("1 2 3 4\n")
         with pytest.raises(DataError, match="weights: 4 numbers for 2 features"):

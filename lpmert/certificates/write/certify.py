@@ -20,6 +20,7 @@ from lpmert.metrics.base import AdditiveMetric, Metric, metric_by_name
 from lpmert.model import canonical
 from lpmert.model.nbest import NBest
 from lpmert.model.region import Region, limits_of
+from lpmert.quoting import quoted
 from lpmert.result import Result, Status
 
 logger = logging.getLogger(__name__)
@@ -49,13 +50,13 @@ def write_certificate(
     """
     measure = metric_by_name(metric)
     if not isinstance(measure, AdditiveMetric):
-        raise MethodError(f"metric {measure.name!r} is not additive; certificates are about losses that are")
+        raise MethodError(f"metric {quoted(measure.name)} is not additive; certificates are about losses that are")
     if result.status not in (Status.OPTIMAL, Status.OPTIMAL_TO_TOLERANCE):
         raise MethodError(f"there is no optimum to certify ({result.message})")
     if result.fingerprint != nbest.fingerprint:
         raise MethodError("the result is that of other lists")
     if kind not in (None, CONES, SELECTIONS):
-        raise MethodError(f"no kind of tree {kind!r}; choose {CONES} or {SELECTIONS}")
+        raise MethodError(f"no kind of tree {quoted(kind)}; choose {CONES} or {SELECTIONS}")
     limits = _limits(region, nbest)
     exponents = _exponents(nbest, limits)
     lists = ProofLists(nbest, measure, ties, exponents, limits)

@@ -18,6 +18,7 @@ from lpmert.model.form import Canonical
 from lpmert.numeric.half_spaces import with_half_spaces
 from lpmert.numeric.kernels import EPSILON, INFINITE_COST, internal, kernel
 from lpmert.numeric.leastnorm import SortedLists, in_cap, largest, rounding_bound, score_list, sorted_lists
+from lpmert.quoting import quoted
 
 UNIT = 2.0**-48
 """Height of one unit."""
@@ -74,7 +75,7 @@ def ratio_lists(canonical: Canonical) -> tuple[SortedLists, Ratio]:
     metric = totals.metric
     if not isinstance(metric, RatioMetric) or metric.kind not in (BLEU, CHRF):
         raise MethodError(
-            f"metric {metric.name!r} is neither additive nor a ratio metric with losses_of_totals, parameters "
+            f"metric {quoted(metric.name)} is neither additive nor a ratio metric with losses_of_totals, parameters "
             "and the kind BLEU or CHRF; only heuristics take it"
         )
     rows, offsets, counts = with_half_spaces(

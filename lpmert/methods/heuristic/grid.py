@@ -13,6 +13,7 @@ from lpmert.errors import FloatArray, MethodError
 from lpmert.lines.clock import Clock
 from lpmert.lines.line_search import spread_within
 from lpmert.model.problem import Problem
+from lpmert.quoting import listed, quoted
 from lpmert.search.run import Comparator, Found
 
 EVALUATIONS = 576
@@ -86,7 +87,7 @@ class Grid(Comparator):
         reference = matter[0] if self.reference is None else self.reference
         for name in (reference, *(name for name, _, _ in self.ranges)):
             if name not in matter:
-                raise MethodError(f"grid: {name!r} is not a feature that varies; those are {', '.join(matter)}")
+                raise MethodError(f"grid: {quoted(name)} is not a feature that varies; those are {listed(matter)}")
         axes_left = max(1, len(matter) - 1)
         points = max(2, int(EVALUATIONS ** (1 / axes_left) + 1e-9)) if self.points is None else self.points
         if points**axes_left > _MOST_POINTS:

@@ -27,6 +27,7 @@ from lpmert.methods.heuristic.convolution import Convolution
 from lpmert.methods.heuristic.softmax import AllHypotheses
 from lpmert.metrics.base import AdditiveMetric, Metric
 from lpmert.metrics.ratio import Bleu, LinearFraction
+from lpmert.quoting import quoted
 
 LAWS = ("mean", "taylor", "normal", "exact")
 
@@ -187,7 +188,7 @@ def risk_of(metric: Metric, lists: AllHypotheses, law: str = "taylor") -> Risk:
     numbers or too much memory.
     """
     if law not in LAWS:
-        raise MethodError(f"law={law!r} is none of {', '.join(LAWS)}")
+        raise MethodError(f"law={quoted(law)} is none of {', '.join(LAWS)}")
     statistics = lists.statistics
     if isinstance(metric, AdditiveMetric):
         return LinearRisk(np.asarray(metric.losses(statistics), dtype=np.float64))
@@ -204,7 +205,7 @@ def risk_of(metric: Metric, lists: AllHypotheses, law: str = "taylor") -> Risk:
         good = below - above if metric.higher_is_better else above
         sign = -1.0 if metric.higher_is_better else 1.0
         return SumOfRisks([(sign, _expected_log(lists, good, law)), (-sign, _expected_log(lists, below, law))])
-    raise MethodError(f"no expected loss is known for metric {metric.name!r}")
+    raise MethodError(f"no expected loss is known for metric {quoted(metric.name)}")
 
 
 def _expected_log(lists: AllHypotheses, column: FloatArray, law: str) -> Risk:

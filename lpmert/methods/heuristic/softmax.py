@@ -16,6 +16,7 @@ from lpmert.metrics.ratio import Bleu
 from lpmert.model.canonical import list_numbers, rows_of_lists
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.problem import Problem
+from lpmert.quoting import quoted
 
 _ITERATIONS = 10_000
 
@@ -132,4 +133,4 @@ def positive(method: str, **settings: float) -> None:
     """Raise `MethodError` unless every setting is above 0."""
     for name, value in settings.items():
         if not value > 0:
-            raise MethodError(f"{name} of method {method!r} must be above 0, not {value!r}")
+            raise MethodError(f"{name} of method {quoted(method)} must be above 0, not {quoted(value)}")

@@ -19,6 +19,7 @@ from lpmert.metrics.base import AdditiveMetric, Metric, losses_of_totals, metric
 from lpmert.model.canonical import list_numbers
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
+from lpmert.quoting import listed, quoted
 
 if TYPE_CHECKING:
     from scipy.sparse import csc_array, csr_array
@@ -102,7 +103,7 @@ def sparse_lists(nbest: NBest, metric: str | Metric, base: str | None) -> tuple[
     Raises `MethodError` if there is no such feature, `MetricError` if the metric does not fit.
     """
     if base is not None and base not in nbest.names:
-        raise MethodError(f"no base feature {base!r}; the first features are {', '.join(nbest.names[:10])}")
+        raise MethodError(f"no base feature {quoted(base)}; the first features are {listed(nbest.names[:10])}")
     column = 0 if base is None else nbest.names.index(base)
     rows: Any = nbest.features
     alone = rows[:, [column]]
@@ -121,7 +122,7 @@ def dense_lists(problem: Problem, start: FloatArray | None, base: str | None) ->
     """
     names = problem.nbest.names
     if base is not None and base not in names:
-        raise MethodError(f"no base feature {base!r}; the features are {', '.join(names)}")
+        raise MethodError(f"no base feature {quoted(base)}; the features are {listed(names)}")
     axis = np.zeros(len(names))
     axis[0 if base is None else names.index(base)] = 1.0
     own = problem.to_canonical(problem.checked_weights(axis))

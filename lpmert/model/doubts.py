@@ -1,0 +1,204 @@
+"""What is odd about lists and losses: a search would answer a question that nobody meant to ask.
+
+Each doubt is a fact about the data that hardly ever holds by accident, and has a remedy. Decoders list what they like
+first, so the order of a list tells which way losses point; signs of features do not, since costs are features, too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lpmert.errors import BoolArray, FloatArray, IntArray
+from lpmert.metrics.additive import SumOfLosses
+from lpmert.model.canonical import group_identical, list_numbers
+from lpmert.quoting import quoted
+from lpmert.result import Doubt
+
+if TYPE_CHECKING:
+    from lpmert.model.problem import Problem
+
+_GAINS = re.compile(
+    "correct|right|accuracy|acc|gain|reward|utility|bleu|chrf|comet|bleurt|bertscore|rouge|meteor|f1|precision|recall|"
+    "ndcg|mrr|quality|rating|preference|preferred|passed|success|hits?|wins?|chosen"
+)
+_LOSSES = re.compile("loss|losses|errors?|err|wer|cer|ter|mer|edits|costs?|penalty|wrong|risk|regret")
+"""Words in names of columns that say which way is better."""
+
+_WORD = re.compile(r"[A-Z]?[a-z]+[0-9]*|[A-Z]+(?![a-z])[0-9]*")
+_TURNED = re.compile(r"\s*(1\s*-|-|(1_?)?minus|neg|negative|inverse)[ _-]*")
+
+_EVIDENCE = 20
+"""Coincidences before a feature is called a function of the loss."""
+_TRIED_LISTS = 200
+_SAME = 1e-9
+
+_FEWEST_LISTS = 5
+_POSITIONS = 20
+_FEWEST_POSITIONS = 8
+_DEVIATIONS = 6.0
+_TREND = -0.7
+
+
+def doubts(problem: Problem) -> tuple[Doubt, ...]:
+    """Return what is odd about the lists of a problem and its losses."""
+    found = _nothing_to_choose(problem)
+    if found is not None:
+        return (found,)
+    losses = problem.losses
+    if losses is None:
+        return ()
+    return (*_leaks(problem, losses), *_orientation(problem, losses))
+
+
+def _nothing_to_choose(problem: Problem) -> Doubt | None:
+    if problem.canonical.n_lists:
+        return None
+    nbest = problem.nbest
+    worth = nbest.statistics if problem.losses is None else problem.losses[:, None]
+    starts = nbest.offsets[:-1]
+    if not len(starts):
+        return None
+    sames = (np.maximum.reduceat(worth, starts) == np.minimum.reduceat(worth, starts)).all(axis=1)
+    leader = group_identical(nbest.dense_features(), nbest.offsets)
+    alike = np.maximum.reduceat(leader, starts) == np.minimum.reduceat(leader, starts)
+    if (np.diff(nbest.offsets) == 1).all():
+        reason = "every list has one hypothesis only: give lists with several, told apart by the column of the list"
+    elif sames.all():
+        reason = "within every list all hypotheses have the same loss: is this the column that tells good from bad?"
+    elif alike.all():
+        reason = "within every list all hypotheses have the same features: give features that tell them apart"
+    elif (sames | alike).all():
+        reason = "in every list the hypotheses have either the same loss or the same features"
+    else:
+        return None  # a region leaves nothing, or parts cancel each other
+    return Doubt("nothing-to-choose", f"there is nothing to choose: {reason}")
+
+
+def _leaks(problem: Problem, losses: FloatArray) -> Iterator[Doubt]:
+    """Yield a doubt for each feature that is, in every list, a * loss + b, with a of one sign for all lists."""
+    nbest = problem.nbest
+    features, offsets = nbest.dense_features(), nbest.offsets
+    starts = offsets[:-1]
+    varied = np.flatnonzero(np.maximum.reduceat(losses, starts) > np.minimum.reduceat(losses, starts))
+    some = _rows_of(varied[:_TRIED_LISTS], offsets)
+    suspects = [d for d in range(features.shape[1]) if _follows(features[some[0], d], losses[some[0]], some[1])]
+    every = _rows_of(varied, offsets) if suspects else some
+    for d in suspects:
+        column, rows = features[:, d], every[0]
+        evidence = len(rows) - len(varied) - 1
+        equal = np.array_equal(np.abs(column), np.abs(losses)) and len(np.unique(losses)) > 2
+        if _follows(column[rows], losses[rows], every[1]) and (evidence >= _EVIDENCE or equal):
+            yield Doubt(
+                "leak",
+                f"feature {quoted(nbest.names[d])} alone orders every list by its loss, as if it were computed from "
+                "it: such weights are of no use where the loss is not known; leave it out",
+            )
+
+
+def _rows_of(lists: IntArray, offsets: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the rows of some lists, and the offsets of these lists among them."""
+    sizes = offsets[lists + 1] - offsets[lists]
+    ends = np.concatenate([[0], np.cumsum(sizes)])
+    return np.arange(ends[-1]) + np.repeat(offsets[lists] - ends[:-1], sizes), ends
+
+
+def _follows(feature: FloatArray, losses: FloatArray, offsets: IntArray) -> bool:
+    """Whether a feature [m] is a * loss + b in each list, with numbers of the list, and a of one sign for all."""
+    starts, lists = offsets[:-1], list_numbers(offsets)
+    if not len(starts):
+        return False
+    low, high = np.minimum.reduceat(losses, starts), np.maximum.reduceat(losses, starts)
+    at_low, at_high = (_first_of(losses == ends[lists], lists) for ends in (low, high))
+    slopes = (feature[at_high] - feature[at_low]) / (high - low)
+    if not ((slopes > 0).all() or (slopes < 0).all()):
+        return False
+    expected = feature[at_low][lists] + slopes[lists] * (losses - low[lists])
+    return bool((np.abs(feature - expected) <= _SAME * np.abs(slopes * (high - low))[lists]).all())
+
+
+def _first_of(chosen: BoolArray, lists: IntArray) -> IntArray:
+    rows = np.flatnonzero(chosen)
+    return rows[np.unique(lists[rows], return_index=True)[1]]
+
+
+def _orientation(problem: Problem, losses: FloatArray) -> Iterator[Doubt]:
+    """Yield a doubt where the loss looks like a gain."""
+    nbest = problem.nbest
+    name = nbest.statistic_names[0] if isinstance(problem.metric, SumOfLosses) else None
+    shown = "the loss" if name is None else f"the loss {quoted(name)}"
+    remedy = "if higher is better, pass it as --gain (gain=)"
+    if name is not None and (word := gain_in(name)):
+        yield Doubt(
+            "orientation",
+            f"{shown}: {quoted(word)} sounds as if higher were better, but the least was sought; {remedy}",
+        )
+    elif name is not None and (word := loss_in(name)):
+        yield Doubt(
+            "orientation",
+            f"{shown}: {quoted(word)} sounds as if lower were better, but the most was sought; if so, use --loss",
+        )
+    elif _one_wrong(losses, nbest.offsets):
+        yield Doubt(
+            "orientation", f"{shown}: in every list one hypothesis has 1 and all others have 0, the least; {remedy}"
+        )
+    elif _first_is_worst(losses, nbest.offsets):
+        yield Doubt(
+            "orientation",
+            f"{shown} is greatest for the first hypotheses of the lists and falls from there, as if decoders had "
+            f"listed the worst first; {remedy}",
+        )
+
+
+def gain_in(name: str) -> str | None:
+    """Return the word in the name of a loss that says that higher is better, unless another word turns it round."""
+    return _said(name, _GAINS, _LOSSES, turned=False)
+
+
+def loss_in(name: str) -> str | None:
+    """Return the word in the name of a loss made of a gain (1 - errors) that says that lower is better."""
+    return _said(name, _LOSSES, _GAINS, turned=True)
+
+
+def _said(name: str, words: re.Pattern[str], others: re.Pattern[str], *, turned: bool) -> str | None:
+    if bool(_TURNED.match(name)) is not turned:
+        return None
+    found = [word.lower() for word in _WORD.findall(name)]
+    said = list(filter(words.fullmatch, found))
+    return said[0] if said and not any(map(others.fullmatch, found)) else None
+
+
+def _one_wrong(losses: FloatArray, offsets: IntArray) -> bool:
+    """Whether every list has one hypothesis of loss 1 and others, at least two in the mean, of loss 0."""
+    n_lists = len(offsets) - 1
+    return (
+        n_lists >= _FEWEST_LISTS
+        and len(losses) >= 3 * n_lists
+        and bool(((losses == 0) | (losses == 1)).all())
+        and bool((np.add.reduceat(losses, offsets[:-1]) == 1).all())
+    )
+
+
+def _first_is_worst(losses: FloatArray, offsets: IntArray) -> bool:
+    """Whether the mean loss at the first places of lists is greatest at the first place, falls with the place, and is
+    there far above that of hypotheses drawn from the same lists.
+
+    Where lists hold the same systems in a fixed order, the order may be any: few places say nothing.
+    """
+    sizes = np.diff(offsets)
+    places = min(_POSITIONS, int(np.median(sizes)) if len(sizes) else 0)
+    lists = np.flatnonzero(sizes >= places)
+    if places < _FEWEST_POSITIONS or len(lists) < _FEWEST_LISTS:
+        return False
+    table = losses[offsets[lists][:, None] + np.arange(places)]
+    means, spread = table.mean(axis=1), table.var(axis=1)
+    excess = (table[:, 0] - means).sum()
+    by_place = table.mean(axis=0)
+    ranks = np.argsort(np.argsort(by_place, kind="stable"), kind="stable")
+    trend = np.corrcoef(np.arange(places), ranks)[0, 1]
+    return bool(
+        excess > _DEVIATIONS * np.sqrt(spread.sum()) and np.argmax(by_place) == 0 and trend <= _TREND and excess > 0
+    )
