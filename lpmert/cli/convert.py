@@ -15,6 +15,7 @@ from lpmert.cli.shared import Registered, line_length_option
 from lpmert.formats.detect import detect, format_by_name, format_of_target, read, write, writer_of
 from lpmert.quoting import listed, quoted
 from lpmert.registry import FORMATS
+from lpmert.system.files import check_not_read, noting_reads
 
 Value = TypeVar("Value")
 
@@ -127,7 +128,10 @@ def convert(
     for name in given:
         if name not in (*reading, *writing):
             raise click.UsageError(f"{_flag(name)} does not apply to reading {kind} or writing {to_kind}.")
-    nbest = read(files, kind, **dict(reading.values()))
+    with noting_reads() as sources:
+        nbest = read(files, kind, **dict(reading.values()))
+    for output in filter(None, (target, flags["scores_out"])):
+        check_not_read(output, sources)
     if deduplicate:
         nbest = nbest.deduplicate()
     write(nbest, target, to_kind, **dict(writing.values()))

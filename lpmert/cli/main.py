@@ -164,7 +164,7 @@ def solve(initial_weights: str | None, certificate: str | None, **options: Any) 
             settings = {name: arguments[name] for name in ("metric", "ties", "region")}
             write_certificate(certificate, nbest, result, **settings)
 
-    _run(shared, search, certify)
+    _run(shared, search, certify, writes=certificate)
 
 
 @main.command()
@@ -193,11 +193,12 @@ def _run(
     shared: Shared,
     search: Callable[[NBest, Callback | None], Result | Check],
     finish: Callable[[NBest, Result, Interrupts], None] = lambda *_: None,
+    writes: str | None = None,
 ) -> NoReturn:
     """Read the data, search, deliver the outcome, do what is left, and exit with the code of the status."""
     with _logging_to_stderr(shared):
         with delivering(shared) as deliver:
-            nbest, seconds = _read(shared)
+            nbest, seconds = _read(shared, writes)
             with Interrupts() as stop:
                 with nullcontext() if shared.quiet else ProgressLog(time_limit=shared.time_limit) as callback:
                     outcome = search(nbest, callback)
@@ -238,18 +239,24 @@ def _logging_to_stderr(shared: Shared) -> Iterator[None]:
         package_logger.setLevel(logging.NOTSET)
 
 
-def _read(shared: Shared) -> tuple[NBest, float]:
+def _read(shared: Shared, *others: str | None) -> tuple[NBest, float]:
+    """Return the lists, and the seconds it took; the outcome, or other files written, must not overwrite them."""
+    from lpmert.system.files import check_not_read, noting_reads
+
     start = time.perf_counter()
-    nbest = lpmert.read_table(
-        shared.data,
-        segment=shared.segment,
-        features=shared.features,
-        loss=shared.loss,
-        statistics=shared.statistics,
-        gain=shared.gain,
-        group=shared.group,
-        format=shared.format,
-    )
+    with noting_reads() as sources:
+        nbest = lpmert.read_table(
+            shared.data,
+            segment=shared.segment,
+            features=shared.features,
+            loss=shared.loss,
+            statistics=shared.statistics,
+            gain=shared.gain,
+            group=shared.group,
+            format=shared.format,
+        )
+    for written in filter(None, (shared.output, *others)):
+        check_not_read(written, sources)
     seconds = time.perf_counter() - start
     if not shared.quiet:
         say(

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import io
 import lzma
 import os
+import shlex
 import shutil
 import sys
 import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
 from lpmert.errors import DataError
-from lpmert.quoting import quoted
+from lpmert.quoting import quoted, shortened
 from lpmert.system.scratch import Sink, scratch_file, writing_to
 
 STDIN = "-"
@@ -29,11 +31,23 @@ longest_line: ContextVar[int] = ContextVar("longest_line", default=64 << 20)
 LINES_OF_A_WHOLE = 64
 """How many times as long a file may be that is not read by lines."""
 
+_noted: ContextVar[list[str | Path] | None] = ContextVar("noted", default=None)
+
 _SHOWN = 100
 _REMEDY = "allow more with --max-line-length (max_line_length) if that is right"
 _GZIP_MAGIC = b"\x1f\x8b"
 _XZ_MAGIC = b"\xfd7zXZ\x00"
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+
+_OTHER_MARKS = (
+    (codecs.BOM_UTF32_LE, "UTF-32"),
+    (codecs.BOM_UTF32_BE, "UTF-32"),
+    (codecs.BOM_UTF16_LE, "UTF-16"),
+    (codecs.BOM_UTF16_BE, "UTF-16"),
+)
+_LOOKED_AT = 64
+_FEWEST_UNITS = 4
+"""Letters that tell an encoding where no byte order mark does."""
 
 
 @contextmanager
@@ -43,12 +57,16 @@ def open_bytes(path: str | Path) -> Iterator[io.BufferedReader]:
     Raises `DataError` if it cannot be opened, or, while being read, if it is damaged or ends early.
     """
     standard_input = str(path) == STDIN
+    if (noted := _noted.get()) is not None and not standard_input:
+        noted.append(path)
     try:
         raw: BinaryIO = sys.stdin.buffer if standard_input else open(path, "rb")  # noqa: SIM115
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", path=path) from error
     try:
-        yield _decompressed(raw, path)
+        stream = _decompressed(raw, path)
+        check_encoding(stream.peek(_LOOKED_AT)[:_LOOKED_AT], path)
+        yield stream
     except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
         raise _damaged(path, error) from error
     except OSError as error:
@@ -58,6 +76,46 @@ def open_bytes(path: str | Path) -> Iterator[io.BufferedReader]:
     finally:
         if not standard_input:
             raw.close()
+
+
+def check_encoding(beginning: bytes, path: str | Path) -> None:
+    """Raise `DataError`, with the command that helps, where a file begins like a text in UTF-16 or UTF-32."""
+    found = next((name for mark, name in _OTHER_MARKS if beginning.startswith(mark)), None)
+    if found is None:
+        for width, name in ((4, "UTF-32"), (2, "UTF-16")):
+            units = [beginning[k : k + width] for k in range(0, len(beginning) - width + 1, width)]
+            for order, low in (("LE", 0), ("BE", width - 1)):
+                latin = [unit[low] != 0 and unit.count(0) == width - 1 for unit in units]
+                if len(units) >= _FEWEST_UNITS and all(latin):
+                    found = found or name + order
+    if found is not None:
+        raise DataError(
+            f"is {found}, not UTF-8; convert it: iconv -f {found} -t UTF-8 {shlex.quote(shortened(str(path)))} > "
+            "utf8-file",
+            path=path,
+        )
+
+
+@contextmanager
+def noting_reads() -> Iterator[list[str | Path]]:
+    """Yield a list that gets the path of every file that is read while the block runs."""
+    paths: list[str | Path] = []
+    before = _noted.set(paths)
+    try:
+        yield paths
+    finally:
+        _noted.reset(before)
+
+
+def check_not_read(written: str | Path, read: Iterable[str | Path]) -> None:
+    """Raise `DataError` where a file to write is one of those read, by whatever name, or a folder that holds one."""
+    for source in read:
+        with suppress(OSError, ValueError):  # what is not there is not overwritten
+            same = Path(written).is_file() and Path(written).samefile(source)
+            if same or (Path(written).is_dir() and Path(source).resolve().is_relative_to(Path(written).resolve())):
+                raise DataError(
+                    f"would overwrite {quoted(str(source))}, which is read; give another name", path=written
+                )
 
 
 @contextmanager

@@ -243,7 +243,7 @@ class TestWrongUse:
             (["--initial-weights", "am=1"], "none for lm; they are for am; the features are am, lm"),
             (
                 ["--initial-weights", "am=1,lm=1,xx=1"],
-                "unknown features: xx; they are for am, lm, xx; the features are am, lm",
+                "unknown features: xx; they are for am, lm, xx",
             ),
             (["--initial-weights", "am=1,am=2"], "a second weight for 'am'"),
             (["--initial-weights", "1,nan"], "finite numbers"),

@@ -120,7 +120,7 @@ def test_weights_are_taken_by_name_in_order_and_from_a_result(door: Door) -> Non
         ([1.0, 10**400], "'lm' has 1000"),
         ([1.0, 2.0, 3.0], "got shape"),
         (np.ones((2, 2)), "got shape"),
-        ("12", "by name; got '12'"),
+        (b"12", "by name; got b'12'"),
         (1.0, "by name; got 1.0"),
     ],
     ids=str,

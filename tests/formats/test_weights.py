@@ -1,0 +1,193 @@
+"""Weights mean the same whatever form they come in: in every command, in Python, and in the files of other tools."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from commands import run
+
+import lpmert
+from lpmert import DataError, NBest, Region
+from lpmert.formats.weights import given_weights, read_weights
+
+NAMES = ("lm_0", "tm_pt_0", "tm_pt_1", "WordPenalty")
+VALUES = [1.25, -2.5, 0.75, -0.5]
+"""What every file below says of these features."""
+
+JOSHUA = """\
+# feature functions
+feature-function = OOVPenalty
+feature-function = WordPenalty
+tm = thrax -owner pt -maxspan 20 -path grammar.gz
+lm = kenlm 5 false false 100 lm.kenlm
+default_non_terminal=X
+pop-limit = 100
+mark-oovs = false
+
+###### model weights
+#lm order weight
+lm_0 1.25
+tm_pt_0 -2.5
+tm_pt_1 0.75
+WordPenalty -0.5
+OOVPenalty -100
+"""
+
+ZMERT = """\
+lm_0 ||| 1.25 Opt 0.1 +Inf +0.5 +1.5
+tm_pt_0 ||| -2.5 Opt -Inf +Inf -1 +1
+tm_pt_1 ||| 0.75 Opt -Inf +Inf -1 +1
+WordPenalty ||| -0.5 Fix 0 0 0 0
+normalization = absval 1 lm_0
+"""
+
+TRAVATAR = """\
+[tm_file]
+model/rule-table.gz
+
+[weight_vals]
+tm_pt_0=-2.5
+lm_0=1.25
+WordPenalty=-0.5
+tm_pt_1=0.75
+unk=-1
+
+[search]
+cp
+"""
+
+FORMS = {
+    "result": json.dumps({"weights": dict(zip(NAMES, VALUES, strict=True)), "loss": 3, "seed": 0}),
+    "object": json.dumps(dict(zip(reversed(NAMES), reversed(VALUES), strict=True))),
+    "array": json.dumps(VALUES),
+    "named array": json.dumps({"weights": VALUES}),
+    "numbers": "1.25 -2.5 0.75 -0.5 \n",
+    "init.opt": "1.25 -2.5 0.75 -0.5\n0 0 0 0\n1 1 1 1\n",
+    "lines": "WordPenalty -0.5\nlm_0 1.25\ntm_pt_0 -2.5\ntm_pt_1 0.75\n",
+    "cdec": "# Objective = 3\nWordPenalty -0.5\nlm_0 1.25\ntm_pt_0 -2.5\ntm_pt_1 0.75\n",
+    "tabs": "WordPenalty\t-0.5\nlm_0\t1.25\ntm_pt_0\t-2.5\ntm_pt_1\t0.75\n",
+    "joshua": JOSHUA,
+    "zmert": ZMERT,
+    "travatar": "lm_0=1.25\ntm_pt_0=-2.5\ntm_pt_1=0.75\nWordPenalty=-0.5\n",
+    "travatar.ini": TRAVATAR,
+    "moses": "lm= 1.25\ntm_pt= -2.5 0.75\nWordPenalty=-0.5\n",
+    "moses.ini": "[feature]\nKENLM name=lm\n\n[weight]\nUnknown= 1\nlm= 1.25\ntm_pt= -2.5 0.75\nWordPenalty=-0.5\n\n"
+    "[threads]\n4\n",
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_means_the_same(tmp_path: Path, form: str) -> None:
+    (tmp_path / "w").write_text(FORMS[form])
+    assert read_weights(tmp_path / "w").of_features(NAMES).tolist() == VALUES
+
+
+@pytest.mark.parametrize("form", [name for name in FORMS if name not in ("object", "result")])
+def test_a_file_changes_only_where_its_weights_are(tmp_path: Path, form: str) -> None:
+    (tmp_path / "w").write_text(FORMS[form])
+    new = read_weights(tmp_path / "w").with_weights(NAMES, ["7.125", "8.5", "9.5", "6.5"])
+    (tmp_path / "w").write_text(new)
+    assert read_weights(tmp_path / "w").of_features(NAMES).tolist() == [7.125, 8.5, 9.5, 6.5]
+    if form not in ("array", "named array"):  # JSON is laid out anew
+        numbers = {"1.25", "-2.5", "0.75", "-0.5"}
+        kept = [word for word in FORMS[form].replace("=", " ").split() if word not in numbers]
+        assert [word for word in new.replace("=", " ").split() if word in kept] == kept
+
+
+def test_an_old_moses_ini_names_features_as_its_lists_do(tmp_path: Path) -> None:
+    path = tmp_path / "moses.ini"
+    path.write_text(
+        "[ttable-limit]\n20\n0\n\n# distortion\n[weight-d]\n0.3\n0.2\n\n[weight-l]\n0.5\n\n[weight-t]\n0.1\n-2\n[weight-w]\n-1\n"
+    )
+    names = ["d_0", "d_1", "lm_0", "w_0", "tm_0", "tm_1"]
+    assert read_weights(path).of_features(names).tolist() == [0.3, 0.2, 0.5, -1, 0.1, -2]
+
+
+@pytest.mark.parametrize("form", ["joshua", "travatar.ini", "moses.ini"])
+def test_settings_may_have_weights_of_other_features_but_none_missing(tmp_path: Path, form: str) -> None:
+    (tmp_path / "w").write_text(FORMS[form])
+    found = read_weights(tmp_path / "w")
+    assert found.of_features(NAMES[:2]).tolist() == VALUES[:2]
+    with pytest.raises(
+        DataError, match=r"w: the weights have none for glue; they are for .*; the features are lm_0, glue"
+    ):
+        found.of_features(["lm_0", "glue"])
+
+
+LISTS = NBest([[1, 0], [0, 1], [2, 1], [1, 3]], [0, 2, 4], [[0], [1], [1], [0]], names=["am", "lm"])
+TEXTS = {
+    "numbers": "0.25,2",
+    "spaced": " 0.25 , 2 ",
+    "pairs": "lm=2,am=0.25",
+    "object": '{"lm": 2, "am": 0.25}',
+    "array": "[0.25, 2]",
+}
+
+
+@pytest.mark.parametrize("form", [*TEXTS, "file", "path"])
+def test_python_takes_texts_files_mappings_and_sequences(tmp_path: Path, form: str) -> None:
+    path = tmp_path / "weights.txt"
+    path.write_text("lm 2\nam 0.25\n")
+    given = {"file": str(path), "path": path}.get(form) or TEXTS[form]
+    expected = lpmert.check(LISTS, {"am": 0.25, "lm": 2})
+    assert expected.weights.tolist() == [0.25, 2]
+    assert lpmert.check(LISTS, given).weights.tolist() == [0.25, 2]
+    assert lpmert.evaluate(LISTS, given).loss == expected.loss
+    assert lpmert.minimize(LISTS, initial_weights=given).loss == 0
+    around = lpmert.minimize(LISTS, region=Region(cosine=0.9, around=given))
+    assert around.signature == lpmert.minimize(LISTS, region=Region(cosine=0.9, around=[0.25, 2])).signature
+    compared = lpmert.compare(LISTS, ["och"], seeds=1, weights={"mine": given}, initial_weights=given)
+    assert compared["mine"].best.loss == expected.loss
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> list[str]:
+    path = tmp_path / "dev.tsv"
+    rows = ["u1 1 0 2 0 0", "u1 0 1 0 1 1", "u2 2 1 1 1 1", "u2 1 3 0 0 0"]
+    path.write_text("\n".join(["utt " + " ".join(NAMES) + " errors", *rows, ""]).replace(" ", "\t"))
+    return [str(path), "--segment", "utt", "--features", ",".join(NAMES), "--loss", "errors"]
+
+
+@pytest.mark.parametrize("form", [*FORMS, "words", "pairs", "JSON"])
+def test_commands_take_every_form(tmp_path: Path, table: list[str], form: str) -> None:
+    (tmp_path / "w").write_text(FORMS.get(form, ""))
+    texts = {"words": "1.25,-2.5,.75,-.5", "JSON": FORMS["object"]}
+    texts["pairs"] = "tm_pt_0=-2.5,lm_0=1.25, WordPenalty=-0.5 ,tm_pt_1=0.75"
+    weights = texts.get(form) or str(tmp_path / "w")
+    found = run("check", *table, "--json", "--weights", weights)
+    assert found.exit_code == 0, found.output
+    assert json.loads(found.stdout)["weights"] == dict(zip(NAMES, VALUES, strict=True))
+    for more in (["--initial-weights", weights], ["--cosine", "0.5", "--around", weights]):
+        outcome = run("solve", *table, "--json", *more)
+        assert outcome.exit_code == 0, outcome.output
+    compared = run("compare", *table, "--methods", "grid", "--weights", f"mine={weights}", "--json")
+    assert compared.exit_code == 0, compared.output
+    (entry,) = (one for one in json.loads(compared.stdout)["methods"] if one["name"] == "mine")
+    assert list(entry["runs"][0]["weights"].values()) == VALUES
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("1,2,3", r"weights: 3 numbers for 2 features \(am, lm\)"),
+        ("am=1", "weights: the weights have none for lm; they are for am; the features are am, lm"),
+        ("am=1,xx=2", "have none for lm and name unknown features: xx; they are for am, xx; the features are am, lm"),
+        ("am=1,am=2", "a second weight for 'am'"),
+        ("am=one", "neither a file that is there, nor finite numbers"),
+        ("nowhere.json", "nowhere.json: cannot be read"),
+        ('{"am": 1', "weights: not JSON"),
+        ({"am": 1}, "weights have none for lm; they are for am; the features are am, lm"),
+        ([1], r"one number for each of the 2 features \(am, lm\)"),
+    ],
+)
+def test_weights_that_do_not_fit_say_what_there_is(given: object, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        lpmert.check(LISTS, given)  # type: ignore[arg-type]
+
+
+def test_what_is_no_text_stays_as_it_is() -> None:
+    given = np.array([1.0, 2.0])
+    assert given_weights(given) is given
