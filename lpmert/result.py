@@ -114,7 +114,7 @@ class Doubt:
     Parameters
     ----------
     code : str
-        `nothing-to-choose`, `leak`, `orientation` or `digits`.
+        `nothing-to-choose`, `leak`, `orientation`, `too-good` or `digits`.
     message : str
         What was seen, and what to do about it.
     """

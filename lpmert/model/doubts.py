@@ -19,11 +19,12 @@ from lpmert.quoting import quoted
 from lpmert.result import Doubt
 
 if TYPE_CHECKING:
+    from lpmert.model.evaluation import Evaluation
     from lpmert.model.problem import Problem
 
 _GAINS = re.compile(
     "correct|right|accuracy|acc|gain|reward|utility|bleu|chrf|comet|bleurt|bertscore|rouge|meteor|f1|precision|recall|"
-    "ndcg|mrr|quality|rating|preference|preferred|passed|success|hits?|wins?|chosen"
+    "ndcg|mrr|quality|rating|preference|preferred|passed|success|hits?|wins?|chosen|choice|scores?"
 )
 _LOSSES = re.compile("loss|losses|errors?|err|wer|cer|ter|mer|edits|costs?|penalty|wrong|risk|regret")
 """Words in names of columns that say which way is better."""
@@ -41,6 +42,10 @@ _POSITIONS = 20
 _FEWEST_POSITIONS = 8
 _DEVIATIONS = 6.0
 _TREND = -0.7
+_EFFECT = 0.5
+"""Standard deviations within lists; runs pooled in a tuning reach a quarter, since the first had the worst weights."""
+_PERFECT_LISTS = 20
+_PERFECT_SHARE = 0.1
 
 
 def doubts(problem: Problem) -> tuple[Doubt, ...]:
@@ -52,6 +57,33 @@ def doubts(problem: Problem) -> tuple[Doubt, ...]:
     if losses is None:
         return ()
     return (*_leaks(problem, losses), *_orientation(problem, losses))
+
+
+def too_good(problem: Problem, evaluation: Evaluation) -> Doubt | None:
+    """Return the doubt about weights with which every list has its least loss, though lists have much worse ones.
+
+    Classes that can be told apart are no such case: there one hypothesis of each list is right.
+    """
+    losses, nbest = problem.losses, problem.nbest
+    if losses is None or problem.doubts:
+        return None
+    starts = nbest.offsets[:-1]
+    low, high = (ends.reduceat(losses, starts) for ends in (np.minimum, np.maximum))
+    chosen = losses[starts + evaluation.selection]
+    varied = high > low
+    chance = np.add.reduceat(losses, starts) / np.diff(nbest.offsets)
+    if (
+        (chosen > low).any()
+        or varied.sum() < _PERFECT_LISTS
+        or (chance - low).sum() < _PERFECT_SHARE * (high - low).sum()
+        or _one_right(losses, nbest.offsets)
+    ):
+        return None
+    return Doubt(
+        "too-good",
+        f"each of {varied.sum():,} lists gets its least loss, which hardly ever happens to real losses: if higher is "
+        "better, pass the column as --gain (gain=); if a feature is made of the loss, leave it out",
+    )
 
 
 def _nothing_to_choose(problem: Problem) -> Doubt | None:
@@ -141,6 +173,8 @@ def _orientation(problem: Problem, losses: FloatArray) -> Iterator[Doubt]:
             "orientation",
             f"{shown}: {quoted(word)} sounds as if lower were better, but the most was sought; if so, use --loss",
         )
+    elif _one_right(losses, nbest.offsets):
+        return
     elif _one_wrong(losses, nbest.offsets):
         yield Doubt(
             "orientation", f"{shown}: in every list one hypothesis has 1 and all others have 0, the least; {remedy}"
@@ -171,6 +205,15 @@ def _said(name: str, words: re.Pattern[str], others: re.Pattern[str], *, turned:
     return said[0] if said and not any(map(others.fullmatch, found)) else None
 
 
+def _one_right(losses: FloatArray, offsets: IntArray) -> bool:
+    """Whether in every list one hypothesis has the least loss and all others the same greater one."""
+    low, high = (ends.reduceat(losses, offsets[:-1]) for ends in (np.minimum, np.maximum))
+    best = losses == low[list_numbers(offsets)]
+    return bool((np.add.reduceat(best, offsets[:-1], dtype=np.int64) == 1).all()) and bool(
+        (best | (losses == high[list_numbers(offsets)])).all()
+    )
+
+
 def _one_wrong(losses: FloatArray, offsets: IntArray) -> bool:
     """Whether every list has one hypothesis of loss 1 and others, at least two in the mean, of loss 0."""
     n_lists = len(offsets) - 1
@@ -199,6 +242,5 @@ def _first_is_worst(losses: FloatArray, offsets: IntArray) -> bool:
     by_place = table.mean(axis=0)
     ranks = np.argsort(np.argsort(by_place, kind="stable"), kind="stable")
     trend = np.corrcoef(np.arange(places), ranks)[0, 1]
-    return bool(
-        excess > _DEVIATIONS * np.sqrt(spread.sum()) and np.argmax(by_place) == 0 and trend <= _TREND and excess > 0
-    )
+    clear = excess > max(_DEVIATIONS * np.sqrt(spread.sum()), _EFFECT * np.sqrt(len(lists) * spread.sum()), 0.0)
+    return bool(clear and np.argmax(by_place) == 0 and trend <= _TREND)

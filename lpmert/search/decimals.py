@@ -17,10 +17,12 @@ from lpmert.model.canonical import list_numbers
 from lpmert.model.evaluation import Evaluation
 from lpmert.model.problem import Problem
 
-_REACHES = (8, 64, 512, 4096)
+_REACHES = (8, 64, 512)
 """How many units of the last decimal a weight may be moved, in turn."""
+_REACH_SHARE = 0.1
+"""The same as a share of the sum of all weights, beyond which they would be other weights."""
 
-_NODES = 2000
+_NODES = 500
 """Of each mixed-integer program: no limit of time, so that the same weights come out everywhere."""
 
 _MOST_ROWS = 20_000
@@ -53,7 +55,7 @@ def _candidates(
     if (rounded[still] != scaled[still]).any():
         return
     norm = np.rint(np.abs(scaled).sum())
-    for reach in _REACHES:
+    for reach in (one for one in _REACHES if one <= max(_REACH_SHARE * norm, 1.0)):
         rows, slack = _near_rows(problem, evaluation, rounded, reach)
         for total in (norm - np.abs(rounded).sum(), None):
             moved = _program(rows, slack, rounded, reach, total, still)

@@ -10,6 +10,7 @@ from fractions import Fraction
 import numpy as np
 
 from lpmert.model.coordinates import CallerWeights, CanonicalWeights
+from lpmert.model.doubts import too_good
 from lpmert.model.evaluation import Evaluation
 from lpmert.model.problem import Problem
 from lpmert.quoting import SHOWN_DECIMALS
@@ -76,7 +77,7 @@ def result_of(method: Method, problem: Problem, search: Search, outcome: Outcome
         cell=None if margin is None else Cell(problem.weight_ranges(weights), weights, margin),
         counters={**_sizes(problem), **search.counters()},
         trace=outcome.trace,
-        warnings=(*problem.doubts, *_digits(problem, weights, evaluation)),
+        warnings=(*problem.doubts, *_of_weights(problem, weights, evaluation)),
     )
 
 
@@ -88,8 +89,11 @@ def bound_on_loss(problem: Problem, cost: int, unseen: float) -> float:
     return nearest if Fraction(nearest) <= exact else math.nextafter(nearest, -math.inf)
 
 
-def _digits(problem: Problem, weights: CallerWeights, evaluation: Evaluation) -> Iterator[Doubt]:
-    """Yield a doubt where weights rounded to the digits of reports have a greater loss."""
+def _of_weights(problem: Problem, weights: CallerWeights, evaluation: Evaluation) -> Iterator[Doubt]:
+    """Yield what is odd about weights [D]: they are too good, or lose their loss in the digits of reports."""
+    doubt = too_good(problem, evaluation)
+    if doubt is not None:
+        yield doubt
     rounded = np.round(weights, SHOWN_DECIMALS)
     if not np.array_equal(rounded, weights) and rounded.any() and not out_of_time():
         loss = problem.evaluate(rounded).loss

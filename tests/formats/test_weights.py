@@ -100,7 +100,8 @@ def test_a_file_changes_only_where_its_weights_are(tmp_path: Path, form: str) ->
 def test_an_old_moses_ini_names_features_as_its_lists_do(tmp_path: Path) -> None:
     path = tmp_path / "moses.ini"
     path.write_text(
-        "[ttable-limit]\n20\n0\n\n# distortion\n[weight-d]\n0.3\n0.2\n\n[weight-l]\n0.5\n\n[weight-t]\n0.1\n-2\n[weight-w]\n-1\n"
+        "[ttable-limit]\n20\n0\n\n# distortion\n[weight-d]\n0.3\n0.2\n\n[weight-l]\n0.5\n\n"
+        "[weight-t]\n0.1\n-2\n[weight-w]\n-1\n"
     )
     names = ["d_0", "d_1", "lm_0", "w_0", "tm_0", "tm_1"]
     assert read_weights(path).of_features(names).tolist() == [0.3, 0.2, 0.5, -1, 0.1, -2]
