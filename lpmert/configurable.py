@@ -1,12 +1,14 @@
-"""What a method lets users set: each option is stated once, as a field of the method's class.
+"""What users can set: each option of a method is stated once, as a field of the method's class.
 
-Python's signature and docstring, the checks of values, `--set` and `lpmert methods` all come from there.
+Python's signature and docstring, the checks of values, `--set` and `lpmert methods` all come from there. Options of a
+metric are the parameters of what makes it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from inspect import signature
 from numbers import Integral
 from operator import index
 from textwrap import fill
@@ -54,7 +56,7 @@ def option(
 
 @dataclass(frozen=True)
 class Option:
-    """An option of a method; `kind` is `None` where it is neither a number, a truth value nor a text."""
+    """An option of a method or metric; `kind` is `None` where it is neither a number, a truth value nor a text."""
 
     name: str
     default: Any
@@ -82,8 +84,11 @@ class Option:
         words = f"one of {', '.join(self.choices)}" if self.choices else " ".join([what, " and ".join(ends)]).rstrip()
         return f"{words}, or none" if self.optional else words
 
-    def checked(self, value: Any, method: str) -> Any:
-        """Return a value of Python or numpy as this option has it; raises `MethodError` if it may not have it."""
+    def checked(self, value: Any, owner: str) -> Any:
+        """Return a value of Python or numpy as this option has it; raises `MethodError` if it may not have it.
+
+        owner: whose option it is, for messages: `method 'och'`.
+        """
         if (value is None and self.optional) or self.kind is None:
             return value
         found: Any = None
@@ -96,10 +101,10 @@ class Option:
         elif isinstance(value, str):
             found = value
         if found is None or not self._within(found):
-            raise self._refused(value, method)
+            raise self._refused(value, owner)
         return found
 
-    def of_text(self, text: str, method: str) -> Any:
+    def of_text(self, text: str, owner: str) -> Any:
         """Return the value that a text on the command line stands for; raises `MethodError` if it stands for none."""
         value: Any = text
         if self.optional and text.lower() == "none":
@@ -108,14 +113,14 @@ class Option:
             if self.parse is not None:
                 value = self.parse(text)
             elif self.kind is None:
-                raise MethodError(f"option {self.name} of method {quoted(method)} is set from Python only")
+                raise MethodError(f"option {self.name} of {owner} is set from Python only")
             elif self.kind is bool:
                 value = _TRUTH.get(text.lower(), text)
             elif self.kind in (int, float):
                 value = self.kind(text)
         except ValueError as error:
-            raise self._refused(text, method) from error
-        return self.checked(value, method)
+            raise self._refused(text, owner) from error
+        return self.checked(value, owner)
 
     def _within(self, value: Any) -> bool:
         if self.kind in (bool, str):
@@ -128,8 +133,8 @@ class Option:
             or (self.below is not None and value >= self.below)
         )
 
-    def _refused(self, value: Any, method: str) -> MethodError:
-        return MethodError(f"option {self.name} of method {quoted(method)} must be {self.allowed}; got {quoted(value)}")
+    def _refused(self, value: Any, owner: str) -> MethodError:
+        return MethodError(f"option {self.name} of {owner} must be {self.allowed}; got {quoted(value)}")
 
 
 class Configurable:
@@ -144,7 +149,7 @@ class Configurable:
         if cls.__doc__ and stated:
             lines = ["", "    Parameters", "    ----------"]
             for name, one in stated.items():
-                described = _option(name, cls.__annotations__[name], one)
+                described = _option(name, cls.__annotations__[name], one.metadata, _default(one))
                 lines.append(f"    {name} : {described.allowed}, default {described.default!r}")
                 lines.append(fill(described.help, 112, initial_indent=8 * " ", subsequent_indent=8 * " "))
             cls.__doc__ = cls.__doc__.rstrip() + "\n".join(["", *lines, "    "])
@@ -152,7 +157,7 @@ class Configurable:
     def __post_init__(self) -> None:
         """Check the options, and make Python's numbers of numpy's."""
         for one in _own_options(type(self)):
-            object.__setattr__(self, one.name, one.checked(getattr(self, one.name), self.name))
+            object.__setattr__(self, one.name, one.checked(getattr(self, one.name), self._owner))
 
     @classmethod
     def options(cls) -> tuple[Option, ...]:
@@ -167,21 +172,22 @@ class Configurable:
 
     def configured(self, texts: Mapping[str, str]) -> Self:
         """Return the method with options as they are written on the command line, by name; raises `MethodError`."""
-        known = {one.name: one for one in self.options()}
+        known = _known(self.options(), texts, self._owner)
         changes: dict[str, Any] = {}
         inner: dict[str, dict[str, str]] = {}
         for name, text in texts.items():
-            if name not in known:
-                there = f"its options are {listed(known)}" if known else "it has none"
-                raise MethodError(f"method {quoted(self.name)} has no option {quoted(name)}; {there}")
             first, _, rest = name.partition(".")
             if rest:
                 inner.setdefault(first, {})[rest] = text
             else:
-                changes[name] = known[name].of_text(text, self.name)
+                changes[name] = known[name].of_text(text, self._owner)
         for first, more in inner.items():
             changes[first] = getattr(self, first).configured(more)
         return replace(self, **changes)  # type: ignore[type-var]
+
+    @property
+    def _owner(self) -> str:
+        return f"method {quoted(self.name)}"
 
     def settings(self) -> str:
         """Return the method's name and the options that differ from their defaults, for the signature."""
@@ -193,13 +199,52 @@ class Configurable:
         return self.name + (f"({', '.join(changed)})" if changed else "")
 
 
+def parameters(of: Any) -> tuple[Option, ...]:
+    """Return the options of a class or function that makes something: its parameters that are numbers, truth values or
+    texts and have defaults. For what is made already, an object of a dataclass, they are those of its class.
+    """
+    made = not callable(of)
+    found = []
+    for one in signature(type(of) if made else of).parameters.values():
+        option = _option(one.name, one.annotation, None, getattr(of, one.name, None) if made else one.default)
+        if one.default is not one.empty and option.kind is not None:
+            found.append(option)
+    return tuple(found)
+
+
+def with_parameters(of: Any, texts: Mapping[str, str], owner: str) -> Any:
+    """Return what a class or function makes, or a like object of a dataclass, with options as texts, by name.
+
+    Raises `MethodError` for options that it has not, and whatever the maker raises.
+    """
+    known = _known(parameters(of), texts, owner)
+    values = {name: known[name].of_text(text, owner) for name, text in texts.items()}
+    return of(**values) if callable(of) else replace(of, **values)
+
+
+def _known(options: Iterable[Option], texts: Iterable[str], owner: str) -> dict[str, Option]:
+    known = {one.name: one for one in options}
+    for name in texts:
+        if name not in known:
+            there = f"its options are {listed(known)}" if known else "it has none"
+            raise MethodError(f"{owner} has no option {quoted(name)}; {there}")
+    return known
+
+
 def _own_options(cls: Any) -> tuple[Option, ...]:
-    return tuple(_option(one.name, one.type, one) for one in fields(cls) if one.compare or _METADATA in one.metadata)
+    found = []
+    for one in fields(cls):
+        if one.compare or _METADATA in one.metadata:
+            found.append(_option(one.name, one.type, one.metadata, _default(one)))
+    return tuple(found)
 
 
-def _option(name: str, annotation: Any, stated: Field[Any]) -> Option:
+def _default(stated: Field[Any]) -> Any:
+    return stated.default_factory() if stated.default_factory is not MISSING else stated.default
+
+
+def _option(name: str, annotation: Any, metadata: Mapping[str, Any] | None, default: Any) -> Option:
     kinds = {word.strip() for word in str(getattr(annotation, "__name__", annotation)).split("|")}
     optional = "None" in kinds
     kind = _KINDS.get(", ".join(kinds - {"None"}))
-    default = stated.default_factory() if stated.default_factory is not MISSING else stated.default
-    return Option(name, default, kind, optional, **stated.metadata.get(_METADATA, {}))
+    return Option(name, default, kind, optional, **(metadata or {}).get(_METADATA, {}))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from lpmert.cli.text_tables import labelled, side_by_side
-from lpmert.quoting import SHOWN_DECIMALS
+from lpmert.quoting import LONGEST_MESSAGE, SHOWN_DECIMALS, shortened
 from lpmert.system.interrupts import undone_by_abort
 
 if TYPE_CHECKING:
@@ -66,11 +66,14 @@ def put(text: str) -> None:
         raise OSError(error.errno, error.strerror, "standard output") from error
 
 
-def say(text: str) -> None:
-    """Write one line of the log to stderr; a log that nobody takes is no reason to stop."""
+def say(text: str, *, most: int | None = LONGEST_MESSAGE) -> None:
+    """Write one line of the log to stderr, without its middle if it is longer than `most`.
+
+    A log that nobody takes is no reason to stop.
+    """
     # not click.echo, which keeps the stream it saw first: the live line puts its own in the place of sys.stderr
     try:
-        sys.stderr.write(f"{text}\n")
+        sys.stderr.write(f"{text if most is None else shortened(text, most)}\n")
         sys.stderr.flush()
     except OSError:
         silence(sys.stderr)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields, replace
 from inspect import signature
 from typing import Any, TypeVar
 
 import click
 
-from lpmert.cli.arguments import column_names, finite
+from lpmert.cli.arguments import assignment, column_names, finite
 from lpmert.cli.console import say
 from lpmert.cli.shared import Registered, line_length_option
+from lpmert.configurable import with_parameters
+from lpmert.errors import MethodError
 from lpmert.formats.detect import detect, format_by_name, format_of_target, read, write, writer_of
 from lpmert.quoting import listed, quoted
 from lpmert.registry import FORMATS
@@ -66,6 +67,14 @@ _FILE_BY_NAME = _named(str, "FILE")
     metavar="NAME",
     help="Texts: the metric: bleu, ter, wer, ... [default: bleu for moses, else wer]",
 )
+@click.option(
+    "--set",
+    "options",
+    type=assignment,
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Texts: option of the metric; may be repeated. `lpmert methods --metric NAME` lists them.",
+)
 @click.option("--tokenize", metavar="NAME", help="Texts: tokenizer of sacrebleu, for bleu. none: split at white space.")
 @click.option("--lowercase", is_flag=True, help="Texts: ignore case.")
 @click.option("--partial", is_flag=True, help="Texts: allow references without a list.")
@@ -117,6 +126,7 @@ def convert(
             raise click.UsageError(f"--references is one file for {kind}.")
         given["references"] = given["references"][0]
     settings = {name: given.pop(name) for name in _OF_METRICS if name in given}
+    settings.update(given.pop("options", ()))
     if settings:
         given["metric"] = _metric(kind, given.get("metric"), settings)
     options = format_by_name(kind).reader_options
@@ -153,10 +163,11 @@ def _metric(kind: str, name: str | None, settings: Mapping[str, Any]) -> Any:
     metric: Any = TEXT_METRICS.get(chosen)
     if metric is None:
         raise click.UsageError(f"--metric {chosen} is none of {', '.join(TEXT_METRICS)}.")
-    for setting in settings:
-        if setting not in (field.name for field in fields(metric)):
-            raise click.UsageError(f"{_flag(setting)} is no setting of metric {chosen}.")
-    return replace(metric, **settings)
+    texts = {name: "yes" if value is True else value for name, value in settings.items()}
+    try:
+        return with_parameters(metric, texts, f"metric {quoted(chosen)}")
+    except MethodError as error:
+        raise click.UsageError(f"{error}.") from error
 
 
 def _by_name(pairs: Iterable[tuple[str, Value]], what: str) -> dict[str, Value]:

@@ -83,5 +83,5 @@ def _to_stdout(text: str, *, quiet: bool) -> None:
             raise click.exceptions.Exit(ExitCode.FAILED) from None
         raise
     except OSError:
-        say(click.unstyle(text))
+        say(click.unstyle(text), most=None)
         raise

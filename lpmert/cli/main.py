@@ -33,6 +33,7 @@ from lpmert.cli.console import (
 )
 from lpmert.cli.delivery import ExitCode, delivering, exit_code
 from lpmert.cli.shared import Shared, shared_options
+from lpmert.quoting import LONGEST_MESSAGE, shortened
 from lpmert.system.interrupts import Interrupts
 
 if TYPE_CHECKING:
@@ -84,10 +85,16 @@ class Program(click.Group):
             silence(sys.stderr)
             sys.exit(ExitCode.FAILED)
 
+    def make_context(self, *args: Any, **settings: Any) -> click.Context:
+        """Read the options before the name of the command."""
+        with _short_messages():
+            return super().make_context(*args, **settings)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the chosen command."""
         try:
-            return super().invoke(ctx)
+            with _short_messages():
+                return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except KeyboardInterrupt:
@@ -104,8 +111,18 @@ class Program(click.Group):
             _fail(ctx, str(error))
 
 
+@contextmanager
+def _short_messages() -> Iterator[None]:
+    """Take the middle out of what click says of wrong usage where it quotes too much."""
+    try:
+        yield
+    except click.ClickException as error:
+        error.message = shortened(error.message, LONGEST_MESSAGE)
+        raise
+
+
 def _fail(ctx: click.Context, message: str) -> NoReturn:
-    say(f"lpmert: error: {message}")
+    say(f"lpmert: error: {shortened(message, LONGEST_MESSAGE)}")
     ctx.exit(ExitCode.FAILED)
 
 

@@ -30,10 +30,12 @@ from lpmert.registry import METHODS, METRICS, TABLES, Registry
 
 if TYPE_CHECKING:
     from lpmert.formats.weights import WeightsFile
+    from lpmert.metrics.base import Metric
     from lpmert.model.region import Linear, Region
     from lpmert.search.method import Method
 
 TIES = ("first", "best", "worst")
+_OF_METRIC = "metric."
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -139,8 +141,8 @@ class Shared:
     def search_arguments(self) -> dict[str, Any]:
         """Return what `minimize` and `check` both take, apart from the callback."""
         return {
-            "metric": self.metric,
-            "method": configured(self.method, self.options),
+            "metric": metric_with(self.metric, [one for one in self.options if of_metric(one)]),
+            "method": configured(self.method, [one for one in self.options if not of_metric(one)]),
             "ties": self.ties,
             "region": self.region(),
             "time_limit": self.time_limit,
@@ -170,6 +172,29 @@ def configured(method: str, options: Sequence[tuple[str, str]]) -> str | Method:
         raise click.BadParameter(f"{error}. See `lpmert methods {method}`.", param_hint="--set") from error
 
 
+def of_metric(option: tuple[str, str]) -> bool:
+    """Whether an option is meant for the metric: metric.NAME=VALUE."""
+    return option[0].startswith(_OF_METRIC)
+
+
+def metric_with(metric: str, options: Sequence[tuple[str, str]]) -> str | Metric:
+    """Return a metric with options; raises `click.BadParameter` for those that it has not, or has not so."""
+    if not options:
+        return metric
+    from lpmert.configurable import with_parameters
+    from lpmert.errors import LpmertError
+    from lpmert.registry import METRICS
+
+    texts = {name.removeprefix(_OF_METRIC): value for name, value in options}
+    try:
+        if len(texts) < len(options):
+            raise click.BadParameter("an option of the metric is given twice.", param_hint="--set")
+        found: Metric = with_parameters(METRICS.find(metric), texts, f"metric {quoted(metric)}")
+    except LpmertError as error:
+        raise click.BadParameter(f"{error}. See `lpmert methods --metric {metric}`.", param_hint="--set") from error
+    return found
+
+
 _SHARED_OPTIONS = (
     click.argument("data", type=click.Path()),
     click.option("--segment", required=True, metavar="COLUMN", help="Column that tells which list a row belongs to."),
@@ -191,7 +216,7 @@ _SHARED_OPTIONS = (
         type=assignment,
         multiple=True,
         metavar="NAME=VALUE",
-        help="Option of the method; may be repeated. `lpmert methods METHOD` lists them.",
+        help="Option of the method, or with metric.NAME of the metric; may be repeated. `lpmert methods` lists them.",
     ),
     click.option(
         "--ties",

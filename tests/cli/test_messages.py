@@ -1,0 +1,231 @@
+"""Whatever a user passes, messages stay short, and files are not overwritten by what is made of them."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import numpy as np
+import pytest
+from commands import run
+from shared import ROOT
+
+import lpmert
+from lpmert import DataError, MethodError
+from lpmert.cli.main import main
+from lpmert.quoting import LONGEST_MESSAGE
+
+TABLE = "utt\tam\tlm\terrors\nu1\t1\t0\t0\nu1\t0\t1\t1\nu2\t2\t1\t1\nu2\t1\t3\t0\n"
+HUGE = "x" * 3_000_000
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> str:
+    (tmp_path / "dev.tsv").write_text(TABLE)
+    return str(tmp_path / "dev.tsv")
+
+
+def columns(table: str) -> list[str]:
+    return [table, "--segment", "utt", "--features", "am,lm", "--loss", "errors"]
+
+
+def _options() -> Iterator[tuple[str, str]]:
+    context = click.Context(main)
+    for name in main.list_commands(context):
+        command = main.get_command(context, name)
+        assert command is not None
+        for parameter in command.params:
+            if not (isinstance(parameter, click.Option) and parameter.is_flag):
+                yield name, parameter.opts[-1] if parameter.param_type_name == "option" else ""
+        yield name, "--unknown"
+
+
+@pytest.mark.parametrize(("command", "option"), list(_options()))
+@pytest.mark.parametrize("form", ["{}", "{}=1", "1,{}", "a={}"])
+def test_a_huge_argument_is_not_echoed(table: str, command: str, option: str, form: str) -> None:
+    given = [option, form.format(HUGE)] if option else [form.format(HUGE)]
+    needed = {
+        "solve": columns(table),
+        "check": [*columns(table), "--weights", "1,0"],
+        "compare": columns(table),
+        "convert": [*columns(table), os.devnull],
+        "train": [table],
+        "mert": ["-d", "2"],
+    }
+    outcome = run(command, *(needed.get(command, []) if option else []), *given)
+    assert outcome.exit_code in (1, 2), outcome.exception
+    assert len(outcome.stderr) < 3 * LONGEST_MESSAGE
+    assert len(outcome.stdout) < 3 * LONGEST_MESSAGE
+
+
+@pytest.mark.parametrize("place", ["header", "key", "number", "name"])
+def test_a_huge_cell_is_not_echoed(tmp_path: Path, place: str) -> None:
+    content = {
+        "header": TABLE.replace("errors", HUGE),
+        "key": TABLE.replace("u1", HUGE) + f"{HUGE}\t1\t1\t1\n",
+        "number": TABLE.replace("2\t1\t1", f"{HUGE}\t1\t1"),
+        "name": TABLE.replace("am\t", f"{HUGE}\t"),
+    }[place]
+    (tmp_path / "dev.tsv").write_text(content)
+    outcome = run("solve", *columns(str(tmp_path / "dev.tsv")))
+    assert outcome.exit_code == 1
+    assert str(tmp_path / "dev.tsv") in outcome.stderr
+    assert len(outcome.output) < 2 * LONGEST_MESSAGE
+
+
+def test_every_value_in_an_error_is_quoted_through_one_function() -> None:
+    """`!r` and `join` have no limit: errors are written with `quoted` and `listed`, but for our own constants."""
+    found = []
+    for path in (ROOT / "lpmert").rglob("*.py"):
+        if path.name in ("quoting.py", "lazy.py"):
+            continue
+        for raised in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(raised, ast.Raise):
+                continue
+            for node in ast.walk(raised):
+                place = f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}"
+                if isinstance(node, ast.FormattedValue) and node.conversion == ord("r") and node.format_spec is None:
+                    found.append(f"{place} {ast.unparse(node)}")
+                if (
+                    isinstance(node, ast.Call)
+                    and isinstance(node.func, ast.Attribute)
+                    and node.func.attr == "join"
+                    and ast.unparse(node.func.value) == "', '"
+                    and isinstance(node.args[0], ast.Name | ast.Attribute)
+                    and not ast.unparse(node.args[0]).rpartition(".")[2].isupper()
+                ):
+                    found.append(f"{place} {ast.unparse(node)}")
+    assert not found
+
+
+class TestGap:
+    @pytest.mark.parametrize("text", ["5", "1.01", "150%"])
+    def test_more_than_the_whole_is_refused_with_the_remedy(self, table: str, text: str) -> None:
+        outcome = run("solve", *columns(table), "--gap", text)
+        assert outcome.exit_code == 2
+        assert "for 5 % give 0.05 or 5%" in " ".join(outcome.stderr.split())
+        assert run("compare", *columns(table), "--gap", text).exit_code == 2
+
+    @pytest.mark.parametrize("text", ["0.05", "5%", "1", "100%", "0"])
+    def test_shares_and_percentages_are_taken(self, table: str, text: str) -> None:
+        assert run("solve", *columns(table), "--gap", text).exit_code == 0
+
+    def test_python_refuses_it_too(self) -> None:
+        nbest = lpmert.NBest([[1, 0], [0, 1]], [0, 2], [0, 1])
+        with pytest.raises(MethodError, match=r"gap must be a share from 0 to 1; got 5: for 5 % give 0.05"):
+            lpmert.minimize(nbest, gap=5)
+        assert lpmert.minimize(nbest, gap=1).loss == 0
+
+
+class TestOverwriting:
+    @pytest.mark.parametrize("way", ["same", "spelling", "symlink", "hard link", "link as source"])
+    def test_a_file_is_not_overwritten_by_what_is_made_of_it(self, table: str, tmp_path: Path, way: str) -> None:
+        other = tmp_path / "other.tsv"
+        if way == "hard link":
+            other.hardlink_to(table)
+        elif "link" in way:
+            other.symlink_to(table)
+        source, target = {
+            "same": (table, table),
+            "spelling": (table, f"{tmp_path}/../{tmp_path.name}/./dev.tsv"),
+            "link as source": (str(other), table),
+        }.get(way, (table, str(other)))
+        outcome = run("convert", *columns(source), target)
+        assert outcome.exit_code == 1
+        assert "would overwrite" in outcome.stderr
+        assert "give another name" in outcome.stderr
+        assert run("solve", *columns(source), "-o", target).exit_code == 1
+        assert Path(table).read_text() == TABLE
+
+    def test_a_copy_and_an_older_result_are_overwritten(self, table: str, tmp_path: Path) -> None:
+        (tmp_path / "copy.tsv").write_text(TABLE)
+        assert run("convert", *columns(table), tmp_path / "copy.tsv").exit_code == 0
+        for _ in range(2):
+            assert run("solve", *columns(table), "-o", tmp_path / "r.json").exit_code == 0
+        again = run("solve", *columns(table), "--initial-weights", tmp_path / "r.json", "-o", tmp_path / "r.json")
+        assert again.exit_code == 0
+
+    def test_a_certificate_does_not_overwrite_the_lists(self, table: str) -> None:
+        assert run("solve", *columns(table), "--certificate", table).exit_code == 1
+        assert Path(table).read_text() == TABLE
+
+
+class TestEncodings:
+    @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"])
+    def test_other_encodings_are_named_with_the_remedy(self, table: str, encoding: str) -> None:
+        Path(table).write_text(TABLE, encoding=encoding)
+        outcome = run("solve", *columns(table))
+        name = encoding[:6].upper()
+        assert outcome.exit_code == 1
+        assert f"dev.tsv: is {name}" in outcome.stderr
+        assert f"iconv -f {name}" in outcome.stderr
+        with pytest.raises(DataError, match=f"is {name}"):
+            lpmert.read(table)
+
+    def test_the_command_that_is_named_helps(self, table: str, tmp_path: Path) -> None:
+        Path(table).write_text(TABLE, encoding="utf-16")
+        command = run("solve", *columns(table)).stderr.partition("convert it: ")[2].strip()
+        assert os.system(command.replace("utf8-file", str(tmp_path / "new.tsv"))) == 0
+        assert run("solve", *columns(str(tmp_path / "new.tsv"))).exit_code == 0
+
+    def test_a_short_or_binary_file_is_no_such_text(self, tmp_path: Path) -> None:
+        nbest = lpmert.NBest(np.zeros((2, 1)), [0, 2], [0, 1])
+        for name in ("a.npz", "b.jsonl"):
+            lpmert.write(nbest, tmp_path / name)
+        assert lpmert.read(tmp_path / "a.npz").n_lists == 1
+
+
+class TestOptionsOfMetrics:
+    @pytest.fixture
+    def counts(self, tmp_path: Path) -> list[str]:
+        rows = [("u1", 1, 0, 3, 9, 4), ("u1", 0, 1, 2, 2, 4), ("u2", 2, 1, 1, 1, 5), ("u2", 1, 3, 4, 11, 5)]
+        lines = ["utt\tam\tlm\tmatch\tpredicted\tgold", *("\t".join(map(str, row)) for row in rows), ""]
+        (tmp_path / "f.tsv").write_text("\n".join(lines))
+        given = ["--segment", "utt", "--features", "am,lm", "--statistics", "match,predicted,gold", "--metric", "f1"]
+        return [str(tmp_path / "f.tsv"), *given, "--json"]
+
+    @pytest.mark.parametrize("beta", [0.5, 1.0, 2.0])
+    def test_they_are_set_as_those_of_methods(self, counts: list[str], beta: float) -> None:
+        outcome = run("solve", *counts, "--set", f"metric.beta={beta}")
+        assert outcome.exit_code == 0, outcome.output
+        choices = [(a, b) for a in ((3, 9), (2, 2)) for b in ((1, 1), (4, 11))]
+        score = max((1 + beta**2) * (a[0] + b[0]) / (a[1] + b[1] + beta**2 * 9) for a, b in choices)
+        assert json.loads(outcome.stdout)["score"] == pytest.approx(score)
+
+    @pytest.mark.parametrize(
+        ("option", "message"),
+        [
+            ("metric.gamma=1", "metric 'f1' has no option 'gamma'; its options are beta"),
+            ("metric.beta=much", "option beta of metric 'f1' must be a number; got 'much'"),
+            ("metric.beta=-1", "beta must be a number of at least 0; got -1.0"),
+        ],
+    )
+    def test_what_a_metric_has_not_is_refused(self, counts: list[str], option: str, message: str) -> None:
+        outcome = run("solve", *counts, "--set", option)
+        assert outcome.exit_code == 2
+        assert message in " ".join(outcome.stderr.split())
+
+    def test_the_smoothing_of_bleu_is_set_where_texts_are_measured(self, tmp_path: Path) -> None:
+        (tmp_path / "lists").write_text("0 ||| a b c ||| lm= 1 ||| 0\n0 ||| a x ||| lm= 2 ||| 0\n")
+        (tmp_path / "ref").write_text("a b c d\n")
+        losses = {}
+        for option in ("smoothing=exp", "smoothing=add-k", "smoothing=none"):
+            out = tmp_path / "out.npz"
+            given = ["--references", tmp_path / "ref", "--metric", "sentence-bleu", "--tokenize", "none"]
+            outcome = run("convert", tmp_path / "lists", out, *given, "--set", option)
+            assert outcome.exit_code == 0, outcome.output
+            losses[option] = lpmert.read(out).statistics[0, 0]
+        assert losses["smoothing=none"] == 1.0
+        # 3/3, 2/2, 1/1 and 0 of 0: with 1 added from order 2 on, all are 1; the brevity penalty is exp(1 - 4/3)
+        assert losses["smoothing=add-k"] == pytest.approx(1 - np.exp(-1 / 3))
+        assert run("convert", tmp_path / "lists", out, *given, "--set", "smoothing=some").exit_code != 0
+
+    def test_they_are_listed(self) -> None:
+        assert "smoothing=add-k" in run("methods", "--metric", "sentence-bleu").stdout
+        assert "beta=2.0" in run("methods", "--metric", "chrf").stdout
+        found = json.loads(run("methods", "--metric", "f1", "--json").stdout)
+        assert found["options"]["beta"]["default"] == 1.0
