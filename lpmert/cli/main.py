@@ -20,6 +20,7 @@ import click
 
 import lpmert
 from lpmert._doors import WARNINGS
+from lpmert.cli.arguments import names_by_name
 from lpmert.cli.console import (
     LogHandler,
     ProgressLog,
@@ -33,6 +34,7 @@ from lpmert.cli.console import (
 )
 from lpmert.cli.delivery import ExitCode, delivering, exit_code
 from lpmert.cli.shared import Shared, shared_options
+from lpmert.cli.weights_out import FORMS, JSON, Target
 from lpmert.quoting import LONGEST_MESSAGE, shortened
 from lpmert.system.interrupts import Interrupts
 
@@ -151,22 +153,46 @@ def main(ctx: click.Context) -> None:
     "--initial-weights", metavar="WEIGHTS", help="Weights to start from; same syntax as `lpmert check --weights`."
 )
 @click.option("--certificate", type=click.Path(), metavar="FILE", help="Write a proof for `lpmert verify`.")
-def solve(initial_weights: str | None, certificate: str | None, **options: Any) -> None:
+@click.option(
+    "--write",
+    type=click.Choice(FORMS),
+    help="Form of the weights, on stdout or in -o. [default: numbers for .txt, update for .ini and .config, else json]",
+)
+@click.option(
+    "--roles", type=names_by_name, default="", metavar="ROLE=FEATURE,...", help="What features are to --write."
+)
+def solve(
+    initial_weights: str | None, certificate: str | None, write: str | None, roles: dict[str, str], **options: Any
+) -> None:
     """Find the weights with the least loss on the lists in DATA.
 
     DATA is a table with one hypothesis per row: TSV, CSV, JSON lines or Parquet, plain or compressed; - is stdin.
 
     The progress column Src says what found the best weights so far: I given weights, L line searches, C a cell of the
     weight space, S a selection, X exact arithmetic, W the sweep, E full enumeration, G parts solved separately.
+
+    --write says what becomes of the weights: `numbers` as in Moses' weights.txt, `names` with a line `NAME VALUE` each,
+    `update` to bring the weights in moses.ini, travatar.ini or joshua.config up to date, or the settings of a speech
+    toolkit (docs/speech.md). They have six digits after the point, or more where that would change the loss.
     """
     shared = Shared(**options)
+    target = Target.of(write, shared.output, roles)
     arguments = shared.search_arguments()
     start = None if initial_weights is None else shared.weights(initial_weights, "--initial-weights")
 
     def search(nbest: NBest, callback: Callback | None) -> Result:
         from lpmert._doors import minimize
 
+        target.check(nbest.names)
         return minimize(nbest, initial_weights=start, callback=callback, **arguments)
+
+    def text(nbest: NBest, result: Result) -> str:
+        from lpmert.model.problem import Problem
+
+        problem = Problem(nbest, arguments["metric"], ties=arguments["ties"], region=arguments["region"])
+        scale = shared.scale
+        weights = result.weights if scale is None else result.scaled_to(scale.name, scale.value)
+        return target.text(problem, result, weights).removesuffix("\n")
 
     def certify(nbest: NBest, result: Result, stop: Interrupts) -> None:
         from lpmert.certificates.write.certify import write_certificate
@@ -181,7 +207,7 @@ def solve(initial_weights: str | None, certificate: str | None, **options: Any) 
             settings = {name: arguments[name] for name in ("metric", "ties", "region")}
             write_certificate(certificate, nbest, result, **settings)
 
-    _run(shared, search, certify, writes=certificate)
+    _run(shared, search, certify, writes=certificate, text=None if target.form == JSON else text)
 
 
 @main.command()
@@ -211,6 +237,7 @@ def _run(
     search: Callable[[NBest, Callback | None], Result | Check],
     finish: Callable[[NBest, Result, Interrupts], None] = lambda *_: None,
     writes: str | None = None,
+    text: Callable[[NBest, Result], str] | None = None,
 ) -> NoReturn:
     """Read the data, search, deliver the outcome, do what is left, and exit with the code of the status."""
     with _logging_to_stderr(shared):
@@ -223,8 +250,11 @@ def _run(
                 result = replace(result, seconds={"read": seconds, **result.seconds})
                 outcome = result if isinstance(outcome, lpmert.Result) else replace(outcome, optimum=result)
                 if not shared.quiet:
-                    say_outcome(result, shown=not shared.as_json and shared.output is None)
-                deliver(outcome.to_json, partial(_report, outcome, shared))
+                    say_outcome(result, shown=text is None and not shared.as_json and shared.output is None)
+                if text is None:
+                    deliver(outcome.to_json, partial(_report, outcome, shared))
+                else:
+                    deliver(*2 * (partial(text, nbest, result),))
         finish(nbest, result, stop)
     raise click.exceptions.Exit(exit_code(result.status, stop))
 

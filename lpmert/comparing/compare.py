@@ -311,11 +311,12 @@ def _results(tasks: Sequence[_Task], jobs: int) -> Generator[Run, None, None]:
 def _like(held_out: NBest, nbest: NBest) -> NBest:
     """Return held-out lists with the features in the order of the others; raises `DataError` if they lack one."""
     from lpmert.errors import DataError
+    from lpmert.quoting import listed
 
     if held_out.statistic_names != nbest.statistic_names:
         raise DataError(
-            f"the held-out lists have statistics {', '.join(held_out.statistic_names)}, the others "
-            f"{', '.join(nbest.statistic_names)}; read both with the same columns"
+            f"the held-out lists have statistics {listed(held_out.statistic_names)}, the others "
+            f"{listed(nbest.statistic_names)}; read both with the same columns"
         )
     return held_out if held_out.names == nbest.names else held_out.select_features(nbest.names)
 

@@ -52,6 +52,11 @@ class WeightsFile:
     form: str
     content: str
 
+    @staticmethod
+    def of_lines(names: Sequence[str]) -> WeightsFile:
+        """Return a file with a line `name 0` for each feature, in the form of cdec and Joshua."""
+        return _parse("".join(f"{name} 0\n" for name in names), "weights")
+
     @property
     def by_name(self) -> Mapping[str, float]:
         """The weights by name; raises `DataError` if the file has only numbers."""
@@ -148,25 +153,41 @@ def write_weights(
     scaled: bool = False,
     shorten: Shorten | None = None,
 ) -> FloatArray:
-    """Write weights [D] of the features `names` with as few digits as `keeps` allows, and return them as written.
+    """Write weights [D] of the features `names` as `weights_text` puts them, and return them as written."""
+    content, written = weights_text(names, weights, keeps, like=like, scaled=scaled, shorten=shorten, path=path)
+    write_text(path, content)
+    return written
+
+
+def weights_text(
+    names: Sequence[str],
+    weights: FloatArray,
+    keeps: Keeps,
+    *,
+    like: WeightsFile | None = None,
+    scaled: bool = False,
+    shorten: Shorten | None = None,
+    path: str | Path | None = None,
+) -> tuple[str, FloatArray]:
+    """Return a text with weights [D] of the features `names`, with as few digits as `keeps` allows, and what it says.
 
     The form is that of `like`, whose other content stays, or numbers on one line, as Moses writes weights.txt. With
     `scaled`, a positive factor gives them the L1 norm that those in `like` have. At least six decimals are written, and
-    as many more as it takes until the file, read again, is such that `keeps` is true of its weights; `shorten` may find
+    as many more as it takes until the text, read again, is such that `keeps` is true of its weights; `shorten` may find
     other weights that need no more. Raises `DataError` if that is not so for all 17 digits.
     """
-    template = _parse(" ".join(["0"] * len(names)) + " \n", path) if like is None else like
+    place = path if path is not None else "weights" if like is None else like.path
+    template = _parse(" ".join(["0"] * len(names)) + " \n", place) if like is None else like
     old = template.of_features(names)
     norm = np.abs(old).sum()
     factor = norm / np.abs(weights).sum() if scaled and norm else 1.0
     weights = weights * factor if shorten is None else shorten(weights * factor, DECIMALS)
     for texts in _texts(weights):
         content = template.with_weights(names, texts)
-        written = _parse(content, path).of_features(names)
+        written = _parse(content, place).of_features(names)
         if written.any() and keeps(written):
-            write_text(path, content)
-            return written
-    raise DataError("not even 17 digits keep the loss of these weights; write them without scaling", path=path)
+            return content, written
+    raise DataError("not even 17 digits keep the loss of these weights; write them without scaling", path=place)
 
 
 def keeps_loss(problem: Problem, weights: FloatArray) -> Keeps:

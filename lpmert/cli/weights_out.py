@@ -1,0 +1,68 @@
+"""Where `lpmert solve` writes weights, and in which form: JSON, the files of decoders, the settings of toolkits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from lpmert.errors import FloatArray
+    from lpmert.formats.weights import WeightsFile
+    from lpmert.model.problem import Problem
+    from lpmert.result import Result
+
+JSON, NUMBERS, NAMES, UPDATE = "json", "numbers", "names", "update"
+FORMS = (JSON, NUMBERS, NAMES, UPDATE, "kaldi", "icefall", "espnet", "pocketsphinx")
+_OF_ENDING = {".ini": UPDATE, ".config": UPDATE, ".txt": NUMBERS}
+
+
+@dataclass(frozen=True)
+class Target:
+    """The form of the weights; `like` is the file to bring up to date, `roles` are features by role."""
+
+    form: str
+    like: WeightsFile | None = None
+    roles: Mapping[str, str] = field(default_factory=dict)
+
+    @staticmethod
+    def of(write: str | None, output: str | None, roles: Mapping[str, str]) -> Target:
+        """Return what options and the ending of the file say; raises `DataError` if a file to update has no weights."""
+        from lpmert.formats.weights import read_weights
+
+        form = write or _OF_ENDING.get("" if output is None else Path(output).suffix, JSON)
+        if form == UPDATE and output is None:
+            raise click.UsageError("--write update needs -o with the file to bring up to date.")
+        return Target(form, read_weights(str(output)) if form == UPDATE else None, roles)
+
+    def check(self, names: Sequence[str]) -> None:
+        """Raise `DataError` where these features have no place in this form: before a long search, not after it."""
+        from lpmert.formats.toolkits import TOOLKITS
+
+        if self.form in TOOLKITS:
+            TOOLKITS[self.form].roles(names, self.roles)
+        elif self.roles:
+            raise click.UsageError("--roles is for the settings of toolkits: --write kaldi, icefall, espnet, ....")
+        if self.like is not None:
+            self.like.of_features(names)
+
+    def text(self, problem: Problem, result: Result, weights: FloatArray) -> str:
+        """Return the content of the file for weights [D] of a result, in their scale unless a file says another."""
+        from lpmert.formats.toolkits import TOOLKITS, settings_text
+        from lpmert.formats.weights import WeightsFile, keeps_loss, weights_text
+        from lpmert.search.decimals import few_decimals
+
+        if self.form == JSON:
+            return result.to_json() + "\n"
+        names, keeps = result.names, keeps_loss(problem, result.weights)
+        if self.form in TOOLKITS:
+            return settings_text(self.form, names, weights, keeps, self.roles)
+        like = self.like
+        if self.form == NAMES:
+            like = WeightsFile.of_lines(names)
+        shorten = partial(few_decimals, problem)
+        return weights_text(names, weights, keeps, like=like, scaled=self.form == UPDATE, shorten=shorten)[0]
