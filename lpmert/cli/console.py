@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from lpmert.cli.text_tables import labelled, side_by_side
+from lpmert.cli.text_tables import labelled, side_by_side, width_of, wrapped
 from lpmert.quoting import LONGEST_MESSAGE, SHOWN_DECIMALS, shortened
 from lpmert.system.interrupts import undone_by_abort
 
@@ -34,6 +34,8 @@ LINE_SHARE = 0.01
 HEADER_LINES = 20
 SHOW_CURSOR = b"\n\033[?25h"
 HEADER = "Src    Nodes     Open |  LowerBound    Incumbent     Gap |       LPs    Time"
+NARROW_HEADER = "  LowerBound  Incumbent     Gap    Time"
+"""For terminals with fewer columns than `HEADER` has."""
 
 _LEAST_FIXED_POINT = 1e-6
 """A column with a smaller number than this (and not 0) is shown with exponents."""
@@ -73,7 +75,7 @@ def say(text: str, *, most: int | None = LONGEST_MESSAGE) -> None:
     """
     # not click.echo, which keeps the stream it saw first: the live line puts its own in the place of sys.stderr
     try:
-        sys.stderr.write(f"{text if most is None else shortened(text, most)}\n")
+        sys.stderr.write(f"{text if most is None else wrapped(shortened(text, most), sys.stderr)}\n")
         sys.stderr.flush()
     except OSError:
         silence(sys.stderr)
@@ -123,8 +125,13 @@ def duration(seconds: float) -> str:
     return f"{minutes}m{int(seconds % 60):02}s" if minutes < 100 else f"{minutes // 60}h{minutes % 60:02}m"
 
 
-def progress_line(progress: Progress, source: str) -> str:
-    """Return one line of the progress table, aligned with `HEADER`."""
+def progress_line(progress: Progress, source: str, *, narrow: bool = False) -> str:
+    """Return one line of the progress table, aligned with `HEADER`, or with `NARROW_HEADER`."""
+    if narrow:
+        return (
+            f"{source:1} {_short(progress.lower_bound):>10} {_short(progress.loss):>10} "
+            f"{percent(progress.gap_rel):>7} {duration(progress.seconds):>7}"
+        )
     return (
         f" {source:1} {_short_count(progress.nodes):>9} {_short_count(progress.open_nodes):>8} "
         f"| {_short(progress.lower_bound):>11} {_short(progress.loss):>12} {percent(progress.gap_rel):>7} "
@@ -195,9 +202,10 @@ class ProgressLog:
                 self._stop_live()
 
     def _print(self, progress: Progress) -> None:
+        narrow = width_of(sys.stderr) < len(HEADER)
         if self._lines % HEADER_LINES == 0:
-            say(HEADER)
-        say(progress_line(progress, self._source))
+            say(NARROW_HEADER if narrow else HEADER)
+        say(progress_line(progress, self._source, narrow=narrow))
         self._lines += 1
         self._last_line = progress.seconds
         self._next_line = progress.seconds + max(LINE_SECONDS, LINE_SHARE * progress.seconds)
@@ -278,12 +286,12 @@ def warning_lines(result: Result) -> list[str]:
 
 
 def _warned(result: Result) -> list[str]:
-    lines = [click.style(line, fg="red", bold=True) for line in warning_lines(result)]
+    lines = [click.style(wrapped(line, sys.stdout), fg="red", bold=True) for line in warning_lines(result)]
     return ["\n".join(lines)] if lines else []
 
 
 def _headline(text: str, *, good: bool) -> str:
-    return click.style(text, fg="green" if good else "yellow", bold=True)
+    return click.style(wrapped(text, sys.stdout), fg="green" if good else "yellow", bold=True)
 
 
 def _verdict(check: Check) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import os
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from textwrap import fill
+from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -14,6 +16,23 @@ if TYPE_CHECKING:
 
 _LABEL_WIDTH = 13
 _UNLIMITED = 1_000_000
+
+
+def width_of(stream: TextIO) -> int:
+    """Return the columns of the terminal that a stream is, a very large number for anything else."""
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or _UNLIMITED if stream.isatty() else _UNLIMITED
+    except (OSError, ValueError, AttributeError):
+        return shutil.get_terminal_size().columns
+
+
+def wrapped(text: str, stream: TextIO) -> str:
+    """Return a text with its lines broken between words where a terminal would break them anywhere."""
+    width = width_of(stream)
+    return "\n".join(
+        line if len(line) <= width else fill(line, width, break_long_words=False, break_on_hyphens=False)
+        for line in text.split("\n")
+    )
 
 
 def side_by_side(columns: Sequence[Sequence[str]]) -> str:
@@ -59,8 +78,9 @@ def _aligned(columns: Sequence[Sequence[str]]) -> Table:
 def _console() -> Console:
     from rich.console import Console
 
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else _UNLIMITED
-    return Console(file=io.StringIO(), width=width, color_system=None, markup=False, emoji=False, highlight=False)
+    return Console(
+        file=io.StringIO(), width=width_of(sys.stdout), color_system=None, markup=False, emoji=False, highlight=False
+    )
 
 
 def _width(console: Console, table: RenderableType) -> int:

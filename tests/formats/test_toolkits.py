@@ -1,4 +1,4 @@
-"""Settings of toolkits choose what the weights choose, by the formulas of the toolkits; files are brought up to date."""
+"""Settings of toolkits choose what the weights choose, by the formulas of the toolkits; files are kept up to date."""
 
 from __future__ import annotations
 
