@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -387,13 +386,13 @@ def _settings(
     jobs: int,
     seed: int,
 ) -> tuple[Method, Limits, int]:
-    from lpmert.values import whole_number
+    from lpmert.values import checked_limits, whole_number
 
     jobs = whole_number(jobs, "jobs", 1)
     solver = _method(method).with_jobs(jobs)
     if jobs > 1 and not solver.takes_jobs:
         logger.info("jobs=%d: method %r searches in one thread", jobs, solver.name)
-    limits = _limits(time_limit, node_limit, gap, target, memory_limit)
+    limits = checked_limits(time_limit, node_limit, gap, target, memory_limit)
     return solver, limits, whole_number(seed, "seed", 0)
 
 
@@ -409,29 +408,3 @@ def _method(method: str | Method) -> Method:
             f"lpmert.methods.Method; got {quoted(method)}"
         )
     return found
-
-
-def _limits(
-    time_limit: float | None, node_limit: int | None, gap: float | None, target: float | None, memory_limit: int | None
-) -> Limits:
-    from lpmert.errors import MethodError
-    from lpmert.quoting import quoted
-    from lpmert.result import Limits
-    from lpmert.values import real_number, whole_number
-
-    def number(value: object, name: str, least: float) -> float | None:
-        found = real_number(value)
-        if value is None or (found is not None and found >= least):
-            return found
-        bound = "" if math.isinf(least) else f" of at least {least:g}"
-        raise MethodError(f"{name} must be a number{bound}, or None; got {quoted(value)}")
-
-    if (share := real_number(gap)) is not None and share > 1:
-        raise MethodError(f"gap must be a share from 0 to 1; got {quoted(gap)}: for 5 % give 0.05")
-    return Limits(
-        time_limit=number(time_limit, "time_limit", 0.0),
-        node_limit=None if node_limit is None else whole_number(node_limit, "node_limit", 0),
-        gap=number(gap, "gap", 0.0),
-        target=number(target, "target", -math.inf),
-        memory_limit=None if memory_limit is None else whole_number(memory_limit, "memory_limit", 1),
-    )

@@ -1,4 +1,4 @@
-"""Numbers and weights as callers may give them: those of Python and of numpy, but no booleans."""
+"""Numbers, weights and limits as callers may give them: those of Python and of numpy, but no booleans."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from lpmert.errors import DataError, FloatArray, LpmertError, MethodError
 from lpmert.quoting import listed, quoted
-from lpmert.result import Result
+from lpmert.result import Limits, Result
 
 Number = TypeVar("Number")
 
@@ -93,3 +93,25 @@ def in_order(weights: Mapping[str, Number], names: Sequence[str], what: str, *, 
         given = listed([str(name) for name in weights])
         raise DataError(f"{what} {' and '.join(faults)}; they are for {given}; the features are {listed(names)}")
     return [weights[name] for name in names]
+
+
+def checked_limits(time_limit: object, node_limit: object, gap: object, target: object, memory_limit: object) -> Limits:
+    """Return limits of numbers as callers give them, `None` for no limit; raises `MethodError`."""
+
+    def number(value: object, name: str, least: float) -> float | None:
+        found = real_number(value)
+        if value is None or (found is not None and found >= least):
+            return found
+        bound = "" if math.isinf(least) else f" of at least {least:g}"
+        raise MethodError(f"{name} must be a number{bound}, or None; got {quoted(value)}")
+
+    share = number(gap, "gap", 0.0)
+    if share is not None and share > 1:
+        raise MethodError(f"gap must be a share from 0 to 1; got {quoted(gap)}: for 5 % give 0.05")
+    return Limits(
+        time_limit=number(time_limit, "time_limit", 0.0),
+        node_limit=None if node_limit is None else whole_number(node_limit, "node_limit", 0),
+        gap=share,
+        target=number(target, "target", -math.inf),
+        memory_limit=None if memory_limit is None else whole_number(memory_limit, "memory_limit", 1),
+    )

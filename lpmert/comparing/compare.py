@@ -120,18 +120,18 @@ def compare(
     >>> found["och"].best.loss, found["mine"].best.loss, found.excess(found["mine"].best)
     (0.0, 1.0, 1.0)
     """
-    from lpmert._doors import _given, _limits, _method, _problem
+    from lpmert._doors import _given, _method, _problem
     from lpmert.comparing.comparison import Comparison, Entry
     from lpmert.comparing.foreign import sources
     from lpmert.errors import MethodError
     from lpmert.result import Limits, Result
     from lpmert.search.driver import solve
     from lpmert.system.interrupts import Interrupts
-    from lpmert.values import whole_number
+    from lpmert.values import checked_limits, whole_number
 
     seeds, jobs = whole_number(seeds, "seeds", 1), whole_number(jobs, "jobs", 1)
     replications, seed = whole_number(replications, "replications", 1), whole_number(seed, "seed", 0)
-    limits = _limits(time_limit, None, None, None, 1 << 30)
+    limits = checked_limits(time_limit, None, None, None, 1 << 30)
     problem = _problem(nbest, metric, ties, region)
     judge = _Judge(problem, None if held_out is None else _problem(_like(held_out, nbest), metric, ties, None))
     initial = None if initial_weights is None else problem.checked_weights(_given(initial_weights, "initial_weights"))

@@ -167,7 +167,7 @@ def test_options_that_a_format_does_not_take_are_refused(tmp_path: Path) -> None
         (["--from", "srilm"], "--references is needed for reading srilm"),
         (["--from", "srilm", "--references", "x", "--references", "y"], "--references is one file for srilm"),
         (["--tokenize", "none"], "--tokenize does not apply to reading npz"),
-        (["--from", "moses", "--metric", "wer", "--tokenize", "none"], "--tokenize is no setting of metric wer"),
+        (["--from", "moses", "--metric", "wer", "--tokenize", "none"], "metric 'wer' has no option 'tokenize'"),
         (["--from", "moses", "--metric", "x", "--lowercase"], "--metric x is none of bleu"),
         (["--losses", "a=x", "--losses", "a=y"], "--losses names a twice"),
         (["--losses", "x"], "'x' is not NAME=FILE"),
