@@ -52,8 +52,9 @@ def nonnegative(text: str) -> float:
 
 def names_by_name(text: str) -> dict[str, str]:
     """Return names by name from acoustic=ac_cost,lm=lm_cost; raises `click.BadParameter` for anything else."""
-    pairs = [tuple(part.strip() for part in pair.split("=", 1)) for pair in text.split(",") if text]
-    if any(len(pair) < 2 or not all(pair) for pair in pairs) or len(dict(pairs)) < len(pairs):
+    parts = [pair.partition("=") for pair in text.split(",") if text]
+    pairs = [(name.strip(), other.strip()) for name, _, other in parts]
+    if not all(map(all, pairs)) or len(dict(pairs)) < len(pairs):
         raise click.BadParameter(f"{quoted(text)} does not give each name once, as in acoustic=ac_cost,lm=lm_cost.")
     return dict(pairs)
 

@@ -13,7 +13,7 @@ import click
 from lpmert.cli.arguments import column_names, nonnegative
 from lpmert.cli.console import ProgressLog, duration, number, say
 from lpmert.cli.delivery import delivering, exit_code
-from lpmert.cli.main import _logging_to_stderr, _read
+from lpmert.cli.main import _logging_to_stderr, _read, naming
 from lpmert.cli.shared import Registered, Shared, configured, shared_options
 from lpmert.cli.text_tables import side_by_side
 from lpmert.comparing.compare import DEFAULT_METHODS, OPTIMUM_SECONDS, REPLICATIONS, SEEDS
@@ -136,7 +136,8 @@ def compare(
         nbest = _read(shared)[0]
         others = None if held_out is None else _read(replace(shared, data=held_out))[0]
         with Interrupts() as stop:
-            with nullcontext() if shared.quiet else ProgressLog(time_limit=limits.time_limit) as callback:
+            progress = nullcontext() if shared.quiet else ProgressLog(time_limit=limits.time_limit)
+            with naming(shared.data), progress as callback:
                 comparison = compare_methods(
                     nbest,
                     list(chosen.values()),

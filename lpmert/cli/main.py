@@ -119,7 +119,7 @@ def _short_messages() -> Iterator[None]:
     try:
         yield
     except click.ClickException as error:
-        error.message = shortened(error.message, LONGEST_MESSAGE)
+        vars(error)["message"] = shortened(error.message, LONGEST_MESSAGE)
         raise
 
 
@@ -244,7 +244,8 @@ def _run(
         with delivering(shared) as deliver:
             nbest, seconds = _read(shared, writes)
             with Interrupts() as stop:
-                with nullcontext() if shared.quiet else ProgressLog(time_limit=shared.time_limit) as callback:
+                progress = nullcontext() if shared.quiet else ProgressLog(time_limit=shared.time_limit)
+                with naming(shared.data), progress as callback:
                     outcome = search(nbest, callback)
                 result = outcome if isinstance(outcome, lpmert.Result) else outcome.optimum
                 result = replace(result, seconds={"read": seconds, **result.seconds})
@@ -257,6 +258,19 @@ def _run(
                     deliver(*2 * (partial(text, nbest, result),))
         finish(nbest, result, stop)
     raise click.exceptions.Exit(exit_code(result.status, stop))
+
+
+@contextmanager
+def naming(data: str) -> Iterator[None]:
+    """Let errors about lists say which file they come from, where they do not name another."""
+    try:
+        yield
+    except lpmert.DataError as error:
+        if error.path is not None:
+            raise
+        raise lpmert.DataError(str(error), path=data) from error
+    except lpmert.MetricError as error:
+        raise lpmert.MetricError(f"{data}: {error}") from error
 
 
 def say_outcome(result: Result, *, shown: bool) -> None:
@@ -291,7 +305,7 @@ def _read(shared: Shared, *others: str | None) -> tuple[NBest, float]:
     from lpmert.system.files import check_not_read, noting_reads
 
     start = time.perf_counter()
-    with noting_reads() as sources:
+    with noting_reads() as sources, naming(shared.data):
         nbest = lpmert.read_table(
             shared.data,
             segment=shared.segment,

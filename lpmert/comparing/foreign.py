@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from lpmert.errors import DataError, MethodError
@@ -46,7 +47,7 @@ class Source:
 
 def sources(
     methods: Iterable[tuple[str | None, Method]],
-    weights: Mapping[str, Weights],
+    weights: Mapping[str, Weights | str | Path],
     functions: Mapping[str, Function],
     problem: Problem,
 ) -> list[Source]:
@@ -76,7 +77,7 @@ def of_method(method: Method, name: str | None = None) -> Source:
     return Source(name or method.settings(), method.settings(), method.random, find)
 
 
-def of_weights(name: str, weights: Weights, problem: Problem) -> Source:
+def of_weights(name: str, weights: Weights | str | Path, problem: Problem) -> Source:
     """Return weights [D] that are there already; raises `DataError` unless they fit."""
     try:
         given = Given(problem.checked_weights(given_weights(weights, name)), None)

@@ -172,7 +172,7 @@ def _known(format: str | Format) -> tuple[str, Format]:
 def _check_options(known: Mapping[str, bool], options: Mapping[str, Any], what: str) -> None:
     for name in options:
         if name not in known:
-            raise DataError(f"{what} takes no option {quoted(name)}; its options are {', '.join(known) or 'none'}")
+            raise DataError(f"{what} takes no option {quoted(name)}; its options are {listed(known) or 'none'}")
     for name, needed in known.items():
         if needed and name not in options:
             raise DataError(f"{what} needs the option {quoted(name)}")

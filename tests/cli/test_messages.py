@@ -102,6 +102,22 @@ def test_every_value_in_an_error_is_quoted_through_one_function() -> None:
     assert not found
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        ["--loss", "errors", "--metric", "zero-one"],
+        ["--statistics", "errors,lm", "--metric", "f1"],
+        ["--statistics", "errors,lm"],
+        ["--loss", "lm", "--ties", "best", "--features", "am,am2"],
+    ],
+)
+def test_errors_about_lists_name_their_file(table: str, given: list[str]) -> None:
+    Path(table).write_text(TABLE.replace("u2\t2\t1\t1", "u2\t2\t1\t7"))
+    outcome = run("solve", table, "--segment", "utt", "--features", "am,lm", *given)
+    assert outcome.exit_code == 1
+    assert outcome.stderr.splitlines()[-1].startswith(f"lpmert: error: {table}:")
+
+
 class TestGap:
     @pytest.mark.parametrize("text", ["5", "1.01", "150%"])
     def test_more_than_the_whole_is_refused_with_the_remedy(self, table: str, text: str) -> None:
