@@ -21,7 +21,7 @@ from lpmert.numeric.kernels import Kernel
 from lpmert.registry import METHODS
 
 ENTRIES = ROOT / "lpmert" / "numeric" / "entries.json"
-_TIME = 10.0
+_TIME = 1.0
 
 
 def bleu_nbest(n_lists: int, size: int, dimension: int) -> lpmert.NBest:

@@ -14,11 +14,13 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
-from numba import from_dtype, types
+from numba import from_dtype
+from numba.core import types as _types
 from numba.core.compiler import Flags
 
 from lpmert.numeric.built import MODULE, read_entries, state_of_sources, symbol
 
+types: Any = _types
 _NUMBERS = {"i8": types.int64, "f8": types.float64, "b1": types.boolean}
 
 
@@ -27,17 +29,17 @@ class _WithoutLock(Flags):
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.release_gil = True
+        self.__setattr__("release_gil", True)
 
 
-def module_builder() -> Any:
-    """Return numba's builder of an extension module with all entries."""
+def build(folder: Path) -> Path:
+    """Build the extension module in a folder; return its path."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # its announcement that there may be another one some day
-        from numba.pycc import CC
-
+        pycc: Any = import_module("numba.pycc")
     table = read_entries()
-    builder = CC(MODULE, source_module="lpmert")
+    import_module("lpmert")
+    builder = pycc.CC(MODULE, source_module="lpmert")
     builder.target_cpu = None  # any
     for number, (module, name, *arguments) in enumerate(table["entries"]):
         kernel = getattr(import_module(module), name)
@@ -46,21 +48,10 @@ def module_builder() -> Any:
         result = kernel.dispatcher.overloads[signature].signature.return_type
         builder.export(symbol(number), result(*signature))(_calling(kernel, len(signature)))
     builder.export(state_of_sources(), types.int64())(lambda: 0)
-    return builder
-
-
-def build(folder: Path) -> Path:
-    """Build the extension module in a folder; return its path."""
-    builder = module_builder()
     builder.output_dir = str(folder)
-    with without_lock():
+    with mock.patch("numba.pycc.compiler.Flags", _WithoutLock):
         builder.compile()
-    return folder / builder.output_file
-
-
-def without_lock() -> Any:
-    """Let what is compiled within release the interpreter's lock."""
-    return mock.patch("numba.pycc.compiler.Flags", _WithoutLock)
+    return folder / str(builder.output_file)
 
 
 def _calling(kernel: Any, n_arguments: int) -> Any:
@@ -105,7 +96,7 @@ def _buildable(kind: Any) -> bool:
 
 def _described(kind: Any, tuples: dict[str, list[str]]) -> str:
     if isinstance(kind, types.BaseNamedTuple):
-        own = kind.instance_class  # type: ignore[attr-defined]
+        own = kind.instance_class
         fields = [own.__module__, *(_described(field, tuples) for field in kind.types)]
         number = 1
         while True:

@@ -29,7 +29,8 @@ from typing import Any
 import llvmlite
 import numba
 import numpy as np
-from numba.core import config, types
+from numba.core import config as _config
+from numba.core import types as _types
 from numba.core.caching import NullCache
 from numba.core.compiler import CompileResult
 from numba.core.registry import cpu_target
@@ -39,6 +40,8 @@ from numba.misc.appdirs import AppDirs
 
 from lpmert.system.compilation import compilation
 
+config: Any = _config
+types: Any = _types
 _numba_pickle: Any = _dumps
 _normalize_signature: Any = _normalize
 _compile_result: Any = CompileResult
@@ -173,10 +176,10 @@ def _warn() -> None:
 def state_of(kernel: Any) -> str:
     """Return a hash of everything a kernel is compiled from but its arguments, numba and the processor.
 
-    That is, for the kernel and all functions it calls, in whatever file, the contents of their files, the options of
-    kernels, and the values of the globals and enclosing variables they name.
+    That is, for the kernel and all functions it calls, in whatever file, their instructions, the options of kernels,
+    and the values of the globals and enclosing variables they name. Comments and other functions do not count.
     """
-    parts = {f"options: {sorted(_options(kernel).items())}"}
+    parts = {f"options: {_options(kernel)}"}
     seen: set[FunctionType] = set()
     waiting = [kernel.py_func]
     while waiting:
@@ -184,12 +187,12 @@ def state_of(kernel: Any) -> str:
         if own in seen:
             continue
         seen.add(own)
-        parts.add(_contents(own.__code__.co_filename))
-        parts.update(_instructions(own.__code__))  # the file may have changed since it was imported
+        parts.add(f"{own.__module__}.{own.__qualname__}: {own.__defaults__} {_options(own)}")
+        parts.update(_instructions(own.__code__))
         for name, value in _named_values(own):
             called = getattr(value, "py_func", value)  # of our kernels, or of numba's
             if called is not value:
-                parts.add(f"{name}: {sorted(_options(value).items())}")
+                parts.add(f"{name}: {_options(value)}")
             if isinstance(called, FunctionType):
                 waiting.append(called)
             elif isinstance(called, type):
@@ -201,9 +204,10 @@ def state_of(kernel: Any) -> str:
     return hashlib.sha256("\n".join(sorted(parts)).encode()).hexdigest()
 
 
-def _options(kernel: Any) -> dict[str, Any]:
-    options: dict[str, Any] = kernel.options if hasattr(kernel, "options") else kernel.targetoptions
-    return options
+def _options(kernel: Any) -> list[tuple[str, Any]]:
+    """Return the options that numba compiles a kernel with, ours or another's, or an operation of either ledger."""
+    options: dict[str, Any] = getattr(kernel, "options", None) or getattr(kernel, "targetoptions", None) or {}
+    return sorted(options.items())
 
 
 def _with_callees(kernel: Any, sig: Any) -> set[str]:
@@ -257,16 +261,12 @@ def _names(code: CodeType) -> Iterator[str]:
 def _instructions(code: CodeType) -> Iterator[str]:
     """Yield what compiled Python code does, wherever and in whatever process it was made."""
     yield f"{code.co_code.hex()} {code.co_names} {code.co_varnames} {code.co_cellvars} {code.co_freevars}"
+    yield f"{code.co_argcount} {code.co_kwonlyargcount} {code.co_flags} {code.co_exceptiontable.hex()}"
     for place, constant in enumerate(code.co_consts):
         if isinstance(constant, CodeType):
             yield from _instructions(constant)
         else:
             yield f"{place}: {sorted(map(repr, constant)) if isinstance(constant, frozenset) else repr(constant)}"
-
-
-@cache
-def _contents(path: str) -> str:
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
 def _layout(kind: type) -> tuple[str, str, tuple[str, ...]]:
@@ -278,7 +278,7 @@ def _classes(arguments: Any) -> Iterator[type]:
     """Yield the classes of named tuples among types of arguments."""
     for kind in arguments:
         if isinstance(kind, types.BaseNamedTuple):
-            yield kind.instance_class  # type: ignore[attr-defined]
+            yield kind.instance_class
         if isinstance(kind, types.BaseTuple):
             yield from _classes(kind)
 

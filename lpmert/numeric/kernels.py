@@ -43,13 +43,13 @@ class Kernel:
     def __call__(self, *arguments: Any) -> Any:
         """Run the kernel."""
         if self._run is None:
-            built = built_kernel(self.__module__, self.__qualname__, lambda *given: self.dispatcher(*given))
+            built = built_kernel(self.__module__, self.py_func.__qualname__, lambda *given: self.dispatcher(*given))
             self._run = built or self.dispatcher
         return self._run(*arguments)
 
     def __reduce__(self) -> str:
         """A kernel is pickled by its name, as a function is."""
-        return self.py_func.__qualname__
+        return str(self.py_func.__qualname__)
 
     @property
     def dispatcher(self) -> Any:
@@ -79,7 +79,7 @@ class Kernel:
         """What the kernel is to other kernels, whose compilation asks for this."""
         from numba.core import types
 
-        return types.Dispatcher(self.dispatcher)  # type: ignore[no-untyped-call]
+        return types.Dispatcher(self.dispatcher)
 
 
 def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
@@ -136,13 +136,16 @@ def by_ledger(
     def announce() -> None:
         from numba.extending import overload
 
-        @overload(operation, inline=inline, strict=False, jit_options={"_nrt": allocates, **_INTERNAL})
+        options: Any = {"_nrt": allocates, **_INTERNAL}
+
+        @overload(operation, inline=inline, strict=False, jit_options=options)
         def choose(ledger: Any, *_: Any) -> Callable[..., Any]:
             return of_first if ledger.instance_class is first else of_other
 
     _announced.append(announce)
     _first_ledgers.add(first)
     operation.of_either_ledger = _first_ledgers, of_first, of_other  # type: ignore[attr-defined]
+    operation.options = {"inline": inline, "_nrt": allocates}  # type: ignore[attr-defined]
     return operation
 
 

@@ -141,12 +141,21 @@ from lpmert.numeric.kernel_cache import state_of
 print(state_of(explore))
 """
         states = [installation.start(code).communicate(timeout=300)[0]]
-        for module in ("cells/ledger_of_sums", "cells/ledger_of_ratios", "cells/ratio_leaf", "choices/ledger_of_sums"):
+        for module, before, after in (
+            ("cells/ledger_of_sums", "costs[end - 1] == costs[start]", "costs[start] == costs[end - 1]"),
+            ("cells/ledger_of_ratios", "ledger.repriced_every - 1", "ledger.repriced_every - 2"),
+            ("cells/ratio_leaf", "20 * number", "21 * number"),
+            ("choices/ledger_of_sums", "excess >= slack", "excess > slack"),
+            ("choices/tree", "UPPER, POOLED = range(8)", "POOLED, UPPER = range(8)"),
+        ):
             text = (installation.package / "methods" / f"{module}.py").read_text()
-            installation.write(f"methods/{module}", text + "# changed")
+            assert before in text
+            installation.write(f"methods/{module}", text.replace(before, after))
             states.append(installation.start(code).communicate(timeout=300)[0])
         assert all(states)
         assert len(set(states)) == len(states)
+        installation.write(f"methods/{module}", text.replace(before, after) + "# what numba does not see\n")
+        assert installation.start(code).communicate(timeout=300)[0] == states[-1]
 
     def test_few_states_of_the_sources_are_kept_the_last_used_ones(self, installation: Installation) -> None:
         for number in range(6):
