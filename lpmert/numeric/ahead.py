@@ -63,6 +63,9 @@ def _calling(kernel: Any, n_arguments: int) -> Any:
 def _type(argument: str, tuples: dict[str, list[str]]) -> Any:
     if argument in _NUMBERS:
         return _NUMBERS[argument]
+    if "*" in argument:
+        each, _, number = argument.rpartition("*")
+        return types.UniTuple(_type(each, tuples), int(number))
     if argument in tuples:
         module, *fields = tuples[argument]
         kind = getattr(import_module(module), argument.partition("/")[0])
@@ -89,6 +92,8 @@ def entries(compiled: Iterable[tuple[str, str, tuple[Any, ...]]]) -> dict[str, A
 def _buildable(kind: Any) -> bool:
     if isinstance(kind, types.BaseNamedTuple):
         return all(_buildable(field) for field in kind.types)
+    if isinstance(kind, types.UniTuple):
+        return _buildable(kind.dtype)
     if isinstance(kind, types.Array):
         return bool(kind.mutable and kind.aligned)
     return kind in _NUMBERS.values()
@@ -104,6 +109,8 @@ def _described(kind: Any, tuples: dict[str, list[str]]) -> str:
             if tuples.setdefault(name, fields) == fields:
                 return name
             number += 1
+    if isinstance(kind, types.UniTuple):
+        return f"{_described(kind.dtype, tuples)}*{kind.count}"
     if isinstance(kind, types.Array):
         return f"{np.dtype(str(kind.dtype)).str[1:]}:{kind.ndim}{kind.layout}"
     return next(name for name, own in _NUMBERS.items() if own == kind)

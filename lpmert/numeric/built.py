@@ -6,7 +6,7 @@ built for; numba compiles for all else. `entries.json` says what that is, for ea
     module, kernel, argument, argument, ...
 
 An argument is f8, i8 or b1; an array such as f8:2C with its element, dimensions and layout (C, F, or A for any); or the
-name of a named tuple, whose module and fields stand in `tuples`.
+name of a named tuple, whose module and fields stand in `tuples`. Child*2 is a tuple of two of them.
 """
 
 from __future__ import annotations
@@ -100,6 +100,9 @@ def _kinds(arguments: Sequence[str], tuples: dict[str, list[str]]) -> tuple[Kind
 def _kind(argument: str, tuples: dict[str, list[str]]) -> Kind:
     if argument in _SCALARS:
         return (_SCALARS[argument],)
+    if "*" in argument:
+        each, _, number = argument.rpartition("*")
+        return tuple, (_kind(each, tuples),) * int(number)
     if argument in tuples:
         module, *fields = tuples[argument]
         return getattr(import_module(module), argument.partition("/")[0]), _kinds(fields, tuples)
@@ -116,7 +119,7 @@ def _fit(values: Sequence[Any], kinds: Sequence[Kind]) -> bool:
             if not getattr(value.flags, kind[2]):
                 return False
         elif len(kind) == 2:
-            if value.__class__ is not kind[0] or not _fit(value, kind[1]):
+            if value.__class__ is not kind[0] or len(value) != len(kind[1]) or not _fit(value, kind[1]):
                 return False
         elif value.__class__ not in kind[0]:
             return False

@@ -53,6 +53,7 @@ def fits(kind: str, value: object) -> bool:
         ("i4:1C", np.zeros(3, dtype=np.int32)),
         ("Pair", Pair(ROWS, 1)),
         ("Pair/2", Pair(ROWS[:, 1], False)),
+        ("Pair*2", (Pair(ROWS, 1), Pair(ROWS, 2))),
     ],
 )
 def test_what_an_entry_was_built_for_is_let_in(kind: str, value: object) -> None:
@@ -87,6 +88,9 @@ def _read_only() -> np.ndarray[Any, Any]:
         ("f8:2F", ROWS),
         ("i8:1C", np.zeros(3, dtype=np.uint64)),
         ("i8:1C", np.zeros(3, dtype="m8[s]")),
+        ("Pair*2", (Pair(ROWS, 1),)),
+        ("Pair*2", [Pair(ROWS, 1), Pair(ROWS, 2)]),
+        ("Pair*2", (Pair(ROWS, 1), Other(ROWS, 2))),
         ("Pair", Other(ROWS, 1)),
         ("Pair", (ROWS, 1)),
         ("Pair", Pair(ROWS, 1.0)),
@@ -121,10 +125,17 @@ def test_the_table_is_written_as_it_is_read() -> None:
     pair = types.NamedTuple([rows, numba.int64], Pair)
     other = types.NamedTuple([types.Array(numba.float64, 1, "A"), numba.boolean], Pair)
     read_only = types.Array(numba.float64, 2, "C", readonly=True)
-    table = entries([("a", "f", (other,)), ("a", "f", (pair,)), ("a", "f", (read_only,)), ("a", "g", (numba.float64,))])
+    table = entries(
+        [
+            ("a", "f", (other,)),
+            ("a", "f", (pair,)),
+            ("a", "f", (read_only,)),
+            ("a", "g", (numba.float64, types.UniTuple(pair, 2))),
+        ]
+    )
     assert table == {
         "tuples": {"Pair": [__name__, "f8:1A", "b1"], "Pair/2": [__name__, "f8:2C", "i8"]},
-        "entries": [["a", "f", "Pair"], ["a", "f", "Pair/2"], ["a", "g", "f8"]],
+        "entries": [["a", "f", "Pair"], ["a", "f", "Pair/2"], ["a", "g", "f8", "Pair/2*2"]],
     }
 
 
