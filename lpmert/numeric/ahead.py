@@ -69,7 +69,7 @@ def _type(argument: str, tuples: dict[str, list[str]]) -> Any:
     if argument in tuples:
         module, *fields = tuples[argument]
         kind = getattr(import_module(module), argument.partition("/")[0])
-        return types.NamedTuple([_type(field, tuples) for field in fields], kind)
+        return types.BaseTuple.from_types([_type(field, tuples) for field in fields], kind)
     element, _, shape = argument.partition(":")
     return types.Array(from_dtype(np.dtype(element)), int(shape[:-1]), shape[-1])
 
