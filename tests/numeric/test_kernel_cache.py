@@ -53,7 +53,7 @@ from lpmert.caller import first, total
 from lpmert.{shapes} import Pair
 value = np.dtype(sys.argv[1]).type(1)
 answer = total(value), first(Pair(left=10.0, right=20.0))
-hits = sum(sum(one.stats.cache_hits.values()) for one in (total, first))
+hits = sum(sum(one.dispatcher.stats.cache_hits.values()) for one in (total, first))
 print(json.dumps([float(answer[0]), answer[1], hits]))
 """
 
