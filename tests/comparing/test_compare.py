@@ -215,6 +215,7 @@ def test_time_limits_are_for_single_runs():
     assert [run.status for run in found["och"].runs] == [Status.TIME_LIMIT] * 2
 
 
+@pytest.mark.serial
 def test_a_runs_time_leaves_out_compiling():
     def compiling(*_):
         with event.trigger_event("numba:compile", data={"dispatcher": None}):
