@@ -27,9 +27,10 @@ _NUMBERS = {"i8": types.int64, "f8": types.float64, "b1": types.boolean}
 class _WithoutLock(Flags):
     """Flags of compiled kernels that let go of the interpreter's lock, for which numba's builder has no option."""
 
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.__setattr__("release_gil", True)
+    def __init__(self, *source: Any) -> None:
+        super().__init__(*source)  # type: ignore[no-untyped-call]
+        if not source:
+            self.__setattr__("release_gil", True)
 
 
 def build(folder: Path) -> Path:
