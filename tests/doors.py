@@ -103,7 +103,7 @@ def kernels() -> list[Kernel]:
 def compiled() -> Iterator[tuple[str, str, tuple[Any, ...]]]:
     """Yield (module, name, types of the arguments) of each kernel that Python has called in this process."""
     for kernel in kernels():
-        if not kernel.options.get("no_cpython_wrapper"):
+        if kernel._run is not None:  # and not only other kernels
             yield from ((kernel.__module__, kernel.__name__, kinds) for kinds in kernel.dispatcher.overloads)
 
 
