@@ -6,6 +6,7 @@ import logging
 import math
 import os
 import sys
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ import click
 
 from lpmert.cli.text_tables import labelled, side_by_side, width_of, wrapped
 from lpmert.quoting import LONGEST_MESSAGE, SHOWN_DECIMALS, shortened
+from lpmert.system.compilation import compilation
 from lpmert.system.interrupts import undone_by_abort
 
 if TYPE_CHECKING:
@@ -31,6 +33,8 @@ INCUMBENT_SECONDS = 0.2
 """The same where there is a new incumbent to show."""
 LINE_SHARE = 0.01
 """A search that has run for long prints a line each time this share of its time has passed again."""
+COMPILING_SECONDS = 10.0
+"""Least time between two lines about the compilation of kernels."""
 HEADER_LINES = 20
 SHOW_CURSOR = b"\n\033[?25h"
 HEADER = "Src    Nodes     Open |  LowerBound    Incumbent     Gap |       LPs    Time"
@@ -151,7 +155,8 @@ class ProgressLog:
     """Callback of a search that writes the progress table to stderr; a context manager, so that it can tidy up.
 
     A line at most every second, or 0.2 seconds after the last where there is a new incumbent; a header every 20 lines.
-    On a terminal a live line below the table shows the time, the gap and how to stop.
+    On a terminal a live line below the table shows the time, the gap and how to stop. While kernels are compiled, it
+    says how far that is; elsewhere a line does every ten seconds.
     """
 
     def __init__(self, *, time_limit: float | None = None, live: bool | None = None) -> None:
@@ -163,12 +168,14 @@ class ProgressLog:
         self._next_line = LINE_SECONDS
         self._source = ""
         self._unprinted: Progress | None = None
+        self._next_compiling = time.monotonic() + COMPILING_SECONDS
 
     def __enter__(self) -> ProgressLog:
         """Start the live line, on a terminal."""
         if self._live is not None:
             self._closing.enter_context(undone_by_abort(lambda: os.write(2, SHOW_CURSOR)))
             self._live.start()
+        self._closing.enter_context(compilation().watched(self._compiling))
         return self
 
     def __exit__(
@@ -196,8 +203,23 @@ class ProgressLog:
         if new_incumbent or progress.seconds >= self._next_line:
             self._print(progress)
         if self._live is not None:
+            self._show(_live_line(progress, self._time_limit))
+
+    def _compiling(self, compiled: int, needed: int) -> None:
+        """Tell how far the compilation of kernels is."""
+        text = f"compiling kernels, once: {compiled} of {needed}"
+        if self._live is not None:
+            from rich.text import Text
+
+            self._show(Text(text, style="cyan", no_wrap=True))
+        elif time.monotonic() >= self._next_compiling:
+            say(text)
+            self._next_compiling = time.monotonic() + COMPILING_SECONDS
+
+    def _show(self, line: RenderableType) -> None:
+        if self._live is not None:
             try:
-                self._live.update(_live_line(progress, self._time_limit), refresh=True)
+                self._live.update(line, refresh=True)
             except OSError:  # the terminal is gone
                 self._stop_live()
 

@@ -6,7 +6,6 @@ Nothing heavy is imported before it is needed, so that the command line starts a
 from __future__ import annotations
 
 import logging
-import time
 import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor
@@ -182,10 +181,11 @@ class _Judge:
     def run(self, source: Source, seed: int, limits: Limits, initial: CallerWeights | None) -> Run:
         """Return a run of a source, judged by decoding alone."""
         from lpmert.comparing.comparison import Run
+        from lpmert.system.deadline import Deadline
 
-        begin = time.perf_counter()
+        clock = Deadline()
         weights, status = source.find(self.problem, limits, initial, seed)
-        seconds = time.perf_counter() - begin
+        seconds = clock.seconds
         here = self.problem.evaluate(weights)
         there = None if self.held_out is None else self.held_out.evaluate(weights)
         return Run(

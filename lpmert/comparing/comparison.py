@@ -25,8 +25,9 @@ class Run:
     """One run of a method, or weights that were given, judged by decoding.
 
     weights [D]; loss and score are what `Problem.evaluate` gives on the lists tuned on, with `tied_lists` tied; inside:
-    whether the weights lie in the region. The held-out figures are `None` without held-out lists. status: how the run
-    ended, `None` for given weights; seed likewise. selection [S] and held_out_selection: hypotheses chosen, from 0.
+    whether the weights lie in the region. The held-out figures are `None` without held-out lists. seconds: without the
+    compilation of kernels. status: how the run ended, `None` for given weights; seed likewise. selection [S] and
+    held_out_selection: hypotheses chosen, from 0.
     """
 
     weights: FloatArray

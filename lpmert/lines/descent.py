@@ -112,7 +112,7 @@ def _length(vector):  # type: ignore[no-untyped-def]
     return sqrt(total)
 
 
-@kernel
+@kernel(allocates=True)
 def _search(weights, draws, turns, patience, searches, offsets, costs, work):  # type: ignore[no-untyped-def]
     """Search from weights [D], which are replaced, until `patience` directions in a row do not lower the cost.
 

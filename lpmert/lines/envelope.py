@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lpmert.errors import FloatArray, IntArray
-from lpmert.numeric.kernels import kernel
+from lpmert.numeric.kernels import internal, kernel
 
 _BLOCK = 1024
 """Hypotheses whose scores stay in the first-level cache while the features are added up."""
@@ -83,7 +83,7 @@ def combine(transposed, weights, scores):  # type: ignore[no-untyped-def]
                 scores[i] += weight * transposed[k, i]
 
 
-@kernel
+@internal
 def _split(intercepts, slopes, left, right, low, high, candidates):  # type: ignore[no-untyped-def]
     """Find the candidate farthest above the chord left-right and keep those above the two new chords.
 
@@ -174,7 +174,7 @@ def find_events(intercepts, slopes, offsets, work):  # type: ignore[no-untyped-d
     return count
 
 
-@kernel
+@internal
 def _keep_changes(costs, work):  # type: ignore[no-untyped-def]
     """Drop the events that leave the cost as it is, set work.deltas of the others, and return their number."""
     kept = 0
@@ -190,7 +190,7 @@ def _keep_changes(costs, work):  # type: ignore[no-untyped-def]
     return kept
 
 
-@kernel
+@internal
 def _merge_runs(thresholds, deltas, ends, spare_thresholds, spare_deltas):  # type: ignore[no-untyped-def]
     """Merge the lists' sorted runs of events; returns the pair of arrays that holds the result, and uses `ends` up."""
     runs = len(ends)

@@ -154,7 +154,10 @@ def _coordinate_events(intercepts, tops, slopes, order, offsets, work, hull, sta
 
 @internal
 def _sort_events(thresholds, count, buffers):
-    """Return thresholds[:count] sorted and the order that sorts them: a radix sort of their bits."""
+    """Write thresholds[:count], sorted, into buffers.sorted, and what sorts them into buffers.order.
+
+    A radix sort of their bits, in an even number of passes.
+    """
     keys, spare_keys = buffers.keys, buffers.spare_keys
     order, spare_order = buffers.order, buffers.spare_order
     digits = buffers.digits
@@ -186,13 +189,12 @@ def _sort_events(thresholds, count, buffers):
         shift += _SHIFT
     for e in range(count):
         buffers.sorted[e] = thresholds[order[e]]
-    return buffers.sorted[:count], order
 
 
 @internal
 def _fill_levels(loss, work, order, count, buffers):
-    """Return the levels [count + 1] between the sorted events."""
-    levels = buffers.levels[: count + 1]
+    """Write the levels [count + 1] between the sorted events into buffers.levels."""
+    levels = buffers.levels
     leaving, entering = work.leaving, work.entering
     if loss.kind == ADDITIVE:
         costs = loss.costs
@@ -203,7 +205,7 @@ def _fill_levels(loss, work, order, count, buffers):
         for e in range(count):
             cost += costs[entering[order[e]]] - costs[leaving[order[e]]]
             levels[e + 1] = cost
-        return levels
+        return
     total, statistics = buffers.total, loss.statistics
     width = len(total)
     for k in range(width):
@@ -217,7 +219,6 @@ def _fill_levels(loss, work, order, count, buffers):
         for k in range(width):
             total[k] += statistics[new, k] - statistics[old, k]
         levels[e + 1] = loss_of_total(loss.kind, loss.parameters, total)
-    return levels
 
 
 @internal
@@ -305,10 +306,10 @@ def _smoothed_interval(thresholds, levels, low, high, scale, smoothing, integral
 @internal
 def _choose(loss, work, count, low, high, scale, interval, smoothing, buffers):
     """Return (level, t) of the interval to take, from the events in `work`."""
-    thresholds, order = _sort_events(work.thresholds, count, buffers)
-    levels = _fill_levels(loss, work, order, count, buffers)
-    left = _join_equals(thresholds, levels)
-    thresholds, levels = thresholds[:left], levels[: left + 1]
+    _sort_events(work.thresholds, count, buffers)
+    _fill_levels(loss, work, buffers.order, count, buffers)
+    left = _join_equals(buffers.sorted[:count], buffers.levels)
+    thresholds, levels = buffers.sorted[:left], buffers.levels[: left + 1]
     if interval == SMOOTHED:
         return _smoothed_interval(thresholds, levels, low, high, scale, smoothing, buffers.integrals)
     return _best_interval(thresholds, levels, low, high, scale, interval == WIDEST)

@@ -299,11 +299,13 @@ def independent_parts(features: FloatArray, offsets: IntArray) -> list[IntArray]
     These are the components of the graph that joins features where some list varies in both; there can be millions of
     edges, too many for networkx.
     """
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
     first = features[np.repeat(offsets[:-1], np.diff(offsets))]
     varies = np.logical_or.reduceat(features != first, offsets[:-1], axis=0)
+    if varies.all(axis=0).any():
+        return [np.arange(len(varies))]
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components  # takes as long to load as many a search
+
     lists, columns = np.nonzero(varies)
     one = varies.argmax(axis=1)
     joined = coo_array((np.ones(len(lists), dtype=bool), (one[lists], columns)), shape=2 * features.shape[1:])

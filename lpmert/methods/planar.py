@@ -140,7 +140,7 @@ def turn(x, y, p, q, r, s, expansion):  # type: ignore[no-untyped-def]
     return _exact_turn(x, y, p, q, r, s, expansion)
 
 
-@kernel
+@kernel(allocates=True)
 def _hull_edges(x, y, order, offsets, start, leaving, entering):  # type: ignore[no-untyped-def]
     """Write the edges of every list's convex hull, counter-clockwise; return their number.
 
@@ -184,7 +184,7 @@ def _compare(x, y, p, q, r, s, expansion):  # type: ignore[no-untyped-def]
     return -turn(x, y, p, q, r, s, expansion)
 
 
-@kernel
+@kernel(allocates=True)
 def _sort_edges(x, y, leaving, entering, ends):  # type: ignore[no-untyped-def]
     """Return the order [E] of the edges by direction, and write where each group of equal directions ends.
 

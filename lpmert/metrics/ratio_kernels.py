@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lpmert.numeric.kernels import EPSILON, internal, kernel
+from lpmert.numeric.kernels import EPSILON, fill, internal, kernel
 
 BLEU, FRACTION, CHRF = range(3)
 
@@ -162,7 +162,7 @@ def minorant(kind, parameters, low, high, at, slopes):
     0 where no bound but 0 is known, as for a fraction (see search/fractional.py). Source: tangents of the convex and
     chords of the concave terms of the logarithm of BLEU.
     """
-    slopes[:] = 0.0
+    fill(slopes, 0.0)
     if kind == BLEU:
         constant, size = _bleu_minorant(low, high, at, slopes)
     elif kind == CHRF:
@@ -170,6 +170,6 @@ def minorant(kind, parameters, low, high, at, slopes):
     else:
         return 0.0
     if not size < _LARGEST:
-        slopes[:] = 0.0
+        fill(slopes, 0.0)
         return 0.0
     return constant - 64.0 * EPSILON * size

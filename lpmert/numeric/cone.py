@@ -118,7 +118,7 @@ def exact_sum(a, b):
     return (a - (total - part)) + (b - part) == 0.0
 
 
-@kernel
+@kernel(allocates=True)
 def outer_normals(rays):
     """Return normals [D, D] of a cone slightly wider than the one of these rays, and whether that is certain.
 

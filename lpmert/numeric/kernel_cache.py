@@ -1,9 +1,11 @@
 """Where compiled kernels are kept, so that none is ever taken for another state of the sources.
 
 numba's own cache looks at the file of a kernel alone: a kernel whose callee in another file has changed is taken
-unchanged, and one whose argument's class has moved cannot even be read. Here the name of a file says everything that
-its kernel was compiled from, each is written at once under its final name, and whatever goes wrong with them costs time
-alone.
+unchanged, and one whose argument's class has moved cannot even be read. Here one folder holds the kernels of one numba,
+numpy, Python and processor, and the name of a file in it says everything else that its kernel was compiled from. A hash
+of all kernels' sources in the name of the folder would do as well, but every change to one kernel would then compile
+all of them anew, and kernels of other packages, which metrics may bring along, would not be seen. Each file is written
+at once under its final name, and whatever goes wrong with them costs time alone.
 """
 
 from __future__ import annotations
@@ -14,7 +16,9 @@ import multiprocessing
 import os
 import pickle
 import secrets
+import shutil
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
@@ -22,104 +26,141 @@ from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
+import llvmlite
 import numba
 import numpy as np
-from numba.core import types
-from numba.core.caching import CompileResultCacheImpl, NullCache, UserWideCacheLocator
-from numba.core.dispatcher import Dispatcher
+from numba.core import config as _config
+from numba.core import types as _types
+from numba.core.caching import NullCache
+from numba.core.compiler import CompileResult
+from numba.core.registry import cpu_target
 from numba.core.serialize import dumps as _dumps
 from numba.core.sigutils import normalize_signature as _normalize
+from numba.misc.appdirs import AppDirs
 
+from lpmert.system.compilation import compilation
+
+config: Any = _config
+types: Any = _types
 _numba_pickle: Any = _dumps
 _normalize_signature: Any = _normalize
+_compile_result: Any = CompileResult
 _PACKAGE = __name__.partition(".")[0]
-_TAG = f"{sys.implementation.cache_tag}{getattr(sys, 'abiflags', '')}"
+_FOLDER = "kernels-"
 _DIGITS = 16
 _CHECKSUM = hashlib.sha256().digest_size
+_DAY = 86_400.0
+
+_OTHER_STATES = 3
+"""States of the sources for which a kernel is kept beside the present one: other versions may take turns with it."""
+
+_UNUSED = 90 * _DAY
+"""A folder for another numba, numpy, Python or processor is removed after this time without use."""
 
 
 class KernelCache(NullCache):
     """The compiled forms of one kernel, one file for each signature: a checksum, then the signature and the code.
 
-    They lie where numba would put them: in NUMBA_CACHE_DIR, beside the source, or in the user's cache folder. Where
-    nothing can be written, kernels live in memory, and the log says so once.
+    Where nothing can be written, kernels live in memory, and the log says so once.
     """
 
-    def __init__(self, function: Any) -> None:
-        self._function = function
-        _ = self.cache_path  # what numba is told of folders later, for kernels of others, changes nothing here
+    def __init__(self, kernel: Any) -> None:
+        self._kernel = kernel
 
     @property
     def cache_path(self) -> str | None:
-        """The folder, or `None` if none can be written."""
-        try:
-            return str(_implementation(self._function).locator.get_cache_path())
-        except RuntimeError:
-            return None
+        """The folder, or `None` if there can be none."""
+        place = folder()
+        return None if place is None else str(place)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the kernel for a signature, or `None` if it is to be compiled."""
         target_context.refresh()
-        if self.cache_path is None:
-            _warn()
-            return None
         try:
-            file = self._file(sig, target_context.codegen())
-            data = _read(file, self._function.__code__.co_filename)
+            file = self._file(sig)
+            data = _read(file, self._kernel.py_func.__code__.co_filename)
             if data[:_CHECKSUM] != _checksum(file, data[_CHECKSUM:]):
-                return None
+                raise ValueError("damaged")
             stored, compiled = pickle.loads(data[_CHECKSUM:])  # noqa: S301 - what this user's own run wrote
-            return _implementation(self._function).rebuild(target_context, compiled) if stored == sig else None
+            if stored != sig:
+                raise ValueError("for another signature")
+            kernel = _compile_result._rebuild(target_context, *compiled)
         except Exception as error:  # noqa: BLE001 - no file, no folder, or whatever numba makes of what it cannot use
-            logging.getLogger(_PACKAGE).debug("%s is compiled: %r", self._function.__qualname__, error)
+            logging.getLogger(_PACKAGE).debug("%s is compiled: %r", self._name(), error)
+            compilation().need(_with_callees(self._kernel, sig))
             return None
+        compilation().found(self._name())
+        return kernel
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep a compiled kernel, and remove those of earlier states of the sources."""
+        """Keep a compiled kernel, and remove those of all but a few other states of the sources."""
+        if data.lifted or data.library.has_dynamic_globals:
+            return  # it holds addresses of this process
         try:
-            implementation = _implementation(self._function)
-            if not implementation.check_cachable(data):
-                return
-            implementation.locator.ensure_cache_path()
-            file = self._file(sig, data.codegen)
-            content = _numba_pickle((sig, implementation.reduce(data)))
+            file = self._file(sig)
+            _make_folder(file.parent)
+            content = _numba_pickle((sig, data._reduce()))
             _write(file, _checksum(file, content) + content)
-            for other in file.parent.glob(f"{self._name()}.*.nbc"):
-                if not other.name.startswith(f"{self._name()}.{self._state()}."):
-                    with suppress(OSError):  # another user's, or in use where that keeps files
-                        other.unlink()
         except Exception as error:  # noqa: BLE001 - no folder can be written, or not any more, or the disk is full
-            logging.getLogger(_PACKAGE).debug("%s is not cached: %r", self._function.__qualname__, error)
+            logging.getLogger(_PACKAGE).debug("%s is not cached: %r", self._name(), error)
             _warn()
+            return
+        self._tidy(file.parent)
+
+    def _tidy(self, place: Path) -> None:
+        """Remove what was compiled from states of the sources that have been unused for longest."""
+        used: dict[str, float] = {}
+        name = self._name()
+        files = [file for file in place.glob(f"{name}.*.nbc") if file.name.count(".") == name.count(".") + 3]
+        for file in files:
+            with suppress(OSError):
+                state = file.name.split(".")[-3]
+                used[state] = max(used.get(state, 0.0), file.stat().st_mtime)
+        used.pop(self._state(), None)
+        stale = sorted(used, key=lambda state: -used[state])[_OTHER_STATES:]
+        for file in files:
+            if file.name.split(".")[-3] in stale:
+                with suppress(OSError):  # another user's, or in use where that keeps files
+                    file.unlink()
 
     def _name(self) -> str:
-        return f"{self._function.__module__}.{self._function.__qualname__}.{_TAG}"
+        return _name(self._kernel)
 
     def _state(self) -> str:
-        return state_of(self._function)[:_DIGITS]
+        return state_of(self._kernel)[:_DIGITS]
 
-    def _file(self, sig: Any, codegen: Any) -> Path:
-        folder = _implementation(self._function).locator.get_cache_path()
+    def _file(self, sig: Any) -> Path:
+        place = folder()
+        if place is None:
+            raise FileNotFoundError("no folder for compiled kernels")
         arguments, _ = _normalize_signature(sig)
-        text = repr((arguments, list(_layouts(arguments)), codegen.magic_tuple()))
+        text = repr((arguments, [_layout(kind) for kind in _classes(arguments)]))
         signature = hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
-        return Path(folder, f"{self._name()}.{self._state()}.{signature}.nbc")
-
-
-class _Implementation(CompileResultCacheImpl):
-    """numba's choice of a folder, without one called ~ in the working folder for users who have no home."""
-
-    _locator_classes = [  # noqa: RUF012 - as numba has it
-        locator
-        for locator in CompileResultCacheImpl._locator_classes
-        if locator is not UserWideCacheLocator or os.path.isabs(os.path.expanduser("~"))
-    ]
+        return place / f"{self._name()}.{self._state()}.{signature}.nbc"
 
 
 @cache
-def _implementation(function: FunctionType) -> Any:
-    """Return what finds the folder of a kernel; raises `RuntimeError` if none can be written."""
-    return _Implementation(function)  # type: ignore[no-untyped-call]
+def folder() -> Path | None:
+    """Return the folder of kernels for this numba, numpy, Python and processor; `None` for users without a home.
+
+    It lies in NUMBA_CACHE_DIR, if that is set, or else in the user's folder for caches.
+    """
+    processor = cpu_target.target_context.codegen().magic_tuple()
+    parts = (numba.__version__, llvmlite.__version__, np.__version__, sys.version, processor)
+    state = hashlib.sha256(repr(parts).encode()).hexdigest()[:_DIGITS]
+    base = Path(config.CACHE_DIR or AppDirs(_PACKAGE, appauthor=False).user_cache_dir)  # type: ignore[no-untyped-call]
+    return base / f"{_FOLDER}{state}" if base.is_absolute() or config.CACHE_DIR else None
+
+
+def _make_folder(place: Path) -> None:
+    """Make the folder, and where it is new, remove those that have not been used for long."""
+    if place.is_dir():
+        return
+    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for other in place.parent.glob(f"{_FOLDER}{'[0-9a-f]' * _DIGITS}"):
+        with suppress(OSError):
+            if other.stat().st_mtime < time.time() - _UNUSED:
+                shutil.rmtree(other, ignore_errors=True)
 
 
 @cache
@@ -132,24 +173,26 @@ def _warn() -> None:
 
 
 @cache
-def state_of(function: FunctionType) -> str:
-    """Return a hash of everything a kernel is compiled from but its arguments.
+def state_of(kernel: Any) -> str:
+    """Return a hash of everything a kernel is compiled from but its arguments, numba and the processor.
 
-    That is numba, and for the kernel and all functions it calls, in whatever file, the contents of their files and the
-    values of the globals and enclosing variables they name.
+    That is, for the kernel and all functions it calls, in whatever file, their instructions, the options of kernels,
+    and the values of the globals and enclosing variables they name. Comments and other functions do not count.
     """
-    parts = {numba.__version__, np.__version__}
+    parts = {f"options: {_options(kernel)}"}
     seen: set[FunctionType] = set()
-    waiting = [function]
+    waiting = [kernel.py_func]
     while waiting:
         own = waiting.pop()
         if own in seen:
             continue
         seen.add(own)
-        parts.add(_contents(own.__code__.co_filename))
-        parts.update(_instructions(own.__code__))  # the file may have changed since it was imported
+        parts.add(f"{own.__module__}.{own.__qualname__}: {own.__defaults__} {_options(own)}")
+        parts.update(_instructions(own.__code__))
         for name, value in _named_values(own):
-            called = value.py_func if isinstance(value, Dispatcher) else value
+            called = getattr(value, "py_func", value)  # of our kernels, or of numba's
+            if called is not value:
+                parts.add(f"{name}: {_options(value)}")
             if isinstance(called, FunctionType):
                 waiting.append(called)
             elif isinstance(called, type):
@@ -159,6 +202,39 @@ def state_of(function: FunctionType) -> str:
             elif not isinstance(called, ModuleType):
                 parts.add(f"{name}: {type(called).__name__} {called!r}")
     return hashlib.sha256("\n".join(sorted(parts)).encode()).hexdigest()
+
+
+def _options(kernel: Any) -> list[tuple[str, Any]]:
+    """Return the options that numba compiles a kernel with, ours or another's, or an operation of either ledger."""
+    options: dict[str, Any] = getattr(kernel, "options", None) or getattr(kernel, "targetoptions", None) or {}
+    return sorted(options.items())
+
+
+def _with_callees(kernel: Any, sig: Any) -> set[str]:
+    """Return the names of a kernel and of all that it calls for these arguments, as far as can be told beforehand."""
+    arguments, _ = _normalize_signature(sig)
+    classes = set(_classes(arguments))
+    names: set[str] = set()
+    seen: set[Any] = set()
+    waiting: list[Any] = [kernel]
+    while waiting:
+        one = waiting.pop()
+        if one in seen:
+            continue
+        seen.add(one)
+        function = getattr(one, "py_func", one)
+        if function is not one:
+            names.add(_name(one))
+        either = getattr(function, "of_either_ledger", None)
+        if either is not None:
+            waiting.append(either[2] if classes.isdisjoint(either[0]) else either[1])
+        elif isinstance(function, FunctionType):
+            waiting.extend(value for _, value in _named_values(function) if callable(value))
+    return names
+
+
+def _name(kernel: Any) -> str:
+    return f"{kernel.__module__}.{kernel.__qualname__}"
 
 
 def _named_values(function: FunctionType) -> Iterator[tuple[str, Any]]:
@@ -185,6 +261,7 @@ def _names(code: CodeType) -> Iterator[str]:
 def _instructions(code: CodeType) -> Iterator[str]:
     """Yield what compiled Python code does, wherever and in whatever process it was made."""
     yield f"{code.co_code.hex()} {code.co_names} {code.co_varnames} {code.co_cellvars} {code.co_freevars}"
+    yield f"{code.co_argcount} {code.co_kwonlyargcount} {code.co_flags} {code.co_exceptiontable.hex()}"
     for place, constant in enumerate(code.co_consts):
         if isinstance(constant, CodeType):
             yield from _instructions(constant)
@@ -192,22 +269,18 @@ def _instructions(code: CodeType) -> Iterator[str]:
             yield f"{place}: {sorted(map(repr, constant)) if isinstance(constant, frozenset) else repr(constant)}"
 
 
-@cache
-def _contents(path: str) -> str:
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
-
-
 def _layout(kind: type) -> tuple[str, str, tuple[str, ...]]:
     """Return what code that uses an object of this class rests on: for a named tuple, the order of its fields."""
     return kind.__module__, kind.__qualname__, getattr(kind, "_fields", ())
 
 
-def _layouts(arguments: Any) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+def _classes(arguments: Any) -> Iterator[type]:
+    """Yield the classes of named tuples among types of arguments."""
     for kind in arguments:
         if isinstance(kind, types.BaseNamedTuple):
-            yield _layout(kind.instance_class)  # type: ignore[attr-defined]
+            yield kind.instance_class
         if isinstance(kind, types.BaseTuple):
-            yield from _layouts(kind)
+            yield from _classes(kind)
 
 
 def _checksum(path: Path, content: bytes) -> bytes:
@@ -221,8 +294,13 @@ def _read(path: Path, source: str) -> bytes:
     """
     with path.open("rb") as stream:
         trusted = () if os.name != "posix" else (os.geteuid(), 0, os.stat(source).st_uid)
-        if trusted and os.fstat(stream.fileno()).st_uid not in trusted:
+        state = os.fstat(stream.fileno())
+        if trusted and state.st_uid not in trusted:
             raise PermissionError(f"{path} belongs to another user")
+        if state.st_mtime < time.time() - _DAY:
+            with suppress(OSError):  # a folder that is only read
+                os.utime(path)
+                os.utime(path.parent)
         return stream.read()
 
 

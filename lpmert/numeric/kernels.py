@@ -6,15 +6,14 @@ raises, prints or allocates in an inner loop.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
-from functools import partial
+from functools import partial, update_wrapper
 from typing import Any, Literal
 
 import numpy as np
-from numba import njit
-from numba.extending import overload
 
-from lpmert.numeric.kernel_cache import KernelCache
+from lpmert.numeric.built import built_kernel
 
 EPSILON = float(np.finfo(np.float64).eps)
 INFINITE_COST = np.int64(1) << np.int64(61)
@@ -22,26 +21,100 @@ INFINITE_COST = np.int64(1) << np.int64(61)
 can overflow, so that sums which may hold them stop here: see `plus`.
 """
 
+_loading = threading.RLock()
+
+
+class Kernel:
+    """A function that was compiled when the package was built, or that numba compiles when it is first called.
+
+    numba keeps what it compiled for the next run, and is loaded no sooner than it is needed. options are those of njit.
+
+    allocates: whether it makes arrays. Only these kernels count references to arrays, which for tuples of them is most
+    of what there is to compile. One kind must therefore return no arrays to the other, nor to Python but if it counts.
+    """
+
+    def __init__(self, function: Callable[..., Any], *, allocates: bool = False, **options: Any) -> None:
+        update_wrapper(self, function)
+        self.py_func: Any = function
+        self.options = {"_nrt": allocates, **options}
+        self._dispatcher: Any = None
+        self._run: Any = None
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Run the kernel."""
+        if self._run is None:
+            built = built_kernel(self.__module__, self.py_func.__qualname__, lambda *given: self.dispatcher(*given))
+            self._run = built or self.dispatcher
+        return self._run(*arguments)
+
+    def __reduce__(self) -> str:
+        """A kernel is pickled by its name, as a function is."""
+        return str(self.py_func.__qualname__)
+
+    @property
+    def dispatcher(self) -> Any:
+        """What numba makes of the function; the function itself where NUMBA_DISABLE_JIT is set."""
+        if self._dispatcher is None:
+            with _loading:
+                if self._dispatcher is None:
+                    self._dispatcher = self._made()
+        return self._dispatcher
+
+    def _made(self) -> Any:
+        from numba import njit
+
+        from lpmert.numeric.kernel_cache import KernelCache
+        from lpmert.system.compilation import compilation
+
+        compilation()  # listens from now on
+        while _announced:
+            _announced.pop()()
+        compiled: Any = njit(**self.options)(self.py_func)
+        if compiled is not self.py_func:
+            compiled._cache = KernelCache(self)
+        return compiled
+
+    @property
+    def _numba_type_(self) -> Any:
+        """What the kernel is to other kernels, whose compilation asks for this."""
+        from numba.core import types
+
+        return types.Dispatcher(self.dispatcher)
+
 
 def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """Compile a kernel when it is first called, and keep what was compiled for the next run; options are those of njit.
+    """Make a kernel that Python calls; options are those of `Kernel`.
 
     Every kernel is made by this or by `internal`, so that none comes from numba's own cache, which can be stale.
     """
-    if function is None:
-        return partial(kernel, **options)
-    compiled: Any = njit(**options)(function)
-    if compiled is not function:  # as it is where NUMBA_DISABLE_JIT is set
-        compiled._cache = KernelCache(function)
-    return compiled
+    return partial(kernel, **options) if function is None else Kernel(function, **options)
 
 
 _INTERNAL = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
-def internal(function: Callable[..., Any]) -> Any:
-    """Compile a kernel that only other kernels call; leaving out its Python entry saves time to compile."""
-    return kernel(function, **_INTERNAL)
+def internal(function: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """Make a kernel that only other kernels call; leaving out its Python entry saves time to compile."""
+    return kernel(function, **_INTERNAL, **options)
+
+
+_first_ledgers: set[type] = set()
+"""The first classes that `by_ledger` was given."""
+
+_announced: list[Callable[[], None]] = []
+"""What is to be told to numba when it is loaded, or before it compiles again."""
+
+
+def inlined(function: Callable[..., Any]) -> Any:
+    """Let kernels call a Python function, which is compiled into each of them."""
+
+    def announce() -> None:
+        from numba.extending import register_jitable
+
+        register_jitable(function)
+
+    _announced.append(announce)
+    return function
 
 
 def by_ledger(
@@ -49,20 +122,63 @@ def by_ledger(
     of_first: Callable[..., Any],
     of_other: Callable[..., Any],
     inline: Literal["never", "always"] = "never",
+    *,
+    allocates: bool = False,
 ) -> Callable[..., Any]:
     """Return what kernels call to get one of two functions: `of_first` where their first argument is of this class.
 
-    The choice is made when the caller is compiled.
+    The choice is made when the caller is compiled. allocates: see `Kernel`.
     """
 
     def operation(ledger: Any, *others: Any) -> Any:
         return (of_first if isinstance(ledger, first) else of_other)(ledger, *others)
 
-    @overload(operation, inline=inline, strict=False, jit_options=_INTERNAL)  # type: ignore[arg-type]
-    def choose(ledger: Any, *_: Any) -> Callable[..., Any]:
-        return of_first if ledger.instance_class is first else of_other
+    def announce() -> None:
+        from numba.extending import overload
 
+        options: Any = {"_nrt": allocates, **_INTERNAL}
+
+        @overload(operation, inline=inline, strict=False, jit_options=options)
+        def choose(ledger: Any, *_: Any) -> Callable[..., Any]:
+            return of_first if ledger.instance_class is first else of_other
+
+    _announced.append(announce)
+    _first_ledgers.add(first)
+    operation.of_either_ledger = _first_ledgers, of_first, of_other  # type: ignore[attr-defined]
+    operation.options = {"inline": inline, "_nrt": allocates}  # type: ignore[attr-defined]
     return operation
+
+
+@internal
+def fill(target, value):
+    """Set all entries of target [n]; assigning to a slice has numba compile messages about shapes."""
+    for k in range(len(target)):
+        target[k] = value
+
+
+@internal
+def copy_entries(source, target, begin, size):
+    """Copy the first entries of source to target from `begin` on."""
+    for k in range(size):
+        target[begin + k] = source[k]
+
+
+@internal
+def copy_rows(source, target, begin, size):
+    """Copy the first rows of source [n, D] to target from row `begin` on."""
+    for k in range(size):
+        for d in range(source.shape[1]):
+            target[begin + k, d] = source[k, d]
+
+
+@internal
+def add_rows(rows, total):
+    """Write the sum of rows [n, D] into total [D]."""
+    for d in range(len(total)):
+        total[d] = 0.0
+    for k in range(len(rows)):
+        for d in range(len(total)):
+            total[d] += rows[k, d]
 
 
 @internal

@@ -16,11 +16,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba.extending import register_jitable
 
 from lpmert.errors import FloatArray, IntArray
 from lpmert.numeric.cap import Cap
-from lpmert.numeric.kernels import EPSILON, internal, kernel, plus
+from lpmert.numeric.kernels import EPSILON, inlined, internal, kernel, plus
 
 INFEASIBLE, FEASIBLE, UNDECIDED = 0, 1, 2
 _VANISHED = 1e-16
@@ -71,7 +70,7 @@ class Scratch(NamedTuple):
     scores: FloatArray
 
 
-@register_jitable
+@inlined
 def new_corrals(slots: int, n_features: int) -> Corrals:
     """Return empty corrals."""
     most = n_features + 4
@@ -85,7 +84,7 @@ def new_corrals(slots: int, n_features: int) -> Corrals:
     )
 
 
-@register_jitable
+@inlined
 def new_scratch(n_features: int, longest: int) -> Scratch:
     """Return work space for lists of at most `longest` hypotheses."""
     most = n_features + 4
@@ -238,11 +237,12 @@ def _factorise(rows, size, dirty, factor, forward, cap):
 
 
 @internal
-def _surely_inside(rows, multipliers, size, factor):
+def _surely_inside(rows, multipliers, size, factor, column):
     """Whether the origin lies inside the simplex of D + 1 rows, D not counting columns of zeros, whatever the rounding.
 
     With B = [rows | 1], square, the exact multipliers solve B^T x = (0, 1). They differ from the given ones by at most
     |residual| / smallest singular value of B, which is at least 1 / |factor^-1|_F, as factor factor^T = B B^T.
+    column [D + 1] is scratch space.
     """
     n_features = rows.shape[1]
     used = 0
@@ -254,7 +254,6 @@ def _surely_inside(rows, multipliers, size, factor):
     if size != used + 1:
         return False
     inverse_norm = 0.0
-    column = np.zeros(size)
     for j in range(size):
         for i in range(j, size):
             value = 1.0 if i == j else 0.0
@@ -318,7 +317,7 @@ def separate(lists, decided, n_decided, start, chosen, corrals, slot, scratch, c
                 return INFEASIBLE
         if size > 0 and norm < _VANISHED:
             corrals.size[slot] = size
-            return INFEASIBLE if _surely_inside(rows, multipliers, size, factor) else UNDECIDED
+            return INFEASIBLE if _surely_inside(rows, multipliers, size, factor, target) else UNDECIDED
         bound = rounding_bound(lists, point)
         entering = -1
         entering_list = -1

@@ -8,16 +8,12 @@ Work that can end early asks `out_of_time`; work that cannot, because it would l
 
 from __future__ import annotations
 
-import logging
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache
-from typing import Any
 
-logger = logging.getLogger("lpmert")
+from lpmert.system.compilation import compilation
 
 
 class OutOfTime(Exception):
@@ -36,12 +32,12 @@ class Deadline:
         self.started = time.perf_counter() if started is None else started
         self.limit = limit
         self._stop = stop
-        self._compiled_before = _compiler().seconds_until(self.started)
+        self._compiled_before = compilation().seconds_until(self.started)
 
     @property
     def compiling(self) -> float:
         """Seconds since the start in which kernels were compiled."""
-        return _compiler().seconds_until(time.perf_counter()) - self._compiled_before
+        return compilation().seconds_until(time.perf_counter()) - self._compiled_before
 
     @property
     def seconds(self) -> float:
@@ -119,69 +115,3 @@ def unheeded() -> Iterator[None]:
     finally:
         _running.reset(tokens[0])
         _heeded.reset(tokens[1])
-
-
-class _Compiler:
-    """Adds up the time in which at least one kernel is being compiled, in any thread, and says once that it is done.
-
-    Kernels that other kernels call are compiled on the way: only the outermost compilation counts. Reading a kernel
-    from the cache is none.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._depth = 0
-        self._since = 0.0
-        self._spans: list[tuple[float, float]] = []
-        self._total = 0.0
-        self._said = False
-
-    def begin(self, module: str) -> None:
-        """Note that the compilation of a function of this module begins."""
-        with self._lock:
-            if self._depth == 0:
-                self._since = time.perf_counter()
-            self._depth += 1
-            say = not self._said and module.partition(".")[0] == "lpmert"
-            self._said = self._said or say
-        if say:
-            logger.warning("compiling kernels, once; this does not count as time spent")
-
-    def end(self) -> None:
-        """Note that a compilation has ended."""
-        with self._lock:
-            if self._depth == 0:
-                return  # another thread began it before anybody listened
-            self._depth -= 1
-            if self._depth == 0:
-                self._spans.append((self._since, time.perf_counter()))
-                self._total += self._spans[-1][1] - self._since
-
-    def seconds_until(self, moment: float) -> float:
-        """Return the seconds spent compiling before a `time.perf_counter()`."""
-        with self._lock:
-            total = self._total + (max(0.0, moment - self._since) if self._depth else 0.0)
-            for begin, end in reversed(self._spans):
-                if end <= moment:
-                    break
-                total -= end - max(begin, moment)
-            return total
-
-
-@cache
-def _compiler() -> _Compiler:
-    """Return the one that listens to numba from the first call on."""
-    from numba.core import event
-
-    compiler = _Compiler()
-
-    class Listener(event.Listener):
-        def on_start(self, event: Any) -> None:
-            function = getattr(event.data["dispatcher"], "py_func", None)
-            compiler.begin(getattr(function, "__module__", ""))
-
-        def on_end(self, event: Any) -> None:  # noqa: ARG002
-            compiler.end()
-
-    event.register("numba:compile", Listener())  # type: ignore[no-untyped-call]
-    return compiler

@@ -15,6 +15,7 @@ import pytest
 from lpmert.cli import console
 from lpmert.cli.console import HEADER, ProgressLog, Scale, duration, number, percent, progress_line, result_report
 from lpmert.result import Cell, Progress, Result, Status, relative_gap
+from lpmert.system.compilation import Compilation
 
 
 def progress(
@@ -131,6 +132,36 @@ def test_lines_are_written_above_the_live_line(capsys: pytest.CaptureFixture[str
         progress_line(progress(1.0), ""),
         progress_line(progress(2.0), ""),
     ]
+
+
+def test_compiling_is_told_on_the_live_line_or_now_and_then(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    one = Compilation()
+    monkeypatch.setattr(console, "compilation", lambda: one)
+
+    def compile_some() -> None:
+        nonlocal now
+        for name in "abc":
+            one.need([name])
+            one.begin(name)
+            now += 8.0
+            one.end(name)
+
+    with ProgressLog(live=False):
+        compile_some()
+    assert capsys.readouterr().err.splitlines() == ["compiling kernels, once: 2 of 2"]
+    one = Compilation()
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with ProgressLog(live=True):
+        compile_some()
+    shown = capsys.readouterr().err
+    assert [count for count in range(9) if f"compiling kernels, once: {count} of {count}" in shown] == [1, 2, 3]
+    one.begin("after it was closed")
+    one.end("after it was closed")
+    assert capsys.readouterr().err == ""
 
 
 def test_the_live_line_fits_eighty_columns_and_says_how_to_stop() -> None:

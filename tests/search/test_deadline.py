@@ -14,6 +14,7 @@ import lpmert
 from lpmert import Result, Status
 from lpmert.methods.mip import Mip
 from lpmert.model.problem import Problem
+from lpmert.system.compilation import Compilation, compilation
 from lpmert.system.deadline import Deadline, OutOfTime, checkpoint, heeding, out_of_time, time_left, unheeded
 
 PAUSE = 0.05
@@ -64,9 +65,7 @@ def test_compiling_in_two_threads_counts_once() -> None:
 
 
 def test_what_was_being_compiled_before_anybody_listened_stops_no_clock() -> None:
-    from lpmert.system.deadline import _compiler
-
-    _compiler().end()
+    compilation().end("somebody.else")
     deadline = Deadline(PAUSE)
     time.sleep(2 * PAUSE)
     assert deadline.expired
@@ -74,16 +73,34 @@ def test_what_was_being_compiled_before_anybody_listened_stops_no_clock() -> Non
 
 
 def test_compiling_is_named_once(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    from lpmert.system.deadline import _compiler
-
-    compiler = _compiler()
-    monkeypatch.setattr(compiler, "_said", False)
-    for module in ("somebody.else", "lpmert.numeric.kernels", "lpmert.numeric.lp"):
-        compiler.begin(module)
-        compiler.end()
+    monkeypatch.setattr(compilation(), "_said", False)
+    for name in ("somebody.else", "lpmert.numeric.kernels.plus", "lpmert.numeric.lp.pivot"):
+        compilation().begin(name)
+        compilation().end(name)
     assert [record.message for record in caplog.records] == [
         "compiling kernels, once; this does not count as time spent"
     ]
+
+
+def test_kernels_are_counted_as_they_are_compiled() -> None:
+    one = Compilation()
+    seen: list[tuple[int, int]] = []
+    with one.watched(lambda *counts: seen.append(counts)):
+        one.need(["outer", "inner", "kept"])
+        one.begin("outer")
+        one.begin("inner")
+        one.need(["a part of it"])  # which the outer one has counted
+        one.end("inner")
+        one.found("kept")
+        one.begin("somebody else's")
+        one.end("somebody else's")
+        one.end("outer")
+        one.need(["next"])
+        one.begin("next")
+        one.end("next")
+    one.begin("unwatched")
+    one.end("unwatched")
+    assert seen == [(1, 3), (1, 2), (2, 2), (3, 3)]
 
 
 def test_a_checkpoint_raises_only_where_somebody_heeds_it() -> None:

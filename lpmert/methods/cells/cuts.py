@@ -10,7 +10,7 @@ import numpy as np
 
 from lpmert.methods.cells.ledger import look_inside
 from lpmert.methods.cells.stack import UPPER_COST
-from lpmert.numeric.kernels import EPSILON, internal
+from lpmert.numeric.kernels import EPSILON, copy_entries, fill, internal
 
 STEP = 0.3
 ROUNDING = 1e-11
@@ -29,7 +29,7 @@ def add_cut(stack, t, x, cut, work, largest):
     n_features = len(x)
     first, first_end = stack.first_row[t], stack.first_end[t]
     gain, ceiling = work.gain, work.ceiling
-    cut[:] = 0.0
+    fill(cut, 0.0)
     cost = stack.fixed[t]
     clear = True
     mass = 0.0
@@ -142,7 +142,7 @@ def least_over_cuts(cuts, n_cuts, table, basis, x):
             if q != leaving and factor != 0.0:
                 for c in range(last + 1):
                     table[q, c] -= factor * table[leaving, c]
-    x[:] = 0.0
+    fill(x, 0.0)
     total = 0.0
     for q in range(n_cuts):
         if basis[q] < n_features:
@@ -168,7 +168,7 @@ def cut_off(ledger, lists, stack, t, work, settings):
     n = stack.numbers
     n_features = len(work.x)
     x, inner = work.x, work.inner
-    x[:] = stack.points[t]
+    copy_entries(stack.points[t], x, np.int64(0), n_features)
     least_here = np.inf
     heaviest = 0.0
     for q in range(len(work.cuts)):
@@ -182,7 +182,7 @@ def cut_off(ledger, lists, stack, t, work, settings):
             here += x[d] * work.cuts[q, d]
         if here < least_here:
             least_here = here
-            inner[:] = x
+            copy_entries(x, inner, np.int64(0), n_features)
         if here <= left:
             break  # the cuts' function is tight at x: no number of cuts can exceed what it is there
         value = least_over_cuts(work.cuts, q + 1, work.table, work.basis, x)
@@ -191,5 +191,5 @@ def cut_off(ledger, lists, stack, t, work, settings):
         # The next cut between the cuts' minimum and the best point so far: Kelley's method jumps about otherwise.
         for d in range(n_features):
             x[d] = STEP * x[d] + (1.0 - STEP) * inner[d]
-    stack.points[t] = inner
+    copy_entries(inner, stack.points[t], np.int64(0), n_features)
     return False

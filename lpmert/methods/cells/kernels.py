@@ -28,7 +28,7 @@ from lpmert.methods.cells.stack import (
 )
 from lpmert.methods.choices.kernels import ASKING, DONE
 from lpmert.numeric.cone import exact_sum
-from lpmert.numeric.kernels import EPSILON, internal, kernel
+from lpmert.numeric.kernels import EPSILON, copy_entries, copy_rows, fill, internal, kernel
 
 _SAMPLED_LISTS = 100
 
@@ -61,7 +61,8 @@ def longest_edge(stack, t, work):
     """
     n_features = len(work.best)
     first, first_end = stack.first_row[t], stack.first_end[t]
-    work.disagreement[:] = 0.0
+    for p in range(n_features):
+        fill(work.disagreement[p], 0.0)
     for a in range(0, stack.n_lists[t], max(1, stack.n_lists[t] // _SAMPLED_LISTS)):
         begin, end = first + stack.ends[first_end + a], first + stack.ends[first_end + a + 1]
         for d in range(n_features):
@@ -113,17 +114,18 @@ def halve(stack, t, p, q, work):
 @kernel(nogil=True)
 def prune_root(ledger, lists, stack, child, work, settings, limit):
     """Prune the only cone on the stack in place."""
-    child.rays[:] = stack.rays[0]
-    child.errors[:] = stack.errors[0]
-    clear = prune(ledger, stack, 0, work.middle, -1, child, limit, settings.largest)
+    root = np.int64(0)
+    copy_rows(stack.rays[root], child.rays, root, len(child.rays))
+    copy_entries(stack.errors[root], child.errors, root, len(child.errors))
+    clear = prune(ledger, stack, root, work.middle, np.int64(-1), child, limit, settings.largest)
     n = stack.numbers
     n[NODES] += 1
     n[TOP] = -1
     if child.numbers[BOUND] <= limit:
         look_at_centre(ledger, lists, stack, child, clear)
         if not child.numbers[DONE_WITH]:
-            push(stack, child, 0)
-            stack.points[0, :] = 1.0 / len(child.errors)
+            push(stack, child, root)
+            fill(stack.points[root], 1.0 / len(child.errors))
 
 
 @internal
@@ -176,13 +178,13 @@ def explore(ledger, lists, stack, children, work, settings, budget):
         if not exact_ray:
             return HARD
         parent_stalled, parent_lists = stack.stalled[t], stack.n_lists[t]
-        point = stack.points[t].copy()
+        copy_entries(stack.points[t], work.x, np.int64(0), len(work.x))
         n[DONE_WORK] += settings.row_work * stack.n_rows[t] + 50
         for c in range(2):
             child = children[c]
             replaced = p if c == 0 else q
-            child.rays[:] = stack.rays[t]
-            child.errors[:] = stack.errors[t]
+            copy_rows(stack.rays[t], child.rays, np.int64(0), len(child.rays))
+            copy_entries(stack.errors[t], child.errors, np.int64(0), len(child.errors))
             child.errors[replaced] = error
             for d in range(len(work.best)):
                 child.rays[replaced, d] = 0.5 * (stack.rays[t, p, d] + stack.rays[t, q, d])
@@ -206,5 +208,5 @@ def explore(ledger, lists, stack, children, work, settings, budget):
                 if verdict == ASKING:
                     stalled = settings.hopeless
             push(stack, child, stalled)
-            carry_point(point, p, q, (first if k == 0 else 1 - first) == 0, stack.points[n[TOP]])
+            carry_point(work.x, p, q, (first if k == 0 else 1 - first) == 0, stack.points[n[TOP]])
     return EMPTY

@@ -9,7 +9,7 @@ from lpmert.numeric.kernels import INFINITE_COST, internal
 from lpmert.numeric.leastnorm import SortedLists, transpose_lists
 
 
-@internal
+@internal(allocates=True)
 def leaf_lists(lists_of_all, child, normals):
     """Return (the lists of a cone and after them {normal, 0} for each of its sides, the length of the longest).
 

@@ -20,19 +20,19 @@ open_account = _by_ledger(sums.open_account, ratios.open_account, inline="always
 settle = _by_ledger(sums.settle, ratios.settle, inline="always")
 """(ledger, numbers, ids, costs, total, start, end, winner): how the list with the child's rows start .. end stands, and
 what it adds to the child's total if it is settled. winner: hypothesis that wins at the child's centre. Called once a
-list: compiled into the caller, and with single arrays, as numba counts references for each array of a tuple.
+list: compiled into the caller, and with single arrays.
 """
 
 close_account = _by_ledger(sums.close_account, ratios.close_account, inline="always")
 """(ledger, child, bound, limit): price the child's hypotheses anew if it is time, and return its bound."""
 
-look_at_centre = _by_ledger(sums.look_at_centre, ratios.look_at_centre, inline="always")
+look_at_centre = _by_ledger(sums.look_at_centre, ratios.look_at_centre, allocates=True)
 """(ledger, lists, stack, child, clear): take the child's centre if it is better than all before."""
 
-look_inside = _by_ledger(sums.look_inside, ratios.look_inside)
+look_inside = _by_ledger(sums.look_inside, ratios.look_inside, allocates=True)
 """(ledger, lists, stack, t, x): the same with the point x [D] of cone t."""
 
-search_leaf = _by_ledger(sums.search_leaf, ratios.search_leaf)
+search_leaf = _by_ledger(sums.search_leaf, ratios.search_leaf, allocates=True)
 """(ledger, lists, stack, child): search a small cone selection by selection; DONE, ASKING for exact arithmetic, or
 WORKING where that is too much work.
 """

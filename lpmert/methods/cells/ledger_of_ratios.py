@@ -15,7 +15,7 @@ from lpmert.methods.cells.ratio_leaf import offer, search_selections
 from lpmert.methods.cells.stack import AGE, CENTRE, DONE_WITH, IMPOSSIBLE, LEAVES, N_LISTS, OPEN, SETTLED
 from lpmert.methods.choices.ratio_lists import FORBIDDEN, Bound, Ratio, lay_bound, row_cost
 from lpmert.metrics.ratio_kernels import loss_of_total
-from lpmert.numeric.kernels import INFINITE_COST, internal
+from lpmert.numeric.kernels import INFINITE_COST, add_rows, internal
 
 
 class Ratios(NamedTuple):
@@ -81,7 +81,9 @@ def look_at_centre(ledger, lists, stack, child, clear):
         return
     if open_lists and (not clear or child.numbers[CENTRE] >= INFINITE_COST):
         return
-    _, clear = offer(ledger, lists, stack, child.rays.sum(axis=0))
+    centre = np.empty(len(child.errors))
+    add_rows(child.rays, centre)
+    _, clear = offer(ledger, lists, stack, centre)
     child.numbers[DONE_WITH] = clear and not open_lists
 
 

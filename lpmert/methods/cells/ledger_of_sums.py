@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from lpmert.methods.cells.leaf import leaf_lists
 from lpmert.methods.cells.stack import CENTRE, DONE_WORK, FIXED, LEAF_LPS, LEAVES, OPEN, SETTLED, UPPER_COST
 from lpmert.methods.choices.kernels import ASKING, search
 from lpmert.methods.choices.ledger_of_sums import new_costs
 from lpmert.methods.choices.tree import LPS, UPPER, WORK, ChoiceSettings, new_tree
 from lpmert.numeric.cone import outer_normals
-from lpmert.numeric.kernels import clear_cost, internal
+from lpmert.numeric.kernels import add_rows, clear_cost, copy_entries, internal
 from lpmert.numeric.leastnorm import in_cap, new_corrals, new_scratch, rounding_bound
 
 
@@ -31,7 +33,7 @@ def _offer(lists, stack, weights):
     cost, clear = clear_cost(lists.rows, lists.offsets, lists.costs, weights, bound)
     if clear and cost < stack.numbers[UPPER_COST] and in_cap(lists.cap, weights):
         stack.numbers[UPPER_COST] = cost
-        stack.best_weights[:] = weights
+        copy_entries(weights, stack.best_weights, np.int64(0), len(weights))
     return cost, clear
 
 
@@ -49,11 +51,17 @@ def close_account(ledger, child, bound, limit):
 
 def look_at_centre(ledger, lists, stack, child, clear):
     if clear and child.numbers[CENTRE] < stack.numbers[UPPER_COST]:
-        _offer(lists, stack, child.rays.sum(axis=0))
+        centre = np.empty(len(child.errors))
+        add_rows(child.rays, centre)
+        _offer(lists, stack, centre)
 
 
 def look_inside(ledger, lists, stack, t, x):
-    _offer(lists, stack, (stack.rays[t] * x.reshape(len(x), 1)).sum(axis=0))
+    weights = np.zeros(len(x))
+    for k in range(len(x)):
+        for d in range(len(x)):
+            weights[d] += stack.rays[t, k, d] * x[k]
+    _offer(lists, stack, weights)
 
 
 def search_leaf(ledger, lists, stack, child):
@@ -68,8 +76,9 @@ def search_leaf(ledger, lists, stack, child):
     own, longest = leaf_lists(lists, child, normals)
     n_features = len(normals)
     corrals = new_corrals(len(own.offsets) - 1 - n_features + 2, n_features)
-    centre = child.rays.sum(axis=0)
-    corrals.point[0] = centre
+    centre = np.empty(n_features)
+    add_rows(child.rays, centre)
+    copy_entries(centre, corrals.point[0], np.int64(0), n_features)
     upper = n[UPPER_COST] - child.numbers[FIXED]
     tree = new_tree(own, n_features, 64, 64, 32, upper, centre)
     scratch = new_scratch(n_features, longest)

@@ -11,15 +11,13 @@ from lpmert.numeric.kernels import EPSILON, INFINITE_COST, internal
 MOST_COMPARED = 1_000_000
 """Pairs of rows compared within a list, about: dropping a row only saves time, and too many comparisons cost it."""
 
-# Functions called once a list take single arrays: numba counts references for each array of a tuple it passes on.
-
 
 @internal
-def _beats(scores, winner, loser, tolerance):
-    """Whether one row of scores is at least another at every ray, beyond the error of the scores."""
+def _beats(scores, winner, loser, errors):
+    """Whether one row of scores is at least another at every ray, beyond the errors of both scores."""
     least = np.inf
-    for d in range(len(tolerance)):
-        least = min(least, scores[winner, d] - scores[loser, d] - tolerance[d])
+    for d in range(len(errors)):
+        least = min(least, scores[winner, d] - scores[loser, d] - 2.0 * errors[d])
     return least >= 0.0
 
 
@@ -32,7 +30,7 @@ def _move(scores, ids, costs, source, target):
 
 
 @internal
-def drop_beaten(scores, ids, costs, start, end, best, tolerance):
+def drop_beaten(scores, ids, costs, start, end, best, errors):
     """Drop rows start .. end that another row beats at every ray, first what row `best` beats; return the new end.
 
     Scores are linear in the weights, so the order at the rays is the order in the cone. Rows keep their order. In very
@@ -40,7 +38,7 @@ def drop_beaten(scores, ids, costs, start, end, best, tolerance):
     """
     left = start
     for i in range(start, end):
-        if i == best or not _beats(scores, best, i, tolerance):
+        if i == best or not _beats(scores, best, i, errors):
             if i == best:
                 best = left
             if left != i:
@@ -54,7 +52,7 @@ def drop_beaten(scores, ids, costs, start, end, best, tolerance):
         beaten = False
         if i != best and (i - start) * (end - start) <= MOST_COMPARED:
             for j in range(start, end):
-                if j != best and j != i and (j < left or j > i) and _beats(scores, j, i, tolerance):
+                if j != best and j != i and (j < left or j > i) and _beats(scores, j, i, errors):
                     beaten = True
                     break
         if not beaten:
@@ -77,10 +75,10 @@ def prune(ledger, stack, t, middle, replaced, child, limit, largest):
     first, first_end = stack.first_row[t], stack.first_end[t]
     parent_scores, parent_ids, parent_costs, parent_ends = stack.scores, stack.ids, stack.costs, stack.ends
     scores, ids, costs = child.scores, child.ids, child.costs
-    tolerance = 2.0 * child.errors
+    errors = child.errors
     centre_tolerance = 4.0 * n_features * n_features * EPSILON * largest
     for d in range(n_features):
-        centre_tolerance += tolerance[d]
+        centre_tolerance += 2.0 * errors[d]
     numbers, total = child.numbers, child.total
     numbers[DONE_WITH] = numbers[CENTRE] = 0
     numbers[AGE] = stack.age[t]
@@ -116,12 +114,12 @@ def prune(ledger, stack, t, middle, replaced, child, limit, largest):
         winner = ids[best]
         centre += costs[best]
         if kept - start == 2:
-            if _beats(scores, best, 2 * start + 1 - best, tolerance):
+            if _beats(scores, best, 2 * start + 1 - best, errors):
                 if best != start:
                     _move(scores, ids, costs, best, start)
                 kept = start + 1
         else:
-            kept = drop_beaten(scores, ids, costs, start, kept, best, tolerance)
+            kept = drop_beaten(scores, ids, costs, start, kept, best, errors)
         least = costs[start]
         bound += least - parent_costs[begin]
         if bound > limit:

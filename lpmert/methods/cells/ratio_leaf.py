@@ -13,7 +13,7 @@ from lpmert.methods.choices.kernels import ASKING, DONE, WORKING
 from lpmert.methods.choices.ratio_lists import FORBIDDEN, decode_total, height_limit
 from lpmert.metrics.ratio_kernels import loss_of_total
 from lpmert.numeric.cone import outer_normals
-from lpmert.numeric.kernels import INFINITE_COST, internal
+from lpmert.numeric.kernels import INFINITE_COST, add_rows, copy_entries, internal
 from lpmert.numeric.leastnorm import (
     FEASIBLE,
     INFEASIBLE,
@@ -33,7 +33,7 @@ def offer(ledger, lists, stack, weights):
     if clear and loss < ledger.loss[0]:
         ledger.loss[0] = loss
         stack.numbers[UPPER_COST] = height_limit(ledger.ratio.kind, loss)
-        stack.best_weights[:] = weights
+        copy_entries(weights, stack.best_weights, np.int64(0), len(weights))
     return loss, clear
 
 
@@ -59,11 +59,12 @@ def _settle(ledger, lists, stack, leaf, total):
     if loss >= ledger.loss[0]:
         return DONE
     corrals = leaf.corrals
-    corrals.size[0] = 0
-    corrals.point[0] = leaf.centre
+    slot = start = np.int64(0)
+    corrals.size[slot] = 0
+    copy_entries(leaf.centre, corrals.point[slot], start, len(leaf.centre))
     stack.numbers[LEAF_LPS] += 1
     size = len(leaf.decided)
-    answer = separate(leaf.lists, leaf.decided, size, 0, leaf.chosen, corrals, 0, leaf.scratch, leaf.counters)
+    answer = separate(leaf.lists, leaf.decided, size, start, leaf.chosen, corrals, slot, leaf.scratch, leaf.counters)
     if answer == INFEASIBLE:
         return DONE
     if answer == FEASIBLE:
@@ -73,7 +74,7 @@ def _settle(ledger, lists, stack, leaf, total):
     return ASKING
 
 
-@internal
+@internal(allocates=True)
 def search_selections(ledger, lists, stack, child):
     """Try the selections of a cone, unless they are too many, and keep what lowers the loss.
 
@@ -99,6 +100,8 @@ def search_selections(ledger, lists, stack, child):
             if ratio.classes[child.ids[i]] != FORBIDDEN:
                 least[a] = min(least[a], child.costs[i])
     own, longest = leaf_lists(lists, child, normals)
+    centre = np.empty(n_features)
+    add_rows(child.rays, centre)
     leaf = Leaf(
         own,
         np.arange(n_lists + n_features),
@@ -106,11 +109,11 @@ def search_selections(ledger, lists, stack, child):
         new_corrals(1, n_features),
         new_scratch(n_features, longest),
         np.zeros(2, dtype=np.int64),
-        child.rays.sum(axis=0),
+        centre,
     )
     chosen = leaf.chosen
     totals = np.empty((n_lists + 1, n_columns))
-    totals[0] = child.total
+    copy_entries(child.total, totals[0], np.int64(0), n_columns)
     bounds = np.empty(n_lists + 1, dtype=np.int64)
     bounds[0] = child.numbers[BOUND]
     verdict = DONE

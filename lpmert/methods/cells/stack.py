@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpmert.errors import FloatArray, IntArray
-from lpmert.numeric.kernels import internal
+from lpmert.numeric.kernels import copy_entries, copy_rows, internal
 from lpmert.numeric.leastnorm import SortedLists
 
 # Positions in Stack.numbers.
@@ -256,7 +256,7 @@ def _first_free(stack: Stack) -> tuple[int, int]:
 def push(stack, child, stalled):
     """Put a child on top of the stack, which has room for it."""
     top = stack.numbers[TOP] + 1
-    rows, ends = 0, 0
+    rows, ends = np.int64(0), np.int64(0)
     if top > 0:
         rows = stack.first_row[top - 1] + stack.n_rows[top - 1]
         ends = stack.first_end[top - 1] + stack.n_lists[top - 1] + 1
@@ -267,12 +267,12 @@ def push(stack, child, stalled):
     stack.age[top] = child.numbers[AGE]
     for k in range(len(child.total)):
         stack.totals[top, k] = child.total[k]
-    stack.scores[rows : rows + n_rows] = child.scores[:n_rows]
-    stack.ids[rows : rows + n_rows] = child.ids[:n_rows]
-    stack.costs[rows : rows + n_rows] = child.costs[:n_rows]
-    stack.ends[ends : ends + n_lists + 1] = child.ends[: n_lists + 1]
-    stack.rays[top] = child.rays
-    stack.errors[top] = child.errors
+    copy_rows(child.scores, stack.scores, rows, n_rows)
+    copy_entries(child.ids, stack.ids, rows, n_rows)
+    copy_entries(child.costs, stack.costs, rows, n_rows)
+    copy_entries(child.ends, stack.ends, ends, n_lists + 1)
+    copy_rows(child.rays, stack.rays[top], np.int64(0), len(child.rays))
+    copy_entries(child.errors, stack.errors[top], np.int64(0), len(child.errors))
     stack.numbers[TOP] = top
 
 

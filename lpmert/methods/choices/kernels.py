@@ -49,7 +49,7 @@ from lpmert.methods.choices.tree import (
     UPPER,
     WORK,
 )
-from lpmert.numeric.kernels import INFINITE_COST, internal, kernel, plus
+from lpmert.numeric.kernels import INFINITE_COST, copy_rows, internal, kernel, plus
 from lpmert.numeric.leastnorm import FEASIBLE, UNDECIDED, copy_corral
 
 WORKING, ASKING, DONE = range(3)
@@ -211,7 +211,7 @@ def _core_bound(ledger, lists, tree, corrals, scratch, settings, most):
             return OPEN  # attainable, but by no weights that doubles can hold: noted outside, and nothing learnt
         q = n[CORES] % len(tree.cores)
         tree.core_sizes[q] = size
-        tree.cores[q] = tree.core
+        copy_rows(tree.core, tree.cores[q], np.int64(0), len(tree.core))
         n[CORES] += 1
         least = _charge(tree, tree.core, size)
         if least == INFINITE_COST:
@@ -334,13 +334,14 @@ def _retreat(ledger, lists, tree):
 @internal
 def _close_root(ledger, lists, tree, corrals, scratch):
     """Find and record a witness where there was nothing to decide."""
-    copy_corral(corrals, 0, 1)
-    verdict = together(lists, tree, corrals, 1, scratch, tree.numbers[FIXED], 0)
+    root, slot = np.int64(0), np.int64(1)
+    copy_corral(corrals, root, slot)
+    verdict = together(lists, tree, corrals, slot, scratch, tree.numbers[FIXED], root)
     if verdict == UNDECIDED:
         return ASKING
     if verdict == FEASIBLE:
-        _record_witness(ledger, lists, tree, scratch, corrals.point[1])
-        take_selection(ledger, tree, 0, corrals.point[1])
+        _record_witness(ledger, lists, tree, scratch, corrals.point[slot])
+        take_selection(ledger, tree, root, corrals.point[slot])
     return CLOSED
 
 

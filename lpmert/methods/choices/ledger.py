@@ -15,7 +15,7 @@ from lpmert.numeric.kernels import by_ledger
 
 _by_ledger = partial(by_ledger, sums.Costs)
 _inlined = partial(_by_ledger, inline="always")
-"""For what is called often, and with single arrays: numba counts references for each array of a tuple."""
+"""For what is called often, and with single arrays."""
 
 take_witness = _inlined(sums.take_witness, ratios.take_witness)
 """(ledger, lists, tree, scores, weights): decode weights into tree.selection, and take them as incumbent if they are
@@ -32,8 +32,10 @@ bound_node = _by_ledger(sums.bound_node, ratios.bound_node)
 try; return OPEN or CLOSED.
 """
 
-costs_of = _by_ledger(sums.costs_of, ratios.costs_of)
-"""(ledger, lists): what each row costs in the node, [M]."""
+costs_of = _inlined(sums.costs_of, ratios.costs_of, allocates=True)
+"""(ledger, lists): what each row costs in the node, [M]. Only kernels that allocate may return an array of their own;
+inlined, it counts no references all the same.
+"""
 
 rule_out = _inlined(sums.rule_out, ratios.rule_out)
 """(ledger, begin, row, end): rule out the cheapest row of begin .. end; return the next, or -1 if none is left."""
@@ -58,7 +60,7 @@ weigh = _inlined(sums.weigh, ratios.weigh)
 counting the less the more it costs.
 """
 
-lay_out = _by_ledger(sums.lay_out, ratios.lay_out)
+lay_out = _by_ledger(sums.lay_out, ratios.lay_out, allocates=True)
 """(ledger, lists, tree, s): put the candidates of the list that the node branches on in order."""
 
 next_child = _inlined(sums.next_child, ratios.next_child)

@@ -15,7 +15,7 @@ from lpmert.errors import FloatArray, IntArray
 from lpmert.methods.choices.ratio_lists import Bound, Ratio, decode_total, height_limit, lay_bound, new_bound, row_cost
 from lpmert.methods.choices.tree import CLOSED, DEPTH, FIXED, LOOK, OPEN, PHASE, SUM, UPPER, WORK
 from lpmert.metrics.ratio_kernels import loss_of_total
-from lpmert.numeric.kernels import INFINITE_COST, internal
+from lpmert.numeric.kernels import INFINITE_COST, copy_entries, fill, internal
 
 _TANGENTS = 5
 """Points at which the minorant of a node is laid; the best is taken."""
@@ -77,9 +77,9 @@ def _take_if_less(ledger, tree, loss, total, weights):
     """Take weights and the sums that they attain as the incumbent, if their loss is lower."""
     if loss < ledger.loss[0]:
         ledger.loss[0] = loss
-        ledger.target[:] = total
+        copy_entries(total, ledger.target, np.int64(0), len(total))
         tree.numbers[UPPER] = height_limit(ledger.ratio.kind, loss)
-        tree.best_weights[:] = weights
+        copy_entries(weights, tree.best_weights, np.int64(0), len(weights))
 
 
 def take_witness(ledger, lists, tree, scores, weights):
@@ -106,8 +106,8 @@ def _fill_box(ledger, lists, tree):
     for s in range(len(tree.chosen)):
         if tree.chosen[s] >= 0:
             continue
-        least[:] = np.inf
-        most[:] = -np.inf
+        fill(least, np.inf)
+        fill(most, -np.inf)
         for i in range(lists.offsets[s], lists.offsets[s + 1]):
             if not ledger.out[i]:
                 for k in range(len(low)):
@@ -129,7 +129,7 @@ def _sum_of_least(ledger, lists, tree, n_open):
     """
     ratio, bound, total = ledger.ratio, ledger.bound, ledger.total
     costs = bound.costs
-    total[:] = ledger.totals[tree.numbers[DEPTH]]
+    copy_entries(ledger.totals[tree.numbers[DEPTH]], total, np.int64(0), len(total))
     least, useful = lay_bound(ratio, bound, total, n_open)
     if not useful or least == INFINITE_COST:
         return least, False
@@ -171,7 +171,7 @@ def bound_node(ledger, lists, tree):
             break
         if least > most:
             most = least
-            ledger.costs[:] = bound.costs
+            copy_entries(bound.costs, ledger.costs, np.int64(0), len(ledger.costs))
         elif trial > 1:
             break
         # towards the sums of the cheapest selection, as in the method of Frank and Wolfe
@@ -179,7 +179,7 @@ def bound_node(ledger, lists, tree):
         for k in range(len(at)):
             at[k] += stride * (ledger.total[k] - at[k])
     if most == -INFINITE_COST:
-        ledger.costs[:] = 0
+        fill(ledger.costs, np.int64(0))
         most = tree.bound[depth]
     ruled_out = 0
     left = 0

@@ -8,11 +8,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba.extending import register_jitable
 
 from lpmert.errors import IntArray
 from lpmert.methods.choices.tree import DEPTH, LOOK, OPEN, PHASE, SUM, UPPER
-from lpmert.numeric.kernels import INFINITE_COST
+from lpmert.numeric.kernels import INFINITE_COST, copy_entries, inlined
 from lpmert.numeric.leastnorm import decode_clearly
 
 
@@ -22,7 +21,7 @@ class Costs(NamedTuple):
     rest: IntArray
 
 
-@register_jitable
+@inlined
 def new_costs(tree):
     """Return an empty ledger for a search."""
     return Costs(np.zeros(len(tree.bound), dtype=np.int64))
@@ -32,7 +31,7 @@ def take_witness(ledger, lists, tree, scores, weights):
     cost, clear = decode_clearly(lists, weights, tree.selection, scores)
     if clear and cost < tree.numbers[UPPER]:
         tree.numbers[UPPER] = cost
-        tree.best_weights[:] = weights
+        copy_entries(weights, tree.best_weights, np.int64(0), len(weights))
 
 
 def take_selection(ledger, tree, depth, weights):

@@ -16,7 +16,7 @@ from lpmert.metrics.ratio_kernels import BLEU, CHRF, height_of_loss, loss_of_tot
 from lpmert.model.canonical import group_identical
 from lpmert.model.form import Canonical
 from lpmert.numeric.half_spaces import with_half_spaces
-from lpmert.numeric.kernels import EPSILON, INFINITE_COST, internal, kernel
+from lpmert.numeric.kernels import EPSILON, INFINITE_COST, copy_entries, fill, internal, kernel
 from lpmert.numeric.leastnorm import SortedLists, in_cap, largest, rounding_bound, score_list, sorted_lists
 from lpmert.quoting import quoted
 
@@ -97,7 +97,7 @@ def decode_total(lists, ratio, weights, selection, scores, total):
     only, and none is forbidden.
     """
     bound = rounding_bound(lists, weights)
-    total[:] = ratio.constant
+    copy_entries(ratio.constant, total, np.int64(0), len(total))
     clear = in_cap(lists.cap, weights)
     for s in range(len(lists.offsets) - 1):
         begin, length = lists.offsets[s], lists.offsets[s + 1] - lists.offsets[s]
@@ -148,7 +148,7 @@ def lay_bound(ratio, bound, settled, n_open):
     n_terms = len(settled) + 3
     lost = n_terms * EPSILON * error / UNIT
     if lost * n_open > _MOST_LOST:
-        bound.slopes[:] = 0.0
+        fill(bound.slopes, 0.0)
         return np.int64(0), False
     units = np.int64(np.floor((constant - n_terms * EPSILON * size) / UNIT))
     return units - n_open * (np.int64(lost) + 1), useful
@@ -167,13 +167,17 @@ def row_cost(ratio, slopes, row):
 def height_of_all(lists, ratio, bound):
     """Return a height in units that no selection undercuts, by the minorant that is tight at the sums bound.at [K]."""
     n_lists = len(lists.offsets) - 1
-    bound.low[:] = ratio.constant
-    bound.high[:] = ratio.constant
+    copy_entries(ratio.constant, bound.low, np.int64(0), len(bound.low))
+    copy_entries(ratio.constant, bound.high, np.int64(0), len(bound.high))
     for s in range(n_lists):
         begin, end = lists.offsets[s], lists.offsets[s + 1]
         for k in range(len(ratio.constant)):
-            bound.low[k] += ratio.statistics[begin:end, k].min()
-            bound.high[k] += ratio.statistics[begin:end, k].max()
+            lowest = highest = ratio.statistics[begin, k]
+            for i in range(begin + 1, end):
+                lowest = min(lowest, ratio.statistics[i, k])
+                highest = max(highest, ratio.statistics[i, k])
+            bound.low[k] += lowest
+            bound.high[k] += highest
     height, _ = lay_bound(ratio, bound, ratio.constant, n_lists)
     if height == INFINITE_COST:
         return height

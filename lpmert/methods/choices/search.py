@@ -71,7 +71,7 @@ class ChoicesSearch(Search):
         self._lists, self._offsets, self._cap = lists, lists.offsets, cap
         n_lists, n_features = len(lists.offsets) - 1, lists.rows.shape[1]
         pool_size = int(np.clip(_POOL_BYTES // (4 * max(1, n_lists)), 100, 100_000))
-        self._tree: layout.Tree = layout.new_tree(  # type: ignore[no-untyped-call]
+        self._tree: layout.Tree = layout.new_tree(
             lists,
             n_fixed,
             pool_size,
@@ -261,7 +261,7 @@ class SumChoicesSearch(ChoicesSearch):
             canonical = canonical.within(cone)
         switches = options.switches(canonical.granularity, cores=True)
         super().__init__(options, switches, canonical.by_cost, n_fixed, incumbent, canonical.cap)
-        self._ledger = new_costs(self._tree)  # type: ignore[no-untyped-call]
+        self._ledger = new_costs(self._tree)
 
     def _aim(self) -> None:
         self._tree.numbers[layout.UPPER] = self.incumbent.cost

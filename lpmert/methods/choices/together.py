@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from lpmert.methods.choices.tree import ANSWER, ASKED, CORE_SIZE, EXACT_CORES, ROUNDS, UNANSWERED, WORK
-from lpmert.numeric.kernels import internal
+from lpmert.numeric.kernels import copy_entries, copy_rows, internal
 from lpmert.numeric.leastnorm import FEASIBLE, INFEASIBLE, UNDECIDED, separate
 
 
@@ -34,8 +36,8 @@ def together(lists, tree, corrals, slot, scratch, n_decided, start):
     if verdict == UNDECIDED and n[ANSWER] == UNANSWERED:
         # A degenerate core often has a sound one beside it, which another way in may meet.
         corrals.size[slot] = 0
-        corrals.point[slot] = tree.best_weights
-        verdict = separate(lists, tree.decided, n_decided, 0, tree.chosen, corrals, slot, scratch, n)
+        copy_entries(tree.best_weights, corrals.point[slot], np.int64(0), len(tree.best_weights))
+        verdict = separate(lists, tree.decided, n_decided, np.int64(0), tree.chosen, corrals, slot, scratch, n)
     n[WORK] += (n[ROUNDS] - rounds + 1) * max(1, len(lists.costs) // 4)
     if verdict == INFEASIBLE:
         size = 0
@@ -53,12 +55,12 @@ def together(lists, tree, corrals, slot, scratch, n_decided, start):
         if q >= 0:
             verdict = INFEASIBLE
             n[CORE_SIZE] = tree.exact_core_sizes[q]
-            tree.core[:] = tree.exact_cores[q]
+            copy_rows(tree.exact_cores[q], tree.core, np.int64(0), len(tree.core))
             n[ANSWER] = UNANSWERED
         elif n[ANSWER] == FEASIBLE:
             verdict = FEASIBLE
             corrals.size[slot] = 0
-            corrals.point[slot] = tree.answer_weights
+            copy_entries(tree.answer_weights, corrals.point[slot], np.int64(0), len(tree.answer_weights))
             n[ANSWER] = UNANSWERED
         elif n[ANSWER] == INFEASIBLE:
             verdict = INFEASIBLE

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba.extending import register_jitable
 from numpy.typing import NDArray
 
 from lpmert.errors import FloatArray, IntArray
+from lpmert.numeric.kernels import inlined
 
 UNANSWERED = -1
 
@@ -71,7 +71,7 @@ class ChoiceSettings(NamedTuple):
     use_witnesses: bool
 
 
-@register_jitable
+@inlined
 def new_tree(lists, n_fixed, pool_size, kept_witnesses, kept_cores, upper, weights):
     """Return a search that has not begun; the last n_fixed lists are decided for their first hypothesis for good.
 

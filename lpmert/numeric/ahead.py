@@ -1,0 +1,117 @@
+"""Compiles the kernels when a wheel is built: what `entries.json` lists, into one extension module (see setup.py).
+
+It needs numba and a C compiler. The module is for this version of Python, and for the processor that NUMBA_CPU_NAME
+says, "generic" for any of the architecture. tests/doors.py writes the list.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+from numba import from_dtype
+from numba.core import types as _types
+from numba.core.compiler import Flags
+
+from lpmert.numeric.built import MODULE, read_entries, state_of_sources, symbol
+
+types: Any = _types
+_NUMBERS = {"i8": types.int64, "f8": types.float64, "b1": types.boolean}
+
+
+class _WithoutLock(Flags):
+    """Flags of compiled kernels that let go of the interpreter's lock, for which numba's builder has no option."""
+
+    def __init__(self, *source: Any) -> None:
+        super().__init__(*source)  # type: ignore[no-untyped-call]
+        if not source:
+            self.__setattr__("release_gil", True)
+
+
+def build(folder: Path) -> Path:
+    """Build the extension module in a folder; return its path."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # its announcement that there may be another one some day
+        pycc: Any = import_module("numba.pycc")
+    table = read_entries()
+    import_module("lpmert")
+    builder = pycc.CC(MODULE, source_module="lpmert")
+    builder.target_cpu = None  # any
+    for number, (module, name, *arguments) in enumerate(table["entries"]):
+        kernel = getattr(import_module(module), name)
+        signature = tuple(_type(argument, table["tuples"]) for argument in arguments)
+        kernel.dispatcher.compile(signature)
+        result = kernel.dispatcher.overloads[signature].signature.return_type
+        builder.export(symbol(number), result(*signature))(_calling(kernel, len(signature)))
+    builder.export(state_of_sources(), types.int64())(lambda: 0)
+    builder.output_dir = str(folder)
+    with mock.patch("numba.pycc.compiler.Flags", _WithoutLock):
+        builder.compile()
+    return folder / str(builder.output_file)
+
+
+def _calling(kernel: Any, n_arguments: int) -> Any:
+    """Return a function that calls a kernel, which is compiled with its own options."""
+    names = ", ".join(f"a{number}" for number in range(n_arguments))
+    return eval(f"lambda {names}: kernel({names})", {"kernel": kernel})
+
+
+def _type(argument: str, tuples: dict[str, list[str]]) -> Any:
+    if argument in _NUMBERS:
+        return _NUMBERS[argument]
+    if "*" in argument:
+        each, _, number = argument.rpartition("*")
+        return types.UniTuple(_type(each, tuples), int(number))
+    if argument in tuples:
+        module, *fields = tuples[argument]
+        kind = getattr(import_module(module), argument.partition("/")[0])
+        return types.BaseTuple.from_types([_type(field, tuples) for field in fields], kind)
+    element, _, shape = argument.partition(":")
+    return types.Array(from_dtype(np.dtype(element)), int(shape[:-1]), shape[-1])
+
+
+def entries(compiled: Iterable[tuple[str, str, tuple[Any, ...]]]) -> dict[str, Any]:
+    """Return the table of entries for kernels compiled, by module, name and types of the arguments.
+
+    Entries for arrays of any layout come after those for a certain one.
+    """
+    tuples: dict[str, list[str]] = {}
+    found = {
+        (module, name, *(_described(kind, tuples) for kind in signature))
+        for module, name, signature in sorted(compiled, key=str)
+        if all(_buildable(kind) for kind in signature)
+    }
+    order = sorted(found, key=lambda entry: (entry[:2], sum(kind.endswith("A") for kind in entry[2:]), entry))
+    return {"tuples": dict(sorted(tuples.items())), "entries": [list(entry) for entry in order]}
+
+
+def _buildable(kind: Any) -> bool:
+    if isinstance(kind, types.BaseNamedTuple):
+        return all(_buildable(field) for field in kind.types)
+    if isinstance(kind, types.UniTuple):
+        return _buildable(kind.dtype)
+    if isinstance(kind, types.Array):
+        return bool(kind.mutable and kind.aligned)
+    return kind in _NUMBERS.values()
+
+
+def _described(kind: Any, tuples: dict[str, list[str]]) -> str:
+    if isinstance(kind, types.BaseNamedTuple):
+        own = kind.instance_class
+        fields = [own.__module__, *(_described(field, tuples) for field in kind.types)]
+        number = 1
+        while True:
+            name = own.__name__ if number == 1 else f"{own.__name__}/{number}"
+            if tuples.setdefault(name, fields) == fields:
+                return name
+            number += 1
+    if isinstance(kind, types.UniTuple):
+        return f"{_described(kind.dtype, tuples)}*{kind.count}"
+    if isinstance(kind, types.Array):
+        return f"{np.dtype(str(kind.dtype)).str[1:]}:{kind.ndim}{kind.layout}"
+    return next(name for name, own in _NUMBERS.items() if own == kind)

@@ -1,0 +1,126 @@
+"""Kernels that were compiled when the package was built, in one extension module; wheels have it.
+
+The module needs neither numba nor a compiler. It checks nothing of its arguments, so that it gets only what it was
+built for; numba compiles for all else. `entries.json` says what that is, for each entry:
+
+    module, kernel, argument, argument, ...
+
+An argument is f8, i8 or b1; an array such as f8:2C with its element, dimensions and layout (C, F, or A for any); or the
+name of a named tuple, whose module and fields stand in `tuples`. Child*2 is a tuple of two of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+from collections.abc import Callable, Sequence
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+MODULE = "_kernels"
+_PACKAGE = Path(__file__).resolve().parent.parent
+_ENTRIES = Path(__file__).with_name("entries.json")
+_SCALARS = {"i8": (int, np.int64), "f8": (float, np.float64), "b1": (bool, np.bool_)}
+_LAYOUTS = {"C": "carray", "F": "farray", "A": "behaved"}
+"""Flags of arrays that are writable, too: numba compiles other kernels for those that are not."""
+
+Kind = tuple[Any, ...]
+"""What an argument must be: (classes of a number,), (class, kinds of the fields), or (dtype, dimensions, flag)."""
+
+
+def built_kernel(module: str, name: str, otherwise: Callable[..., Any]) -> Callable[..., Any] | None:
+    """Return what runs a kernel as it was built, and `otherwise` where its arguments do not fit; `None` if none was."""
+    extension = _extension()
+    if extension is None:
+        return None
+    table = read_entries()
+    variants = [
+        (_kinds(arguments, table["tuples"]), getattr(extension, symbol(number)))
+        for number, (own_module, own_name, *arguments) in enumerate(table["entries"])
+        if (own_module, own_name) == (module, name)
+    ]
+    if not variants:
+        return None
+
+    def run(*arguments: Any) -> Any:
+        for kinds, entry in variants:
+            if len(arguments) == len(kinds) and _fit(arguments, kinds):
+                return entry(*arguments)
+        return otherwise(*arguments)
+
+    return run
+
+
+def symbol(number: int) -> str:
+    """Return the name of an entry in the extension module."""
+    return f"entry_{number}"
+
+
+def read_entries() -> dict[str, Any]:
+    """Return the table of entries."""
+    table: dict[str, Any] = json.loads(_ENTRIES.read_text())
+    return table
+
+
+@cache
+def state_of_sources() -> str:
+    """Return a name for the state of all sources of the package: the extension module is for one of them."""
+    digest = hashlib.sha256(_ENTRIES.read_bytes())
+    for file in sorted(_PACKAGE.rglob("*.py")):
+        digest.update(b"%s %d " % (file.relative_to(_PACKAGE).as_posix().encode(), file.stat().st_size))
+        digest.update(file.read_bytes())
+    return f"state_{digest.hexdigest()[:16]}"
+
+
+@cache
+def _extension() -> ModuleType | None:
+    if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
+        return None
+    try:
+        extension = import_module(f"{__name__.partition('.')[0]}.{MODULE}")
+    except ImportError:
+        return None
+    if not hasattr(extension, state_of_sources()):
+        logging.getLogger("lpmert").debug("%s is of other sources, and is not used", extension.__file__)
+        return None
+    return extension
+
+
+def _kinds(arguments: Sequence[str], tuples: dict[str, list[str]]) -> tuple[Kind, ...]:
+    return tuple(_kind(argument, tuples) for argument in arguments)
+
+
+def _kind(argument: str, tuples: dict[str, list[str]]) -> Kind:
+    if argument in _SCALARS:
+        return (_SCALARS[argument],)
+    if "*" in argument:
+        each, _, number = argument.rpartition("*")
+        return tuple, (_kind(each, tuples),) * int(number)
+    if argument in tuples:
+        module, *fields = tuples[argument]
+        return getattr(import_module(module), argument.partition("/")[0]), _kinds(fields, tuples)
+    element, _, shape = argument.partition(":")
+    return np.dtype(element), int(shape[:-1]), _LAYOUTS[shape[-1]]
+
+
+def _fit(values: Sequence[Any], kinds: Sequence[Kind]) -> bool:
+    """Whether values are exactly of these kinds."""
+    for value, kind in zip(values, kinds, strict=True):
+        if len(kind) == 3:
+            if value.__class__ is not np.ndarray or value.dtype != kind[0] or value.ndim != kind[1]:
+                return False
+            if not getattr(value.flags, kind[2]):
+                return False
+        elif len(kind) == 2:
+            if value.__class__ is not kind[0] or len(value) != len(kind[1]) or not _fit(value, kind[1]):
+                return False
+        elif value.__class__ not in kind[0]:
+            return False
+    return True

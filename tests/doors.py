@@ -1,0 +1,115 @@
+"""Every way into the kernels, on small problems: what a wheel is to hold compiled.
+
+PYTHONPATH=tests python tests/doors.py      writes lpmert/numeric/entries.json anew
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from shared import ROOT
+from strategies import random_nbest
+
+import lpmert
+from lpmert.numeric.ahead import entries
+from lpmert.numeric.kernels import Kernel
+from lpmert.registry import METHODS
+
+ENTRIES = ROOT / "lpmert" / "numeric" / "entries.json"
+_TIME = 1.0
+
+
+def bleu_nbest(n_lists: int, size: int, dimension: int) -> lpmert.NBest:
+    """Lists with the statistics of BLEU."""
+    rng = np.random.default_rng(1)
+    count = n_lists * size
+    totals = rng.integers(8, 12, count)[:, None] - np.arange(4)
+    matches = np.sort(rng.integers(0, totals[:, 3:] + 1, (count, 4)), axis=1)[:, ::-1]
+    reference = np.repeat(rng.integers(8, 12, n_lists), size)
+    statistics = np.column_stack([np.stack([matches, totals], axis=2).reshape(count, 8), reference])
+    return lpmert.NBest(rng.normal(size=(count, dimension)), np.arange(0, count + 1, size), statistics.astype(float))
+
+
+def chrf_nbest(n_lists: int, size: int, dimension: int) -> lpmert.NBest:
+    """Lists with the statistics of chrF."""
+    rng = np.random.default_rng(2)
+    count = n_lists * size
+    hypothesis = rng.integers(5, 9, (count, 6))
+    reference = np.repeat(rng.integers(5, 9, (n_lists, 6)), size, axis=0)
+    matching = rng.integers(0, np.minimum(hypothesis, reference) + 1)
+    statistics = np.stack([hypothesis, reference, matching], axis=2).reshape(count, 18)
+    return lpmert.NBest(rng.normal(size=(count, dimension)), np.arange(0, count + 1, size), statistics.astype(float))
+
+
+PROBLEMS = {
+    "loss": lambda n, dimension: random_nbest(lists=n, size=6, dimension=dimension),
+    "bleu": lambda n, dimension: bleu_nbest(n, 6, dimension),
+    "chrf": lambda n, dimension: chrf_nbest(n, 6, dimension),
+    "f1": lambda n, dimension: random_nbest(lists=n, size=6, dimension=dimension, kind="f1"),
+}
+REGIONS = {
+    "everywhere": None,
+    "limits": lpmert.Region(nonnegative=True),
+    "cap": lpmert.Region(cosine=0.5, around=[1.0, 1.0, 1.0]),
+}
+
+
+def go_through(methods: list[str], metrics: list[str], regions: list[str]) -> None:
+    """Run methods with metrics and regions; those that a method does not take are left out."""
+    for metric in metrics:
+        for region in regions:
+            for method in methods:
+                for n_lists, dimension in ((14, 3), (30, 2), (8, 1)):
+                    if region == "cap" and dimension != 3:
+                        continue
+                    try:
+                        lpmert.minimize(
+                            PROBLEMS[metric](n_lists, dimension),
+                            metric=metric,
+                            method=method,
+                            region=REGIONS[region],
+                            time_limit=_TIME,
+                        )
+                    except (lpmert.MethodError, lpmert.RegionError):
+                        continue
+
+
+def everything() -> None:
+    """Go through every door."""
+    own = sorted(METHODS.own)
+    go_through(own, list(PROBLEMS), list(REGIONS))
+    nbest = lpmert.read_table(
+        ROOT / "examples/asr/nbest.tsv.gz", segment="utterance", features="am,lm,words", loss="errors"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        lpmert.certify(nbest, lpmert.minimize(nbest), f"{folder}/proof.json")
+    lpmert.compare(nbest, {"och": "och", "mira": "mira"}, seeds=1)
+    for method in ("cells", "choices", "groups", "lp-mert"):
+        lpmert.minimize(random_nbest(3, lists=150, size=20, dimension=6), method=method, time_limit=_TIME)
+
+
+def kernels() -> list[Kernel]:
+    """Return all kernels of modules that have been imported."""
+    modules = [module for name, module in sys.modules.items() if name.startswith("lpmert.")]
+    found = [(module, value) for module in modules for value in vars(module).values()]
+    return [value for module, value in found if isinstance(value, Kernel) and value.__module__ == module.__name__]
+
+
+def compiled() -> Iterator[tuple[str, str, tuple[Any, ...]]]:
+    """Yield (module, name, types of the arguments) of each kernel that Python has called in this process."""
+    for kernel in kernels():
+        if kernel._run is not None:  # and not only other kernels
+            yield from ((kernel.__module__, kernel.__name__, kinds) for kinds in kernel.dispatcher.overloads)
+
+
+if __name__ == "__main__":
+    everything()
+    table = entries(compiled())
+    lines = [json.dumps(entry) for entry in table["entries"]]
+    tuples = [f"{json.dumps(name)}: {json.dumps(fields)}" for name, fields in table["tuples"].items()]
+    ENTRIES.write_text('{"tuples": {\n' + ",\n".join(tuples) + '\n}, "entries": [\n' + ",\n".join(lines) + "\n]}\n")

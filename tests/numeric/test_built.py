@@ -1,0 +1,242 @@
+"""Kernels built ahead get only what they were built for, give the same bits, and are for one state of the sources."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import doors
+import numpy as np
+import pytest
+from shared import ROOT
+
+from lpmert.numeric import built
+from lpmert.numeric.ahead import entries
+
+
+class Pair(NamedTuple):
+    left: Any
+    right: Any
+
+
+class Other(NamedTuple):
+    left: Any
+    right: Any
+
+
+TUPLES = {"Pair": [__name__, "f8:2C", "i8"], "Pair/2": [__name__, "f8:1A", "b1"]}
+ROWS = np.zeros((4, 2))
+
+
+def fits(kind: str, value: object) -> bool:
+    return built._fit([value], built._kinds([kind], TUPLES))
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("i8", 1),
+        ("i8", np.int64(1)),
+        ("f8", 1.0),
+        ("f8", np.float64(1)),
+        ("b1", True),
+        ("f8:2C", ROWS),
+        ("f8:2C", np.zeros((0, 2))),
+        ("f8:1C", ROWS[1]),
+        ("f8:2F", ROWS.T),
+        ("f8:1A", ROWS[:, 0]),
+        ("i4:1C", np.zeros(3, dtype=np.int32)),
+        ("Pair", Pair(ROWS, 1)),
+        ("Pair/2", Pair(ROWS[:, 1], False)),
+        ("Pair*2", (Pair(ROWS, 1), Pair(ROWS, 2))),
+    ],
+)
+def test_what_an_entry_was_built_for_is_let_in(kind: str, value: object) -> None:
+    assert fits(kind, value)
+
+
+def _read_only() -> np.ndarray[Any, Any]:
+    rows = ROWS.copy()
+    rows.flags.writeable = False
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("i8", True),
+        ("i8", 1.0),
+        ("i8", np.int32(1)),
+        ("i8", None),
+        ("f8", 1),
+        ("f8", np.float32(1)),
+        ("b1", 1),
+        ("f8:2C", ROWS.astype(np.float32)),
+        ("f8:2C", ROWS.astype(">f8")),
+        ("f8:2C", ROWS[0]),
+        ("f8:2C", ROWS.T),
+        ("f8:2C", ROWS[::2]),
+        ("f8:2C", ROWS.tolist()),
+        ("f8:2C", _read_only()),
+        ("f8:2C", np.frombuffer(bytearray(65), dtype=np.float64, offset=1).reshape(4, 2)),
+        ("f8:2C", np.ma.zeros((4, 2))),
+        ("f8:2F", ROWS),
+        ("i8:1C", np.zeros(3, dtype=np.uint64)),
+        ("i8:1C", np.zeros(3, dtype="m8[s]")),
+        ("Pair*2", (Pair(ROWS, 1),)),
+        ("Pair*2", [Pair(ROWS, 1), Pair(ROWS, 2)]),
+        ("Pair*2", (Pair(ROWS, 1), Other(ROWS, 2))),
+        ("Pair", Other(ROWS, 1)),
+        ("Pair", (ROWS, 1)),
+        ("Pair", Pair(ROWS, 1.0)),
+        ("Pair", Pair(ROWS.astype(np.float32), 1)),
+        ("Pair", Pair(ROWS[:, 0], False)),
+    ],
+)
+def test_nothing_else_is_let_in(kind: str, value: object) -> None:
+    assert not fits(kind, value)
+
+
+def test_wheels_hold_what_the_doors_need() -> None:
+    """If not: PYTHONPATH=tests python tests/doors.py"""
+    doors.go_through(["cells", "choices", "sweep", "och", "random"], ["loss", "bleu"], ["everywhere"])
+    table = built.read_entries()
+    missing = [
+        (module, name, kinds)
+        for module, name, kinds in doors.compiled()
+        if (module, name) not in {(own, other) for own, other, *_ in table["entries"]}
+    ]
+    assert not missing
+    for module, name, *arguments in table["entries"]:
+        function = getattr(sys.modules.get(module) or __import__(module, fromlist=[name]), name).py_func
+        assert function.__code__.co_argcount == len(arguments)
+
+
+def test_the_table_is_written_as_it_is_read() -> None:
+    import numba
+    from numba import types
+
+    rows = types.Array(numba.float64, 2, "C")
+    pair = types.NamedTuple([rows, numba.int64], Pair)
+    other = types.NamedTuple([types.Array(numba.float64, 1, "A"), numba.boolean], Pair)
+    read_only = types.Array(numba.float64, 2, "C", readonly=True)
+    table = entries(
+        [
+            ("a", "f", (other,)),
+            ("a", "f", (pair,)),
+            ("a", "f", (read_only,)),
+            ("a", "g", (numba.float64, types.UniTuple(pair, 2))),
+        ]
+    )
+    assert table == {
+        "tuples": {"Pair": [__name__, "f8:1A", "b1"], "Pair/2": [__name__, "f8:2C", "i8"]},
+        "entries": [["a", "f", "Pair"], ["a", "f", "Pair/2"], ["a", "g", "f8", "Pair/2*2"]],
+    }
+
+
+class Wheel:
+    """A copy of the package with its extension module."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        shutil.copytree(ROOT / "lpmert", place / "lpmert", ignore=shutil.ignore_patterns("__pycache__", "_kernels*"))
+
+    def run(self, code: str, *, numba: bool = False, **environment: str) -> str:
+        """Run code in the copy, where importing numba fails unless it is allowed; return what it prints."""
+        start = "" if numba else "import sys; sys.modules['numba'] = None\n"
+        process = subprocess.run(
+            [sys.executable, "-c", start + code],
+            cwd=self.place,
+            env={**os.environ, "PYTHONPATH": str(self.place), **environment},
+            capture_output=True,
+            text=True,
+            timeout=1500,
+            check=False,
+        )
+        assert process.returncode == 0, process.stderr
+        return process.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Wheel:
+    made = Wheel(tmp_path_factory.mktemp("wheel"))
+    code = "from pathlib import Path; from lpmert.numeric.ahead import build; build(Path('lpmert'))"
+    made.run(code, numba=True, NUMBA_CPU_NAME="generic")
+    return made
+
+
+SOLVE = """
+import json
+import lpmert
+lists = lpmert.read_table({table!r}, segment="utterance", features="am,lm,words", loss="errors")
+found = {{m: lpmert.minimize(lists, method=m) for m in ("auto", "cells", "choices", "och")}}
+outcomes = {{
+    m: [[w.hex() for w in r.weights.tolist()], r.loss, r.lower_bound, dict(r.counters)] for m, r in found.items()
+}}
+print(json.dumps(outcomes))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+class TestWheel:
+    def test_both_ways_give_the_same_bits(self, wheel: Wheel) -> None:
+        code = SOLVE.format(table=str(ROOT / "examples/asr/nbest.tsv.gz"))
+        ahead = json.loads(wheel.run(code))
+        without = "import lpmert.numeric.built as built; built._extension = lambda: None\n"
+        compiled = json.loads(wheel.run(without + code, numba=True))
+        assert ahead == compiled
+        assert ahead["auto"][1] == 912
+
+    def test_arguments_of_other_types_are_compiled_for(self, wheel: Wheel) -> None:
+        code = """
+import numpy as np
+from lpmert.numeric.kernels import decode
+for dtype in (np.float64, np.float32):
+    chosen = np.zeros(1, dtype=np.int64)
+    decode(np.array([[1, 0], [0, 1]], dtype=dtype), np.array([0, 2]), np.array([0.0, 1.0]), chosen)
+    print(chosen[0], {dispatched})
+"""
+        assert wheel.run(code.format(dispatched="decode._dispatcher is None"), numba=True).split() == [
+            "1", "True", "1", "False",
+        ]  # fmt: skip
+
+    def test_sources_that_have_changed_are_compiled(self, wheel: Wheel) -> None:
+        code = "from lpmert.numeric.built import _extension; print(_extension() is not None)"
+        assert wheel.run(code) == "True\n"
+        changed = wheel.place / "lpmert" / "version.py"
+        before = changed.read_text()
+        changed.write_text(before + "# changed\n")
+        assert wheel.run(code) == "False\n"
+        changed.write_text(before)
+        assert wheel.run(code) == "True\n"
+
+    @pytest.mark.serial
+    @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one processor")
+    def test_two_threads_run_at_once(self, wheel: Wheel) -> None:
+        code = """
+import threading, time
+import numpy as np
+from lpmert.lines.envelope import combine
+features, weights = np.ones((50, 200_000)), np.ones(50)
+finished = []
+def work():
+    scores = np.empty(200_000)
+    combine(features, weights, scores)
+    begin = time.thread_time()
+    for _ in range(40):
+        combine(features, weights, scores)
+    finished.append(time.thread_time() - begin)
+work()
+begin = time.perf_counter()
+threads = [threading.Thread(target=work) for _ in range(2)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print((time.perf_counter() - begin) / sum(finished[1:]))
+"""
+        assert float(wheel.run(code)) < 0.8  # of the time that they take one after the other
