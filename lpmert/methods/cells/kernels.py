@@ -10,11 +10,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from lpmert.methods.cells.conflicts import conflict_bound
 from lpmert.methods.cells.cuts import cut_off
 from lpmert.methods.cells.ledger import look_at_centre, search_leaf
 from lpmert.methods.cells.prune import prune
 from lpmert.methods.cells.stack import (
     BOUND,
+    CONFLICTING,
     CUT_OFF,
     DONE_WITH,
     DONE_WORK,
@@ -38,18 +40,21 @@ EMPTY, PAUSED, FULL, HARD = range(4)
 class ConeSettings(NamedTuple):
     """granularity of bounds; leaf_lists: cones with at most so many open lists are searched selection by selection;
     most_stalled: splits without progress after which a cone of at most leaf_rows survivors is searched so too;
-    hopeless: after which it is HARD. cut_rows: largest cone that gets cuts; row_work: what a split costs a row;
-    largest: bound on all scores.
+    hopeless: after which it is HARD. cut_rows: largest cone that gets cuts; conflict_lists: most open lists of one that
+    is tried for conflicts; row_work: what a split costs a row; largest: bound on all scores; compare_all: whether all
+    rows of a list are compared.
     """
 
     granularity: int
     leaf_lists: int
     leaf_rows: int
     cut_rows: int
+    conflict_lists: int
     most_stalled: int
     hopeless: int
     row_work: int
     largest: float
+    compare_all: bool
 
 
 @internal
@@ -115,7 +120,7 @@ def prune_root(ledger, lists, stack, child, work, settings, limit):
     """Prune the only cone on the stack in place."""
     child.rays[:] = stack.rays[0]
     child.errors[:] = stack.errors[0]
-    clear = prune(ledger, stack, 0, work.middle, -1, child, limit, settings.largest)
+    clear = prune(ledger, stack, 0, work.middle, -1, child, limit, settings)
     n = stack.numbers
     n[NODES] += 1
     n[TOP] = -1
@@ -143,7 +148,7 @@ def carry_point(x, p, q, first, carried):
 
 
 @kernel(nogil=True)
-def explore(ledger, lists, stack, children, work, settings, budget):
+def explore(ledger, lists, stack, children, work, conflicts, settings, budget):
     """Split, prune and bound cones depth first until the stack is EMPTY or FULL, a cone is too HARD, or the budget is
     spent.
 
@@ -169,6 +174,12 @@ def explore(ledger, lists, stack, children, work, settings, budget):
             n[TOP] -= 1
             n[CUT_OFF] += 1
             continue
+        if stack.n_lists[t] <= settings.conflict_lists:
+            needed = n[UPPER_COST] - settings.granularity - stack.bound[t]
+            if conflict_bound(conflicts, stack, t, needed) > needed:
+                n[TOP] -= 1
+                n[CONFLICTING] += 1
+                continue
         if stack.stalled[t] >= settings.hopeless:
             return HARD
         p, q = longest_edge(stack, t, work)
@@ -187,7 +198,7 @@ def explore(ledger, lists, stack, children, work, settings, budget):
             for d in range(len(work.best)):
                 child.rays[replaced, d] = 0.5 * (stack.rays[t, p, d] + stack.rays[t, q, d])
             limit = n[UPPER_COST] - settings.granularity
-            clear = prune(ledger, stack, t, work.middle, replaced, child, limit, settings.largest)
+            clear = prune(ledger, stack, t, work.middle, replaced, child, limit, settings)
             n[NODES] += 1
             if child.numbers[BOUND] <= limit:
                 look_at_centre(ledger, lists, stack, child, clear)
