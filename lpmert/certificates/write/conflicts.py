@@ -62,7 +62,9 @@ class _Pairs:
         self._left: list[int] = []
         self._rows: list[tuple[int, int]] = []
         gains = []
-        for start, end in zip(cone.starts.tolist(), [*cone.starts[1:].tolist(), len(cone.rows)], strict=True):
+        sizes = np.diff(cone.starts, append=len(cone.rows))
+        for start, size in zip(cone.starts.tolist(), sizes.tolist(), strict=True):
+            end = start + size
             first = start + int(np.argmin(costs[start:end]))
             others = np.array([i for i in range(start, end) if i != first])
             step = int(costs[others].min()) - int(costs[first])

@@ -15,6 +15,12 @@ from lpmert.errors import FloatArray, IntArray
 from lpmert.methods.cells.stack import DONE_WORK
 from lpmert.numeric.kernels import EPSILON, internal, kernel
 
+_BLOCK = 128
+"""Items compared with another one at once."""
+
+_TINY = 1e-30
+"""A gain that is none counts as so little: what makes up for a loss there is no multiple of it."""
+
 
 class Conflicts(NamedTuple):
     """Work space for K items, each a list and its step to the next cost: what it pays where its gain is not negative.
@@ -112,58 +118,79 @@ def _collect(scores, costs, ends, first, first_end, n_lists, gains, steps, sizes
 
 
 @internal
-def _raise(low, scaled, n, factor):
-    for j in range(n):
-        low[j] = max(low[j], scaled[j] * factor)
-
-
-@internal
-def _lower(high, scaled, n, factor):
-    for j in range(n):
-        high[j] = min(high[j], scaled[j] * factor)
-
-
-@internal
-def _compare(scaled, i, low, high):
-    """Fill low, high [K] for the items before i: multiples of i's gain between them make up for their losses."""
-    for j in range(i):
-        low[j] = 0.0
-        high[j] = np.inf
+def _compare(scaled, i, begin, end, low, high):
+    """Fill low, high [K] for items begin .. end: multiples of i's gain between them make up for their losses; return
+    for how many there are any.
+    """
+    least, most = low[begin:end], high[begin:end]
+    for j in range(len(least)):
+        least[j] = np.float32(0.0)
+        most[j] = np.float32(np.inf)
     for d in range(len(scaled)):
-        own = scaled[d, i]
-        if own >= 0.0:
-            _raise(low, scaled[d], i, np.float32(-1.0) / max(own, np.float32(1e-30)))
+        own, others = scaled[d, i], scaled[d, begin:end]
+        # In this form, over arrays from 0, these loops are compiled to vector instructions.
+        if own >= np.float32(0.0):
+            factor = np.float32(-1.0) / max(own, np.float32(_TINY))
+            for j in range(len(least)):
+                multiple, before = others[j] * factor, least[j]
+                least[j] = multiple if multiple > before else before
         else:
-            _lower(high, scaled[d], i, np.float32(-1.0) / own)
+            factor = np.float32(-1.0) / own
+            for j in range(len(most)):
+                multiple, before = others[j] * factor, most[j]
+                most[j] = multiple if multiple < before else before
+    found = 0
+    for j in range(len(least)):
+        found += least[j] <= most[j]
+    return found
+
+
+@internal
+def _remove(scaled, j):
+    """Take away all gains of an item that has nothing left, so that no other makes up for its losses."""
+    for d in range(len(scaled)):
+        scaled[d, j] = np.float32(-1.0)
+
+
+@internal
+def _sort(conflicts, n):
+    """Put n items in order of height, with all of their steps left."""
+    gains, sizes, order = conflicts.gains, conflicts.sizes, conflicts.order
+    left, scaled = conflicts.left, conflicts.scaled
+    ranks = np.argsort(conflicts.heights[:n])
+    for k in range(n):
+        item = ranks[k]
+        order[k] = item
+        left[k] = conflicts.steps[item]
+        for d in range(len(scaled)):
+            scaled[d, k] = gains[item, d] / sizes[item]
 
 
 @internal
 def charge(conflicts, n, errors, needed):
     """Charge conflicts between n items until the charges exceed what is needed; return (their sum, pairs compared)."""
+    _sort(conflicts, n)
     gains, sizes, heights, order = conflicts.gains, conflicts.sizes, conflicts.heights, conflicts.order
     left, scaled, low, high = conflicts.left, conflicts.scaled, conflicts.low, conflicts.high
-    ranks = np.argsort(heights[:n])
     possible = np.int64(0)  # every charge is to an item that pays at the centre
     for k in range(n):
-        item = ranks[k]
-        order[k] = item
-        left[k] = conflicts.steps[item]
-        for d in range(len(errors)):
-            scaled[d, k] = gains[item, d] / sizes[item]
-        if heights[item] > 0.0:
-            possible += left[k]
+        if heights[k] > 0.0:
+            possible += conflicts.steps[k]
     total = np.int64(0)
     compared = 0
-    i = n - 1
-    while i > 0 and total + possible > needed:
+    for i in range(n - 1, 0, -1):
         first = order[i]
-        if heights[first] <= 0.0:
+        if heights[first] <= 0.0 or total + possible <= needed:
             break
         possible -= left[i]
-        if left[i] > 0:
-            _compare(scaled, i, low, high)
-            compared += i
-            for j in range(i):
+        for begin in range(0, i, _BLOCK):
+            if left[i] == 0 or total > needed:
+                break
+            end = min(i, begin + _BLOCK)
+            compared += end - begin
+            if _compare(scaled, i, begin, end, low, high) == 0:
+                continue
+            for j in range(begin, end):
                 if low[j] <= high[j] and left[j] > 0:
                     second = order[j]
                     multiple = 2.0 * low[j] + 1.0 if high[j] == np.inf else 0.5 * (np.float64(low[j]) + high[j])
@@ -174,12 +201,39 @@ def charge(conflicts, n, errors, needed):
                         total += amount
                         left[i] -= amount
                         left[j] -= amount
+                        if left[j] == 0:
+                            _remove(scaled, j)
                         if heights[second] > 0.0:
                             possible -= amount
                         if left[i] == 0 or total > needed:
                             break
-        i -= 1
     return total, compared
+
+
+@internal
+def _pay_enough(gains, steps, n, needed, point):
+    """Whether the items that pay at all rays, and at a point of their simplex, pay more than is needed.
+
+    At any weights, charges are no more than what is paid there.
+    """
+    n_features = len(point)
+    inside = np.int64(0)
+    for k in range(n):
+        gain = 0.0
+        for d in range(n_features):
+            gain += point[d] * gains[k, d]
+        if gain >= 0.0:
+            inside += steps[k]
+    if inside <= needed:
+        return False
+    for d in range(n_features):
+        paid = np.int64(0)
+        for k in range(n):
+            if gains[k, d] >= 0.0:
+                paid += steps[k]
+        if paid <= needed:
+            return False
+    return True
 
 
 @kernel(nogil=True)
@@ -197,6 +251,9 @@ def conflict_bound(conflicts, stack, t, needed):
         conflicts.sizes,
         conflicts.heights,
     )
+    stack.numbers[DONE_WORK] += stack.n_rows[t]
+    if not _pay_enough(conflicts.gains, conflicts.steps, n, needed, stack.points[t]):
+        return 0
     total, compared = charge(conflicts, n, stack.errors[t], needed)
-    stack.numbers[DONE_WORK] += stack.n_rows[t] + compared
+    stack.numbers[DONE_WORK] += compared
     return total

@@ -165,6 +165,12 @@ def explore(ledger, lists, stack, children, work, conflicts, settings, budget):
             return PAUSED
         if not has_room(stack):
             return FULL
+        if stack.n_lists[t] <= settings.conflict_lists:
+            needed = n[UPPER_COST] - settings.granularity - stack.bound[t]
+            if conflict_bound(conflicts, stack, t, needed) > needed:
+                n[TOP] -= 1
+                n[CONFLICTING] += 1
+                continue
         n[DONE_WORK] += len(work.cuts) * stack.n_rows[t]
         if (
             len(work.cuts) > 0
@@ -174,12 +180,6 @@ def explore(ledger, lists, stack, children, work, conflicts, settings, budget):
             n[TOP] -= 1
             n[CUT_OFF] += 1
             continue
-        if stack.n_lists[t] <= settings.conflict_lists:
-            needed = n[UPPER_COST] - settings.granularity - stack.bound[t]
-            if conflict_bound(conflicts, stack, t, needed) > needed:
-                n[TOP] -= 1
-                n[CONFLICTING] += 1
-                continue
         if stack.stalled[t] >= settings.hopeless:
             return HARD
         p, q = longest_edge(stack, t, work)
