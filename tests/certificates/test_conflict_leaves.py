@@ -38,7 +38,9 @@ def leaves(found: Document) -> list[Any]:
     return [
         after
         for before, after in pairwise(tree)
-        if before == {"leaf": "selections"} and set(after) == {"cores"} and all(len(core) == 2 for core in after["cores"])
+        if before == {"leaf": "selections"}
+        and set(after) == {"cores"}
+        and all(len(core) == 2 for core in after["cores"])
     ]
 
 

@@ -1,4 +1,4 @@
-"""Grow the tree of cones of a certificate: split edges until the survivors' least costs, or conflicts of lists, close a cone."""
+"""Grow the tree of cones of a certificate: split edges until the survivors' least costs, or conflicts, close a cone."""
 
 from __future__ import annotations
 

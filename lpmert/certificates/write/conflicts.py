@@ -12,6 +12,9 @@ from lpmert.certificates.format import Record
 from lpmert.certificates.write.questions import Line
 from lpmert.errors import FloatArray
 
+_MOST_LISTS = 1000
+"""Cones with more open lists are split rather than searched for pairs."""
+
 _MOST_BITS = 30
 """Of multipliers; pairs that need finer ones are left out."""
 
@@ -33,7 +36,11 @@ class _Pairs:
         self.needed = needed
         self.cores: list[list[Line]] = []
         self._lists, self._cone = lists, cone
+        if len(cone.starts) > _MOST_LISTS:
+            return
         self._collect()
+        if any(self._paid(values) < needed for values in self._gains.T):
+            return
         at_centre = self._gains.sum(axis=1)
         order = np.argsort(-at_centre, kind="stable").tolist()
         strong = [a for a in order if at_centre[a] > 0.0]
@@ -74,6 +81,10 @@ class _Pairs:
                 self._rows.append((int(cone.rows[first]), int(cone.rows[best])))
                 gains.append(shares[best] - shares[first])
         self._gains: FloatArray = np.array(gains).reshape(len(gains), len(cone.rays))
+
+    def _paid(self, gains: FloatArray) -> int:
+        """Return what the lists pay where they have these gains: conflicts charge no more."""
+        return sum(self._left[a] for a in np.flatnonzero(gains >= 0.0).tolist())
 
     def _add(self, a: int, b: int, low: float, high: float) -> bool:
         """Add the core of a conflict, a multiple of a's comparison and one of b's, if it holds in integers."""

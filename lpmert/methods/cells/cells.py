@@ -70,7 +70,7 @@ class Cells(Method):
     )
     stalled_splits: int = option(4, "splits in a row, a feature, with little settled before a cone goes there", least=0)
     compare_all: bool = option(
-        False, "compare all hypotheses of a list in a cone: drop also costly ones, unless only the best at its centre do"
+        False, "compare all hypotheses of a list within a cone with each other, not only its cheapest with all others"
     )
     selections: Choices = field(default_factory=Choices)
     jobs: int = field(default=1, compare=False, repr=False)
