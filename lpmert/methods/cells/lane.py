@@ -100,9 +100,13 @@ class Lane:
         """Search on below a cost for so much work."""
         self.account.aim(self.ledger, self.stack, cost)
         room = self.children, self.work, self.conflicts
-        state = kernel.explore(self.ledger, self.account.lists, self.stack, *room, self.settings, budget)
-        if state == kernel.FULL:
-            self.stack = larger(self.stack)
+        stop = self.done + budget
+        state = kernel.FULL
+        while state == kernel.FULL:  # what a lane had room for in the beginning makes no difference
+            left = stop - self.done
+            state = kernel.explore(self.ledger, self.account.lists, self.stack, *room, self.settings, left)
+            if state == kernel.FULL:
+                self.stack = larger(self.stack)
         self.closing = state == kernel.HARD
 
     def top(self) -> OpenCone:
