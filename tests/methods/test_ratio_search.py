@@ -37,6 +37,8 @@ SETTINGS: list[Method] = [
     Cells(leaf_lists=20),
     Cells(cut_rows=3, cuts=16),
     Cells(stalled_splits=1, leaf_lists=2),
+    Cells(conflict_lists=0, compare_all=True, leaf_lists=2),
+    Cells(cuts=0, leaf_lists=1),
 ]
 DEGENERATE = ("opposite", "ulps", "nearly collinear", "offset")
 

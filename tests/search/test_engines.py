@@ -39,6 +39,9 @@ CELLS = [
     Cells(cuts=16, leaf_lists=1),
     Cells(cut_rows=3, leaf_lists=2),
     Cells(stalled_splits=1, leaf_lists=1),
+    Cells(conflict_lists=0),
+    Cells(conflict_lists=3, cuts=0, leaf_lists=2),
+    Cells(compare_all=True, leaf_lists=3),
     Cells(selections=Choices(use_cores=False, look_ahead=False)),
 ]
 

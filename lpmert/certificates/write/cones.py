@@ -1,4 +1,4 @@
-"""Grow the tree of cones of a certificate: split edges until the survivors' least costs close a cone."""
+"""Grow the tree of cones of a certificate: split edges until the survivors' least costs, or conflicts, close a cone."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from lpmert.certificates.check.cones import IntegerCone, Ray, midpoint, orthants
 from lpmert.certificates.check.lists import ProofLists
 from lpmert.certificates.check.selections import SelectionRules
 from lpmert.certificates.format import Record
+from lpmert.certificates.write.conflicts import conflicts_of
 from lpmert.certificates.write.questions import Inside
 from lpmert.certificates.write.selections import SelectionTree
 
@@ -31,6 +32,11 @@ def grow_cones(lists: ProofLists, target: int, add: Callable[[Record], None]) ->
         while True:
             if cone.bound >= target:
                 add({"leaf": "costs"})
+            elif (record := conflicts_of(lists, cone, target)) is not None:
+                rules = SelectionRules(lists, cone, target)
+                rules.check(rules.root, record)
+                add({"leaf": "selections"})
+                add(record)
             elif len(cone.starts) <= _LEAF_LISTS or stalled >= _MOST_STALLED * n_features:
                 add({"leaf": "selections"})
                 rules = SelectionRules(lists, cone, target)

@@ -65,7 +65,13 @@ class Cells(Method):
     )
     cuts: int = option(8, "cutting planes that may raise the bound of a cone; 0 for none", least=0)
     cut_rows: int = option(2000, "most survivors of such a cone", least=0)
+    conflict_lists: int = option(
+        4000, "most open lists of a cone whose bound conflicts of pairs may raise; 0 for none", least=0
+    )
     stalled_splits: int = option(4, "splits in a row, a feature, with little settled before a cone goes there", least=0)
+    compare_all: bool = option(
+        False, "compare all hypotheses of a list within a cone with each other, not only its cheapest with all others"
+    )
     selections: Choices = field(default_factory=Choices)
     jobs: int = field(default=1, compare=False, repr=False)
 
@@ -109,10 +115,12 @@ class CellsSearch(Search):
             self._account.leaf_lists if settings.leaf_lists is None else settings.leaf_lists,
             _LEAF_ROWS,
             settings.cut_rows,
+            settings.conflict_lists,
             settings.stalled_splits * n_features,
             3 * settings.stalled_splits * n_features if n_features > 1 else 0,
             self._account.row_work,
             2.0 * float(np.abs(self._lists.rows).sum(axis=1).max(initial=0.0)),
+            settings.compare_all,
         )
         self._lanes = [self._new_lane(len(self._lists.rows))]
         self._threads: ThreadPoolExecutor | None = None
@@ -162,6 +170,7 @@ class CellsSearch(Search):
         return {
             "nodes": self.nodes,
             "cut_off": self._count(layout.CUT_OFF),
+            "conflicting": self._count(layout.CONFLICTING),
             "leaves": self._count(layout.LEAVES),
             "lps": self.lps,
             "exact_leaves": self._exact_leaves,

@@ -10,11 +10,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from lpmert.methods.cells.conflicts import conflict_bound
 from lpmert.methods.cells.cuts import cut_off
 from lpmert.methods.cells.ledger import look_at_centre, search_leaf
 from lpmert.methods.cells.prune import prune
 from lpmert.methods.cells.stack import (
     BOUND,
+    CONFLICTING,
     CUT_OFF,
     DONE_WITH,
     DONE_WORK,
@@ -38,18 +40,21 @@ EMPTY, PAUSED, FULL, HARD = range(4)
 class ConeSettings(NamedTuple):
     """granularity of bounds; leaf_lists: cones with at most so many open lists are searched selection by selection;
     most_stalled: splits without progress after which a cone of at most leaf_rows survivors is searched so too;
-    hopeless: after which it is HARD. cut_rows: largest cone that gets cuts; row_work: what a split costs a row;
-    largest: bound on all scores.
+    hopeless: after which it is HARD. cut_rows: largest cone that gets cuts; conflict_lists: most open lists of one that
+    is tried for conflicts; row_work: what a split costs a row; largest: bound on all scores; compare_all: whether all
+    rows of a list are compared.
     """
 
     granularity: int
     leaf_lists: int
     leaf_rows: int
     cut_rows: int
+    conflict_lists: int
     most_stalled: int
     hopeless: int
     row_work: int
     largest: float
+    compare_all: bool
 
 
 @internal
@@ -117,7 +122,7 @@ def prune_root(ledger, lists, stack, child, work, settings, limit):
     root = np.int64(0)
     copy_rows(stack.rays[root], child.rays, root, len(child.rays))
     copy_entries(stack.errors[root], child.errors, root, len(child.errors))
-    clear = prune(ledger, stack, root, work.middle, np.int64(-1), child, limit, settings.largest)
+    clear = prune(ledger, stack, root, work.middle, np.int64(-1), child, limit, settings)
     n = stack.numbers
     n[NODES] += 1
     n[TOP] = -1
@@ -145,7 +150,7 @@ def carry_point(x, p, q, first, carried):
 
 
 @kernel(nogil=True)
-def explore(ledger, lists, stack, children, work, settings, budget):
+def explore(ledger, lists, stack, children, work, conflicts, settings, budget):
     """Split, prune and bound cones depth first until the stack is EMPTY or FULL, a cone is too HARD, or the budget is
     spent.
 
@@ -162,6 +167,12 @@ def explore(ledger, lists, stack, children, work, settings, budget):
             return PAUSED
         if not has_room(stack):
             return FULL
+        if stack.n_lists[t] <= settings.conflict_lists:
+            needed = n[UPPER_COST] - settings.granularity - stack.bound[t]
+            if conflict_bound(conflicts, stack, t, needed) > needed:
+                n[TOP] -= 1
+                n[CONFLICTING] += 1
+                continue
         n[DONE_WORK] += len(work.cuts) * stack.n_rows[t]
         if (
             len(work.cuts) > 0
@@ -189,7 +200,7 @@ def explore(ledger, lists, stack, children, work, settings, budget):
             for d in range(len(work.best)):
                 child.rays[replaced, d] = 0.5 * (stack.rays[t, p, d] + stack.rays[t, q, d])
             limit = n[UPPER_COST] - settings.granularity
-            clear = prune(ledger, stack, t, work.middle, replaced, child, limit, settings.largest)
+            clear = prune(ledger, stack, t, work.middle, replaced, child, limit, settings)
             n[NODES] += 1
             if child.numbers[BOUND] <= limit:
                 look_at_centre(ledger, lists, stack, child, clear)

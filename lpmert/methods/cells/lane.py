@@ -9,6 +9,7 @@ from lpmert.errors import FloatArray
 from lpmert.methods.cells import kernels as kernel
 from lpmert.methods.cells import stack as layout
 from lpmert.methods.cells.accounts import Account
+from lpmert.methods.cells.conflicts import Conflicts, new_conflicts
 from lpmert.methods.cells.stack import (
     Child,
     OpenCone,
@@ -38,6 +39,7 @@ class Lane:
     stack: Stack
     children: tuple[Child, Child]
     work: Work
+    conflicts: Conflicts
     work_limit: int = 0
     closing: bool = False
 
@@ -51,7 +53,9 @@ class Lane:
         stack = new_stack(2 * n_rows + 1000, 2 * n_lists + 1000, 64, *sizes)
         stack.best_weights[:] = weights
         children = new_child(n_rows, n_lists, *sizes), new_child(n_rows, n_lists, *sizes)
-        return cls(account, settings, account.new_ledger(), stack, children, new_work(n_rows, len(weights), cuts))
+        work = new_work(n_rows, len(weights), cuts)
+        conflicts = new_conflicts(min(n_lists, settings.conflict_lists), len(weights))
+        return cls(account, settings, account.new_ledger(), stack, children, work, conflicts)
 
     @property
     def n_cones(self) -> int:
@@ -69,7 +73,7 @@ class Lane:
 
     @property
     def nbytes(self) -> int:
-        return sum(array.nbytes for part in (self.stack, *self.children, self.work) for array in part)
+        return sum(array.nbytes for part in (self.stack, *self.children, self.work, self.conflicts) for array in part)
 
     def load(self, cone: OpenCone) -> None:
         """Put a cone on top of the lane's others."""
@@ -95,11 +99,14 @@ class Lane:
     def explore(self, cost: int, budget: int) -> None:
         """Search on below a cost for so much work."""
         self.account.aim(self.ledger, self.stack, cost)
-        state = kernel.explore(
-            self.ledger, self.account.lists, self.stack, self.children, self.work, self.settings, budget
-        )
-        if state == kernel.FULL:
-            self.stack = larger(self.stack)
+        room = self.children, self.work, self.conflicts
+        stop = self.done + budget
+        state = kernel.FULL
+        while state == kernel.FULL:  # what a lane had room for in the beginning makes no difference
+            left = stop - self.done
+            state = kernel.explore(self.ledger, self.account.lists, self.stack, *room, self.settings, left)
+            if state == kernel.FULL:
+                self.stack = larger(self.stack)
         self.closing = state == kernel.HARD
 
     def top(self) -> OpenCone:

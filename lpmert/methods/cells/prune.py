@@ -30,11 +30,12 @@ def _move(scores, ids, costs, source, target):
 
 
 @internal
-def drop_beaten(scores, ids, costs, start, end, best, errors):
+def drop_beaten(scores, ids, costs, start, end, best, errors, compare_all):
     """Drop rows start .. end that another row beats at every ray, first what row `best` beats; return the new end.
 
-    Scores are linear in the weights, so the order at the rays is the order in the cone. Rows keep their order. In very
-    long lists only the first rows, the cheapest, are compared with all others.
+    Scores are linear in the weights, so the order at the rays is the order in the cone. Rows keep their order. Only the
+    cheapest rows, on which the bound rests, are compared with all others; the rest with compare_all, unless the list is
+    very long.
     """
     left = start
     for i in range(start, end):
@@ -49,8 +50,11 @@ def drop_beaten(scores, ids, costs, start, end, best, errors):
         return end
     left = start
     for i in range(start, end):
+        compared = compare_all or left == start or costs[i] == costs[start]
+        if left == i and not compared:
+            return end  # none was dropped
         beaten = False
-        if i != best and (i - start) * (end - start) <= MOST_COMPARED:
+        if compared and i != best and (i - start) * (end - start) <= MOST_COMPARED:
             for j in range(start, end):
                 if j != best and j != i and (j < left or j > i) and _beats(scores, j, i, errors):
                     beaten = True
@@ -65,18 +69,18 @@ def drop_beaten(scores, ids, costs, start, end, best, errors):
 
 
 @internal
-def prune(ledger, stack, t, middle, replaced, child, limit, largest):
+def prune(ledger, stack, t, middle, replaced, child, limit, settings):
     """Fill the child of cone t whose ray `replaced` moves to the midpoint; return whether its centre is clear.
 
     Lists in which there is nothing left to choose are settled. Stops as soon as the bound exceeds `limit`. With
-    replaced = -1 the child is the cone itself. largest bounds the magnitude of all scores.
+    replaced = -1 the child is the cone itself.
     """
     n_features = len(child.errors)
     first, first_end = stack.first_row[t], stack.first_end[t]
     parent_scores, parent_ids, parent_costs, parent_ends = stack.scores, stack.ids, stack.costs, stack.ends
     scores, ids, costs = child.scores, child.ids, child.costs
     errors = child.errors
-    centre_tolerance = 4.0 * n_features * n_features * EPSILON * largest
+    centre_tolerance = 4.0 * n_features * n_features * EPSILON * settings.largest
     for d in range(n_features):
         centre_tolerance += 2.0 * errors[d]
     numbers, total = child.numbers, child.total
@@ -119,7 +123,7 @@ def prune(ledger, stack, t, middle, replaced, child, limit, largest):
                     _move(scores, ids, costs, best, start)
                 kept = start + 1
         else:
-            kept = drop_beaten(scores, ids, costs, start, kept, best, errors)
+            kept = drop_beaten(scores, ids, costs, start, kept, best, errors, settings.compare_all)
         least = costs[start]
         bound += least - parent_costs[begin]
         if bound > limit:
