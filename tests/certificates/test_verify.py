@@ -236,6 +236,7 @@ class TestIndependence:
             "lpmert.numeric.rational",
             "lpmert.quoting",
             "lpmert.registry",
+            "lpmert.system.compilation",
             "lpmert.system.deadline",
             "lpmert.system.files",
             "lpmert.system.interrupts",
