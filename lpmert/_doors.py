@@ -8,17 +8,22 @@ from __future__ import annotations
 import json
 import logging
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lpmert.quoting import listed
 from lpmert.registry import METHODS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from lpmert.errors import FloatArray
     from lpmert.metrics.base import Metric
+    from lpmert.metrics.text import TextMetric
     from lpmert.model.evaluation import Evaluation
+    from lpmert.model.lattice_problem import LatticeProblem
+    from lpmert.model.lattices import Lattices
     from lpmert.model.nbest import NBest
     from lpmert.model.problem import Problem
     from lpmert.model.region import Region
@@ -70,13 +75,8 @@ class Check:
             "loss": self.loss,
             "score": self.score,
             "statistics": self.statistics.tolist(),
-            "tied_lists": self.tied_lists,
-            "loss_best_ties": self.loss_best_ties,
-            "loss_worst_ties": self.loss_worst_ties,
-            "margin": self.margin,
-            "excess": self.excess,
-            "wins_by_ties": self.wins_by_ties,
-            "inside": self.inside,
+            **{name: getattr(self, name) for name in ("tied_lists", "loss_best_ties", "loss_worst_ties", "margin")},
+            **{name: getattr(self, name) for name in ("excess", "wins_by_ties", "inside")},
             "optimum": self.optimum.to_dict(),
         }
 
@@ -91,9 +91,9 @@ class Check:
 
 
 def minimize(
-    nbest: NBest,
+    nbest: NBest | Lattices,
     *,
-    metric: str | Metric = "loss",
+    metric: str | Metric | TextMetric = "loss",
     method: str | Method = "auto",
     initial_weights: Weights | str | Path | None = None,
     ties: str = "first",
@@ -107,17 +107,18 @@ def minimize(
     seed: int = 0,
     callback: Callback | None = None,
 ) -> Result:
-    """Find weights with the least loss on N-best lists, and prove that no weights do better.
+    """Find weights with the least loss on N-best lists or lattices, and prove that no weights do better.
 
     Limits never raise, nor does Ctrl-C once the search runs: the result then holds the best weights so far and a valid
     bound.
 
     Parameters
     ----------
-    nbest : NBest
-        The lists.
+    nbest : NBest or Lattices
+        The lists, or lattices, of which all paths count.
     metric : str or Metric
-        What turns summed statistics into a loss: a name, `module:Class`, or an object of `lpmert.metrics`.
+        What turns summed statistics into a loss: a name, `module:Class`, or an object of `lpmert.metrics`. For
+        lattices a metric on texts: "wer" (by default), "cer" or "ter", or its settings.
     method : str or Method
         How to search: a name, `module:Class`, or an object of `lpmert.methods`, whose arguments are its options.
     initial_weights : mapping or sequence of numbers, Result, str or Path, optional
@@ -169,19 +170,21 @@ def minimize(
     >>> lpmert.minimize(lists, method=lpmert.methods.Och(restarts=3)).lower_bound is None
     True
     """
-    from lpmert.search.driver import solve
+    from lpmert.formats.weights import given_weights
 
     solver, limits, seed = _settings(method, time_limit, node_limit, gap, target, memory_limit, jobs, seed)
-    problem, started = _prepared(nbest, metric, ties, region, limits)
-    initial = None if initial_weights is None else problem.checked_weights(_given(initial_weights, "initial_weights"))
-    return _warned(solve(solver, problem, limits, callback, seed, initial, started))
+    problem, search = _prepared(nbest, metric, ties, region, limits)
+    initial = (
+        None if initial_weights is None else problem.checked_weights(given_weights(initial_weights, "initial_weights"))
+    )
+    return _warned(search(solver, limits, callback, seed, initial))
 
 
 def check(
-    nbest: NBest,
+    nbest: NBest | Lattices,
     weights: Weights | str | Path,
     *,
-    metric: str | Metric = "loss",
+    metric: str | Metric | TextMetric = "loss",
     method: str | Method = "auto",
     ties: str = "first",
     region: Region | None = None,
@@ -198,8 +201,8 @@ def check(
 
     Parameters
     ----------
-    nbest : NBest
-        The lists.
+    nbest : NBest or Lattices
+        The lists, or lattices, of which all paths count.
     weights : mapping or sequence of numbers, Result, str or Path
         The weights to check, by name, in the order of the features, or in a file; the search starts from them.
     metric, method, ties, region, time_limit, node_limit, gap, target, memory_limit, jobs, seed, callback
@@ -223,13 +226,13 @@ def check(
     >>> found.loss, found.optimum.loss, found.excess
     (1.0, 0.0, 1.0)
     """
-    from lpmert.search.driver import solve
+    from lpmert.formats.weights import given_weights
 
     solver, limits, seed = _settings(method, time_limit, node_limit, gap, target, memory_limit, jobs, seed)
-    problem, started = _prepared(nbest, metric, ties, region, limits)
-    given = problem.checked_weights(_given(weights))
+    problem, search = _prepared(nbest, metric, ties, region, limits)
+    given = problem.checked_weights(given_weights(weights, "weights"))
     evaluation = problem.evaluate(given)
-    optimum = _warned(solve(solver, problem, limits, callback, seed, given, started))
+    optimum = _warned(search(solver, limits, callback, seed, given))
     figures = {k: getattr(evaluation, k) for k in ("loss", "score", "statistics", "tied_lists", "margin")}
     return Check(
         weights=given,
@@ -243,10 +246,10 @@ def check(
 
 
 def evaluate(
-    nbest: NBest,
+    nbest: NBest | Lattices,
     weights: Weights | str | Path,
     *,
-    metric: str | Metric = "loss",
+    metric: str | Metric | TextMetric = "loss",
     ties: str = "first",
     region: Region | None = None,
 ) -> Evaluation:
@@ -254,8 +257,8 @@ def evaluate(
 
     Parameters
     ----------
-    nbest : NBest
-        The lists.
+    nbest : NBest or Lattices
+        The lists, or lattices, of which all paths count.
     weights : mapping or sequence of numbers, Result, str or Path
         One number for each feature, by name or in order, or a file of weights.
     metric, ties, region
@@ -279,8 +282,14 @@ def evaluate(
     >>> found.loss, found.selection.tolist(), found.tied_lists
     (1.0, [1, 1], 0)
     """
+    from lpmert.formats.weights import given_weights
+    from lpmert.methods.lattice.door import lattice_problem
+    from lpmert.model.lattices import Lattices
+
+    if isinstance(nbest, Lattices):
+        return lattice_problem(nbest, metric, ties, region).evaluate(given_weights(weights, "weights"))
     problem = _problem(nbest, metric, ties, region)
-    given = problem.checked_weights(_given(weights))
+    given = problem.checked_weights(given_weights(weights, "weights"))
     return replace(problem.evaluate(given), inside=problem.inside(given))
 
 
@@ -337,17 +346,25 @@ def certify(
 
 
 def _prepared(
-    nbest: NBest, metric: str | Metric, ties: str, region: Region | None, limits: Limits
-) -> tuple[Problem, float]:
-    """Return the problem, and the `time.perf_counter()` at which its preparation began: the time limit counts it."""
+    data: NBest | Lattices, metric: Any, ties: str, region: Region | None, limits: Limits
+) -> tuple[Problem | LatticeProblem, Callable[..., Result]]:
+    """Return the problem, and its search: of a method, with limits, callback, seed and first weights."""
     import lpmert.model.problem  # noqa: F401  # loading it takes longer than most problems, and does not count
+    from lpmert.methods.lattice.door import lattice_problem
+    from lpmert.methods.lattice.solve import solve_lattices
+    from lpmert.model.lattices import Lattices
+    from lpmert.search.driver import solve
     from lpmert.system.deadline import Deadline
 
     with Deadline(limits.time_limit).running() as deadline:
-        return _problem(nbest, metric, ties, region), deadline.started
+        if isinstance(data, Lattices):
+            lattices = lattice_problem(data, metric, ties, region)
+            return lattices, partial(solve_lattices, lattices, started=deadline.started)
+        problem = _problem(data, metric, ties, region)
+        return problem, lambda method, *rest: partial(solve, method, problem, started=deadline.started)(*rest)
 
 
-def _problem(nbest: NBest, metric: str | Metric, ties: str, region: Region | None) -> Problem:
+def _problem(nbest: NBest, metric: Any, ties: str, region: Region | None) -> Problem:
     from lpmert.errors import DataError, RegionError
     from lpmert.formats.weights import region_around
     from lpmert.model.nbest import NBest
@@ -367,13 +384,6 @@ def _warned(result: Result) -> Result:
     for one in result.warnings:
         logging.getLogger(WARNINGS).warning("warning: %s", one.message)
     return result
-
-
-def _given(weights: Weights | str | Path, what: str = "weights") -> Weights:
-    from lpmert.formats.weights import given_weights
-
-    found: Weights = given_weights(weights, what)
-    return found
 
 
 def _settings(

@@ -89,3 +89,8 @@ def train_choices() -> NBest:
         names=names,
         list_ids=[f"{row['id']}-{row['choiceid']}" for row in rows],
     )
+
+
+def asr_lattices() -> Path:
+    """The folder of 100 word lattices of a recogniser and their references."""
+    return _path("asr-lattices")

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import click
 
 from lpmert.cli.console import put, say
-from lpmert.cli.shared import Shared
 
 if TYPE_CHECKING:
     from lpmert.result import Status
@@ -18,6 +17,19 @@ if TYPE_CHECKING:
 
 Deliver = Callable[[Callable[[], str], Callable[[], str]], None]
 """Takes functions that return the outcome as JSON and as a report."""
+
+
+class Destination(Protocol):
+    """Where an outcome goes, and in which form: options that commands have in common."""
+
+    @property
+    def as_json(self) -> bool: ...
+
+    @property
+    def output(self) -> str | None: ...
+
+    @property
+    def quiet(self) -> bool: ...
 
 
 class ExitCode(IntEnum):
@@ -42,7 +54,7 @@ def exit_code(status: Status | None, stop: Interrupts) -> ExitCode:
 
 
 @contextmanager
-def delivering(shared: Shared) -> Iterator[Deliver]:
+def delivering(shared: Destination) -> Iterator[Deliver]:
     """Open the file for the outcome before the search, so that a place that cannot be written is told at once.
 
     The outcome goes to this file or to stdout, and where that fails, to stdout or stderr before the error is raised:

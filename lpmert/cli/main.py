@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "compare": ("lpmert.cli.compare:compare", "Compare methods, or weights of other tools, on the same lists."),
     "convert": ("lpmert.cli.convert:convert", "Convert N-best lists from one format to another."),
+    "lattices": ("lpmert.cli.lattices:lattices", "Tune or check weights over all paths of lattices."),
     "methods": ("lpmert.cli.methods:methods", "List the methods, or the options of one of them."),
     "mert": ("lpmert.cli.mert:mert", "Tune weights, as a replacement for Moses' mert."),
     "train": ("lpmert.cli.train:train", "Train weights for huge numbers of features."),

@@ -119,10 +119,11 @@ def compare(
     >>> found["och"].best.loss, found["mine"].best.loss, found.excess(found["mine"].best)
     (0.0, 1.0, 1.0)
     """
-    from lpmert._doors import _given, _method, _problem
+    from lpmert._doors import _method, _problem
     from lpmert.comparing.comparison import Comparison, Entry
     from lpmert.comparing.foreign import sources
     from lpmert.errors import MethodError
+    from lpmert.formats.weights import given_weights
     from lpmert.result import Limits, Result
     from lpmert.search.driver import solve
     from lpmert.system.interrupts import Interrupts
@@ -133,7 +134,9 @@ def compare(
     limits = checked_limits(time_limit, None, None, None, 1 << 30)
     problem = _problem(nbest, metric, ties, region)
     judge = _Judge(problem, None if held_out is None else _problem(_like(held_out, nbest), metric, ties, None))
-    initial = None if initial_weights is None else problem.checked_weights(_given(initial_weights, "initial_weights"))
+    initial = (
+        None if initial_weights is None else problem.checked_weights(given_weights(initial_weights, "initial_weights"))
+    )
     named = methods.items() if isinstance(methods, Mapping) else [(None, method) for method in methods]
     given = [(name, _method(method)) for name, method in named]
     compared = sources(given, weights or {}, callables or {}, problem)

@@ -90,7 +90,7 @@ def best_hypotheses(
     are compared by exact sums of these. Raises `DataError` if the lattice has a cycle or no path.
     """
     factors = {**_UNSCALED, **lattice.scales, **(scales or {})}
-    counted = _counted(counts or {})
+    counted = counted_words(counts or {})
     arcs: list[tuple[Arc, Scores]] = []
     start, end, steps = _steps(lattice, path)
     for step in steps:
@@ -119,7 +119,8 @@ def best_hypotheses(
     return found
 
 
-def _counted(counts: Counts) -> dict[str, str]:
+def counted_words(counts: Counts) -> dict[str, str]:
+    """Return the name under which each word is counted; raises `DataError` for a word under two names."""
     counted: dict[str, str] = {}
     for name, words in counts.items():
         if isinstance(words, str):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 import reprlib
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -94,10 +94,20 @@ def read_lattice(path: str | Path) -> Lattice:
     for whatever is malformed, missing, or there twice, numbers of nodes and links that the header denies,
     and for sub-lattices.
     """
+    return lattice_of_lines(lines(path), path)
+
+
+def lattice_of_lines(numbered: Iterable[tuple[int, str]], path: str | Path) -> Lattice:
+    """Return the lattice that lines with their numbers make up; path is named in errors, as by `read_lattice`."""
     reader = _Reader(path)
-    for number, line in lines(path):
+    for number, line in numbered:
         reader.add(number, line)
     return reader.lattice()
+
+
+def keys_of_scores() -> Mapping[str, str]:
+    """Return the names of scores by the fields that hold them."""
+    return {**_FIELDS, **{long: _FIELDS[key] for long, key in _SHORT.items() if key in _FIELDS}}
 
 
 def write_lattice(lattice: Lattice, path: str | Path) -> None:

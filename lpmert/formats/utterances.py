@@ -20,6 +20,7 @@ References = str | Path | Mapping[str, str]
 """Words by utterance, or the file that holds them."""
 
 _ENDINGS = (".nbest", ".score", ".scores", ".txt", ".lat", ".lattice", ".slf", ".htk")
+_HEADER = "utterance\treference"
 _WORD = re.compile(r"[^ \t\n\r\v\f]+")  # str.split would split at no-break and ideographic spaces too
 _TRN = re.compile(r"(.*?)\(([^ \t\n\r\v\f()]+)\)[ \t]*")
 
@@ -49,7 +50,7 @@ def utterance_files(source: str | Path) -> list[tuple[str, Path]]:
             trouble = f"{reprlib.repr(line)} should be utterance and path, or just a path"
             raise DataError(trouble, path=place, line=number)
         path = place.parent / cells[-1]
-        utterance = cells[0] if len(cells) == 2 else _utterance_of(path)
+        utterance = cells[0] if len(cells) == 2 else utterance_of(path)
         if utterance in found:
             first = found[utterance][0]
             raise DataError(
@@ -73,11 +74,14 @@ def read_keyed(path: str | Path) -> dict[str, tuple[int, str]]:
 def read_transcripts(references: References) -> dict[str, str]:
     """Return the words of each utterance from a Kaldi `text` file or a trn file; a mapping is taken as it is.
 
-    Lines are `utterance word word ...`, or, if every line ends so, `word word ... (utterance)`.
+    Lines are `utterance word word ...`, or, if every line ends so, `word word ... (utterance)`. A first line
+    `utterance`, tab, `reference` is the header of a table.
     """
     if isinstance(references, Mapping):
         return dict(references)
     rows = list(lines(references))
+    if rows and rows[0][1] == _HEADER:
+        del rows[0]
     found: dict[str, tuple[int, str]] = {}
     for number, line in rows:
         match = _TRN.fullmatch(line)
@@ -141,7 +145,7 @@ def _files_of_folder(folder: Path) -> list[tuple[str, Path]]:
     for path in paths:
         if path.name.startswith("."):
             continue
-        other = found.setdefault(_utterance_of(path), path)
+        other = found.setdefault(utterance_of(path), path)
         if other != path:
             raise DataError(f"{other.name} and {path.name} would be the same utterance; rename one", path=folder)
     if not found:
@@ -149,7 +153,8 @@ def _files_of_folder(folder: Path) -> list[tuple[str, Path]]:
     return list(found.items())
 
 
-def _utterance_of(path: Path) -> str:
+def utterance_of(path: Path) -> str:
+    """Return what an utterance is called whose file has this name: the name without endings."""
     for endings in (COMPRESSED_ENDINGS, _ENDINGS):
         if path.suffix in endings:
             path = path.with_suffix("")

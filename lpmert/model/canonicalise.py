@@ -61,11 +61,11 @@ def canonicalise(
         if not used.any():
             columns = columns[canonical.independent_columns(features[:, columns], offsets)]
         scales = canonical.column_scales(features[:, columns], offsets)
-    features = _times(features[:, columns], scales)
+    features = times(features[:, columns], scales)
     # A factor does not change a limit; as large as the features it is told from a tie as well as they are.
-    limits = _times(limits[:, columns], scales)
+    limits = times(limits[:, columns], scales)
     factors = np.ldexp(1.0, -np.frexp(np.abs(limits).max(axis=1, initial=0.0))[1])
-    limits = _times(limits.T, factors).T
+    limits = times(limits.T, factors).T
     if isinstance(losses, Costs):
         features, offsets, values = canonical.with_limits(features, offsets, values, limits)
     unmerged = Unmerged(features, offsets, rows, Coordinates(columns, scales, n_features, reduction))
@@ -108,7 +108,7 @@ def _fold(values: Any, offsets: IntArray) -> tuple[IntArray, IntArray, Any, Any]
     return rows, left, values[rows], more
 
 
-def _times(values: FloatArray, factors: FloatArray) -> FloatArray:
+def times(values: FloatArray, factors: FloatArray) -> FloatArray:
     """Return values [n, d] times powers of two [d]; raises `DataError` where that is not exact."""
     product = np.ascontiguousarray(values * factors)
     if not np.array_equal(product / factors, values):

@@ -91,7 +91,7 @@ class NBest:
             raise DataError(
                 f"features has {n_hypotheses} rows, statistics has {len(statistic_rows)}; give one row per hypothesis"
             )
-        bounds = _offsets(offsets, n_hypotheses)
+        bounds = checked_offsets(offsets, n_hypotheses)
         n_lists, n_statistics = len(bounds) - 1, statistic_rows.shape[1]
 
         def hold(attribute: str, value: object) -> None:
@@ -102,9 +102,9 @@ class NBest:
         if statistic_names is None:
             numbered = [f"statistic{number}" for number in range(1, n_statistics + 1)]
             statistic_names = ["loss"] if n_statistics == 1 else numbered
-        hold("names", _labels(names, n_features, "names"))
-        hold("statistic_names", _labels(statistic_names, n_statistics, "statistic_names"))
-        hold("list_ids", _labels(range(n_lists) if list_ids is None else list_ids, n_lists, "list_ids"))
+        hold("names", checked_labels(names, n_features, "names"))
+        hold("statistic_names", checked_labels(statistic_names, n_statistics, "statistic_names"))
+        hold("list_ids", checked_labels(range(n_lists) if list_ids is None else list_ids, n_lists, "list_ids"))
         hold("texts", None if texts is None else _texts(texts, n_hypotheses))
         hold("offsets", bounds)
         hold("features", feature_rows)
@@ -344,15 +344,17 @@ def _row_keys(rows: Any) -> list[bytes]:
     return [buffer[start : start + width] for start in range(0, len(buffer), width)]
 
 
-def _offsets(values: ArrayLike, n_hypotheses: int) -> IntArray:
+def checked_offsets(values: ArrayLike, count: int, what: str = "hypotheses") -> IntArray:
+    """Return where each list begins and the last one ends; raises `DataError` unless they cut `count` of what there is
+    into lists that are not empty.
+    """
     array = _numbers(values, "offsets")
     if array.dtype.kind not in "iu" or array.ndim != 1 or len(array) < 2:
-        raise DataError("offsets must be one-dimensional, with at least two integers: 0, ..., number of hypotheses")
+        raise DataError(f"offsets must be one-dimensional, with at least two integers: 0, ..., number of {what}")
     offsets: IntArray = np.array(array, dtype=np.int64)
-    if offsets[0] != 0 or offsets[-1] != n_hypotheses:
+    if offsets[0] != 0 or offsets[-1] != count:
         raise DataError(
-            f"offsets must run from 0 to {n_hypotheses}, the number of hypotheses; "
-            f"these run from {offsets[0]} to {offsets[-1]}"
+            f"offsets must run from 0 to {count}, the number of {what}; these run from {offsets[0]} to {offsets[-1]}"
         )
     steps = np.diff(offsets)
     if (steps <= 0).any():
@@ -379,7 +381,8 @@ def _strings(values: Sequence[Any], what: str) -> list[Any]:
     return list(values)
 
 
-def _labels(values: Sequence[str | int], count: int, what: str) -> tuple[str, ...]:
+def checked_labels(values: Sequence[str | int], count: int, what: str) -> tuple[str, ...]:
+    """Return labels as strings; raises `DataError`, naming the argument `what`, unless all `count` are different."""
     labels = _strings(values, what)
     if len(labels) != count:
         raise DataError(f"{what} has {len(labels)} entries; {count} are needed")

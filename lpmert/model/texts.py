@@ -22,7 +22,7 @@ def measure_texts(
     `BleuTexts(tokenize="none")`. Raises `DataError` without texts or where references are missing, and `MetricError`
     for a metric or tokenizer that is unknown or not installed.
     """
-    settings = _settings(metric)
+    settings = text_metric(metric)
     if nbest.texts is None:
         raise DataError("the lists have no texts; read them with a text column, or pass texts to NBest")
     if isinstance(references, str) or len(references) != nbest.n_lists:
@@ -53,7 +53,8 @@ def measure_texts(
     return measured, settings.metric(source)
 
 
-def _settings(metric: str | TextMetric) -> TextMetric:
+def text_metric(metric: str | TextMetric) -> TextMetric:
+    """Return settings of a metric on texts, by name or as they are; raises `MetricError` for an unknown name."""
     if not isinstance(metric, str):
         return metric
     if metric not in TEXT_METRICS:

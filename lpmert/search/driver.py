@@ -8,6 +8,7 @@ from math import inf
 
 from lpmert.errors import MethodError
 from lpmert.model.coordinates import CallerWeights
+from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.problem import Problem
 from lpmert.quoting import quoted
 from lpmert.result import Callback, Limits, Progress, Result, Status, relative_gap
@@ -43,32 +44,62 @@ def solve(
     `RegionError` for an empty region.
     """
     _check(method, problem)
+
+    def begin(course: Course, find: Callable[[Callable[[], Incumbent]], Incumbent]) -> Search:
+        initial = None if initial_weights is None else problem.to_canonical(initial_weights)
+        initial = initial if initial is not None and initial.any() else None
+
+        def first() -> Incumbent:
+            try:
+                return find(lambda: first_incumbent(problem, seed, initial))
+            except KeyboardInterrupt:
+                return any_incumbent(problem.canonical)
+
+        return _search(method, Task(problem, problem.canonical, first, course, seed, initial))
+
+    def report(search: Search, outcome: Outcome) -> Result:
+        return search.conclude(result_of(method, problem, search, outcome, seed))
+
+    return run(problem, begin, report, limits, callback, started)
+
+
+def run(
+    problem: Problem | LatticeProblem,
+    begin: Callable[[Course, Callable[[Callable[[], Incumbent]], Incumbent]], Search],
+    report: Callable[[Search, Outcome], Result],
+    limits: Limits | None,
+    callback: Callback | None,
+    started: float | None,
+) -> Result:
+    """Begin a search, drive it as far as the limits allow, and report it.
+
+    begin: gets what looks after the limits, and a function that takes the time of finding first weights. An interrupt
+    within that ends the search, and reaches `begin`.
+    """
     limits = limits or Limits()
     interrupts = Interrupts()
     deadline = Deadline(limits.time_limit, started, lambda: interrupts.pressed)
     course = Course(problem, limits, callback, deadline, lambda: interrupts.pressed)
     seconds: dict[str, float] = {}
 
-    def find() -> Incumbent:
+    def find(search: Callable[[], Incumbent]) -> Incumbent:
         began = deadline.seconds
         try:
-            return first_incumbent(problem, seed, initial)
+            return search()
         except KeyboardInterrupt:
             interrupts.pressed = True
-            return any_incumbent(problem.canonical)
+            raise
         finally:
             seconds["incumbent"] = deadline.seconds - began
 
     with interrupts, deadline.running():
         seconds["prepare"] = deadline.seconds
-        initial = None if initial_weights is None else problem.to_canonical(initial_weights)
-        initial = initial if initial is not None and initial.any() else None
-        search = _search(method, Task(problem, problem.canonical, find, course, seed, initial))
+        search = begin(course, find)
         outcome = course.drive(search)
         searched = deadline.seconds
         seconds["search"] = searched - sum(seconds.values())
         with deadline.later(_REPORT_SECONDS).running():
-            result = search.conclude(result_of(method, problem, search, outcome, seed))
+            result = report(search, outcome)
         seconds["report"] = deadline.seconds - searched
         if deadline.compiling:
             seconds["compile"] = deadline.compiling
@@ -100,7 +131,7 @@ class Course(Watch):
 
     def __init__(
         self,
-        problem: Problem,
+        problem: Problem | LatticeProblem,
         limits: Limits,
         callback: Callback | None,
         deadline: Deadline,

@@ -95,11 +95,16 @@ class CellsSearch(Search):
 
     A long search goes on in several lanes, each with the incumbent as it was when the slice began: so the outcome is
     the same however many of them threads search at once.
+
+    roots [K, d, d]: cones to which it keeps, by default all of the weight space. Where exact arithmetic closes a cone
+    it may look beyond them, and what it finds there counts.
     """
 
     unsettled: int | None = None
 
-    def __init__(self, settings: Cells, canonical: Canonical, incumbent: Incumbent) -> None:
+    def __init__(
+        self, settings: Cells, canonical: Canonical, incumbent: Incumbent, roots: FloatArray | None = None
+    ) -> None:
         self.incumbent = incumbent
         self._settings = settings
         self._account: Account[Any] = (
@@ -125,7 +130,8 @@ class CellsSearch(Search):
         self._lanes = [self._new_lane(len(self._lists.rows))]
         self._threads: ThreadPoolExecutor | None = None
         around = None if canonical.cap is None else cone_around(canonical.cap)
-        self._roots = covering_cones(n_features) if around is None else around[None, :, :]
+        whole = covering_cones(n_features) if around is None else around[None, :, :]
+        self._roots = whole if roots is None else roots
         self._heap: list[tuple[int, int, OpenCone | None]] = [(0, k, None) for k in range(len(self._roots))]
         self._pushed = len(self._roots)
         self._held = 0

@@ -1,0 +1,226 @@
+"""Search lattices, and report what was found: the door of `minimize` and `check` for lattices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from lpmert.errors import FloatArray, IntArray, MethodError
+from lpmert.methods.auto import Auto
+from lpmert.methods.cells.cells import Cells
+from lpmert.methods.lattice.roots import cones_of_region
+from lpmert.methods.lattice.search import LatticeSearch, LatticeSettings
+from lpmert.model.coordinates import CallerWeights, CanonicalWeights
+from lpmert.model.lattice_problem import LatticeProblem, Verdict
+from lpmert.model.nbest import NBest
+from lpmert.model.problem import Problem
+from lpmert.result import Callback, Limits, Result, Status
+from lpmert.search.driver import Course, run
+from lpmert.search.method import Incumbent, Method, Search
+from lpmert.search.moved import moved, normalised
+from lpmert.search.report import Outcome, result_of
+from lpmert.search.start import first_incumbent
+from lpmert.system.deadline import out_of_time
+from lpmert.version import __version__
+
+_PERTURBATIONS = 24
+
+_FIRST_CONES = 16
+"""Cones in whose middle first weights are looked for."""
+
+Pool = list[dict[bytes, IntArray]]
+"""For each lattice paths by their features, as links from the last to the first."""
+
+_MOST_ROUNDS = 30
+"""How often weights are placed anew because paths win there that no cone has shown before."""
+
+
+def solve_lattices(
+    problem: LatticeProblem,
+    method: Method,
+    limits: Limits | None = None,
+    callback: Callback | None = None,
+    seed: int = 0,
+    initial_weights: CallerWeights | None = None,
+    started: float | None = None,
+    settings: LatticeSettings | None = None,
+) -> Result:
+    """Find the weights with the least loss over all paths of lattices, as far as the limits allow.
+
+    method: `cells`, or `auto`, which is the same here. initial_weights [D] of the caller start the search. started: as
+    for `lpmert.search.driver.solve`. Raises `MethodError` for other methods, `RegionError` for an empty region.
+    """
+    cells = method.cells if isinstance(method, Auto) else method
+    if not isinstance(cells, Cells):
+        raise MethodError(
+            f"method {method.name!r} needs N-best lists; lattices are searched by cells (or auto, the same here)"
+        )
+
+    def begin(course: Course, find: Callable[[Callable[[], Incumbent]], Incumbent]) -> Search:
+        del course
+        try:
+            incumbent = find(lambda: first_weights(problem, seed, initial_weights))
+        except KeyboardInterrupt:
+            incumbent = any_weights(problem)
+        return LatticeSearch(problem, incumbent, settings or LatticeSettings(), cells)
+
+    def report(search: Search, outcome: Outcome) -> Result:
+        return _reported(problem, method, search, outcome, seed)
+
+    return run(problem, begin, report, limits, callback, started)
+
+
+def first_weights(problem: LatticeProblem, seed: int, given: CallerWeights | None) -> Incumbent:
+    """Return good weights of the region whose loss does not hang on ties, or those given where these are better.
+
+    Line searches on lists of the paths that have won so far, which the winners at the weights found then join, as
+    decoders are tuned; the first ones are those in the middle of cones that cover the region.
+    """
+    inside = problem.canonical.interior
+    start = CanonicalWeights(np.ones(problem.canonical.n_features)) if inside is None else inside
+    own = None if given is None or not given.any() else problem.to_canonical(given)
+    rng = np.random.default_rng(seed)
+    sizes = [0.0, *(10.0 ** (-8 + k / 3) for k in range(_PERTURBATIONS))]
+    pool = new_pool(problem)
+    best = any_weights(problem)
+
+    def look(weights: FloatArray, source: str) -> bool:
+        """Take weights [d] if they are better, or others beside them; return whether other paths win at these."""
+        new = False
+        for candidate in moved(weights, sizes, lambda: rng.normal(size=len(start))):
+            verdict = problem.decode(problem.to_caller(CanonicalWeights(candidate)))
+            new = add(problem, pool, verdict) or new
+            if verdict.strict and problem.inside(problem.to_caller(CanonicalWeights(candidate)), strictly=True):
+                best.improve(verdict.loss, candidate, source)
+                break
+            if out_of_time():
+                break
+        return new
+
+    look(start, "L")
+    if own is not None:
+        look(own, "I")
+    for rays in cones_of_region(problem.canonical.limits)[:_FIRST_CONES]:
+        if out_of_time():
+            return best
+        look(rays.sum(axis=0), "L")
+    for _ in range(_MOST_ROUNDS):
+        lists = problem_of(problem, pool)
+        if out_of_time() or not lists.canonical.n_lists:
+            break
+        found = first_incumbent(lists, seed, None)
+        if not look(problem.to_canonical(lists.to_caller(found.weights)), "L"):
+            break
+    return best
+
+
+def any_weights(problem: LatticeProblem) -> Incumbent:
+    """Return any weights of the region, with a loss that no path of any lattice exceeds."""
+    inside = problem.canonical.interior
+    weights = CanonicalWeights(np.ones(problem.canonical.n_features)) if inside is None else inside
+    return Incumbent(problem.most_loss, weights, "L")
+
+
+def _reported(problem: LatticeProblem, method: Method, search: Search, outcome: Outcome, seed: int) -> Result:
+    """Return the result on the lists of all hypotheses that may win in some cone, once these hold all winners there."""
+    lattices = problem.lattices
+    pool = new_pool(problem)
+    if isinstance(search, LatticeSearch):
+        for number, known in enumerate(search.seen):
+            for way in known.values():
+                see(problem, pool, number, way)
+    found = problem.to_caller(outcome.weights)
+    ahead = [normalised(found), CallerWeights(np.ldexp(found, -int(np.frexp(np.abs(found).sum())[1])))]
+    for weights in ahead:
+        add(problem, pool, problem.decode(weights))
+    for _ in range(_MOST_ROUNDS):
+        lists = problem_of(problem, pool)
+        shift = lists.canonical.constant
+        bound = None if outcome.lower_bound is None else outcome.lower_bound - shift
+        own = replace(outcome, cost=outcome.cost - shift, weights=lists.to_canonical(found), lower_bound=bound)
+        result = result_of(method, lists, search, own, seed)
+        placed = CallerWeights(result.weights)
+        if not add(problem, pool, problem.decode(placed)) or out_of_time():
+            break
+    holding = [weights for weights in (placed, *ahead) if _holds(problem, weights, outcome.cost)]
+    weights = holding[0] if holding else ahead[0]
+    evaluation = problem.evaluate(weights)
+    status, loss = outcome.status, evaluation.loss
+    if status is Status.OPTIMAL and not holding:
+        status = Status.OPTIMAL_TO_TOLERANCE
+    return Result(
+        weights=weights,
+        names=lattices.names,
+        loss=loss,
+        score=evaluation.score,
+        lower_bound=None if outcome.lower_bound is None else min(loss, float(outcome.lower_bound)),
+        status=status,
+        method=method.name,
+        statistics=evaluation.statistics,
+        selection=np.zeros(lattices.n_lists, dtype=np.int64),
+        margin=None,
+        signature=f"lpmert:{__version__}|{problem.signature}|method:{method.settings()}|seed:{seed}",
+        fingerprint=lattices.fingerprint,
+        seed=seed,
+        tied_lists=evaluation.tied_lists,
+        loss_best_ties=evaluation.loss_best_ties,
+        loss_worst_ties=evaluation.loss_worst_ties,
+        region=problem.distances(weights),
+        counters={**_sizes(problem), **search.counters()},
+        trace=outcome.trace,
+    )
+
+
+def _holds(problem: LatticeProblem, weights: CallerWeights, loss: int) -> bool:
+    """Whether weights [D] of the caller lie in the region and lose this much, and no tie that matters decides it."""
+    verdict = problem.decode(weights)
+    return verdict.strict and verdict.loss == loss and problem.inside(weights, strictly=True)
+
+
+def new_pool(problem: LatticeProblem) -> Pool:
+    """Return empty lists."""
+    return [{} for _ in problem.graphs]
+
+
+def see(problem: LatticeProblem, pool: Pool, number: int, way: IntArray) -> bool:
+    """Add a path of a lattice to its list unless one with the same features stands for it; return whether it is new."""
+    key = (problem.features(number, way) + 0.0).tobytes()
+    known = pool[number].get(key)
+    if known is None or way.tolist() < known.tolist():
+        pool[number][key] = way
+    return known is None
+
+
+def add(problem: LatticeProblem, pool: Pool, verdict: Verdict) -> bool:
+    """Add the winners of a verdict to the lists; return whether one of them is new."""
+    new = [see(problem, pool, number, way) for number, won in enumerate(verdict.winners) for way in won.ways]
+    return any(new)
+
+
+def problem_of(problem: LatticeProblem, pool: Pool) -> Problem:
+    """Return the problem on N-best lists of these paths, in the order in which they stand for each other."""
+    lattices = problem.lattices
+    ways = [sorted(known.values(), key=lambda way: way.tolist()) for known in pool]
+    pairs = [(number, way) for number, own in enumerate(ways) for way in own]
+    nbest = NBest(
+        np.array([problem.features(number, way) for number, way in pairs]),
+        np.cumsum([0, *map(len, ways)]),
+        np.array([[float(problem.loss(number, way))] for number, way in pairs]),
+        lattices.names,
+        lattices.list_ids,
+        problem.settings.columns,
+        [problem.text(number, way) for number, way in pairs],
+    )
+    return Problem(nbest, problem.metric, region=problem.region)
+
+
+def _sizes(problem: LatticeProblem) -> Mapping[str, int]:
+    lattices = problem.lattices
+    return {
+        "lists": lattices.n_lists,
+        "links": lattices.n_links,
+        "features": lattices.n_features,
+        "log10_paths": int(sum(lattices.log10_paths)),
+    }

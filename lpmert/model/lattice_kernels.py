@@ -1,0 +1,95 @@
+"""Kernels on one lattice: links sorted by the node they lead to, all to a larger one, from node 0 to the last node."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lpmert.numeric.kernels import kernel
+
+
+@kernel
+def mark_useful(sources, targets, start, end, reached, leading):
+    """Mark the nodes that start reaches, and those that lead to end; links lead to larger nodes and are sorted by
+    target, and so first by none of both: only the order of the targets counts.
+    """
+    reached[start] = True
+    for k in range(len(sources)):
+        if reached[sources[k]]:
+            reached[targets[k]] = True
+    leading[end] = True
+    for k in range(len(sources) - 1, -1, -1):
+        if leading[targets[k]]:
+            leading[sources[k]] = True
+
+
+@kernel
+def longest_path(sources, targets, lengths, longest):
+    """Fill longest [n] with the largest sum of lengths [L] >= 0 of a path from node 0 to each node."""
+    longest[:] = 0.0
+    for k in range(len(sources)):
+        longest[targets[k]] = max(longest[targets[k]], longest[sources[k]] + lengths[k])
+
+
+@kernel
+def count_paths(sources, targets, mantissas, exponents):
+    """Fill mantissas [n] and exponents [n]: mantissa * 2**exponent paths lead to a node, but for rounding."""
+    mantissas[:] = 0.0
+    exponents[:] = 0
+    mantissas[0] = 1.0
+    for k in range(len(sources)):
+        u, v = sources[k], targets[k]
+        if mantissas[v] == 0.0 or exponents[u] > exponents[v]:
+            mantissas[v] *= 2.0 ** float(exponents[v] - exponents[u])
+            exponents[v] = exponents[u]
+        mantissas[v] += mantissas[u] * 2.0 ** float(exponents[u] - exponents[v])
+        while mantissas[v] >= 2.0:
+            mantissas[v] *= 0.5
+            exponents[v] += 1
+
+
+@kernel
+def least_edits(sources, targets, words, reference, edits):
+    """Fill edits [n, R + 1]: the least edits that turn the words of a path to a node into the first j words of the
+    reference [R]; words [L] below 0 are silent.
+
+    Source: E. W. Myers and W. Miller, Approximate matching of regular expressions, 1989, for a graph without cycles.
+    """
+    n_nodes, width = edits.shape
+    for j in range(width):
+        edits[0, j] = j
+    for v in range(1, n_nodes):
+        for j in range(width):
+            edits[v, j] = len(sources) + width
+    k = 0
+    for v in range(1, n_nodes):
+        while k < len(sources) and targets[k] == v:
+            u = sources[k]
+            for j in range(width):
+                if words[k] < 0:
+                    cost = edits[u, j]
+                else:
+                    cost = edits[u, j] + 1
+                    if j > 0:
+                        cost = min(cost, edits[u, j - 1] + (0 if words[k] == reference[j - 1] else 1))
+                edits[v, j] = min(edits[v, j], cost)
+            k += 1
+        for j in range(1, width):
+            edits[v, j] = min(edits[v, j], edits[v, j - 1] + 1)
+
+
+@kernel
+def score_to_come(sources, targets, scores, to_come):
+    """Fill to_come [n] with the best score of a path from each node to the last one, by scores [L] of the links."""
+    to_come[:] = -np.inf
+    to_come[len(to_come) - 1] = 0.0
+    for k in range(len(sources) - 1, -1, -1):
+        to_come[sources[k]] = max(to_come[sources[k]], to_come[targets[k]] + scores[k])
+
+
+@kernel
+def score_so_far(sources, targets, scores, so_far):
+    """Fill so_far [n] with the best score of a path from node 0 to each node, by scores [L] of the links."""
+    so_far[:] = -np.inf
+    so_far[0] = 0.0
+    for k in range(len(sources)):
+        so_far[targets[k]] = max(so_far[targets[k]], so_far[sources[k]] + scores[k])

@@ -1,0 +1,294 @@
+"""The problem on lattices: metric and region, what hypotheses lose, and which paths win at given weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from math import lcm
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lpmert.errors import FloatArray, IntArray, MetricError, RegionError
+from lpmert.metrics.additive import SumOfLosses
+from lpmert.metrics.text import Counter, EditTexts, TextMetric
+from lpmert.model.canonical import column_scales
+from lpmert.model.canonicalise import times
+from lpmert.model.coordinates import CallerWeights, CanonicalWeights, Coordinates
+from lpmert.model.evaluation import Evaluation
+from lpmert.model.form import Canonical
+from lpmert.model.lattice_kernels import least_edits, score_so_far, score_to_come
+from lpmert.model.lattices import SILENT, Graph, Lattices
+from lpmert.model.reduction import reduce
+from lpmert.model.region import Region, limits_of
+from lpmert.model.texts import text_metric
+from lpmert.numeric.kernels import EPSILON
+from lpmert.quoting import quoted
+from lpmert.values import weights_array
+
+MOST_TIED = 64
+"""Tied paths of a lattice that are looked at."""
+
+_LARGEST_LOSS = 2**40
+
+
+class Winners(NamedTuple):
+    """The paths of a lattice that have the best score in exact arithmetic, as links from the last to the first.
+
+    all: whether these are all such paths, or only the first ones.
+    """
+
+    ways: list[IntArray]
+    all: bool
+
+
+class Verdict(NamedTuple):
+    """What weights lose on all lattices, with the winners [S] of each; strict: whether no tie between unequal losses,
+    of paths with different features, decides it.
+    """
+
+    loss: int
+    winners: list[Winners]
+    strict: bool
+
+
+class LatticeProblem:
+    """Lattices, a metric on texts that counts whole numbers, and a region.
+
+    graphs [S]: the lattices with features [L, d] in the coordinates of a search. canonical: the limits of the region
+    in these, without lists; costs are losses. Raises `MetricError` and `RegionError` for what lattices cannot take.
+    """
+
+    def __init__(self, lattices: Lattices, metric: str | TextMetric = "wer", region: Region | None = None) -> None:
+        self.lattices = lattices
+        self.settings = text_metric(metric)
+        numbers = sorted({len(own) for own in lattices.references})
+        source = f"nrefs:{numbers[0] if len(numbers) == 1 else 'var'}|{self.settings.signature}"
+        summed = self.settings.metric(source)
+        if not isinstance(summed, SumOfLosses):
+            raise MetricError(
+                f"metric {quoted(metric)} is no sum over lattices; use wer, cer or ter, or make N-best lists of them"
+            )
+        self.metric = summed
+        self.region = None if region is None else region.of(lattices.names)
+        self._reduction = None if self.region is None else reduce(limits_of(self.region, lattices.names))
+        features, labels = lattices.features, tuple[str, ...]()
+        limits = np.empty((0, lattices.n_features))
+        if self._reduction is not None:
+            if self._reduction.columns is None or self._reduction.cap is not None:
+                raise RegionError("lattices take limits and fixed weights, but no cosine and no equations of weights")
+            features = features[:, self._reduction.columns]
+            limits, labels = self._reduction.rows, self._reduction.labels
+        n_features = features.shape[1]
+        scales = column_scales(features, lattices.offsets)
+        self.coordinates: Coordinates[CanonicalWeights] = Coordinates(
+            np.arange(n_features), scales, n_features, self._reduction
+        )
+        empty = np.empty((0, n_features)), np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int64)
+        self.canonical = Canonical(*empty, times(limits, scales), labels)
+        scaled = times(features, scales)
+        self.graphs = [
+            lattices.graph(s)._replace(features=scaled[lattices.offsets[s] : lattices.offsets[s + 1]])
+            for s in range(lattices.n_lists)
+        ]
+        self._counters: list[Counter | None] = [None] * lattices.n_lists
+        self._losses: list[dict[bytes, int]] = [{} for _ in self.graphs]
+        self._references = self._word_numbers()
+
+    @property
+    def signature(self) -> str:
+        """Every setting of the problem that changes the number."""
+        region = "" if self.region is None else f"|{self.region.signature}"
+        return f"{self.metric.signature}|lattices{region}"
+
+    def to_caller(self, weights: CanonicalWeights) -> CallerWeights:
+        """Return the weights [d] of a search as weights [D] for the features as given."""
+        return self.coordinates.to_caller(weights)
+
+    def to_canonical(self, weights: CallerWeights) -> CanonicalWeights:
+        """Return weights [D] for the features as given as weights [d] of a search."""
+        return self.coordinates.from_caller(weights)
+
+    def checked_weights(self, weights: object) -> CallerWeights:
+        """Return weights by name or in order as an array [D]; raises `DataError` unless each feature has a number."""
+        return CallerWeights(weights_array(weights, self.lattices.names))
+
+    def inside(self, weights: CallerWeights, *, strictly: bool = False) -> bool:
+        """Whether weights [D] of the caller lie in the region."""
+        return self._reduction is None or self._reduction.inside(weights, strictly=strictly)
+
+    def words(self, number: int, way: NDArray[np.integer]) -> NDArray[np.int32]:
+        """Return the words, as numbers, of a path of lattice `number`: its links from the last to the first."""
+        words = self.graphs[number].words[way[::-1]]
+        return np.asarray(words[words != SILENT])
+
+    def text(self, number: int, way: NDArray[np.integer]) -> str:
+        """Return the text of a path."""
+        return self.lattices.text(self.words(number, way).tolist())
+
+    def loss(self, number: int, way: NDArray[np.integer]) -> int:
+        """Return what a path of lattice `number` loses; raises `MetricError` unless that is a whole number."""
+        words = self.words(number, way)
+        known, key = self._losses[number], words.tobytes()
+        if key not in known:
+            counter = self._counters[number]
+            if counter is None:
+                counter = self._counters[number] = self.settings.counter(self.lattices.references[number])
+            (value,) = counter(self.lattices.text(words.tolist()))
+            if value != int(value) or not 0 <= value < _LARGEST_LOSS:
+                raise MetricError(
+                    f"a hypothesis of lattice {quoted(self.lattices.list_ids[number])} loses {value}; on lattices "
+                    "losses must be whole numbers: use wer, cer or ter, not sentence by sentence"
+                )
+            known[key] = int(value)
+        return known[key]
+
+    def features(self, number: int, way: NDArray[np.integer]) -> FloatArray:
+        """Return the features [D] of a path as given, which are exact."""
+        start = int(self.lattices.offsets[number])
+        return np.asarray(self.lattices.features[start + way].sum(axis=0))
+
+    def least_loss(self, number: int, links: NDArray[np.integer] | None = None) -> int:
+        """Return a loss that no path of lattice `number` through some of its links, or any, goes below."""
+        if not self._references:
+            return 0
+        graph = self.graphs[number]
+        arrays = graph.sources, graph.targets, graph.words
+        if links is not None:
+            arrays = graph.sources[links], graph.targets[links], graph.words[links]
+        lowered, references = self._references[number]
+        least = _LARGEST_LOSS
+        for reference in references:
+            edits = np.empty((graph.n_nodes, len(reference) + 1), dtype=np.int64)
+            least_edits(*arrays[:2], lowered[arrays[2]], reference, edits)
+            least = min(least, int(edits[-1, -1]))
+        return least
+
+    @property
+    def most_loss(self) -> int:
+        """More than any hypothesis of all lattices together can lose, for all that is known."""
+        return _LARGEST_LOSS * len(self.graphs)
+
+    def decode(self, weights: CallerWeights) -> Verdict:
+        """Return the best paths at weights [D] of the caller, in exact arithmetic."""
+        winners = [
+            best_paths(self.lattices.graph(s), self.lattices.units, weights) for s in range(self.lattices.n_lists)
+        ]
+        total, strict = 0, True
+        for number, found in enumerate(winners):
+            first = found.ways[0]
+            loss = self.loss(number, first)
+            total += loss
+            if len(found.ways) > 1 or not found.all:
+                own = self.features(number, first)
+                same = all(
+                    self.loss(number, way) == loss or np.array_equal(self.features(number, way), own)
+                    for way in found.ways[1:]
+                )
+                strict = strict and same and found.all
+        return Verdict(total, winners, strict)
+
+    def evaluate(self, weights: object) -> Evaluation:
+        """Return what weights, by name or in order, lose on all lattices, with ties found in exact arithmetic.
+
+        The selection [S] is 0, the best path of each lattice; the margin is not known. `loss_best_ties` and
+        `loss_worst_ties` are `None` where more than `MOST_TIED` paths of a lattice tie. Raises `DataError` if the
+        weights do not fit the features.
+        """
+        given = self.checked_weights(weights)
+        verdict = self.decode(given)
+        losses = [[self.loss(number, way) for way in won.ways] for number, won in enumerate(verdict.winners)]
+        rows = [
+            {self.features(number, way).tobytes() for way in won.ways} for number, won in enumerate(verdict.winners)
+        ]
+        every = all(won.all for won in verdict.winners)
+        total = np.array([float(verdict.loss)])
+        return Evaluation(
+            loss=self.metric.loss(total),
+            score=self.metric.score(total),
+            statistics=total,
+            selection=np.zeros(len(losses), dtype=np.int64),
+            tied_lists=sum(len(own) > 1 or not won.all for own, won in zip(rows, verdict.winners, strict=True)),
+            loss_best_ties=float(sum(map(min, losses))) if every else None,
+            loss_worst_ties=float(sum(map(max, losses))) if every else None,
+            margin=None,
+            inside=self.inside(given),
+        )
+
+    def distances(self, weights: CallerWeights) -> dict[str, float]:
+        """Return how far weights [D] of the caller lie inside each limit of the region."""
+        return {} if self._reduction is None else self._reduction.distances(weights)
+
+    def _word_numbers(self) -> list[tuple[NDArray[np.int32], list[NDArray[np.int32]]]]:
+        """Return for each lattice the words of its links and of its references by common numbers, for word edits.
+
+        Nothing for other metrics, and where words hold white space, so that one counts as several.
+        """
+        settings, lattices = self.settings, self.lattices
+        if not isinstance(settings, EditTexts) or settings.unit != "word" or settings.per_sentence:
+            return []
+        cased: Callable[[str], str] = str.lower if settings.lowercase else str
+        names = [cased(word) for word in lattices.vocabulary]
+        if any(name.split() != [name] for name in names):
+            return []
+        place: dict[str, int] = {}
+        own = [place.setdefault(name, len(place)) for name in names]
+        numbers = np.array([*own, SILENT], dtype=np.int32)  # a silent word, -1, is the last one
+        found = []
+        for references in lattices.references:
+            spoken = [[place.setdefault(word, len(place)) for word in cased(text).split()] for text in references]
+            found.append((numbers, [np.array(words, dtype=np.int32) for words in spoken]))
+        return found
+
+
+def best_paths(graph: Graph, units: FloatArray, weights: FloatArray) -> Winners:
+    """Return the paths with the best score at weights [d], in exact arithmetic, and those first that stand for others.
+
+    units [d]: of which the features are whole multiples. Links that rounding surely rules out are left out first; those
+    that are left make up whole paths.
+    """
+    scores = graph.features @ weights
+    so_far, to_come = np.empty(graph.n_nodes), np.empty(graph.n_nodes)
+    score_so_far(graph.sources, graph.targets, scores, so_far)
+    score_to_come(graph.sources, graph.targets, scores, to_come)
+    size = float((np.abs(graph.features) @ np.abs(weights)).max()) * graph.n_nodes
+    slack = 4.0 * (graph.n_nodes + len(weights) + 4) * EPSILON * size
+    through = so_far[graph.sources] + scores + to_come[graph.targets]
+    links = np.flatnonzero(through >= so_far[-1] - slack)
+    targets = graph.targets[links]
+    if (targets[1:] != targets[:-1]).all():  # one way into each node, and so one path
+        return Winners([links[::-1]], True)
+    exact = _exact_scores(graph.features[links] / units, weights, units)
+    best: dict[int, int] = {0: 0}
+    leading: dict[int, list[int]] = {}
+    for link, source, target, own in zip(
+        links.tolist(), graph.sources[links].tolist(), targets.tolist(), exact, strict=True
+    ):
+        score = best[source] + own
+        if target not in best or score > best[target]:
+            best[target], leading[target] = score, [link]
+        elif score == best[target]:
+            leading[target].append(link)
+    ways: list[IntArray] = []
+    waiting: list[tuple[int, tuple[int, ...]]] = [(graph.n_nodes - 1, ())]
+    while waiting and len(ways) < MOST_TIED:
+        node, way = waiting.pop()
+        if node == 0:
+            ways.append(np.array(way, dtype=np.int64))
+        else:
+            waiting += [(int(graph.sources[link]), (*way, link)) for link in reversed(leading[node])]
+    return Winners(ways, not waiting)
+
+
+def _exact_scores(multiples: FloatArray, weights: FloatArray, units: FloatArray) -> list[int]:
+    """Return the scores of rows of whole multiples [n, d] of the units [d], times one common positive factor."""
+    factors = [Fraction(weight) * Fraction(unit) for weight, unit in zip(weights.tolist(), units.tolist(), strict=True)]
+    common = lcm(*(factor.denominator for factor in factors))
+    whole = [int(factor * common) for factor in factors]
+    return [sum(value * factor for value, factor in zip(row, whole, strict=True)) for row in _integers(multiples)]
+
+
+def _integers(values: FloatArray) -> list[list[int]]:
+    rows: list[list[int]] = values.astype(np.int64).tolist()
+    return rows

@@ -1,0 +1,182 @@
+"""Lattices as arrays: what is refused, what is left out, and that the sums along paths are exact."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lpmert import DataError, Lattices, MethodError, MetricError, NBest, Region, RegionError, check, evaluate, minimize
+from lpmert.methods import Och
+from lpmert.metrics.text import BleuTexts, EditTexts
+
+SAUSAGE: dict[str, Any] = {
+    "features": [[1.0, 0.0], [0.0, 1.0], [0.5, 0.25]],
+    "offsets": [0, 3],
+    "sources": [0, 0, 1],
+    "targets": [1, 1, 2],
+    "words": ["a", "b", None],
+    "references": ["a"],
+}
+"""Two paths, a and b; the last link is silent."""
+
+
+def built(**changes: Any) -> Lattices:
+    return Lattices(**{**SAUSAGE, **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"sources": [0, 1, 1], "targets": [1, 0, 2], "starts": [0]}, r"cycle, \d -> \d -> \d"),
+        ({"sources": [0, 1, 1], "targets": [1, 1, 2]}, "cycle, 1 -> 1"),
+        ({"sources": [0, 1, 2], "targets": [1, 2, 0]}, "cycle"),
+        ({"sources": [0, 1, 2], "targets": [2, 2, 3]}, "nodes 0 and 1 could both be its start; give starts"),
+        ({"sources": [0, 0, 0], "targets": [1, 1, 2]}, "nodes 1 and 2 could both be its end; give ends"),
+        ({"starts": [2], "ends": [0]}, "no path from node 2 to node 0"),
+        ({"starts": [1], "ends": [1]}, "no path"),
+        ({"starts": [7]}, "no node 7, its start"),
+        ({"sources": [0, 0]}, "sources must be a one-dimensional array of 3 whole numbers"),
+        ({"targets": [1, 1, -2]}, "targets has numbers below 0"),
+        ({"targets": [1.0, 1.0, 2.0]}, "targets must be"),
+        ({"offsets": [0, 2]}, "offsets must run from 0 to 3, the number of links"),
+        ({"words": ["a", "b"]}, "words must be a sequence of 3"),
+        ({"words": ["a", "", None]}, "words must be strings that are not empty"),
+        ({"words": [0, 1, -2], "vocabulary": ["a", "b"]}, "words must be 3 whole numbers"),
+        ({"words": [0, 2, -1], "vocabulary": ["a", "b"]}, "words must be 3 whole numbers"),
+        ({"references": ["a", "b"]}, "references needs one entry for each of the 1 lattices"),
+        ({"references": [[]]}, "at least one reference"),
+        ({"features": [[1.0, np.nan], [0.0, 1.0], [0.0, 0.0]]}, "lattice '0', link 0 .*'feature2': nan is not finite"),
+        ({"features": [[1.0, 1.0], [0.0, 1e200], [0.0, 0.0]]}, "link 1 .*beyond 1e\\+150"),
+        ({"names": ["x", "x"]}, "names has 'x' twice"),
+    ],
+)
+def test_what_is_no_lattice_is_refused_by_name(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        built(**changes)
+
+
+def test_links_that_lead_nowhere_are_left_out_and_nodes_may_be_numbered_in_any_order() -> None:
+    lattices = Lattices(
+        [[1.0], [2.0], [4.0], [8.0], [16.0]],
+        [0, 5],
+        [5, 3, 5, 9, 3],
+        [3, 9, 9, 7, 2],
+        ["a", "b", "c", "d", "e"],
+        ["a b"],
+        starts=[5],
+        ends=[9],
+    )
+    graph = lattices.graph(0)
+    assert (graph.n_nodes, lattices.n_links) == (3, 3)
+    links = zip(graph.sources.tolist(), graph.targets.tolist(), graph.features[:, 0].tolist(), strict=True)
+    assert set(links) == {(0, 1, 1.0), (1, 2, 2.0), (0, 2, 4.0)}
+    assert 10 ** float(lattices.log10_paths[0]) == pytest.approx(2)
+
+
+def test_the_number_of_paths_of_a_chain_of_choices_is_a_power() -> None:
+    n = 2000
+    sources, targets = np.repeat(np.arange(n), 3), np.repeat(np.arange(1, n + 1), 3)
+    lattices = Lattices(np.ones((3 * n, 1)), [0, 3 * n], sources, targets, [None] * (3 * n), [""])
+    assert float(lattices.log10_paths[0]) == pytest.approx(n * np.log10(3))
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-20, 1e20, 1e100])
+def test_sums_along_paths_are_exact(scale: float) -> None:
+    rng = np.random.default_rng(0)
+    n = 400
+    values = rng.normal(size=(n, 2)) * scale * np.array([1.0, 1e6])
+    lattices = Lattices(values, [0, n], np.arange(n), np.arange(1, n + 1), [None] * n, [""])
+    moved = np.abs(lattices.features - values)
+    assert (moved <= 2.0**-49 * np.abs(values).sum(axis=0)).all()
+    for sums in (lattices.features.sum(axis=0), lattices.features[::-1].sum(axis=0)):
+        exact = [sum(map(Fraction, column), Fraction(0)) for column in lattices.features.T.tolist()]
+        assert [Fraction(value) for value in sums.tolist()] == exact
+
+
+def test_whole_numbers_stay_as_they_are() -> None:
+    values = np.array([[3.0, -(2.0**40)], [5.0, 7.0], [-1.0, 0.0]])
+    assert np.array_equal(np.sort(built(features=values).features, axis=0), np.sort(values, axis=0))
+
+
+def test_fingerprints_tell_lattices_apart() -> None:
+    others = [
+        built(features=[[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]),
+        built(words=["a", "c", None]),
+        built(words=["a", "b", "a"]),
+        built(references=["b"]),
+        built(names=["x", "y"]),
+        built(list_ids=["one"]),
+        built(sources=[0, 0, 1], targets=[1, 2, 2]),
+    ]
+    assert built().fingerprint == built().fingerprint
+    assert len({built().fingerprint, *(other.fingerprint for other in others)}) == len(others) + 1
+
+
+def test_of_paths_that_no_weights_tell_apart_the_first_counts() -> None:
+    alike = {"features": [[1.0, 0.0], [1.0, 0.0], [0.5, 0.25]]}
+    assert minimize(built(**alike)).loss == 0
+    assert minimize(built(**alike, words=["b", "a", None])).loss == 1
+
+
+def test_evaluation_counts_ties_and_breaks_them_by_the_first_path() -> None:
+    found = evaluate(built(), [1, 1])
+    assert (found.loss, found.tied_lists, found.loss_best_ties, found.loss_worst_ties) == (0.0, 1, 0.0, 1.0)
+    clear = evaluate(built(), {"feature1": 1.0, "feature2": 1.5})
+    assert (clear.loss, clear.tied_lists) == (1.0, 0)
+    assert not evaluate(built(), [-1, 1], region=Region(nonnegative=True)).inside
+
+
+def test_check_tells_the_excess_of_weights_over_all_paths() -> None:
+    found = check(built(), [0, 1])
+    assert (found.loss, found.optimum.loss, found.excess) == (1.0, 0.0, 1.0)
+    assert found.optimum.fingerprint == built().fingerprint
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        ({"metric": "bleu"}, MetricError, "no sum over lattices"),
+        ({"metric": "f1"}, MetricError, "no metric 'f1' on texts"),
+        ({"metric": EditTexts(per_sentence=True), "region": None}, MetricError, "must be whole numbers"),
+        ({"metric": BleuTexts()}, MetricError, "no sum over lattices"),
+        ({"method": Och()}, MethodError, "'och' needs N-best lists"),
+        ({"ties": "best"}, MethodError, "ties='best'"),
+        ({"region": Region(cosine=0.9, around=[1, 1])}, RegionError, "no cosine"),
+        ({"region": Region(bounds={"x": (0, None)})}, RegionError, "no feature 'x'"),
+        ({"region": Region(nonnegative=True, bounds={"feature2": (None, 0)})}, RegionError, "feature2"),
+    ],
+)
+def test_what_lattices_cannot_take_is_refused(settings: dict[str, Any], error: type[Exception], message: str) -> None:
+    words = ["a", "b c", "d"]  # two edits for three words of the reference are no whole number
+    with pytest.raises(error, match=message):
+        minimize(built(words=words, references=["x y d"]), **settings)
+
+
+@pytest.mark.parametrize("metric", ["wer", "cer", "ter", EditTexts(lowercase=True)])
+def test_metrics_on_texts_count_as_on_lists_of_all_paths(metric: Any) -> None:
+    from lpmert.model.texts import measure_texts
+
+    lattices = built(words=["ab", "B a", "c"], references=[["ab c d", "b a"]])
+    texts = ["ab c", "B a c"]
+    rows = [[1.5, 0.25], [0.5, 1.25]]
+    lists, summed = measure_texts(NBest(rows, [0, 2], [0, 0], texts=texts), [["ab c d", "b a"]], metric)
+    for weights in ([1.0, 0.0], [0.0, 1.0]):
+        assert evaluate(lattices, weights, metric=metric).loss == evaluate(lists, weights, metric=summed).loss
+    assert minimize(lattices, metric=metric).loss == minimize(lists, metric=summed).loss
+
+
+def test_limits_end_a_search_with_a_loss_and_a_bound_that_hold() -> None:
+    rng = np.random.default_rng(5)
+    n = 30
+    sources, targets = np.repeat(np.arange(n), 4), np.repeat(np.arange(1, n + 1), 4)
+    words = rng.choice(["a", "b", "c"], size=4 * n).tolist()
+    features = rng.normal(size=(4 * n, 4))
+    lattices = Lattices(features, [0, 4 * n], sources, targets, words, [" ".join(["a"] * n)])
+    for limits in ({"time_limit": 0.0}, {"time_limit": 0.5}, {"node_limit": 3}):
+        result = minimize(lattices, **limits)
+        assert result.loss == evaluate(lattices, result.weights).loss
+        assert result.lower_bound is not None
+        assert 0 <= result.lower_bound <= result.loss
