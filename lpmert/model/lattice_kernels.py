@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lpmert.numeric.kernels import kernel
+from lpmert.numeric.kernels import fill, kernel
 
 
 @kernel
@@ -25,7 +25,7 @@ def mark_useful(sources, targets, start, end, reached, leading):
 @kernel
 def longest_path(sources, targets, lengths, longest):
     """Fill longest [n] with the largest sum of lengths [L] >= 0 of a path from node 0 to each node."""
-    longest[:] = 0.0
+    fill(longest, 0.0)
     for k in range(len(sources)):
         longest[targets[k]] = max(longest[targets[k]], longest[sources[k]] + lengths[k])
 
@@ -33,8 +33,8 @@ def longest_path(sources, targets, lengths, longest):
 @kernel
 def count_paths(sources, targets, mantissas, exponents):
     """Fill mantissas [n] and exponents [n]: mantissa * 2**exponent paths lead to a node, but for rounding."""
-    mantissas[:] = 0.0
-    exponents[:] = 0
+    fill(mantissas, 0.0)
+    fill(exponents, np.int64(0))
     mantissas[0] = 1.0
     for k in range(len(sources)):
         u, v = sources[k], targets[k]
@@ -80,7 +80,7 @@ def least_edits(sources, targets, words, reference, edits):
 @kernel
 def score_to_come(sources, targets, scores, to_come):
     """Fill to_come [n] with the best score of a path from each node to the last one, by scores [L] of the links."""
-    to_come[:] = -np.inf
+    fill(to_come, -np.inf)
     to_come[len(to_come) - 1] = 0.0
     for k in range(len(sources) - 1, -1, -1):
         to_come[sources[k]] = max(to_come[sources[k]], to_come[targets[k]] + scores[k])
@@ -89,7 +89,7 @@ def score_to_come(sources, targets, scores, to_come):
 @kernel
 def score_so_far(sources, targets, scores, so_far):
     """Fill so_far [n] with the best score of a path from node 0 to each node, by scores [L] of the links."""
-    so_far[:] = -np.inf
+    fill(so_far, -np.inf)
     so_far[0] = 0.0
     for k in range(len(sources)):
         so_far[targets[k]] = max(so_far[targets[k]], so_far[sources[k]] + scores[k])

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lpmert.numeric.kernels import EPSILON, internal, kernel
+from lpmert.numeric.kernels import EPSILON, fill, internal, kernel
 
 _UNDECIDED = 2
 
@@ -20,10 +20,11 @@ _UNDECIDED = 2
 def survey(sources, targets, features, rays, scores, so_far, to_come):
     """Fill scores [L, D] of the links at the rays, and the best ones of paths to each node, and from it, [n, D]."""
     n_rays = len(rays)
-    so_far[:] = -np.inf
-    to_come[:] = -np.inf
-    so_far[0] = 0.0
-    to_come[len(to_come) - 1] = 0.0
+    for v in range(len(so_far)):
+        fill(so_far[v], -np.inf)
+        fill(to_come[v], -np.inf)
+    fill(so_far[0], 0.0)
+    fill(to_come[len(to_come) - 1], 0.0)
     for k in range(len(sources)):
         for r in range(n_rays):
             score = 0.0
@@ -41,7 +42,7 @@ def best_path(sources, targets, scores, mix, best, link, way, total):
     """Write the links of the best path at a mix [D] of the rays into way, last first, and its scores at the rays into
     total [D]; return how many links it has. Work space: best, link [n].
     """
-    best[:] = -np.inf
+    fill(best, -np.inf)
     best[0] = 0.0
     for k in range(len(sources)):
         score = best[sources[k]]
@@ -50,7 +51,7 @@ def best_path(sources, targets, scores, mix, best, link, way, total):
         if score > best[targets[k]]:
             best[targets[k]] = score
             link[targets[k]] = k
-    total[:] = 0.0
+    fill(total, 0.0)
     length = 0
     v = len(best) - 1
     while v > 0:
@@ -77,7 +78,7 @@ def _hopeless(scores, position, to_come, node, paths, slack):
     return False
 
 
-@kernel
+@kernel(allocates=True)
 def keep_links(sources, targets, scores, so_far, to_come, paths, slack, kept):
     """Mark in kept [L] the links through which a path may win in the cone; return how many these are.
 
@@ -88,7 +89,7 @@ def keep_links(sources, targets, scores, so_far, to_come, paths, slack, kept):
     for k in range(len(sources)):
         for r in range(scores.shape[1]):
             through[0, r] = so_far[sources[k], r] + scores[k, r]
-        kept[k] = not _hopeless(through, 0, to_come, targets[k], paths, slack)
+        kept[k] = not _hopeless(through, np.int64(0), to_come, targets[k], paths, slack)
         count += kept[k]
     return count
 
@@ -174,8 +175,8 @@ def frontier(sources, targets, features, rays, to_come, paths, slack, tolerance,
     n_rays, n_features = rays.shape
     n_nodes = len(to_come)
     room = len(labels) - 1
-    labels[0, :] = 0.0
-    scores[0, :] = 0.0
+    fill(labels[0], 0.0)
+    fill(scores[0], 0.0)
     came[0, 0] = came[0, 1] = -1
     first[0] = 0
     first[1] = 1
@@ -243,5 +244,5 @@ def drop_beaten(features, rays, tolerance, scores, dead):
             for d in range(features.shape[1]):
                 score += features[i, d] * rays[r, d]
             scores[i, r] = score
-        likely = _add(features, scores, dead, 0, i, likely, rays, tolerance)
+        likely = _add(features, scores, dead, np.int64(0), i, likely, rays, tolerance)
         dead[i] = likely >= 0
