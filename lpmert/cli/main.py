@@ -49,6 +49,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "convert": ("lpmert.cli.convert:convert", "Convert N-best lists from one format to another."),
     "methods": ("lpmert.cli.methods:methods", "List the methods, or the options of one of them."),
     "mert": ("lpmert.cli.mert:mert", "Tune weights, as a replacement for Moses' mert."),
+    "tune": ("lpmert.cli.tune:tune", "Find weights for unseen lists, and tell what they will cost there."),
     "train": ("lpmert.cli.train:train", "Train weights for huge numbers of features."),
     "verify": ("lpmert.cli.verify:verify", "Check a certificate without trusting any search."),
 }

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
+from contextvars import Context, copy_context
 from dataclasses import dataclass
+from itertools import repeat
 
 import numpy as np
 
@@ -123,7 +124,7 @@ def average_weights(
             while left and not out_of_time():
                 part = min(left, max(1, _PIECE // len(form.features)))
                 contexts = [copy_context() for _ in walks]
-                list(pool.map(lambda context, one: context.run(one.walk, part, counted), contexts, walks))
+                list(pool.map(_walk_within, contexts, walks, repeat(part), repeat(counted)))
                 left, done = left - part, done + part
                 tell(chains * done, chains * (burn_in + rounds * steps))
 
@@ -137,7 +138,7 @@ def average_weights(
     if not means:
         return Average(start, unit, temperature, None, 0.0, chains, chains * done, complete=False)
     mean = np.mean(means, axis=0)
-    answer = CanonicalWeights(_scaled(sphere.basis @ mean))
+    answer = CanonicalWeights(_scaled(sphere.basis @ mean)) if mean.any() else start
     variance = _variance(problem, sphere, answer, [state for one in walks for state in one.kept()])
     agreement = _agreement(means)
     return Average(answer, unit, temperature, agreement, variance, chains, chains * done, complete)
@@ -153,9 +154,7 @@ def loss_unit(problem: Problem, distinct: Distinct, weights: CanonicalWeights) -
 class _Chain:
     """One chain with work space of its own."""
 
-    def __init__(
-        self, sphere: _Sphere, start: CanonicalWeights, temperature: float, rng: np.random.Generator
-    ) -> None:
+    def __init__(self, sphere: _Sphere, start: CanonicalWeights, temperature: float, rng: np.random.Generator) -> None:
         self._sphere, self._temperature, self._rng = sphere, temperature, rng
         self._state: State = new_state(np.linalg.solve(sphere.basis, start))
         self._work = new_workspace(sphere.features, sphere.offsets)
@@ -195,6 +194,10 @@ class _Chain:
         path = np.concatenate(self._paths) if self._paths else np.empty((0, 0))
         for number in np.unique(np.linspace(0, len(path) - 1, min(KEPT, len(path))).round().astype(int)):
             yield self._sphere.basis @ path[number]
+
+
+def _walk_within(context: Context, chain: _Chain, steps: int, counted: bool) -> None:
+    context.run(chain.walk, steps, counted)
 
 
 def _agreement(means: list[FloatArray]) -> float | None:
