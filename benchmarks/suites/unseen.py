@@ -25,7 +25,7 @@ from lpmert.search.driver import solve
 from lpmert.unseen.average import average_weights
 
 SPLITS = 10
-TIME_LIMIT = 10.0
+TIME_LIMIT = 3.0
 BASELINE = "Och, 20 starts"
 
 
