@@ -109,8 +109,8 @@ def average_weights(
     if form.n_features < 2 or form.n_lists == 0 or unit == 0.0:
         return Average(start, unit, temperature, None, 0.0, 0, 0, complete=True)
     sphere = _sphere(problem, distinct)
-    # a level of the kernels: in fixed point, or the loss of all lists
-    scale = form.unit if form.additive else 1.0 / problem.nbest.n_lists
+    # what a level of the kernels is worth: they have costs in fixed point, or the loss of all lists
+    scale = form.unit if form.additive else float(problem.nbest.n_lists)
     walks = [
         _Chain(sphere, start, temperature / scale, np.random.default_rng([seed, number])) for number in range(chains)
     ]
