@@ -73,10 +73,10 @@ class Tuned:
     def notes(self) -> list[str]:
         """What to keep in mind, a sentence each."""
         found = []
-        if self.averaged.agreement is None and self.averaged.steps == 0:
-            found.append("nothing to average: these lists leave no choice between directions of weights")
-        elif not self.averaged.complete:
+        if not self.averaged.complete:
             found.append("the average is not complete: it was stopped")
+        elif self.averaged.steps == 0:
+            found.append("nothing to average: these lists leave no choice between directions of weights")
         for what, estimate in (("estimate", self.estimate), ("held-out comparison", self.held_out)):
             if estimate is not None and estimate.doubtful:
                 few = "lists" if estimate.groups == estimate.n_lists else "groups of lists"

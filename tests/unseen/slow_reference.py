@@ -84,18 +84,16 @@ def mean_on_circle(features, offsets, statistics, metric, temperature, basis, in
     return basis @ mean
 
 
-def mean_on_sphere(features, offsets, statistics, metric, temperature, basis, inside=lambda _: True, points=60_000):
+def mean_on_sphere(features, offsets, statistics, metric, temperature, basis, inside, points=40_000):
     """The mean direction of weights [3] over points spread evenly (a Fibonacci lattice)."""
     k = np.arange(points) + 0.5
     z, turn = 1 - 2 * k / points, np.pi * (1 + 5**0.5) * k
     flat = np.sqrt(1 - z * z)
     sphere = np.column_stack([flat * np.cos(turn), flat * np.sin(turn), z])
     weights = sphere @ basis.T
-    kept = np.array([inside(w) for w in weights])
+    kept = inside(weights.T)
     sphere, weights = sphere[kept], weights[kept]
-    rows = np.stack(
-        [a + np.argmax(features[a:b] @ weights.T, axis=0) for a, b in pairwise(offsets.tolist())], axis=1
-    )
+    rows = np.stack([a + np.argmax(features[a:b] @ weights.T, axis=0) for a, b in pairwise(offsets.tolist())], axis=1)
     levels = np.array([energy(metric, statistics, one) for one in rows])
     return basis @ (np.exp((levels.min() - levels) / temperature)[:, None] * sphere).sum(0)
 

@@ -84,15 +84,19 @@ def test_in_the_plane_the_average_is_the_exact_mean(kind, name, seed):
 
 
 def inside_of(name):
-    """Whether weights [2, n] lie in the region, in the words of its definition."""
+    """Whether weights [D, n] lie in the region, in the words of its definition."""
     if name == "signs":
         return lambda w: w[0] > 0
     if name == "linear":
         return lambda w: (w[0] + 2 * w[1] > 0) & (3 * w[0] - w[1] > 0)
     if name == "cosine":
-        centre = np.array([1.0, 0.5]) / np.hypot(1.0, 0.5)
-        return lambda w: centre @ w > 0.9 * np.linalg.norm(w, axis=0)
+        centre = np.array([1.0, 0.5, 0.3])
+        return lambda w: cosines(centre[: len(w)], w) > 0.9
     return lambda w: np.ones(w.shape[1], dtype=bool)
+
+
+def cosines(centre, weights):
+    return centre @ weights / np.linalg.norm(centre) / np.linalg.norm(weights, axis=0)
 
 
 @pytest.mark.parametrize("kind", ["loss", "bleu"])
@@ -102,9 +106,7 @@ def test_in_space_the_average_comes_near_the_mean_of_decoding_everywhere(kind, n
     problem, start, average = fitted(data, kind, region_of(name, 3), effort=10)
     metric, basis = metric_by_name(kind), whitening(features, offsets)
     temperature = 3 * unit(metric, features, offsets, statistics, start)
-    expected = mean_on_sphere(
-        features, offsets, statistics, metric, temperature, basis, lambda w: problem.inside(CallerWeights(w))
-    )
+    expected = mean_on_sphere(features, offsets, statistics, metric, temperature, basis, inside_of(name))
     found = problem.to_caller(average.weights)
     assert problem.inside(found, strictly=True)
     assert average.agreement is not None
@@ -162,7 +164,7 @@ def test_chains_go_on_until_they_agree():
 
 
 def test_lists_without_a_choice_are_left_as_they_are():
-    _, start, average = fitted((np.eye(2), np.array([0, 2]), np.ones((2, 1))), "loss", start=np.ones(2))
+    _, _, average = fitted((np.eye(2), np.array([0, 2]), np.ones((2, 1))), "loss", start=np.ones(2))
     assert average.steps == 0
     assert average.unit == 0.0
 
