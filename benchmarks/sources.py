@@ -22,9 +22,11 @@ from lpmert.system.files import read_text
 
 @dataclass(frozen=True)
 class Source:
-    """Lists by name. n_train: how many of them weights are fitted to; load and skip: as of a data set."""
+    """Lists by name. n_train: how many of the n_lists weights are fitted to; load and skip: as of a data set."""
 
     name: str
+    n_lists: int
+    n_features: int
     n_train: int
     load: Callable[[], NBest]
     skip: Callable[[], str | None]
@@ -126,21 +128,23 @@ def _characters() -> NBest:
     return read_moses(datasets.shared_path("ime-kkc/nbest.txt.gz"), last_field=True)
 
 
-def _from(name: str, n_train: int, load: Callable[[], NBest], file: str) -> Source:
-    return Source(name, n_train, load, partial(datasets.missing, file))
+def _from(name: str, n_lists: int, n_features: int, n_train: int, load: Callable[[], NBest], file: str) -> Source:
+    return Source(name, n_lists, n_features, n_train, load, partial(datasets.missing, file))
 
 
 _CLEAN = "librispeech-asr-30best/dev_clean.nbest.tsv.xz"
 _SUMMARIES, _DIALOGUES = "realsumm-cnndm/abs.tsv.xz", "unieval-topicalchat/topical_chat.tsv.xz"
 
 SOURCES = (
-    _from("heating and cooling", 125, _cooling, "discrete-choice/HC.csv.xz"),
-    _from("travel modes", 400, _modes, "discrete-choice/ModeCanada.csv.xz"),
-    Source("csmt", 400, datasets.csmt().load, datasets.csmt().skip),
-    _from("heating", 450, _heating, "discrete-choice/heating_data.csv.xz"),
-    _from("ime-kkc", 350, _characters, "ime-kkc/nbest.txt.gz"),
+    _from("heating and cooling", 250, 8, 125, _cooling, "discrete-choice/HC.csv.xz"),
+    _from("travel modes", 2779, 9, 400, _modes, "discrete-choice/ModeCanada.csv.xz"),
+    Source("csmt", 1014, 8, 400, datasets.csmt().load, datasets.csmt().skip),
+    _from("heating", 900, 6, 450, _heating, "discrete-choice/heating_data.csv.xz"),
+    _from("ime-kkc", 700, 7, 350, _characters, "ime-kkc/nbest.txt.gz"),
     _from(
         "libri-clean5",
+        2703,
+        5,
         400,
         cache(
             lambda: read_table(
@@ -149,11 +153,13 @@ SOURCES = (
         ),
         _CLEAN,
     ),
-    Source("libri3", 400, datasets.libri(3).load, datasets.libri(3).skip),
-    Source("asr5", 125, datasets.asr(5).load, datasets.asr(5).skip),
-    _from("hansard", 50, _hansard, "portage-hansard-100best/dev2.nbest.tsv.xz"),
-    _from("summaries", 50, partial(_judged, _SUMMARIES, "doc", (3, 17), "litepyramid_recall", 1.0), _SUMMARIES),
-    Source("swahili", 250, datasets.swahili().load, datasets.swahili().skip),
-    _from("dialogues", 30, partial(_judged, _DIALOGUES, "context", (8, 14), "human_overall", 5.0), _DIALOGUES),
-    _from("train trips", 400, _trains, "discrete-choice/train_data.csv.xz"),
+    Source("libri3", 2864, 3, 400, datasets.libri(3).load, datasets.libri(3).skip),
+    Source("asr5", 250, 5, 125, datasets.asr(5).load, datasets.asr(5).skip),
+    _from("hansard", 100, 22, 50, _hansard, "portage-hansard-100best/dev2.nbest.tsv.xz"),
+    _from(
+        "summaries", 100, 14, 50, partial(_judged, _SUMMARIES, "doc", (3, 17), "litepyramid_recall", 1.0), _SUMMARIES
+    ),
+    Source("swahili", 500, 14, 250, datasets.swahili().load, datasets.swahili().skip),
+    _from("dialogues", 60, 5, 30, partial(_judged, _DIALOGUES, "context", (8, 14), "human_overall", 5.0), _DIALOGUES),
+    _from("train trips", 2929, 4, 400, _trains, "discrete-choice/train_data.csv.xz"),
 )

@@ -115,30 +115,29 @@ def render(rows: list[Row]) -> Iterator[Table]:
         base = find(rows, solver=BASELINE)
         if not any(row.dataset.startswith(f"{source.name}, split") for row in base):
             continue
-        nbest = source.load() if source.skip() is None else None
+        aside = source.n_lists - source.n_train
         cells = []
         for name in names:
             found = differences(rows, source, name)
-            if not found or nbest is None:
+            if not found:
                 cells.append("-")
                 continue
-            width = reach(found, (nbest.n_lists - source.n_train) / source.n_train)
+            width = reach(found, aside / source.n_train)
             mean = fmean(found)
             means[name].append(mean)
             for place, counts in enumerate((mean < 0, mean > 0, mean + width < 0, mean - width > 0)):
                 better[name][place] += counts
             wins, losses = sum(one < 0 for one in found), sum(one > 0 for one in found)
             cells.append(f"{mean:+.2f} ± {width:.2f} ({wins}/{losses})")
-        size = "" if nbest is None else f"{source.n_train} / {nbest.n_lists - source.n_train}, D = {nbest.n_features}"
-        lines.append([source.name, size, *cells])
+        lines.append([source.name, f"{source.n_train} / {aside}", str(source.n_features), *cells])
     if not lines:
         return
     total = [f"{fmean(means[name]):+.2f}" if means[name] else "-" for name in names]
     counts = ["{}/{}, clearly {}/{}".format(*better[name]) for name in names]
-    lines += [["mean", "", *total], ["better / worse", "", *counts]]
+    lines += [["mean", "", "", *total], ["better / worse", "", "", *counts]]
     yield Table(
         f"Held-out loss beside {BASELINE}, in percent",
-        ["lists", "fitted to / held out", *names],
+        ["lists", "fitted to / held out", "D", *names],
         lines,
         "Means over the splits, below 0 where it is better; ± is the interval of 95 % after Nadeau and Bengio (2003); "
         "in brackets the splits that it is better and worse on.",
