@@ -136,7 +136,7 @@ def average_weights(
     complete = done >= max(1, burn_in) + rounds * max(1, steps)
     means = [one.mean for one in walks if one.mean is not None]
     if not means:
-        return Average(start, unit, temperature, None, 0.0, chains, chains * done, complete=False)
+        return Average(start, unit, temperature, None, 0.0, 0, 0, complete=False)  # stopped before anything counted
     mean = np.mean(means, axis=0)
     answer = CanonicalWeights(_scaled(sphere.basis @ mean)) if mean.any() else start
     variance = _variance(problem, sphere, answer, [state for one in walks for state in one.kept()])

@@ -107,6 +107,8 @@ def test_a_time_limit_holds_for_everything(lists):
     assert time.perf_counter() - began < 5.0
     assert tuned.estimate is None
     assert not tuned.averaged.complete
+    assert tuned.averaged.quick is None
+    assert tuned.recommended == "optimum"
     assert any("not complete" in note for note in tuned.notes)
     assert tuned.averaged.loss == lpmert.evaluate(dev, tuned.averaged.weights).loss
 
