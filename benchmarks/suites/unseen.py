@@ -19,6 +19,7 @@ from benchmarks.tables import Table, seconds
 from lpmert.methods.auto import Auto
 from lpmert.methods.heuristic.grid import Grid
 from lpmert.methods.heuristic.och import Och
+from lpmert.model.coordinates import CallerWeights
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.search.driver import solve
@@ -50,7 +51,7 @@ class Averaging:
         """Search lines and average, however long it takes."""
         del time_limit
         problem: Problem = objective.problem(data)
-        start = problem.to_canonical(solve(Och(), problem, seed=seed).weights)
+        start = problem.to_canonical(CallerWeights(solve(Och(), problem, seed=seed).weights))
         average = average_weights(problem, start, seed=seed)
         details = {"agreement": average.agreement}
         return Answer(problem.to_caller(average.weights), "heuristic", None, {"steps": average.steps}, details)
@@ -125,8 +126,8 @@ def render(rows: list[Row]) -> Iterator[Table]:
             width = reach(found, aside / source.n_train)
             mean = fmean(found)
             means[name].append(mean)
-            for place, counts in enumerate((mean < 0, mean > 0, mean + width < 0, mean - width > 0)):
-                better[name][place] += counts
+            for place, holds in enumerate((mean < 0, mean > 0, mean + width < 0, mean - width > 0)):
+                better[name][place] += holds
             wins, losses = sum(one < 0 for one in found), sum(one > 0 for one in found)
             cells.append(f"{mean:+.2f} ± {width:.2f} ({wins}/{losses})")
         lines.append([source.name, f"{source.n_train} / {aside}", str(source.n_features), *cells])

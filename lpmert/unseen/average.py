@@ -156,7 +156,7 @@ class _Chain:
 
     def __init__(self, sphere: _Sphere, start: CanonicalWeights, temperature: float, rng: np.random.Generator) -> None:
         self._sphere, self._temperature, self._rng = sphere, temperature, rng
-        self._state: State = new_state(np.linalg.solve(sphere.basis, start))
+        self._state: State = new_state(np.asarray(np.linalg.solve(sphere.basis, start), dtype=np.float64))
         self._work = new_workspace(sphere.features, sphere.offsets)
         self._buffers = new_buffers(sphere.offsets, len(sphere.loss.constant))
         self._circle = new_circle(sphere.offsets)

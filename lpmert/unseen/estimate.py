@@ -153,7 +153,7 @@ def cross_validated(
 def decoded_statistics(nbest: NBest, setting: Setting, weights: CallerWeights) -> FloatArray:
     """Return the statistics [S, K] of the hypotheses that weights [D] choose."""
     problem = Problem(nbest, setting.metric, ties=setting.ties)
-    return nbest.statistics[nbest.offsets[:-1] + problem.evaluate(weights).selection]
+    return np.asarray(nbest.statistics[nbest.offsets[:-1] + problem.evaluate(weights).selection])
 
 
 def estimate_of(metric: Metric, optimum: FloatArray, averaged: FloatArray, group: IntArray, folds: int = 0) -> Estimate:

@@ -146,8 +146,12 @@ def tune(
         seconds["optimum"] = deadline.seconds - fsum(seconds.values())
         apart = None
         if aside is not None:
-            both = [decoded_statistics(aside, setting, CallerWeights(w)) for w in (optimum.weights, fitted.averaged)]
-            apart = estimate_of(problem.metric, *both, np.arange(aside.n_lists))
+            apart = estimate_of(
+                problem.metric,
+                decoded_statistics(aside, setting, CallerWeights(optimum.weights)),
+                decoded_statistics(aside, setting, fitted.averaged),
+                np.arange(aside.n_lists),
+            )
     averaged = _averaged(fitted)
     recommended = AVERAGED if averaged.steps and not _optimum_is_better(estimate) else OPTIMUM
     return Tuned(
