@@ -34,5 +34,7 @@ from .result import Limits as Limits
 from .result import Progress as Progress
 from .result import Result as Result
 from .result import Status as Status
+from .unseen.tune import tune as tune
+from .unseen.tuned import Tuned as Tuned
 
 __version__: str

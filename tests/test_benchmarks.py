@@ -36,7 +36,7 @@ from benchmarks.lists import Loss
 from benchmarks.report import write_report
 from benchmarks.rows import Row, forget_row, keep_row, read_rows
 from benchmarks.runner import ROWS, Wishes, current_rows, run, task_by_key
-from benchmarks.suites import NAMES, ablation, benchmark, four, growth, quick
+from benchmarks.suites import NAMES, ablation, benchmark, four, growth, quick, unseen
 from benchmarks.suites.floor import find_prototypes
 from benchmarks.suites.stability import best_of
 from benchmarks.tables import Table
@@ -462,3 +462,59 @@ def test_the_row_of_a_task_that_is_hopeless_now_goes(tmp_path: Path) -> None:
     keep_row(tmp_path / "x.jsonl", row_of(solver="two"))
     forget_row(tmp_path / "x.jsonl", row_of(solver="one").key)
     assert [row.solver for row in read_rows(tmp_path / "x.jsonl").values()] == ["two"]
+
+
+def test_differences_on_unseen_lists_are_paired_by_split_and_their_interval_allows_for_overlap() -> None:
+    source = unseen.SOURCES[0]
+    losses = {unseen.BASELINE: [10.0, 20.0, 30.0], unseen.AVERAGED.name: [9.0, 20.0, 33.0]}
+    rows = [
+        an_unseen_row(unseen.split(source, number).name, solver, loss)
+        for solver, own in losses.items()
+        for number, loss in enumerate(own)
+    ]
+    found = unseen.differences(rows, source, unseen.AVERAGED.name)
+    assert found == pytest.approx([-5.0, 0.0, 15.0])  # of a mean of 20
+    deviation = math.sqrt(((-5 - 10 / 3) ** 2 + (10 / 3) ** 2 + (15 - 10 / 3) ** 2) / 2)
+    assert unseen.reach(found, 0.5) == pytest.approx(4.302653 * deviation * math.sqrt(1 / 3 + 0.5))  # t of 2 degrees
+
+
+def an_unseen_row(dataset: str, solver: str, held_out: float) -> Row:
+    figures = dict.fromkeys(("score", "lower_bound", "gap_abs", "gap_rel", "peak_bytes"), None)
+    return Row(
+        dataset=dataset,
+        objective="loss",
+        solver=solver,
+        seed=0,
+        time_limit=1.0,
+        status="heuristic",
+        loss=1.0,
+        seconds=1.0,
+        processor_seconds=1.0,
+        details={"held_out_loss": held_out},
+        **figures,
+    )
+
+
+@needs_shared
+def test_the_sources_of_unseen_lists_are_those_that_their_descriptions_count() -> None:
+    """Sizes and losses as the READMEs beside the data state them, so that they are other people's numbers."""
+    loaded = {source.name: source.load() for source in unseen.SOURCES if source.name in ORACLES}
+    assert loaded.keys() == ORACLES.keys()
+    for source in unseen.SOURCES:
+        nbest = source.load()
+        assert (nbest.n_lists, nbest.n_features) == (source.n_lists, source.n_features)
+    for name, (n_lists, n_features, oracle) in ORACLES.items():
+        nbest = loaded[name]
+        assert (nbest.n_lists, nbest.n_features) == (n_lists, n_features)
+        least = np.minimum.reduceat(nbest.statistics[:, 0], nbest.offsets[:-1])
+        assert float(least.mean()) == pytest.approx(oracle, abs=6e-6)
+
+
+ORACLES = {
+    "summaries": (100, 14, 0.26244),
+    "dialogues": (60, 5, 0.13889),
+    "hansard": (100, 22, 0.67021),
+    "heating": (900, 6, 0.0),
+    "heating and cooling": (250, 8, 0.0),
+    "travel modes": (2779, 9, 0.0),
+}

@@ -121,7 +121,10 @@ def table_lines(text: str) -> list[str]:
 
 @pytest.mark.parametrize(
     ("path", "heading"),
-    [(ROOT / "README.md", "## Measured"), (ROOT / "docs" / "comparators.md", "## Measured")],
+    [
+        (ROOT / "README.md", "## Measured"),
+        *((ROOT / "docs" / f"{name}.md", "## Measured") for name in ("comparators", "unseen")),
+    ],
     ids=str,
 )
 def test_measured_tables_are_those_of_the_benchmarks(path: Path, heading: str) -> None:

@@ -23,6 +23,7 @@ NAMES = (
     "stability",
     "risk",
     "msr",
+    "unseen",
 )
 """In the order of the report."""
 

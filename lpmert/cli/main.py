@@ -50,6 +50,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "lattices": ("lpmert.cli.lattices:lattices", "Tune or check weights over all paths of lattices."),
     "methods": ("lpmert.cli.methods:methods", "List the methods, or the options of one of them."),
     "mert": ("lpmert.cli.mert:mert", "Tune weights, as a replacement for Moses' mert."),
+    "tune": ("lpmert.cli.tune:tune", "Find weights for unseen lists, and tell what they will cost there."),
     "train": ("lpmert.cli.train:train", "Train weights for huge numbers of features."),
     "verify": ("lpmert.cli.verify:verify", "Check a certificate without trusting any search."),
 }

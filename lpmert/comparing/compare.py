@@ -124,6 +124,7 @@ def compare(
     from lpmert.comparing.foreign import sources
     from lpmert.errors import MethodError
     from lpmert.formats.weights import given_weights
+    from lpmert.model.held_out import like
     from lpmert.result import Limits, Result
     from lpmert.search.driver import solve
     from lpmert.system.interrupts import Interrupts
@@ -133,7 +134,7 @@ def compare(
     replications, seed = whole_number(replications, "replications", 1), whole_number(seed, "seed", 0)
     limits = checked_limits(time_limit, None, None, None, 1 << 30)
     problem = _problem(nbest, metric, ties, region)
-    judge = _Judge(problem, None if held_out is None else _problem(_like(held_out, nbest), metric, ties, None))
+    judge = _Judge(problem, None if held_out is None else _problem(like(held_out, nbest), metric, ties, None))
     initial = (
         None if initial_weights is None else problem.checked_weights(given_weights(initial_weights, "initial_weights"))
     )
@@ -309,19 +310,6 @@ def _results(tasks: Sequence[_Task], jobs: int) -> Generator[Run, None, None]:
     with kept_from_children():
         found: Generator[Run, None, None] = parallel(delayed(task.run)() for task in tasks)
     return found
-
-
-def _like(held_out: NBest, nbest: NBest) -> NBest:
-    """Return held-out lists with the features in the order of the others; raises `DataError` if they lack one."""
-    from lpmert.errors import DataError
-    from lpmert.quoting import listed
-
-    if held_out.statistic_names != nbest.statistic_names:
-        raise DataError(
-            f"the held-out lists have statistics {listed(held_out.statistic_names)}, the others "
-            f"{listed(nbest.statistic_names)}; read both with the same columns"
-        )
-    return held_out if held_out.names == nbest.names else held_out.select_features(nbest.names)
 
 
 def _checked(optimum: Result, problem: Problem) -> Result:

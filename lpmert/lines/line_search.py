@@ -96,7 +96,7 @@ class LineSearch(Space):
         if interval not in INTERVALS:
             raise MethodError(f"interval={quoted(interval)} is none of {', '.join(INTERVALS)}")
         super().__init__(canonical)
-        self._loss = _loss_of(canonical)
+        self._loss = loss_of_form(canonical)
         self._interval, self._smoothing = INTERVALS[interval], smoothing
         self._work = new_workspace(self._features, self._offsets)
         self._scored: FloatArray | None = None
@@ -175,8 +175,8 @@ class LineSearch(Space):
         return best, step
 
 
-def _loss_of(canonical: Canonical) -> Loss:
-    """Return what hypotheses cost, for kernels."""
+def loss_of_form(canonical: Canonical) -> Loss:
+    """Return what hypotheses cost, for kernels; raises `MethodError` for a metric that these cannot compute."""
     if canonical.additive:
         return Loss(ADDITIVE, np.empty(0), canonical.costs, np.empty((0, 0)), np.empty(0))
     totals = canonical.totals

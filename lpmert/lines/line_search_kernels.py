@@ -153,7 +153,7 @@ def _coordinate_events(intercepts, tops, slopes, order, offsets, work, hull, sta
 
 
 @internal
-def _sort_events(thresholds, count, buffers):
+def sort_events(thresholds, count, buffers):
     """Write thresholds[:count], sorted, into buffers.sorted, and what sorts them into buffers.order.
 
     A radix sort of their bits, in an even number of passes.
@@ -192,7 +192,7 @@ def _sort_events(thresholds, count, buffers):
 
 
 @internal
-def _fill_levels(loss, work, order, count, buffers):
+def fill_levels(loss, work, order, count, buffers):
     """Write the levels [count + 1] between the sorted events into buffers.levels."""
     levels = buffers.levels
     leaving, entering = work.leaving, work.entering
@@ -222,7 +222,7 @@ def _fill_levels(loss, work, order, count, buffers):
 
 
 @internal
-def _join_equals(thresholds, levels):
+def join_equals(thresholds, levels):
     """Drop the events that leave the level as it is; return how many are left."""
     kept = 0
     for e in range(len(thresholds)):
@@ -306,9 +306,9 @@ def _smoothed_interval(thresholds, levels, low, high, scale, smoothing, integral
 @internal
 def _choose(loss, work, count, low, high, scale, interval, smoothing, buffers):
     """Return (level, t) of the interval to take, from the events in `work`."""
-    _sort_events(work.thresholds, count, buffers)
-    _fill_levels(loss, work, buffers.order, count, buffers)
-    left = _join_equals(buffers.sorted[:count], buffers.levels)
+    sort_events(work.thresholds, count, buffers)
+    fill_levels(loss, work, buffers.order, count, buffers)
+    left = join_equals(buffers.sorted[:count], buffers.levels)
     thresholds, levels = buffers.sorted[:left], buffers.levels[: left + 1]
     if interval == SMOOTHED:
         return _smoothed_interval(thresholds, levels, low, high, scale, smoothing, buffers.integrals)

@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,6 +31,17 @@ TIES = ("first", "best", "worst")
 
 _TIE_EXPONENTS = np.array([-10, -20, -30, -40])
 """Powers of two by which weights are moved off ties of lists that cancel each other, relative to the largest."""
+
+
+class Distinct(NamedTuple):
+    """Hypotheses of all lists, one for those with identical features.
+
+    features [m, d] in the columns of the canonical form; offsets [S + 1]; statistics [m, K].
+    """
+
+    features: FloatArray
+    offsets: IntArray
+    statistics: FloatArray
 
 
 class Problem:
@@ -95,6 +107,13 @@ class Problem:
         dropped = np.setdiff1d(np.arange(self.nbest.n_features), kept)
         fixed = () if self.region is None else self.region.fixed
         return tuple(self.nbest.names[d] for d in dropped if self.nbest.names[d] not in fixed)
+
+    def distinct(self) -> Distinct:
+        """Return all lists, even those on which no weights matter; none is merged with another."""
+        features = self._evaluator.features
+        reduced = features if self._reduction is None else self._reduction.features(features)
+        scaled = np.ascontiguousarray(reduced[:, self.coordinates.columns] * self.coordinates.scales)
+        return Distinct(scaled, self._evaluator.offsets, self.nbest.statistics[self._rows])
 
     @property
     def signature(self) -> str:

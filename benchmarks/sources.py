@@ -1,0 +1,165 @@
+"""Real lists of many kinds, for questions about unseen ones: choices, summaries, dialogues, translations, speech."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from itertools import groupby
+
+import numpy as np
+
+from benchmarks import datasets
+from lpmert.formats.moses import read_moses
+from lpmert.formats.tables import read_table
+from lpmert.metrics import measure_texts
+from lpmert.metrics.text import SentenceBleuTexts
+from lpmert.model.nbest import NBest
+from lpmert.system.files import read_text
+
+
+@dataclass(frozen=True)
+class Source:
+    """Lists by name. n_train: how many of the n_lists weights are fitted to; load and skip: as of a data set."""
+
+    name: str
+    n_lists: int
+    n_features: int
+    n_train: int
+    load: Callable[[], NBest]
+    skip: Callable[[], str | None]
+
+
+def _rows(file: str, delimiter: str = ",") -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(read_text(datasets.shared_path(file))), delimiter=delimiter))
+
+
+def _lists(features: Sequence[Sequence[float]], losses: Sequence[float], sizes: Sequence[int]) -> NBest:
+    return NBest(np.array(features, dtype=float), np.cumsum([0, *sizes]), np.array(losses, dtype=float))
+
+
+def _alternatives(file: str, choice: str, costs: Callable[[Mapping[str, str], str], list[float]]) -> NBest:
+    """Return cases with all alternatives in columns: their costs and a constant each but for the last."""
+    rows = _rows(file)
+    names = [name.partition(".")[2] for name in rows[0] if name.startswith(("ic.", "ich."))]
+    constants = np.eye(len(names))[:, :-1].tolist()
+    features = [costs(row, name) + constants[k] for row in rows for k, name in enumerate(names)]
+    return _lists(features, [row[choice] != name for row in rows for name in names], [len(names)] * len(rows))
+
+
+@cache
+def _cooling() -> NBest:
+    """Return the choice of heating and cooling, with the cost of the cooling in that of the systems that have it."""
+
+    def costs(row: Mapping[str, str], name: str) -> list[float]:
+        cooled = len(name) == 3
+        return [float(row[f"{kind}h.{name}"]) + cooled * float(row[f"{kind}ca"]) for kind in ("ic", "oc")]
+
+    return _alternatives("discrete-choice/HC.csv.xz", "depvar", costs)
+
+
+@cache
+def _heating() -> NBest:
+    return _alternatives(
+        "discrete-choice/heating_data.csv.xz",
+        "depvar",
+        lambda row, name: [float(row[f"ic.{name}"]), float(row[f"oc.{name}"])],
+    )
+
+
+@cache
+def _modes() -> NBest:
+    """Return the cases with all four modes of travel: cost, times, frequency, constants, and what goes with flying."""
+    cases = [list(group) for _, group in groupby(_rows("discrete-choice/ModeCanada.csv.xz"), lambda row: row["case"])]
+    cases = [rows for rows in cases if rows[0]["noalt"] == "4"]
+    modes = ("train", "air", "bus")
+    features = [
+        [
+            *(float(row[name]) for name in ("cost", "ivt", "ovt", "freq")),
+            *(float(row["alt"] == mode) for mode in modes),
+            *(float(row[name]) * (row["alt"] == "air") for name in ("urban", "income")),
+        ]
+        for rows in cases
+        for row in rows
+    ]
+    losses = [row["choice"] != "1" for rows in cases for row in rows]
+    return _lists(features, losses, [len(rows) for rows in cases])
+
+
+@cache
+def _trains() -> NBest:
+    rows = _rows("discrete-choice/train_data.csv.xz")
+    names = ("price", "time", "change", "comfort")
+    features = [[float(row[f"{name}{trip}"]) for name in names] for row in rows for trip in (1, 2)]
+    losses = [row["choice"] != f"choice{trip}" for row in rows for trip in (1, 2)]
+    return _lists(features, losses, [2] * len(rows))
+
+
+@cache
+def _judged(file: str, key: str, columns: tuple[int, int], human: str, best: float) -> NBest:
+    """Return outputs of several systems, with automatic scores in these columns, and best minus what people thought."""
+    rows = _rows(file, "\t")
+    names = [name for name in list(rows[0])[slice(*columns)] if name != "pred_overall"]
+    sizes = [len(list(group)) for _, group in groupby(rows, lambda row: row[key])]
+    losses = [best - float(row[human]) for row in rows]
+    return _lists([[float(row[name]) for name in names] for row in rows], losses, sizes)
+
+
+@cache
+def _hansard() -> NBest:
+    """Return translations with 22 features, and 1 - sentence BLEU+1."""
+    rows = [row for row in _rows("portage-hansard-100best/dev2.nbest.tsv.xz", "\t") if row["text"]]
+    names = [name for name in rows[0] if name not in ("sent", "text")]
+    sizes = [len(list(group)) for _, group in groupby(rows, lambda row: row["sent"])]
+    nbest = NBest(
+        np.array([[float(row[name]) for name in names] for row in rows]),
+        np.cumsum([0, *sizes]),
+        np.zeros(len(rows)),
+        texts=[row["text"] for row in rows],
+    )
+    references = read_text(datasets.shared_path("portage-hansard-100best/dev2.ref.xz")).splitlines()
+    return measure_texts(nbest, references, SentenceBleuTexts(tokenize="none"))[0]
+
+
+@cache
+def _characters() -> NBest:
+    return read_moses(datasets.shared_path("ime-kkc/nbest.txt.gz"), last_field=True)
+
+
+def _from(name: str, n_lists: int, n_features: int, n_train: int, load: Callable[[], NBest], file: str) -> Source:
+    return Source(name, n_lists, n_features, n_train, load, partial(datasets.missing, file))
+
+
+_CLEAN = "librispeech-asr-30best/dev_clean.nbest.tsv.xz"
+_SUMMARIES, _DIALOGUES = "realsumm-cnndm/abs.tsv.xz", "unieval-topicalchat/topical_chat.tsv.xz"
+
+SOURCES = (
+    _from("heating and cooling", 250, 8, 125, _cooling, "discrete-choice/HC.csv.xz"),
+    _from("travel modes", 2779, 9, 400, _modes, "discrete-choice/ModeCanada.csv.xz"),
+    Source("csmt", 1014, 8, 400, datasets.csmt().load, datasets.csmt().skip),
+    _from("heating", 900, 6, 450, _heating, "discrete-choice/heating_data.csv.xz"),
+    _from("ime-kkc", 700, 7, 350, _characters, "ime-kkc/nbest.txt.gz"),
+    _from(
+        "libri-clean5",
+        2703,
+        5,
+        400,
+        cache(
+            lambda: read_table(
+                datasets.shared_path(_CLEAN), segment="utt", features=datasets.LIBRI_COLUMNS, loss="errors"
+            )
+        ),
+        _CLEAN,
+    ),
+    Source("libri3", 2864, 3, 400, datasets.libri(3).load, datasets.libri(3).skip),
+    Source("asr5", 250, 5, 125, datasets.asr(5).load, datasets.asr(5).skip),
+    _from("hansard", 100, 22, 50, _hansard, "portage-hansard-100best/dev2.nbest.tsv.xz"),
+    _from(
+        "summaries", 100, 14, 50, partial(_judged, _SUMMARIES, "doc", (3, 17), "litepyramid_recall", 1.0), _SUMMARIES
+    ),
+    Source("swahili", 500, 14, 250, datasets.swahili().load, datasets.swahili().skip),
+    _from("dialogues", 60, 5, 30, partial(_judged, _DIALOGUES, "context", (8, 14), "human_overall", 5.0), _DIALOGUES),
+    _from("train trips", 2929, 4, 400, _trains, "discrete-choice/train_data.csv.xz"),
+)

@@ -1,0 +1,169 @@
+"""What weights cost on lists that they were not fitted to: averages beside the optimum, line searches and a grid."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache, partial
+from statistics import fmean
+
+import numpy as np
+from scipy import stats
+
+from benchmarks.halves import Halves, HeldOut
+from benchmarks.harness import Answer, Benchmark, Dataset, Task
+from benchmarks.lists import Solve
+from benchmarks.rows import Row, find
+from benchmarks.sources import SOURCES, Source
+from benchmarks.tables import Table, seconds
+from lpmert.methods.auto import Auto
+from lpmert.methods.heuristic.grid import Grid
+from lpmert.methods.heuristic.och import Och
+from lpmert.model.coordinates import CallerWeights
+from lpmert.model.nbest import NBest
+from lpmert.model.problem import Problem
+from lpmert.search.driver import solve
+from lpmert.unseen.average import average_weights
+
+SPLITS = 10
+TIME_LIMIT = 3.0
+BASELINE = "Och, 20 starts"
+
+
+@dataclass(frozen=True)
+class Averaging:
+    """The average of weights, from where line searches end."""
+
+    name: str = "averaged"
+
+    def skip(self, data: Halves, objective: HeldOut) -> str | None:
+        """Return nothing: it takes all lists."""
+        del data, objective
+        return None
+
+    def warm_up(self) -> None:
+        """Average on toy lists, so that no kernel is compiled later."""
+        rng = np.random.default_rng(0)
+        toy = NBest(rng.normal(size=(40, 3)), np.arange(0, 41, 4), rng.integers(0, 5, 40))
+        self.solve(Halves(toy, toy), HeldOut(), 0, TIME_LIMIT)
+
+    def solve(self, data: Halves, objective: HeldOut, seed: int, time_limit: float) -> Answer:
+        """Search lines and average, however long it takes."""
+        del time_limit
+        problem: Problem = objective.problem(data)
+        start = problem.to_canonical(CallerWeights(solve(Och(), problem, seed=seed).weights))
+        average = average_weights(problem, start, seed=seed)
+        details = {"agreement": average.agreement}
+        return Answer(problem.to_caller(average.weights), "heuristic", None, {"steps": average.steps}, details)
+
+
+AVERAGED = Averaging()
+OPTIMUM = Solve(Auto(), "optimum or best known")
+SOLVERS = (Solve(Och(), BASELINE), OPTIMUM, Solve(Grid(), "grid, 576 points"), AVERAGED)
+
+
+def split(source: Source, number: int) -> Dataset:
+    """Return the lists of a source, drawn at random into those to train on and those held out."""
+    return Dataset(f"{source.name}, split {number}", partial(_split, source, number), source.skip)
+
+
+@cache
+def _split(source: Source, number: int) -> Halves:
+    nbest = source.load()
+    order = np.random.default_rng(number).permutation(nbest.n_lists)
+    return Halves(nbest.restrict(order[: source.n_train]), nbest.restrict(order[source.n_train :]))
+
+
+def tasks() -> Iterator[Task]:
+    """Yield all splits of all sources with every method."""
+    for source in SOURCES:
+        for number in range(SPLITS):
+            for solver in SOLVERS:
+                yield Task(split(source, number), HeldOut(), solver, seed=number, time_limit=TIME_LIMIT)
+
+
+def differences(rows: list[Row], source: Source, solver: str) -> list[float]:
+    """Return the held-out loss of each split beyond the baseline's, in percent of the latter's mean."""
+    names = [split(source, number).name for number in range(SPLITS)]
+    pairs = [(find(rows, dataset=name, solver=BASELINE), find(rows, dataset=name, solver=solver)) for name in names]
+    losses = [
+        (base[0].details["held_out_loss"], own[0].details["held_out_loss"])
+        for base, own in pairs
+        if base and own and "held_out_loss" in base[0].details and "held_out_loss" in own[0].details
+    ]
+    mean = fmean(base for base, _ in losses) if losses else 0.0
+    return [100.0 * (own - base) / mean for base, own in losses] if mean > 0.0 else []
+
+
+def reach(values: list[float], ratio: float) -> float:
+    """Return half the length of the interval of 95 % of a mean over splits that overlap.
+
+    ratio: held-out lists over training lists of a split. Source: Nadeau and Bengio, Inference for the Generalization
+    Error, Machine Learning 2003.
+    """
+    if len(values) < 2:
+        return float("inf")
+    return float(stats.t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) * np.sqrt(1 / len(values) + ratio))
+
+
+def render(rows: list[Row]) -> Iterator[Table]:
+    """Yield the differences to the baseline by source, and processor seconds."""
+    names = [solver.name for solver in SOLVERS[1:]]
+    means: dict[str, list[float]] = {name: [] for name in names}
+    better: dict[str, list[int]] = {name: [0, 0, 0, 0] for name in names}
+    lines = []
+    for source in SOURCES:
+        base = find(rows, solver=BASELINE)
+        if not any(row.dataset.startswith(f"{source.name}, split") for row in base):
+            continue
+        aside = source.n_lists - source.n_train
+        cells = []
+        for name in names:
+            found = differences(rows, source, name)
+            if not found:
+                cells.append("-")
+                continue
+            width = reach(found, aside / source.n_train)
+            mean = fmean(found)
+            means[name].append(mean)
+            for place, holds in enumerate((mean < 0, mean > 0, mean + width < 0, mean - width > 0)):
+                better[name][place] += holds
+            wins, losses = sum(one < 0 for one in found), sum(one > 0 for one in found)
+            cells.append(f"{mean:+.2f} ± {width:.2f} ({wins}/{losses})")
+        lines.append([source.name, f"{source.n_train} / {aside}", str(source.n_features), *cells])
+    if not lines:
+        return
+    total = [f"{fmean(means[name]):+.2f}" if means[name] else "-" for name in names]
+    counts = ["{}/{}, clearly {}/{}".format(*better[name]) for name in names]
+    lines += [["mean", "", "", *total], ["better / worse", "", "", *counts]]
+    yield Table(
+        f"Held-out loss beside {BASELINE}, in percent",
+        ["lists", "fitted to / held out", "D", *names],
+        lines,
+        "Means over the splits, below 0 where it is better; ± is the interval of 95 % after Nadeau and Bengio (2003); "
+        "in brackets the splits that it is better and worse on.",
+        left=2,
+    )
+    yield _seconds(rows, names)
+
+
+def _seconds(rows: list[Row], names: list[str]) -> Table:
+    lines = []
+    for source in SOURCES:
+        own = [row for row in rows if row.dataset.startswith(f"{source.name}, split")]
+        if own:
+            spent = [[row.processor_seconds for row in find(own, solver=name)] for name in (BASELINE, *names)]
+            agreed = [row.details.get("agreement") for row in find(own, solver=AVERAGED.name)]
+            known = [one for one in agreed if one is not None]
+            least = f"{min(known):.3f}" if known else "-"
+            lines.append([source.name, *(seconds(fmean(one)) if one else "-" for one in spent), least])
+    return Table(
+        "Processor seconds of a run",
+        ["lists", BASELINE, *names, "least agreement"],
+        lines,
+        f"Means over the splits. The optimum is searched for {TIME_LIMIT:g} seconds at most. The average includes the "
+        "line searches that it starts from.",
+    )
+
+
+BENCHMARK = Benchmark("unseen", "Unseen lists: averages against the best", tasks, render)

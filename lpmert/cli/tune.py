@@ -1,0 +1,195 @@
+"""`lpmert tune`: weights for lists that nobody has seen yet, beside the optimum, with what either will cost."""
+
+from __future__ import annotations
+
+import re
+import time
+from contextlib import nullcontext
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lpmert.cli.console import ProgressLog, column, number, say, summary
+from lpmert.cli.delivery import delivering, exit_code
+from lpmert.cli.main import _logging_to_stderr, _read
+from lpmert.cli.shared import Shared, shared_options
+from lpmert.cli.text_tables import labelled, side_by_side
+from lpmert.system.interrupts import Interrupts
+from lpmert.unseen.tuned import AVERAGED
+
+if TYPE_CHECKING:
+    from lpmert.model.nbest import NBest
+    from lpmert.unseen.estimate import Estimate
+    from lpmert.unseen.tuned import Tuned
+
+STAGE_SECONDS = 1.0
+"""Least time between two lines about a stage."""
+
+
+@click.command()
+@shared_options
+@click.option(
+    "--held-out", type=click.Path(), metavar="FILE", help="More lists like DATA, on which weights are compared."
+)
+@click.option(
+    "--source",
+    metavar="REGEX",
+    help="Lists in whose ids this matches the same share a source and stay together in cross-validation.",
+)
+@click.option("--folds", type=click.IntRange(min=2), default=5, metavar="N", help="Parts for cross-validation.")
+@click.option("--quick", is_flag=True, help="Estimate without cross-validation.")
+@click.option("--weights-out", type=click.Path(), metavar="FILE", help="Write the recommended weights.")
+@click.option(
+    "--weights-like", type=click.Path(), metavar="FILE", help="Write them as in this file: its form, order and scale."
+)
+def tune(
+    held_out: str | None,
+    source: str | None,
+    folds: int,
+    quick: bool,
+    weights_out: str | None,
+    weights_like: str | None,
+    **options: Any,
+) -> None:
+    """Find weights for lists that nobody has seen yet, from the lists in DATA.
+
+    Weights that are best on the lists at hand have been fitted to their noise, too. This averages weights instead,
+    estimates by cross-validation what both cost on unseen lists, and recommends one of them: the average, unless the
+    optimum is clearly better. --method looks for the optimum, for a minute or until --time-limit, which is the limit of
+    everything.
+
+    The exit code is 3 if a limit stopped the search for the optimum. DATA is a table with one hypothesis per row; see
+    `lpmert solve --help`.
+    """
+    shared = Shared(**options)
+    if weights_like is not None and weights_out is None:
+        raise click.UsageError("--weights-like needs --weights-out.")
+    pattern = None if source is None else _pattern(source)
+    arguments = shared.search_arguments()
+    from lpmert.unseen.tune import tune as tune_weights
+
+    with _logging_to_stderr(shared), delivering(shared) as deliver:
+        nbest = _read(shared)[0]
+        others = None if held_out is None else _read(replace(shared, data=held_out))[0]
+        groups = None if pattern is None else _groups(nbest, pattern)
+        with Interrupts() as stop:
+            with nullcontext() if shared.quiet else ProgressLog(time_limit=shared.time_limit) as callback:
+                tuned = tune_weights(
+                    nbest,
+                    held_out=others,
+                    groups=groups,
+                    folds=folds,
+                    quick=quick,
+                    callback=callback,
+                    on_stage=None if shared.quiet else _Stages(),
+                    **arguments,
+                )
+            if not shared.quiet:
+                say(summary(tuned.optimum) if shared.as_json or shared.output is not None else "")
+            deliver(tuned.to_json, partial(tuned_report, tuned))
+            if weights_out is not None:
+                _write(tuned, nbest, arguments, weights_out, weights_like)
+    raise click.exceptions.Exit(exit_code(tuned.optimum.status, stop))
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise click.BadParameter(f"not a regular expression: {error}.", param_hint="--source") from error
+
+
+def _groups(nbest: NBest, pattern: re.Pattern[str]) -> list[str]:
+    found = [pattern.search(name) for name in nbest.list_ids]
+    without = [name for name, match in zip(nbest.list_ids, found, strict=True) if match is None]
+    if without:
+        raise click.BadParameter(f"does not match the list id {without[0]!r}.", param_hint="--source")
+    return [match.group() for match in found if match is not None]
+
+
+def _write(tuned: Tuned, nbest: NBest, arguments: dict[str, Any], path: str, like: str | None) -> None:
+    from lpmert.formats.weights import keeps_loss, read_weights, write_weights
+    from lpmert.model.problem import Problem
+
+    problem = Problem(nbest, arguments["metric"], ties=arguments["ties"], region=arguments["region"])
+    template = None if like is None else read_weights(like)
+    keeps = keeps_loss(problem, tuned.weights)
+    write_weights(path, nbest.names, tuned.weights, keeps, like=template, scaled=like is not None)
+
+
+class _Stages:
+    """Says from time to time how far a stage is."""
+
+    def __init__(self) -> None:
+        self._said = time.perf_counter()
+
+    def __call__(self, stage: str, done: int, parts: int) -> None:
+        """Take one report."""
+        now = time.perf_counter()
+        if now - self._said >= STAGE_SECONDS:
+            self._said = now
+            say(f"{stage}: {done:,} of {parts:,}")
+
+
+def tuned_report(tuned: Tuned) -> str:
+    """Return what `tune` found as text."""
+    which = "the averaged weights" if tuned.recommended == AVERAGED else "the optimum"
+    optimum, averaged = tuned.optimum, tuned.averaged
+    rows = [["", "optimum", "averaged", ""], ["on these lists", number(optimum.loss), number(averaged.loss), ""]]
+    if optimum.score != optimum.loss:
+        rows.append(["score on these lists", _short(optimum.score), _short(averaged.score), ""])
+    if tuned.estimate is not None:
+        rows += _compared("expected on unseen lists", tuned.estimate)
+    elif averaged.quick is not None:
+        rows.append(["expected on unseen lists", "-", _short(averaged.quick), ""])
+    if tuned.held_out is not None:
+        rows += _compared("on held-out lists", tuned.held_out)
+    weights = [
+        ["feature", *tuned.names],
+        column("optimum", optimum.weights.tolist()),
+        column("averaged", averaged.weights.tolist()),
+    ]
+    facts: list[tuple[str, str | dict[str, str]]] = [
+        ("search", optimum.message),
+        ("lower bound", number(optimum.lower_bound)),
+        ("seed", str(tuned.seed)),
+        ("signature", tuned.signature),
+        ("seconds", {stage: f"{seconds:.3f}" for stage, seconds in tuned.seconds.items()}),
+    ]
+    head = click.style(f"recommended for unseen lists: {which}", fg="green", bold=True)
+    tables = [side_by_side(list(zip(*rows, strict=True))), "\n".join(_remarks(tuned)), side_by_side(weights)]
+    return "\n\n".join([head, *tables, labelled(facts)])
+
+
+def _compared(label: str, estimate: Estimate) -> list[list[str]]:
+    """Return the cells of two rows: losses with the interval of the average's, and their difference with its own."""
+    averaged, difference = estimate.averaged, estimate.difference
+    width = "" if averaged.half_width is None else f"+- {averaged.half_width:.3g}"
+    ends = "" if difference.low is None else f"[{difference.low:+.4g}, {difference.high:+.4g}]"
+    return [
+        [label, _short(estimate.optimum.value), _short(averaged.value), width],
+        ["  difference", "", f"{difference.value:+.4g}", ends],
+    ]
+
+
+def _remarks(tuned: Tuned) -> list[str]:
+    """Return how the figures came about, a line each."""
+    found, averaged = [], tuned.averaged
+    if tuned.estimate is not None:
+        groups = "" if tuned.estimate.groups == tuned.n_lists else f", {tuned.estimate.groups:,} sources kept together"
+        found.append(
+            f"intervals of 95 %, {tuned.estimate.folds}-fold cross-validation of lists from the same source{groups}"
+        )
+    elif averaged.quick is not None:
+        found.append("no cross-validation: expected by the variance along the chains")
+    if tuned.optimism is not None:
+        found.append(f"{100 * tuned.optimism:.1f} % of what the optimum will cost is hidden by optimism")
+    if averaged.agreement is not None:
+        found.append(f"{averaged.chains} chains of averages agree to {averaged.agreement:.3f}")
+    return [*found, *tuned.notes]
+
+
+def _short(value: float) -> str:
+    return f"{value:.7g}"

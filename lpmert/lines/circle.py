@@ -1,0 +1,189 @@
+"""The loss on a great circle cos(t) w + sin(t) v: two lines, w + t v for cos(t) > 0 and its opposite for the rest.
+
+A hypothesis scores cos(t) x + sin(t) y. In the half of the circle around w the winner is that of the line x + tan(t) y,
+in the other half that of the line -x - tan(t) y.
+"""
+
+from __future__ import annotations
+
+from math import acos, atan, atan2, cos, hypot, pi, sin
+from typing import NamedTuple
+
+import numpy as np
+
+from lpmert.errors import FloatArray, IntArray
+from lpmert.lines.envelope import find_events
+from lpmert.lines.line_search_kernels import fill_levels, join_equals, sort_events
+from lpmert.numeric.kernels import internal, kernel
+
+
+class Circle(NamedTuple):
+    """Arrays that the circles on the same lists share.
+
+    rows [M], offsets [S + 1], intercepts, slopes [M]: the hypotheses that may win somewhere, list by list. begins,
+    ends, levels [2 M + 4]: the pieces of a circle, in radians, and what they cost.
+    """
+
+    rows: IntArray
+    offsets: IntArray
+    intercepts: FloatArray
+    slopes: FloatArray
+    begins: FloatArray
+    ends: FloatArray
+    levels: FloatArray
+
+
+def new_circle(offsets: IntArray) -> Circle:
+    """Return the arrays for circles on lists offsets [S + 1]."""
+    count = int(offsets[-1])
+    pieces = 2 * count + 4
+    return Circle(
+        rows=np.empty(count, dtype=np.int64),
+        offsets=np.zeros(len(offsets), dtype=np.int64),
+        intercepts=np.empty(count),
+        slopes=np.empty(count),
+        begins=np.empty(pieces),
+        ends=np.empty(pieces),
+        levels=np.empty(pieces),
+    )
+
+
+@internal
+def _keep_outer(x, y, offsets, circle):
+    """Write the rows that may win somewhere on the circle into circle.rows and offsets; return their number.
+
+    A point (x, y) strictly inside the quadrilateral of its list's extreme points is no vertex of their hull.
+    """
+    kept = 0
+    circle.offsets[0] = 0
+    for s in range(len(offsets) - 1):
+        begin, end = offsets[s], offsets[s + 1]
+        left = right = top = bottom = begin
+        for i in range(begin + 1, end):
+            if x[i] < x[left]:
+                left = i
+            elif x[i] > x[right]:
+                right = i
+            if y[i] < y[bottom]:
+                bottom = i
+            elif y[i] > y[top]:
+                top = i
+        ax, ay = x[bottom] - x[left], y[bottom] - y[left]
+        bx, by = x[right] - x[bottom], y[right] - y[bottom]
+        cx, cy = x[top] - x[right], y[top] - y[right]
+        dx, dy = x[left] - x[top], y[left] - y[top]
+        for i in range(begin, end):
+            inside = (
+                (ax * (y[i] - y[left]) - ay * (x[i] - x[left]) > 0.0)
+                & (bx * (y[i] - y[bottom]) - by * (x[i] - x[bottom]) > 0.0)
+                & (cx * (y[i] - y[right]) - cy * (x[i] - x[right]) > 0.0)
+                & (dx * (y[i] - y[top]) - dy * (x[i] - x[top]) > 0.0)
+            )
+            circle.rows[kept] = i
+            kept += not inside
+        circle.offsets[s + 1] = kept
+    return kept
+
+
+@internal
+def _half(loss, work, buffers, circle, kept):
+    """Return thresholds and levels of the line circle.intercepts + t circle.slopes."""
+    count = find_events(circle.intercepts[:kept], circle.slopes[:kept], circle.offsets, work)
+    for s in range(len(circle.offsets) - 1):
+        work.start[s] = circle.rows[work.start[s]]
+    for e in range(count):
+        work.leaving[e] = circle.rows[work.leaving[e]]
+        work.entering[e] = circle.rows[work.entering[e]]
+    sort_events(work.thresholds, count, buffers)
+    fill_levels(loss, work, buffers.order, count, buffers)
+    left = join_equals(buffers.sorted[:count], buffers.levels)
+    return buffers.sorted[:left], buffers.levels[: left + 1]
+
+
+@internal
+def _add(circle, pieces, begin, end, level):
+    """Add a piece unless it is empty; return the number of pieces."""
+    if not end > begin:
+        return pieces
+    circle.begins[pieces] = begin
+    circle.ends[pieces] = end
+    circle.levels[pieces] = level
+    return pieces + 1
+
+
+@kernel
+def search_circle(offsets, loss, low, high, work, buffers, circle):
+    """Write the pieces of the circle of work.intercepts and work.slopes within low..high; return their number.
+
+    -pi <= low <= 0 <= high <= pi. Neighbouring pieces may have the same level; their order is not that of the angles.
+    """
+    kept = _keep_outer(work.intercepts, work.slopes, offsets, circle)
+    for k in range(kept):
+        circle.intercepts[k] = work.intercepts[circle.rows[k]]
+        circle.slopes[k] = work.slopes[circle.rows[k]]
+    pieces = 0
+    thresholds, levels = _half(loss, work, buffers, circle, kept)
+    begin = -pi / 2
+    for e in range(len(levels)):
+        end = pi / 2 if e == len(thresholds) else atan(thresholds[e])
+        pieces = _add(circle, pieces, max(begin, low), min(end, high), levels[e])
+        begin = end
+    if low >= -pi / 2 and high <= pi / 2:
+        return pieces
+    for k in range(kept):
+        circle.intercepts[k] = -circle.intercepts[k]
+        circle.slopes[k] = -circle.slopes[k]
+    thresholds, levels = _half(loss, work, buffers, circle, kept)
+    begin = pi / 2
+    for e in range(len(levels)):
+        end = 3 * pi / 2 if e == len(thresholds) else pi + atan(thresholds[e])
+        pieces = _add(circle, pieces, begin, min(end, high), levels[e])
+        pieces = _add(circle, pieces, max(begin - 2 * pi, low), end - 2 * pi, levels[e])
+        begin = end
+    return pieces
+
+
+@kernel
+def arc_within(limits, unit, cosine, w, v, w_given, v_given):
+    """Return the ends, around t = 0, of the part of the circle on which limits [k, d] and the cap hold.
+
+    w, v [d] at right angles span the circle; w_given, v_given [d] are the same in the coordinates of `unit` [d], the
+    middle of the cap, which is empty where there is no cap. Where w itself breaks a limit, 0 is an end.
+    """
+    low, high = -pi, pi
+    for k in range(len(limits)):
+        along = across = 0.0
+        for j in range(len(w)):
+            along += limits[k, j] * w[j]
+            across += limits[k, j] * v[j]
+        if along == 0.0 and across == 0.0:
+            continue
+        middle = atan2(across, along)
+        low = max(low, middle - pi / 2)
+        high = min(high, middle + pi / 2)
+    if len(unit):
+        # (unit . x)^2 - cosine^2 |x|^2 = mean + even cos 2t + odd sin 2t, positive around its top
+        a = b = aa = bb = ab = 0.0
+        for j in range(len(unit)):
+            a += unit[j] * w_given[j]
+            b += unit[j] * v_given[j]
+            aa += w_given[j] * w_given[j]
+            bb += v_given[j] * v_given[j]
+            ab += w_given[j] * v_given[j]
+        square = cosine * cosine
+        at_w, at_v, odd = a * a - square * aa, b * b - square * bb, a * b - square * ab
+        mean, even = (at_w + at_v) / 2, (at_w - at_v) / 2
+        reach = hypot(even, odd)
+        top = atan2(odd, even) / 2
+        width = acos(min(1.0, max(-1.0, -mean / reach))) / 2 if reach > 0.0 else 0.0
+        low = max(low, top - width)
+        high = min(high, top + width)
+    return min(low, 0.0), max(high, 0.0)
+
+
+@kernel
+def point_on(w, v, t, point):
+    """Write cos(t) w + sin(t) v into point [d]."""
+    c, s = cos(t), sin(t)
+    for k in range(len(point)):
+        point[k] = c * w[k] + s * v[k]

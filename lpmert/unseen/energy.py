@@ -1,0 +1,45 @@
+"""What a list contributes to the loss, for any metric: the scale of losses, and shares of them by list."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lpmert.errors import FloatArray, IntArray
+from lpmert.metrics.base import AdditiveMetric, Metric, losses_of_totals
+
+
+def switched(metric: Metric, statistics: FloatArray, offsets: IntArray, chosen: IntArray) -> FloatArray:
+    """Return what each hypothesis [m] costs where its list alone switches to it from the chosen rows [S].
+
+    In units in which all lists together cost a sum: losses of a sum over lists are its own, and of another metric S
+    times the loss of all lists. statistics [m, K], offsets [S + 1].
+    """
+    if isinstance(metric, AdditiveMetric):
+        return np.asarray(metric.losses(statistics), dtype=np.float64)
+    own = statistics[chosen]
+    others = np.repeat(own.sum(axis=0) - own, np.diff(offsets), axis=0)
+    return len(chosen) * losses_of_totals(metric, others + statistics)
+
+
+def mean_difference(values: FloatArray, offsets: IntArray) -> float:
+    """Return the mean over lists, offsets [S + 1], of |a - b| for two values [m] of a list drawn with replacement."""
+    lists = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    ordered = values[np.lexsort((values, lists))]
+    sizes = np.diff(offsets)[lists]
+    rank = np.arange(len(values)) - offsets[:-1][lists]
+    # of all n^2 pairs a value counts positively in twice as many as are below it, negatively in those above
+    return float(np.sum(2.0 * (2 * rank + 1 - sizes) * ordered / sizes**2.0) / (len(offsets) - 1))
+
+
+def shares(metric: Metric, statistics: FloatArray) -> FloatArray:
+    """Return what each of G groups contributes to the loss of all, from summed statistics [G, K].
+
+    The variance of the loss is G / (G - 1) times the sum of their squared deviations. A sum over lists adds up; of
+    another metric these are the jackknife's values (Efron and Stein, Annals of Statistics 1981), which add up nearly.
+    """
+    if isinstance(metric, AdditiveMetric):
+        return np.array([metric.loss(row) for row in statistics])
+    count = len(statistics)
+    total = statistics.sum(axis=0)
+    without = losses_of_totals(metric, total - statistics)
+    return np.asarray(metric.loss(total) / count + (without.mean() - without) * (count - 1) / count)

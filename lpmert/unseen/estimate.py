@@ -1,0 +1,188 @@
+"""What weights will cost on lists from the same source that nobody has seen yet: cross-validation with refits.
+
+Every fold is fitted from nothing but its own lists: their scale, their correlations, their temperature, their first
+weights. Nothing of the lists held out comes in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from lpmert.errors import DataError, FloatArray, IntArray
+from lpmert.methods.heuristic.och import Och
+from lpmert.metrics.base import Metric
+from lpmert.model.coordinates import CallerWeights
+from lpmert.model.nbest import NBest
+from lpmert.model.problem import Problem
+from lpmert.model.region import Region
+from lpmert.result import Limits
+from lpmert.search.driver import solve
+from lpmert.system.deadline import Deadline, out_of_time
+from lpmert.unseen.average import CHAINS, Average, Tell, average_weights
+from lpmert.unseen.energy import shares
+
+FEW = 30
+"""Below so many lists, or groups of lists, an estimate is not worth much."""
+
+CONFIDENCE = 0.95
+
+
+class Setting(NamedTuple):
+    """What lists are judged by, and how weights are found on them; deadline: of the whole call."""
+
+    metric: Metric
+    ties: str
+    region: Region | None
+    seed: int
+    jobs: int
+    deadline: Deadline
+
+
+class Fit(NamedTuple):
+    """The problem of some lists, the best weights that line searches find, and the averaged ones."""
+
+    problem: Problem
+    found: CallerWeights
+    averaged: CallerWeights
+    average: Average
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A loss or a difference of losses, and the ends of its interval of 95 %; `None` where they are unknown."""
+
+    value: float
+    low: float | None
+    high: float | None
+
+    @property
+    def half_width(self) -> float | None:
+        """Half of the length of the interval."""
+        return None if self.low is None or self.high is None else (self.high - self.low) / 2
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What weights cost on lists that they were not fitted to: loss of the optimum's kind, of averages, difference.
+
+    groups: of lists that share a source, or the lists themselves; folds: parts into which they were drawn, 0 where the
+    lists are others than those that the weights come from.
+    """
+
+    optimum: Interval
+    averaged: Interval
+    difference: Interval
+    n_lists: int
+    groups: int
+    folds: int = 0
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether there are so few lists that the estimate is not worth much."""
+        return self.groups < FEW
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures as plain numbers and dictionaries."""
+        return asdict(self)
+
+
+def fit(problem: Problem, setting: Setting, chains: int = CHAINS, tell: Tell = lambda *_: None) -> Fit:
+    """Find weights on the lists of a problem, and average, from nothing but these lists."""
+    limits = Limits(time_limit=setting.deadline.left)
+    found = CallerWeights(solve(Och(), problem, limits, seed=setting.seed).weights)
+    average = average_weights(
+        problem,
+        problem.to_canonical(found),
+        seed=setting.seed,
+        chains=chains,
+        jobs=setting.jobs,
+        tell=tell,
+    )
+    averaged = problem.to_caller(average.weights) if average.steps else found
+    return Fit(problem, found, averaged if problem.inside(averaged) else found, average)
+
+
+def groups_of(groups: Sequence[Hashable] | None, n_lists: int) -> IntArray:
+    """Return the number of each list's group [S], counted from 0; raises `DataError` unless there is one a list."""
+    if groups is None:
+        return np.arange(n_lists)
+    if isinstance(groups, str) or len(groups) != n_lists:
+        raise DataError(f"groups must have one entry for each of the {n_lists} lists; got {len(groups)}")
+    numbers: dict[Hashable, int] = {}
+    return np.array([numbers.setdefault(group, len(numbers)) for group in groups], dtype=np.int64)
+
+
+def folds_of(group: IntArray, folds: int, seed: int) -> IntArray:
+    """Return the fold of each list [S], the same for lists of a group [S]; nothing else but the seed tells it."""
+    order = np.random.default_rng(seed).permutation(int(group.max()) + 1)
+    return np.asarray((order % folds)[group])
+
+
+def cross_validated(
+    nbest: NBest,
+    setting: Setting,
+    group: IntArray,
+    folds: int,
+    on_fold: Callable[[int, int], object] = lambda *_: None,
+) -> Estimate | None:
+    """Return what is to be expected on as many unseen lists, `None` if the time did not suffice.
+
+    group [S]: the number of each list's group, of which there are at least two. Line searches stand for the optimum,
+    and one chain averages where there are several without refits.
+    """
+    folds = min(folds, int(group.max()) + 1)
+    fold = folds_of(group, folds, setting.seed)
+    optimum, averaged = np.empty((2, nbest.n_lists, nbest.statistics.shape[1]))
+    for number in range(folds):
+        lists = Problem(nbest.restrict(fold != number), setting.metric, ties=setting.ties, region=setting.region)
+        found = fit(lists, setting, chains=1)
+        if out_of_time():
+            return None
+        aside = nbest.restrict(fold == number)
+        optimum[fold == number] = decoded_statistics(aside, setting, found.found)
+        averaged[fold == number] = decoded_statistics(aside, setting, found.averaged)
+        on_fold(number + 1, folds)
+    return estimate_of(setting.metric, optimum, averaged, group, folds)
+
+
+def decoded_statistics(nbest: NBest, setting: Setting, weights: CallerWeights) -> FloatArray:
+    """Return the statistics [S, K] of the hypotheses that weights [D] choose."""
+    problem = Problem(nbest, setting.metric, ties=setting.ties)
+    return np.asarray(nbest.statistics[nbest.offsets[:-1] + problem.evaluate(weights).selection])
+
+
+def estimate_of(metric: Metric, optimum: FloatArray, averaged: FloatArray, group: IntArray, folds: int = 0) -> Estimate:
+    """Return losses, their difference and intervals from statistics [S, K] of the lists decoded with either."""
+    count = int(group.max()) + 1
+    first, second = (_summed(statistics, group, count) for statistics in (optimum, averaged))
+    losses = [metric.loss(statistics.sum(axis=0)) for statistics in (optimum, averaged)]
+    own, other = shares(metric, first), shares(metric, second)
+    return Estimate(
+        optimum=_interval(losses[0], own),
+        averaged=_interval(losses[1], other),
+        difference=_interval(losses[1] - losses[0], other - own),
+        n_lists=len(optimum),
+        groups=count,
+        folds=folds,
+    )
+
+
+def _summed(statistics: FloatArray, group: IntArray, count: int) -> FloatArray:
+    summed = np.zeros((count, statistics.shape[1]))
+    np.add.at(summed, group, statistics)
+    return summed
+
+
+def _interval(value: float, parts: FloatArray) -> Interval:
+    """Return the interval of a value to which G groups contribute these parts [G], by Student's t."""
+    count = len(parts)
+    if count < 2:
+        return Interval(value, None, None)
+    error = float(np.sqrt(count) * parts.std(ddof=1))
+    reach = float(stats.t.ppf((1 + CONFIDENCE) / 2, count - 1)) * error
+    return Interval(value, value - reach, value + reach)

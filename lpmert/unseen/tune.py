@@ -1,0 +1,196 @@
+"""The door `tune`: proves or bounds the optimum, averages, and tells what either costs on unseen lists."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
+from math import fsum
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lpmert.unseen.tuned import AVERAGED, OPTIMUM, Averaged, Tuned
+
+if TYPE_CHECKING:
+    from lpmert.metrics.base import Metric
+    from lpmert.model.nbest import NBest
+    from lpmert.model.region import Region
+    from lpmert.result import Callback
+    from lpmert.search.method import Method
+    from lpmert.unseen.estimate import Estimate, Fit
+
+FOLDS = 5
+OPTIMUM_SECONDS = 60.0
+"""How long the optimum is searched for where no limit is given."""
+
+OnStage = Callable[[str, int, int], object]
+
+
+def tune(
+    nbest: NBest,
+    *,
+    metric: str | Metric = "loss",
+    method: str | Method = "auto",
+    held_out: NBest | None = None,
+    groups: Sequence[Hashable] | None = None,
+    folds: int = FOLDS,
+    quick: bool = False,
+    ties: str = "first",
+    region: Region | None = None,
+    time_limit: float | None = None,
+    node_limit: int | None = None,
+    gap: float | None = None,
+    target: float | None = None,
+    memory_limit: int | None = 1 << 30,
+    jobs: int = 1,
+    seed: int = 0,
+    callback: Callback | None = None,
+    on_stage: OnStage | None = None,
+) -> Tuned:
+    """Find weights that hold on lists that nobody has seen yet, and tell what they will cost there.
+
+    The weights that are best on the lists at hand have been fitted to their noise. This averages weights instead, in
+    proportion to exp(-loss / T), and compares the two by cross-validation with refits.
+
+    Parameters
+    ----------
+    nbest : NBest
+        The lists.
+    metric : str or Metric
+        What turns summed statistics into a loss, as for `minimize`: a sum over lists, or a ratio that kernels compute.
+    method : str or Method
+        How to search for the optimum.
+    held_out : NBest, optional
+        More lists of the same features, on which both weights are compared; nothing is fitted to them.
+    groups : sequence, optional
+        One entry for each list; lists with equal entries share a source and stay together in cross-validation.
+    folds : int
+        Of the cross-validation.
+    quick : bool
+        Leave the cross-validation out; `averaged.quick` holds what the variance along the chains tells.
+    ties : {"first", "best", "worst"}
+        Which of several hypotheses with identical features stands for them.
+    region : Region, optional
+        Where the weights may lie; the average keeps to it.
+    time_limit : float, optional
+        Seconds for everything; without it only the search for the optimum ends, after a minute.
+    node_limit, gap, target, memory_limit
+        As for `minimize`, of the search for the optimum.
+    jobs : int
+        Threads; their number changes nothing but the time.
+    seed : int
+        Of all that is random. The average and the estimate depend on nothing else, unless they are stopped.
+    callback : callable, optional
+        Gets the `Progress` of the search for the optimum, and stops it by a true answer.
+    on_stage : callable, optional
+        Called with the name of a stage and how many of its parts are done, of how many.
+
+    Returns
+    -------
+    Tuned
+        The weights recommended, the optimum, the average, and the estimate.
+
+    Raises
+    ------
+    DataError, MetricError, MethodError, RegionError
+        As by `minimize`.
+
+    Notes
+    -----
+    The averaged weights are recommended unless cross-validation shows the optimum to be better, with an interval of
+    the difference that leaves out 0. `docs/unseen.md` has the mathematics, the sources and the measurements.
+
+    Examples
+    --------
+    >>> import lpmert
+    >>> lists = lpmert.NBest([[1, 0], [0, 1], [2, 1], [1, 3]], [0, 2, 4], [[0], [1], [1], [0]], names=["a", "b"])
+    >>> tuned = lpmert.tune(lists)
+    >>> tuned.optimum.loss, tuned.averaged.loss, tuned.recommended
+    (0.0, 0.0, 'averaged')
+    """
+    from lpmert._doors import _problem, _settings
+    from lpmert.model.coordinates import CallerWeights
+    from lpmert.model.held_out import like
+    from lpmert.search.driver import solve
+    from lpmert.system.deadline import Deadline, unheeded
+    from lpmert.system.interrupts import Interrupts
+    from lpmert.unseen.estimate import Setting, cross_validated, decoded_statistics, estimate_of, fit, groups_of
+    from lpmert.values import whole_number
+
+    solver, limits, seed = _settings(method, time_limit, node_limit, gap, target, memory_limit, jobs, seed)
+    folds = whole_number(folds, "folds", 2)
+    interrupts = Interrupts()
+    deadline = Deadline(limits.time_limit, None, lambda: interrupts.pressed)
+
+    def told(stage: str, done: int, parts: int) -> None:
+        if on_stage is not None:
+            with unheeded():
+                on_stage(stage, done, parts)
+
+    with interrupts, deadline.running():
+        problem = _problem(nbest, metric, ties, region)
+        group = groups_of(groups, nbest.n_lists)
+        aside = None if held_out is None else like(held_out, nbest)
+        setting = Setting(problem.metric, ties, region, seed, jobs, deadline)
+        seconds = {}
+        fitted = fit(problem, setting, tell=lambda done, parts: told("average", done, parts))
+        seconds["average"] = deadline.seconds
+        estimate = None
+        if not quick and group.max() > 0:
+            estimate = cross_validated(
+                nbest, setting, group, folds, lambda done, parts: told("cross-validation", done, parts)
+            )
+        seconds["estimate"] = deadline.seconds - seconds["average"]
+        left = OPTIMUM_SECONDS if deadline.left is None else deadline.left
+        optimum = solve(solver, problem, replace(limits, time_limit=left), callback, seed, fitted.found)
+        seconds["optimum"] = deadline.seconds - fsum(seconds.values())
+        apart = None
+        if aside is not None:
+            apart = estimate_of(
+                problem.metric,
+                decoded_statistics(aside, setting, CallerWeights(optimum.weights)),
+                decoded_statistics(aside, setting, fitted.averaged),
+                np.arange(aside.n_lists),
+            )
+    averaged = _averaged(fitted)
+    recommended = AVERAGED if averaged.steps and not _optimum_is_better(estimate) else OPTIMUM
+    return Tuned(
+        weights=optimum.weights if recommended == OPTIMUM else averaged.weights,
+        names=nbest.names,
+        recommended=recommended,
+        optimum=optimum,
+        averaged=averaged,
+        estimate=estimate,
+        held_out=apart,
+        n_lists=nbest.n_lists,
+        seed=seed,
+        signature=problem.signature,
+        seconds=seconds,
+    )
+
+
+def _optimum_is_better(estimate: Estimate | None) -> bool:
+    return estimate is not None and estimate.difference.low is not None and estimate.difference.low > 0.0
+
+
+def _averaged(fitted: Fit) -> Averaged:
+    """Return the average with what it costs on the lists of the fit."""
+    weights = fitted.averaged / np.abs(fitted.averaged).sum()
+    average, found = fitted.average, fitted.problem.evaluate(weights)
+    more = 0.0
+    if average.temperature > 0.0:
+        more = average.variance / average.temperature
+        more /= 1.0 if fitted.problem.canonical.additive else fitted.problem.nbest.n_lists
+    return Averaged(
+        weights=np.asarray(weights),
+        loss=found.loss,
+        score=found.score,
+        tied_lists=found.tied_lists,
+        unit=average.unit,
+        temperature=average.temperature,
+        agreement=average.agreement,
+        chains=average.chains,
+        steps=average.steps,
+        quick=found.loss + more if average.steps else None,
+        complete=average.complete,
+    )

@@ -1,0 +1,195 @@
+"""Averages of weights: exact in the plane, near the exact mean beyond it, inside the region, the same for any jobs."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from slow_reference import (
+    chosen_rows,
+    cosine,
+    energy,
+    mean_on_circle,
+    mean_on_sphere,
+    random_lists,
+    unit,
+    whitening,
+)
+
+from lpmert.methods.heuristic.och import Och
+from lpmert.metrics.base import metric_by_name
+from lpmert.model.coordinates import CallerWeights
+from lpmert.model.nbest import NBest
+from lpmert.model.problem import Problem
+from lpmert.model.region import Linear, Region
+from lpmert.search.driver import solve
+from lpmert.unseen.average import AGREEMENT, average_weights
+from lpmert.unseen.energy import mean_difference, shares, switched
+
+NAMES = ("a", "b", "c")
+REGIONS = {
+    "everywhere": None,
+    "signs": Region(bounds={"a": (0, None)}),
+    "linear": Region(linear=(Linear({"a": 1.0, "b": 2.0}, 0.0, None), Linear({"a": 3.0, "b": -1.0}, 0.0, None))),
+    "cosine": Region(cosine=0.9, around={"a": 1.0, "b": 0.5, "c": 0.3}),
+}
+
+
+def region_of(name, dimension):
+    if name == "cosine":
+        return Region(cosine=0.9, around=dict(zip(NAMES[:dimension], (1.0, 0.5, 0.3), strict=False)))
+    return REGIONS[name]
+
+
+def fitted(data, kind, region=None, start=None, **settings):
+    """The problem, the start and the averaged weights of the caller."""
+    features, offsets, statistics = data
+    problem = Problem(NBest(features, offsets, statistics, NAMES[: features.shape[1]]), kind, region=region)
+    first = solve(Och(), problem).weights if start is None else start
+    average = average_weights(problem, problem.to_canonical(CallerWeights(first)), **settings)
+    return problem, first, average
+
+
+@pytest.mark.parametrize("kind", ["loss", "f1", "bleu"])
+@pytest.mark.parametrize("name", REGIONS)
+@pytest.mark.parametrize("seed", range(3))
+def test_in_the_plane_the_average_is_the_exact_mean(kind, name, seed):
+    data = features, offsets, statistics = random_lists(seed, kind=kind)
+    region = region_of(name, 2)
+    problem, start, average = fitted(data, kind, region, effort=0.1)
+    metric, basis = metric_by_name(kind), whitening(features, offsets)
+    scale = unit(metric, features, offsets, statistics, start)
+    assert average.unit == pytest.approx(scale, rel=1e-9)
+    ends = []
+    if region is not None:  # where the region ends on the sphere: found by walking round it
+        turns = np.linspace(-np.pi, np.pi, 200_001)
+        within = inside_of(name)(basis @ np.array([np.cos(turns), np.sin(turns)]))
+        ends = [turns[k : k + 2].mean() for k in np.flatnonzero(within[1:] != within[:-1])]
+    expected = mean_on_circle(
+        features,
+        offsets,
+        statistics,
+        metric,
+        3 * scale,
+        basis,
+        lambda w: bool(inside_of(name)(w[:, None])[0]),
+        ends,
+    )
+    found = problem.to_caller(average.weights)
+    assert problem.inside(found, strictly=True)
+    assert cosine(found / np.linalg.norm(basis), expected / np.linalg.norm(basis)) == pytest.approx(
+        1.0, abs=1e-12 if region is None else 1e-7
+    )
+
+
+def inside_of(name):
+    """Whether weights [D, n] lie in the region, in the words of its definition."""
+    if name == "signs":
+        return lambda w: w[0] > 0
+    if name == "linear":
+        return lambda w: (w[0] + 2 * w[1] > 0) & (3 * w[0] - w[1] > 0)
+    if name == "cosine":
+        centre = np.array([1.0, 0.5, 0.3])
+        return lambda w: cosines(centre[: len(w)], w) > 0.9
+    return lambda w: np.ones(w.shape[1], dtype=bool)
+
+
+def cosines(centre, weights):
+    return centre @ weights / np.linalg.norm(centre) / np.linalg.norm(weights, axis=0)
+
+
+@pytest.mark.parametrize("kind", ["loss", "bleu"])
+@pytest.mark.parametrize("name", REGIONS)
+def test_in_space_the_average_comes_near_the_mean_of_decoding_everywhere(kind, name):
+    data = features, offsets, statistics = random_lists(7, kind=kind, dimension=3)
+    problem, start, average = fitted(data, kind, region_of(name, 3), effort=10)
+    metric, basis = metric_by_name(kind), whitening(features, offsets)
+    temperature = 3 * unit(metric, features, offsets, statistics, start)
+    expected = mean_on_sphere(features, offsets, statistics, metric, temperature, basis, inside_of(name))
+    found = problem.to_caller(average.weights)
+    assert problem.inside(found, strictly=True)
+    assert average.agreement is not None
+    assert average.agreement > 0.99
+    into_sphere = np.linalg.inv(basis)
+    assert cosine(into_sphere @ found, into_sphere @ expected) > 0.999
+
+
+def test_the_number_of_threads_changes_nothing():
+    data = random_lists(3, dimension=3, lists=30)
+    start = np.array([1.0, 0.2, 0.3])
+    first, second = (fitted(data, "loss", start=start, jobs=jobs)[2] for jobs in (1, 3))
+    assert np.array_equal(first.weights, second.weights)
+    assert first.agreement == second.agreement
+
+
+def test_another_seed_gives_nearly_the_same_average():
+    data = random_lists(3, dimension=3, lists=30)
+    start = np.array([1.0, 0.2, 0.3])
+    first, second = (fitted(data, "loss", start=start, seed=seed)[2] for seed in (1, 2))
+    assert not np.array_equal(first.weights, second.weights)
+    assert cosine(first.weights, second.weights) > 0.99
+
+
+@pytest.mark.parametrize("kind", ["loss", "bleu"])
+def test_the_average_follows_the_scale_of_features(kind):
+    features, offsets, statistics = random_lists(5, dimension=3, lists=30, kind=kind)
+    factors = np.array([3.7, 0.011, 290.0])
+    start = np.array([1.0, 0.2, 0.3])
+    problem, _, average = fitted((features, offsets, statistics), kind, start=start)
+    other, _, scaled = fitted((features * factors, offsets, statistics), kind, start=start / factors)
+    found = problem.to_caller(average.weights)
+    assert cosine(found, other.to_caller(scaled.weights) * factors) > 0.999
+
+
+def test_neither_the_order_of_lists_nor_constant_columns_matter():
+    features, offsets, statistics = random_lists(5, dimension=2, lists=20)
+    plain, _, average = fitted((features, offsets, statistics), "loss", start=np.ones(2))
+    order = np.concatenate([np.arange(a, b) for a, b in reversed(list(pairwise(offsets.tolist())))])
+    constant = np.repeat(np.arange(20.0), 5)[:, None]
+    turned, _, other = fitted(
+        (np.hstack([features, constant])[order], offsets, statistics[order]), "loss", start=np.ones(3)
+    )
+    weights = turned.to_caller(other.weights)
+    assert weights[2] == 0.0
+    assert cosine(weights[:2], plain.to_caller(average.weights)) == pytest.approx(1.0, abs=1e-12)
+
+
+def test_chains_go_on_until_they_agree():
+    data = random_lists(11, dimension=3, lists=40)
+    _, _, short = fitted(data, "loss", start=np.array([-1.0, 0.2, -0.3]), effort=0.02)
+    first = 3 * (round(0.02 * (40 + 24)) + round(0.02 * (100 + 45)))
+    assert short.steps > first
+    assert short.agreement >= AGREEMENT
+
+
+def test_lists_without_a_choice_are_left_as_they_are():
+    _, _, average = fitted((np.eye(2), np.array([0, 2]), np.ones((2, 1))), "loss", start=np.ones(2))
+    assert average.steps == 0
+    assert average.unit == 0.0
+
+
+@pytest.mark.parametrize("kind", ["loss", "f1", "bleu"])
+def test_what_a_list_contributes(kind):
+    features, offsets, statistics = random_lists(2, kind=kind)
+    metric = metric_by_name(kind)
+    rows = chosen_rows(features, offsets, np.array([1.0, -0.3]))
+    values = switched(metric, statistics, offsets, rows)
+    for row in range(len(values)):
+        other = rows.copy()
+        other[row // 5] = row
+        before = energy(metric, statistics, other)
+        after = energy(metric, statistics, np.where(np.arange(12) == row // 5, rows, other))
+        assert values[row] - values[rows[row // 5]] == pytest.approx(before - after, abs=1e-9)
+    assert mean_difference(values, offsets) == pytest.approx(
+        unit(metric, features, offsets, statistics, np.array([1.0, -0.3]))
+    )
+
+
+def test_the_parts_of_a_loss_have_the_variance_of_the_jackknife():
+    _, _, statistics = random_lists(2, kind="bleu")
+    metric = metric_by_name("bleu")
+    lists = statistics[::5]
+    left_out = np.array([metric.loss(np.delete(lists, k, axis=0).sum(0)) for k in range(len(lists))])
+    expected = (len(lists) - 1) / len(lists) * np.sum((left_out - left_out.mean()) ** 2)
+    assert len(lists) * shares(metric, lists).var(ddof=1) == pytest.approx(expected)

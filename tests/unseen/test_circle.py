@@ -1,0 +1,72 @@
+"""The pieces of a great circle: what decoding gives at any angle, and nothing outside of the region."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from slow_reference import chosen_rows, random_lists
+
+from lpmert.lines.circle import arc_within, new_circle, search_circle
+from lpmert.lines.envelope import combine, new_workspace
+from lpmert.lines.line_search import loss_of_form
+from lpmert.lines.line_search_kernels import new_buffers
+from lpmert.model.nbest import NBest
+from lpmert.model.problem import Problem
+
+
+def pieces_of(form, w, v, low, high):
+    loss = loss_of_form(form)
+    work, circle = new_workspace(form.features, form.offsets), new_circle(form.offsets)
+    combine(work.transposed, w, work.intercepts)
+    combine(work.transposed, v, work.slopes)
+    count = search_circle(form.offsets, loss, low, high, work, new_buffers(form.offsets, len(loss.constant)), circle)
+    return circle.begins[:count], circle.ends[:count], circle.levels[:count]
+
+
+@pytest.mark.parametrize("kind", ["loss", "f1", "bleu"])
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(("low", "high"), [(-np.pi, np.pi), (-0.7, 2.9), (-3.0, 0.1), (-1.0, 1.0)])
+def test_every_angle_lies_in_one_piece_with_the_level_of_decoding(kind, seed, low, high):
+    features, offsets, statistics = random_lists(seed, dimension=3, kind=kind, size=9)
+    problem = Problem(NBest(features, offsets, statistics), kind)
+    form = problem.canonical
+    rng = np.random.default_rng(seed)
+    w, v = np.linalg.qr(rng.normal(size=(3, 2)))[0].T
+    begins, ends, levels = pieces_of(form, w.copy(), v.copy(), low, high)
+    assert np.sum(ends - begins) == pytest.approx(high - low)
+    assert begins.min() >= low
+    assert ends.max() <= high
+    for t in rng.uniform(low, high, 200):
+        (piece,) = np.flatnonzero((begins < t) & (t < ends))
+        rows = chosen_rows(form.features, form.offsets, np.cos(t) * w + np.sin(t) * v)
+        if form.additive:
+            assert levels[piece] == form.costs[rows].sum()
+        else:
+            total = form.totals.constant + form.totals.statistics[rows].sum(axis=0)
+            assert levels[piece] == pytest.approx(problem.metric.loss(total), rel=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("capped", [False, True])
+def test_an_arc_holds_exactly_the_angles_within_limits_and_cap(seed, capped):
+    rng = np.random.default_rng(seed)
+    w, v = np.linalg.qr(rng.normal(size=(4, 2)))[0].T.copy()
+    basis = rng.normal(size=(4, 4))
+    limits = rng.normal(size=(3, 4))
+    limits *= np.sign(limits @ w)[:, None]
+    middle = basis @ w + 0.3 * rng.normal(size=4)
+    middle /= np.linalg.norm(middle)
+    cosine = 0.6 * float(middle @ (basis @ w)) / float(np.linalg.norm(basis @ w))
+    if cosine <= 0:
+        middle, cosine = -middle, -cosine
+    unit = middle if capped else np.empty(0)
+    low, high = arc_within(limits, unit, cosine, w, v, basis @ w, basis @ v)
+    for t in np.linspace(-np.pi, np.pi, 2001):
+        if min(abs(t - low), abs(t - high)) < 1e-6:
+            continue
+        x = np.cos(t) * w + np.sin(t) * v
+        given = basis @ x
+        within = bool((limits @ x > 0).all())
+        if capped:
+            within = within and float(middle @ given) >= cosine * float(np.linalg.norm(given))
+        assert within == (low < t < high)

@@ -1,0 +1,143 @@
+"""Estimates for unseen lists: nothing of a fold leaks into its fit, sources stay together, intervals are the usual."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+from slow_reference import random_lists
+
+from lpmert.errors import DataError
+from lpmert.metrics.base import metric_by_name
+from lpmert.model.coordinates import CallerWeights
+from lpmert.model.nbest import NBest
+from lpmert.system.deadline import Deadline
+from lpmert.unseen import estimate as estimates
+from lpmert.unseen.estimate import Setting, cross_validated, estimate_of, fit, folds_of, groups_of
+
+
+def setting(metric="loss", seed=0):
+    return Setting(metric_by_name(metric), "first", None, seed, 1, Deadline())
+
+
+def noise(seed, lists=60, dimension=6):
+    """Lists of two whose features say nothing about which of them is right."""
+    rng = np.random.default_rng(seed)
+    right = rng.integers(0, 2, lists)
+    losses = np.column_stack([right, 1 - right]).ravel()
+    return NBest(rng.normal(size=(2 * lists, dimension)), np.arange(0, 2 * lists + 1, 2), losses)
+
+
+def fits_of(nbest, monkeypatch, **settings):
+    """The weights of every fold, in order."""
+    found = []
+
+    def kept(problem, *arguments, **more):
+        one = fit(problem, *arguments, **more)
+        found.append((one.found, one.averaged))
+        return one
+
+    monkeypatch.setattr(estimates, "fit", kept)
+    cross_validated(nbest, setting(), groups_of(None, nbest.n_lists), 4, **settings)
+    return found
+
+
+def test_lists_held_out_change_nothing_in_their_fold(monkeypatch):
+    nbest = noise(1, lists=32, dimension=3)
+    fold = folds_of(groups_of(None, 32), 4, 0)
+    before = fits_of(nbest, monkeypatch)
+    for number in range(4):
+        features, losses = nbest.dense_features().copy(), nbest.statistics.copy()
+        rows = (fold == number)[nbest.list_index]
+        features[rows] *= [1000.0, -0.001, 7.0]
+        losses[rows] = 5.0 - 3.0 * losses[rows]
+        after = fits_of(NBest(features, nbest.offsets, losses), monkeypatch)
+        assert np.array_equal(before[number][0], after[number][0])
+        assert np.array_equal(before[number][1], after[number][1])
+        assert any(not np.array_equal(before[k][1], after[k][1]) for k in range(4) if k != number)
+
+
+@pytest.mark.parametrize("leaking", [False, True])
+def test_noise_is_expected_to_cost_half_of_the_lists_and_a_planted_leak_shows(monkeypatch, leaking):
+    costs, fitted = [], []
+    for seed in range(6):
+        nbest = noise(seed)
+        if leaking:
+            whole = fit(estimates.Problem(nbest, "loss"), setting())
+            monkeypatch.setattr(estimates, "fit", lambda *_, whole=whole, **__: whole)
+        found = cross_validated(nbest, setting(), groups_of(None, 60), 5)
+        monkeypatch.undo()
+        costs += [found.optimum.value, found.averaged.value]
+        fitted.append(fit(estimates.Problem(nbest, "loss"), setting()).problem.evaluate(found_weights(nbest)).loss)
+    deviation = np.sqrt(60 / 4)  # of a sum of 60 fair coins
+    honest = abs(np.mean(costs) - 30) < 3 * deviation / np.sqrt(6)
+    assert honest != leaking
+    assert np.mean(fitted) < 30 - 3 * deviation / np.sqrt(6)  # there is something to leak
+
+
+def found_weights(nbest):
+    return fit(estimates.Problem(nbest, "loss"), setting()).found
+
+
+def test_lists_of_a_source_stay_together():
+    group = groups_of(["a", "b", "a", "c", "b", "d"], 6)
+    assert group.tolist() == [0, 1, 0, 2, 1, 3]
+    fold = folds_of(group, 3, 5)
+    assert fold[0] == fold[2]
+    assert fold[1] == fold[4]
+    assert set(fold.tolist()) == {0, 1, 2}
+
+
+def test_folds_are_of_equal_size():
+    sizes = np.bincount(folds_of(np.arange(52), 5, 3))
+    assert sorted(sizes.tolist()) == [10, 10, 10, 11, 11]
+
+
+def test_groups_must_be_one_a_list():
+    with pytest.raises(DataError, match="one entry for each of the 3 lists; got 2"):
+        groups_of([1, 2], 3)
+
+
+def test_the_interval_of_a_sum_is_that_of_student():
+    rng = np.random.default_rng(0)
+    first, second = rng.integers(0, 9, (2, 40, 1)).astype(float)
+    found = estimate_of(metric_by_name("loss"), first, second, np.arange(40))
+    for interval, values in (
+        (found.optimum, first),
+        (found.averaged, second),
+        (found.difference, second - first),
+    ):
+        low, high = stats.t.interval(0.95, 39, values.mean(), stats.sem(values[:, 0]))
+        assert (interval.low, interval.high) == pytest.approx((40 * low, 40 * high))
+        assert interval.value == values.sum()
+
+
+def test_lists_of_a_group_count_once_in_the_interval():
+    rng = np.random.default_rng(0)
+    first = rng.integers(0, 9, (20, 1)).astype(float)
+    twice = np.repeat(first, 2, axis=0)
+    group = np.repeat(np.arange(20), 2)
+    single = estimate_of(metric_by_name("loss"), first, first, np.arange(20))
+    double = estimate_of(metric_by_name("loss"), twice, twice, group)
+    assert double.optimum.half_width == pytest.approx(2 * single.optimum.half_width)
+    assert double.difference.value == 0.0
+
+
+def test_a_ratio_is_estimated_from_all_lists_together():
+    features, offsets, statistics = random_lists(1, kind="bleu", lists=40)
+    nbest = NBest(features, offsets, statistics)
+    found = cross_validated(nbest, setting("bleu"), groups_of(None, 40), 4)
+    fold = folds_of(np.arange(40), 4, 0)
+    total = np.zeros(9)
+    for number in range(4):
+        weights = fit(estimates.Problem(nbest.restrict(fold != number), "bleu"), setting("bleu"), 1).averaged
+        aside = nbest.restrict(fold == number)
+        total += estimates.Problem(aside, "bleu").evaluate(CallerWeights(weights)).statistics
+    assert found.averaged.value == metric_by_name("bleu").loss(total)
+    assert found.averaged.low < found.averaged.value < found.averaged.high
+
+
+def test_no_time_no_estimate():
+    with Deadline(0.0).running() as deadline:
+        late = setting()._replace(deadline=deadline)
+        assert cross_validated(noise(0), late, groups_of(None, 60), 5) is None

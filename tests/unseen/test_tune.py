@@ -1,0 +1,166 @@
+"""The door and the command `tune`: what they answer, recommend, show and write, and that limits hold."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import numpy as np
+import pytest
+from commands import run
+from shared import ROOT
+
+import lpmert
+
+EXAMPLE = ROOT / "examples" / "asr" / "nbest.tsv.gz"
+COLUMNS = ("--segment", "utterance", "--features", "am,lm,words", "--loss", "errors")
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    """Forty lists of the example in two files: twenty-five to tune on, fifteen held out."""
+    nbest = lpmert.read_table(EXAMPLE, segment="utterance", features=["am", "lm", "words"], loss="errors")
+    folder = tmp_path_factory.mktemp("tune")
+    for name, lists in (("dev.tsv", slice(0, 40)), ("few.tsv", slice(0, 12)), ("test.tsv", slice(40, 55))):
+        lpmert.write(nbest.restrict(lists), folder / name, segment="utterance")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def lists():
+    nbest = lpmert.read_table(EXAMPLE, segment="utterance", features=["am", "lm", "words"], loss="errors")
+    return nbest.restrict(slice(0, 60)), nbest.restrict(slice(60, 100))
+
+
+def test_both_weights_cost_what_the_result_says(lists):
+    dev, test = lists
+    tuned = lpmert.tune(dev, held_out=test)
+    assert tuned.optimum.status.proved
+    assert tuned.optimum.loss == lpmert.minimize(dev).loss
+    assert tuned.averaged.loss == lpmert.evaluate(dev, tuned.averaged.weights).loss >= tuned.optimum.loss
+    assert tuned.held_out.averaged.value == lpmert.evaluate(test, tuned.averaged.weights).loss
+    assert tuned.held_out.optimum.value == lpmert.evaluate(test, tuned.optimum.weights).loss
+    assert np.abs(tuned.weights).sum() == pytest.approx(1.0)
+    own = {"averaged": tuned.averaged.weights, "optimum": tuned.optimum.weights}
+    assert np.array_equal(tuned.weights, own[tuned.recommended])
+    assert tuned.estimate.folds == 5
+    assert tuned.averaged.agreement > 0.95
+
+
+def test_the_average_and_the_estimate_depend_on_the_seed_alone(lists):
+    dev = lists[0].restrict(slice(0, 30))
+    first = lpmert.tune(dev, jobs=1)
+    second = lpmert.tune(dev, jobs=3, node_limit=0, method="cells")
+    assert np.array_equal(first.averaged.weights, second.averaged.weights)
+    assert first.estimate == second.estimate
+    other = lpmert.tune(dev, seed=1)
+    assert not np.array_equal(first.averaged.weights, other.averaged.weights)
+
+
+def test_the_optimum_is_recommended_only_where_it_is_clearly_better(monkeypatch, lists):
+    from lpmert.unseen import estimate as estimates
+
+    dev = lists[0].restrict(slice(0, 12))
+
+    def answering(low, high):
+        found = estimates.Interval(0.0, low, high)
+        return lambda *_, **__: estimates.Estimate(found, found, found, 12, 12, 5)
+
+    for low, high, wanted in ((0.1, 2.0, "optimum"), (-0.1, 2.0, "averaged"), (-2.0, -0.1, "averaged")):
+        monkeypatch.setattr(estimates, "cross_validated", answering(low, high))
+        assert lpmert.tune(dev).recommended == wanted
+
+
+def test_fewer_than_thirty_lists_are_said_to_tell_little(lists):
+    tuned = lpmert.tune(lists[0].restrict(slice(0, 29)))
+    assert any("fewer than 30 lists" in note for note in tuned.notes)
+    assert not lpmert.tune(lists[0].restrict(slice(0, 30)), folds=2).notes
+
+
+def test_quick_estimates_without_refits(lists):
+    tuned = lpmert.tune(lists[0], quick=True)
+    assert tuned.estimate is None
+    assert tuned.averaged.loss < tuned.averaged.quick < 1.5 * tuned.averaged.loss
+
+
+@pytest.mark.parametrize(
+    "region", [lpmert.Region(nonnegative=True), lpmert.Region(fixed={"lm": 1.0}, bounds={"am": (0.05, 0.2)})]
+)
+def test_the_average_keeps_to_the_region(lists, region):
+    tuned = lpmert.tune(lists[0].restrict(slice(0, 20)), region=region, quick=True)
+    assert tuned.averaged.steps > 0
+    assert lpmert.evaluate(lists[0], tuned.averaged.weights, region=region).inside
+
+
+def test_one_feature_leaves_nothing_to_average(lists):
+    tuned = lpmert.tune(lists[0].select_features(["am"]), quick=True)
+    assert tuned.recommended == "optimum"
+    assert any("nothing to average" in note for note in tuned.notes)
+
+
+@pytest.mark.serial
+def test_a_time_limit_holds_for_everything(lists):
+    dev = lists[0]
+    lpmert.tune(dev.restrict(slice(0, 10)))  # compiles and loads
+    began = time.perf_counter()
+    tuned = lpmert.tune(dev, time_limit=0.0)
+    assert time.perf_counter() - began < 5.0
+    assert tuned.estimate is None
+    assert not tuned.averaged.complete
+    assert tuned.averaged.quick is None
+    assert tuned.recommended == "optimum"
+    assert any("not complete" in note for note in tuned.notes)
+    assert tuned.averaged.loss == lpmert.evaluate(dev, tuned.averaged.weights).loss
+
+
+def test_held_out_lists_need_the_same_columns(lists):
+    with pytest.raises(lpmert.DataError, match="no feature 'words'"):
+        lpmert.tune(lists[0], held_out=lists[1].select_features(["am", "lm"]))
+
+
+def test_the_command_shows_writes_and_recommends(table):
+    shown = run(
+        "tune",
+        str(table / "dev.tsv"),
+        *COLUMNS,
+        "--held-out",
+        str(table / "test.tsv"),
+        "--weights-out",
+        str(table / "w.txt"),
+    )
+    assert shown.exit_code == 0, shown.stderr
+    out = shown.stdout
+    for text in ("recommended for unseen lists", "on these lists", "expected on unseen lists", "on held-out lists"):
+        assert text in out
+    assert "fewer than 30 lists: the held-out comparison is not worth much" in out
+    numbers = [float(word) for word in (table / "w.txt").read_text().split()]
+    dev = lpmert.read_table(table / "dev.tsv", segment="utterance", features=["am", "lm", "words"], loss="errors")
+    quiet = run("tune", str(table / "dev.tsv"), *COLUMNS, "--json", "--quiet")
+    assert quiet.exit_code == 0
+    assert quiet.stderr == ""
+    found = json.loads(quiet.stdout)
+    assert lpmert.evaluate(dev, numbers).loss == lpmert.evaluate(dev, found["weights"]).loss
+    assert found["optimum"]["loss"] <= found["averaged"]["loss"]
+    assert found["estimate"]["folds"] == 5
+
+
+def test_the_command_keeps_sources_together(table):
+    shown = run("tune", table / "few.tsv", *COLUMNS, "--source", "[0-9]$", "--json", "--quiet")
+    assert shown.exit_code == 0, shown.stderr
+    dev = lpmert.read_table(table / "few.tsv", segment="utterance", features=["am", "lm", "words"], loss="errors")
+    assert json.loads(shown.stdout)["estimate"]["groups"] == len({name[-1] for name in dev.list_ids})
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--source", "("), "not a regular expression"),
+        (("--source", "no such id"), "does not match the list id"),
+        (("--weights-like", "w.txt"), "--weights-like needs --weights-out"),
+        (("--folds", "1"), "--folds"),
+    ],
+)
+def test_wrong_usage_is_told(table, options, said):
+    shown = run("tune", table / "few.tsv", *COLUMNS, *options)
+    assert shown.exit_code == 2
+    assert said in shown.stderr
