@@ -14,6 +14,7 @@ from lpmert.quoting import listed
 from lpmert.registry import METHODS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from lpmert.errors import FloatArray
@@ -38,7 +39,7 @@ class Check:
 
     weights [D] as given. `loss` is that of decoding with ties broken as asked; `loss_best_ties` and `loss_worst_ties`
     are those with the `tied_lists` at their best and worst. `inside`: whether the weights lie in the region. `optimum`
-    is the result of the search.
+    is the result of the search, `rates` as there.
     """
 
     weights: FloatArray
@@ -52,6 +53,7 @@ class Check:
     margin: float | None
     inside: bool
     optimum: Result
+    rates: Mapping[str, float]
 
     @property
     def excess(self) -> float:
@@ -65,18 +67,17 @@ class Check:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the check as plain numbers, strings, lists and dictionaries, ready for JSON."""
+        from lpmert.result import SCHEMA
+
         return {
+            "schema": SCHEMA,
             "weights": dict(zip(self.names, self.weights.tolist(), strict=True)),
             "loss": self.loss,
             "score": self.score,
             "statistics": self.statistics.tolist(),
-            "tied_lists": self.tied_lists,
-            "loss_best_ties": self.loss_best_ties,
-            "loss_worst_ties": self.loss_worst_ties,
-            "margin": self.margin,
-            "excess": self.excess,
-            "wins_by_ties": self.wins_by_ties,
-            "inside": self.inside,
+            "rates": dict(self.rates),
+            **{name: getattr(self, name) for name in ("tied_lists", "loss_best_ties", "loss_worst_ties", "margin")},
+            **{name: getattr(self, name) for name in ("excess", "wins_by_ties", "inside")},
             "optimum": self.optimum.to_dict(),
         }
 
@@ -230,14 +231,14 @@ def check(
     given = problem.checked_weights(_given(weights))
     evaluation = problem.evaluate(given)
     optimum = _warned(solve(solver, problem, limits, callback, seed, given, started))
-    figures = {k: getattr(evaluation, k) for k in ("loss", "score", "statistics", "tied_lists", "margin")}
+    same = ("loss", "score", "statistics", "tied_lists", "loss_best_ties", "loss_worst_ties", "margin")
+    figures = {name: getattr(evaluation, name) for name in same}
     return Check(
         weights=given,
         names=nbest.names,
-        loss_best_ties=evaluation.loss_best_ties,
-        loss_worst_ties=evaluation.loss_worst_ties,
         inside=problem.inside(given),
         optimum=optimum,
+        rates=problem.rates(evaluation.loss),
         **figures,
     )
 
@@ -281,7 +282,7 @@ def evaluate(
     """
     problem = _problem(nbest, metric, ties, region)
     given = problem.checked_weights(_given(weights))
-    return replace(problem.evaluate(given), inside=problem.inside(given))
+    return replace(found := problem.evaluate(given), inside=problem.inside(given), rates=problem.rates(found.loss))
 
 
 def certify(
