@@ -18,10 +18,12 @@ from .errors import MetricError as MetricError
 from .errors import RegionError as RegionError
 from .formats.detect import read as read
 from .formats.detect import write as write
+from .formats.frames import to_columns as to_columns
 from .formats.lattice_graphs import load_lattices as load_lattices
 from .formats.tables import read_table as read_table
 from .model.converters import from_choices as from_choices
 from .model.converters import from_classification as from_classification
+from .model.converters import from_groups as from_groups
 from .model.evaluation import Evaluation as Evaluation
 from .model.lattices import Lattices as Lattices
 from .model.nbest import NBest as NBest

@@ -15,7 +15,7 @@ from lpmert.quoting import listed
 from lpmert.registry import METHODS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from lpmert.errors import FloatArray
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-WARNINGS = "lpmert.warnings"
-"""Logger of what results warn of."""
-
 
 @dataclass(frozen=True)
 class Check:
@@ -43,7 +40,7 @@ class Check:
 
     weights [D] as given. `loss` is that of decoding with ties broken as asked; `loss_best_ties` and `loss_worst_ties`
     are those with the `tied_lists` at their best and worst. `inside`: whether the weights lie in the region. `optimum`
-    is the result of the search.
+    is the result of the search, `rates` as there.
     """
 
     weights: FloatArray
@@ -57,6 +54,7 @@ class Check:
     margin: float | None
     inside: bool
     optimum: Result
+    rates: Mapping[str, float]
 
     @property
     def excess(self) -> float:
@@ -70,11 +68,15 @@ class Check:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the check as plain numbers, strings, lists and dictionaries, ready for JSON."""
+        from lpmert.result import SCHEMA
+
         return {
+            "schema": SCHEMA,
             "weights": dict(zip(self.names, self.weights.tolist(), strict=True)),
             "loss": self.loss,
             "score": self.score,
             "statistics": self.statistics.tolist(),
+            "rates": dict(self.rates),
             **{name: getattr(self, name) for name in ("tied_lists", "loss_best_ties", "loss_worst_ties", "margin")},
             **{name: getattr(self, name) for name in ("excess", "wins_by_ties", "inside")},
             "optimum": self.optimum.to_dict(),
@@ -171,13 +173,14 @@ def minimize(
     True
     """
     from lpmert.formats.weights import given_weights
+    from lpmert.result import warned
 
     solver, limits, seed = _settings(method, time_limit, node_limit, gap, target, memory_limit, jobs, seed)
     problem, search = _prepared(nbest, metric, ties, region, limits)
     initial = (
         None if initial_weights is None else problem.checked_weights(given_weights(initial_weights, "initial_weights"))
     )
-    return _warned(search(solver, limits, callback, seed, initial))
+    return warned(search(solver, limits, callback, seed, initial))
 
 
 def check(
@@ -227,20 +230,21 @@ def check(
     (1.0, 0.0, 1.0)
     """
     from lpmert.formats.weights import given_weights
+    from lpmert.result import warned
 
     solver, limits, seed = _settings(method, time_limit, node_limit, gap, target, memory_limit, jobs, seed)
     problem, search = _prepared(nbest, metric, ties, region, limits)
     given = problem.checked_weights(given_weights(weights, "weights"))
     evaluation = problem.evaluate(given)
-    optimum = _warned(search(solver, limits, callback, seed, given))
-    figures = {k: getattr(evaluation, k) for k in ("loss", "score", "statistics", "tied_lists", "margin")}
+    optimum = warned(search(solver, limits, callback, seed, given))
+    same = ("loss", "score", "statistics", "tied_lists", "loss_best_ties", "loss_worst_ties", "margin")
+    figures = {name: getattr(evaluation, name) for name in same}
     return Check(
         weights=given,
         names=nbest.names,
-        loss_best_ties=evaluation.loss_best_ties,
-        loss_worst_ties=evaluation.loss_worst_ties,
         inside=problem.inside(given),
         optimum=optimum,
+        rates=problem.rates(evaluation.loss),
         **figures,
     )
 
@@ -290,7 +294,7 @@ def evaluate(
         return lattice_problem(nbest, metric, ties, region).evaluate(given_weights(weights, "weights"))
     problem = _problem(nbest, metric, ties, region)
     given = problem.checked_weights(given_weights(weights, "weights"))
-    return replace(problem.evaluate(given), inside=problem.inside(given))
+    return replace(found := problem.evaluate(given), inside=problem.inside(given), rates=problem.rates(found.loss))
 
 
 def certify(
@@ -378,12 +382,6 @@ def _problem(nbest: NBest, metric: Any, ties: str, region: Region | None) -> Pro
     if region is not None and not isinstance(region, Region):
         raise RegionError(f"region must be a Region or None, not {type(region).__name__}; build one with lpmert.Region")
     return Problem(nbest, metric, ties=ties, region=region_around(region))
-
-
-def _warned(result: Result) -> Result:
-    for one in result.warnings:
-        logging.getLogger(WARNINGS).warning("warning: %s", one.message)
-    return result
 
 
 def _settings(

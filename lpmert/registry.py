@@ -159,6 +159,7 @@ FORMATS = Registry(
         "tsv": "lpmert.formats.tables:TSV",
         "csv": "lpmert.formats.tables:CSV",
         "jsonl": "lpmert.formats.tables:JSONL",
+        "json": "lpmert.formats.tables:JSON",
         "parquet": "lpmert.formats.tables:PARQUET",
         "npz": "lpmert.formats.arrays:NPZ",
         "moses": "lpmert.formats.moses:MOSES",
@@ -171,5 +172,5 @@ FORMATS = Registry(
     },
 )
 
-TABLES = ("tsv", "csv", "jsonl", "parquet")
+TABLES = ("tsv", "csv", "jsonl", "json", "parquet")
 """The formats with one hypothesis a row and named columns."""

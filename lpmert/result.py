@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -18,6 +19,12 @@ from lpmert.errors import (
 )
 from lpmert.errors import LpmertError as LpmertError  # those who handle results handle errors
 from lpmert.quoting import listed, quoted
+
+WARNINGS = "lpmert.warnings"
+"""Logger of what results warn of."""
+
+SCHEMA = 1
+"""Version of the JSON that results, checks, evaluations and comparisons are written as; see `lpmert schema`."""
 
 
 class Status(Enum):
@@ -186,6 +193,10 @@ class Result:
         Each improvement.
     warnings : tuple of Doubt
         What is odd about the lists, the losses or the weights.
+    list_ids : tuple of str
+        Of the lists, in the order of the selection.
+    rates : mapping from name to share
+        The loss as shares (`accuracy`, `error_rate`), where what to divide by is known.
 
     Examples
     --------
@@ -219,6 +230,8 @@ class Result:
     seconds: Mapping[str, float] = field(default_factory=dict)
     trace: tuple[tuple[float, float | None, float], ...] = ()
     warnings: tuple[Doubt, ...] = ()
+    list_ids: tuple[str, ...] = ()
+    rates: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def by_name(self) -> dict[str, float]:
@@ -261,6 +274,7 @@ class Result:
     def to_dict(self) -> dict[str, Any]:
         """Return the result as plain numbers, strings, lists and dictionaries, ready for JSON."""
         return {
+            "schema": SCHEMA,
             "weights": self.by_name,
             "loss": self.loss,
             "score": self.score,
@@ -274,6 +288,8 @@ class Result:
             "method": self.method,
             "statistics": self.statistics.tolist(),
             "selection": self.selection.tolist(),
+            "list_ids": list(self.list_ids),
+            "rates": dict(self.rates),
             "margin": self.margin,
             "tied_lists": self.tied_lists,
             "loss_best_ties": self.loss_best_ties,
@@ -341,6 +357,8 @@ def _finite(value: float | None) -> float | None:
 
 
 def _from_dict(data: Mapping[str, Any]) -> Result:
+    if data["schema"] != SCHEMA:
+        raise ValueError(f"schema {quoted(data['schema'])}, and only {SCHEMA} is known")
     cell = data["cell"]
     names = tuple(data["weights"])
     ranges = None
@@ -371,7 +389,16 @@ def _from_dict(data: Mapping[str, Any]) -> Result:
         seconds=data["seconds"],
         trace=tuple((t, bound, loss) for t, bound, loss in data["trace"]),
         warnings=tuple(Doubt(one["code"], one["message"]) for one in data["warnings"]),
+        list_ids=tuple(data["list_ids"]),
+        rates=data["rates"],
         signature=data["signature"],
         fingerprint=data["fingerprint"],
         seed=data["seed"],
     )
+
+
+def warned(result: Result) -> Result:
+    """Return the result, and log what it warns of."""
+    for one in result.warnings:
+        logging.getLogger(WARNINGS).warning("warning: %s", one.message)
+    return result

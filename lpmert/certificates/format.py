@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from lpmert.errors import CertificateError, DataError
-from lpmert.formats.rows import unique_keys
+from lpmert.formats.unique import unique_keys
 from lpmert.quoting import listed
 from lpmert.system.files import atomic_writer, lines
 

@@ -14,7 +14,8 @@ from lpmert.cli.arguments import column_names, nonnegative
 from lpmert.cli.console import ProgressLog, duration, number, say
 from lpmert.cli.delivery import delivering, exit_code
 from lpmert.cli.main import _logging_to_stderr, _read, naming
-from lpmert.cli.shared import Registered, Shared, configured, shared_options
+from lpmert.cli.reading import Registered
+from lpmert.cli.shared import Shared, configured, shared_options
 from lpmert.cli.text_tables import side_by_side
 from lpmert.comparing.compare import DEFAULT_METHODS, OPTIMUM_SECONDS, REPLICATIONS, SEEDS
 from lpmert.comparing.comparison import summary
@@ -106,13 +107,12 @@ def compare(
     method (on held-out lists if there are any); the median time of a run. Below the table: what to expect from the best
     of several runs.
 
-    The exit code is 3 if a limit stopped the search for the optimum. DATA is a table with one hypothesis per row; see
-    `lpmert solve --help`.
+    The exit code is 3 if a limit stopped the search for the optimum. DATA is as for `lpmert solve`.
     """
     from lpmert.comparing.compare import compare as compare_methods
     from lpmert.result import Limits, Result
 
-    shared = Shared(**options)
+    shared = Shared.of(**options)
     if shared.scale is not None:
         raise click.UsageError(
             "--scale does not apply here: the report shows no weights; the JSON output has them all."
@@ -120,24 +120,25 @@ def compare(
     chosen = {name: configured(name, _of_method(name, shared.options)) for name in methods}
     left = tuple(one for one in shared.options if not any(_of_method(name, [one]) for name in methods))
     shared = replace(shared, options=left)
-    arguments = shared.search_arguments()
     limits = Limits(
         OPTIMUM_SECONDS if shared.time_limit is None else shared.time_limit,
-        *(arguments[name] for name in ("node_limit", "gap", "target", "memory_limit")),
+        *(getattr(shared, name) for name in ("node_limit", "gap", "target", "memory_limit")),
     )
-    start = None if initial_weights is None else shared.weights(initial_weights, "--initial-weights")
     names = [name for name, _ in weights]
     if len(set(names)) < len(names):
         raise click.UsageError("--weights gives a name twice.")
-    given = {name: shared.weights(text, "--weights") for name, text in weights}
     known = None if optimum is None else Result.load(optimum)
 
     with _logging_to_stderr(shared), delivering(shared) as deliver:
         nbest = _read(shared)[0]
-        others = None if held_out is None else _read(replace(shared, data=held_out))[0]
+        others = None if held_out is None else _read(shared.of_files(held_out))[0]
+        shared = shared.on(nbest)
+        arguments = shared.search_arguments()
+        start = None if initial_weights is None else shared.weights(initial_weights, "--initial-weights")
+        given = {name: shared.weights(text, "--weights") for name, text in weights}
         with Interrupts() as stop:
             progress = nullcontext() if shared.quiet else ProgressLog(time_limit=limits.time_limit)
-            with naming(shared.data), progress as callback:
+            with naming(shared.reading.name), progress as callback:
                 comparison = compare_methods(
                     nbest,
                     list(chosen.values()),

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rich.live import Live
 
     from lpmert._doors import Check
+    from lpmert.model.evaluation import Evaluation
     from lpmert.result import Progress, Result
 
 LINE_SECONDS = 1.0
@@ -312,6 +313,13 @@ def _warned(result: Result) -> list[str]:
     return ["\n".join(lines)] if lines else []
 
 
+def evaluation_report(found: Evaluation, names: Sequence[str], weights: Sequence[float]) -> str:
+    """Return what given weights cost, as text; nothing was searched."""
+    figures = [*_loss_figures(found), ("margin", number(found.margin))]
+    table = [["feature", *names], column("weight", weights)]
+    return "\n\n".join([labelled(figures), side_by_side(table)])
+
+
 def _headline(text: str, *, good: bool) -> str:
     return click.style(wrapped(text, sys.stdout), fg="green" if good else "yellow", bold=True)
 
@@ -347,10 +355,11 @@ def _gap(result: Result) -> str:
     return "unknown" if result.gap_abs is None else f"{number(result.gap_abs)} ({percent(result.gap_rel)})"
 
 
-def _loss_figures(of: Result | Check) -> list[tuple[str, str]]:
+def _loss_figures(of: Result | Check | Evaluation) -> list[tuple[str, str]]:
     figures = [("loss", number(of.loss))]
     if of.score != of.loss:
         figures.append(("score", number(of.score)))
+    figures += [(name.replace("_", " "), f"{100 * share:.4g}%") for name, share in of.rates.items()]
     if of.tied_lists:
         lists = "1 list" if of.tied_lists == 1 else f"{of.tied_lists:,} lists"
         figures.append(

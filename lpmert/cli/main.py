@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 import lpmert
-from lpmert._doors import WARNINGS
 from lpmert.cli.arguments import names_by_name
 from lpmert.cli.console import (
     LogHandler,
@@ -33,9 +32,11 @@ from lpmert.cli.console import (
     warning_lines,
 )
 from lpmert.cli.delivery import ExitCode, delivering, exit_code
+from lpmert.cli.reading import ARGUMENTS
 from lpmert.cli.shared import Shared, shared_options
 from lpmert.cli.weights_out import FORMS, JSON, Target
-from lpmert.quoting import LONGEST_MESSAGE, shortened
+from lpmert.quoting import LONGEST_MESSAGE, listed, shortened
+from lpmert.result import WARNINGS
 from lpmert.system.interrupts import Interrupts
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "compare": ("lpmert.cli.compare:compare", "Compare methods, or weights of other tools, on the same lists."),
+    "evaluate": ("lpmert.cli.evaluate:evaluate", "Show what given weights cost; nothing is searched."),
+    "schema": ("lpmert.cli.schema:schema", "Print the JSON Schema of what other commands write."),
     "convert": ("lpmert.cli.convert:convert", "Convert N-best lists from one format to another."),
     "lattices": ("lpmert.cli.lattices:lattices", "Tune or check weights over all paths of lattices."),
     "methods": ("lpmert.cli.methods:methods", "List the methods, or the options of one of them."),
@@ -77,6 +80,11 @@ class Program(click.Group):
         own = {name: command.get_short_help_str(80) for name, command in self.commands.items()}
         with formatter.section("Commands"):
             formatter.write_dl([*own.items(), *((name, text) for name, (_, text) in COMMANDS.items())])
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take the words of the command line, and keep them for messages that repeat it."""
+        ctx.meta[ARGUMENTS] = list(args)
+        return super().parse_args(ctx, args)
 
     def main(self, *args: Any, **settings: Any) -> Any:
         """Read the command line and do what it says."""
@@ -168,7 +176,9 @@ def solve(
 ) -> None:
     """Find the weights with the least loss on the lists in DATA.
 
-    DATA is a table with one hypothesis per row: TSV, CSV, JSON lines or Parquet, plain or compressed; - is stdin.
+    DATA are files or folders in any format that `lpmert convert` reads or writes, plain or compressed; several are
+    pooled by list, - is stdin. What a file does not tell (in a table, which columns are what), options say; the help of
+    `lpmert convert` and docs/formats.md describe them.
 
     The progress column Src says what found the best weights so far: I given weights, L line searches, C a cell of the
     weight space, S a selection, X exact arithmetic, W the sweep, E full enumeration, G parts solved separately.
@@ -177,26 +187,24 @@ def solve(
     `update` to bring the weights in moses.ini, travatar.ini or joshua.config up to date, or the settings of a speech
     toolkit (docs/speech.md). They have six digits after the point, or more where that would change the loss.
     """
-    shared = Shared(**options)
-    target = Target.of(write, shared.output, roles)
-    arguments = shared.search_arguments()
-    start = None if initial_weights is None else shared.weights(initial_weights, "--initial-weights")
+    target = Target.of(write, options["output"], roles)
 
-    def search(nbest: NBest, callback: Callback | None) -> Result:
+    def search(nbest: NBest, callback: Callback | None, shared: Shared) -> Result:
         from lpmert._doors import minimize
 
         target.check(nbest.names)
-        return minimize(nbest, initial_weights=start, callback=callback, **arguments)
+        start = None if initial_weights is None else shared.weights(initial_weights, "--initial-weights")
+        return minimize(nbest, initial_weights=start, callback=callback, **shared.search_arguments())
 
-    def text(nbest: NBest, result: Result) -> str:
+    def text(nbest: NBest, result: Result, shared: Shared) -> str:
         from lpmert.model.problem import Problem
 
+        arguments, scale = shared.search_arguments(), shared.scale
         problem = Problem(nbest, arguments["metric"], ties=arguments["ties"], region=arguments["region"])
-        scale = shared.scale
         weights = result.weights if scale is None else result.scaled_to(scale.name, scale.value)
         return target.text(problem, result, weights).removesuffix("\n")
 
-    def certify(nbest: NBest, result: Result, stop: Interrupts) -> None:
+    def certify(nbest: NBest, result: Result, stop: Interrupts, shared: Shared) -> None:
         from lpmert.certificates.write.certify import write_certificate
 
         if certificate is None:
@@ -206,10 +214,11 @@ def solve(
         elif result.status not in (lpmert.Status.OPTIMAL, lpmert.Status.OPTIMAL_TO_TOLERANCE):
             say(f"no certificate written: {result.message}")
         else:
+            arguments = shared.search_arguments()
             settings = {name: arguments[name] for name in ("metric", "ties", "region")}
             write_certificate(certificate, nbest, result, **settings)
 
-    _run(shared, search, certify, writes=certificate, text=None if target.form == JSON else text)
+    _run(Shared.of(**options), search, certify, writes=certificate, text=None if target.form == JSON else text)
 
 
 @main.command()
@@ -219,46 +228,51 @@ def check(weights: str, **options: Any) -> None:
     """Show how far given weights are from the least loss on the lists in DATA.
 
     WEIGHTS are numbers in the order of --features (--weights=-1,2), pairs (--weights am=1,lm=0.6), or a file: one that
-    `lpmert solve -o` wrote, other JSON, lines NAME VALUE, or the weights of Moses, cdec, Joshua or travatar. DATA is a
-    table with one hypothesis per row; see `lpmert solve --help`.
+    `lpmert solve -o` wrote, other JSON, lines NAME VALUE, or the weights of Moses, cdec, Joshua or travatar. DATA is as
+    for `lpmert solve`.
     """
-    shared = Shared(**options)
-    arguments = shared.search_arguments()
-    given = shared.weights(weights, "--weights")
 
-    def search(nbest: NBest, callback: Callback | None) -> Check:
+    def search(nbest: NBest, callback: Callback | None, shared: Shared) -> Check:
         from lpmert._doors import check as check_weights
 
-        return check_weights(nbest, given, callback=callback, **arguments)
+        given = shared.weights(weights, "--weights")
+        return check_weights(nbest, given, callback=callback, **shared.search_arguments())
 
-    _run(shared, search)
+    _run(Shared.of(**options), search)
 
 
 def _run(
     shared: Shared,
-    search: Callable[[NBest, Callback | None], Result | Check],
-    finish: Callable[[NBest, Result, Interrupts], None] = lambda *_: None,
+    search: Callable[[NBest, Callback | None, Shared], Result | Check],
+    finish: Callable[[NBest, Result, Interrupts, Shared], None] = lambda *_: None,
     writes: str | None = None,
-    text: Callable[[NBest, Result], str] | None = None,
+    text: Callable[[NBest, Result, Shared], str] | None = None,
 ) -> NoReturn:
     """Read the data, search, deliver the outcome, do what is left, and exit with the code of the status."""
     with _logging_to_stderr(shared):
         with delivering(shared) as deliver:
             nbest, seconds = _read(shared, writes)
+            shared = shared.on(nbest)
+            shared.search_arguments()  # wrong usage is told before the table of progress begins
             with Interrupts() as stop:
                 progress = nullcontext() if shared.quiet else ProgressLog(time_limit=shared.time_limit)
-                with naming(shared.data), progress as callback:
-                    outcome = search(nbest, callback)
+                with naming(shared.reading.name), progress as callback:
+                    outcome = search(nbest, callback, shared)
                 result = outcome if isinstance(outcome, lpmert.Result) else outcome.optimum
-                result = replace(result, seconds={"read": seconds, **result.seconds})
-                outcome = result if isinstance(outcome, lpmert.Result) else replace(outcome, optimum=result)
+                rates = {**result.rates, **shared.reading.rates(nbest, result.loss)}
+                result = replace(result, seconds={"read": seconds, **result.seconds}, rates=rates)
+                if isinstance(outcome, lpmert.Result):
+                    outcome = result
+                else:
+                    rates = {**outcome.rates, **shared.reading.rates(nbest, outcome.loss)}
+                    outcome = replace(outcome, optimum=result, rates=rates)
                 if not shared.quiet:
                     say_outcome(result, shown=text is None and not shared.as_json and shared.output is None)
                 if text is None:
                     deliver(outcome.to_json, partial(_report, outcome, shared))
                 else:
-                    deliver(*2 * (partial(text, nbest, result),))
-        finish(nbest, result, stop)
+                    deliver(*2 * (partial(text, nbest, result, shared),))
+        finish(nbest, result, stop, shared)
     raise click.exceptions.Exit(exit_code(result.status, stop))
 
 
@@ -306,24 +320,17 @@ def _read(shared: Shared, *others: str | None) -> tuple[NBest, float]:
     """Return the lists, and the seconds it took; the outcome, or other files written, must not overwrite them."""
     from lpmert.system.files import check_not_read, noting_reads
 
+    reading = shared.reading
     start = time.perf_counter()
-    with noting_reads() as sources, naming(shared.data):
-        nbest = lpmert.read_table(
-            shared.data,
-            segment=shared.segment,
-            features=shared.features,
-            loss=shared.loss,
-            statistics=shared.statistics,
-            gain=shared.gain,
-            group=shared.group,
-            format=shared.format,
-        )
+    with noting_reads() as sources, naming(reading.name):
+        nbest = reading.read()
     for written in filter(None, (shared.output, *others)):
         check_not_read(written, sources)
     seconds = time.perf_counter() - start
     if not shared.quiet:
         say(
-            f"{shared.data}: {nbest.n_lists:,} lists, {nbest.n_hypotheses:,} hypotheses, {nbest.n_features} features, "
-            f"read in {seconds:.2f}s; seed {shared.seed}"
+            f"{reading.name}: {nbest.n_lists:,} lists, {nbest.n_hypotheses:,} hypotheses, "
+            f"{nbest.n_features} features, read in {seconds:.2f}s; seed {shared.seed}"
         )
+        say(f"features {listed(nbest.names)}; statistics {listed(nbest.statistic_names)}")
     return nbest, seconds

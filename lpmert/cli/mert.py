@@ -14,7 +14,7 @@ import numpy as np
 from lpmert.cli.arguments import column_names, nonnegative
 from lpmert.cli.console import ProgressLog, put, say
 from lpmert.cli.delivery import ExitCode, exit_code
-from lpmert.cli.shared import line_length_option
+from lpmert.cli.reading import line_length_option
 from lpmert.errors import DataError, FloatArray
 from lpmert.quoting import listed, quoted
 from lpmert.result import Result, Status

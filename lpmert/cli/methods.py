@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lpmert.cli.console import put
-from lpmert.cli.shared import Registered
+from lpmert.cli.reading import Registered
 from lpmert.registry import METHODS, METRICS
 
 if TYPE_CHECKING:

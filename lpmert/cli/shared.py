@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-from click.shell_completion import CompletionItem
 
 from lpmert.cli.arguments import (
     assignment,
     bounds,
-    column_names,
     finite,
     linear,
     nonnegative,
@@ -25,12 +21,15 @@ from lpmert.cli.arguments import (
     size,
 )
 from lpmert.cli.console import Scale
-from lpmert.quoting import quoted
-from lpmert.registry import METHODS, METRICS, TABLES, Registry
+from lpmert.cli.reading import Reading, Registered, reading_options
+from lpmert.metrics.columns import TEXT_METRICS
+from lpmert.quoting import listed, quoted
+from lpmert.registry import METHODS, METRICS
 
 if TYPE_CHECKING:
     from lpmert.formats.weights import WeightsFile
     from lpmert.metrics.base import Metric
+    from lpmert.model.nbest import NBest
     from lpmert.model.region import Linear, Region
     from lpmert.search.method import Method
 
@@ -40,44 +39,12 @@ _OF_METRIC = "metric."
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-class Registered(click.ParamType[str]):
-    """The name of what is registered, or module:Name, looked for in the current folder too."""
-
-    def __init__(self, registry: Registry) -> None:
-        self.registry, self.name = registry, registry.kind
-
-    def get_metavar(self, *_: Any, **__: Any) -> str:
-        """Return what stands for the value in the help."""
-        return f"[{'|'.join(self.registry.own)}|...]"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the name if there is such a thing."""
-        if ":" in value:
-            if os.getcwd() not in sys.path:
-                sys.path.append(os.getcwd())
-        elif value not in self.registry.own and value not in self.registry.names():
-            self.fail(f"{self.registry.unknown(value)}.", param, ctx)
-        return value
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Return the names that begin with what is typed."""
-        del ctx, param
-        return [CompletionItem(name) for name in self.registry.names() if name.startswith(incomplete)]
-
-
 @dataclass(frozen=True)
 class Shared:
     """The values of the options that all searching commands have."""
 
-    data: str
-    segment: str
-    features: tuple[str, ...]
-    loss: str | None
-    statistics: tuple[str, ...] | None
-    gain: str | None
-    metric: str
-    format: str | None
-    group: bool
+    reading: Reading
+    metric: str | Metric | None
     method: str
     options: tuple[tuple[str, str], ...]
     ties: str
@@ -101,20 +68,35 @@ class Shared:
     quiet: bool
     verbose: int
 
-    def __post_init__(self) -> None:
-        """Check what one option says against another, before anything is read."""
-        if sum(given is not None for given in (self.loss, self.gain, self.statistics)) != 1:
-            raise click.UsageError(
-                "Pass either --loss with one column, or --gain with one of which more is better, or --statistics with "
-                "the columns of the metric."
-            )
-        if self.scale is not None and self.scale.name not in self.features:
-            features = ", ".join(self.features)
-            raise click.BadParameter(
-                f"no feature {self.scale.name}; the features are {features}.", param_hint="--scale"
-            )
-        if (self.cosine is None) != (self.around is None):
+    features: tuple[str, ...] = ()
+    """Those of the lists, as soon as these are read."""
+
+    @classmethod
+    def of(cls, data: Sequence[str], **options: Any) -> Shared:
+        """Return the values of options; checks what one says against another, before anything is read."""
+        settings = [
+            (name.removeprefix(_OF_METRIC), value) for name, value in options["options"] if of_metric((name, value))
+        ]
+        reading = Reading.taken(data, options, options["metric"], settings)
+        if "references" in reading.flags:  # that of the texts says which it is
+            options["metric"] = None
+            options["options"] = tuple(one for one in options["options"] if not of_metric(one))
+        if (options["cosine"] is None) != (options["around"] is None):
             raise click.UsageError("--cosine and --around go together.")
+        return cls(reading=reading, **options)
+
+    def of_files(self, *files: str) -> Shared:
+        """Return the same for other files."""
+        return replace(self, reading=replace(self.reading, files=files))
+
+    def on(self, nbest: NBest) -> Shared:
+        """Return the same for these lists, with their features and, where it is not given, the metric."""
+        if self.scale is not None and self.scale.name not in nbest.names:
+            features = listed(nbest.names)
+            raise click.BadParameter(
+                f"no feature {quoted(self.scale.name)}; the features are {features}.", param_hint="--scale"
+            )
+        return replace(self, features=nbest.names, metric=self.metric or metric_for(nbest))
 
     def region(self) -> Region | None:
         """Return where the weights may lie; `None` for everywhere."""
@@ -177,9 +159,11 @@ def of_metric(option: tuple[str, str]) -> bool:
     return option[0].startswith(_OF_METRIC)
 
 
-def metric_with(metric: str, options: Sequence[tuple[str, str]]) -> str | Metric:
+def metric_with(metric: str | Metric | None, options: Sequence[tuple[str, str]]) -> str | Metric:
     """Return a metric with options; raises `click.BadParameter` for those that it has not, or has not so."""
-    if not options:
+    if not options or not isinstance(metric, str):
+        if options or metric is None:
+            raise click.BadParameter("options of a metric need its name; give --metric.", param_hint="--set")
         return metric
     from lpmert.configurable import with_parameters
     from lpmert.errors import LpmertError
@@ -195,20 +179,38 @@ def metric_with(metric: str, options: Sequence[tuple[str, str]]) -> str | Metric
     return found
 
 
+def metric_for(nbest: NBest) -> str | Metric:
+    """Return the metric that the names of the statistics tell; raises `click.UsageError` where they do not."""
+    if len(nbest.statistic_names) == 1:
+        return "loss"
+    from lpmert.metrics.of_columns import metric_of_columns
+
+    found = metric_of_columns(nbest.statistic_names)
+    if found is None:
+        names = listed(nbest.statistic_names)
+        raise click.UsageError(f"The lists have the statistics {names}: choose one with --loss, or a --metric of all.")
+    return found
+
+
+class _Metric(Registered):
+    """A registered metric, or one on texts."""
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the name if there is such a thing."""
+        if value in TEXT_METRICS:
+            return value
+        return super().convert(value, param, ctx)
+
+
+metric_option = click.option(
+    "--metric",
+    type=_Metric(METRICS),
+    help="Turns summed statistics into a loss; with --references also sentence-bleu, ter, wer, cer, ...  "
+    "[default: told by the names of the statistics]",
+)
+
 _SHARED_OPTIONS = (
-    click.argument("data", type=click.Path()),
-    click.option("--segment", required=True, metavar="COLUMN", help="Column that tells which list a row belongs to."),
-    click.option("--features", required=True, type=column_names, metavar="A,B,C", help="Columns of the features."),
-    click.option("--loss", metavar="COLUMN", help="Column of the loss of a hypothesis, such as its word errors."),
-    click.option("--gain", metavar="COLUMN", help="Column of what is better if higher; numbers, or true and false."),
-    click.option(
-        "--statistics", type=column_names, metavar="A,B,C", help="Columns that the metric sums, instead of --loss."
-    ),
-    click.option("--metric", type=Registered(METRICS), default="loss", help="Turns summed statistics into a loss."),
-    click.option(
-        "--format", type=click.Choice(TABLES), help="Format of DATA. [default: told by its ending or content]"
-    ),
-    click.option("--group", is_flag=True, help="Allow the rows of a list to lie apart in DATA."),
+    metric_option,
     click.option("--method", type=Registered(METHODS), default="auto", help="How to search."),
     click.option(
         "--set",
@@ -252,26 +254,11 @@ _SHARED_OPTIONS = (
 )
 
 
-def _limit_lines(ctx: click.Context, _: click.Parameter, value: int | None) -> None:
-    if value is not None:
-        from lpmert.system.files import line_limit
-
-        ctx.with_resource(line_limit(value))
-
-
-line_length_option = click.option(
-    "--max-line-length",
-    type=size,
-    metavar="SIZE",
-    callback=_limit_lines,
-    expose_value=False,
-    help="Reject files with a longer line.  [default: 64MiB]",
-)
-"""For all commands that read data."""
+data_argument = click.argument("data", nargs=-1, required=True, type=click.Path(), metavar="DATA...")
 
 
 def shared_options(command: Command) -> Command:
     """Add the argument and the options that all searching commands have."""
-    for option in reversed((*_SHARED_OPTIONS, line_length_option)):
+    for option in reversed(_SHARED_OPTIONS):
         command = option(command)
-    return command
+    return data_argument(reading_options(command))

@@ -3,56 +3,43 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import click
 
 import lpmert
-from lpmert.cli.arguments import column_names
 from lpmert.cli.console import column, put
-from lpmert.cli.shared import TIES, Registered, line_length_option
+from lpmert.cli.reading import Reading, reading_options
+from lpmert.cli.shared import TIES, data_argument, metric_for, metric_option
 from lpmert.cli.text_tables import side_by_side
-from lpmert.registry import METRICS, TABLES
 
 
 @click.command()
 @click.argument("certificate", type=click.Path())
-@click.argument("data", type=click.Path())
-@click.option("--segment", required=True, metavar="COLUMN", help="Column that tells which list a row belongs to.")
-@click.option("--features", required=True, type=column_names, metavar="A,B,C", help="Columns of the features.")
-@click.option("--loss", metavar="COLUMN", help="Column of the loss of a hypothesis.")
-@click.option("--statistics", type=column_names, metavar="A,B,C", help="Columns that the metric sums.")
-@click.option("--metric", type=Registered(METRICS), default="loss", help="Turns summed statistics into a loss.")
-@click.option("--format", type=click.Choice(TABLES), help="Format of DATA. [default: told by its ending or content]")
-@click.option("--group", is_flag=True, help="Allow the rows of a list to lie apart in DATA.")
+@data_argument
+@reading_options
+@metric_option
 @click.option(
     "--ties", type=click.Choice(TIES), default="first", help="Which of several hypotheses with equal features counts."
 )
-@line_length_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of the report.")
 def verify(
     certificate: str,
-    data: str,
-    segment: str,
-    features: tuple[str, ...],
-    loss: str | None,
-    statistics: tuple[str, ...] | None,
-    metric: str,
-    format: str | None,
-    group: bool,
+    data: tuple[str, ...],
+    metric: str | None,
     ties: str,
     as_json: bool,
+    **options: Any,
 ) -> None:
     """Check that CERTIFICATE, written by `lpmert solve --certificate`, proves its claim about the lists in DATA.
 
     This runs no search and trusts no solver: every step is decided in exact arithmetic. Pass the same options as to
     `lpmert solve`. If the certificate does not hold, the exit code is 5 and the message says where it fails.
     """
-    if (loss is None) == (statistics is None):
-        raise click.UsageError("Pass either --loss with one column, or --statistics with the columns of the metric.")
-    nbest = lpmert.read_table(
-        data, segment=segment, features=features, loss=loss, statistics=statistics, group=group, format=format
-    )
-    found = lpmert.verify(certificate, nbest, metric=metric, ties=ties)
+    reading = Reading.taken(data, options, metric)
+    nbest = reading.read()
+    summed = metric_for(nbest) if metric is None or "references" in reading.flags else metric
+    found = lpmert.verify(certificate, nbest, metric=summed, ties=ties)
     if as_json:
         put(
             json.dumps(

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from lpmert.errors import FloatArray, IntArray
-from lpmert.result import Result, Status
+from lpmert.result import SCHEMA, Result, Status
 
 BEST_OF = 10
 DRAWS = 1000
@@ -199,6 +199,7 @@ class Comparison:
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as plain numbers, strings, lists and dictionaries, ready for JSON."""
         return {
+            "schema": SCHEMA,
             "complete": self.complete,
             "signature": self.signature,
             "fingerprint": self.fingerprint,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -24,7 +25,9 @@ _SPARSE = ("feature_values", "feature_columns", "feature_starts", "n_features")
 _LABELS = ("names", "list_ids", "statistic_names")
 _TEXTS = ("texts", "text_bytes", "text_ends")
 _NEEDED = ("features", "offsets", "statistics")
-_BROKEN = (ValueError, OSError, EOFError, RuntimeError, MemoryError, zlib.error, zipfile.BadZipFile)
+_END, _MANY = b"PK\x05\x06", 0xFFFF
+"""What the end of a zip archive begins with, and the count that stands for all that 16 bits cannot hold."""
+_BROKEN = (struct.error, ValueError, OSError, EOFError, RuntimeError, MemoryError, zlib.error, zipfile.BadZipFile)
 """What zipfile and numpy raise where an archive is damaged, encrypted, packed in an unknown way, or holds objects."""
 
 
@@ -81,6 +84,7 @@ def _arrays(content: bytes, path: str | Path) -> dict[str, Any]:
             size, most = sum(member.file_size for member in archive.infolist()), longest_line.get() * LINES_OF_A_WHOLE
             if size > most:
                 raise ValueError(f"its arrays have {size:,} bytes, more than {most:,}")
+            _check_directory(content, len(archive.infolist()))
             for member in archive.namelist():
                 name = member.removesuffix(".npy")
                 if name in found:
@@ -94,6 +98,16 @@ def _arrays(content: bytes, path: str | Path) -> dict[str, Any]:
     return found
 
 
+def _check_directory(content: bytes, members: int) -> None:
+    """Raise `ValueError` unless the directory of an archive has as many members as its end says.
+
+    One with a damaged length swallows the members after it, which zipfile does not notice.
+    """
+    (count,) = struct.unpack_from("<H", content, content.rindex(_END) + 10)
+    if count not in (members, _MANY):
+        raise ValueError(f"its directory should have {count} members, and has {members}")
+
+
 def _lists(arrays: Mapping[str, Any]) -> NBest:
     there = listed(arrays)
     unknown = [name for name in arrays if name not in (*_NEEDED, *_SPARSE, *_LABELS, *_TEXTS)]
@@ -102,7 +116,7 @@ def _lists(arrays: Mapping[str, Any]) -> NBest:
     for name in _NEEDED if "features" in arrays else (*_SPARSE, *_NEEDED[1:]):
         if name not in arrays:
             raise DataError(f"no array {quoted(name)}; the arrays are {there}")
-    labels = {what: _strings(arrays[what], what) for what in _LABELS if what in arrays}
+    labels: dict[str, Any] = {what: _strings(arrays[what], what) for what in _LABELS if what in arrays}
     features = arrays["features"] if "features" in arrays else _csr(*(arrays[name] for name in _SPARSE))
     return NBest(features, arrays["offsets"], arrays["statistics"], texts=_texts(arrays), **labels)
 

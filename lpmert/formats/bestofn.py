@@ -11,8 +11,9 @@ import numpy as np
 
 from lpmert.errors import DataError
 from lpmert.formats.format import Format
+from lpmert.formats.json_rows import json_records
 from lpmert.formats.numbers import number_of_json
-from lpmert.formats.rows import read_rows
+from lpmert.formats.rows import json_kind
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
 from lpmert.system.files import atomic_writer, open_bytes
@@ -23,14 +24,19 @@ LOSS = "loss"
 def read_best_of_n(path: str | Path) -> NBest:
     """Read lines `{"id": ..., "candidates": [{"text": ..., "scores": {name: number, ...}, "loss": number}, ...]}`.
 
-    Every candidate has the same scores, in any order, and one of `loss` (a number), `correct` (true or false, or a
-    share from 0 to 1; the loss is 1 less that) or `statistics` (numbers by name, for metrics of several). `text` is
-    a string that all candidates have or none. Other keys are not looked at. Raises `DataError` with file and line.
+    One array of such objects will do, too. Every candidate has the same scores, in any order, and one of `loss` (a
+    number), `correct` (true or false, or a share from 0 to 1; the loss is 1 less that) or `statistics` (numbers by
+    name, for metrics of several). `text` is a string that all candidates have or none. Other keys are not looked at.
+    Raises `DataError` with file and line.
     """
     reader = _Reader(path)
     with open_bytes(path) as stream:
-        for line, (list_id, candidates) in read_rows(stream, path, "jsonl", ("id", "candidates")):
-            reader.add(line, list_id, candidates)
+        kind = json_kind(stream.peek()) or "jsonl"
+        for line, record in json_records(stream, path, kind):
+            for key in ("id", "candidates"):
+                if key not in record:
+                    raise DataError(f"no key {quoted(key)}; the keys are {listed(record)}", path=path, line=line)
+            reader.add(line, record["id"], record["candidates"])
     return reader.nbest()
 
 

@@ -11,12 +11,15 @@ from typing import Any
 
 from lpmert.errors import DataError
 from lpmert.formats.format import Format
-from lpmert.formats.rows import format_of_name
-from lpmert.formats.utterances import utterance_files, words_of
+from lpmert.formats.roles import matched
+from lpmert.formats.rows import format_of_name, json_kind
+from lpmert.formats.scores import ROLES
+from lpmert.formats.tables import wanted_columns
+from lpmert.formats.utterances import utterance_files, with_references, words_of
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
 from lpmert.registry import FORMATS
-from lpmert.system.files import BYTE_ORDER_MARK, STDIN, line_limit, open_bytes
+from lpmert.system.files import BYTE_ORDER_MARK, STDIN, head_of, line_limit, open_bytes
 
 Source = str | Path | Sequence[str | Path] | Mapping[str, str | Path]
 """A file or folder, several files (runs), or for scores the files by name of the feature."""
@@ -27,7 +30,7 @@ logger = logging.getLogger("lpmert")
 _HEAD = 1 << 16
 _SLF = re.compile(r"(VERSION|V|UTTERANCE|U|NODES|N|I)=")
 _SRILM = re.compile(r"NBestList[12]\.0\b|\(-?[0-9.]+\) |(-?[0-9.]+(e[-+]?[0-9]+)?[ \t]+){2}[0-9]+([ \t]|$)")
-_BEST_OF_N = re.compile(r'(?<!\\)"candidates"\s*:\s*\[')
+_BEST_OF_N = re.compile(r'(?<!\\)"candidates"\s*:\s*\[\s*(\]|.*?(?<!\\)"scores"\s*:\s*\{)', re.DOTALL)
 _REMEDY = f"give the format, one of {listed(FORMATS.own)}, or module:Name"
 
 
@@ -39,14 +42,17 @@ def read(
     Parameters
     ----------
     source : str, Path, sequence or mapping of these
-        A file or folder; several files, for formats that pool runs; or the files by name of the feature, for scores.
+        A file or folder; several, whose lists with the same id are pooled; or the files by name of the feature, for
+        scores.
     format : str or Format, optional
         A name (`lpmert convert --help` lists them), `module:Name`, or a `lpmert.formats.Format`; by default what the
         file looks like.
     max_line_length : int, optional
         Most bytes of a line, 64 MiB by default; other readers take that from `lpmert.system.files.line_limit`.
     **options
-        Those of the format's reader, such as `segment`, `features` and `loss` for tables.
+        Those of the format's reader, such as `segment` for tables. For all formats: `features` (names, patterns such as
+        `LM*`), `loss` or `statistics` choose some of those there are; `references`, with `metric` and `partial` as for
+        `lpmert.formats.srilm.read_srilm`, counts the statistics from the texts.
 
     Returns
     -------
@@ -70,12 +76,47 @@ def read(
 
 def _read(source: Source, format: str | Format, options: dict[str, Any]) -> NBest:
     name, kind = _known(format)
-    if not kind.pooled and isinstance(source, Sequence) and not isinstance(source, str):
-        if len(source) != 1:
-            raise DataError(f"format {name} is read from one file or folder; got {len(source)}")
-        source = source[0]
-    _check_options(kind.reader_options, options, f"reading {name}")
-    return kind.reader(source, **options, **kind.fixed)
+    known = kind.reader_options
+    of_texts = "references" in options and "references" not in known
+    chosen, measuring = (
+        {what: options.pop(what) for what in names if what in options and what not in known}
+        for names in (("features", "loss", "statistics"), ("references", "metric", "partial") if of_texts else ())
+    )
+    _check_options(known, options, f"reading {name}", source if isinstance(source, str | Path) else None)
+    options |= kind.fixed
+    if kind.pooled or isinstance(source, str | Path | Mapping):
+        nbest = kind.reader(source, **options)
+    else:
+        nbest = merged([kind.reader(one, **options) for one in source], source)
+    if measuring:
+        nbest = with_references(nbest, **measuring)
+    return _selected(nbest, **chosen) if chosen else nbest
+
+
+def merged(parts: Sequence[NBest], places: Sequence[object]) -> NBest:
+    """Return the lists of all parts, those with equal ids pooled; an error names the place of the part that differs."""
+    nbest = parts[0]
+    for part, place in zip(parts[1:], places[1:], strict=True):
+        try:
+            nbest = nbest.merge(part)
+        except DataError as error:
+            raise DataError(f"{error}; so does {places[0]}", path=str(place)) from error
+    return nbest
+
+
+def _selected(
+    nbest: NBest,
+    features: Sequence[str] | str | None = None,
+    loss: str | None = None,
+    statistics: Sequence[str] | str | None = None,
+) -> NBest:
+    """Return the lists with only these features and statistics; raises `DataError` for others."""
+    wanted = wanted_columns(None, None, features, loss, statistics, None)
+    if wanted.features is not None:
+        nbest = nbest.select_features(matched(wanted.features, nbest.names, nbest.names))
+    if wanted.statistics is not None:
+        nbest = nbest.select_statistics(wanted.statistics)
+    return nbest
 
 
 def write(nbest: NBest, path: str | Path, format: str | Format | None = None, **options: Any) -> None:
@@ -108,7 +149,7 @@ def write(nbest: NBest, path: str | Path, format: str | Format | None = None, **
     """
     name, kind = _known(format_of_target(path) if format is None else format)
     writer = writer_of(kind, name)
-    _check_options(kind.writer_options, options, f"writing {name}")
+    _check_options(kind.writer_options, options, f"writing {name}", path)
     writer(nbest, path, **options, **kind.fixed)
 
 
@@ -149,13 +190,10 @@ def detect(source: Source) -> str:
         if not source:
             raise DataError("give at least one file")
         source = source[0]
-    if str(source) == STDIN:
-        raise DataError(f"standard input cannot be read twice; {_REMEDY}", path=source)
-    if Path(source).is_dir():
+    if str(source) != STDIN and Path(source).is_dir():
         kind = _by_folder(Path(source))
     else:
-        with open_bytes(source) as stream:
-            head = stream.read(_HEAD)
+        head = head_of(source, _HEAD)
         if not head:
             raise DataError("empty file", path=source)
         kind = _by_magic(head) or (None if format_of_name(source) else _by_ending(source))
@@ -169,13 +207,14 @@ def _known(format: str | Format) -> tuple[str, Format]:
     return (format.description, format) if isinstance(format, Format) else (format, format_by_name(format))
 
 
-def _check_options(known: Mapping[str, bool], options: Mapping[str, Any], what: str) -> None:
+def _check_options(known: Mapping[str, bool], options: Mapping[str, Any], what: str, path: str | Path | None) -> None:
     for name in options:
         if name not in known:
-            raise DataError(f"{what} takes no option {quoted(name)}; its options are {listed(known) or 'none'}")
+            there = listed(known) or "none"
+            raise DataError(f"{what} takes no option {quoted(name)}; its options are {there}", path=path)
     for name, needed in known.items():
         if needed and name not in options:
-            raise DataError(f"{what} needs the option {quoted(name)}")
+            raise DataError(f"{what} needs the option {quoted(name)}", path=path)
 
 
 def _by_ending(path: str | Path) -> str | None:
@@ -207,8 +246,9 @@ def _by_first_line(head: bytes, path: str | Path) -> str | None:
         )
     if first.startswith("FEATURES_"):
         return "mert"
-    if first.startswith("{"):
-        return "best-of-n" if _BEST_OF_N.search(first) else "jsonl"
+    in_json = json_kind(head)
+    if in_json is not None:
+        return "best-of-n" if _BEST_OF_N.search(head.decode(errors="replace")) else in_json
     if "|||" in first:
         return "moses"
     if _by_utterance(head) is not None:
@@ -238,6 +278,8 @@ def _by_manifest(path: str | Path, first: str) -> str | None:
 
 
 def _by_folder(folder: Path) -> str | None:
+    if (folder / ROLES).exists():
+        return "scores"
     if any(True for pattern in ("1best_recog", "output.*/1best_recog") for _ in folder.glob(pattern)):
         return "espnet"
     return _by_files(folder)

@@ -14,18 +14,18 @@ from lpmert.errors import DataError
 from lpmert.formats.format import Format
 from lpmert.formats.named import NamedRows, number_text, numbers_of_words, rows_by_column
 from lpmert.formats.numbers import count_of_text
-from lpmert.formats.rows import repeated
+from lpmert.formats.unique import repeated
 from lpmert.formats.utterances import words_of
-from lpmert.metrics.ratio import BLEU_COLUMNS
+from lpmert.metrics.columns import BLEU_COLUMNS, ERROR_COLUMNS, TER_COLUMNS
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
 from lpmert.system.files import atomic_writer, lines
 
 SCORE_TYPES: Mapping[str, tuple[str, ...]] = {
     "BLEU": BLEU_COLUMNS,
-    "WER": ("errors", "reference_length"),
-    "CDER": ("errors", "reference_length"),
-    "TER": ("edits_100", "reference_length_100", "rate_100"),
+    "WER": ERROR_COLUMNS,
+    "CDER": ERROR_COLUMNS,
+    "TER": TER_COLUMNS,
     "PER": ("correct", "length", "reference_length"),
 }
 """Names of the statistics of each type of score, in the order of the files; those of TER are times 100."""
@@ -34,6 +34,9 @@ SPARSE = "sparse"
 """Name of the one feature that `merge_sparse` makes of all sparse ones."""
 
 Paths = str | Path | Sequence[str | Path]
+
+_FEATURES, _SCORES = "features", ("scores", "statscore")
+"""What files of features and of scores are called in Moses' scripts."""
 
 
 class MertData(NamedTuple):
@@ -60,9 +63,28 @@ def load_mert_data(features: Paths, scores: Paths) -> MertData:
     return pool.data()
 
 
-def read_mert_data(features: Paths, *, scores: Paths) -> NBest:
-    """Return the lists of `load_mert_data`."""
-    return load_mert_data(features, scores).nbest
+def read_mert_data(features: Paths, *, scores: Paths | None = None) -> NBest:
+    """Return the lists of `load_mert_data`.
+
+    Without `scores` these are the files beside those of features that are called like them, with `scores` (or
+    `statscore`) in the place of `features`; raises `DataError` where they are not there.
+    """
+    return load_mert_data(features, _beside(features) if scores is None else scores).nbest
+
+
+def _beside(features: Paths) -> list[Path]:
+    found = []
+    for path in [features] if isinstance(features, str | Path) else features:
+        before, there, after = Path(path).name.rpartition(_FEATURES)
+        names = [f"{before}{word}{after}" for word in _SCORES] if there else []
+        file = next((Path(path).parent / name for name in names if (Path(path).parent / name).is_file()), None)
+        if file is None:
+            looked = f" (there is no {names[0]} beside it)" if names else ""
+            raise DataError(
+                f"which file has the scores of these lists?{looked}; give scores (--scores FILE)", path=path
+            )
+        found.append(file)
+    return found
 
 
 def merge_sparse(data: MertData, weights: Mapping[str, float]) -> NBest:
@@ -80,14 +102,23 @@ def merge_sparse(data: MertData, weights: Mapping[str, float]) -> NBest:
     return NBest(merged, nbest.offsets, nbest.statistics, columns, nbest.list_ids, nbest.statistic_names, nbest.texts)
 
 
-def write_mert_data(nbest: NBest, features: str | Path, *, scores: str | Path, score_type: str | None = None) -> None:
+def write_mert_data(
+    nbest: NBest, features: str | Path, *, scores: str | Path | None = None, score_type: str | None = None
+) -> None:
     """Write a file of features and one of scores that `read_mert_data` reads back to exactly the same numbers.
 
+    `scores` may be left out where the name of `features` has that word: the file of scores is then called so instead.
     `score_type` may be left out where the names of the statistics are those of one in `SCORE_TYPES`. Of sparse rows,
     leading features without any 0 are written as dense ones, the others as `name=value`. Texts are not kept. Raises
     `DataError` where a name or an id has white space.
     """
     kind = _score_type(nbest, features) if score_type is None else score_type
+    if scores is None:
+        before, there, after = Path(features).name.rpartition(_FEATURES)
+        if not there:
+            trouble = "give the file of scores, or call this one like run1.features.dat (--scores-out FILE)"
+            raise DataError(trouble, path=features)
+        scores = Path(features).parent / f"{before}{_SCORES[0]}{after}"
     for word in (*nbest.names, *nbest.list_ids, kind):
         if words_of(word) != [word]:
             raise DataError(f"{quoted(word)} has white space, which separates words here; rename it", path=features)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import logging
 import reprlib
 from array import array
 from collections.abc import Callable, Iterator, Sequence
@@ -17,16 +15,14 @@ from lpmert.errors import DataError
 from lpmert.formats.format import Format
 from lpmert.formats.moses_features import FeatureReader, FeatureWriter, label_of
 from lpmert.formats.named import WHITE, number_text, numbers_of_words, rows_by_column
-from lpmert.formats.rows import repeated
-from lpmert.formats.utterances import words_of
+from lpmert.formats.unique import repeated
+from lpmert.formats.utterances import with_references, words_of
 from lpmert.model.nbest import NBest
 from lpmert.quoting import quoted
-from lpmert.system.files import atomic_writer, decoded_lines, lines, open_bytes, raw_lines
+from lpmert.system.files import atomic_writer, blocks_of_lines, lines, open_bytes
 
 if TYPE_CHECKING:
     from lpmert.metrics.text import TextMetric
-
-logger = logging.getLogger(__name__)
 
 SEPARATOR = "|||"
 STATISTICS_LABEL = "statistics:"
@@ -54,11 +50,11 @@ def read_moses(
     field, or the fourth where the third is one number and the fourth has names. Other fields are not looked at.
 
     Statistics come from one of: `references`, files with one sentence a line (id 0 is the first line; with `partial`
-    there may be more lines than lists), by `metric`, one of `lpmert.metrics.text` or its name; `statistics`, a file for
-    each of `paths`, whose line has the id and the numbers of the same line; the numbers in the last field, with
-    `last_field`, or without where `write_moses` put them. `statistic_names` names them. Texts are not kept with
-    `texts=False`, so that `NBest.deduplicate` does not look at them. With `group`, lines of a list may lie apart.
-    Raises `DataError` with file and line, and what `lpmert.metrics.text` raises.
+    there may be more lines than lists) or with ids (see `with_references`), by `metric`, one of `lpmert.metrics.text`
+    or its name; `statistics`, a file for each of `paths`, whose line has the id and the numbers of the same line; the
+    numbers in the last field, with `last_field`, or without where `write_moses` put them. `statistic_names` names them.
+    Texts are not kept with `texts=False`, so that `NBest.deduplicate` does not look at them. With `group`, lines of a
+    list may lie apart. Raises `DataError` with file and line, and what `lpmert.metrics.text` raises.
     """
     files, reference_files, statistics_files = (_as_list(given) for given in (paths, references, statistics))
     _check_sources(files, reference_files, statistics_files, last_field)
@@ -71,12 +67,7 @@ def read_moses(
         else:
             pool.add(path, _unmeasured if reference_files else _last_field if last_field else _labelled)
     nbest = pool.nbest(statistic_names, keep_texts=texts or bool(reference_files))
-    if reference_files:
-        from lpmert.model.texts import measure_texts
-
-        nbest, summed = measure_texts(nbest, _references(reference_files, nbest.list_ids, partial), metric)
-        logger.info("statistics: %s", summed.signature)
-    return nbest
+    return with_references(nbest, reference_files, metric, partial, by_line=True) if reference_files else nbest
 
 
 def write_moses(nbest: NBest, path: str | Path) -> None:
@@ -209,21 +200,15 @@ def _split_lines(path: str | Path) -> Iterator[_Line]:
 
 def _whole_lines(path: str | Path) -> Iterator[tuple[int, str]]:
     """Yield the lines as `lines` does; without a line end the last one could be cut off within a number."""
-    last = b""
-
-    def remembered(stream: io.BufferedReader) -> Iterator[bytes]:
-        nonlocal last
-        for raw in raw_lines(stream, path):
-            last = raw
-            yield raw
-
-    number = None
+    block = None
     with open_bytes(path) as stream:
-        for number, text in decoded_lines(remembered(stream), path):
-            yield number, text
-    if not last.endswith(b"\n"):
-        trouble = "no line end here, so the file may be cut off; add one if it is whole" if last else "empty file"
-        raise DataError(trouble, path=path, line=number)
+        for block in blocks_of_lines(stream, path):
+            yield from enumerate(block.texts, block.first)
+    if block is None:
+        raise DataError("empty file", path=path)
+    if not block.ended:
+        last = block.first + len(block.texts) - 1
+        raise DataError("no line end here, so the file may be cut off; add one if it is whole", path=path, line=last)
 
 
 def _place_of_features(fields: Sequence[str]) -> int:
@@ -245,7 +230,10 @@ def _last_field(line: _Line) -> Statistics:
 
 def _labelled(line: _Line) -> Statistics:
     if not line.last.startswith(STATISTICS_LABEL):
-        raise line.error("no statistics; give references, a file of statistics, or say that the last field has them")
+        raise line.error(
+            "no statistics; give references (--references FILE), a file of statistics (--statistics-file FILE), or say "
+            "that the last field has them (--last-field)"
+        )
     parts = [word.rpartition("=") for word in words_of(line.last.removeprefix(STATISTICS_LABEL))]
     names = tuple(name for name, _, _ in parts)
     if not all(names) or repeated(names) is not None:
@@ -276,29 +264,6 @@ class _Beside:
         number, _ = next(self._lines, (None, ""))
         if number is not None:
             raise DataError(f"more lines than {self._lists}", path=self._path, line=number)
-
-
-def _references(paths: Sequence[str | Path], list_ids: Sequence[str], partial: bool) -> list[tuple[str, ...]]:
-    """Return the references of each list."""
-    columns = [[text.strip(WHITE) for _, text in lines(path)] for path in paths]
-    for path, column in zip(paths, columns, strict=True):
-        if len(column) != len(columns[0]):
-            raise DataError(f"{len(column)} lines, but {paths[0]} has {len(columns[0])}", path=path)
-    sentences = list(zip(*columns, strict=True))
-    found = []
-    for list_id in list_ids:
-        if not (list_id.isascii() and list_id.isdigit()):
-            raise DataError(
-                f"list id {quoted(list_id)} is no number of a line, from 0, of the references", path=paths[0]
-            )
-        if int(list_id) >= len(sentences):
-            raise DataError(f"{len(sentences)} lines, too few for list {list_id} (from 0)", path=paths[0])
-        found.append(int(list_id))
-    left = sorted(set(range(len(sentences))) - set(found))
-    if left and not partial:
-        trouble = "no list for this line; give all lists, or allow a part with partial=True (--partial)"
-        raise DataError(trouble, path=paths[0], line=left[0] + 1)
-    return [sentences[number] for number in found]
 
 
 def _check_writable(nbest: NBest, path: str | Path) -> None:

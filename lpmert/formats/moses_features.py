@@ -12,7 +12,7 @@ from pathlib import Path
 
 from lpmert.errors import DataError
 from lpmert.formats.named import NamedRows, number_text, numbers_of_words
-from lpmert.formats.rows import repeated
+from lpmert.formats.unique import repeated
 from lpmert.formats.utterances import words_of
 from lpmert.quoting import quoted
 

@@ -1,28 +1,47 @@
-"""Rows of tables in TSV, CSV, JSON lines and Parquet: the cells of the wanted columns and where each row begins."""
+"""Rows of tables in TSV, CSV and Parquet, many at once: the cells of the wanted columns and where each row begins."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-import reprlib
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from operator import itemgetter
+from dataclasses import asdict
+from itertools import chain, islice, repeat
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from lpmert.errors import DataError
+from lpmert.formats.roles import Columns, Head
+from lpmert.formats.unique import repeated
 from lpmert.quoting import listed, quoted
 from lpmert.registry import TABLES
-from lpmert.system.files import BYTE_ORDER_MARK, COMPRESSED_ENDINGS, decoded_lines, raw_lines, whole
+from lpmert.system.files import BYTE_ORDER_MARK, COMPRESSED_ENDINGS, Lines, blocks_of_lines, check_size, whole
 
-_ENDINGS = {".tsv": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
+_ENDINGS = {
+    ".tsv": "tsv",
+    ".csv": "csv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "json",
+    ".parquet": "parquet",
+}
 _PARQUET_MAGIC = b"PAR1"
-_PARQUET_BATCH = 1 << 15
+_ROWS = 1 << 16
+RECORDED = b"lpmert"
+"""Key of what a Parquet file that we wrote says of its columns."""
 
-Lines = Iterable[tuple[int, str]]
-Row = tuple[int, tuple[Any, ...]]
-"""The line a row begins on (in Parquet its number, from 1), and its cells in the order of the wanted columns."""
+
+class Block(NamedTuple):
+    """Some rows: the line each begins on (in Parquet its number, from 1), and the cells of each wanted column."""
+
+    lines: Sequence[int]
+    columns: list[Any]
+
+
+Choose = Callable[[Head], Columns]
+"""Returns the wanted columns of a table, or raises `DataError`."""
 
 
 def format_of_name(path: str | Path) -> str | None:
@@ -36,29 +55,40 @@ def guess_format(stream: io.BufferedReader, path: str | Path) -> str:
     return format_of_name(path) or _by_content(stream, path)
 
 
-def read_rows(stream: io.BufferedReader, path: str | Path, format: str, columns: Sequence[str]) -> Iterator[Row]:
-    """Yield the wanted columns of every row of a stream that `open_bytes` opened.
+def delimited_blocks(stream: io.BufferedReader, path: str | Path, format: str, choose: Choose) -> Iterator[Block]:
+    """Yield the wanted columns of all rows of a TSV or CSV stream that `open_bytes` opened; cells are strings.
 
-    Cells are strings in TSV and CSV, and whatever the file holds in JSON lines and Parquet. Raises `DataError` if the
-    file is empty or malformed, or lacks a column.
+    Raises `DataError` with the line if the file is empty or malformed.
     """
-    if format == "parquet":
-        return _parquet_rows(stream, path, columns)
-    lines = decoded_lines(raw_lines(stream, path), path)
-    if format == "jsonl":
-        return _jsonl_rows(lines, path, columns)
-    records = _csv_records(lines, path) if format == "csv" else ((number, line.split("\t")) for number, line in lines)
-    return _delimited_rows(records, path, columns)
+    blocks = blocks_of_lines(stream, path)
+    first = next(blocks, None)
+    if first is None:
+        raise DataError("empty file", path=path)
+    blocks = chain([first], blocks)
+    return _csv_blocks(blocks, path, choose) if format == "csv" else _tsv_blocks(blocks, path, choose)
 
 
-def repeated(names: Iterable[str]) -> str | None:
-    """Return the first name that an earlier one equals, if any."""
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            return name
-        seen.add(name)
-    return None
+def parquet_blocks(stream: io.BufferedReader, path: str | Path, choose: Choose) -> Iterator[Block]:
+    """Yield the wanted columns of all rows of a Parquet stream that `open_bytes` opened.
+
+    Columns of numbers without gaps are arrays; else cells are whatever the file holds. Raises `DataError` if the file
+    is malformed, or pyarrow is not installed.
+    """
+    pyarrow, parquet = import_parquet(path)
+    try:
+        file = parquet.ParquetFile(_seekable(stream, path), pre_buffer=False, buffer_size=1 << 20)
+        schema = file.schema_arrow
+        # cells of the right kind; reading the first ones would take as long as reading all of their group
+        first = {field.name: 0.0 if _is_number(field.type) else "" for field in schema}
+        head = Head(schema.names, None, first, _recorded(schema), rows=file.metadata.num_rows)
+        wanted = checked_columns(choose, head, path).all
+        done = 0
+        for batch in file.iter_batches(_ROWS, columns=list(dict.fromkeys(wanted))):
+            columns = [_arrow_cells(batch.column(name)) for name in wanted]
+            yield Block(range(done + 1, done + 1 + batch.num_rows), columns)
+            done += batch.num_rows
+    except (pyarrow.ArrowException, OSError, ValueError) as error:
+        raise DataError(f"cannot be read as Parquet: {error}", path=path) from error
 
 
 def import_parquet(path: str | Path) -> tuple[Any, Any]:
@@ -75,9 +105,10 @@ def _by_content(stream: io.BufferedReader, path: str | Path) -> str:
     head = stream.peek()
     if head.startswith(_PARQUET_MAGIC):
         return "parquet"
+    kind = json_kind(head)
+    if kind is not None:
+        return kind
     first_line = head.split(b"\n", 1)[0]
-    if head.removeprefix(BYTE_ORDER_MARK).startswith(b"{"):
-        return "jsonl"
     for kind, separator in (("tsv", b"\t"), ("csv", b",")):
         if separator in first_line:
             return kind
@@ -86,8 +117,72 @@ def _by_content(stream: io.BufferedReader, path: str | Path) -> str:
     )
 
 
-def _csv_records(lines: Lines, path: str | Path) -> Iterator[tuple[int, list[str]]]:
-    reader = csv.reader((f"{line}\n" for _, line in lines), strict=True)
+def json_kind(head: bytes) -> str | None:
+    """Return whether the first bytes of a file are those of JSON lines or of one JSON document, `None` for others."""
+    text = head.removeprefix(BYTE_ORDER_MARK).lstrip()
+    if not text.startswith((b"{", b"[")):
+        return None
+    line = text.split(b"\n", 1)[0].rstrip()
+    # a first line that ends before its object does is part of a document
+    return "jsonl" if line.startswith(b"{") and (line.endswith(b"}") or len(line) == len(text)) else "json"
+
+
+def checked_columns(choose: Choose, head: Head, path: str | Path) -> Columns:
+    """Return the wanted columns; raises `DataError` unless each is there, and no two are called the same."""
+    twice = repeated(head.names)
+    if twice is not None:
+        raise DataError(f"two columns are called {quoted(twice)}; rename one", path=path, line=head.line)
+    wanted = choose(head)
+    for name in wanted.all:
+        if name not in head.names:
+            there = listed(head.names)
+            raise DataError(f"no column {quoted(name)}; the columns are {there}", path=path, line=head.line)
+    return wanted
+
+
+def _tsv_blocks(blocks: Iterator[Lines], path: str | Path, choose: Choose) -> Iterator[Block]:
+    header: list[str] = []
+    wanted: list[int] = []
+    for first, lines, _ in blocks:
+        if not header:
+            header, lines, first = lines[0].split("\t"), lines[1:], first + 1
+            wanted = _wanted(header, first - 1, lines[0].split("\t") if lines else [], path, choose)
+        if lines:
+            width = len(header)
+            if set(map(str.count, lines, repeat("\t"))) != {width - 1}:
+                _refuse_width(((number, line.split("\t")) for number, line in enumerate(lines, first)), width, path)
+            cells = "\t".join(lines).split("\t")
+            yield Block(range(first, first + len(lines)), [cells[place::width] for place in wanted])
+
+
+def _csv_blocks(blocks: Iterator[Lines], path: str | Path, choose: Choose) -> Iterator[Block]:
+    records = _csv_records((line for block in blocks for line in block.texts), path)
+    line, header = next(records)
+    rows = list(islice(records, _ROWS))
+    wanted = _wanted(header, line, rows[0][1] if rows else [], path, choose)
+    while rows:
+        if set(map(len, (cells for _, cells in rows))) != {len(header)}:
+            _refuse_width(rows, len(header), path)
+        columns = list(zip(*(cells for _, cells in rows), strict=True))
+        yield Block([line for line, _ in rows], [columns[place] for place in wanted])
+        rows = list(islice(records, _ROWS))
+
+
+def _wanted(header: list[str], line: int, row: list[str], path: str | Path, choose: Choose) -> list[int]:
+    """Return the places of the wanted columns."""
+    head = Head(header, line, dict(zip(header, row, strict=False)))
+    return [header.index(name) for name in checked_columns(choose, head, path).all]
+
+
+def _refuse_width(rows: Iterable[tuple[int, list[str]]], width: int, path: str | Path) -> None:
+    for number, cells in rows:
+        if len(cells) != width:
+            trouble = "empty line; delete it" if cells == [""] else f"{len(cells)} cells, but the header has {width}"
+            raise DataError(trouble, path=path, line=number)
+
+
+def _csv_records(lines: Iterator[str], path: str | Path) -> Iterator[tuple[int, list[str]]]:
+    reader = csv.reader((f"{line}\n" for line in lines), strict=True)
     while True:
         start = reader.line_num + 1
         try:
@@ -100,78 +195,44 @@ def _csv_records(lines: Lines, path: str | Path) -> Iterator[tuple[int, list[str
         yield start, cells or [""]
 
 
-def _delimited_rows(
-    records: Iterator[tuple[int, list[str]]], path: str | Path, columns: Sequence[str]
-) -> Iterator[Row]:
-    first = next(records, None)
-    if first is None:
-        raise DataError("empty file", path=path)
-    header_line, header = first
-    pick = _picker(header, columns, path, header_line)
-    width = len(header)
-    for number, cells in records:
-        if len(cells) != width:
-            trouble = "empty line; delete it" if cells == [""] else f"{len(cells)} cells, but the header has {width}"
-            raise DataError(trouble, path=path, line=number)
-        yield number, pick(cells)
+def _seekable(stream: io.BufferedReader, path: str | Path) -> Any:
+    """Return a plain file itself, of which parts can be read, or else all that the stream holds."""
+    if isinstance(stream.raw, io.FileIO) and stream.seekable():
+        check_size(os.fstat(stream.fileno()).st_size, path)
+        return stream
+    return io.BytesIO(whole(stream, path))
 
 
-def _picker(
-    header: Sequence[str], columns: Sequence[str], path: str | Path, line: int | None
-) -> Callable[[Any], tuple[Any, ...]]:
-    """Return what takes the wanted cells out of a row; checks that each column is there once."""
-    twice = repeated(header)
-    if twice is not None:
-        raise DataError(f"two columns are called {quoted(twice)}; rename one", path=path, line=line)
-    for name in columns:
-        if name not in header:
-            raise DataError(f"no column {quoted(name)}; the columns are {listed(header)}", path=path, line=line)
-    return itemgetter(*(header.index(name) for name in columns))
+def record_of(columns: Columns) -> bytes:
+    """Return what a Parquet file records of its columns."""
+    return json.dumps(asdict(columns)).encode()
 
 
-def _jsonl_rows(lines: Lines, path: str | Path, columns: Sequence[str]) -> Iterator[Row]:
-    decoder = json.JSONDecoder(object_pairs_hook=unique_keys, parse_constant=_refuse_constant)
-    pick = itemgetter(*columns)
-    number = 0
-    for number, line in lines:
-        if not line.strip():
-            raise DataError("empty line; delete it", path=path, line=number)
-        try:
-            record = decoder.decode(line)
-        except (ValueError, RecursionError) as error:
-            raise DataError(f"not one JSON object ({error})", path=path, line=number) from error
-        if not isinstance(record, dict):
-            raise DataError(f"not a JSON object but {reprlib.repr(record)}", path=path, line=number)
-        try:
-            yield number, pick(record)
-        except KeyError as error:
-            keys = ", ".join(record)
-            raise DataError(f"no key {quoted(error.args[0])}; the keys are {keys}", path=path, line=number) from error
-    if not number:
-        raise DataError("empty file", path=path)
-
-
-def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the pairs of a JSON object; raises `ValueError` if a key occurs twice."""
-    record = dict(pairs)
-    if len(record) != len(pairs):
-        raise ValueError(f"the key {quoted(repeated(key for key, _ in pairs))} occurs twice")
-    return record
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not a finite number")
-
-
-def _parquet_rows(stream: io.BufferedReader, path: str | Path, columns: Sequence[str]) -> Iterator[Row]:
-    pyarrow, parquet = import_parquet(path)
+def _recorded(schema: Any) -> Columns | None:
+    """Return what the file says of its columns, unless they are not there any more."""
     try:
-        file = parquet.ParquetFile(io.BytesIO(whole(stream, path)))
-        _picker(file.schema_arrow.names, columns, path, None)
-        number = 0
-        for batch in file.iter_batches(_PARQUET_BATCH, columns=list(dict.fromkeys(columns))):
-            for cells in zip(*(batch.column(name).to_pylist() for name in columns), strict=True):
-                number += 1
-                yield number, cells
-    except (pyarrow.ArrowException, OSError, ValueError) as error:
-        raise DataError(f"cannot be read as Parquet: {error}", path=path) from error
+        record = json.loads((schema.metadata or {})[RECORDED])
+        lists = {name: tuple(record[name]) for name in ("features", "statistics")}
+        columns = Columns(segment=record["segment"], text=record["text"], **lists)
+    except (KeyError, TypeError, ValueError):
+        return None
+    return columns if {*columns.all} <= {*schema.names} else None
+
+
+def _arrow_cells(column: Any) -> Sequence[Any]:
+    import pyarrow.types as types
+
+    cells: Sequence[Any]
+    if _is_number(column.type) and not column.null_count:
+        cells = column.to_numpy(zero_copy_only=False)
+    elif types.is_string(column.type) or types.is_large_string(column.type):
+        cells = column.to_numpy(zero_copy_only=False).tolist()
+    else:
+        cells = column.to_pylist()
+    return cells
+
+
+def _is_number(kind: Any) -> bool:
+    import pyarrow.types as types
+
+    return bool(types.is_floating(kind) or types.is_integer(kind))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,18 +16,20 @@ from lpmert.formats.numbers import number_of_text
 from lpmert.formats.utterances import References, made_folder, measured, read_keyed, words_of
 from lpmert.model.nbest import NBest
 from lpmert.quoting import quoted
-from lpmert.system.files import COMPRESSED_ENDINGS, write_text
+from lpmert.system.files import COMPRESSED_ENDINGS, read_text, write_text
 
 Keyed = dict[str, tuple[int, str]]
 Files = Mapping[str, str | Path]
 
 TEXT = "text"
+ROLES = "lists.json"
+"""Says in a folder that `write_scores` wrote which file is what."""
 _RECOG = re.compile(r"([1-9][0-9]*)best_recog")
 _TENSOR = re.compile(r"tensor\(([^,()]*)(, [^()]*)?\)")  # how torch prints a number
 
 
 def read_scores(
-    scores: Files,
+    scores: Files | str | Path,
     *,
     texts: str | Path | None = None,
     references: References | None = None,
@@ -37,12 +40,17 @@ def read_scores(
 ) -> NBest:
     """Read N-best lists from one file of lines `key number` for each feature.
 
-    `scores` are the files by feature. A key is the id of its list, the last `separator` in it, and what tells the
-    hypotheses of the list apart. `texts` is a file of lines `key word word ...`. The losses are either in the files of
-    `losses`, by name of the statistic, or the errors of the texts against `references`, which are, as `metric` and
-    `partial`, those of `read_srilm`. Lists and hypotheses keep the order of the first file; the others may have any.
-    Raises `DataError` with file and line where a key is missing or comes twice, or a number is none.
+    `scores` are the files by feature, or a folder that `write_scores` wrote, which needs nothing else. A key is the id
+    of its list, the last `separator` in it, and what tells the hypotheses of the list apart. `texts` is a file of lines
+    `key word word ...`. The losses are either in the files of `losses`, by name of the statistic, or the errors of the
+    texts against `references`, which are, as `metric` and `partial`, those of `read_srilm`. Lists and hypotheses keep
+    the order of the first file; the others may have any. Raises `DataError` with file and line where a key is missing
+    or comes twice, or a number is none.
     """
+    if isinstance(scores, str | Path):
+        scores, written_texts, written_losses, separator = _roles(Path(scores))
+        texts = written_texts if texts is None else texts
+        losses = written_losses if losses is None and references is None else losses
     if (references is None) == (losses is None):
         raise DataError("give either references (and texts) or losses")
     if references is not None and texts is None:
@@ -83,14 +91,14 @@ def read_scores(
 def write_scores(nbest: NBest, folder: str | Path, *, separator: str = "-") -> None:
     """Write a file for each feature and statistic, called like it, and `text` where there are texts.
 
-    Keys are list id, separator and the number of the hypothesis, from 1. `read_scores` reads them back to exactly the
-    same numbers and texts. Raises `DataError` where a name cannot be a file name, two are equal, an id has white space,
-    or a text a line end.
+    Keys are list id, separator and the number of the hypothesis, from 1; a file `lists.json` says which file is what.
+    `read_scores` reads the folder back to exactly the same numbers and texts. Raises `DataError` where a name cannot be
+    a file name, two are equal, an id has white space, or a text a line end.
     """
     place = Path(folder)
     files = [*nbest.names, *nbest.statistic_names, *([] if nbest.texts is None else [TEXT])]
     for name in files:
-        hidden = name.startswith(".") or Path(name).suffix in COMPRESSED_ENDINGS
+        hidden = name.startswith(".") or Path(name).suffix in COMPRESSED_ENDINGS or name == ROLES
         if hidden or not {"/", "\0"}.isdisjoint(name) or files.count(name) > 1:
             raise DataError(f"{quoted(name)} cannot be the name of a file here; rename the feature", path=place)
     for cell in nbest.list_ids:
@@ -118,6 +126,24 @@ def write_scores(nbest: NBest, folder: str | Path, *, separator: str = "-") -> N
         columns.append(nbest.texts)
     for name, cells in zip(files, columns, strict=True):
         write_text(place / name, "".join(f"{key} {cell}\n" for key, cell in zip(keys, cells, strict=True)))
+    roles = {
+        "features": nbest.names,
+        "statistics": nbest.statistic_names,
+        "texts": None if nbest.texts is None else TEXT,
+        "separator": separator,
+    }
+    write_text(place / ROLES, json.dumps(roles, indent=2) + "\n")
+
+
+def _roles(folder: Path) -> tuple[Files, Path | None, Files, str]:
+    """Return the files of features by name, of texts, of statistics by name, and the separator of a folder."""
+    try:
+        roles = json.loads(read_text(folder / ROLES))
+        files = [{name: folder / name for name in roles[what]} for what in ("features", "statistics")]
+        texts = None if roles["texts"] is None else folder / roles["texts"]
+        return files[0], texts, files[1], str(roles["separator"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataError("does not say which file is what; give the files as NAME=FILE", path=folder / ROLES) from error
 
 
 def read_espnet(

@@ -1,54 +1,74 @@
-"""N-best lists from tables with one hypothesis a row (TSV, CSV, JSON lines, Parquet), and back."""
+"""N-best lists from tables with one hypothesis a row (TSV, CSV, JSON, Parquet, data frames), and back."""
 
 from __future__ import annotations
 
-import csv
-import json
+import io
 import reprlib
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import chain, islice
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lpmert.errors import DataError, FloatArray
+from lpmert.errors import DataError, FloatArray, IntArray
 from lpmert.formats.format import Format
+from lpmert.formats.frames import frame_blocks
 from lpmert.formats.gains import losses_of_gains, truth_as_numbers
-from lpmert.formats.named import number_text
-from lpmert.formats.rows import Row, format_of_name, guess_format, import_parquet, read_rows, repeated
+from lpmert.formats.json_rows import json_blocks
+from lpmert.formats.roles import Columns, Head, Wanted
+from lpmert.formats.rows import (
+    Block,
+    Choose,
+    delimited_blocks,
+    guess_format,
+    parquet_blocks,
+)
+from lpmert.formats.table_writer import write_table
+from lpmert.formats.unique import repeated
+from lpmert.formats.utterances import References, with_references
 from lpmert.model.nbest import MAGNITUDE_LIMIT, NBest
 from lpmert.quoting import listed, quoted
 from lpmert.registry import TABLES
-from lpmert.system.files import atomic_writer, line_limit, open_bytes
+from lpmert.system.files import line_limit, open_bytes
 
-_BLOCK_ROWS = 1 << 15
+if TYPE_CHECKING:
+    from lpmert.metrics.text import TextMetric
 
 
 def read_table(
-    path: str | Path,
+    path: str | Path | Any,
     *,
-    segment: str,
-    features: Sequence[str] | str,
+    segment: str | None = None,
+    features: Sequence[str] | str | None = None,
     loss: str | None = None,
     statistics: Sequence[str] | str | None = None,
     gain: str | None = None,
     text: str | None = None,
+    references: References | Sequence[str | Path] | None = None,
+    metric: str | TextMetric = "wer",
+    partial: bool = False,
     group: bool = False,
     format: str | None = None,
     max_line_length: int | None = None,
 ) -> NBest:
     """Read N-best lists from a table with one hypothesis a row and named columns.
 
+    What is left out is taken from a Parquet file that `write_table` wrote, or from the names of the columns where they
+    are in the order in which `write_table` writes them: `list` (or `segment`), features, `loss` (or `errors`, or the
+    statistics of a metric), `text`.
+
     Parameters
     ----------
-    path : str or Path
-        The file; compression is found out, `-` is standard input.
-    segment : str
+    path : str, Path or data frame
+        The file; compression is found out, `-` is standard input. Or a data frame of pandas or polars, a table of
+        pyarrow, or a mapping of columns by name.
+    segment : str, optional
         The column whose value says which list a row belongs to.
-    features : sequence of str, or str
-        The columns of the features, as a sequence or joined by commas.
+    features : sequence of str, or str, optional
+        The columns of the features, as a sequence or joined by commas: names, patterns such as `LM*`, or `all` for
+        those that nothing else names.
     loss : str, optional
         The column of an additive loss.
     statistics : sequence of str, or str, optional
@@ -58,11 +78,18 @@ def read_table(
         gain where all gains lie between 0 and 1, or else minus the gain.
     text : str, optional
         The column of the hypothesis itself.
+    references : str, Path, mapping or sequence of files, optional
+        What the texts should be, by list: the statistics are counted from the texts instead of read; see
+        `lpmert.formats.utterances.with_references`.
+    metric : str or TextMetric
+        What is counted then: a name or an object of `lpmert.metrics.text`.
+    partial : bool
+        Whether there may be references without a list.
     group : bool
         Gather the rows of a list that lie apart, in order of appearance; otherwise they have to follow one another.
-    format : {"tsv", "csv", "jsonl", "parquet"}, optional
-        TSV (a quote is text), CSV (quoted as usual), JSON lines (an object a line) or Parquet; by default the ending
-        says which, or else the content.
+    format : {"tsv", "csv", "jsonl", "json", "parquet"}, optional
+        TSV (a quote is text), CSV (quoted as usual), JSON lines (an object a line), one JSON document or Parquet; by
+        default the ending says which, or else the content. In JSON a column is a path of keys joined by dots.
     max_line_length : int, optional
         Most bytes of a line, 64 MiB by default.
 
@@ -85,118 +112,62 @@ def read_table(
     >>> lists.n_lists, lists.n_hypotheses
     (250, 25000)
     """
-    if gain is not None and (loss is not None or statistics is not None):
-        raise DataError("gain takes the place of loss and statistics; give one of them", path=path)
-    wanted = _Columns.of(path, segment, features, gain if loss is None else loss, statistics, text)
+    name = path if isinstance(path, str | Path) else f"{type(path).__name__} given"
+    if gain is not None and (loss is not None or statistics is not None or references is not None):
+        raise DataError("gain takes the place of loss and statistics; give one of them", path=name)
+    losses = gain if loss is None else loss
+    wanted = replace(wanted_columns(name, segment, features, losses, statistics, text), measured=references is not None)
     if format is not None and format not in TABLES:
-        raise DataError(f"no format {quoted(format)}; the formats are {listed(TABLES)}", path=path)
-    with line_limit(max_line_length), open_bytes(path) as stream:
-        kind = format or guess_format(stream, path)
-        nbest = _collect(read_rows(stream, path, kind, wanted.all), _Place(path, kind, gain), wanted, group)
-    return nbest if gain is None else losses_of_gains(nbest)
+        raise DataError(f"no format {quoted(format)}; the formats are {listed(TABLES)}", path=name)
+    chosen: list[tuple[Head, Columns]] = []
 
+    def choose(head: Head) -> Columns:
+        chosen.append((head, wanted.choose(head, name)))
+        return chosen[0][1]
 
-def write_table(
-    nbest: NBest, path: str | Path, *, segment: str = "list", text: str = "text", format: str | None = None
-) -> None:
-    """Write N-best lists as a table that `read_table` reads back to exactly the same numbers.
-
-    The columns are `segment`, the features, the statistics and, where there are texts, `text`. The format is the one
-    given or that of the name, else TSV. The file appears whole or not at all and is compressed if its name ends in .gz,
-    .xz or .zst. Raises `DataError` where two columns have the same name, or a name, an id or a text holds what the
-    format cannot: a tab or a line end in TSV, a carriage return in CSV.
-    """
-    kind = format or format_of_name(path) or "tsv"
-    if kind not in TABLES:
-        raise DataError(f"no format {quoted(kind)}; the formats are {listed(TABLES)}", path=path)
-    header = [segment, *nbest.names, *nbest.statistic_names, *([] if nbest.texts is None else [text])]
-    twice = repeated(header)
-    if twice is not None:
-        raise DataError(
-            f"two columns would be called {quoted(twice)}; rename a feature, or set segment or text", path=path
-        )
-    characters, what = _REFUSED.get(kind, ("", ""))
-    for cell in chain(header, nbest.list_ids, nbest.texts or ()):
-        if any(character in cell for character in characters):
-            shown = f"{reprlib.repr(cell)} holds {what}, which {kind.upper()} cannot"
-            raise DataError(f"{shown}; replace it, or choose another format", path=path)
-    with atomic_writer(path) as stream:
-        _write_rows(stream, kind, header, _cells(nbest), path)
-
-
-def _cells(nbest: NBest) -> Iterator[list[Any]]:
-    """Yield the cells of each row."""
-    for number, list_id in enumerate(nbest.list_ids):
-        start, end = nbest.offsets[number : number + 2].tolist()
-        block = nbest.features[start:end]
-        dense = block if isinstance(block, np.ndarray) else block.toarray()
-        for hypothesis, numbers in enumerate(np.hstack([dense, nbest.statistics[start:end]]).tolist(), start):
-            yield [list_id, *numbers, *([] if nbest.texts is None else [nbest.texts[hypothesis]])]
-
-
-def _strings(cells: Iterable[Any]) -> list[str]:
-    return [cell if isinstance(cell, str) else number_text(cell) for cell in cells]
-
-
-def _write_rows(stream: TextIO, kind: str, header: Sequence[str], rows: Iterator[list[Any]], path: str | Path) -> None:
-    if kind == "tsv":
-        stream.writelines("\t".join(_strings(cells)) + "\n" for cells in chain([header], rows))
-    elif kind == "csv":
-        csv.writer(stream, lineterminator="\n").writerows(map(_strings, chain([header], rows)))
-    elif kind == "jsonl":
-        records = (dict(zip(header, cells, strict=True)) for cells in rows)
-        stream.writelines(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+    if isinstance(path, str | Path):
+        with line_limit(max_line_length), open_bytes(path) as stream:
+            kind = format or guess_format(stream, path)
+            nbest = _collect(_blocks(stream, path, kind, choose), _Place(path, kind, gain), chosen, group)
     else:
-        pyarrow, parquet = import_parquet(path)
-        columns = [pyarrow.array(column) for column in zip(*rows, strict=True)]
-        parquet.write_table(pyarrow.Table.from_arrays(columns, names=list(header)), stream.buffer)
+        nbest = _collect(frame_blocks(path, choose), _Place(name, "frame", gain), chosen, group)
+    if gain is not None:
+        return losses_of_gains(nbest)
+    return nbest if references is None else with_references(nbest, references, metric, partial)
 
 
-_REFUSED = {"tsv": ("\t\n\r", "a tab or a line end"), "csv": ("\r", "a carriage return")}
-"""Characters that a format cannot hold, or that would not read back as they are."""
+def _blocks(stream: io.BufferedReader, path: str | Path, kind: str, choose: Choose) -> Iterator[Block]:
+    if kind == "parquet":
+        return parquet_blocks(stream, path, choose)
+    if kind in ("jsonl", "json"):
+        return json_blocks(stream, path, kind, choose)
+    return delimited_blocks(stream, path, kind, choose)
 
 
-@dataclass(frozen=True)
-class _Columns:
-    """The wanted columns: the key first, then the numbers (features, then statistics), then the text if any."""
-
-    segment: str
-    features: tuple[str, ...]
-    statistics: tuple[str, ...]
-    text: str | None
-
-    @classmethod
-    def of(
-        cls,
-        path: str | Path,
-        segment: str,
-        features: Sequence[str] | str,
-        loss: str | None,
-        statistics: Sequence[str] | str | None,
-        text: str | None,
-    ) -> _Columns:
-        if (loss is None) == (statistics is None):
-            raise DataError("give either loss (one column) or statistics (several columns)", path=path)
-        chosen = (loss,) if loss is not None else _split(statistics or ())
-        columns = cls(segment, _split(features), chosen, text)
-        for what, names in (("features", columns.features), ("statistics", columns.statistics)):
-            if not names:
-                raise DataError(f"{what} names no column; give at least one", path=path)
-            twice = repeated(names)
-            if twice is not None:
-                raise DataError(f"{what} names the column {quoted(twice)} twice; name it once", path=path)
-        return columns
-
-    @property
-    def numbers(self) -> tuple[str, ...]:
-        return self.features + self.statistics
-
-    @property
-    def all(self) -> list[str]:
-        return [self.segment, *self.numbers, *([] if self.text is None else [self.text])]
+def wanted_columns(
+    path: str | Path | None,
+    segment: str | None,
+    features: Sequence[str] | str | None,
+    loss: str | None,
+    statistics: Sequence[str] | str | None,
+    text: str | None,
+) -> Wanted:
+    """Return what the caller says of the columns; raises `DataError` where that contradicts itself."""
+    if loss is not None and statistics is not None:
+        raise DataError("give either loss (one column) or statistics (several columns)", path=path)
+    wanted = Wanted(segment, _split(features), (loss,) if loss is not None else _split(statistics), text)
+    for what, names in (("features", wanted.features), ("statistics", wanted.statistics)):
+        if names == ():
+            raise DataError(f"{what} names no column; give at least one", path=path)
+        twice = repeated(names or ())
+        if twice is not None:
+            raise DataError(f"{what} names the column {quoted(twice)} twice; name it once", path=path)
+    return wanted
 
 
-def _split(names: Sequence[str] | str) -> tuple[str, ...]:
+def _split(names: Sequence[str] | str | None) -> tuple[str, ...] | None:
+    if names is None:
+        return None
     return tuple(name.strip() for name in names.split(",")) if isinstance(names, str) else tuple(names)
 
 
@@ -215,7 +186,7 @@ class _Place:
 
     @property
     def unit(self) -> str:
-        return "row" if self.kind == "parquet" else "line"
+        return "row" if self.kind in ("parquet", "frame") else "line"
 
     def error(self, line: int, message: str) -> DataError:
         if self.unit == "row":
@@ -223,54 +194,108 @@ class _Place:
         return DataError(message, path=self.path, line=line)
 
 
-def _collect(rows: Iterator[Row], place: _Place, wanted: _Columns, group: bool) -> NBest:
-    lists = _Lists(place, wanted.segment, group)
-    numbers: list[FloatArray] = []
+def _collect(blocks: Iterator[Block], place: _Place, chosen: Sequence[tuple[Head, Columns]], group: bool) -> NBest:
+    """Return the lists of blocks; `chosen` holds head and columns as soon as the first block is there."""
     texts: list[str] = []
-    while block := list(islice(rows, _BLOCK_ROWS)):
-        lines = [line for line, _ in block]
-        keys, *columns = zip(*(cells for _, cells in block), strict=True)
-        lists.add(lines, keys)
+    lists: _Lists | None = None
+    for block in blocks:
+        if lists is None:
+            head, wanted = chosen[0]
+            lists = _Lists(place, wanted.segment, group)
+            features, statistics = _Rows(head.rows), _Rows(head.rows)
+        keys, *columns = block.columns
+        lists.add(block.lines, keys)
         if wanted.text is not None:
-            texts += _checked_texts(columns.pop(), lines, wanted.text, place)
-        named = zip(columns, wanted.numbers, strict=True)
-        numbers.append(np.column_stack([_checked_numbers(cells, lines, name, place) for cells, name in named]))
-    if not numbers:
+            texts += _checked_texts(columns.pop(), block.lines, wanted.text, place)
+        arrays = [
+            _checked_numbers(cells, block.lines, name, place)
+            for cells, name in zip(columns, wanted.numbers, strict=True)
+        ]
+        features.add(arrays[: len(wanted.features)])
+        statistics.add(arrays[len(wanted.features) :] or [np.zeros(len(block.lines))])
+    if lists is None:
         raise DataError("no rows; a table needs at least one hypothesis", path=place.path)
-    table = np.concatenate(numbers)
-    owners = np.array(lists.owners)
-    if group:
-        order = np.argsort(owners, kind="stable")
-        table = table[order]
-        texts = [texts[row] for row in order.tolist()] if texts else texts
-    n_features = len(wanted.features)
+    order, offsets = lists.order_and_offsets()
+    tables = [rows.whole() if order is None else rows.whole()[order] for rows in (features, statistics)]
+    if order is not None and texts:
+        texts = [texts[row] for row in order.tolist()]
     return NBest(
-        features=table[:, :n_features],
-        offsets=np.concatenate([[0], np.cumsum(np.bincount(owners))]),
-        statistics=table[:, n_features:],
+        tables[0],
+        offsets,
+        tables[1],
         names=wanted.features,
         list_ids=list(lists.begun),
-        statistic_names=wanted.statistics,
+        statistic_names=wanted.statistic_names or None,
         texts=None if wanted.text is None else texts,
+        copy=False,
     )
+
+
+class _Rows:
+    """Rows of numbers that come in blocks, gathered without a second copy of all; `size` is their number, if known."""
+
+    def __init__(self, size: int | None) -> None:
+        self._size, self._filled = size, 0
+        self._rows: FloatArray | None = None
+        self._blocks: list[FloatArray] = []
+
+    def add(self, columns: Sequence[FloatArray]) -> None:
+        """Append rows, given by columns."""
+        if self._size is None:
+            self._blocks.append(np.column_stack(columns))
+            return
+        if self._rows is None:
+            self._rows = np.empty((self._size, len(columns)))
+        for place, column in enumerate(columns):
+            self._rows[self._filled : self._filled + len(column), place] = column
+        self._filled += len(columns[0])
+
+    def whole(self) -> FloatArray:
+        """Return all rows, and forget the blocks one by one."""
+        if self._rows is not None:
+            return self._rows
+        sizes = [len(block) for block in self._blocks]
+        rows = np.empty((sum(sizes), self._blocks[0].shape[1]))
+        for end in reversed(np.cumsum(sizes).tolist()):
+            block = self._blocks.pop()
+            rows[end - len(block) : end] = block
+        return rows
 
 
 class _Lists:
     """Which list each row belongs to."""
 
-    def __init__(self, place: _Place, segment: str, group: bool) -> None:
-        self.place, self.segment, self.group = place, segment, group
-        self.owners: list[int] = []
+    def __init__(self, place: _Place, segment: str | None, group: bool) -> None:
+        self.place, self.segment, self.group = place, segment or "", group
         self.begun: dict[str, tuple[int, int]] = {}  # number of the list, and line of its first row
+        self._runs: list[tuple[int, int]] = []  # number of a list, and how many rows follow one another
         self._last: Any = None
 
-    def add(self, lines: Sequence[int], keys: Sequence[Any]) -> None:
-        number = self.owners[-1] if self.owners else 0
-        for line, key in zip(lines, keys, strict=True):
-            if key != self._last or type(key) is not type(self._last):
-                number = self._number(line, key)
-                self._last = key
-            self.owners.append(number)
+    def add(self, lines: Sequence[int], keys: Any) -> None:
+        """Append rows by the cells that name their list."""
+        keys = keys.tolist() if isinstance(keys, np.ndarray) else keys
+        first = 0
+        # 1 and true are equal, and no two of one type are that should not be
+        kinds = None if len(set(map(type, keys))) <= 1 else lambda key: (type(key), key)
+        for _, run in groupby(keys, kinds):
+            same = list(run)
+            key, size = same[0], len(same)
+            if self._runs and key == self._last and type(key) is type(self._last):
+                number = self._runs[-1][0]
+            else:
+                number = self._number(lines[first], key)
+            self._last = key
+            self._runs.append((number, size))
+            first += size
+
+    def order_and_offsets(self) -> tuple[IntArray | None, IntArray]:
+        """Return the rows in the order of their lists, `None` if they are in it, and where each list begins."""
+        owners, sizes = np.array(self._runs, dtype=np.int64).T
+        counts = np.bincount(owners, weights=sizes).astype(np.int64)
+        order = None
+        if (np.diff(owners) < 0).any():
+            order = np.argsort(np.repeat(owners, sizes), kind="stable")
+        return order, np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts)])
 
     def _number(self, line: int, key: Any) -> int:
         if key is None or key == "":
@@ -282,7 +307,7 @@ class _Lists:
                 line, f"column {quoted(self.segment)} is {reprlib.repr(key)}, not a string or an integer"
             )
         number, first = self.begun.setdefault(str(key), (len(self.begun), line))
-        if first != line and number != self.owners[-1] and not self.group:
+        if first != line and number != self._runs[-1][0] and not self.group:
             _, other = list(self.begun.values())[number + 1]
             raise self.place.error(
                 line,
@@ -292,9 +317,14 @@ class _Lists:
         return number
 
 
-def _checked_numbers(cells: Sequence[Any], lines: Sequence[int], name: str, place: _Place) -> FloatArray:
+def _checked_numbers(cells: Any, lines: Sequence[int], name: str, place: _Place) -> FloatArray:
     if name == place.gain:
         cells = truth_as_numbers(cells, textual=place.textual)
+    if isinstance(cells, np.ndarray):
+        numbers = cells.astype(np.float64)
+        if len(numbers) and -MAGNITUDE_LIMIT <= numbers.min() <= numbers.max() <= MAGNITUDE_LIMIT:
+            return numbers
+        cells = cells.tolist()
     if _plausible(cells, place.textual):
         try:
             numbers = np.fromiter(map(float, cells), dtype=np.float64, count=len(cells))
@@ -345,4 +375,5 @@ def _checked_texts(cells: Sequence[Any], lines: Sequence[int], name: str, place:
 TSV = Format("table with tabs", read_table, write_table, fixed={"format": "tsv"})
 CSV = Format("table with commas", read_table, write_table, fixed={"format": "csv"})
 JSONL = Format("JSON lines, one hypothesis a line", read_table, write_table, fixed={"format": "jsonl"})
+JSON = Format("JSON document: records, or arrays for columns", read_table, write_table, fixed={"format": "json"})
 PARQUET = Format("Parquet table", read_table, write_table, fixed={"format": "parquet"})

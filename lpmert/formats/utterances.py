@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,12 +17,18 @@ from lpmert.model.nbest import NBest
 from lpmert.quoting import quoted
 from lpmert.system.files import COMPRESSED_ENDINGS, lines
 
+if TYPE_CHECKING:
+    from lpmert.metrics.text import TextMetric
+
+logger = logging.getLogger(__name__)
+
 MANIFEST = "manifest"
 References = str | Path | Mapping[str, str]
 """Words by utterance, or the file that holds them."""
 
 _ENDINGS = (".nbest", ".score", ".scores", ".txt", ".lat", ".lattice", ".slf", ".htk")
 _HEADER = "utterance\treference"
+_WHITE = " \t\n\r\v\f"
 _WORD = re.compile(r"[^ \t\n\r\v\f]+")  # str.split would split at no-break and ideographic spaces too
 _TRN = re.compile(r"(.*?)\(([^ \t\n\r\v\f()]+)\)[ \t]*")
 
@@ -117,23 +125,86 @@ def measured(
     features [M, D] has a row for each hypothesis, `lists` their texts by utterance, in the same order.
     Raises `DataError` if an utterance has no reference, or, unless `partial`, a reference no list.
     """
-    path = None if isinstance(references, Mapping) else references
-    spoken = read_transcripts(references)
-    for utterance in lists:
-        if utterance not in spoken:
-            raise DataError(f"no reference for utterance {quoted(utterance)}; add it, or omit the list", path=path)
-    if not partial:
-        for utterance in spoken:
-            if utterance not in lists:
-                trouble = f"no list for the reference of {quoted(utterance)}; add it, or allow a part with partial=True"
-                raise DataError(trouble, path=path)
-    from lpmert.model.texts import measure_texts
-
     rows = np.array(features, dtype=np.float64)
     texts = [text for hypotheses in lists.values() for text in hypotheses]
     offsets = np.cumsum([0, *map(len, lists.values())])
     nbest = NBest(rows, offsets, np.zeros(len(rows)), names, list(lists), texts=texts)
-    return measure_texts(nbest, [spoken[utterance] for utterance in lists], metric)[0]
+    return with_references(nbest, references, metric, partial)
+
+
+def with_references(
+    nbest: NBest,
+    references: References | Sequence[str | Path],
+    metric: str | TextMetric = "wer",
+    partial: bool = False,
+    *,
+    by_line: bool = False,
+) -> NBest:
+    """Return lists with statistics counted from their texts, by a metric of `lpmert.metrics.text`.
+
+    `references` are words by utterance, or one or more files: each a Kaldi `text` or trn file, or lines `id<tab>text`,
+    or, where the ids of the lists are whole numbers, one sentence a line (id 0 is the first). by_line: such ids are
+    numbers of lines unless all lines have an id and a tab; otherwise, unless all ids are first words of lines. Raises
+    `DataError` if a list has no reference, or, unless `partial`, a reference no list.
+    """
+    from lpmert.model.texts import measure_texts
+
+    by_list = references_by_list(nbest.list_ids, references, partial, by_line=by_line)
+    found, summed = measure_texts(nbest, by_list, metric)
+    logger.info("statistics: %s", summed.signature)
+    return found
+
+
+def references_by_list(
+    list_ids: Sequence[str], references: References | Sequence[str | Path], partial: bool, *, by_line: bool = False
+) -> list[tuple[str, ...]]:
+    """Return the references of each list; the arguments are those of `with_references`."""
+    if isinstance(references, Mapping):
+        return [(text,) for text in _of_lists(dict(references), list_ids, None, partial)]
+    files = [references] if isinstance(references, str | Path) else list(references)
+    rows = {path: list(lines(path)) for path in files}
+    numbered = [path for path in files if _by_number(rows[path], list_ids, by_line)]
+    for path in numbered:
+        if len(rows[path]) != len(rows[numbered[0]]):
+            raise DataError(f"{len(rows[path])} lines, but {numbered[0]} has {len(rows[numbered[0]])}", path=path)
+    columns = [
+        _of_numbers(rows[path], list_ids, path, partial)
+        if path in numbered
+        else _of_lists(read_transcripts(path), list_ids, path, partial)
+        for path in files
+    ]
+    return list(zip(*columns, strict=True))
+
+
+def _by_number(rows: Sequence[tuple[int, str]], list_ids: Sequence[str], by_line: bool) -> bool:
+    """Whether the ids of lists are numbers of the lines of a file of references."""
+    if not all(one.isascii() and one.isdigit() for one in list_ids):
+        return False
+    keys = {cells[0] for _, text in rows if (cells := words_of(text))}
+    return not keys >= {*list_ids} or (by_line and not all("\t" in text for _, text in rows))
+
+
+def _of_numbers(rows: Sequence[tuple[int, str]], list_ids: Sequence[str], path: str | Path, partial: bool) -> list[str]:
+    numbers = [int(one) for one in list_ids]
+    if max(numbers) >= len(rows):
+        raise DataError(f"{len(rows)} lines, too few for list {max(numbers)} (from 0)", path=path)
+    left = sorted({*range(len(rows))} - {*numbers})
+    if left and not partial:
+        trouble = "no list for this line; give all lists, or allow a part with partial=True (--partial)"
+        raise DataError(trouble, path=path, line=left[0] + 1)
+    return [rows[number][1].strip(_WHITE) for number in numbers]
+
+
+def _of_lists(spoken: Mapping[str, str], list_ids: Sequence[str], path: str | Path | None, partial: bool) -> list[str]:
+    known = {*list_ids}
+    for utterance in list_ids:
+        if utterance not in spoken:
+            raise DataError(f"no reference for utterance {quoted(utterance)}; add it, or omit the list", path=path)
+    for utterance in spoken:
+        if not partial and utterance not in known:
+            trouble = f"no list for the reference of {quoted(utterance)}; add it, or allow a part with partial=True"
+            raise DataError(f"{trouble} (--partial)", path=path)
+    return [spoken[utterance] for utterance in list_ids]
 
 
 def _files_of_folder(folder: Path) -> list[tuple[str, Path]]:

@@ -17,7 +17,7 @@ import numpy as np
 
 from lpmert.errors import DataError, FloatArray
 from lpmert.formats.numbers import number_of_json, number_of_text
-from lpmert.formats.rows import repeated, unique_keys
+from lpmert.formats.unique import repeated, unique_keys
 from lpmert.formats.weight_forms import SETTINGS, form_of, slots
 from lpmert.quoting import listed, quoted
 from lpmert.system.files import read_text, write_text

@@ -11,21 +11,9 @@ import numpy as np
 
 from lpmert.errors import FloatArray, MetricError
 from lpmert.metrics import ratio_kernels as kernel
+from lpmert.metrics.columns import BLEU_COLUMNS, F_COLUMNS, chrf_columns
 from lpmert.metrics.kinds import LARGEST_FACTOR, check_kind
 from lpmert.quoting import listed, quoted
-
-BLEU_COLUMNS = (
-    "match_1",
-    "total_1",
-    "match_2",
-    "total_2",
-    "match_3",
-    "total_3",
-    "match_4",
-    "total_4",
-    "reference_length",
-)
-F_COLUMNS = ("match", "predicted", "gold")
 
 
 class _InKernels(ABC):
@@ -112,9 +100,7 @@ class Chrf(_InKernels):
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the statistics, three an order."""
-        orders = [f"char_{n}" for n in range(1, self.char_order + 1)]
-        orders += [f"word_{n}" for n in range(1, self.word_order + 1)]
-        return tuple(f"{what}_{order}" for order in orders for what in ("hypothesis", "reference", "match"))
+        return chrf_columns(self.char_order, self.word_order)
 
     @property
     def signature(self) -> str:

@@ -17,7 +17,8 @@ import numpy as np
 from lpmert.errors import MetricError
 from lpmert.metrics.additive import SumOfLosses
 from lpmert.metrics.base import Metric
-from lpmert.metrics.ratio import BLEU_COLUMNS, Bleu, Chrf
+from lpmert.metrics.columns import BLEU_COLUMNS
+from lpmert.metrics.ratio import Bleu, Chrf
 from lpmert.quoting import listed, quoted
 
 _SMOOTH_VALUES: dict[str, float | None] = {"add-k": 1.0, "exp": None, "floor": 0.1, "none": None}
@@ -277,6 +278,10 @@ class EditTexts:
             return [_rate(*nearest) if self.per_sentence else float(nearest[0])]
 
         return count
+
+    def length(self, reference: str) -> int:
+        """Return how many words or characters a reference has."""
+        return len(self._units(reference))
 
     def _units(self, text: str) -> Sequence[str]:
         cased = text.lower() if self.lowercase else text

@@ -1,4 +1,4 @@
-"""Other problems that are minimum-error problems on N-best lists: linear classification and discrete choice."""
+"""Lists from other data: groups instead of offsets, linear classification, discrete choice."""
 
 from __future__ import annotations
 
@@ -121,6 +121,78 @@ def from_choices(
         statistics=1 - taken.astype(np.float64),
         names=_names(names, rows.shape[1]),
         list_ids=ids,
+    )
+
+
+def from_groups(
+    features: ArrayLike,
+    groups: ArrayLike,
+    statistics: ArrayLike,
+    *,
+    names: Sequence[str] | None = None,
+    statistic_names: Sequence[str] | None = None,
+    texts: Sequence[str] | None = None,
+    gather: bool = False,
+) -> NBest:
+    """Return lists given by the id of the list of each hypothesis, as rankers have them (`qid`), instead of by offsets.
+
+    Parameters
+    ----------
+    features : array [M, D]
+        Of the hypotheses.
+    groups : array [M]
+        Which list a hypothesis belongs to: strings or whole numbers.
+    statistics : array [M] or [M, K]
+        What the metric sums.
+    names, statistic_names, texts : optional
+        As for `NBest`.
+    gather : bool
+        Gather the hypotheses of a list that lie apart, in order of appearance; otherwise they have to follow one
+        another.
+
+    Returns
+    -------
+    NBest
+        The lists, in the order in which they first come.
+
+    Raises
+    ------
+    DataError
+        If the shapes disagree, an id is neither string nor whole number, or a list comes back after another one.
+
+    Examples
+    --------
+    >>> import lpmert
+    >>> lists = lpmert.from_groups([[1, 0], [0, 1], [2, 1]], ["a", "a", "b"], [0, 1, 1])
+    >>> lists.list_ids, lists.offsets.tolist()
+    (('a', 'b'), [0, 2, 3])
+    """
+    rows = real_matrix(features, "features")
+    owners = _column(groups, len(rows), "groups")
+    if owners.dtype.kind not in "iuUO" or any(type(one) not in (str, int) for one in owners.tolist()):
+        raise DataError(f"groups must be strings or whole numbers, not {owners.dtype}")
+    numbers: dict[str, int] = {}
+    owner = np.array([numbers.setdefault(str(one), len(numbers)) for one in owners.tolist()], dtype=np.int64)
+    apart = np.flatnonzero(np.diff(owner) < 0)
+    if len(apart) and not gather:
+        row = int(apart[0]) + 1
+        raise DataError(
+            f"list {quoted(str(owners[row]))} comes back in row {row} (from 0); sort the rows, or gather=True"
+        )
+    order = np.argsort(owner, kind="stable")
+    numbers_of_rows = np.asarray(statistics)
+    if len(numbers_of_rows) != len(rows):
+        raise DataError(
+            f"statistics has {len(numbers_of_rows)} rows, features has {len(rows)}; give one per hypothesis"
+        )
+    return NBest(
+        rows[order],
+        np.concatenate([[0], np.cumsum(np.bincount(owner))]),
+        numbers_of_rows[order],
+        names,
+        list(numbers),
+        statistic_names,
+        None if texts is None else [list(texts)[row] for row in order.tolist()],
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from math import fsum
 from typing import Any, NamedTuple
 
@@ -23,7 +23,8 @@ class Evaluation:
     `tied_lists` counts lists in which hypotheses with other features come within rounding of the best score; `margin`
     is the least lead of a winner over hypotheses with other features, `None` where no list has two. selection [S]
     counts hypotheses from 0 within their list. `loss_best_ties` and `loss_worst_ties` are `None` for tied lists and a
-    metric that is not additive. `inside`: whether the weights lie in the region, where one was asked for.
+    metric that is not additive. `inside`: whether the weights lie in the region, where one was asked for. `rates`: the
+    loss as shares (`accuracy`, `error_rate`), where what to divide by is known.
     """
 
     loss: float
@@ -35,6 +36,7 @@ class Evaluation:
     loss_worst_ties: float | None
     margin: float | None
     inside: bool = True
+    rates: Mapping[str, float] = field(default_factory=dict)
 
     def to_dict(self) -> Mapping[str, Any]:
         """Return the figures as plain numbers and lists."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from math import lcm
 from typing import NamedTuple
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from lpmert.errors import FloatArray, IntArray, MetricError, RegionError
 from lpmert.metrics.additive import SumOfLosses
+from lpmert.metrics.rates import ERROR_RATE
 from lpmert.metrics.text import Counter, EditTexts, TextMetric
 from lpmert.model.canonical import column_scales
 from lpmert.model.canonicalise import times
@@ -117,6 +118,14 @@ class LatticeProblem:
     def inside(self, weights: CallerWeights, *, strictly: bool = False) -> bool:
         """Whether weights [D] of the caller lie in the region."""
         return self._reduction is None or self._reduction.inside(weights, strictly=strictly)
+
+    def rates(self, loss: float) -> Mapping[str, float]:
+        """Return the error rate of a loss, where each lattice has one reference, whose length is what it is a share of."""
+        settings, references = self.settings, self.lattices.references
+        if not isinstance(settings, EditTexts) or settings.per_sentence or any(len(own) != 1 for own in references):
+            return {}
+        total = sum(settings.length(own[0]) for own in references)
+        return {ERROR_RATE: loss / total} if total else {}
 
     def words(self, number: int, way: NDArray[np.integer]) -> NDArray[np.int32]:
         """Return the words, as numbers, of a path of lattice `number`: its links from the last to the first."""

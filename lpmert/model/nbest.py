@@ -31,7 +31,7 @@ _FINGERPRINT_TAG = b"lpmert nbest 1"
 class NBest:
     """S lists of M hypotheses in all, each with D features and K statistics; immutable.
 
-    The arrays are copied and read-only; negative zeros become zeros. Comparison is by identity.
+    The arrays are read-only; negative zeros become zeros. Comparison is by identity.
 
     Parameters
     ----------
@@ -49,6 +49,8 @@ class NBest:
         loss (K = 1) or statistic1, ... by default.
     texts : sequence of str [M], optional
         Of the hypotheses.
+    copy : bool
+        Whether to copy the arrays. Otherwise those of float64 in C order are taken over and made read-only.
 
     Raises
     ------
@@ -79,12 +81,14 @@ class NBest:
         list_ids: Sequence[str | int] | None = None,
         statistic_names: Sequence[str] | None = None,
         texts: Sequence[str] | None = None,
+        *,
+        copy: bool = True,
     ) -> None:
         feature_rows: Any = features
-        feature_rows = _csr(features) if _is_sparse(features) else real_matrix(feature_rows, "features")
+        feature_rows = _csr(features) if _is_sparse(features) else real_matrix(feature_rows, "features", copy=copy)
         statistic_rows = _numbers(statistics, "statistics")
         statistic_rows = real_matrix(
-            statistic_rows[:, None] if statistic_rows.ndim == 1 else statistic_rows, "statistics"
+            statistic_rows[:, None] if statistic_rows.ndim == 1 else statistic_rows, "statistics", copy=copy
         )
         n_hypotheses, n_features = feature_rows.shape
         if len(statistic_rows) != n_hypotheses:
@@ -154,7 +158,8 @@ class NBest:
         labels = [self.names, self.statistic_names, self.list_ids, self.features.shape, self.statistics.shape]
         digest.update(json.dumps([*labels, _is_sparse(self.features)]).encode("ascii"))
         for array in (self.offsets, self.statistics, *_arrays(self.features)):
-            digest.update(array.astype("<f8" if array.dtype.kind == "f" else "<i8").tobytes())
+            plain = array.astype("<f8" if array.dtype.kind == "f" else "<i8", order="C", copy=False)
+            digest.update(plain.reshape(-1).view(np.uint8))
         return digest.hexdigest()
 
     def restrict(self, lists: ArrayLike | slice) -> NBest:
@@ -173,18 +178,20 @@ class NBest:
 
     def select_features(self, names: Sequence[str]) -> NBest:
         """Return the same lists with only these features, in the order given; an unknown name raises `DataError`."""
-        columns = []
-        for name in _strings(names, "names"):
-            if name not in self.names:
-                raise DataError(f"no feature {quoted(name)}; the features are {listed(self.names)}")
-            columns.append(self.names.index(name))
+        return self._with_columns(_places(names, self.names, "feature"), range(len(self.statistic_names)))
+
+    def select_statistics(self, names: Sequence[str]) -> NBest:
+        """Return the same lists with only these statistics, in the order given; an unknown name raises `DataError`."""
+        return self._with_columns(range(self.n_features), _places(names, self.statistic_names, "statistic"))
+
+    def _with_columns(self, features: Sequence[int], statistics: Sequence[int]) -> NBest:
         return NBest(
-            self.features[:, columns],
+            self.features[:, list(features)],
             self.offsets,
-            self.statistics,
-            [self.names[column] for column in columns],
+            self.statistics[:, list(statistics)],
+            [self.names[column] for column in features],
             self.list_ids,
-            self.statistic_names,
+            [self.statistic_names[column] for column in statistics],
             self.texts,
         )
 
@@ -257,9 +264,10 @@ class NBest:
             ("feature", rows.data if sparse else rows.ravel(), self.names),
             ("statistic", self.statistics.ravel(), self.statistic_names),
         ):
-            fits = np.abs(values) <= MAGNITUDE_LIMIT  # false for NaN
-            if fits.all():
+            # no array as large as the values; comparisons with NaN are false
+            if not values.size or -MAGNITUDE_LIMIT <= values.min() <= values.max() <= MAGNITUDE_LIMIT:
                 continue
+            fits = np.abs(values) <= MAGNITUDE_LIMIT
             entry = int(np.argmin(fits))
             if sparse and what == "feature":
                 row, column = int(np.searchsorted(rows.indptr, entry, side="right")) - 1, int(rows.indices[entry])
@@ -274,14 +282,16 @@ class NBest:
             )
 
 
-def real_matrix(values: ArrayLike, what: str) -> FloatArray:
-    """Return a fresh float64 array [M, columns], C-contiguous and without negative zeros.
+def real_matrix(values: ArrayLike, what: str, *, copy: bool = True) -> FloatArray:
+    """Return a float64 array [M, columns], C-contiguous and without negative zeros; with `copy`, a fresh one.
 
     Raises `DataError`, naming the argument `what`, unless the values are real numbers in rows of equal length.
     """
     array = _numbers(values, what)
     _check_shape(array.shape, what)
-    matrix: FloatArray = np.array(array, dtype=np.float64, order="C")
+    make = np.array if copy else np.asarray
+    matrix: FloatArray = make(array, dtype=np.float64, order="C")
+    matrix = matrix if matrix.flags.writeable else matrix.copy()
     matrix += 0.0  # turns -0.0 into 0.0, so that equal rows have equal bytes
     return matrix
 
@@ -379,6 +389,13 @@ def _strings(values: Sequence[Any], what: str) -> list[Any]:
     if isinstance(values, str):
         raise DataError(f"{what} must be a sequence of strings, not the one string {quoted(values)}")
     return list(values)
+
+
+def _places(names: Sequence[str], there: Sequence[str], what: str) -> list[int]:
+    for name in _strings(names, "names"):
+        if name not in there:
+            raise DataError(f"no {what} {quoted(name)}; the {what}s are {listed(there)}")
+    return [there.index(name) for name in names]
 
 
 def checked_labels(values: Sequence[str | int], count: int, what: str) -> tuple[str, ...]:

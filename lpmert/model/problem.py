@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
@@ -14,6 +15,7 @@ from lpmert.errors import FloatArray, IntArray, MethodError
 from lpmert.metrics.base import AdditiveMetric, Metric, metric_by_name
 from lpmert.metrics.door import check_metric
 from lpmert.metrics.kinds import exact_loss
+from lpmert.metrics.rates import rates_of
 from lpmert.model import canonical
 from lpmert.model.canonicalise import canonicalise
 from lpmert.model.coordinates import CallerWeights, CanonicalWeights, UnmergedWeights
@@ -145,6 +147,10 @@ class Problem:
     def checked_weights(self, weights: object) -> CallerWeights:
         """Return weights by name or in order as an array [D]; raises `DataError` unless each feature has a number."""
         return CallerWeights(weights_array(weights, self.nbest.names))
+
+    def rates(self, loss: float) -> Mapping[str, float]:
+        """Return a loss as shares by name, where what to divide it by is known."""
+        return rates_of(self.metric, self.nbest.statistics, loss, self.nbest.n_lists)
 
     def evaluate(self, weights: object) -> Evaluation:
         """Return the cost of weights, by name or in order, with ties found and broken in exact arithmetic.

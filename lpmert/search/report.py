@@ -78,6 +78,8 @@ def result_of(method: Method, problem: Problem, search: Search, outcome: Outcome
         counters={**_sizes(problem), **search.counters()},
         trace=outcome.trace,
         warnings=(*problem.doubts, *_of_weights(problem, weights, evaluation)),
+        list_ids=problem.nbest.list_ids,
+        rates=problem.rates(loss),
     )
 
 

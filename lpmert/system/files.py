@@ -14,9 +14,8 @@ import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
-from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO
+from typing import Any, BinaryIO, NamedTuple, TextIO
 
 from lpmert.errors import DataError
 from lpmert.quoting import quoted, shortened
@@ -33,6 +32,7 @@ LINES_OF_A_WHOLE = 64
 
 _noted: ContextVar[list[str | Path] | None] = ContextVar("noted", default=None)
 
+_BLOCK_BYTES = 1 << 20
 _SHOWN = 100
 _REMEDY = "allow more with --max-line-length (max_line_length) if that is right"
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -118,6 +118,26 @@ def check_not_read(written: str | Path, read: Iterable[str | Path]) -> None:
                 )
 
 
+def head_of(path: str | Path, most: int) -> bytes:
+    """Return at most so many of the first bytes of a file, decompressed; of standard input those that can be put back.
+
+    Raises `DataError` as `open_bytes` does.
+    """
+    if str(path) != STDIN:
+        with open_bytes(path) as stream:
+            return stream.read(most)
+    raw: Any = sys.stdin.buffer
+    try:
+        packed = raw.peek(most) if hasattr(raw, "peek") else raw.getvalue()[raw.tell() :][:most]
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror}", path=path) from error
+    try:
+        plain: bytes = _decompressed(io.BytesIO(packed), path).read1(most)
+    except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
+        raise _damaged(path, error) from error
+    return plain
+
+
 @contextmanager
 def line_limit(most: int | None) -> Iterator[None]:
     """Let lines have so many bytes while the block runs, and files that are not read by lines 64 times as many.
@@ -142,39 +162,77 @@ def lines(path: str | Path) -> Iterator[tuple[int, str]]:
     The text is UTF-8; a byte order mark is skipped. Raises `DataError`, with the line for a byte that is not UTF-8.
     """
     with open_bytes(path) as stream:
-        yield from decoded_lines(raw_lines(stream, path), path)
+        for block in blocks_of_lines(stream, path):
+            yield from enumerate(block.texts, block.first)
 
 
-def raw_lines(stream: io.BufferedReader, path: str | Path) -> Iterator[bytes]:
-    """Yield the lines of a stream that `open_bytes` opened; raises `DataError` for one beyond `longest_line`."""
-    most = longest_line.get()
-    for number, line in enumerate(iter(partial(stream.readline, most + 1), b""), start=1):
+class Lines(NamedTuple):
+    """Some lines of a file, without their ends: the number of the first one, and whether the last one has an end."""
+
+    first: int
+    texts: list[str]
+    ended: bool
+
+
+def blocks_of_lines(stream: io.BufferedReader, path: str | Path) -> Iterator[Lines]:
+    """Yield all lines of a stream that `open_bytes` opened, many at once, as `lines` does one by one.
+
+    Raises `DataError` also for a line beyond `longest_line`.
+    """
+    most, first = longest_line.get(), 1
+    while data := stream.read(min(_BLOCK_BYTES, most)):
+        if not data.endswith(b"\n"):
+            data += stream.readline(most + 1)
+        if len(data) > most:
+            _check_lengths(data, most, path, first)
+        text = decoded(data, path, first)
+        ended = text.endswith("\n")
+        texts = text.removesuffix("\n").split("\n")
+        if "\r" in text:
+            texts = [line.removesuffix("\r") for line in texts]
+        count = len(texts)  # whatever becomes of the list
+        yield Lines(first, texts, ended)
+        first += count
+
+
+def _check_lengths(data: bytes, most: int, path: str | Path, first: int) -> None:
+    for number, line in enumerate(io.BytesIO(data), first):
         if len(line) > most:
             beginning = quoted(line[:_SHOWN].decode(errors="replace"))
             raise DataError(f"a line of more than {most:,} bytes, {beginning}...; {_REMEDY}", path=path, line=number)
-        yield line
 
 
 def whole(stream: io.BufferedReader, path: str | Path) -> bytes:
     """Return all that a stream holds; raises `DataError` where that is too much for a file not read by lines."""
-    most = longest_line.get() * LINES_OF_A_WHOLE
-    content = stream.read(most + 1)
-    if len(content) > most:
-        raise DataError(f"more than {most:,} bytes, {LINES_OF_A_WHOLE} times those of a line; {_REMEDY}", path=path)
+    content = stream.read(longest_line.get() * LINES_OF_A_WHOLE + 1)
+    check_size(len(content), path)
     return content
 
 
-def decoded_lines(raw: Iterable[bytes], path: str | Path) -> Iterator[tuple[int, str]]:
-    """Yield the numbers and texts of lines that `raw_lines` yielded for this path, as `lines` does."""
-    for number, line in enumerate(raw, start=1):
-        text = line.removesuffix(b"\n").removesuffix(b"\r")
-        yield number, _decoded(text.removeprefix(BYTE_ORDER_MARK) if number == 1 else text, path, number)
+def check_size(size: int, path: str | Path) -> None:
+    """Raise `DataError` where a file has more bytes than one that is not read by lines may have."""
+    most = longest_line.get() * LINES_OF_A_WHOLE
+    if size > most:
+        raise DataError(f"more than {most:,} bytes, {LINES_OF_A_WHOLE} times those of a line; {_REMEDY}", path=path)
 
 
 def read_text(path: str | Path) -> str:
     """Return a whole text file as one string; CRLF becomes LF. Raises `DataError` as `lines` does."""
     with open_bytes(path) as stream:
-        return _decoded(whole(stream, path).removeprefix(BYTE_ORDER_MARK), path, 1).replace("\r\n", "\n")
+        return decoded(whole(stream, path), path).replace("\r\n", "\n")
+
+
+def decoded(data: bytes, path: str | Path, first_line: int = 1) -> str:
+    """Return bytes of a file, which begin on this line, as text without a byte order mark.
+
+    Raises `DataError` with the line for a byte that is not UTF-8.
+    """
+    try:
+        return (data.removeprefix(BYTE_ORDER_MARK) if first_line == 1 else data).decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = first_line + error.object.count(b"\n", 0, error.start)
+        trouble = f"byte {error.object[error.start]:#04x} is not UTF-8; convert the file to UTF-8"
+        raise DataError(trouble, path=path, line=line) from error
 
 
 def write_text(path: str | Path, text: str) -> None:
@@ -232,15 +290,6 @@ def _packed(sink: Sink, target: Path) -> Iterator[TextIO]:
             trouble = f"{quoted(around)} holds half of a surrogate pair, no character; replace it"
             raise DataError(trouble, path=sink.path) from error
         raise
-
-
-def _decoded(data: bytes, path: str | Path, first_line: int) -> str:
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = first_line + data.count(b"\n", 0, error.start)
-        trouble = f"byte {data[error.start]:#04x} is not UTF-8; convert the file to UTF-8"
-        raise DataError(trouble, path=path, line=line) from error
 
 
 class _Ahead(io.RawIOBase):

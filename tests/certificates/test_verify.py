@@ -226,7 +226,7 @@ class TestIndependence:
             "lpmert.certificates.format",
             "lpmert.errors",
             "lpmert.formats",
-            "lpmert.formats.rows",
+            "lpmert.formats.unique",
             "lpmert.metrics",
             "lpmert.metrics.additive",
             "lpmert.metrics.base",

@@ -258,9 +258,15 @@ class TestWrongUse:
         assert message in outcome.stderr
         assert outcome.stdout == ""
 
-    def test_either_loss_or_statistics_is_needed(self, table: str) -> None:
-        outcome = run("solve", table, "--segment", "list", "--features", "am,lm")
+    def test_loss_and_statistics_exclude_each_other(self, table: str) -> None:
+        outcome = run("solve", table, "--loss", "errors", "--statistics", "errors")
         assert (outcome.exit_code, "--statistics" in outcome.stderr) == (2, True)
+
+    def test_a_loss_is_needed(self, tmp_path: Path) -> None:
+        (tmp_path / "x.tsv").write_text(TABLE.replace("errors", "price"))
+        outcome = run("solve", tmp_path / "x.tsv", "--features", "am,lm")
+        assert outcome.exit_code == 1
+        assert "loss (what a hypothesis costs; or statistics: what the metric sums)" in outcome.stderr
 
     def test_check_needs_weights(self, table: str) -> None:
         assert run("check", table, *COLUMNS).exit_code == 2
@@ -297,7 +303,7 @@ class TestFailures:
         assert place in self.fails("solve", "no-such-file.tsv", *COLUMNS, "-o", place)
 
     def test_a_weights_file_that_is_none_is_named(self, table: str) -> None:
-        assert table in self.fails("check", table, *COLUMNS, "--weights", table)
+        assert table in self.fails("check", table, *COLUMNS, "--weights", table, "--quiet")
 
     def test_nothing_is_written_where_the_run_fails(self, tmp_path: Path) -> None:
         path = tmp_path / "bad.tsv"

@@ -7,6 +7,7 @@ import json
 import lzma
 import os
 import sys
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -295,12 +296,11 @@ def test_damaged_or_empty_parquet_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"loss": None}, "either loss .* or statistics"),
         ({"statistics": ["am"]}, "either loss .* or statistics"),
         ({"loss": None, "statistics": []}, "statistics names no column"),
         ({"features": []}, "features names no column"),
         ({"features": "am,am"}, "features names the column 'am' twice"),
-        ({"format": "xml"}, "no format 'xml'; the formats are tsv, csv, jsonl, parquet"),
+        ({"format": "xml"}, "no format 'xml'; the formats are tsv, csv, jsonl, json, parquet"),
     ],
 )
 def test_arguments_that_do_not_fit_are_refused(tmp_path: Path, changes: dict[str, object], message: str) -> None:
@@ -309,7 +309,7 @@ def test_arguments_that_do_not_fit_are_refused(tmp_path: Path, changes: dict[str
 
 
 def test_unknown_content_needs_a_format(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="cannot tell the format; give format, one of tsv, csv, jsonl, parquet"):
+    with pytest.raises(DataError, match="cannot tell the format; give format, one of tsv, csv, jsonl, json, parquet"):
         read_content(tmp_path, "utt am lm errors\n", "dev.txt")
     with pytest.raises(DataError, match="empty file"):
         read_content(tmp_path, "", "dev.txt")
@@ -417,8 +417,8 @@ def test_what_a_format_cannot_hold_is_refused(tmp_path: Path) -> None:
     for bad in (nbest(texts=["x", "y\nz"]), nbest(names=["a\tb"]), nbest(list_ids=["a\r"])):
         with pytest.raises(DataError, match="holds a tab or a line end"):
             write_table(bad, tmp_path / "x.tsv")
-    with pytest.raises(DataError, match="two columns would be called 'loss'"):
-        write_table(nbest(names=["loss"]), tmp_path / "x.tsv")
+    with pytest.raises(DataError, match="two columns would be called 'list'"):
+        write_table(nbest(names=["list"]), tmp_path / "x.tsv")
     with pytest.raises(DataError, match="holds a carriage return, which CSV cannot"):
         write_table(nbest(texts=["x", "y\rz"]), tmp_path / "x.csv.gz")
     for kind in ("tsv", "csv", "jsonl", "parquet"):
@@ -533,3 +533,38 @@ def test_asr_example_has_the_numbers_of_its_readme() -> None:
     assert (scores.argmax(axis=1) == 0).all()
     assert nbest.texts is not None
     assert [len(text.split()) for text in nbest.texts] == nbest.dense_features()[:, 2].tolist()
+
+
+def test_a_parquet_file_is_read_within_twice_the_memory_of_its_arrays(tmp_path: Path) -> None:
+    rows, width = 400_000, 6
+    numbers = np.random.default_rng(0).normal(size=(width, rows))
+    columns = {"list": [str(row // 100) for row in range(rows)], **dict(zip("abcde", numbers[:5], strict=True))}
+    pyarrow.parquet.write_table(pyarrow.table({**columns, "loss": numbers[5]}), tmp_path / "x.parquet")
+    del columns
+    read_table(tmp_path / "x.parquet")  # imports what it needs
+    tracemalloc.start()
+    try:
+        nbest = read_table(tmp_path / "x.parquet")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert np.array_equal(nbest.dense_features(), numbers[:5].T)
+    assert peak < 2 * 8 * rows * width
+
+
+@pytest.mark.parametrize("kind", ["tsv", "csv", "jsonl", "json", "parquet"])
+def test_numbers_are_read_as_the_nearest_double_and_lines_counted_across_blocks(tmp_path: Path, kind: str) -> None:
+    rng = np.random.default_rng(1)
+    numbers = rng.integers(0, 2**64, size=(70_000, 2), dtype=np.uint64).view(np.float64)
+    numbers[~(np.abs(numbers) < 1e150)] = 0.1
+    nbest = NBest(numbers, np.arange(0, 70_001, 7), np.arange(70_000) % 5, names=["am", "lm"])
+    path = tmp_path / f"x.{kind}"
+    write_table(nbest, path)
+    assert read_table(path).fingerprint == nbest.fingerprint
+    if kind != "parquet":
+        rest, last = path.read_text().rstrip("\n]").rsplit("\n", 1)
+        broken = last.replace("loss", "less") if kind.startswith("json") else f"{last}x"
+        path.write_text(f"{rest}\n{broken}\n" + "]" * (kind == "json"))
+        with pytest.raises(DataError) as caught:
+            read_table(path)
+        assert caught.value.line == {"tsv": 70_001, "csv": 70_001, "jsonl": 70_000, "json": 70_001}[kind]

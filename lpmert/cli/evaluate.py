@@ -1,0 +1,70 @@
+"""`lpmert evaluate`: what given weights cost, without a search."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from lpmert.cli.arguments import parse_weights
+from lpmert.cli.console import evaluation_report, put, say
+from lpmert.cli.reading import Reading, reading_options
+from lpmert.cli.shared import TIES, data_argument, metric_for, metric_option
+
+
+@click.command()
+@data_argument
+@reading_options
+@metric_option
+@click.option("--weights", required=True, metavar="WEIGHTS", help="The weights; same syntax as for `lpmert check`.")
+@click.option(
+    "--ties", type=click.Choice(TIES), default="first", help="Which of several hypotheses with equal features counts."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of the report.")
+@click.option("-o", "--output", type=click.Path(), metavar="FILE", help="Write JSON to FILE; print no report.")
+@click.option("-q", "--quiet", is_flag=True, help="Do not report what was read.")
+def evaluate(
+    data: tuple[str, ...],
+    metric: str | None,
+    weights: str,
+    ties: str,
+    as_json: bool,
+    output: str | None,
+    quiet: bool,
+    **options: Any,
+) -> None:
+    """Show what given weights cost on the lists in DATA; nothing is searched. DATA is as for `lpmert solve`.
+
+    The JSON has the hypothesis that is chosen from each list, counted from 0.
+    """
+    import lpmert
+    from lpmert.result import SCHEMA
+    from lpmert.system.files import write_text
+
+    reading = Reading.taken(data, options, metric)
+    nbest = reading.read()
+    if not quiet:
+        say(f"{', '.join(data)}: {nbest.n_lists:,} lists, {nbest.n_hypotheses:,} hypotheses")
+    summed = metric_for(nbest) if metric is None or "references" in reading.flags else metric
+    problem = lpmert.Problem(nbest, summed, ties=ties)
+    given = problem.checked_weights(parse_weights(weights, nbest.names, "--weights"))
+    found = lpmert.evaluate(nbest, given, metric=summed, ties=ties)
+    found = replace(found, rates={**found.rates, **reading.rates(nbest, found.loss)})
+    if not as_json and output is None:
+        put(evaluation_report(found, nbest.names, given.tolist()))
+        return
+    document = {
+        "schema": SCHEMA,
+        "weights": dict(zip(nbest.names, given.tolist(), strict=True)),
+        **found.to_dict(),
+        "list_ids": nbest.list_ids,
+        "signature": f"lpmert:{lpmert.__version__}|{problem.signature}",
+        "fingerprint": nbest.fingerprint,
+    }
+    text = json.dumps(document, allow_nan=False, indent=2)
+    if output is None:
+        put(text)
+    else:
+        write_text(output, text + "\n")

@@ -1,0 +1,332 @@
+"""What all commands that read lists have in common: one set of options for all formats."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from inspect import signature
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+from click.shell_completion import CompletionItem
+
+from lpmert.cli.arguments import column_names, finite, size
+from lpmert.quoting import quoted
+from lpmert.registry import FORMATS, Registry
+
+if TYPE_CHECKING:
+    from lpmert.model.nbest import NBest
+
+Value = TypeVar("Value")
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+ARGUMENTS = "lpmert.arguments"
+"""Key, in what click keeps of a run, of the words of the command line."""
+
+_READER_NAMES: Mapping[str, Mapping[str, str]] = {
+    "moses": {"statistics": "statistic_names", "statistics_file": "statistics", "drop_texts": "texts"},
+    "scores": {"text_file": "texts"},
+}
+"""What the reader of a format calls a flag, where the names differ."""
+
+_OF_METRICS = ("tokenize", "lowercase")
+_OF_ALL = ("features", "loss", "statistics", "references", "metric", "partial")
+"""What `read` looks after where a reader does not."""
+
+
+def named(convert: Callable[[str], Value], kind: str) -> Callable[[str], tuple[str, Value]]:
+    """Return a function from NAME=VALUE to name and value, which raises `click.BadParameter` for anything else."""
+
+    def parse(text: str) -> tuple[str, Value]:
+        name, equals, value = text.partition("=")
+        if not (name and equals and value):
+            raise click.BadParameter(f"{quoted(text)} is not NAME={kind}.")
+        return name, convert(value)
+
+    parse.__name__ = f"NAME={kind}"
+    return parse
+
+
+_FILE_BY_NAME = named(str, "FILE")
+
+
+class Registered(click.ParamType[str]):
+    """The name of what is registered, or module:Name, looked for in the current folder too."""
+
+    def __init__(self, registry: Registry) -> None:
+        self.registry, self.name = registry, registry.kind
+
+    def get_metavar(self, *_: Any, **__: Any) -> str:
+        """Return what stands for the value in the help."""
+        return f"[{'|'.join(self.registry.own)}|...]"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the name if there is such a thing."""
+        if ":" in value:
+            if os.getcwd() not in sys.path:
+                sys.path.append(os.getcwd())
+        elif value not in self.registry.own and value not in self.registry.names():
+            self.fail(f"{self.registry.unknown(value)}.", param, ctx)
+        return value
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Return the names that begin with what is typed."""
+        del ctx, param
+        return [CompletionItem(name) for name in self.registry.names() if name.startswith(incomplete)]
+
+
+_OPTIONS = (
+    click.option("--from", "format", type=Registered(FORMATS), help="Format of DATA. [default: told by its content]"),
+    click.option("--deduplicate", is_flag=True, help="Drop hypotheses that repeat an earlier one in their list."),
+    click.option("--segment", metavar="COLUMN", help="Tables: column that tells which list a row belongs to."),
+    click.option(
+        "--features", type=column_names, metavar="A,B,C", help="Features: names, patterns such as 'LM*', or all."
+    ),
+    click.option("--gain", metavar="COLUMN", help="Tables: column of what is better if higher; or true and false."),
+    click.option("--loss", metavar="COLUMN", help="Column of the loss of a hypothesis, such as its word errors."),
+    click.option(
+        "--statistics",
+        type=column_names,
+        metavar="A,B,C",
+        help="What the metric sums, instead of --loss. Moses: names.",
+    ),
+    click.option("--text", metavar="COLUMN", help="Tables: column of the text."),
+    click.option("--group", is_flag=True, help="Tables, moses: allow the rows of a list to lie apart."),
+    click.option(
+        "--references", multiple=True, metavar="FILE", help="Count the loss from the texts: what they should be."
+    ),
+    click.option(
+        "--tokenize", metavar="NAME", help="Texts: tokenizer of sacrebleu, for bleu. none: split at white space."
+    ),
+    click.option("--lowercase", is_flag=True, help="Texts: ignore case."),
+    click.option("--partial", is_flag=True, help="Texts: allow references without a list."),
+    click.option("--statistics-file", multiple=True, metavar="FILE", help="Moses: file of statistics, one per file."),
+    click.option("--last-field", is_flag=True, help="Moses: the last field has the statistics."),
+    click.option("--drop-texts", is_flag=True, help="Moses: do not keep the texts."),
+    click.option(
+        "--scores", multiple=True, metavar="FILE", help="Mert: file of scores, one per file. ESPnet: which scores."
+    ),
+    click.option("--text-file", metavar="FILE", help="Scores: file of the texts."),
+    click.option(
+        "--losses", multiple=True, type=_FILE_BY_NAME, metavar="NAME=FILE", help="Scores: files of statistics."
+    ),
+    click.option(
+        "--separator",
+        metavar="TEXT",
+        help="Scores: separates the id of the list from the number in a key. [default: -]",
+    ),
+    click.option("--n-best", type=click.IntRange(min=1), metavar="N", help="SLF: hypotheses per list. [default: 100]"),
+    click.option(
+        "--scales", multiple=True, type=named(finite, "NUMBER"), metavar="NAME=NUMBER", help="SLF: weight of a score."
+    ),
+    click.option(
+        "--counts",
+        multiple=True,
+        type=named(column_names, "WORD,WORD"),
+        metavar="NAME=WORD,WORD",
+        help="SLF: words to count as a feature.",
+    ),
+)
+
+
+def _limit_lines(ctx: click.Context, _: click.Parameter, value: int | None) -> None:
+    if value is not None:
+        from lpmert.system.files import line_limit
+
+        ctx.with_resource(line_limit(value))
+
+
+line_length_option = click.option(
+    "--max-line-length",
+    type=size,
+    metavar="SIZE",
+    callback=_limit_lines,
+    expose_value=False,
+    help="Reject files with a longer line.  [default: 64MiB]",
+)
+"""For all commands that read data."""
+
+
+_FLAGS = (
+    *("format", "deduplicate", "segment", "features", "loss", "gain", "statistics", "text", "group"),
+    *("references", "tokenize", "lowercase", "partial"),
+    *("statistics_file", "last_field", "drop_texts", "scores", "text_file", "losses", "separator"),
+    *("n_best", "scales", "counts"),
+)
+
+
+def reading_options(command: Command) -> Command:
+    """Add the options that all commands have which read lists."""
+    for option in reversed((*_OPTIONS, line_length_option)):
+        command = option(command)
+    return command
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Where lists come from: files or folders, the format if it is given, and the flags that are set."""
+
+    files: tuple[str, ...]
+    format: str | None
+    deduplicate: bool
+    flags: Mapping[str, Any]
+
+    @classmethod
+    def taken(
+        cls,
+        files: Iterable[str],
+        options: dict[str, Any],
+        metric: str | None = None,
+        settings: Iterable[tuple[str, str]] = (),
+    ) -> Reading:
+        """Return the reading that options ask for, which are taken out of `options`.
+
+        metric is that of texts, and settings are its options; both count only with references.
+        """
+        given = {name: options.pop(name) for name in _FLAGS}
+        format, deduplicate = given.pop("format"), given.pop("deduplicate")
+        flags = {name: _value(name, value) for name, value in given.items() if value not in (None, False, ())}
+        if sum(name in flags for name in ("loss", "gain", "statistics")) > 1:
+            raise click.UsageError(
+                "Pass either --loss with one column, or --gain with one of which more is better, or --statistics with "
+                "the columns of the metric."
+            )
+        if metric is not None and "references" in flags:
+            flags["metric"] = metric
+        if settings and "references" in flags:
+            flags["settings"] = by_names(settings, "--set")
+        return cls(tuple(files), format, deduplicate, flags)
+
+    @property
+    def name(self) -> str:
+        """What messages call the lists."""
+        return ", ".join(self.files)
+
+    @property
+    def source(self) -> Any:
+        """What to read: files, or files by name of the feature where they are given as NAME=FILE."""
+        by_name = ["=" in file and not os.path.exists(file) for file in self.files]
+        if self.format == "scores" and not (len(self.files) == 1 and os.path.isdir(self.files[0])):
+            return by_names(map(_FILE_BY_NAME, self.files), "DATA")
+        if self.format is None and all(by_name):
+            return by_names(map(_FILE_BY_NAME, self.files), "DATA")
+        return self.files[0] if len(self.files) == 1 else self.files
+
+    def read(self, unused: Collection[str] = ()) -> NBest:
+        """Return the lists; flags in `unused` may be left over.
+
+        Raises `click.UsageError` for flags that do not apply, `DataError` for what cannot be read.
+        """
+        from lpmert.errors import DataError
+        from lpmert.formats.detect import read
+        from lpmert.formats.roles import ColumnsNeeded
+
+        kind, options, rest = self.plan
+        for name in rest:
+            if name not in unused:
+                raise click.UsageError(f"{flag(name)} does not apply to reading {kind}.")
+        try:
+            nbest = read(self.source, kind, **options)
+        except ColumnsNeeded as error:
+            raise DataError(f"{error}. For example:\n{_command(error.suggestion)}") from error
+        return nbest.deduplicate() if self.deduplicate else nbest
+
+    def rates(self, nbest: NBest, loss: float) -> dict[str, float]:
+        """Return a loss that was counted against references as a rate, where their length is known."""
+        if "references" not in self.flags:
+            return {}
+        from lpmert.formats.utterances import references_by_list
+        from lpmert.metrics.rates import ERROR_RATE
+        from lpmert.metrics.text import TEXT_METRICS, EditTexts
+
+        kind, options, _ = self.plan
+        metric: Any = options.get("metric")
+        if kind == "moses" and metric is None:
+            return {}
+        metric = TEXT_METRICS.get(metric or "wer", metric) if not isinstance(metric, EditTexts) else metric
+        if not isinstance(metric, EditTexts) or metric.per_sentence:
+            return {}
+        partial, by_line = bool(options.get("partial")), kind == "moses"
+        by_list = references_by_list(nbest.list_ids, options["references"], partial, by_line=by_line)
+        total = sum(metric.length(one[0]) for one in by_list)
+        return {ERROR_RATE: loss / total} if total and all(len(one) == 1 for one in by_list) else {}
+
+    @cached_property
+    def plan(self) -> tuple[str, dict[str, Any], list[str]]:
+        """The format, the arguments of its reader, and the flags that it does not take."""
+        from lpmert.formats.detect import detect, format_by_name
+
+        kind = self.format or detect(self.source)
+        known = format_by_name(kind).reader_options
+        names = _READER_NAMES.get(kind, {})
+        given = dict(self.flags)
+        settings = {name: given.pop(name) for name in _OF_METRICS if name in given}
+        settings |= given.pop("settings", {})
+        if settings and "references" not in given:
+            raise click.UsageError(f"{flag(next(iter(settings)))} applies to texts, with --references.")
+        if settings:
+            given["metric"] = _metric(kind, given.get("metric"), settings)
+        takes = {name: names.get(name, name) for name in given if names.get(name, name) in {*known, *_OF_ALL}}
+        options = {takes[name]: value for name, value in given.items() if name in takes}
+        for name, needed in known.items():
+            if needed and name not in options:
+                flags = [flag for flag, argument in names.items() if argument == name] or [name]
+                raise click.UsageError(f"{flag(flags[0])} is needed for reading {kind}.")
+        return kind, options, [name for name in given if name not in takes]
+
+
+def by_names(pairs: Iterable[tuple[str, Value]], what: str) -> dict[str, Value]:
+    """Return values by name; raises `click.UsageError` where a name comes twice."""
+    found: dict[str, Value] = {}
+    for name, value in pairs:
+        if name in found:
+            raise click.UsageError(f"{what} names {name} twice.")
+        found[name] = value
+    return found
+
+
+def flag(name: str) -> str:
+    """Return how a flag is written."""
+    return f"--{name.replace('_', '-')}"
+
+
+def _metric(kind: str, name: str | None, settings: Mapping[str, Any]) -> Any:
+    """Return the metric on texts of this name, or that which a reader takes by default, with other settings."""
+    from lpmert.configurable import with_parameters
+    from lpmert.errors import MethodError
+    from lpmert.formats.detect import format_by_name
+    from lpmert.metrics.text import TEXT_METRICS
+
+    parameter = signature(format_by_name(kind).reader).parameters.get("metric")
+    chosen = name or ("wer" if parameter is None else parameter.default)
+    metric: Any = TEXT_METRICS.get(chosen)
+    if metric is None:
+        raise click.UsageError(f"--metric {chosen} is none of {', '.join(TEXT_METRICS)}.")
+    texts = {name: "yes" if value is True else value for name, value in settings.items()}
+    try:
+        return with_parameters(metric, texts, f"metric {quoted(chosen)}")
+    except MethodError as error:
+        raise click.UsageError(f"{error}.") from error
+
+
+def _value(name: str, value: Any) -> Any:
+    if name in ("losses", "scales", "counts"):
+        return by_names(value, flag(name))
+    if name == "references" and len(value) == 1:
+        return value[0]
+    return not value if name == "drop_texts" else value
+
+
+def _command(suggestion: Mapping[str, str]) -> str:
+    """Return the command as it was given, and with it the columns that may be meant."""
+    words = click.get_current_context().find_root().meta.get(ARGUMENTS, [])
+    more = [part for name, value in suggestion.items() for part in _suggested(name, value)]
+    return "  lpmert " + " ".join(map(shlex.quote, [*words, *more]))
+
+
+def _suggested(name: str, value: str) -> tuple[str, str]:
+    return (flag("statistics" if name == "loss" and "," in value else name), value)

@@ -1,0 +1,191 @@
+"""JSON as people have it, as rows: records in lines, in an array or in one object, nested or with arrays as columns."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import reprlib
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+from lpmert.errors import DataError
+from lpmert.formats.roles import Columns, Head
+from lpmert.formats.rows import Block, Choose
+from lpmert.formats.unique import unique_keys
+from lpmert.quoting import listed, quoted
+from lpmert.system.files import blocks_of_lines, decoded, whole
+
+Record = dict[str, Any]
+
+_ROWS = 1 << 14
+_WHITE = re.compile(r"[ \t\n\r]*")
+
+
+def json_blocks(stream: io.BufferedReader, path: str | Path, format: str, choose: Choose) -> Iterator[Block]:
+    """Yield the wanted columns of all rows of JSON lines ("jsonl") or of one document ("json").
+
+    Names of columns are keys, or paths of keys joined by dots, such as `candidates.scores.lm`. Where all values but the
+    list's are arrays of equal length, a record stands for that many rows. Without a column for the list, the number of
+    the record, from 0, stands for it. Raises `DataError` with the line, on which the record begins, for whatever is
+    malformed.
+    """
+    records = json_records(stream, path, format)
+    line, record = next(records)
+    names = leaves(record)
+    cells = {}
+    for name in names:
+        with suppress(KeyError):  # of an array of objects that differ
+            cells[name] = at_path(record, name)
+    columns = choose(Head(names, line, cells, spread=any(isinstance(cell, list) for cell in cells.values())))
+    rows = _rows(chain([(line, record)], records), columns, path)
+    while block := list(islice(rows, _ROWS)):
+        yield Block([line for line, _ in block], list(zip(*(cells for _, cells in block), strict=True)))
+
+
+def json_records(stream: io.BufferedReader, path: str | Path, format: str) -> Iterator[tuple[int, Record]]:
+    """Yield objects, and the lines on which they begin, of JSON lines ("jsonl") or of a document ("json").
+
+    A document is an array of objects, or one object. Raises `DataError` for anything else, for none at all, and for an
+    object in which a key occurs twice.
+    """
+    return _of_lines(stream, path) if format == "jsonl" else _of_document(stream, path)
+
+
+def _rows(
+    records: Iterable[tuple[int, Record]], columns: Columns, path: str | Path
+) -> Iterator[tuple[int, tuple[Any, ...]]]:
+    number = line = 0
+    for number, (line, record) in enumerate(records):
+        try:
+            cells = tuple([record[name] for name in columns.all])
+        except KeyError:
+            cells = tuple(_deep(record, columns.all, path, line))
+        if columns.segment is None:
+            cells = number, *cells
+        if any(isinstance(cell, list) for cell in cells):
+            try:
+                yield from ((line, row) for row in list(_spread(cells)))
+            except ValueError as error:
+                raise DataError(str(error), path=path, line=line) from error
+        else:
+            yield line, cells
+    if columns.segment is None and number == 0:
+        trouble = "only one record; name the column that tells which list a row belongs to (segment)"
+        raise DataError(trouble, path=path, line=line)
+
+
+def _deep(record: Record, wanted: Iterable[str], path: str | Path, line: int) -> Iterator[Any]:
+    for name in wanted:
+        try:
+            yield at_path(record, name)
+        except KeyError as error:
+            keys = listed(leaves(record))
+            raise DataError(f"no key {quoted(name)}; the keys are {keys}", path=path, line=line) from error
+
+
+def leaves(record: Record) -> list[str]:
+    """Return the paths of all values that are neither objects nor arrays of objects."""
+    found: dict[str, None] = {}
+    for key, value in record.items():
+        inner = next((one for one in value if isinstance(one, dict)), None) if isinstance(value, list) else value
+        if isinstance(inner, dict) and inner:
+            found |= dict.fromkeys(f"{key}.{path}" for path in leaves(inner))
+        else:
+            found[key] = None
+    return list(found)
+
+
+def at_path(value: Any, path: str) -> Any:
+    """Return the value at a path of keys joined by dots, an array of values where the path goes through an array.
+
+    Raises `KeyError` where there is none. A key that holds dots itself counts before a path.
+    """
+    if isinstance(value, list):
+        return [at_path(one, path) for one in value]
+    if not isinstance(value, dict):
+        raise KeyError(path)
+    if path in value:
+        return value[path]
+    parts = path.split(".")
+    for end in range(len(parts) - 1, 0, -1):
+        key = ".".join(parts[:end])
+        if key in value:
+            return at_path(value[key], ".".join(parts[end:]))
+    raise KeyError(path)
+
+
+def _of_lines(stream: io.BufferedReader, path: str | Path) -> Iterator[tuple[int, Record]]:
+    number = 0
+    for block in blocks_of_lines(stream, path):
+        for number, line in enumerate(block.texts, block.first):
+            if not line.strip():
+                raise DataError("empty line; delete it", path=path, line=number)
+            try:
+                record = _DECODER.decode(line)
+            except (ValueError, RecursionError) as error:
+                raise DataError(f"not one JSON object ({error})", path=path, line=number) from error
+            if not isinstance(record, dict):
+                raise DataError(f"not a JSON object but {reprlib.repr(record)}", path=path, line=number)
+            yield number, record
+    if not number:
+        raise DataError("empty file", path=path)
+
+
+def _of_document(stream: io.BufferedReader, path: str | Path) -> Iterator[tuple[int, Record]]:
+    text = decoded(whole(stream, path), path)
+    place = _after_white(text, 0)
+    if place == len(text):
+        raise DataError("empty file", path=path)
+    is_array = text.startswith("[", place)
+    place = _after_white(text, place + is_array)
+    line = 1 + text.count("\n", 0, place)
+    while True:
+        try:
+            record, end = _DECODER.raw_decode(text, place)
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"not JSON ({error})", path=path, line=line) from error
+        if not isinstance(record, dict):
+            raise DataError(f"not a JSON object but {reprlib.repr(record)}", path=path, line=line)
+        yield line, record
+        end = _after_white(text, end)
+        if not (is_array and text.startswith(",", end)):
+            break
+        line += text.count("\n", place, place := _after_white(text, end + 1))
+    if not is_array or text.startswith("]", end):
+        end = _after_white(text, end + is_array)
+        if end == len(text):
+            return
+    line += text.count("\n", place, end)
+    raise DataError(f"not JSON: {quoted(text[end : end + 20])} after a record", path=path, line=line)
+
+
+def _after_white(text: str, place: int) -> int:
+    found = _WHITE.match(text, place)
+    return place if found is None else found.end()
+
+
+def _spread(cells: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows that cells stand for; raises `ValueError` for arrays of different lengths.
+
+    The first cell is an array of the same length as the others, or stands for all rows.
+    """
+    key, *others = cells
+    if not others or not all(isinstance(cell, list) for cell in others):
+        yield cells
+        return
+    sizes = {len(cell) for cell in cells if isinstance(cell, list)}
+    if len(sizes) > 1:
+        raise ValueError(f"arrays of {' and '.join(map(str, sorted(sizes)))} values; give all the same number")
+    for row in zip(key if isinstance(key, list) else [key] * len(others[0]), *others, strict=True):
+        yield from _spread(row)
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a finite number")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=unique_keys, parse_constant=_refuse_constant)

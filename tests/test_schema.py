@@ -1,0 +1,122 @@
+"""What commands and results write as JSON is what `lpmert schema` says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import run
+
+import lpmert
+from lpmert.result_schema import KINDS, schema_of
+
+TABLE = "list\tam\tlm\terrors\na\t1\t0\t0\na\t0\t1\t2\nb\t0\t1\t0\nb\t1\t0\t3\n"
+EXAMPLE = ["--features", "am,lm"]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    (tmp_path / "x.tsv").write_text(TABLE)
+    return tmp_path / "x.tsv"
+
+
+def commands(table: Path) -> dict[str, list[list[str]]]:
+    folder = table.parent
+    run("solve", table, "-q", "-o", folder / "r.json")
+    weights = ["--weights", str(folder / "r.json")]
+    return {
+        "result": [
+            ["solve", str(table), *more]
+            for more in ([], ["--method", "och"], ["--time-limit", "0"], ["--bounds", "am:0..", "--total", "1"])
+        ],
+        "check": [["check", str(table), *weights], ["check", str(table), "--weights", "1,1", "--method", "grid"]],
+        "evaluation": [["evaluate", str(table), *weights], ["evaluate", str(table), "--weights", "1,1"]],
+        "comparison": [
+            ["compare", str(table), "--methods", "och,grid", "--seeds", "2", "--replications", "10", *more]
+            for more in ([], ["--held-out", str(table)])
+        ],
+    }
+
+
+def objects(schema: dict[str, Any], document: dict[str, Any], whole: dict[str, Any]) -> None:
+    """Check keys and versions by hand, so that something is checked without the package jsonschema, too."""
+    if "$ref" in schema:
+        schema = whole["$defs"]["result"]
+    assert set(schema["required"]) <= set(document) <= set(schema["properties"])
+    assert document.get("schema", 1) == 1
+    if document.get("optimum"):
+        objects({"$ref": ""}, document["optimum"], whole)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_documents_have_the_keys_of_their_schema(table: Path, kind: str) -> None:
+    schema = json.loads(run("schema", kind).stdout)
+    assert schema == schema_of(kind)
+    for arguments in commands(table)[kind]:
+        outcome = run(*arguments, "--json", "-q")
+        assert outcome.exit_code in (0, 3), outcome.output
+        objects(schema, json.loads(outcome.stdout), schema)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_documents_fit_their_schema(table: Path, kind: str) -> None:
+    jsonschema = pytest.importorskip("jsonschema", reason="needs jsonschema, of lpmert[test]")
+    schema = json.loads(run("schema", kind).stdout)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    validator = jsonschema.Draft202012Validator(schema)
+    for arguments in commands(table)[kind]:
+        document = json.loads(run(*arguments, "--json", "-q").stdout)
+        validator.validate(document)
+        for key in schema["required"]:
+            assert not validator.is_valid({name: value for name, value in document.items() if name != key})
+        assert not validator.is_valid({**document, "more": 1})
+
+
+def test_the_default_is_the_schema_of_a_result() -> None:
+    assert json.loads(run("schema").stdout) == schema_of("result")
+
+
+def test_a_result_of_another_version_is_refused(table: Path) -> None:
+    lpmert.minimize(lpmert.read(table)).save(table.parent / "r.json")
+    found = lpmert.Result.load(table.parent / "r.json")
+    assert found.list_ids == ("a", "b")
+    document = found.to_dict() | {"schema": 2}
+    (table.parent / "r.json").write_text(json.dumps(document))
+    with pytest.raises(lpmert.DataError, match=r"not a result of lpmert .schema 2, and only 1 is known"):
+        lpmert.Result.load(table.parent / "r.json")
+
+
+class TestRates:
+    def test_zero_one_losses_give_an_accuracy(self, tmp_path: Path) -> None:
+        nbest = lpmert.NBest([[1.0], [0], [0], [1]], [0, 2, 4], [0, 1, 0, 1], names=["a"])
+        result = lpmert.minimize(nbest)
+        assert (result.loss, result.rates) == (1, {"accuracy": 0.5})
+        assert lpmert.check(nbest, [1]).rates == lpmert.evaluate(nbest, [-1]).rates == {"accuracy": 0.5}
+        lpmert.write(nbest, tmp_path / "x.npz")
+        assert "accuracy      50%" in run("solve", tmp_path / "x.npz").stdout
+        assert "accuracy      50%" in run("evaluate", tmp_path / "x.npz", "--weights", "1").stdout
+
+    def test_other_losses_give_none(self, table: Path) -> None:
+        assert lpmert.minimize(lpmert.read(table)).rates == {}
+
+    def test_statistics_with_lengths_give_an_error_rate(self, tmp_path: Path) -> None:
+        names = ["errors", "reference_length"]
+        nbest = lpmert.NBest([[1.0], [0]], [0, 2], [[1, 8], [3, 8]], names=["a"], statistic_names=names)
+        lpmert.write(nbest, tmp_path / "x.npz")
+        found = json.loads(run("solve", tmp_path / "x.npz", "--json", "-q").stdout)
+        assert (found["rates"], found["statistics"]) == ({"error_rate": 0.125}, [1, 8])
+
+    def test_references_give_a_word_error_rate(self, tmp_path: Path) -> None:
+        texts = ["a cat", "the cat", "x", "das Tier"]
+        lists = lpmert.NBest([[1.0], [0], [1], [0]], [0, 2, 4], [0] * 4, names=["a"], list_ids=["u", "v"], texts=texts)
+        lpmert.write(lists, tmp_path / "x.tsv")
+        (tmp_path / "refs").write_text("u the cat sat\nv das Tier\n")
+        flags = [tmp_path / "x.tsv", "--references", tmp_path / "refs", "--json", "-q"]
+        found = json.loads(run("solve", *flags).stdout)  # weight below 0: 1 word of 5 is missing
+        assert (found["loss"], found["rates"]) == (1, {"error_rate": 0.2})
+        found = json.loads(run("evaluate", *flags, "--weights", "1").stdout)  # 2 of 3 and 2 of 2 are wrong
+        assert (found["loss"], found["rates"]) == (4, {"error_rate": 0.8})
+        found = json.loads(run("check", *flags, "--weights", "1", "--metric", "cer").stdout)
+        assert found["rates"]["error_rate"] == found["loss"] / (len("the cat sat") + len("das Tier"))
