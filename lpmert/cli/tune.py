@@ -110,10 +110,10 @@ def _groups(nbest: NBest, pattern: re.Pattern[str]) -> list[str]:
 
 
 def _write(tuned: Tuned, nbest: NBest, arguments: dict[str, Any], path: str, like: str | None) -> None:
+    from lpmert._doors import _problem
     from lpmert.formats.weights import keeps_loss, read_weights, write_weights
-    from lpmert.model.problem import Problem
 
-    problem = Problem(nbest, arguments["metric"], ties=arguments["ties"], region=arguments["region"])
+    problem = _problem(nbest, arguments["metric"], arguments["ties"], arguments["region"])
     template = None if like is None else read_weights(like)
     keeps = keeps_loss(problem, tuned.weights)
     write_weights(path, nbest.names, tuned.weights, keeps, like=template, scaled=like is not None)

@@ -131,7 +131,7 @@ def tune(
         problem = _problem(nbest, metric, ties, region)
         group = groups_of(groups, nbest.n_lists)
         aside = None if held_out is None else like(held_out, nbest)
-        setting = Setting(problem.metric, ties, region, seed, jobs, deadline)
+        setting = Setting(problem.metric, ties, problem.region, seed, jobs, deadline)
         seconds = {}
         fitted = fit(problem, setting, tell=lambda done, parts: told("average", done, parts))
         seconds["average"] = deadline.seconds

@@ -37,16 +37,20 @@ class Where(NamedTuple):
 
 
 class State(NamedTuple):
-    """A chain: its weights [d], of length 1, the sum of the means [d] of its circles, and how many these are [1]."""
+    """A chain: its weights [d], of length 1, the sum of the means [d] of its circles, and how many these are [1].
+
+    given [2, d]: room for weights and a direction in the coordinates of the cap.
+    """
 
     weights: FloatArray
     total: FloatArray
     circles: FloatArray
+    given: FloatArray
 
 
 def new_state(weights: FloatArray) -> State:
     """Return a chain at weights [d]."""
-    return State(weights / np.linalg.norm(weights), np.zeros(len(weights)), np.zeros(1))
+    return State(weights / np.linalg.norm(weights), np.zeros(len(weights)), np.zeros(1), np.zeros((2, len(weights))))
 
 
 @internal
@@ -90,7 +94,7 @@ def walk(offsets, loss, where, temperature, state, directions, draws, counted, w
     draws [n] between 0 and 1 choose the point on each circle; counted: whether the circles count for the mean.
     """
     weights, dimension = state.weights, len(state.weights)
-    given, direction_given = np.empty(dimension), np.empty(dimension)
+    given, direction_given = state.given[0], state.given[1]
     combine(work.transposed, weights, work.intercepts)
     for step in range(len(directions)):
         direction = directions[step]
