@@ -120,7 +120,7 @@ class LatticeProblem:
         return self._reduction is None or self._reduction.inside(weights, strictly=strictly)
 
     def rates(self, loss: float) -> Mapping[str, float]:
-        """Return the error rate of a loss, where each lattice has one reference, whose length is what it is a share of."""
+        """Return a loss as a share of the length of the references, where each lattice has one."""
         settings, references = self.settings, self.lattices.references
         if not isinstance(settings, EditTexts) or settings.per_sentence or any(len(own) != 1 for own in references):
             return {}

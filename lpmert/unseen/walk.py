@@ -87,7 +87,7 @@ def _share(circle, piece, least, temperature):
     return exp(-above)
 
 
-@kernel(nogil=True, allocates=True)
+@kernel(nogil=True)
 def walk(offsets, loss, where, temperature, state, directions, draws, counted, work, buffers, circle, path):
     """Let a chain go one step along each of directions [n, d], drawn at random, and write its weights into path [n, d].
 
