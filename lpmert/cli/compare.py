@@ -132,7 +132,8 @@ def compare(
     with _logging_to_stderr(shared), delivering(shared) as deliver:
         nbest = _read(shared)[0]
         others = None if held_out is None else _read(shared.of_files(held_out))[0]
-        shared = shared.on(nbest)
+        with naming(shared.reading.name):
+            shared = shared.on(nbest)
         arguments = shared.search_arguments()
         start = None if initial_weights is None else shared.weights(initial_weights, "--initial-weights")
         given = {name: shared.weights(text, "--weights") for name, text in weights}

@@ -252,7 +252,8 @@ def _run(
     with _logging_to_stderr(shared):
         with delivering(shared) as deliver:
             nbest, seconds = _read(shared, writes)
-            shared = shared.on(nbest)
+            with naming(shared.reading.name):
+                shared = shared.on(nbest)
             shared.search_arguments()  # wrong usage is told before the table of progress begins
             with Interrupts() as stop:
                 progress = nullcontext() if shared.quiet else ProgressLog(time_limit=shared.time_limit)

@@ -180,15 +180,16 @@ def metric_with(metric: str | Metric | None, options: Sequence[tuple[str, str]])
 
 
 def metric_for(nbest: NBest) -> str | Metric:
-    """Return the metric that the names of the statistics tell; raises `click.UsageError` where they do not."""
+    """Return the metric that the names of the statistics tell; raises `MetricError` where they do not."""
     if len(nbest.statistic_names) == 1:
         return "loss"
+    from lpmert.errors import MetricError
     from lpmert.metrics.of_columns import metric_of_columns
 
     found = metric_of_columns(nbest.statistic_names)
     if found is None:
         names = listed(nbest.statistic_names)
-        raise click.UsageError(f"The lists have the statistics {names}: choose one with --loss, or a --metric of all.")
+        raise MetricError(f"the lists have the statistics {names}: choose one with --loss, or a --metric of all")
     return found
 
 

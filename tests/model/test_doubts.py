@@ -197,7 +197,8 @@ class TestCommand:
 
     def test_only_one_of_loss_gain_and_statistics_is_given(self, table: list[str]) -> None:
         assert run("solve", *table, "--gain", "correct", "--loss", "correct").exit_code == 2
-        assert run("solve", *table).exit_code == 2
+        outcome = run("solve", *table)
+        assert (outcome.exit_code, "loss (what a hypothesis costs" in outcome.stderr) == (1, True)
 
 
 def test_a_gain_beyond_shares_is_turned_round_exactly() -> None:
