@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import lpmert
-from lpmert.cli.arguments import bounds, finite, linear, nonnegative, pairs, parse_weights, scale, size
+from lpmert.cli.arguments import bounds, finite, linear, nonnegative, pairs, parse_weights, scale, share, size
 from lpmert.cli.console import ProgressLog, Scale, check_report, result_report, say, summary
 from lpmert.cli.delivery import delivering, exit_code
-from lpmert.cli.shared import line_length_option
+from lpmert.cli.reading import line_length_option
+from lpmert.quoting import quoted
 from lpmert.system.interrupts import Interrupts
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def _counts(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> d
     for value in values:
         name, equals, words = value.partition("=")
         if not name or not equals or not words or name in found:
-            raise click.BadParameter(f"{value!r} should be NAME=WORD,WORD, each name once.")
+            raise click.BadParameter(f"{quoted(value)} should be NAME=WORD,WORD, each name once.")
         found[name] = words.split(",")
     return found
 
@@ -71,7 +72,7 @@ def _counts(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> d
 )
 @click.option("--time-limit", type=nonnegative, metavar="SECONDS", help="Stop after this time.")
 @click.option("--node-limit", type=click.IntRange(min=0), metavar="N", help="Stop after this many search nodes.")
-@click.option("--gap", type=nonnegative, metavar="SHARE", help="Stop at this relative gap, such as 0.01.")
+@click.option("--gap", type=share, metavar="SHARE", help="Stop at this relative gap, such as 0.01.")
 @click.option("--target", type=finite, metavar="LOSS", help="Stop at this loss or a lower one.")
 @click.option("--memory-limit", type=size, default="1GiB", metavar="SIZE", help="Memory for the open search nodes.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, metavar="N", help="Seed for everything random.")

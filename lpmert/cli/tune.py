@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import time
 from contextlib import nullcontext
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +12,10 @@ import click
 
 from lpmert.cli.console import ProgressLog, column, number, say, summary
 from lpmert.cli.delivery import delivering, exit_code
-from lpmert.cli.main import _logging_to_stderr, _read
+from lpmert.cli.main import _logging_to_stderr, _read, naming
 from lpmert.cli.shared import Shared, shared_options
 from lpmert.cli.text_tables import labelled, side_by_side
+from lpmert.quoting import quoted
 from lpmert.system.interrupts import Interrupts
 from lpmert.unseen.tuned import AVERAGED
 
@@ -60,22 +60,24 @@ def tune(
     optimum is clearly better. --method looks for the optimum, for a minute or until --time-limit, which is the limit of
     everything.
 
-    The exit code is 3 if a limit stopped the search for the optimum. DATA is a table with one hypothesis per row; see
-    `lpmert solve --help`.
+    The exit code is 3 if a limit stopped the search for the optimum. DATA is as for `lpmert solve`.
     """
-    shared = Shared(**options)
+    shared = Shared.of(**options)
     if weights_like is not None and weights_out is None:
         raise click.UsageError("--weights-like needs --weights-out.")
     pattern = None if source is None else _pattern(source)
-    arguments = shared.search_arguments()
     from lpmert.unseen.tune import tune as tune_weights
 
     with _logging_to_stderr(shared), delivering(shared) as deliver:
-        nbest = _read(shared)[0]
-        others = None if held_out is None else _read(replace(shared, data=held_out))[0]
+        nbest = _read(shared, weights_out)[0]
+        others = None if held_out is None else _read(shared.of_files(held_out), weights_out)[0]
+        with naming(shared.reading.name):
+            shared = shared.on(nbest)
+        arguments = shared.search_arguments()
         groups = None if pattern is None else _groups(nbest, pattern)
         with Interrupts() as stop:
-            with nullcontext() if shared.quiet else ProgressLog(time_limit=shared.time_limit) as callback:
+            progress = nullcontext() if shared.quiet else ProgressLog(time_limit=shared.time_limit)
+            with naming(shared.reading.name), progress as callback:
                 tuned = tune_weights(
                     nbest,
                     held_out=others,
@@ -105,7 +107,7 @@ def _groups(nbest: NBest, pattern: re.Pattern[str]) -> list[str]:
     found = [pattern.search(name) for name in nbest.list_ids]
     without = [name for name, match in zip(nbest.list_ids, found, strict=True) if match is None]
     if without:
-        raise click.BadParameter(f"does not match the list id {without[0]!r}.", param_hint="--source")
+        raise click.BadParameter(f"does not match the list id {quoted(without[0])}.", param_hint="--source")
     return [match.group() for match in found if match is not None]
 
 
