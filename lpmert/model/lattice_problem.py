@@ -69,7 +69,7 @@ class LatticeProblem:
         summed = self.settings.metric(source)
         if not isinstance(summed, SumOfLosses):
             raise MetricError(
-                f"metric {quoted(metric)} is no sum over lattices; use wer, cer or ter, or make N-best lists of them"
+                f"metric {quoted(metric)} is not additive over lattices; take wer, cer or ter, or make N-best lists"
             )
         self.metric = summed
         self.region = None if region is None else region.of(lattices.names)

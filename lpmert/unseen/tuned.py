@@ -8,6 +8,7 @@ from typing import Any
 
 from lpmert.errors import FloatArray
 from lpmert.result import Result
+from lpmert.unseen.average import AGREEMENT
 from lpmert.unseen.estimate import FEW, Estimate
 
 AVERAGED, OPTIMUM = "averaged", "optimum"
@@ -18,7 +19,7 @@ class Averaged:
     """Averaged weights [D], what they cost on the lists that they come from, and how they came about.
 
     unit: the mean difference in loss between two hypotheses of a list; temperature: that of the average; both are S
-    times as much for a metric that is no sum over lists. agreement: the least cosine of a chain's mean with the mean of
+    times as much for a metric that is not additive. agreement: the least cosine of a chain's mean with the mean of
     all; `None` where nothing was averaged. quick: what unseen lists would cost by the variance along the chains,
     without refits. complete: whether all steps were taken.
     """
@@ -77,6 +78,11 @@ class Tuned:
             found.append("the average is not complete: it was stopped")
         elif self.averaged.steps == 0:
             found.append("nothing to average: these lists leave no choice between directions of weights")
+        elif self.averaged.agreement is not None and self.averaged.agreement < AGREEMENT:
+            found.append(
+                f"the chains agree to {self.averaged.agreement:.3f} only, less than {AGREEMENT:g}: "
+                "other seeds will give other averages"
+            )
         for what, estimate in (("estimate", self.estimate), ("held-out comparison", self.held_out)):
             if estimate is not None and estimate.doubtful:
                 few = "lists" if estimate.groups == estimate.n_lists else "groups of lists"

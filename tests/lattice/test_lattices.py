@@ -138,10 +138,10 @@ def test_check_tells_the_excess_of_weights_over_all_paths() -> None:
 @pytest.mark.parametrize(
     ("settings", "error", "message"),
     [
-        ({"metric": "bleu"}, MetricError, "no sum over lattices"),
+        ({"metric": "bleu"}, MetricError, "not additive over lattices"),
         ({"metric": "f1"}, MetricError, "no metric 'f1' on texts"),
         ({"metric": EditTexts(per_sentence=True), "region": None}, MetricError, "must be whole numbers"),
-        ({"metric": BleuTexts()}, MetricError, "no sum over lattices"),
+        ({"metric": BleuTexts()}, MetricError, "not additive over lattices"),
         ({"method": Och()}, MethodError, "'och' needs N-best lists"),
         ({"ties": "best"}, MethodError, "ties='best'"),
         ({"region": Region(cosine=0.9, around=[1, 1])}, RegionError, "no cosine"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -55,6 +56,13 @@ def test_the_average_and_the_estimate_depend_on_the_seed_alone(lists):
     assert first.estimate == second.estimate
     other = lpmert.tune(dev, seed=1)
     assert not np.array_equal(first.averaged.weights, other.averaged.weights)
+
+
+def test_chains_that_do_not_agree_are_told(lists):
+    tuned = lpmert.tune(lists[0], quick=True)
+    assert not [note for note in tuned.notes if "chains" in note]
+    parted = replace(tuned, averaged=replace(tuned.averaged, agreement=0.91))
+    assert [note for note in parted.notes if "agree to 0.910 only" in note]
 
 
 def test_the_optimum_is_recommended_only_where_it_is_clearly_better(monkeypatch, lists):
