@@ -10,6 +10,9 @@ from typing import Any
 MOST = 200
 LONGEST_MESSAGE = 2000
 LONGEST_REFUSAL = 400
+WARNINGS = "lpmert.warnings"
+"""Logger of what results warn of."""
+
 SHOWN_DECIMALS = 10
 """Decimals of weights in reports."""
 

@@ -18,10 +18,7 @@ from lpmert.errors import (
     IntArray,
 )
 from lpmert.errors import LpmertError as LpmertError  # those who handle results handle errors
-from lpmert.quoting import listed, quoted
-
-WARNINGS = "lpmert.warnings"
-"""Logger of what results warn of."""
+from lpmert.quoting import WARNINGS, listed, quoted
 
 SCHEMA = 1
 """Version of the JSON that results, checks, evaluations and comparisons are written as; see `lpmert schema`."""

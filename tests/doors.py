@@ -89,6 +89,8 @@ def everything() -> None:
     with tempfile.TemporaryDirectory() as folder:
         lpmert.certify(nbest, lpmert.minimize(nbest), f"{folder}/proof.json")
     lpmert.compare(nbest, {"och": "och", "mira": "mira"}, seeds=1)
+    for metric, make in PROBLEMS.items():
+        lpmert.tune(make(14, 3), metric=metric, quick=True, time_limit=_TIME)
     for method in ("cells", "choices", "groups", "lp-mert"):
         lpmert.minimize(random_nbest(3, lists=150, size=20, dimension=6), method=method, time_limit=_TIME)
 

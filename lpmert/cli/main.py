@@ -35,8 +35,7 @@ from lpmert.cli.delivery import ExitCode, delivering, exit_code
 from lpmert.cli.reading import ARGUMENTS
 from lpmert.cli.shared import Shared, shared_options
 from lpmert.cli.weights_out import FORMS, JSON, Target
-from lpmert.quoting import LONGEST_MESSAGE, listed, shortened
-from lpmert.result import WARNINGS
+from lpmert.quoting import LONGEST_MESSAGE, WARNINGS, listed, shortened
 from lpmert.system.interrupts import Interrupts
 
 if TYPE_CHECKING:

@@ -17,7 +17,6 @@ from lpmert.cli.shared import Shared, shared_options
 from lpmert.cli.text_tables import labelled, side_by_side
 from lpmert.quoting import quoted
 from lpmert.system.interrupts import Interrupts
-from lpmert.unseen.tuned import AVERAGED
 
 if TYPE_CHECKING:
     from lpmert.model.nbest import NBest
@@ -137,6 +136,8 @@ class _Stages:
 
 def tuned_report(tuned: Tuned) -> str:
     """Return what `tune` found as text."""
+    from lpmert.unseen.tuned import AVERAGED
+
     which = "the averaged weights" if tuned.recommended == AVERAGED else "the optimum"
     optimum, averaged = tuned.optimum, tuned.averaged
     rows = [["", "optimum", "averaged", ""], ["on these lists", number(optimum.loss), number(averaged.loss), ""]]

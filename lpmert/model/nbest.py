@@ -381,8 +381,7 @@ def _from_sizes(sizes: IntArray) -> IntArray:
 def _ranges(starts: IntArray, ends: IntArray) -> IntArray:
     """Return start, ..., end - 1 of each pair, one after the other."""
     sizes = ends - starts
-    skipped: IntArray = starts - np.cumsum(sizes) + sizes
-    return np.arange(sizes.sum()) + np.repeat(skipped, sizes)
+    return np.asarray(np.arange(sizes.sum()) + np.repeat(starts - np.cumsum(sizes) + sizes, sizes))
 
 
 def _strings(values: Sequence[Any], what: str) -> list[Any]:
@@ -408,8 +407,7 @@ def checked_labels(values: Sequence[str | int], count: int, what: str) -> tuple[
             raise DataError(f"{what} must be strings that are not empty, not {quoted(label)}")
     strings = tuple(map(str, labels))
     if len(set(strings)) != count:
-        twice = Counter(strings).most_common(1)[0][0]
-        raise DataError(f"{what} has {quoted(twice)} twice; every one must be different")
+        raise DataError(f"{what} has {quoted(Counter(strings).most_common(1)[0][0])} twice; all must differ")
     return strings
 
 
@@ -417,7 +415,6 @@ def _texts(values: Sequence[str], count: int) -> tuple[str, ...]:
     texts = _strings(values, "texts")
     if len(texts) != count:
         raise DataError(f"texts has {len(texts)} entries; {count} are needed, one a hypothesis")
-    for text in texts:
-        if not isinstance(text, str):
-            raise DataError(f"texts must be strings, not {quoted(text)}")
+    if wrong := [text for text in texts if not isinstance(text, str)]:
+        raise DataError(f"texts must be strings, not {quoted(wrong[0])}")
     return tuple(map(str, texts))

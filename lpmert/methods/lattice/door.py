@@ -20,7 +20,7 @@ def lattice_problem(lattices: Lattices, metric: Any, ties: str, region: Region |
         raise MetricError(f"for lattices the metric is one on texts, wer, cer or ter, not {quoted(metric)}")
     if ties != "first":
         raise MethodError(
-            f"ties={ties!r} is for N-best lists; of paths that no weights tell apart the first one counts"
+            f"ties={quoted(ties)} is for N-best lists; of paths that no weights tell apart the first one counts"
         )
     if region is not None and not isinstance(region, Region):
         raise RegionError(f"region must be a Region or None, not {type(region).__name__}; build one with lpmert.Region")

@@ -16,6 +16,7 @@ from lpmert.model.coordinates import CallerWeights, CanonicalWeights
 from lpmert.model.lattice_problem import LatticeProblem, Verdict
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
+from lpmert.quoting import quoted
 from lpmert.result import Callback, Limits, Result, Status
 from lpmert.search.driver import Course, run
 from lpmert.search.method import Incumbent, Method, Search
@@ -55,7 +56,7 @@ def solve_lattices(
     cells = method.cells if isinstance(method, Auto) else method
     if not isinstance(cells, Cells):
         raise MethodError(
-            f"method {method.name!r} needs N-best lists; lattices are searched by cells (or auto, the same here)"
+            f"method {quoted(method.name)} needs N-best lists; lattices are searched by cells (or auto, the same here)"
         )
 
     def begin(course: Course, find: Callable[[Callable[[], Incumbent]], Incumbent]) -> Search:
