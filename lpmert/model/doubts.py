@@ -8,19 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lpmert.errors import BoolArray, FloatArray, IntArray
 from lpmert.metrics.additive import SumOfLosses
-from lpmert.model.canonical import group_identical, list_numbers
+from lpmert.metrics.base import Metric
+from lpmert.model.canonical import group_identical, list_numbers, rows_of_lists
+from lpmert.model.nbest import NBest
 from lpmert.quoting import quoted
 from lpmert.result import Doubt
-
-if TYPE_CHECKING:
-    from lpmert.model.evaluation import Evaluation
-    from lpmert.model.problem import Problem
 
 _GAINS = re.compile(
     "correct|right|accuracy|acc|gain|reward|utility|bleu|chrf|comet|bleurt|bertscore|rouge|meteor|f1|precision|recall|"
@@ -48,28 +45,27 @@ _PERFECT_LISTS = 20
 _PERFECT_SHARE = 0.1
 
 
-def doubts(problem: Problem) -> tuple[Doubt, ...]:
-    """Return what is odd about the lists of a problem and its losses."""
-    found = _nothing_to_choose(problem)
+def doubts(nbest: NBest, metric: Metric, losses: FloatArray | None, n_lists: int) -> tuple[Doubt, ...]:
+    """Return what is odd about lists and their losses [M], `None` if the metric is not additive.
+
+    n_lists: how many of the lists there are on which weights matter.
+    """
+    found = None if n_lists else _nothing_to_choose(nbest, losses)
     if found is not None:
         return (found,)
-    losses = problem.losses
     if losses is None:
         return ()
-    return (*_leaks(problem, losses), *_orientation(problem, losses))
+    return (*_leaks(nbest, losses), *_orientation(nbest, metric, losses))
 
 
-def too_good(problem: Problem, evaluation: Evaluation) -> Doubt | None:
-    """Return the doubt about weights with which every list has its least loss, though lists have much worse ones.
+def too_good(nbest: NBest, losses: FloatArray, selection: IntArray) -> Doubt | None:
+    """Return the doubt about a selection [S] that gives every list its least loss, though lists have much worse ones.
 
     Classes that can be told apart are no such case: there one hypothesis of each list is right.
     """
-    losses, nbest = problem.losses, problem.nbest
-    if losses is None or problem.doubts:
-        return None
     starts = nbest.offsets[:-1]
     low, high = (ends.reduceat(losses, starts) for ends in (np.minimum, np.maximum))
-    chosen = losses[starts + evaluation.selection]
+    chosen = losses[starts + selection]
     varied = high > low
     chance = np.add.reduceat(losses, starts) / np.diff(nbest.offsets)
     if (
@@ -86,11 +82,8 @@ def too_good(problem: Problem, evaluation: Evaluation) -> Doubt | None:
     )
 
 
-def _nothing_to_choose(problem: Problem) -> Doubt | None:
-    if problem.canonical.n_lists:
-        return None
-    nbest = problem.nbest
-    worth = nbest.statistics if problem.losses is None else problem.losses[:, None]
+def _nothing_to_choose(nbest: NBest, losses: FloatArray | None) -> Doubt | None:
+    worth = nbest.statistics if losses is None else losses[:, None]
     starts = nbest.offsets[:-1]
     if not len(starts):
         return None
@@ -110,15 +103,14 @@ def _nothing_to_choose(problem: Problem) -> Doubt | None:
     return Doubt("nothing-to-choose", f"there is nothing to choose: {reason}")
 
 
-def _leaks(problem: Problem, losses: FloatArray) -> Iterator[Doubt]:
+def _leaks(nbest: NBest, losses: FloatArray) -> Iterator[Doubt]:
     """Yield a doubt for each feature that is, in every list, a * loss + b, with a of one sign for all lists."""
-    nbest = problem.nbest
     features, offsets = nbest.dense_features(), nbest.offsets
     starts = offsets[:-1]
     varied = np.flatnonzero(np.maximum.reduceat(losses, starts) > np.minimum.reduceat(losses, starts))
-    some = _rows_of(varied[:_TRIED_LISTS], offsets)
+    some = rows_of_lists(offsets, varied[:_TRIED_LISTS])
     suspects = [d for d in range(features.shape[1]) if _follows(features[some[0], d], losses[some[0]], some[1])]
-    every = _rows_of(varied, offsets) if suspects else some
+    every = rows_of_lists(offsets, varied) if suspects else some
     for d in suspects:
         column, rows = features[:, d], every[0]
         evidence = len(rows) - len(varied) - 1
@@ -129,13 +121,6 @@ def _leaks(problem: Problem, losses: FloatArray) -> Iterator[Doubt]:
                 f"feature {quoted(nbest.names[d])} alone orders every list by its loss, as if it were computed from "
                 "it: such weights are of no use where the loss is not known; leave it out",
             )
-
-
-def _rows_of(lists: IntArray, offsets: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the rows of some lists, and the offsets of these lists among them."""
-    sizes = offsets[lists + 1] - offsets[lists]
-    ends = np.concatenate([[0], np.cumsum(sizes)])
-    return np.arange(ends[-1]) + np.repeat(offsets[lists] - ends[:-1], sizes), ends
 
 
 def _follows(feature: FloatArray, losses: FloatArray, offsets: IntArray) -> bool:
@@ -157,10 +142,9 @@ def _first_of(chosen: BoolArray, lists: IntArray) -> IntArray:
     return rows[np.unique(lists[rows], return_index=True)[1]]
 
 
-def _orientation(problem: Problem, losses: FloatArray) -> Iterator[Doubt]:
+def _orientation(nbest: NBest, metric: Metric, losses: FloatArray) -> Iterator[Doubt]:
     """Yield a doubt where the loss looks like a gain."""
-    nbest = problem.nbest
-    name = nbest.statistic_names[0] if isinstance(problem.metric, SumOfLosses) else None
+    name = nbest.statistic_names[0] if isinstance(metric, SumOfLosses) else None
     shown = "the loss" if name is None else f"the loss {quoted(name)}"
     remedy = "if higher is better, pass it as --gain (gain=)"
     if name is not None and (word := gain_in(name)):

@@ -126,7 +126,7 @@ class Problem:
     @cached_property
     def doubts(self) -> tuple[Doubt, ...]:
         """What is odd about the lists and their losses."""
-        return doubts(self)
+        return doubts(self.nbest, self.metric, self.losses, self.canonical.n_lists)
 
     def unseen(self, loss: float) -> float:
         """What a selection may cost less than this loss without a difference in fixed point."""
@@ -199,16 +199,18 @@ class Problem:
     def _attained_loss(self, weights: CanonicalWeights) -> float | Fraction | None:
         given = self.to_caller(weights)
         loss = self.attained_loss(given)
+        if loss is not None:
+            return loss
+        # Lists that cancel each other are tied where their features have no weight; any little one will do.
         unmerged = self.unmerged.coordinates
         merged_away = ~np.isin(unmerged.columns, self.coordinates.columns)
-        if loss is None and merged_away.any():
-            # Lists that cancel each other are tied where their features have no weight; any little one will do.
-            draws = np.random.default_rng(0).normal(size=len(merged_away))
-            step = unmerged.to_caller(UnmergedWeights(np.where(merged_away, draws, 0.0)))
-            sizes = np.ldexp(np.abs(given).max(initial=0.0) or 1.0, _TIE_EXPONENTS)
-            beside = (self.attained_loss(CallerWeights(given + size * step)) for size in sizes.tolist())
-            loss = next((one for one in beside if one is not None), None)
-        return loss
+        if not merged_away.any():
+            return None
+        draws = np.random.default_rng(0).normal(size=len(merged_away))
+        step = unmerged.to_caller(UnmergedWeights(np.where(merged_away, draws, 0.0)))
+        sizes = np.ldexp(np.abs(given).max(initial=0.0) or 1.0, _TIE_EXPONENTS)
+        beside = (self.attained_loss(CallerWeights(given + size * step)) for size in sizes.tolist())
+        return next((one for one in beside if one is not None), None)
 
     def _attained(self, weights: CallerWeights) -> IntArray | None:
         decoded = self._evaluator.decode(weights)

@@ -93,9 +93,10 @@ def bound_on_loss(problem: Problem, cost: int, unseen: float) -> float:
 
 def _of_weights(problem: Problem, weights: CallerWeights, evaluation: Evaluation) -> Iterator[Doubt]:
     """Yield what is odd about weights [D]: they are too good, or lose their loss in the digits of reports."""
-    doubt = too_good(problem, evaluation)
-    if doubt is not None:
-        yield doubt
+    if problem.losses is not None and not problem.doubts:
+        doubt = too_good(problem.nbest, problem.losses, evaluation.selection)
+        if doubt is not None:
+            yield doubt
     rounded = np.round(weights, SHOWN_DECIMALS)
     if not np.array_equal(rounded, weights) and rounded.any() and not out_of_time():
         loss = problem.evaluate(rounded).loss

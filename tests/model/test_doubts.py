@@ -35,8 +35,10 @@ def best_of_n(seed: int = 0, *, n_lists: int = 40, size: int = 6) -> NBest:
 def test_no_real_data_set_gives_a_false_alarm(name: str) -> None:
     nbest = load(name)
     assert codes(nbest) == []
-    mean = Problem(nbest).evaluate(np.ones(nbest.n_features))
-    assert lpmert.model.doubts.too_good(Problem(nbest), mean) is None
+    problem = Problem(nbest)
+    assert problem.losses is not None
+    mean = problem.evaluate(np.ones(nbest.n_features))
+    assert lpmert.model.doubts.too_good(nbest, problem.losses, mean.selection) is None
 
 
 @needs_shared
