@@ -130,11 +130,13 @@ def _follows(feature: FloatArray, losses: FloatArray, offsets: IntArray) -> bool
         return False
     low, high = np.minimum.reduceat(losses, starts), np.maximum.reduceat(losses, starts)
     at_low, at_high = (_first_of(losses == ends[lists], lists) for ends in (low, high))
-    slopes = (feature[at_high] - feature[at_low]) / (high - low)
-    if not ((slopes > 0).all() or (slopes < 0).all()):
-        return False
-    expected = feature[at_low][lists] + slopes[lists] * (losses - low[lists])
-    return bool((np.abs(feature - expected) <= _SAME * np.abs(slopes * (high - low))[lists]).all())
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is no multiple that anybody could read
+        slopes = (feature[at_high] - feature[at_low]) / (high - low)
+        if not ((slopes > 0).all() or (slopes < 0).all()):
+            return False
+        expected = feature[at_low][lists] + slopes[lists] * (losses - low[lists])
+        rounding = _SAME * np.abs(slopes * (high - low))[lists]
+        return bool(np.isfinite(rounding).all() and (np.abs(feature - expected) <= rounding).all())
 
 
 def _first_of(chosen: BoolArray, lists: IntArray) -> IntArray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -208,3 +209,13 @@ def test_a_gain_beyond_shares_is_turned_round_exactly() -> None:
     found = losses_of_gains(NBest(np.eye(4), [0, 4], gains, statistic_names=["mark"]))
     assert found.statistics[:, 0].tolist() == [-gain for gain in gains]
     assert found.statistic_names == ("-mark",)
+
+
+def test_features_and_losses_of_any_size_are_looked_at_without_overflow() -> None:
+    rng = np.random.default_rng(3)
+    for exponents in ((300, -1000), (-1000, 300), (-1000, -1000), (300, 0)):
+        losses = np.ldexp(rng.random(40), exponents[1])
+        features = np.ldexp(rng.normal(size=(40, 2)), exponents[0])
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert "leak" not in codes(NBest(features, np.arange(0, 41, 4), losses))

@@ -311,7 +311,7 @@ import doors
 from numba.core import types
 from lpmert.numeric.kernel_cache import folder
 doors.go_through(["cells", "choices", "och"], ["loss", "bleu"], ["everywhere"])
-found = [(file.name.partition(".cpython")[0], kind) for file in folder().glob("*.nbc")
+found = [(file.name.rsplit(".", 3)[0], kind) for file in folder().glob("*.nbc")
          for kind in pickle.loads(file.read_bytes()[32:])[0]]
 literal = [name for name, kind in found if isinstance(kind, types.Literal)]
 print(json.dumps([sorted({name for name, _ in found}), literal]))
