@@ -219,27 +219,28 @@ for dtype in (np.float64, np.float32):
         changed.write_text(before)
         assert wheel.run(code) == "True\n"
 
-    @pytest.mark.serial
-    @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one processor")
-    def test_two_threads_run_at_once(self, wheel: Wheel) -> None:
+    def test_another_thread_runs_while_a_kernel_does(self, wheel: Wheel) -> None:
+        """Counted, not timed: Python takes the lock away from nobody, so that only who gives it up is passed by."""
         code = """
-import threading, time
+import sys, threading, time
 import numpy as np
 from lpmert.lines.envelope import combine
-features, weights = np.ones((50, 200_000)), np.ones(50)
-finished = []
-def work():
-    scores = np.empty(200_000)
+features, weights, scores = np.ones((50, 200_000)), np.ones(50), np.empty(200_000)
+combine(features, weights, scores)
+counted, seen, done = [0], [], threading.Event()
+def count():
+    while not done.is_set():
+        counted[0] += 1
+        time.sleep(0)
+other = threading.Thread(target=count)
+other.start()
+sys.setswitchinterval(1000)
+for _ in range(20):
+    before = counted[0]
     combine(features, weights, scores)
-    begin = time.thread_time()
-    for _ in range(40):
-        combine(features, weights, scores)
-    finished.append(time.thread_time() - begin)
-work()
-begin = time.perf_counter()
-threads = [threading.Thread(target=work) for _ in range(2)]
-for thread in threads: thread.start()
-for thread in threads: thread.join()
-print((time.perf_counter() - begin) / sum(finished[1:]))
+    seen.append(counted[0] - before)
+done.set()
+other.join()
+print(*seen)
 """
-        assert float(wheel.run(code)) < 0.8  # of the time that they take one after the other
+        assert sum(int(one) > 0 for one in wheel.run(code).split()) > 10
