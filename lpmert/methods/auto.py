@@ -72,7 +72,7 @@ class Auto(Method):
         canonical = task.canonical
         if not canonical.additive:
             return self._start_ratio(task)
-        if canonical.n_features <= 2 and canonical.cap is None:
+        if canonical.n_features <= 2 and canonical.cap is None and canonical.rounding is None:
             return Sweep().start(task)
         if canonical.n_lists <= _FEW_LISTS:
             return self.choices.start(task)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from lpmert.errors import FloatArray, IntArray
 from lpmert.model.form import Canonical
 from lpmert.numeric.lp import LinOptimizer, Verdict
+from lpmert.numeric.rounding import Rounding
 from lpmert.search.method import Incumbent, Method, Search, Task, UnboundedSearch
 from lpmert.system.deadline import checkpoint
 
@@ -39,7 +40,11 @@ class ExhaustiveSearch(UnboundedSearch):
         # What alone costs more than the incumbent is in no better selection: so are the far sides of limits.
         allowed = canonical.costs <= incumbent.cost if len(canonical.limits) else None
         self._selections = (
-            iter(()) if self.finished else attainable_selections(canonical.features, canonical.offsets, allowed=allowed)
+            iter(())
+            if self.finished
+            else attainable_selections(
+                canonical.features, canonical.offsets, allowed=allowed, rounding=canonical.rounding
+            )
         )
 
     def advance(self) -> None:
@@ -65,16 +70,18 @@ def attainable_selections(
     *,
     start: FloatArray | None = None,
     allowed: NDArray[np.bool_] | None = None,
+    rounding: Rounding | None = None,
 ) -> Iterator[tuple[IntArray, FloatArray | None]]:
     """Yield every attainable selection once, with weights that make it strictly best.
 
     features [M, D] and offsets [S+1] describe the lists; no list may hold a feature vector twice. start [D] are weights
-    to try first. allowed [M]: hypotheses that may be chosen, by default all. A selection [S] counts from 0 within each
-    list. The weights [D] are `None` where the selection is attainable but no float64 weights show it. Depth first over
-    the lists, so the time is about that of one `LinOptimizer` verdict per list, hypothesis and attainable choice of the
-    lists before. Raises `ValueError` for features that are not finite.
+    to try first. allowed [M]: hypotheses that may be chosen, by default all. rounding: what the features are exactly,
+    if these only come near. A selection [S] counts from 0 within each list. The weights [D] are `None` where the
+    selection is attainable but no float64 weights show it. Depth first over the lists, so the time is about that of one
+    `LinOptimizer` verdict per list, hypothesis and attainable choice of the lists before. Raises `ValueError` for
+    features that are not finite.
     """
-    optimizer = LinOptimizer(features, offsets)
+    optimizer = LinOptimizer(features, offsets, rounding=rounding)
     heads = np.asarray(offsets, dtype=np.int64)
     rows = np.arange(len(features)) if allowed is None else np.flatnonzero(allowed)
     candidates = np.split(rows, np.searchsorted(rows, heads[1:-1]))

@@ -74,7 +74,7 @@ class MipSearch(Search):
         self._solver = _solver_class(settings.solver)
         self._unit = max(canonical.granularity, canonical.dearest / _LARGEST_OBJECTIVE)
         self._program: _Program | None = None
-        self._optimizer = LinOptimizer(canonical.features, canonical.offsets)
+        self._optimizer = LinOptimizer(canonical.features, canonical.offsets, rounding=canonical.rounding)
         self._bound = 0
         self._closed = False
         self._programs = 0
@@ -131,7 +131,7 @@ class MipSearch(Search):
 
     def _cost_of(self, objective: float) -> int:
         """Return the least cost that a bound on the objective leaves possible."""
-        if not math.isfinite(objective) or objective <= 0:
+        if not math.isfinite(objective) or objective <= 0 or self._canonical.rounding is not None:
             return 0
         granularity = self._canonical.granularity
         safe = objective - _OBJECTIVE_TOLERANCE * max(1.0, objective)
@@ -239,6 +239,7 @@ class _Program:
 
 def _normalised(rows: FloatArray) -> FloatArray:
     """Return rows [n, d] divided by their lengths, without coefficients too small for a solver."""
+    rows = rows[rows.any(axis=1)]  # features that differ by less than doubles show tie for the program
     rows = rows / np.abs(rows).max(axis=1, keepdims=True)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     return np.where(np.abs(rows) > _SMALLEST_COEFFICIENT, rows, 0.0)

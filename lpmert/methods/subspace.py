@@ -91,7 +91,7 @@ def improve(
     leader = group_identical(features, canonical.offsets)
     rows = np.flatnonzero(leader == np.arange(len(leader)))
     offsets, costs, limits = take_rows(canonical.offsets, rows), canonical.costs[rows], canonical.limits @ basis
-    section = replace(canonical, features=features[rows], offsets=offsets, losses=costs, limits=limits)
+    section = replace(canonical, features=features[rows], offsets=offsets, losses=costs, limits=limits, rounding=None)
     inner = incumbent.weights if whole else CanonicalWeights(np.eye(dimension)[0])
     found = _solve(section, Incumbent(incumbent.cost, inner, ""), slices)
     if found is None:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from lpmert.errors import MethodError
 from lpmert.methods.planar import sweep_directions
-from lpmert.model.evaluation import strict_cost
 from lpmert.search.method import DirectSearch, Method, Search, Task
 
 
@@ -27,7 +26,14 @@ class Sweep(Method):
 
         def settle() -> int | None:
             optimum = sweep_directions(*canonical.lists)
-            if not optimum.representable and strict_cost(*canonical.lists, optimum.weights) == optimum.cost:
+            if canonical.rounding is not None:
+                # The order of directions is that of the rounded features, and proves nothing about the exact ones.
+                for weights in (optimum.weights, optimum.representable_weights):
+                    cost = None if weights is None else canonical.strict_cost(weights)
+                    if weights is not None and cost is not None:
+                        incumbent.improve(cost, weights, "W")
+                return 0
+            if not optimum.representable and canonical.strict_cost(optimum.weights) == optimum.cost:
                 incumbent.improve(optimum.cost, optimum.weights, "W")
                 return None
             if optimum.representable_cost is not None and optimum.representable_weights is not None:

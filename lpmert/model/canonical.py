@@ -11,9 +11,10 @@ from typing import NamedTuple
 import numpy as np
 
 from lpmert.errors import DataError, FloatArray, IntArray, MethodError
-from lpmert.numeric import modular, rational
+from lpmert.numeric import modular
 from lpmert.numeric.half_spaces import Array, with_half_spaces
 from lpmert.numeric.kernels import INFINITE_COST
+from lpmert.numeric.rounding import Rounding, exact_differences
 from lpmert.system.deadline import out_of_time
 
 _COST_BITS = 60
@@ -192,9 +193,11 @@ def informative_rows(values: FloatArray | IntArray, offsets: IntArray) -> tuple[
     return rows_of_lists(offsets, np.flatnonzero(differs if differs.ndim == 1 else differs.any(axis=1)))
 
 
-def possible_winners(features: FloatArray, offsets: IntArray, centre: FloatArray, cosine: float) -> IntArray:
+def possible_winners(
+    features: FloatArray, offsets: IntArray, centre: FloatArray, cosine: float, spread: FloatArray | None = None
+) -> IntArray:
     """Return the rows that no other row of their list beats wherever the cosine with the unit vector centre [D] is at
-    least `cosine`, or less by rounding.
+    least `cosine`, or less by rounding. spread [D]: what features may be off.
 
     On this cap the least of d.w / |w| is |d| cos(angle(d, centre) + angle of the cap): it is positive exactly when
     d.centre > |d| sin(angle of the cap). Differences within rounding of that are not counted.
@@ -202,6 +205,7 @@ def possible_winners(features: FloatArray, offsets: IntArray, centre: FloatArray
     cosine -= _COSINE_ROUNDING
     sine = np.sqrt((1.0 - cosine) * (1.0 + cosine))
     error = 8.0 * (features.shape[1] + 4) * np.finfo(np.float64).eps
+    off = 0.0 if spread is None else 4.0 * float(np.abs(spread).sum())  # of a difference, along the centre and across
     kept = np.ones(len(features), dtype=bool)
     scores = features @ centre
     for begin, end in pairwise(offsets.tolist()):
@@ -215,7 +219,7 @@ def possible_winners(features: FloatArray, offsets: IntArray, centre: FloatArray
                 continue  # what beats it beats all that it beats
             differences = block[best] - block[left]
             lead = differences @ centre - sine * np.sqrt(np.square(differences).sum(axis=1))
-            beaten = lead > error * reach
+            beaten = lead > error * reach + off
             kept[begin + left[beaten]] = False
             left = left[~beaten]
     return np.flatnonzero(kept)
@@ -288,7 +292,7 @@ def _clearly_independent(features: FloatArray, first: IntArray, rows: IntArray) 
     return bool(eigenvalues[0] > _SUSPICIOUS * eigenvalues[-1])
 
 
-def merge_parallel_pairs(features: FloatArray, offsets: IntArray) -> IntArray:
+def merge_parallel_pairs(features: FloatArray, offsets: IntArray, rounding: Rounding | None = None) -> IntArray:
     """Return for every row [M] the row that stands for it, itself unless its list is merged with an earlier one.
 
     Lists of two whose difference vectors are parallel are decided by the same hyperplane. Candidates are found in
@@ -296,11 +300,11 @@ def merge_parallel_pairs(features: FloatArray, offsets: IntArray) -> IntArray:
     """
     target = np.arange(len(features))
     pairs = np.flatnonzero(np.diff(offsets) == 2)
+    if rounding is not None:  # some may differ by less than doubles show
+        pairs = pairs[(features[offsets[pairs]] != features[offsets[pairs] + 1]).any(axis=1) & rounding.known]
     if len(pairs) < 2:
         return target
-    up = features[offsets[pairs]]
-    down = features[offsets[pairs] + 1]
-    direction = up - down
+    direction = features[offsets[pairs]] - features[offsets[pairs] + 1]
     direction /= np.abs(direction).max(axis=1, keepdims=True)
     leading = np.take_along_axis(direction, (direction != 0).argmax(axis=1)[:, None], axis=1)
     rounded = np.round(direction * np.sign(leading), 9) + 0.0
@@ -310,7 +314,8 @@ def merge_parallel_pairs(features: FloatArray, offsets: IntArray) -> IntArray:
     for k in np.flatnonzero(count[group] > 1):
         if out_of_time():
             break  # to leave lists apart is as right, only slower
-        (row,) = rational.difference_rows(up[k : k + 1], down[k : k + 1])
+        first = offsets[pairs[k : k + 1]]
+        (row,) = exact_differences(features, rounding, first, first + 1)
         sign = 1 if next(value for value in row if value) > 0 else -1
         key = tuple(sign * value for value in row)
         start = offsets[pairs[k]]

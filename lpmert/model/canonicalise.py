@@ -14,6 +14,7 @@ from lpmert.model.coordinates import CanonicalWeights, Coordinates, UnmergedWeig
 from lpmert.model.form import Canonical, Totals
 from lpmert.model.reduction import Reduction
 from lpmert.numeric.cap import Cap
+from lpmert.numeric.rounding import Rounding
 
 _LOSS_UNIT = 2.0**-56
 """What a unit of cost is worth for a metric that is not additive.
@@ -35,12 +36,18 @@ class Unmerged(NamedTuple):
 
 
 def canonicalise(
-    features: FloatArray, offsets: IntArray, losses: Costs | Totals, n_features: int, reduction: Reduction | None
+    features: FloatArray,
+    offsets: IntArray,
+    losses: Costs | Totals,
+    n_features: int,
+    reduction: Reduction | None,
+    rounding: Rounding | None = None,
 ) -> tuple[Canonical, Coordinates[CanonicalWeights], Unmerged]:
     """Bring lists to canonical form: features [M, d] that the reduction left of n_features, offsets [S + 1].
 
     Columns that are constant or exactly collinear within lists are dropped unless the region constrains them, columns
     scaled by powers of two, lists that cost the same whatever the weights folded away, parallel lists of two merged.
+    All of this is asked of the exact features where these are rounded; then collinear columns stay.
     Raises `DataError` where columns cannot be scaled, `MethodError` where there is no room for the costs of limits.
     """
     limits = np.empty((0, features.shape[1])) if reduction is None else reduction.rows
@@ -48,17 +55,19 @@ def canonicalise(
     values: Any = losses.costs if isinstance(losses, Costs) else losses.statistics
     rows = np.arange(len(features))
     if cap is not None:
-        rows = canonical.possible_winners(features, offsets, cap.unit, cap.cosine)
+        spread = None if rounding is None else rounding.spread
+        rows = canonical.possible_winners(features, offsets, cap.unit, cap.cosine, spread)
         offsets = canonical.take_rows(offsets, rows)
     kept, offsets, values, folded = _fold(values[rows], offsets)
     rows = rows[kept]
     features = features[rows]
+    rounding = None if rounding is None else rounding.take(rows)
     columns = np.arange(features.shape[1])
     scales = np.ones(len(columns))
     if cap is None:
         used = limits.any(axis=0)
-        columns = np.flatnonzero(np.isin(columns, canonical.varying_columns(features, offsets)) | used)
-        if not used.any():
+        columns = np.flatnonzero(np.isin(columns, _varying(features, offsets, rounding)) | used)
+        if rounding is None and not used.any():
             columns = columns[canonical.independent_columns(features[:, columns], offsets)]
         scales = canonical.column_scales(features[:, columns], offsets)
     features = times(features[:, columns], scales)
@@ -66,16 +75,22 @@ def canonicalise(
     limits = times(limits[:, columns], scales)
     factors = np.ldexp(1.0, -np.frexp(np.abs(limits).max(axis=1, initial=0.0))[1])
     limits = times(limits.T, factors).T
+    if rounding is not None and reduction is not None:
+        rounding = rounding.scaled(columns, scales)
+        off = reduction.rows_off[:, columns] * scales * factors[:, None]
+        rounding = replace(rounding, spread=np.maximum(rounding.spread, off.max(axis=0, initial=0.0)))
     if isinstance(losses, Costs):
         features, offsets, values = canonical.with_limits(features, offsets, values, limits)
+        rounding = None if rounding is None else rounding.with_limits()
     unmerged = Unmerged(features, offsets, rows, Coordinates(columns, scales, n_features, reduction))
-    target = canonical.merge_parallel_pairs(features, offsets)
+    target = canonical.merge_parallel_pairs(features, offsets, rounding)
     own = np.flatnonzero(target == np.arange(len(target)))
     kept, offsets, values, more = _fold(canonical.merged(values, target), canonical.take_rows(offsets, own))
     features = features[own[kept]]
+    rounding = None if rounding is None else rounding.take(own[kept])
     left = np.arange(len(columns))
     if cap is None and not len(limits):
-        left = canonical.varying_columns(features, offsets)  # merging can drop a feature's last list
+        left = _varying(features, offsets, rounding)  # merging can drop a feature's last list
     form = Canonical(
         np.ascontiguousarray(features[:, left]),
         offsets,
@@ -83,6 +98,7 @@ def canonicalise(
         np.ascontiguousarray(limits[:, left]),
         () if reduction is None else reduction.labels,
         None if cap is None else Cap(cap.centre[columns[left]], cap.cosine),
+        rounding=None if rounding is None else rounding.scaled(left, np.ones(len(left))),
     )
     if isinstance(losses, Costs):
         constant = losses.constant + folded + more
@@ -92,6 +108,11 @@ def canonicalise(
         totals = replace(losses, statistics=values, constant=losses.constant + (folded + more))
         form = replace(form, losses=totals, unit=unit, rounded=True)
     return form, Coordinates(columns[left], scales[left], n_features, reduction), unmerged
+
+
+def _varying(features: FloatArray, offsets: IntArray, rounding: Rounding | None) -> IntArray:
+    """Return the columns of features [M, d] that differ within some list, those that are rounded by what they are."""
+    return canonical.varying_columns(features, offsets) if rounding is None else rounding.varying(offsets)
 
 
 def _fold(values: Any, offsets: IntArray) -> tuple[IntArray, IntArray, Any, Any]:

@@ -14,6 +14,7 @@ from lpmert.metrics.base import Metric
 from lpmert.model import canonical
 from lpmert.numeric import rational
 from lpmert.numeric.kernels import decode
+from lpmert.numeric.rounding import Rounding
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,8 @@ class Evaluator:
     """Decodes lists whose identical vectors are collapsed: features [M, D], offsets [S + 1].
 
     statistics [M, K] are what the metric sums; values [M, V] are what must agree for a tie not to matter; losses [M]
-    order tied hypotheses, `None` for a metric that is not additive.
+    order tied hypotheses, `None` for a metric that is not additive. rounding: what features are exactly, if these are
+    rounded; ties that only this could tell count as ties where nobody knows it.
     """
 
     def __init__(
@@ -68,13 +70,18 @@ class Evaluator:
         statistics: FloatArray,
         values: FloatArray | IntArray,
         losses: FloatArray | None,
+        rounding: Rounding | None = None,
     ) -> None:
-        self.features, self.offsets = features, offsets
+        self.features, self.offsets, self._rounding = features, offsets, rounding
         self._statistics, self._values, self.losses = statistics, values, losses
 
     def total(self, selection: IntArray) -> FloatArray:
         """Return the summed statistics [K] of chosen rows [S]."""
         return np.array([fsum(column) for column in self._statistics[selection].T.tolist()])
+
+    def alike(self, first: IntArray, second: IntArray) -> bool:
+        """Whether rows chosen [S] and others have the same values."""
+        return bool((self._values[first] == self._values[second]).all())
 
     def evaluate(self, weights: FloatArray, metric: Metric) -> Evaluation:
         """Return what weights [D] cost; the selection [S] holds rows of the features."""
@@ -113,6 +120,8 @@ class Evaluator:
             * np.finfo(np.float64).eps
             * np.maximum.reduceat(np.abs(features) @ np.abs(w), offsets[:-1])
         )
+        if self._rounding is not None:
+            error += 2.0 * (1.0 + 1e-9) * float(np.abs(w) @ self._rounding.spread)
         best = np.maximum.reduceat(scores, offsets[:-1])
         close = scores >= (best - error)[lists]
         tied = np.add.reduceat(close.astype(np.int64), offsets[:-1]) > 1
@@ -123,7 +132,7 @@ class Evaluator:
         strict = True
         for s in np.flatnonzero(tied):
             rows = offsets[s] + np.flatnonzero(close[offsets[s] : offsets[s + 1]])
-            winners = rows[_best(given, features[rows])]
+            winners = rows[_best(given, features, rows, self._rounding)]
             selection[s] = low[s] = high[s] = winners[0]
             strict = strict and bool((self._values[winners] == self._values[winners[0]]).all())
             if self.losses is not None:
@@ -133,15 +142,6 @@ class Evaluator:
         lead = scores[selection] - np.maximum.reduceat(second, offsets[:-1])
         margin = float(np.ldexp(max(0.0, lead.min()), exponent)) if np.isfinite(lead).any() else None
         return Decoded(selection, low, high, int(tied.sum()), strict, margin)
-
-
-def strict_cost(features: FloatArray, offsets: IntArray, costs: IntArray, weights: FloatArray) -> int | None:
-    """Return what weights [D] cost in exact arithmetic; `None` where a tie between unequal costs decides it.
-
-    features [M, D], offsets [S + 1], costs [M].
-    """
-    decoded = Evaluator(features, offsets, np.empty((len(costs), 0)), costs, None).decode(weights)
-    return int(costs[decoded.selection].sum()) if decoded.strict else None
 
 
 def ranges_of_weights(features: FloatArray, offsets: IntArray, weights: FloatArray) -> FloatArray:
@@ -164,15 +164,22 @@ def ranges_of_weights(features: FloatArray, offsets: IntArray, weights: FloatArr
     return ranges
 
 
-def _best(weights: FloatArray, features: FloatArray) -> IntArray:
-    """Return the rows of features [n, D] with the largest score in exact arithmetic, the first one first."""
-    if not weights.any():
-        return np.arange(len(features))
+def _best(weights: FloatArray, features: FloatArray, rows: IntArray, rounding: Rounding | None) -> IntArray:
+    """Return which of these rows [n] have the largest score in exact arithmetic, the first one first."""
+    if not weights.any() or not (rounding is None or rounding.known):
+        return np.arange(len(rows))
     best = [0]
-    for row in range(1, len(features)):
-        sign = rational.compare_scores(weights, features[row], features[best[0]])
+    for place in range(1, len(rows)):
+        if rounding is None:
+            sign = rational.compare_scores(weights, features[rows[place]], features[rows[best[0]]])
+        else:
+            ((difference,), (whole,)) = (
+                rounding.differences(rows[place : place + 1], rows[best[:1]]),
+                rational.to_integers(weights[None]),
+            )
+            sign = sum(a * b for a, b in zip(difference, whole, strict=True))
         if sign > 0:
-            best = [row]
+            best = [place]
         elif sign == 0:
-            best.append(row)
+            best.append(place)
     return np.array(best)

@@ -16,10 +16,12 @@ from lpmert.metrics.base import Metric
 from lpmert.metrics.kinds import SumFraction, fraction_of
 from lpmert.model.canonical import informative_rows, rows_of_lists, varying_columns, with_limits
 from lpmert.model.coordinates import CanonicalWeights
+from lpmert.model.evaluation import Evaluator
 from lpmert.numeric.cap import Cap
 from lpmert.numeric.half_spaces import with_half_spaces
 from lpmert.numeric.kernels import INFINITE_COST, clear_cost
-from lpmert.numeric.leastnorm import SortedLists, rounding_bound, sorted_lists
+from lpmert.numeric.leastnorm import SortedLists, cost_order, rounding_bound, sorted_lists
+from lpmert.numeric.rounding import Rounding
 from lpmert.quoting import quoted
 
 
@@ -54,6 +56,8 @@ class Canonical:
     them. With totals methods have to keep to them themselves. A `cap` is for the methods that know it.
 
     step: what all costs, and that of any incumbent, are multiples of, where that is not told by these costs.
+
+    rounding: what features and limits are exactly, if doubles only come near; bounds and proofs are about that.
     """
 
     features: FloatArray
@@ -66,6 +70,7 @@ class Canonical:
     constant: int = 0
     rounded: bool = False
     step: int | None = None
+    rounding: Rounding | None = None
 
     @property
     def n_lists(self) -> int:
@@ -105,7 +110,12 @@ class Canonical:
     @cached_property
     def by_cost(self) -> SortedLists:
         """The lists in order of cost, for kernels."""
-        return sorted_lists(*self.lists, self.cap)
+        return sorted_lists(*self.lists, self.cap, None if self.rounding is None else self.rounding.spread)
+
+    @cached_property
+    def rounding_by_cost(self) -> Rounding | None:
+        """What the lists in order of cost are exactly, if doubles only come near."""
+        return None if self.rounding is None else self.rounding.take(cost_order(self.offsets, self.costs))
 
     @cached_property
     def granularity(self) -> int:
@@ -127,7 +137,8 @@ class Canonical:
         """
         from lpmert.numeric.interior import interior
 
-        weights = interior(self.limits, self.labels, self.cap)
+        exact = self.rounding if self.rounding is not None and self.rounding.known else None
+        weights = interior(self.limits, self.labels, self.cap, exact)
         return None if weights is None else CanonicalWeights(weights)
 
     def loss_of(self, cost: int) -> float:
@@ -143,14 +154,21 @@ class Canonical:
         cost, clear = clear_cost(*self.lists, weights, rounding_bound(self.by_cost, weights))
         return int(cost), bool(clear)
 
+    def strict_cost(self, weights: FloatArray) -> int | None:
+        """Return what weights [d] cost in exact arithmetic; `None` where a tie between unequal costs decides it."""
+        nothing = np.empty((len(self.costs), 0))
+        decoded = Evaluator(self.features, self.offsets, nothing, self.costs, None, self.rounding).decode(weights)
+        return int(self.costs[decoded.selection].sum()) if decoded.strict else None
+
     def part(self, lists: IntArray) -> tuple[Canonical, IntArray]:
         """Return some of the lists, and the columns that vary within them, to which their features are cut down.
 
-        The loss of a cost counts the other lists with nothing; limits on other columns too are left out.
+        The loss of a cost counts the other lists with nothing; limits on other columns too are left out. Where features
+        are rounded all columns are kept.
         """
         rows, offsets = rows_of_lists(self.offsets, lists)
-        features = self.features[rows]
-        columns = varying_columns(features, offsets)
+        features, exact = self.features[rows], self.rounding
+        columns = varying_columns(features, offsets) if exact is None else np.arange(self.n_features)
         inside = np.asarray(~np.delete(self.limits, columns, axis=1).any(axis=1))
         part = replace(
             self,
@@ -159,17 +177,21 @@ class Canonical:
             losses=self.costs[rows],
             limits=self.limits[inside][:, columns],
             labels=tuple(compress(self.labels, inside.tolist())),
+            rounding=None if exact is None else exact.take(rows),
         )
         return part, columns
 
     def within(self, normals: FloatArray) -> Canonical:
         """Return the lists with one {a, 0} after them for each row of normals [k, d], whose 0 may not win."""
         features, offsets, costs = with_half_spaces(*self.lists, normals, int(INFINITE_COST))
-        return replace(self, features=features, offsets=offsets, losses=costs, step=self.granularity)
+        exact = None if self.rounding is None else self.rounding.with_half_spaces(normals)
+        return replace(self, features=features, offsets=offsets, losses=costs, step=self.granularity, rounding=exact)
 
     def with_costs(self, costs: IntArray) -> Canonical:
         """Return costs [m] in place of totals, the limits as lists, without lists that cost the same in any case."""
         features, offsets, costs = with_limits(self.features, self.offsets, costs, self.limits)
         rows, offsets = informative_rows(costs, offsets)
         features, costs = np.ascontiguousarray(features[rows]), costs[rows]
-        return replace(self, features=features, offsets=offsets, losses=costs, unit=1.0, constant=0, rounded=False)
+        form = replace(self, features=features, offsets=offsets, losses=costs, unit=1.0, constant=0, rounded=False)
+        exact = None if self.rounding is None else self.rounding.with_limits().take(rows)
+        return replace(form, rounding=exact)

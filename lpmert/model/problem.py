@@ -72,14 +72,12 @@ class Problem:
             )
         self._reduction = None if region is None else reduce(limits_of(region, nbest.names))
         dense = nbest.dense_features()
-        features = dense if self._reduction is None else self._reduction.features(dense)
-        self._rows = self._representatives(features, losses)
+        features, rounding = (dense, None) if self._reduction is None else self._reduction.features(dense)
+        self._rows = self._representatives(features if rounding is None else rounding.codes, losses)
         offsets = canonical.take_rows(nbest.offsets, self._rows)
         if len(self._rows) < len(dense):
             dense, features = dense[self._rows], features[self._rows]
-        self.rounded_features = self._reduction is not None and (
-            self._reduction.rounded or not self._reduction.exact(dense, features)
-        )
+            rounding = None if rounding is None else rounding.take(self._rows)
         statistics = nbest.statistics[self._rows]
         self._costs = None
         if losses is not None:
@@ -90,7 +88,11 @@ class Problem:
         self._evaluator = Evaluator(dense, offsets, statistics, values, losses)
         totals = Totals(self.metric, statistics, np.zeros(statistics.shape[1]), self._attained_loss)
         summed = totals if self._costs is None else self._costs
-        found = canonicalise(features, offsets, summed, nbest.n_features, self._reduction)
+        # Weights in doubles need not fulfil equations of several exactly; those nearby that do have to do as well.
+        self._on_equations = None
+        if self._reduction is not None and self._reduction.columns is None and not self.turned:
+            self._on_equations = Evaluator(features, offsets, statistics, values, losses, rounding)
+        found = canonicalise(features, offsets, summed, nbest.n_features, self._reduction, rounding)
         self.canonical, self.coordinates, self.unmerged = found
 
     def _representatives(self, features: FloatArray, losses: FloatArray | None) -> IntArray:
@@ -110,10 +112,15 @@ class Problem:
         fixed = () if self.region is None else self.region.fixed
         return tuple(self.nbest.names[d] for d in dropped if self.nbest.names[d] not in fixed)
 
+    @property
+    def turned(self) -> bool:
+        """Whether a cap and equations leave features that nobody knows exactly."""
+        return self._reduction is not None and self._reduction.off is not None
+
     def distinct(self) -> Distinct:
         """Return all lists, even those on which no weights matter; none is merged with another."""
         features = self._evaluator.features
-        reduced = features if self._reduction is None else self._reduction.features(features)
+        reduced = features if self._reduction is None else self._reduction.features(features)[0]
         scaled = np.ascontiguousarray(reduced[:, self.coordinates.columns] * self.coordinates.scales)
         return Distinct(scaled, self._evaluator.offsets, self.nbest.statistics[self._rows])
 
@@ -214,7 +221,15 @@ class Problem:
 
     def _attained(self, weights: CallerWeights) -> IntArray | None:
         decoded = self._evaluator.decode(weights)
-        return decoded.selection if decoded.strict and self.inside(weights, strictly=True) else None
+        if not decoded.strict or not self.inside(weights, strictly=True):
+            return None
+        if self._on_equations is not None and self._reduction is not None:
+            nearest = weights[self._reduction.free]
+            moved = self._on_equations.decode(nearest)
+            same = self._on_equations.alike(moved.selection, decoded.selection)
+            if not (same and moved.strict and self._reduction.strictly_inside(nearest)):
+                return None
+        return decoded.selection
 
     def inside(self, weights: CallerWeights, *, strictly: bool = False) -> bool:
         """Whether weights [D] of the caller lie in the region, see `Reduction.inside`."""

@@ -2,45 +2,55 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
-from lpmert.errors import FloatArray, IntArray, RegionError
-from lpmert.model.region import RegionCone, scaled_row
+from lpmert.errors import DataError, FloatArray, IntArray, RegionError
+from lpmert.model.region import RegionCone, Row, as_floats, scaled_row
 from lpmert.numeric import rational
 from lpmert.numeric.cap import Cap
+from lpmert.numeric.rounding import Column, Rounding, whole_row
 
 _ROUNDING = 1e-9
 """Relative to the size of the terms of an equation."""
 
-_SAMPLED = 1000
+_EPSILON = float(np.finfo(np.float64).eps)
+_LEAST = math.ulp(0.0)
 
 
 @dataclass(frozen=True)
 class Reduction:
     """Weights w [D] = basis [D, d] u; limits rows [k, d] on u with labels, and the cap on u.
 
-    given_rows [k, D] and given_cap are the same on w.
+    exact_basis [d] and exact_rows [k][d]: what basis and rows are in exact arithmetic. Only with a cap beside equations
+    of several weights the basis is another one, orthonormal and `off` by no more than that; nobody knows it exactly.
+    rows_off [k, d]: what rows are off at most.
+    given_rows [k, D], whole_rows [k] in whole numbers by weight, up to positive factors, and given_cap are those on w.
 
-    columns [d]: the features themselves where equations do no more than leave out the others, else `None`; then
-    features times the basis are rounded unless `exact` says that they are not. rounded: whether basis or limits are.
-    equations [e, D] are those used up.
+    columns [d]: the features themselves where equations do no more than leave out the others, else `None`; free [d]:
+    the weights that are coordinates. equations [e, D] are those used up.
     referred: see `RegionCone`.
     """
 
     basis: FloatArray
+    exact_basis: list[Column]
     columns: IntArray | None
+    free: IntArray
+    off: float | None
     rows: FloatArray
+    rows_off: FloatArray
+    exact_rows: list[Row]
     labels: tuple[str, ...]
     cap: Cap | None
     given_rows: FloatArray
+    whole_rows: list[dict[int, int]]
     given_cap: Cap | None
     equations: FloatArray
     referred: bool
-    rounded: bool
 
     def holds(self, weights: FloatArray) -> bool:
         """Whether weights [D] fulfil the equations, those on a single weight exactly, others but for rounding."""
@@ -54,12 +64,17 @@ class Reduction:
         """
         if not self.holds(weights) or not weights.any():
             return False
-        zeros = np.zeros(len(weights))
-        for k, row in enumerate(self.given_rows):
-            sign = rational.compare_scores(weights, row, zeros)
-            if sign < 0 or (sign == 0 and (strictly or (k == 0 and self.referred))):
+        (whole,) = rational.to_integers(weights[None])
+        for k, row in enumerate(self.whole_rows):
+            product = sum(whole[d] * value for d, value in row.items())
+            if product < 0 or (product == 0 and (strictly or (k == 0 and self.referred))):
                 return False
         return self.given_cap is None or self.given_cap.contains(weights)
+
+    def strictly_inside(self, reduced: FloatArray) -> bool:
+        """Whether weights u [d] are inside all limits and not on the edge of one, in exact arithmetic."""
+        (whole,) = rational.to_integers(reduced[None])
+        return all(sum(a * b for a, b in zip(whole, row, strict=True)) > 0 for row in self.exact_rows)
 
     def distances(self, weights: FloatArray) -> dict[str, float]:
         """Return how far weights [D] lie inside each limit of the region, and their cosine if it counts.
@@ -70,36 +85,28 @@ class Reduction:
         found, cap = dict(zip(self.labels, inside.tolist(), strict=True)), self.given_cap
         return found if cap is None else {**found, f"cosine >= {cap.cosine:g}": cap.cosine_of(weights) - cap.cosine}
 
-    def features(self, features: FloatArray) -> FloatArray:
-        """Return features [M, D] as features [M, d]."""
-        return features[:, self.columns] if self.columns is not None else np.ascontiguousarray(features @ self.basis)
+    def features(self, given: FloatArray) -> tuple[FloatArray, Rounding | None]:
+        """Return features [M, D] as features [M, d], and what is rounded of them or of the limits; `None` if nothing.
 
-    def exact(self, features: FloatArray, reduced: FloatArray) -> bool:
-        """Whether the reduced features are what exact arithmetic gives."""
+        They are as near to the exact ones as doubles are, unless the basis is orthonormal. Raises `DataError` where
+        they overflow.
+        """
+        columns: list[Column] | None = self.exact_basis
         if self.columns is not None:
-            return True
-        if len(features) > _SAMPLED and not self.exact(features[:_SAMPLED], reduced[:_SAMPLED]):
-            return False  # real numbers mostly show it at once
-        whole = np.array(rational.to_integers(np.hstack([features, reduced])), dtype=object)
-        n = features.shape[1]
-        basis = [[Fraction(value) for value in column] for column in self.basis.T.tolist()]
-        return all(
-            bool(
-                np.all(
-                    sum(
-                        (
-                            int(value.numerator) * whole[:, d] * (common // value.denominator)
-                            for d, value in enumerate(column)
-                            if value
-                        ),
-                        np.zeros(len(whole), dtype=object),
-                    )
-                    == common * whole[:, n + j]
-                )
-            )
-            for j, column in enumerate(basis)
-            for common in [max(value.denominator for value in column)]
-        )
+            features = codes = given[:, self.columns]
+            spread = np.zeros(len(self.columns))
+        else:
+            summed = [_summed(given, column) for column in self.exact_basis]
+            features = np.column_stack([values for values, _, _ in summed])
+            codes = np.column_stack([codes for _, codes, _ in summed])
+            sizes = np.array([np.abs(values).max(initial=0.0) for values, _, _ in summed])
+            spread = np.where([rounded for _, _, rounded in summed], _EPSILON * sizes + _LEAST, 0.0)
+        if self.off is not None:
+            features, columns = np.ascontiguousarray(given @ self.basis), None
+            spread = np.full(features.shape[1], self.off * np.abs(given).sum(axis=1).max(initial=0.0))
+        if not spread.any() and not self.rows_off.any():
+            return features, None
+        return features, Rounding(spread, given, codes, columns, np.arange(len(given)), self.exact_rows)
 
     def weights(self, reduced: FloatArray) -> FloatArray:
         """Return weights u [d] as weights [D]."""
@@ -114,35 +121,29 @@ class Reduction:
 
 def reduce(limits: RegionCone) -> Reduction:
     """Return a region with its equations used up; raises `RegionError` where they leave no weights but zero."""
-    n_features = limits.rows.shape[1]
-    basis = np.eye(n_features)
-    columns: IntArray | None = np.arange(n_features)
-    rows, rounded = limits.rows, limits.rounded
-    if len(limits.equations):
-        exact = _null_space(limits.equations)
-        plain = all(sum(1 for value in column if value) == 1 for column in exact)
-        basis = np.array([[float(value) for value in column] for column in exact]).reshape(-1, n_features).T
-        if plain:
-            columns = np.array([column.index(Fraction(1)) for column in exact], dtype=np.int64)
-            rows = limits.rows[:, columns]
-        else:
-            columns = None
-            reduced = [scaled_row(_products(row, exact)) for row in limits.rows.tolist()]
-            rows = np.array([row for row, _ in reduced]).reshape(len(reduced), len(exact))
-            rounded = rounded or not all(kept for _, kept in reduced)
-            rounded = rounded or any(Fraction(float(value)) != value for column in exact for value in column)
-        if not exact or (limits.referred and not rows[0].any()):
-            against = _listed([*limits.labels[: int(limits.referred)], *limits.equation_labels])
-            raise RegionError(f"only zero weights fulfil {against}; omit one of them")
-    kept = np.asarray(rows.any(axis=1))
-    cap = None
+    n_features = limits.n_features
+    exact, free = _null_space(limits.exact_equations, n_features)
+    columns = free if all(len(column) == 1 for column in exact) else None
+    basis = np.zeros((n_features, len(exact)))
+    for k, column in enumerate(exact):
+        basis[list(column), k] = [float(value) for value in column.values()]
+    reduced = limits.exact_rows
+    if columns is not None:
+        reduced = [tuple(row[d] for d in columns.tolist()) for row in reduced]
+    else:
+        reduced = [scaled_row(_products(row, exact)) for row in reduced]
+    if not exact or (limits.referred and not any(reduced[0])):
+        against = _listed([*limits.labels[: int(limits.referred)], *limits.equation_labels])
+        raise RegionError(f"only zero weights fulfil {against}; omit one of them")
+    cap, off = None, None
+    rows = as_floats(reduced, len(exact))
+    rows_off = _distances(reduced, rows)
     if limits.centre is not None and limits.cosine is not None:
         if columns is None:
             # A cap keeps its shape in orthonormal coordinates only.
-            from scipy.linalg import null_space
-
-            basis, rounded = null_space(limits.equations), True
+            basis, off = _orthonormal(limits.equations)
             rows = limits.rows @ basis
+            rows_off = np.tile(off * np.abs(limits.rows).sum(axis=1, keepdims=True), len(exact))
         unit = Cap(limits.centre, limits.cosine).unit
         share = float(np.linalg.norm(unit[columns] if columns is not None else unit @ basis))
         if share <= limits.cosine:
@@ -152,24 +153,92 @@ def reduce(limits: RegionCone) -> Reduction:
             )
         centre = limits.centre[columns] if columns is not None else unit @ basis
         cap = Cap(centre, limits.cosine / share if share < 1.0 - 1e-12 else limits.cosine)
-    labels = tuple(label for label, keep in zip(limits.labels, kept, strict=True) if keep)
+    kept = [k for k, row in enumerate(reduced) if any(row)]
     given = None if limits.centre is None or limits.cosine is None else Cap(limits.centre, limits.cosine)
     return Reduction(
-        basis, columns, rows[kept], labels, cap, limits.rows[kept], given, limits.equations, limits.referred, rounded
+        basis,
+        exact,
+        columns,
+        free,
+        off,
+        rows[kept],
+        rows_off[kept],
+        [reduced[k] for k in kept],
+        tuple(limits.labels[k] for k in kept),
+        cap,
+        limits.rows[kept],
+        [{d: a for d, a in enumerate(whole_row(limits.exact_rows[k])) if a} for k in kept],
+        given,
+        limits.equations,
+        limits.referred,
     )
 
 
-def _products(row: Sequence[float], columns: Sequence[Sequence[Fraction]]) -> list[Fraction]:
-    """Return the exact products of a row [D] with columns [d][D]."""
-    return [
-        sum((Fraction(a) * b for a, b in zip(row, column, strict=True) if a and b), Fraction(0)) for column in columns
-    ]
+def _distances(exact: Sequence[Row], near: FloatArray) -> FloatArray:
+    """Return what doubles [k, d] are off the exact numbers [k][d] at most."""
+    off = np.zeros_like(near)
+    for k, row in enumerate(exact):
+        for d, value in enumerate(row):
+            if value and value != Fraction(near[k, d]):
+                off[k, d] = math.nextafter(float(abs(value - Fraction(near[k, d]))), math.inf)
+    return off
 
 
-def _null_space(equations: FloatArray) -> list[list[Fraction]]:
-    """Return a basis [d][D] of the weights whose product with every equation [e, D] is 0, in exact arithmetic."""
-    table = [[Fraction(value) for value in row] for row in equations.tolist()]
-    width = equations.shape[1]
+def _orthonormal(equations: FloatArray) -> tuple[FloatArray, float]:
+    """Return an orthonormal basis [D, d] of the null space of equations [e, D], and a bound on what it is off."""
+    from scipy.linalg import null_space, svdvals
+
+    basis: FloatArray = null_space(equations)
+    n_features, width = basis.shape
+    least = svdvals(equations)[n_features - width - 1]
+    rest = np.linalg.norm(equations @ basis) + n_features * _EPSILON * np.linalg.norm(equations)
+    skew = np.linalg.norm(basis.T @ basis - np.eye(width))
+    return basis, float(2.0 * (rest / least + skew) + 8.0 * n_features * _EPSILON)
+
+
+def _summed(given: FloatArray, column: Column) -> tuple[FloatArray, FloatArray, bool]:
+    """Return the products [M] of features [M, D] with a column in doubles, numbers that are equal where exact products
+    are, and whether any was rounded. Raises `DataError` where they overflow.
+    """
+    used, factors = list(column), list(column.values())
+    if factors == [1]:
+        return given[:, used[0]], given[:, used[0]], False
+    whole = rational.to_integers(given[:, used])
+    unit = next(
+        (
+            Fraction(value) / number
+            for row, numbers in zip(given[:, used].tolist(), whole, strict=True)
+            for value, number in zip(row, numbers, strict=True)
+            if number
+        ),
+        Fraction(1),
+    )
+    common = math.lcm(*(factor.denominator for factor in factors))
+    multiples = [int(factor * common) for factor in factors]
+    over = unit / common
+    above, below = over.numerator, over.denominator
+    sums = [above * sum(a * b for a, b in zip(row, multiples, strict=True)) for row in whole]
+    codes: dict[int, int] = {}
+    kinds = [codes.setdefault(value, len(codes)) for value in sums]
+    try:
+        values = {value: value / below for value in codes}
+    except OverflowError:
+        raise DataError("a sum of features that an equation asks for overflows; rescale these features") from None
+    ratios = {value: found.as_integer_ratio() for value, found in values.items()}
+    rounded = any(value * ratios[value][1] != ratios[value][0] * below for value in values)
+    return np.array([values[value] for value in sums]), np.array(kinds, dtype=np.float64), rounded
+
+
+def _products(row: Row, columns: Sequence[Column]) -> list[Fraction]:
+    """Return the exact products of a row [D] with d columns."""
+    return [sum((row[d] * value for d, value in column.items() if row[d]), Fraction(0)) for column in columns]
+
+
+def _null_space(equations: Sequence[Row], width: int) -> tuple[list[Column], IntArray]:
+    """Return a basis of the weights whose product with every equation [e][D] is 0, in exact arithmetic, and the weight
+    [d] that is each column's alone, where it has a 1.
+    """
+    table = [list(row) for row in equations]
     pivots: list[int] = []
     for column in range(width):
         # Later features are expressed by earlier ones, so that the reference, usually the first, keeps its column.
@@ -185,15 +254,12 @@ def _null_space(equations: FloatArray) -> list[list[Fraction]]:
             if i != top and other[column]:
                 table[i] = [value - other[column] * pivot for value, pivot in zip(other, head, strict=True)]
         pivots.append(column)
+    free = [d for d in range(width) if d not in pivots]
     basis = []
-    for free in range(width):
-        if free not in pivots:
-            vector = [Fraction(0)] * width
-            vector[free] = Fraction(1)
-            for i, pivot in enumerate(pivots):
-                vector[pivot] = -table[i][free]
-            basis.append(vector)
-    return basis
+    for d in free:
+        parts = {pivot: -table[i][d] for i, pivot in enumerate(pivots) if table[i][d]}
+        basis.append({d: Fraction(1), **parts})
+    return basis, np.array(free, dtype=np.int64)
 
 
 def _listed(labels: Sequence[str]) -> str:

@@ -22,6 +22,11 @@ from lpmert.values import Weights, real_number, weights_array
 
 Range = tuple[float | None, float | None]
 
+Row = tuple[Fraction, ...]
+
+_ZERO = Fraction(0)
+"""Of which there are many."""
+
 
 @dataclass(frozen=True)
 class Linear:
@@ -121,18 +126,29 @@ class Region:
 class RegionCone(NamedTuple):
     """A region as a cone: rows [k, D] with a non-negative product, equations [e, D] with product 0, and a label a row.
 
-    centre [D] and cosine: the cap, or `None`. referred: whether the first row is the reference of limits other than 0,
-    whose product must be positive. rounded: whether some row or equation is not exactly what the limits say.
+    exact_rows [k][D], exact_equations [e][D]: what the limits say, of which rows and equations are roundings. centre
+    [D] and cosine: the cap, or `None`. referred: whether the first row is the reference of limits other than 0, whose
+    product must be positive.
     """
 
-    rows: FloatArray
+    exact_rows: list[Row]
     labels: tuple[str, ...]
-    equations: FloatArray
+    exact_equations: list[Row]
     equation_labels: tuple[str, ...]
+    n_features: int
     centre: FloatArray | None
     cosine: float | None
     referred: bool
-    rounded: bool
+
+    @property
+    def rows(self) -> FloatArray:
+        """The limits in doubles."""
+        return as_floats(self.exact_rows, self.n_features)
+
+    @property
+    def equations(self) -> FloatArray:
+        """The equations in doubles."""
+        return as_floats(self.exact_equations, self.n_features)
 
 
 class _Builder:
@@ -140,9 +156,8 @@ class _Builder:
 
     def __init__(self, region: Region, names: Sequence[str]) -> None:
         self.names = list(names)
-        self.rows: dict[tuple[float, ...], str] = {}
-        self.equations: list[tuple[FloatArray, str]] = []
-        self.rounded = False
+        self.rows: dict[Row, str] = {}
+        self.equations: list[tuple[Row, str]] = []
         self.reference = self._reference(region)
 
     def vector(self, coefficients: Mapping[str, float]) -> FloatArray:
@@ -184,16 +199,15 @@ class _Builder:
         if high is not None:
             self.at_least(-row, -high, f"{what} <= {high:g}")
 
-    def _add(self, row: FloatArray, label: str) -> None:
-        if row.any():
-            self.rows.setdefault(tuple((row + 0.0).tolist()), label)
+    def _add(self, row: Row, label: str) -> None:
+        if any(row):
+            self.rows.setdefault(row, label)
 
-    def _homogeneous(self, row: FloatArray, limit: float, label: str) -> FloatArray:
+    def _homogeneous(self, row: FloatArray, limit: float, label: str) -> Row:
         """Return the row a with a.w >= 0 equivalent to row.w >= limit, whatever the scale of w."""
         if limit == 0.0:
-            scaled = np.ldexp(row, -int(np.frexp(np.abs(row).max(initial=0.0))[1]))
-            self.rounded = self.rounded or bool(np.count_nonzero(scaled) < np.count_nonzero(row))
-            return scaled
+            factor = Fraction(2) ** -int(np.frexp(np.abs(row).max(initial=0.0))[1])
+            return tuple(factor * Fraction(value) if value else _ZERO for value in row.tolist())
         if self.reference is None:
             raise RegionError(
                 f"{label}: decoding does not depend on the scale of the weights, so a limit other than 0 needs a "
@@ -202,19 +216,20 @@ class _Builder:
         reference, value, _ = self.reference
         size, signed = abs(Fraction(value)), Fraction(math.copysign(1.0, value)) * Fraction(limit)
         pairs = zip(row.tolist(), reference.tolist(), strict=True)
-        scaled, kept = scaled_row([size * Fraction(a) - signed * Fraction(b) for a, b in pairs])
-        self.rounded = self.rounded or not kept
-        return scaled
+        return scaled_row([size * Fraction(a) - signed * Fraction(b) for a, b in pairs])
 
 
-def scaled_row(exact: Sequence[Fraction]) -> tuple[FloatArray, bool]:
-    """Return a row times a power of two that brings its largest entry near 1, and whether doubles hold it exactly."""
+def as_floats(rows: Sequence[Row], width: int) -> FloatArray:
+    """Return rows [n][width] in doubles."""
+    return np.array([[float(value) if value else 0.0 for value in row] for row in rows]).reshape(len(rows), width)
+
+
+def scaled_row(exact: Sequence[Fraction]) -> Row:
+    """Return a row times a power of two that brings its largest entry near 1."""
     largest = max((abs(one) for one in exact), default=Fraction(0))
     exponent = largest.denominator.bit_length() - largest.numerator.bit_length()
     factor = Fraction(2**exponent) if exponent >= 0 else Fraction(1, 2**-exponent)
-    scaled = [one * factor for one in exact]
-    floats = [float(one) for one in scaled]
-    return np.array(floats), all(Fraction(one) == value for one, value in zip(floats, scaled, strict=True))
+    return tuple(one * factor for one in exact)
 
 
 def limits_of(region: Region, names: Sequence[str]) -> RegionCone:
@@ -256,14 +271,14 @@ def limits_of(region: Region, names: Sequence[str]) -> RegionCone:
         builder.between(row, _end(one.lower, -math.inf, what), _end(one.upper, math.inf, what), what)
     centre, cosine = _cap(region, builder)
     return RegionCone(
-        np.array(list(builder.rows)).reshape(len(builder.rows), len(builder.names)),
+        list(builder.rows),
         tuple(builder.rows.values()),
-        np.array([row for row, _ in builder.equations]).reshape(len(builder.equations), len(builder.names)),
+        [row for row, _ in builder.equations],
         tuple(label for _, label in builder.equations),
+        len(builder.names),
         centre,
         cosine,
         builder.reference is not None,
-        builder.rounded,
     )
 
 

@@ -11,19 +11,22 @@ from lpmert.numeric.cap import Cap
 from lpmert.numeric.half_spaces import with_half_spaces
 from lpmert.numeric.lp import LinOptimizer
 from lpmert.numeric.projection import project
+from lpmert.numeric.rounding import Rounding
 
 _STEPS = 60
 
 
-def interior(rows: FloatArray, labels: Sequence[str], cap: Cap | None) -> FloatArray | None:
+def interior(
+    rows: FloatArray, labels: Sequence[str], cap: Cap | None, rounding: Rounding | None = None
+) -> FloatArray | None:
     """Return weights [d] with a positive product with every row [k, d], inside the cap; `None` without any limit.
 
-    Without a cap they are in the middle. Raises `RegionError`, naming the limits that contradict each other, where
-    there are none.
+    rounding: whose limits these rows come near to, if they are not exact. Without a cap they are in the middle. Raises
+    `RegionError`, naming the limits that contradict each other, where there are none.
     """
     middle = None
     if len(rows):
-        middle = _middle(rows, labels)
+        middle = _middle(rows, labels, rounding)
     if cap is None:
         return middle
     if middle is None:
@@ -44,9 +47,10 @@ def interior(rows: FloatArray, labels: Sequence[str], cap: Cap | None) -> FloatA
     raise RegionError("the region is too thin for double precision; ask for a lower cosine or drop a limit")
 
 
-def _middle(rows: FloatArray, labels: Sequence[str]) -> FloatArray:
+def _middle(rows: FloatArray, labels: Sequence[str], rounding: Rounding | None) -> FloatArray:
     features, offsets, _ = with_half_spaces(rows[:0], np.zeros(1, dtype=np.int64), np.empty(0), rows, 0.0)
-    optimizer = LinOptimizer(features, offsets)
+    exact = None if rounding is None else rounding.take(np.empty(0, dtype=np.int64)).with_limits()
+    optimizer = LinOptimizer(features, offsets, rounding=exact)
     chosen = np.arange(len(rows)), 2 * np.arange(len(rows))
     verdict = optimizer.solve(chosen)
     if not verdict.attainable:

@@ -35,7 +35,8 @@ class SortedLists(NamedTuple):
     """Lists with hypotheses in order of cost, in the two layouts that the kernels read.
 
     rows [M, D]; columns [M * D]: list after list, the same numbers feature by feature; reach [D]: the largest magnitude
-    of each feature. cap: empty, or a unit vector [D] and the least cosine with it.
+    of each feature; spread [D]: how far it may be from the exact one. cap: empty, or a unit vector [D] and the least
+    cosine with it.
     """
 
     rows: FloatArray
@@ -43,6 +44,7 @@ class SortedLists(NamedTuple):
     offsets: IntArray
     costs: IntArray
     reach: FloatArray
+    spread: FloatArray
     cap: FloatArray
 
 
@@ -91,14 +93,26 @@ def new_scratch(n_features: int, longest: int) -> Scratch:
     return Scratch(np.zeros((most, most)), np.zeros(most), np.zeros(most), np.zeros(longest))
 
 
-def sorted_lists(features: FloatArray, offsets: IntArray, costs: IntArray, cap: Cap | None = None) -> SortedLists:
-    """Return lists in order of cost (stable)."""
-    order = np.lexsort((costs, np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))))
+def cost_order(offsets: IntArray, costs: IntArray) -> IntArray:
+    """Return the rows list by list, in order of cost (stable)."""
+    return np.lexsort((costs, np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))))
+
+
+def sorted_lists(
+    features: FloatArray,
+    offsets: IntArray,
+    costs: IntArray,
+    cap: Cap | None = None,
+    spread: FloatArray | None = None,
+) -> SortedLists:
+    """Return lists in order of cost (stable); spread [D]: how far features may be from the exact ones, if at all."""
+    order = cost_order(offsets, costs)
     rows = np.ascontiguousarray(features[order])
     columns = np.empty(rows.size)
     transpose_lists(rows, offsets, columns)
     limit = np.empty(0) if cap is None else np.append(cap.unit, cap.cosine)
-    return SortedLists(rows, columns, offsets, costs[order], np.abs(rows).max(axis=0, initial=0.0), limit)
+    off = np.zeros(rows.shape[1]) if spread is None else spread
+    return SortedLists(rows, columns, offsets, costs[order], np.abs(rows).max(axis=0, initial=0.0), off, limit)
 
 
 @kernel
@@ -129,11 +143,12 @@ def score_list(columns, begin, length, weights, scores):
 
 @kernel
 def rounding_bound(lists, weights):
-    """Bound the rounding error of a difference of two scores."""
-    total = 0.0
+    """Bound the error of a difference of two scores: by rounding, and by that of the features."""
+    total, off = 0.0, 0.0
     for d in range(len(weights)):
         total += abs(weights[d]) * lists.reach[d]
-    return 2.0 * (len(weights) + 3) * EPSILON * total
+        off += abs(weights[d]) * lists.spread[d]
+    return 2.0 * (len(weights) + 3) * EPSILON * total + 2.0 * off
 
 
 @internal
@@ -237,8 +252,29 @@ def _factorise(rows, size, dirty, factor, forward, cap):
 
 
 @internal
-def _surely_inside(rows, multipliers, size, factor, column):
+def _moved(lists, chosen, row_lists, row_others, size):
+    """Bound the norm of what normalised rows are off because the features are."""
+    off = 0.0
+    for d in range(len(lists.spread)):
+        off += lists.spread[d] * lists.spread[d]
+    if off == 0.0:
+        return 0.0
+    total = 0.0
+    for k in range(size):
+        begin = lists.offsets[row_lists[k]]
+        norm = 0.0
+        for d in range(len(lists.spread)):
+            value = lists.rows[begin + chosen[row_lists[k]], d] - lists.rows[begin + row_others[k], d]
+            norm += value * value
+        total += 4.0 * off / norm
+    return np.sqrt(total) * (1.0 + 1e-9)
+
+
+@internal
+def _surely_inside(rows, multipliers, size, factor, column, spread, off):
     """Whether the origin lies inside the simplex of D + 1 rows, D not counting columns of zeros, whatever the rounding.
+
+    spread [D]: of the features; off: what the rows may be off because of it.
 
     With B = [rows | 1], square, the exact multipliers solve B^T x = (0, 1). They differ from the given ones by at most
     |residual| / smallest singular value of B, which is at least 1 / |factor^-1|_F, as factor factor^T = B B^T.
@@ -248,7 +284,7 @@ def _surely_inside(rows, multipliers, size, factor, column):
     used = 0
     for d in range(n_features):
         for k in range(size):
-            if rows[k, d] != 0.0:
+            if rows[k, d] != 0.0 or spread[d] > 0.0:
                 used += 1
                 break
     if size != used + 1:
@@ -265,7 +301,7 @@ def _surely_inside(rows, multipliers, size, factor, column):
     squared = 1.0 / inverse_norm - 8.0 * size * size * size * EPSILON
     if squared <= 0.0:
         return False
-    moved = 16.0 * size * EPSILON
+    moved = 16.0 * size * EPSILON + off
     smallest = np.sqrt(squared) - moved
     if smallest <= 0.0:
         return False
@@ -313,11 +349,15 @@ def separate(lists, decided, n_decided, start, chosen, corrals, slot, scratch, c
                 mass += multipliers[k]
             least = lists.cap[n_features] - _CAP_TOLERANCE - 16.0 * n_features * EPSILON * mass
             if least > 0.0 and norm < least * least:
-                corrals.size[slot] = size
-                return INFEASIBLE
+                least -= mass * _moved(lists, chosen, row_lists, row_others, size)
+                if least > 0.0 and norm < least * least:
+                    corrals.size[slot] = size
+                    return INFEASIBLE
         if size > 0 and norm < _VANISHED:
             corrals.size[slot] = size
-            return INFEASIBLE if _surely_inside(rows, multipliers, size, factor, target) else UNDECIDED
+            off = _moved(lists, chosen, row_lists, row_others, size)
+            inside = _surely_inside(rows, multipliers, size, factor, target, lists.spread, off)
+            return INFEASIBLE if inside else UNDECIDED
         bound = rounding_bound(lists, point)
         entering = -1
         entering_list = -1

@@ -19,6 +19,7 @@ from lpmert.errors import FloatArray, IntArray, LpmertError
 from lpmert.numeric import rational
 from lpmert.numeric.cap import Cap
 from lpmert.numeric.projection import reach_cap
+from lpmert.numeric.rounding import Rounding, exact_differences
 from lpmert.system.deadline import checkpoint, time_left
 
 Chosen = Mapping[int, int] | tuple[IntArray, IntArray]
@@ -71,13 +72,17 @@ class LinOptimizer:
     """Decides which hypotheses of which lists can be strictly best together, for features [M, D] and offsets [S+1].
 
     After Galley and Quirk (EMNLP 2011), section 3, with the margin as objective, so that a tie never passes. With a cap
-    only weights inside it count. `counters` counts linear programs ("lps"), their simplex iterations and rows, those
-    that HiGHS could not solve, and verdicts that needed exact feasibility ("exact_decisions"). Raises `ValueError` for
-    features that are not finite or too large to subtract.
+    only weights inside it count. Where features are rounded, answers are about the exact ones; what only these could
+    rule out, if nobody knows them, counts as attainable by no doubles. `counters` counts linear programs ("lps"), their
+    simplex iterations and rows, those that HiGHS could not solve, and verdicts that needed exact feasibility
+    ("exact_decisions"). Raises `ValueError` for features that are not finite or too large to subtract.
     """
 
-    def __init__(self, features: FloatArray, offsets: IntArray, cap: Cap | None = None) -> None:
+    def __init__(
+        self, features: FloatArray, offsets: IntArray, cap: Cap | None = None, rounding: Rounding | None = None
+    ) -> None:
         self.cap = cap
+        self.rounding = rounding
         self.features = np.ascontiguousarray(features, dtype=np.float64)
         self.offsets = np.asarray(offsets, dtype=np.int64)
         if not (np.abs(self.features) <= np.finfo(np.float64).max / 4).all():
@@ -113,7 +118,7 @@ class _Comparisons:
     [R, D] are the differences normalised to length 1.
     """
 
-    def __init__(self, features: FloatArray, offsets: IntArray, chosen: Chosen) -> None:
+    def __init__(self, features: FloatArray, offsets: IntArray, chosen: Chosen, rounding: Rounding | None) -> None:
         if isinstance(chosen, Mapping):
             chosen = np.array(list(chosen), dtype=np.int64), np.array(list(chosen.values()), dtype=np.int64)
         order = np.argsort(chosen[0], kind="stable")
@@ -127,13 +132,15 @@ class _Comparisons:
         self.chosen = rows[self.owner]
         other = np.arange(len(self.owner)) + np.repeat(starts - np.cumsum(counts) + counts, counts)
         self.other = other + (other >= self.chosen)
-        self._features = features
+        self._features, self._rounding = features, rounding
+        self.known = rounding is None or rounding.known
         self._groups = np.flatnonzero(np.diff(self.owner, prepend=-1))
         self.normals = features[self.chosen] - features[self.other]
         size = np.abs(self.normals).max(axis=1, initial=0.0)
         self.normals /= np.where(size > 0, size, 1.0)[:, None]
         self.normals /= np.where(size > 0, np.linalg.norm(self.normals, axis=1), 1.0)[:, None]
         self._magnitudes = np.abs(self.normals)
+        self._size = size  # no more than the length
 
     def __len__(self) -> int:
         return len(self.other)
@@ -151,9 +158,14 @@ class _Comparisons:
 
         A normal carries three roundings, the weights may carry one, the dot product D (Higham, Accuracy and Stability
         of Numerical Algorithms, section 3.1); twice the unit roundoff leaves room for roundings of the bound itself.
+        Rounded features may be off, too.
         """
         spread = _EPSILON * (self._magnitudes @ np.abs(weights)) + _SMALLEST_NORMAL
-        return self.normals @ weights, (len(weights) + 6) * spread
+        bound = (len(weights) + 6) * spread
+        if self._rounding is not None:
+            off = 2.0 * (1.0 + 1e-9) * float(np.abs(weights) @ self._rounding.spread)
+            bound += np.divide(off, self._size, out=np.full(len(bound), np.inf), where=self._size > 0.0)
+        return self.normals @ weights, bound
 
     def confirmed(self, weights: FloatArray) -> bool:
         """Return whether all comparisons are strictly positive at the weights (of size at most 1), exactly."""
@@ -161,6 +173,8 @@ class _Comparisons:
         if (margins < -bound).any():
             return False
         close = np.flatnonzero(margins <= bound)
+        if self._rounding is not None and len(close):
+            return self.known and rational.all_positive(self.exact_rows(close), rational.to_integers(weights[None])[0])
         pairs = zip(self._features[self.chosen[close]], self._features[self.other[close]], strict=True)
         return all(rational.compare_scores(weights, a, b) > 0 for a, b in pairs)
 
@@ -175,10 +189,12 @@ class _Comparisons:
 
     def exact_rows(self, indices: IntArray) -> list[list[int]]:
         """Return difference rows in integers, each up to its own positive factor."""
-        return rational.difference_rows(self._features[self.chosen[indices]], self._features[self.other[indices]])
+        return exact_differences(self._features, self._rounding, self.chosen[indices], self.other[indices])
 
     def exact_differences(self, indices: IntArray) -> list[list[int]]:
-        """Return difference rows in integers, all times one common power of two."""
+        """Return difference rows in integers, all times one power of two unless features are rounded."""
+        if self._rounding is not None:
+            return self.exact_rows(indices)
         both = rational.to_integers(self._features[np.concatenate([self.chosen[indices], self.other[indices]])])
         pairs = zip(both[: len(indices)], both[len(indices) :], strict=True)
         return [[a - b for a, b in zip(first, second, strict=True)] for first, second in pairs]
@@ -201,7 +217,7 @@ class _Decision:
     def __init__(self, optimizer: LinOptimizer, chosen: Chosen) -> None:
         self.counters = optimizer.counters
         self.model = optimizer._model
-        self.comparisons = _Comparisons(optimizer.features, optimizer.offsets, chosen)
+        self.comparisons = _Comparisons(optimizer.features, optimizer.offsets, chosen, optimizer.rounding)
         self.complete = len(self.comparisons.lists) == len(optimizer.offsets) - 1
         self.width = optimizer.features.shape[1]
         self.held = _NO_ROWS
@@ -222,11 +238,13 @@ class _Decision:
             if self.comparisons.confirmed(weights):
                 return self._attainable(weights)
             if margin < _UNDECIDED_MARGIN:
-                verdict = self._unattainable(self.held[duals > 0])
+                verdict = self._unattainable(self.held[duals > 0]) if self.comparisons.known else None
                 if verdict is not None:
                     return verdict
                 break
             new = self._unclear(weights)
+        if not self.comparisons.known:
+            return Verdict(True, self.comparisons.other[self.held], self.iterations, representable=False)
         return self._decide_exactly()
 
     def reach(self, cap: Cap, verdict: Verdict) -> Verdict:

@@ -50,7 +50,7 @@ def result_of(method: Method, problem: Problem, search: Search, outcome: Outcome
     loss, status, lower = evaluation.loss, outcome.status, None
     if outcome.lower_bound is not None:
         unseen = problem.unseen(loss)
-        doubtful = not placed.holds or problem.rounded_features or unseen > _RESOLUTION * abs(loss)
+        doubtful = not placed.holds or problem.turned or unseen > _RESOLUTION * abs(loss)
         if status is Status.OPTIMAL and doubtful:
             status = Status.OPTIMAL_TO_TOLERANCE
         lower = loss if status is Status.OPTIMAL else min(loss, bound_on_loss(problem, outcome.lower_bound, unseen))

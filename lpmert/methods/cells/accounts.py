@@ -18,7 +18,6 @@ from lpmert.methods.choices.ratio_search import RatioChoicesSearch
 from lpmert.methods.choices.search import ChoicesSearch, SumChoicesSearch
 from lpmert.metrics.ratio_kernels import loss_of_height
 from lpmert.model.coordinates import CanonicalWeights
-from lpmert.model.evaluation import strict_cost
 from lpmert.model.form import Canonical
 from lpmert.numeric.leastnorm import SortedLists
 from lpmert.search.method import Incumbent
@@ -105,14 +104,16 @@ class SumAccount(Account[Sums]):
         return bound
 
     def attained(self, weights: FloatArray, cost: int) -> int | None:
-        return strict_cost(*self._canonical.lists, weights)
+        return self._canonical.strict_cost(weights)
 
     def selections(self, incumbent: Incumbent, part: tuple[OpenCone, FloatArray] | None) -> tuple[ChoicesSearch, int]:
         if part is None:
             return SumChoicesSearch(self._choices, self._canonical, incumbent), 0
         cone, normals = part
         rows = np.ascontiguousarray(self.lists.rows[cone.ids])
+        exact = self._canonical.rounding_by_cost
         lists = replace(self._canonical, features=rows, offsets=cone.ends, losses=cone.costs, step=self.granularity)
+        lists = replace(lists, rounding=None if exact is None else exact.take(cone.ids))
         incumbent.cost -= cone.fixed
         return SumChoicesSearch(self._choices, lists, incumbent, normals), cone.fixed
 
@@ -181,5 +182,6 @@ class RatioAccount(Account[Ratios]):
             offsets=ends,
             losses=replace(canonical.totals, statistics=self._ratio.statistics[rows], constant=cone.total),
             limits=np.vstack([normals, canonical.limits]),
+            rounding=None if canonical.rounding is None else canonical.rounding.take(rows).behind(normals),
         )
         return RatioChoicesSearch(self._choices, lists, incumbent), 0

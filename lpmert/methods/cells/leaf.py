@@ -41,4 +41,4 @@ def leaf_lists(lists_of_all, child, normals):
             reach[d] = max(reach[d], abs(normals[k, d]))
     columns = np.empty(rows.size)
     transpose_lists(rows, offsets, columns)
-    return SortedLists(rows, columns, offsets, costs, reach, lists_of_all.cap), longest
+    return SortedLists(rows, columns, offsets, costs, reach, lists_of_all.spread, lists_of_all.cap), longest

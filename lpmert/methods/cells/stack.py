@@ -178,7 +178,9 @@ def whole_cone(lists: SortedLists, rays: FloatArray, total: FloatArray) -> OpenC
         scores = np.ascontiguousarray(features @ rays.T)
         exact &= unit | _sums_are_exact(features, largest)
     size = np.abs(rays).max(initial=0.0) * largest
-    errors = np.where(exact, 0.0, n_features * np.finfo(np.float64).eps * size)
+    epsilon = np.finfo(np.float64).eps
+    errors = np.where(exact, 0.0, n_features * epsilon * size)
+    errors = errors + (1.0 + 8.0 * n_features * epsilon) * (np.abs(rays) @ lists.spread)
     ids = np.arange(n_rows, dtype=np.int32)
     point = np.full(n_features, 1 / n_features)
     return OpenCone(scores, ids, costs, offsets, 0, 0, 0, total, 0, rays, errors, point)

@@ -84,7 +84,8 @@ def ratio_lists(canonical: Canonical) -> tuple[SortedLists, Ratio]:
     classes = np.arange(len(rows))
     classes[:n_own] = group_identical(totals.statistics, canonical.offsets)
     classes[n_own + 1 :: 2] = FORBIDDEN
-    lists = sorted_lists(rows, offsets, np.zeros(len(rows), dtype=np.int64), canonical.cap)
+    spread = None if canonical.rounding is None else canonical.rounding.spread
+    lists = sorted_lists(rows, offsets, np.zeros(len(rows), dtype=np.int64), canonical.cap, spread)
     reach = counts.max(axis=0, initial=0.0)
     return lists, Ratio(metric.kind, metric.parameters, counts, totals.constant, reach, classes)
 

@@ -26,7 +26,8 @@ class RatioChoicesSearch(ChoicesSearch):
         self._canonical = canonical
         lists, ratio = ratio_lists(canonical)
         switches = options.switches(1, cores=False)
-        super().__init__(options, switches, lists, len(canonical.limits), incumbent, canonical.cap)
+        exact = None if canonical.rounding is None else canonical.rounding.with_limits()
+        super().__init__(options, switches, lists, len(canonical.limits), incumbent, canonical.cap, exact)
         self._ledger = new_heights(ratio, len(self._tree.bound), len(self._scratch.scores))
         self._aim()
         decode_total(lists, ratio, incumbent.weights, self._tree.selection, self._scratch.scores, self._ledger.target)

@@ -24,6 +24,7 @@ from lpmert.numeric import rational
 from lpmert.numeric.cap import Cap
 from lpmert.numeric.leastnorm import FEASIBLE, INFEASIBLE, SortedLists, new_corrals, new_scratch
 from lpmert.numeric.lp import LinOptimizer
+from lpmert.numeric.rounding import Rounding, exact_differences
 from lpmert.search.method import Incumbent, Search
 from lpmert.system.deadline import checkpoint
 
@@ -66,8 +67,10 @@ class ChoicesSearch(Search):
         n_fixed: int,
         incumbent: Incumbent,
         cap: Cap | None,
+        rounding: Rounding | None,
     ) -> None:
         self.incumbent = incumbent
+        self._rounding = rounding
         self._lists, self._offsets, self._cap = lists, lists.offsets, cap
         n_lists, n_features = len(lists.offsets) - 1, lists.rows.shape[1]
         pool_size = int(np.clip(_POOL_BYTES // (4 * max(1, n_lists)), 100, 100_000))
@@ -109,7 +112,7 @@ class ChoicesSearch(Search):
 
     @cached_property
     def _optimizer(self) -> LinOptimizer:
-        return LinOptimizer(self._lists.rows, self._offsets, self._cap)
+        return LinOptimizer(self._lists.rows, self._offsets, self._cap, self._rounding)
 
     @property
     def finished(self) -> bool:
@@ -216,12 +219,11 @@ class ChoicesSearch(Search):
             return None
         lists = self._corrals.lists[slot, :size]
         begin = self._offsets[lists]
-        chosen = self._lists.rows[begin + [position[s] for s in lists.tolist()]]
-        others = self._lists.rows[begin + self._corrals.others[slot, :size]]
+        chosen = begin + [position[s] for s in lists.tolist()]
+        others = begin + self._corrals.others[slot, :size]
         hint = self._corrals.multipliers[slot, :size]
-        multipliers = rational.farkas(
-            rational.difference_rows(chosen, others), np.where(hint > 1e-9, hint, 0.0).tolist()
-        )
+        rows = exact_differences(self._lists.rows, self._rounding, chosen, others)
+        multipliers = rational.farkas(rows, np.where(hint > 1e-9, hint, 0.0).tolist())
         if multipliers is None:
             return None
         return sorted({int(s) for s, m in zip(lists, multipliers, strict=True) if m > 0})
@@ -260,7 +262,8 @@ class SumChoicesSearch(ChoicesSearch):
         if cone is not None:
             canonical = canonical.within(cone)
         switches = options.switches(canonical.granularity, cores=True)
-        super().__init__(options, switches, canonical.by_cost, n_fixed, incumbent, canonical.cap)
+        exact = canonical.rounding_by_cost
+        super().__init__(options, switches, canonical.by_cost, n_fixed, incumbent, canonical.cap, exact)
         self._ledger = new_costs(self._tree)
 
     def _aim(self) -> None:

@@ -129,7 +129,7 @@ class BeamScreen:
         rows = np.vstack([np.zeros(self._width), self.lists.rows[others[best]] - self.lists.rows[mine[best]]])
         offsets, decided = np.array([0, len(rows)]), np.zeros(1, dtype=np.int64)
         costs, reach = np.zeros(len(rows), dtype=np.int64), np.abs(rows).max(axis=0)
-        one_list = SortedLists(rows, rows.T.ravel(), offsets, costs, reach, np.empty(0))
+        one_list = SortedLists(rows, rows.T.ravel(), offsets, costs, reach, np.zeros(self._width), np.empty(0))
         corral, numbers = self._corral, np.zeros(2, dtype=np.int64)
         corral.size[0] = 0
         corral.point[0] = self._scored

@@ -66,7 +66,7 @@ class Screen:
     def __init__(self, settings: SavingSettings, canonical: Canonical, incumbent: Incumbent) -> None:
         self.incumbent = incumbent
         self.lists = canonical.by_cost
-        self.extremity = Extremity(settings, self.lists, canonical.cap)
+        self.extremity = Extremity(settings, self.lists, canonical.cap, canonical.rounding_by_cost)
         self.cores = Cores(canonical.n_lists)
         self.tested: Counter[int] = Counter()
         self.solved: Counter[int] = Counter()

@@ -17,6 +17,7 @@ from lpmert.errors import FloatArray, IntArray
 from lpmert.numeric.cap import Cap
 from lpmert.numeric.leastnorm import FEASIBLE, INFEASIBLE, SortedLists, new_corrals, new_scratch, separate
 from lpmert.numeric.lp import LinOptimizer
+from lpmert.numeric.rounding import Rounding
 from lpmert.system.deadline import checkpoint
 
 _CORRAL_BYTES = 1 << 25
@@ -66,9 +67,15 @@ class Extremity:
     rows_in_full are all comparisons of the questions asked, rows_held those that took part in a program.
     """
 
-    def __init__(self, settings: ProgramSettings, lists: SortedLists, cap: Cap | None = None) -> None:
+    def __init__(
+        self,
+        settings: ProgramSettings,
+        lists: SortedLists,
+        cap: Cap | None = None,
+        rounding: Rounding | None = None,
+    ) -> None:
         self.lists = lists
-        self._cap = cap
+        self._cap, self._rounding = cap, rounding
         self.sizes = np.diff(lists.offsets)
         self.counters: Counter[str] = Counter(lps=0, rows_in_full=0, rows_held=0, exact_decisions=0)
         self.scratch = new_scratch(lists.rows.shape[1], int(self.sizes.max(initial=1)))
@@ -83,7 +90,7 @@ class Extremity:
 
     @cached_property
     def _optimizer(self) -> LinOptimizer:
-        return LinOptimizer(self.lists.rows, self.lists.offsets, self._cap)
+        return LinOptimizer(self.lists.rows, self.lists.offsets, self._cap, self._rounding)
 
     @property
     def memory(self) -> int:
