@@ -84,7 +84,8 @@ class Problem:
             losses = losses[self._rows]
             n_limits = 0 if self._reduction is None else len(self._reduction.rows)
             self._costs = canonical.fixed_point(losses, offsets, n_limits)
-        values = statistics if self._costs is None else self._costs.costs
+        # Losses that are one in fixed point are not one: a tie between them matters to where weights are put.
+        values = statistics if losses is None else losses
         self._evaluator = Evaluator(dense, offsets, statistics, values, losses)
         totals = Totals(self.metric, statistics, np.zeros(statistics.shape[1]), self._attained_loss)
         summed = totals if self._costs is None else self._costs
