@@ -120,8 +120,11 @@ class Given:
         vectors = [[one[row - rows[0]] for row in kept] for rows, one, kept in zip(rows_of, lists, firsts, strict=True)]
         return firsts, vectors
 
-    def attained(self, weights: Sequence[float]) -> tuple[Fraction | float, bool]:
-        """The loss of weights, and whether no tie of unequal values decides it and no limit is touched."""
+    def attained(self, weights: Sequence[float | Fraction]) -> tuple[Fraction | float, bool]:
+        """The loss of weights, and whether no tie of unequal values decides it and no limit is touched.
+
+        The first of the hypotheses that equations make one stands for all.
+        """
         exact = [Fraction(value) for value in weights]
         chosen, strict = [], all(_dot(row, exact) > 0 for row in self.rows)
         for one, rows in zip(*self._lists, strict=True):
@@ -129,8 +132,17 @@ class Given:
             winners = [i for i, score in enumerate(scores) if score == max(scores)]
             first = {tuple(one[i]): rows[i] for i in reversed(winners)}
             strict = strict and len({self.values[row] for row in first.values()}) == 1
-            chosen.append(rows[winners[0]])
+            chosen.append(rows[one.index(one[winners[0]])])
         return self.total(chosen), strict
+
+    def on_equations(self, weights: Sequence[float]) -> list[Fraction]:
+        """The weights nearby that fulfil the equations exactly: the same where these leave weights free."""
+        free = [next(d for d, value in enumerate(own) if value == 1 and self._alone(d)) for own in self._basis]
+        parts = [[Fraction(weights[d]) * value for value in own] for d, own in zip(free, self._basis, strict=True)]
+        return [sum(column, Fraction(0)) for column in zip(*parts, strict=True)]
+
+    def _alone(self, d: int) -> bool:
+        return sum(1 for own in self._basis if own[d]) == 1
 
 
 def feature_names(width: int) -> list[str]:
@@ -368,10 +380,49 @@ def _less(first: list[Fraction], second: list[Fraction]) -> list[Fraction]:
     return [a - b for a, b in zip(first, second, strict=True)]
 
 
+REGIONS = ["nonnegative", "signs", "linear", "many", "equation", "fixed", "simplex", "total", "decimals"]
+
+
+def decimals(rng: Rng, width: int) -> tuple[dict[str, Any], list[list[Fraction]], list[list[Fraction]]]:
+    """Limits and equations whose sums and products no doubles hold: arguments of `Region`, and what it is."""
+    names = feature_names(width)
+    d, *others = rng.permutation(width).tolist()
+    value = float(rng.choice([0.3, -0.7, 1.1, 3.0]))
+    if width > 1 and rng.random() < 0.3:  # 0.3 w_d = a w_k + b w_l, and the half-space in which that is positive
+        factors = [float(rng.choice([0.1, -0.7, 1.3])) for _ in others[:2]]
+        row = _unit(width, d, 0.3)
+        for k, factor in zip(others, factors, strict=False):
+            row[k] = -Fraction(factor)
+        terms = {names[d]: 0.3} | {names[k]: -factor for k, factor in zip(others, factors, strict=False)}
+        bounds = {names[d]: (0.0, None)}
+        return {"linear": [Linear(terms, 0, 0)], "bounds": bounds}, [_unit(width, d)], [row]
+    if rng.random() < 0.3:
+        one = [Fraction(1)] * width
+        rows_of = [[Fraction(math.copysign(1, value))] * width]
+        low, high = sorted(rng.choice([-0.9, -0.2, 0.1, 0.7, 1.3], 2, replace=False).tolist())
+        rows_of.append(_less(_unit(width, d), [x * Fraction(low) / Fraction(value) for x in one]))
+        rows_of.append(_less([x * Fraction(high) / Fraction(value) for x in one], _unit(width, d)))
+        return {"total": value, "bounds": {names[d]: (low, high)}}, rows_of, []
+    fixed, bounds = {names[d]: value}, {}
+    rows_of, equations = [_unit(width, d, math.copysign(1, value))], []
+    for k in others:
+        if rng.random() < 0.4:
+            fixed[names[k]] = own = float(rng.choice([0.1, -0.2, 0.7]))
+            equations.append(_less(_unit(width, k), _unit(width, d, Fraction(own) / Fraction(value))))
+        elif rng.random() < 0.5:
+            low, high = sorted(rng.choice([-1.7, -0.2, 0.1, 0.9], 2, replace=False).tolist())
+            bounds[names[k]] = (low, high)
+            rows_of.append(_less(_unit(width, k), _unit(width, d, Fraction(low) / Fraction(value))))
+            rows_of.append(_less(_unit(width, d, Fraction(high) / Fraction(value)), _unit(width, k)))
+    return {"fixed": fixed, "bounds": bounds}, rows_of, equations
+
+
 def region(rng: Rng, width: int) -> tuple[str, dict[str, Any], list[list[Fraction]], list[list[Fraction]]]:
     """Return a kind, arguments of `Region`, its half-spaces row . w > 0 and equations row . w = 0."""
     names = feature_names(width)
-    kind = str(rng.choice(["nonnegative", "signs", "linear", "many", "equation", "fixed", "simplex", "total"]))
+    kind = str(rng.choice(REGIONS))
+    if kind == "decimals":
+        return kind, *decimals(rng, width)
     if kind == "nonnegative":
         return kind, {"nonnegative": True}, [_unit(width, d) for d in range(width)], []
     if kind == "signs":

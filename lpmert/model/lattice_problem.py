@@ -79,6 +79,12 @@ class LatticeProblem:
         if self._reduction is not None:
             if self._reduction.columns is None or self._reduction.cap is not None:
                 raise RegionError("lattices take limits and fixed weights, but no cosine and no equations of weights")
+            rounded = np.flatnonzero(self._reduction.rows_off.any(axis=1))
+            if len(rounded):
+                raise RegionError(
+                    f"relative to the reference, the limit {self._reduction.labels[rounded[0]]} has digits that double "
+                    "precision does not hold, which lattices cannot take; use a limit with fewer digits, such as 0.125"
+                )
             features = features[:, self._reduction.columns]
             limits, labels = self._reduction.rows, self._reduction.labels
         n_features = features.shape[1]

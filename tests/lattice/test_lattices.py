@@ -145,6 +145,7 @@ def test_check_tells_the_excess_of_weights_over_all_paths() -> None:
         ({"method": Och()}, MethodError, "'och' needs N-best lists"),
         ({"ties": "best"}, MethodError, "ties='best'"),
         ({"region": Region(cosine=0.9, around=[1, 1])}, RegionError, "no cosine"),
+        ({"region": Region(total=1.0, bounds={"feature1": (0.1, 1)})}, RegionError, "feature1 >= 0.1 has digits"),
         ({"region": Region(bounds={"x": (0, None)})}, RegionError, "no feature 'x'"),
         ({"region": Region(nonnegative=True, bounds={"feature2": (None, 0)})}, RegionError, "feature2"),
     ],

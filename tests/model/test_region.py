@@ -178,15 +178,6 @@ def test_a_weight_fixed_to_zero_leaves_its_feature_out() -> None:
     assert result.status is Status.OPTIMAL
 
 
-def test_an_equation_whose_columns_are_rounded_is_not_called_proved() -> None:
-    lists = grid_of_pairs(1)
-    region = Region(fixed={"feature1": 1.0, "feature2": 0.3})
-    assert lpmert.minimize(lists.nbest, region=region).status is Status.OPTIMAL_TO_TOLERANCE
-    whole = Lists(np.round(lists.features * 16), lists.offsets, lists.losses)
-    region = Region(fixed={"feature1": 1.0, "feature2": 0.25})
-    assert lpmert.minimize(whole.nbest, region=region).status is Status.OPTIMAL
-
-
 def test_weights_of_a_simplex_add_up_to_one() -> None:
     result = lpmert.minimize(grid_of_pairs(2).nbest, region=Region.simplex())
     assert (result.weights > 0).all()
@@ -345,14 +336,6 @@ def test_limits_of_any_size_neither_overflow_nor_vanish(coefficient: float, valu
     assert result.loss == lpmert.minimize(lists.nbest, region=plain).loss
     assert 0 < result.weights[0] < result.weights[1] * value
     assert result.region[f"feature2={coefficient:g} >= {coefficient:g}"] > 0
-
-
-def test_limits_that_rounding_moves_are_not_called_proved() -> None:
-    whole = Lists(np.round(grid_of_pairs(1).features * 16), grid_of_pairs(1).offsets, grid_of_pairs(1).losses)
-    for lower, status in ((0.25, Status.OPTIMAL), (0.2, Status.OPTIMAL_TO_TOLERANCE)):
-        sums = Linear({"feature1": 1.0, "feature2": 1.0}, lower=lower)  # 1 - 0.2 is no double
-        result = lpmert.minimize(whole.nbest, region=Region(fixed={"feature1": 1.0}, linear=[sums]))
-        assert result.status is status
 
 
 def test_limits_are_lists_of_two_whose_second_choice_costs_more_than_everything() -> None:

@@ -1,0 +1,238 @@
+"""Equations and limits that doubles cannot hold: losses, bounds and proofs are about the numbers given all the same."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from fuzz import check_result
+from problems import METRICS, decimals, feature_names, problem
+from strategies import FRACTIONS, RATIOS, SUMS, Lists, many_more
+
+import lpmert
+from lpmert import Linear, MethodError, NBest, Region, RegionError, Status
+from lpmert.model.problem import Problem
+from lpmert.model.reduction import reduce
+from lpmert.model.region import limits_of
+from lpmert.numeric.leastnorm import FEASIBLE, INFEASIBLE, new_corrals, new_scratch, separate, sorted_lists
+from lpmert.numeric.lp import LinOptimizer
+
+pytestmark = pytest.mark.usefixtures("poor_start")
+
+PLAIN = ("integers", "lattice", "floats", "duplicates")
+HARD = ("nearly tied", "thin cones", "large offset", "nearly collinear", "mixed magnitudes")
+
+
+def solve_and_check(features: str, worth: str, seed: int, method: str) -> Status:
+    """Solve a problem within decimal limits, and hold the result to exact arithmetic."""
+    rng = np.random.default_rng([seed, 99])
+    given = problem(features, worth, seed)
+    settings, rows, equations = decimals(rng, given.features.shape[1])
+    name = f"{given.name}, {settings}"
+    given = replace(given, name=name, region=Region(**settings), rows=rows, equations=equations)
+    try:
+        result = lpmert.minimize(given.nbest, metric=given.metric, method=method, region=given.region, time_limit=20)
+    except RegionError:
+        assert given.least is None, name
+        return Status.HEURISTIC
+    assert given.least is not None, name
+    check_result(given, result, given.least)
+    return result.status
+
+
+@pytest.mark.parametrize("features", [*PLAIN, *HARD])
+@pytest.mark.parametrize("number", [6, many_more(60)])
+def test_every_method_is_right_about_equations_and_limits_in_decimals(features: str, number: int) -> None:
+    """On plain data `check_result` lets none of these methods end to tolerance."""
+    seen: Counter[Status] = Counter()
+    for seed in range(number):
+        for method in (*FRACTIONS, "groups"):
+            seen[solve_and_check(features, "small", seed, method)] += 1
+    proved = seen[Status.OPTIMAL]
+    assert proved >= 0.9 * (proved + seen[Status.OPTIMAL_TO_TOLERANCE])
+
+
+@pytest.mark.parametrize("worth", METRICS)
+@pytest.mark.parametrize("number", [4, many_more(60)])
+def test_ratios_are_right_about_equations_and_limits_in_decimals(worth: str, number: int) -> None:
+    seen = Counter(
+        solve_and_check(("integers", "floats", "thin cones")[seed % 3], worth, seed, method)
+        for seed in range(number)
+        for method in RATIOS
+    )
+    assert seen[Status.OPTIMAL] >= 0.8 * (seen[Status.OPTIMAL] + seen[Status.OPTIMAL_TO_TOLERANCE])
+
+
+@pytest.mark.parametrize("method", ["mip", "sweep"])
+def test_methods_without_exact_sums_prove_no_more_than_each_lists_least_loss(method: str) -> None:
+    rng = np.random.default_rng(4)
+    nbest = NBest(rng.normal(size=(12, 3)), [0, 4, 8, 12], rng.integers(1, 9, 12).astype(float), names=list("abc"))
+    region = Region(fixed={"a": 0.3, "b": 0.1})
+    assert Problem(nbest, region=region).canonical.rounding is not None
+    result = lpmert.minimize(nbest, region=region, method=method)
+    best = lpmert.minimize(nbest, region=region)
+    assert result.status is Status.OPTIMAL_TO_TOLERANCE
+    assert result.lower_bound == np.minimum.reduceat(nbest.statistics[:, 0], [0, 4, 8]).sum() < best.loss
+    assert (best.status, best.loss) == (Status.OPTIMAL, result.loss)
+
+
+HIDDEN = Lists(
+    np.array([[1.0, 0.0], [1.0, 2.0**-60], [2.0, 1.0], [2.0, 1.0 - 2.0**-52]]),
+    np.array([0, 2, 4]),
+    np.array([0.0, 1.0, 1.0, 0.0]),
+)
+"""With b = 0.1 a the sums of both lists round to the same; exactly, the second hypothesis and the third are better."""
+
+
+@pytest.mark.parametrize("method", SUMS)
+def test_hypotheses_that_rounding_would_make_identical_are_told_apart(method: str) -> None:
+    region = Region(fixed={"feature1": 1.0, "feature2": 0.1})
+    sums = [row[0] + 0.1 * row[1] for row in HIDDEN.features.tolist()]
+    assert sums[0] == sums[1]
+    result = lpmert.minimize(HIDDEN.nbest, region=region, method=method)
+    assert result.loss == 2.0
+    if method != "mip":
+        assert (result.lower_bound, result.status) == (2.0, Status.OPTIMAL)
+    weights = [Fraction(value) for value in result.weights.tolist()]
+    assert result.selection.tolist() == [1, 0]
+    assert weights[0] > 0
+
+
+TINY = Lists(
+    np.array(
+        [
+            [-3.0, -1.2179876808002627e-100],
+            [-3.0, -3.923183594206556e-103],
+            [-3.0, 1.605558631447849e-100],
+            [-6.0, 5.923231268384194e-101],
+            [-6.0, -2.448200403597718e-101],
+            [4.0, 1.661097998994102e-102],
+            [4.0, -2.139726657124893e-101],
+        ]
+    ),
+    np.array([0, 3, 5, 7]),
+    np.array([4.0, 1.0, 8.0, 3.0, 5.0, 7.0, 2.0]),
+)
+
+
+@pytest.mark.parametrize("method", SUMS)
+def test_a_feature_far_below_the_rounding_of_a_sum_decides_all_lists(method: str) -> None:
+    """At w = (1, -1) the least second feature of each list wins; sums of both columns round it away."""
+    result = lpmert.minimize(TINY.nbest, region=Region(fixed={"feature1": 1.0, "feature2": -1.0}), method=method)
+    assert (result.loss, result.selection.tolist()) == (11.0, [0, 1, 1])
+    assert result.lower_bound is not None
+    assert result.lower_bound <= 11.0
+    if method != "mip":
+        assert (result.lower_bound, result.status) == (11.0, Status.OPTIMAL)
+
+
+@pytest.mark.parametrize("method", ["auto", "choices", "cells", "lp-mert"])
+def test_weights_are_not_put_on_a_tie_between_losses_that_fixed_point_makes_one(method: str) -> None:
+    """The second list's losses are 0 beside the others; at w = (-2, -4, 1/2) all three of it tie."""
+    features = np.array(
+        [[0, -2, -2], [0, 2, 1], [0, -2, -1], [2, -2, 2], [1, 1, 2], [2, 1, 1], [-2, 0, 2], [-2, -2, -2]]
+    )
+    losses = np.array([9e-21, 9e-301, 6e-301, 8e-301, 3e-21, 1e-21, 9e-101, 9e-101])
+    nbest = NBest(features.astype(float), [0, 1, 4, 6, 8], losses, names=["a", "b", "c"])
+    region = Region(bounds={"a": (None, 1.25)}, fixed={"b": -1.0, "c": 0.125})
+    result = lpmert.minimize(nbest, region=region, method=method)
+    assert result.status is Status.OPTIMAL
+    weights = [Fraction(value) for value in result.weights.tolist()]
+    assert weights[1] == -8 * weights[2]
+    for begin, end in ((1, 4), (4, 6), (6, 8)):
+        scores = [sum(w * int(x) for w, x in zip(weights, row, strict=True)) for row in features[begin:end].tolist()]
+        assert scores.count(max(scores)) == 1
+
+
+def test_columns_are_the_doubles_nearest_to_exact_sums() -> None:
+    rng = np.random.default_rng(7)
+    given = rng.normal(size=(50, 4)) * 10.0 ** rng.integers(-3, 4, 4)
+    names = feature_names(4)
+    region = Region(fixed={"f0": 0.3, "f2": 0.1}, linear=[Linear({"f1": 0.7, "f3": -1.3}, 0, 0)])
+    reduction = reduce(limits_of(region, names))
+    features, rounding = reduction.features(given)
+    assert rounding is not None
+    exact = [
+        [sum(Fraction(row[d]) * value for d, value in column.items()) for column in reduction.exact_basis]
+        for row in given.tolist()
+    ]
+    assert features.tolist() == [[float(value) for value in row] for row in exact]
+    for k, most in enumerate(rounding.spread.tolist()):
+        assert 0 < max(abs(row[k] - Fraction(near)) for row, near in zip(exact, features[:, k], strict=True)) <= most
+    differences = rounding.differences(np.array([3]), np.array([5]))[0]
+    expected = [a - b for a, b in zip(exact[3], exact[5], strict=True)]
+    assert all(x * expected[0] == y * differences[0] for x, y in zip(differences, expected, strict=True))
+    assert differences[0] * expected[0] > 0
+
+
+def test_sums_that_doubles_hold_are_not_called_rounded() -> None:
+    whole = NBest(np.arange(24.0).reshape(8, 3) % 7, [0, 4, 8], np.arange(8.0), names=list("abc"))
+    for region in (
+        Region(fixed={"a": 1.0, "b": 0.25}),
+        Region.simplex(),
+        Region(fixed={"a": 0.3, "b": 0.0}, bounds={"c": (0.1, 0.7)}),
+    ):
+        assert Problem(whole, region=region).canonical.rounding is None
+
+
+@pytest.mark.parametrize("width", [1, 2, 3])
+def test_what_small_programs_say_holds_of_all_features_that_may_be_meant(width: int) -> None:
+    """Features are moved by all of what they may be off, in every way that matters: towards each other and apart."""
+    rng = np.random.default_rng(width)
+    said: Counter[int] = Counter()
+    lists_asked = np.arange(width + 3)
+    size, offsets = 2 * len(lists_asked), np.arange(0, 2 * len(lists_asked) + 1, 2)
+    for _ in range(60):
+        spread = np.full(width, 2.0 ** -int(rng.integers(2, 12)))
+        features = rng.integers(-3, 4, (size, width)) + rng.normal(size=(size, width)) * 2.0 ** -int(
+            rng.integers(1, 14)
+        )
+        lists = sorted_lists(features, offsets, np.zeros(size, dtype=np.int64), None, spread)
+        corrals, scratch = new_corrals(1, width), new_scratch(width, 2)
+        chosen = rng.integers(0, 2, len(lists_asked))
+        verdict = separate(
+            lists, lists_asked, len(lists_asked), 0, chosen, corrals, 0, scratch, np.zeros(2, dtype=np.int64)
+        )
+        said[verdict] += 1
+        if verdict not in (FEASIBLE, INFEASIBLE):
+            continue
+        for _ in range(12):
+            moved = features + spread * rng.choice([-1.0, 1.0], features.shape)
+            answer = LinOptimizer(moved, offsets).solve((lists_asked, offsets[:-1] + chosen))
+            assert answer.attainable == (verdict == FEASIBLE)
+    assert min(said[FEASIBLE], said[INFEASIBLE]) >= 3
+
+
+def test_a_cosine_beside_equations_of_several_weights_has_a_bound_that_holds() -> None:
+    rng = np.random.default_rng(11)
+    for seed in range(6):
+        features = rng.integers(-3, 4, (12, 4)).astype(float)
+        losses = rng.integers(0, 9, 12).astype(float)
+        nbest = NBest(features, [0, 3, 6, 9, 12], losses, names=list("abcd"))
+        around = {"a": 1.0, "b": 3.0, "c": 0.5 * seed, "d": 1.0}
+        equation = Linear({"a": 0.3, "b": -0.1}, 0, 0)
+        region = Region(linear=[equation], cosine=0.7, around=around)
+        centre = np.array([*around.values()])
+        for method in ("choices", "cells", "lp-mert"):
+            result = lpmert.minimize(nbest, region=region, method=method)
+            assert result.status in (Status.OPTIMAL_TO_TOLERANCE, Status.OPTIMAL)
+            assert result.lower_bound is not None
+            for _ in range(300):
+                w = centre + rng.normal(size=4) * rng.uniform(0, 2)
+                w[0] = w[1] / 3
+                if w @ centre < 0.7001 * np.linalg.norm(w) * np.linalg.norm(centre):
+                    continue
+                scores = (features @ w).reshape(4, 3)
+                order = np.sort(scores, axis=1)
+                if (order[:, -1] - order[:, -2] > 1e-9).all():
+                    loss = losses.reshape(4, 3)[np.arange(4), scores.argmax(axis=1)].sum()
+                    assert result.lower_bound <= loss
+
+
+def test_sums_that_overflow_are_refused() -> None:
+    nbest = NBest([[1e308, 1e308], [0.0, 1.0]], [0, 2], [0.0, 1.0], names=["a", "b"])
+    with pytest.raises((lpmert.DataError, MethodError), match="rescale"):
+        lpmert.minimize(nbest, region=Region(fixed={"a": 1.0, "b": 3.0}))
