@@ -72,7 +72,9 @@ class Problem:
             )
         self._reduction = None if region is None else reduce(limits_of(region, nbest.names))
         dense = nbest.dense_features()
-        features, rounding = (dense, None) if self._reduction is None else self._reduction.features(dense)
+        features, rounding = (
+            (dense, None) if self._reduction is None else self._reduction.features(dense, nbest.offsets)
+        )
         self._rows = self._representatives(features if rounding is None else rounding.codes, losses)
         offsets = canonical.take_rows(nbest.offsets, self._rows)
         if len(self._rows) < len(dense):
@@ -121,7 +123,9 @@ class Problem:
     def distinct(self) -> Distinct:
         """Return all lists, even those on which no weights matter; none is merged with another."""
         features = self._evaluator.features
-        reduced = features if self._reduction is None else self._reduction.features(features)[0]
+        reduced = (
+            features if self._reduction is None else self._reduction.features(features, self._evaluator.offsets)[0]
+        )
         scaled = np.ascontiguousarray(reduced[:, self.coordinates.columns] * self.coordinates.scales)
         return Distinct(scaled, self._evaluator.offsets, self.nbest.statistics[self._rows])
 

@@ -9,17 +9,17 @@ from fractions import Fraction
 
 import numpy as np
 
-from lpmert.errors import DataError, FloatArray, IntArray, RegionError
+from lpmert.errors import FloatArray, IntArray, RegionError
 from lpmert.model.region import RegionCone, Row, as_floats, scaled_row
 from lpmert.numeric import rational
 from lpmert.numeric.cap import Cap
 from lpmert.numeric.rounding import Column, Rounding, whole_row
+from lpmert.numeric.sums import sums_of_columns
 
 _ROUNDING = 1e-9
 """Relative to the size of the terms of an equation."""
 
 _EPSILON = float(np.finfo(np.float64).eps)
-_LEAST = math.ulp(0.0)
 
 
 @dataclass(frozen=True)
@@ -85,22 +85,19 @@ class Reduction:
         found, cap = dict(zip(self.labels, inside.tolist(), strict=True)), self.given_cap
         return found if cap is None else {**found, f"cosine >= {cap.cosine:g}": cap.cosine_of(weights) - cap.cosine}
 
-    def features(self, given: FloatArray) -> tuple[FloatArray, Rounding | None]:
+    def features(self, given: FloatArray, offsets: IntArray) -> tuple[FloatArray, Rounding | None]:
         """Return features [M, D] as features [M, d], and what is rounded of them or of the limits; `None` if nothing.
 
-        They are as near to the exact ones as doubles are, unless the basis is orthonormal. Raises `DataError` where
-        they overflow.
+        offsets [S + 1]: of the lists. Raises `DataError` where sums overflow.
         """
         columns: list[Column] | None = self.exact_basis
         if self.columns is not None:
             features = codes = given[:, self.columns]
             spread = np.zeros(len(self.columns))
         else:
-            summed = [_summed(given, column) for column in self.exact_basis]
-            features = np.column_stack([values for values, _, _ in summed])
-            codes = np.column_stack([codes for _, codes, _ in summed])
-            sizes = np.array([np.abs(values).max(initial=0.0) for values, _, _ in summed])
-            spread = np.where([rounded for _, _, rounded in summed], _EPSILON * sizes + _LEAST, 0.0)
+            sums = [sums_of_columns(given, offsets, column) for column in self.exact_basis]
+            features, codes = (np.column_stack(parts) for parts in list(zip(*sums, strict=True))[:2])
+            spread = np.array([off for _, _, off in sums])
         if self.off is not None:
             features, columns = np.ascontiguousarray(given @ self.basis), None
             spread = np.full(features.shape[1], self.off * np.abs(given).sum(axis=1).max(initial=0.0))
@@ -125,8 +122,14 @@ def reduce(limits: RegionCone) -> Reduction:
     exact, free = _null_space(limits.exact_equations, n_features)
     columns = free if all(len(column) == 1 for column in exact) else None
     basis = np.zeros((n_features, len(exact)))
-    for k, column in enumerate(exact):
-        basis[list(column), k] = [float(value) for value in column.values()]
+    try:
+        for k, column in enumerate(exact):
+            basis[list(column), k] = [float(value) for value in column.values()]
+    except OverflowError:
+        against = _listed(limits.equation_labels)
+        raise RegionError(
+            f"numbers in {against} are too far apart for double precision; rescale the features"
+        ) from None
     reduced = limits.exact_rows
     if columns is not None:
         reduced = [tuple(row[d] for d in columns.tolist()) for row in reduced]
@@ -194,39 +197,6 @@ def _orthonormal(equations: FloatArray) -> tuple[FloatArray, float]:
     rest = np.linalg.norm(equations @ basis) + n_features * _EPSILON * np.linalg.norm(equations)
     skew = np.linalg.norm(basis.T @ basis - np.eye(width))
     return basis, float(2.0 * (rest / least + skew) + 8.0 * n_features * _EPSILON)
-
-
-def _summed(given: FloatArray, column: Column) -> tuple[FloatArray, FloatArray, bool]:
-    """Return the products [M] of features [M, D] with a column in doubles, numbers that are equal where exact products
-    are, and whether any was rounded. Raises `DataError` where they overflow.
-    """
-    used, factors = list(column), list(column.values())
-    if factors == [1]:
-        return given[:, used[0]], given[:, used[0]], False
-    whole = rational.to_integers(given[:, used])
-    unit = next(
-        (
-            Fraction(value) / number
-            for row, numbers in zip(given[:, used].tolist(), whole, strict=True)
-            for value, number in zip(row, numbers, strict=True)
-            if number
-        ),
-        Fraction(1),
-    )
-    common = math.lcm(*(factor.denominator for factor in factors))
-    multiples = [int(factor * common) for factor in factors]
-    over = unit / common
-    above, below = over.numerator, over.denominator
-    sums = [above * sum(a * b for a, b in zip(row, multiples, strict=True)) for row in whole]
-    codes: dict[int, int] = {}
-    kinds = [codes.setdefault(value, len(codes)) for value in sums]
-    try:
-        values = {value: value / below for value in codes}
-    except OverflowError:
-        raise DataError("a sum of features that an equation asks for overflows; rescale these features") from None
-    ratios = {value: found.as_integer_ratio() for value, found in values.items()}
-    rounded = any(value * ratios[value][1] != ratios[value][0] * below for value in values)
-    return np.array([values[value] for value in sums]), np.array(kinds, dtype=np.float64), rounded
 
 
 def _products(row: Row, columns: Sequence[Column]) -> list[Fraction]:

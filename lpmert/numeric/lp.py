@@ -253,7 +253,7 @@ class _Decision:
             return verdict
         normals = self.comparisons.normals
         weights, support = reach_cap(normals, cap, verdict.weights)
-        if support is not None:
+        if support is not None and self.comparisons.known:
             core = tuple(self.comparisons.triple(int(i)) for i in np.flatnonzero(support))
             return Verdict(False, verdict.rows, self.iterations, core=core)
         if weights is not None:

@@ -22,8 +22,8 @@ class Rounding:
     other than 0 are there, by their place.
 
     spread [d]: no feature, and no limit, is further from the exact one. columns: `None` where nobody knows them.
-    codes [n, d]: equal where, in a column, exact features are. rows [m]: the vector of each feature row, or -1 - k for
-    row k of `others` [.][d]. limits [k][d]: normals of half-spaces to be appended, each up to a positive factor.
+    codes [n, d]: equal where, in a column and a list, exact features are. rows [m]: the vector of each feature row, or
+    -1 - k for row k of `others` [.][d]. limits [k][d]: normals of half-spaces to be appended, up to positive factors.
     """
 
     spread: FloatArray
