@@ -225,7 +225,7 @@ def _null_space(equations: Sequence[Row], width: int) -> tuple[list[Column], Int
                 table[i] = [value - other[column] * pivot for value, pivot in zip(other, head, strict=True)]
         pivots.append(column)
     free = [d for d in range(width) if d not in pivots]
-    basis = []
+    basis: list[Column] = []
     for d in free:
         parts = {pivot: -table[i][d] for i, pivot in enumerate(pivots) if table[i][d]}
         basis.append({d: Fraction(1), **parts})

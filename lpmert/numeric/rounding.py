@@ -9,6 +9,7 @@ from functools import cached_property
 from math import gcd, lcm
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lpmert.errors import FloatArray, IntArray
 from lpmert.numeric import rational
@@ -39,7 +40,7 @@ class Rounding:
         """Whether exact features can be asked for."""
         return self.columns is not None
 
-    def take(self, rows: IntArray) -> Rounding:
+    def take(self, rows: NDArray[np.integer]) -> Rounding:
         """Return what some rows are."""
         return replace(self, rows=self.rows[rows])
 

@@ -80,7 +80,7 @@ def _codes(terms: FloatArray, offsets: IntArray, factors: list[Fraction], values
     order = np.lexsort((values, lists))
     near = (np.diff(values[order]) <= 2.0 * off) & (np.diff(lists[order]) == 0)
     close = np.union1d(order[1:][near], order[:-1][near])
-    codes = -1.0 - np.arange(len(values))
+    codes: FloatArray = -1.0 - np.arange(len(values), dtype=np.float64)
     different, places = np.unique(terms[close], axis=0, return_inverse=True)
     common = math.lcm(*(factor.denominator for factor in factors))
     multiples = [int(factor * common) for factor in factors]
