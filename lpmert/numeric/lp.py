@@ -72,9 +72,9 @@ class LinOptimizer:
     """Decides which hypotheses of which lists can be strictly best together, for features [M, D] and offsets [S+1].
 
     After Galley and Quirk (EMNLP 2011), section 3, with the margin as objective, so that a tie never passes. With a cap
-    only weights inside it count. Where features are rounded, answers are about the exact ones; what only these could
+    only weights inside it count. Answers are about the exact features where these are rounded; what only they could
     rule out, if nobody knows them, counts as attainable by no doubles. `counters` counts linear programs ("lps"), their
-    simplex iterations and rows, those that HiGHS could not solve, and verdicts that needed exact feasibility
+    iterations and rows, those that HiGHS could not solve, and verdicts that needed exact feasibility
     ("exact_decisions"). Raises `ValueError` for features that are not finite or too large to subtract.
     """
 
@@ -132,8 +132,7 @@ class _Comparisons:
         self.chosen = rows[self.owner]
         other = np.arange(len(self.owner)) + np.repeat(starts - np.cumsum(counts) + counts, counts)
         self.other = other + (other >= self.chosen)
-        self._features, self._rounding = features, rounding
-        self.known = rounding is None or rounding.known
+        self._features, self._rounding, self.known = features, rounding, rounding is None or rounding.known
         self._groups = np.flatnonzero(np.diff(self.owner, prepend=-1))
         self.normals = features[self.chosen] - features[self.other]
         size = np.abs(self.normals).max(axis=1, initial=0.0)
@@ -158,12 +157,11 @@ class _Comparisons:
 
         A normal carries three roundings, the weights may carry one, the dot product D (Higham, Accuracy and Stability
         of Numerical Algorithms, section 3.1); twice the unit roundoff leaves room for roundings of the bound itself.
-        Rounded features may be off, too.
         """
         spread = _EPSILON * (self._magnitudes @ np.abs(weights)) + _SMALLEST_NORMAL
         bound = (len(weights) + 6) * spread
         if self._rounding is not None:
-            off = 2.0 * (1.0 + 1e-9) * float(np.abs(weights) @ self._rounding.spread)
+            off = 2.0 * (1.0 + 1e-9) * float(np.abs(weights) @ self._rounding.spread)  # of both features
             bound += np.divide(off, self._size, out=np.full(len(bound), np.inf), where=self._size > 0.0)
         return self.normals @ weights, bound
 
