@@ -12,6 +12,7 @@ from .comparing.compare import compare as compare
 from .comparing.comparison import Comparison as Comparison
 from .errors import CertificateError as CertificateError
 from .errors import DataError as DataError
+from .errors import DecoderError as DecoderError
 from .errors import LpmertError as LpmertError
 from .errors import MethodError as MethodError
 from .errors import MetricError as MetricError
@@ -21,6 +22,15 @@ from .formats.detect import write as write
 from .formats.frames import to_columns as to_columns
 from .formats.lattice_graphs import load_lattices as load_lattices
 from .formats.tables import read_table as read_table
+from .looping.command import Command as Command
+from .looping.decoder import Decoded as Decoded
+from .looping.decoder import Decoder as Decoder
+from .looping.loop import loop as loop
+from .looping.looped import Consistency as Consistency
+from .looping.looped import Iteration as Iteration
+from .looping.looped import Looped as Looped
+from .looping.pool import Pool as Pool
+from .looping.worker import Worker as Worker
 from .model.converters import from_choices as from_choices
 from .model.converters import from_classification as from_classification
 from .model.converters import from_groups as from_groups

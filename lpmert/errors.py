@@ -49,3 +49,7 @@ class RegionError(LpmertError):
 
 class CertificateError(LpmertError):
     """The certificate does not prove its claim; says where it breaks."""
+
+
+class DecoderError(LpmertError):
+    """The decoder failed, was too slow, or wrote what cannot be used; ends with its last words, if it had any."""

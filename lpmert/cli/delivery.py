@@ -32,6 +32,16 @@ class Destination(Protocol):
     def quiet(self) -> bool: ...
 
 
+class Talk(Protocol):
+    """How much a command says besides."""
+
+    @property
+    def quiet(self) -> bool: ...
+
+    @property
+    def verbose(self) -> int: ...
+
+
 class ExitCode(IntEnum):
     """What the process tells its caller; click itself exits with 2 on wrong usage."""
 

@@ -31,7 +31,7 @@ from lpmert.cli.console import (
     summary,
     warning_lines,
 )
-from lpmert.cli.delivery import ExitCode, delivering, exit_code
+from lpmert.cli.delivery import ExitCode, Talk, delivering, exit_code
 from lpmert.cli.reading import ARGUMENTS
 from lpmert.cli.shared import Shared, shared_options
 from lpmert.cli.weights_out import FORMS, JSON, Target
@@ -51,6 +51,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "convert": ("lpmert.cli.convert:convert", "Convert N-best lists from one format to another."),
     "lattices": ("lpmert.cli.lattices:lattices", "Tune or check weights over all paths of lattices."),
     "methods": ("lpmert.cli.methods:methods", "List the methods, or the options of one of them."),
+    "loop": ("lpmert.cli.loop:loop", "Tune a decoder's weights with the decoder in the loop."),
     "mert": ("lpmert.cli.mert:mert", "Tune weights, as a replacement for Moses' mert."),
     "tune": ("lpmert.cli.tune:tune", "Find weights for unseen lists, and tell what they will cost there."),
     "train": ("lpmert.cli.train:train", "Train weights for huge numbers of features."),
@@ -302,7 +303,7 @@ def _report(outcome: Result | Check, shared: Shared) -> str:
 
 
 @contextmanager
-def _logging_to_stderr(shared: Shared) -> Iterator[None]:
+def _logging_to_stderr(shared: Talk) -> Iterator[None]:
     level = [logging.WARNING, logging.INFO, logging.DEBUG][min(shared.verbose, 2)]
     package_logger = logging.getLogger("lpmert")
     handler = LogHandler(logging.ERROR if shared.quiet else level)

@@ -176,6 +176,20 @@ def references_by_list(
     return list(zip(*columns, strict=True))
 
 
+def outputs_by_list(path: str | Path, list_ids: Sequence[str]) -> dict[str, str]:
+    """Return what a decoder gave out, by list: lines of an id and words, or of words where ids are numbers of lines.
+
+    It may be of more lists than these. Raises `DataError` where one is missing.
+    """
+    rows = list(lines(path))
+    if _by_number(rows, list_ids, by_line=True):
+        _of_numbers(rows, list_ids, path, partial=True)
+        return {str(number): text.strip(_WHITE) for number, (_, text) in enumerate(rows)}
+    found = read_transcripts(path)
+    _of_lists(found, list_ids, path, partial=True)
+    return found
+
+
 def _by_number(rows: Sequence[tuple[int, str]], list_ids: Sequence[str], by_line: bool) -> bool:
     """Whether the ids of lists are numbers of the lines of a file of references."""
     if not all(one.isascii() and one.isdigit() for one in list_ids):

@@ -1,0 +1,158 @@
+"""`lpmert loop`: tune a decoder's weights with the decoder in the loop."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from lpmert.cli.console import column, number, percent, say
+from lpmert.cli.delivery import ExitCode, delivering
+from lpmert.cli.main import _logging_to_stderr
+from lpmert.cli.text_tables import labelled, side_by_side
+from lpmert.system.interrupts import Interrupts
+
+if TYPE_CHECKING:
+    from lpmert.looping.looped import Iteration, Looped
+
+_HEADER_EVERY = 20
+_HEAD = (
+    f"{'Iter':>4} {'Loss':>10} {'Rate':>7} {'HeldOut':>10} {'PoolLoss':>10} {'Angle':>6} {'Pool':>9} {'New':>7} "
+    f"{'Differ':>6} {'Missed':>6} {'Time':>8}"
+)
+
+
+class _Destination:
+    """Where the outcome goes."""
+
+    def __init__(self, as_json: bool, output: str | None, quiet: bool, verbose: int) -> None:
+        self.as_json, self.output, self.quiet, self.verbose = as_json, output, quiet, verbose
+
+
+@click.command()
+@click.argument("config", type=click.Path())
+@click.option(
+    "--folder", type=click.Path(), metavar="DIR", help="Where all is kept. [default: CONFIG without .toml, .loop]"
+)
+@click.option("--resume", is_flag=True, help="Go on with the loop in that folder.")
+@click.option("--iterations", type=click.IntRange(min=1), metavar="N", help="Most decodings.")
+@click.option("--time-limit", type=click.FloatRange(min=0), metavar="SECONDS", help="Most seconds for everything.")
+@click.option("--seed", type=click.IntRange(min=0), metavar="N", help="Of all that is random.")
+@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Threads of a search.")
+@click.option("--weights-out", type=click.Path(), metavar="FILE", help="Write the best weights.")
+@click.option("--weights-like", type=click.Path(), metavar="FILE", help="Write them in the form of this file.")
+@click.option("--plot", type=click.Path(), metavar="FILE", help="Draw the losses: FILE.png or FILE.svg.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("-o", "--output", type=click.Path(), metavar="FILE", help="Write JSON to FILE rather than to stdout.")
+@click.option("-q", "--quiet", is_flag=True, help="Do not show the iterations.")
+@click.option("-v", "--verbose", count=True, help="Show more of what happens.")
+def loop(
+    config: str,
+    folder: str | None,
+    resume: bool,
+    weights_out: str | None,
+    weights_like: str | None,
+    plot: str | None,
+    as_json: bool,
+    output: str | None,
+    quiet: bool,
+    verbose: int,
+    **options: int | float | None,
+) -> None:
+    """Tune the weights of a decoder: decode, add its hypotheses to a pool, search the pool, and decode again.
+
+    CONFIG is a TOML file that says what decodes; docs/loop.md describes it. Each iteration is kept before the next one
+    begins: after a crash, the same command with --resume goes on. The answer is the iteration whose own outputs cost
+    least.
+
+    The columns: loss of the decoder's own outputs, the same as a rate, loss of what is held out, least loss on the pool
+    within the angle of the next step, hypotheses in the pool and new ones, lists in which the pool would show something
+    else, and in which it has something that the decoder's model prefers to all it found.
+
+    The exit code is 3 if a limit ended the loop.
+    """
+    if weights_like is not None and weights_out is None:
+        raise click.UsageError("--weights-like needs --weights-out.")
+    from lpmert.looping.config import read_config
+    from lpmert.looping.loop import loop as run
+    from lpmert.system.files import check_not_read, noting_reads
+
+    shared = _Destination(as_json, output, quiet, verbose)
+    with _logging_to_stderr(shared), delivering(shared) as deliver:
+        with noting_reads() as sources:
+            found = read_config(config)
+        for written in filter(None, (output, weights_out, plot)):
+            check_not_read(written, [*sources, config])
+        given = {name: value for name, value in options.items() if value is not None}
+        with found.closing, Interrupts() as stop:
+            looped = run(
+                found.decoder,
+                found.weights,
+                **{**found.arguments, **given},
+                folder=folder if folder is not None else Path(config).with_suffix(".loop"),
+                resume=resume,
+                on_iteration=None if quiet else _Table(),
+            )
+        if not quiet:
+            for line in (*(f"warning: {one}" for one in looped.warnings), looped.reason):
+                say(line)
+        deliver(looped.to_json, partial(looped_report, looped))
+        if weights_out is not None:
+            _write(looped, weights_out, weights_like)
+        if plot is not None:
+            from lpmert.looping.picture import draw
+
+            draw(looped, plot)
+    if stop.pressed:
+        raise click.exceptions.Exit(128 + stop.number)
+    raise click.exceptions.Exit(ExitCode.FINISHED if looped.finished else ExitCode.STOPPED)
+
+
+def _write(looped: Looped, path: str, like: str | None) -> None:
+    import numpy as np
+
+    from lpmert.formats.weights import WeightsFile, read_weights, write_weights
+
+    template = WeightsFile.of_lines(looped.names) if like is None else read_weights(like)
+    write_weights(path, looped.names, looped.weights, partial(np.array_equal, looped.weights), like=template)
+
+
+class _Table:
+    """Shows each iteration in a line."""
+
+    def __init__(self) -> None:
+        self._rows = 0
+
+    def __call__(self, one: Iteration) -> None:
+        """Take an iteration."""
+        if self._rows % _HEADER_EVERY == 0:
+            say(_HEAD)
+        self._rows += 1
+        angle = "" if one.angle is None else f"{one.angle:.2f}"
+        fits = one.consistency
+        say(
+            f"{one.number:>4} {number(one.loss):>10} {percent(one.rate):>7} {number(one.held_out_loss):>10} "
+            f"{number(one.pool_loss):>10} {angle:>6} {one.hypotheses:>9,} {one.new_hypotheses:>7,} "
+            f"{fits.own_differs:>6,} {fits.search_errors:>6,} {sum(one.seconds.values()):>7.1f}s"
+        )
+
+
+def looped_report(looped: Looped) -> str:
+    """Return the outcome of a loop as text."""
+    first, best = looped.iterations[0], looped.iterations[looped.best - 1]
+    rows = [["", "first", f"iteration {best.number}"], ["loss", number(first.loss), number(best.loss)]]
+    if best.rate is not None:
+        rows.append(["rate", percent(first.rate), percent(best.rate)])
+    if best.held_out_loss is not None:
+        rows.append(["held-out loss", number(first.held_out_loss), number(best.held_out_loss)])
+    weights = [
+        ["feature", *looped.names],
+        column("first", [*first.weights.values()]),
+        column("best", looped.weights.tolist()),
+    ]
+    head = click.style(f"best weights: iteration {best.number} of {len(looped.iterations)}", fg="green", bold=True)
+    facts: list[tuple[str, str | dict[str, str]]] = [("end", looped.reason), ("seed", str(looped.seed))]
+    tables = [side_by_side(list(zip(*rows, strict=True))), side_by_side(weights), labelled(facts)]
+    return "\n\n".join([head, *tables])

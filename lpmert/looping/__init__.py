@@ -1,0 +1,1 @@
+"""The loop of tuning: decode, pool, search, decode again, with any decoder."""

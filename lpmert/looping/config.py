@@ -1,0 +1,159 @@
+"""A loop in a file: TOML that says what decodes, from which weights, within which limits, and what should come out.
+
+Paths count from the folder of the file, and programs run there.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Collection, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from lpmert.errors import DataError, DecoderError, RegionError
+from lpmert.formats.utterances import read_transcripts
+from lpmert.formats.weights import read_weights
+from lpmert.looping.command import Command
+from lpmert.looping.decoder import Decoder
+from lpmert.looping.worker import Worker
+from lpmert.model.region import Linear, Region
+from lpmert.quoting import listed, quoted
+from lpmert.system.files import read_text
+from lpmert.values import named_weights
+
+_MAIN = ("weights", "references", "metric", "n", "region", "decoder", "held-out", "loop")
+_HELD_OUT = ("references", "decoder")
+_DECODER = ("folder", "environment", "timeout")
+_WORKER = ("worker", "inputs", *_DECODER)
+_COMMAND = ("command", "stdout", "reading", "weights_like", *_DECODER)
+_LOOP = ("method", "equal_words", "iterations", "patience", "search_seconds", "time_limit", "jobs", "seed")
+
+
+@dataclass(frozen=True)
+class Config:
+    """What `lpmert.loop` is called with, and what to close afterwards."""
+
+    path: Path
+    decoder: Decoder
+    weights: Mapping[str, float]
+    arguments: Mapping[str, Any]
+    closing: ExitStack
+
+
+def read_config(path: str | Path) -> Config:
+    """Read a loop from a file; raises `DataError`, which names the key, `DecoderError` and `RegionError`."""
+    place = Path(path)
+    try:
+        document = tomllib.loads(read_text(place))
+    except tomllib.TOMLDecodeError as error:
+        raise DataError(f"not TOML: {error}", path=place) from error
+    _check(document, _MAIN, "", place)
+    weights = _weights(document, place)
+    main = _table(document, "decoder", place)
+    closing = ExitStack()
+    try:
+        arguments: dict[str, Any] = {name: document[name] for name in ("metric", "n") if name in document}
+        references = _references(document, place)
+        if references is not None:
+            arguments["references"] = references
+        if "region" in document:
+            arguments["region"] = _region(_table(document, "region", place), place)
+        decoder = _decoder(main, references, weights, place, closing)
+        if "held-out" in document:
+            aside = _table(document, "held-out", place)
+            _check(aside, _HELD_OUT, "held-out.", place)
+            others = _references(aside, place)
+            merged = {**main, **(aside.get("decoder") or {})}
+            if "inputs" in main and "inputs" not in aside.get("decoder", {}):
+                del merged["inputs"]
+            arguments["held_out"] = _decoder(merged, others, weights, place, closing)
+            if others is not None:
+                arguments["held_out_references"] = others
+        options = document.get("loop", {})
+        _check(options, _LOOP, "loop.", place)
+    except BaseException:
+        closing.close()
+        raise
+    return Config(place, decoder, weights, {**arguments, **options}, closing)
+
+
+def _weights(document: Mapping[str, Any], place: Path) -> dict[str, float]:
+    if "weights" not in document:
+        raise DataError("weights are missing; give them by name, weights = { am = 1, lm = 7 }, or a file", path=place)
+    given = document["weights"]
+    try:
+        return named_weights(read_weights(place.parent / given) if isinstance(given, str) else given)
+    except DataError as error:
+        raise error if error.path is not None else DataError(str(error), path=place) from error
+
+
+def _references(document: Mapping[str, Any], place: Path) -> Any:
+    given = document.get("references")
+    if given is None or isinstance(given, dict):
+        return given
+    if isinstance(given, str):
+        return place.parent / given
+    if isinstance(given, list) and all(isinstance(one, str) for one in given):
+        return [place.parent / one for one in given]
+    raise DataError(f"references must be a file or several, not {quoted(given)}", path=place)
+
+
+def _region(given: Mapping[str, Any], place: Path) -> Region:
+    known = {field.name for field in fields(Region)} - {"cosine", "around"}
+    _check(given, known, "region.", place)
+    found = dict(given)
+    try:
+        if "bounds" in found:
+            found["bounds"] = {name: _ends(ends) for name, ends in found["bounds"].items()}
+        if "linear" in found:
+            found["linear"] = [Linear(**one) for one in found["linear"]]
+        return Region(**found)
+    except (TypeError, ValueError, AttributeError, RegionError) as error:
+        raise DataError(f"region: {error}", path=place) from error
+
+
+def _ends(given: Any) -> tuple[float | None, float | None]:
+    """Return the ends of a range; TOML has no null, so that an empty text stands for none."""
+    low, high = given
+    return None if low == "" else low, None if high == "" else high
+
+
+def _decoder(
+    given: Mapping[str, Any], references: Any, weights: Mapping[str, float], place: Path, closing: ExitStack
+) -> Decoder:
+    if ("worker" in given) == ("command" in given):
+        raise DataError("decoder needs either command or worker: the words of a program", path=place)
+    _check(given, _WORKER if "worker" in given else _COMMAND, "decoder.", place)
+    settings = {**given, "folder": place.parent / given.get("folder", ".")}
+    try:
+        if "command" in given:
+            if "weights_like" in settings:
+                settings["weights_like"] = place.parent / settings["weights_like"]
+            return Command(settings.pop("command"), tuple(weights), **settings)
+        inputs = settings.pop("inputs", None)
+        if inputs is None:
+            if not isinstance(references, Mapping | Path):
+                raise DataError("decoder.inputs are missing: what the worker is to decode")
+            inputs = [*read_transcripts(references)]
+        return closing.enter_context(Worker(settings.pop("worker"), inputs, **settings))
+    except DecoderError as error:
+        raise DecoderError(f"{place}: {error}") from error
+    except DataError as error:
+        raise error if error.path is not None else DataError(str(error), path=place) from error
+
+
+def _table(document: Mapping[str, Any], name: str, place: Path) -> Mapping[str, Any]:
+    found = document.get(name)
+    if not isinstance(found, dict):
+        raise DataError(f"the table [{name}] is missing", path=place)
+    return found
+
+
+def _check(given: Any, known: Collection[str], where: str, place: Path) -> None:
+    if not isinstance(given, dict):
+        raise DataError(f"{where.removesuffix('.')} must be a table, not {quoted(given)}", path=place)
+    for name in given:
+        if name not in known:
+            raise DataError(f"no key {quoted(where + name)}; there are {listed(sorted(known))}", path=place)

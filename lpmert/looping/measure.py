@@ -1,0 +1,104 @@
+"""What a decoder's hypotheses and its own outputs cost."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from math import fsum
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lpmert.errors import DataError, FloatArray
+from lpmert.formats.utterances import References, references_by_list
+from lpmert.looping.decoder import Decoded
+from lpmert.metrics.base import Metric, metric_by_name
+from lpmert.metrics.text import Counter, EditTexts
+from lpmert.model.nbest import NBest
+from lpmert.model.texts import measure_texts, text_metric
+
+ERROR_METRIC = "wer"
+"""What texts are measured by unless it is said."""
+
+
+class Cost(NamedTuple):
+    """What outputs cost: their loss, the score of the metric, and the loss as a rate where that is known."""
+
+    loss: float
+    score: float
+    rate: float | None
+
+
+class Measure:
+    """Counts the statistics of texts against references, or takes those that the decoder's lists have.
+
+    references: as `with_references` takes them, `None` where the lists have statistics. metric: of texts, or what sums
+    the statistics. Raises `MetricError` for an unknown one.
+    """
+
+    def __init__(self, references: References | Sequence[Any] | None, metric: Any) -> None:
+        self._references = references
+        self._settings = None if references is None else text_metric(metric or ERROR_METRIC)
+        self._metric = None if references is not None else metric_by_name(metric or "loss")
+        self._by_list: dict[str, tuple[str, ...]] = {}
+        self._counters: dict[str, Counter] = {}
+
+    @property
+    def metric(self) -> Metric:
+        """What sums the statistics; there is none before the first lists are measured."""
+        if self._metric is None:
+            raise DataError("nothing has been measured yet")
+        return self._metric
+
+    def expect(self, ids: Sequence[str]) -> None:
+        """Take the references of what is decoded; raises `DataError` where one is missing, or there are others."""
+        if self._references is not None:
+            found = references_by_list(ids, self._references, partial=False)
+            self._by_list = dict(zip(ids, found, strict=True))
+
+    def lists(self, lists: NBest) -> NBest:
+        """Return lists with their statistics."""
+        if self._settings is None:
+            return lists
+        found, self._metric = measure_texts(lists, [self._by_list[one] for one in lists.list_ids], self._settings)
+        return found
+
+    def own(self, decoded: Decoded, measured: NBest, only: Collection[str] | None = None) -> Cost:
+        """Return what the decoder's own outputs cost, all or `only` those of some lists.
+
+        measured: the decoder's lists with their statistics.
+        """
+        if self._settings is not None:
+            texts = own_texts(decoded)
+            rows = [self._counter(name)(text) for name, text in texts.items() if only is None or name in only]
+        elif decoded.own is not None:
+            raise DataError("the decoder's own outputs are texts, for which there are no references")
+        else:
+            rows = measured.statistics[measured.offsets[:-1]].tolist()
+        total: FloatArray = np.array([fsum(column) for column in zip(*rows, strict=True)])
+        loss = self.metric.loss(total)
+        return Cost(loss, self.metric.score(total), self.rate(loss))
+
+    def rate(self, loss: float) -> float | None:
+        """Return a loss as a share of the words or characters of the references, where it is one."""
+        settings = self._settings
+        if not isinstance(settings, EditTexts) or settings.per_sentence:
+            return None
+        if any(len(several) != 1 for several in self._by_list.values()):
+            return None
+        length = sum(settings.length(own[0]) for own in self._by_list.values())
+        return loss / length if length else None
+
+    def _counter(self, name: str) -> Counter:
+        if name not in self._counters and self._settings is not None:
+            self._counters[name] = self._settings.counter(self._by_list[name])
+        return self._counters[name]
+
+
+def own_texts(decoded: Decoded) -> dict[str, str]:
+    """Return what the decoder would show, by list; raises `DataError` without texts."""
+    if decoded.own is not None:
+        return dict(decoded.own)
+    if decoded.lists.texts is None:
+        raise DataError("the decoder's lists have no texts; read them with a text column")
+    firsts = decoded.lists.offsets[:-1].tolist()
+    return {name: decoded.lists.texts[row] for name, row in zip(decoded.lists.list_ids, firsts, strict=True)}

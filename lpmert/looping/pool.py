@@ -1,0 +1,155 @@
+"""All hypotheses that a decoder has given so far, and what counts of equal words with other features."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from lpmert.errors import DataError, FloatArray
+from lpmert.model.nbest import NBest
+from lpmert.quoting import listed, quoted
+
+POLICIES = ("all", "latest", "best")
+"""What counts of equal words in a list: all their features, those of the last decoding that gave them, or the best."""
+
+_DECIMALS = 6
+
+Words = tuple[str, str | bytes]
+"""List and text of a hypothesis; without texts, its statistics stand for them."""
+
+
+class Growth(NamedTuple):
+    """What a decoding added: hypotheses, words not seen before in their list, and how many lists got any of these."""
+
+    hypotheses: int
+    words: int
+    lists: int
+
+
+class Spread(NamedTuple):
+    """How many words of a list came with several features, and the feature that differs most.
+
+    median: over these words, of its greatest less its least value.
+    """
+
+    words: int
+    feature: str
+    median: float
+
+
+@dataclass
+class _Hypothesis:
+    features: FloatArray
+    statistics: FloatArray
+    decoding: int
+
+
+class Pool:
+    """The union of N-best lists; hypotheses of a list are the same if their words and their rounded features are.
+
+    Parameters
+    ----------
+    equal_words : {"all", "latest", "best"}
+        What counts of hypotheses of a list with equal words: a decoder that prunes may give other features for the
+        same words at other weights.
+    decimals : int
+        To which features are rounded when they are compared; those that came first are kept as they are.
+    """
+
+    def __init__(self, equal_words: str = "all", decimals: int = _DECIMALS) -> None:
+        if equal_words not in POLICIES:
+            raise DataError(f"equal_words must be one of {listed(POLICIES)}, not {quoted(equal_words)}")
+        self.equal_words, self._decimals = equal_words, decimals
+        self._lists: dict[str, dict[str | bytes, dict[bytes, _Hypothesis]]] = {}
+        self._decodings = 0
+        self._like: NBest | None = None
+
+    def add(self, lists: NBest) -> Growth:
+        """Add the lists of one decoding, and return what was new in them.
+
+        Raises `DataError` where features or statistics have other names than before, or texts are there only now.
+        """
+        like = self._like
+        if like is not None and (like.names, like.statistic_names, like.texts is None) != (
+            lists.names,
+            lists.statistic_names,
+            lists.texts is None,
+        ):
+            raise DataError("the pool's lists have other features, statistics or no texts; read all in the same way")
+        self._like, self._decodings = lists, self._decodings + 1
+        hypotheses, new, grown = 0, 0, set()
+        for (name, words), row, statistics in zip(
+            words_of(lists), lists.dense_features(), lists.statistics, strict=True
+        ):
+            known = self._lists.setdefault(name, {}).setdefault(words, {})
+            if not known:
+                new += 1
+                grown.add(name)
+            key = (np.round(row, self._decimals) + 0.0).tobytes()
+            if key not in known:
+                hypotheses += 1
+                known[key] = _Hypothesis(row, statistics, self._decodings)
+            known[key].decoding = self._decodings
+        return Growth(hypotheses, new, len(grown))
+
+    def lists(self, weights: FloatArray) -> NBest:
+        """Return what there is to choose from, of equal words as the policy says; weights [D] tell which is best."""
+        if self._like is None:
+            raise DataError("the pool is empty; add lists to it first")
+        features, statistics, texts, sizes = [], [], [], []
+        for by_words in self._lists.values():
+            size = 0
+            for words, known in by_words.items():
+                for one in self._counting([*known.values()], weights):
+                    features.append(one.features)
+                    statistics.append(one.statistics)
+                    texts.append(words)
+                    size += 1
+            sizes.append(size)
+        return NBest(
+            np.array(features),
+            np.concatenate([[0], np.cumsum(sizes)]),
+            np.array(statistics),
+            self._like.names,
+            tuple(self._lists),
+            self._like.statistic_names,
+            None if self._like.texts is None else [str(words) for words in texts],
+        )
+
+    @property
+    def n_words(self) -> int:
+        """How many different words all lists have together."""
+        return sum(map(len, self._lists.values()))
+
+    @property
+    def spread(self) -> Spread | None:
+        """How far features of equal words are apart; `None` where each has the same every time."""
+        several = [
+            np.ptp([one.features for one in known.values()], axis=0)
+            for by_words in self._lists.values()
+            for known in by_words.values()
+            if len(known) > 1
+        ]
+        if not several or self._like is None or self._like.texts is None:
+            return None
+        medians = np.median(several, axis=0)
+        most = int(np.argmax(medians))
+        return Spread(len(several), self._like.names[most], float(medians[most]))
+
+    def _counting(self, known: list[_Hypothesis], weights: FloatArray) -> list[_Hypothesis]:
+        if self.equal_words == "latest":
+            last = max(one.decoding for one in known)
+            return [one for one in known if one.decoding == last]
+        if self.equal_words == "best":
+            return [max(known, key=lambda one: float(one.features @ weights))]
+        return known
+
+
+def words_of(lists: NBest) -> Iterator[Words]:
+    """Yield list and words of each hypothesis; without texts, its statistics stand for them."""
+    ids = np.repeat(np.array(lists.list_ids, dtype=object), np.diff(lists.offsets)).tolist()
+    words = lists.texts if lists.texts is not None else [row.tobytes() for row in lists.statistics]
+    return zip(ids, words, strict=True)

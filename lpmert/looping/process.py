@@ -1,0 +1,164 @@
+"""Programs that decode: started without a shell, read against a clock, and quoted where they fail."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from tempfile import TemporaryFile
+from types import TracebackType
+from typing import IO, cast
+
+from lpmert.errors import DecoderError
+from lpmert.quoting import quoted, shortened
+from lpmert.system.deadline import checkpoint
+from lpmert.system.interrupts import kept_from_children, undone_by_abort
+
+_LAST_LINES = 8
+_LAST_BYTES = 4096
+_BLOCK = 1 << 16
+_SHOWN = 80
+_GRACE_SECONDS = 5.0
+"""How long a program may take to end once its input is closed."""
+_ASKED_SECONDS = 0.2
+"""How often the deadline of the whole call is looked at while a program computes."""
+
+
+class Program:
+    """A program that runs in a process group of its own, until `end`, at the latest that of the `with` block.
+
+    command: its words; folder: where it runs; environment: variables besides those of this process. Raises
+    `DecoderError` if it cannot be started.
+    """
+
+    def __init__(
+        self, command: Sequence[str], folder: str | Path | None = None, environment: Mapping[str, str] | None = None
+    ) -> None:
+        self._name = quoted(Path(command[0]).name)
+        self._pending = b""
+        with ExitStack() as stack:
+            self._messages = stack.enter_context(TemporaryFile())
+            try:
+                with kept_from_children():
+                    self._process = subprocess.Popen(
+                        [*command],
+                        cwd=folder,
+                        env={**os.environ, **(environment or {})},
+                        stdin=subprocess.PIPE,
+                        stdout=subprocess.PIPE,
+                        stderr=self._messages,
+                        start_new_session=True,
+                    )
+            except (OSError, ValueError) as error:
+                why = error.strerror if isinstance(error, OSError) else str(error)
+                raise DecoderError(f"the decoder {quoted(command[0])} cannot be started: {why}") from error
+            self._input, self._output = (
+                stack.enter_context(cast(IO[bytes], stream)) for stream in (self._process.stdin, self._process.stdout)
+            )
+            stack.enter_context(undone_by_abort(self._kill))
+            self._closing = stack.pop_all()
+
+    def __enter__(self) -> Program:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end(wait=error is None)
+
+    def write(self, line: str) -> None:
+        """Hand a line to the program; raises `DecoderError` if it has ended."""
+        try:
+            self._input.write(line.encode() + b"\n")
+            self._input.flush()
+        except OSError as error:
+            raise self.ended() from error
+
+    def line(self, deadline: float | None) -> str:
+        """Return the next line that the program writes, without its end.
+
+        deadline: a `time.monotonic()`. Raises `DecoderError` where it is over, the program ends, or the line is not
+        UTF-8.
+        """
+        while b"\n" not in self._pending:
+            block = self._block(deadline)
+            if not block:
+                raise self.ended()
+            self._pending += block
+        line, _, self._pending = self._pending.partition(b"\n")
+        try:
+            return line.decode()
+        except UnicodeDecodeError as error:
+            raise self.failure(f"wrote a line that is not UTF-8: {quoted(line[:_SHOWN])}") from error
+
+    def output(self, deadline: float | None) -> bytes:
+        """Return all that the program writes, once it has ended well; raises `DecoderError` otherwise."""
+        with suppress(OSError):
+            self._input.close()
+        found = b"".join(iter(lambda: self._block(deadline), b""))
+        left = None if deadline is None else max(0.0, deadline - time.monotonic())
+        try:
+            code = self._process.wait(left)
+        except subprocess.TimeoutExpired as error:
+            raise self._too_slow() from error
+        if code:
+            raise self.failure(_ending(code))
+        return found
+
+    def end(self, *, wait: bool = True) -> None:
+        """End the program and what it has started; wait: give it time to end by itself."""
+        with suppress(OSError):
+            self._input.close()
+        if wait:
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(_GRACE_SECONDS)
+        self._kill()
+        self._process.wait()
+        with suppress(OSError):
+            self._closing.close()
+
+    def failure(self, why: str) -> DecoderError:
+        """Return the error that says why the program is of no use, with its last words."""
+        return DecoderError(f"the decoder {self._name} {why}{''.join(self._last_words())}")
+
+    def ended(self) -> DecoderError:
+        """Return the error of a program that ended though more was expected of it."""
+        try:
+            code = self._process.wait(_GRACE_SECONDS)
+        except subprocess.TimeoutExpired:
+            return self.failure("closed its output before it had answered")
+        return self.failure(f"{_ending(code)} before it had answered")
+
+    def _block(self, deadline: float | None) -> bytes:
+        """Return what the program has written since the last call, at its end nothing."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._output, selectors.EVENT_READ)
+            while not selector.select(_ASKED_SECONDS):
+                checkpoint()
+                if deadline is not None and time.monotonic() >= deadline:
+                    raise self._too_slow()
+        return os.read(self._output.fileno(), _BLOCK)
+
+    def _too_slow(self) -> DecoderError:
+        self._kill()
+        return self.failure("was stopped at its time limit")
+
+    def _kill(self) -> None:
+        with suppress(OSError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+    def _last_words(self) -> Iterator[str]:
+        size = self._messages.seek(0, os.SEEK_END)
+        self._messages.seek(max(0, size - _LAST_BYTES))
+        text = self._messages.read().decode(errors="replace")
+        for line in [line.rstrip() for line in text.splitlines() if line.strip()][-_LAST_LINES:]:
+            yield f"\n  {shortened(line)}"
+
+
+def _ending(code: int) -> str:
+    return f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"

@@ -1,0 +1,161 @@
+"""The iterations of a loop, one after the other, and when they end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from lpmert.errors import FloatArray, LpmertError
+from lpmert.looping.consistency import consistency, warning
+from lpmert.looping.journal import Journal
+from lpmert.looping.looped import Iteration
+from lpmert.looping.part import Part
+from lpmert.looping.pool import Growth, Pool
+from lpmert.looping.steps import Step, Stepping, angle_between
+from lpmert.model.problem import Problem
+from lpmert.system.deadline import Deadline, checkpoint, unheeded
+
+LEAST_ANGLE = 0.05
+"""Degrees; a smaller step is none."""
+
+
+class Rounds:
+    """What a loop has done so far: `done`, and the `reason` why it ended; `finished`, if no limit did that."""
+
+    def __init__(
+        self,
+        part: Part,
+        held_out: Part | None,
+        stepping: Stepping,
+        pool: Pool,
+        journal: Journal | None,
+        deadline: Deadline,
+        patience: int,
+        on_iteration: Callable[[Iteration], object] | None,
+    ) -> None:
+        self._part, self._held_out, self._stepping, self._pool = part, held_out, stepping, pool
+        self._journal, self._deadline, self._patience = journal, deadline, patience
+        self._tell = on_iteration
+        self.done: list[Iteration] = []
+        self.warnings: list[str] = []
+        self.reason, self.finished = "", True
+        self._pending: Iteration | None = None
+        self._centre: Iteration | None = None
+        """The last iteration that was accepted: where steps start."""
+
+    @property
+    def best(self) -> Iteration:
+        """The iteration with the least loss, the first one of equals."""
+        return min(self.done, key=lambda one: one.loss)
+
+    def run(self, weights: Mapping[str, float], most: int) -> None:
+        """Decode and step, at most so many times; raises `OutOfTime` at the deadline, `DecoderError`."""
+        angle: float | None = None
+        for number in range(1, most + 1):
+            iteration, growth = self._decode(number, weights)
+            self._pending = iteration
+            angle = self._next_angle(iteration, angle)
+            self.reason = self._ended(iteration, growth, angle)
+            if not self.reason and number == most:
+                self.reason, self.finished = f"{most} iterations were allowed", False
+            if self.reason:
+                self._finish(iteration)
+                return
+            step = self._step(number, angle)
+            if step.stays:
+                self.reason = "no weights are better on the pool" + ("" if angle is None else " within the last angle")
+            self._finish(
+                replace(iteration, pool_loss=step.loss, lower_bound=step.lower_bound, angle=angle), step.seconds
+            )
+            if step.stays:
+                return
+            weights = step.weights
+
+    def stop(self, reason: str) -> None:
+        """End where a limit came; a decoding that was over counts. Raises `LpmertError` if there is none."""
+        if self._pending is not None:
+            self._finish(self._pending)
+        if not self.done:
+            raise LpmertError(f"{reason} before the first decoding was over")
+        self.reason, self.finished = reason, False
+
+    def _decode(self, number: int, weights: Mapping[str, float]) -> tuple[Iteration, Growth]:
+        output = self._part.output(number, weights)
+        held_out = None if self._held_out is None else self._held_out.output(number, weights)
+        growth = self._pool.add(output.decoded.lists)
+        vector = _vector(weights)
+        lists = self._pool.lists(vector)
+        fits = consistency(
+            self._pool, Problem(lists, self._part.measure.metric), output.decoded, self._part.measure, vector
+        )
+        said = warning(fits, self._pool.equal_words)
+        if said is not None:
+            self.warnings.append(f"iteration {number}: {said}")
+        centre = self._centre
+        iteration = Iteration(
+            number=number,
+            weights=dict(weights),
+            loss=output.cost.loss,
+            score=output.cost.score,
+            rate=output.cost.rate,
+            held_out_loss=None if held_out is None else held_out.cost.loss,
+            accepted=centre is None or output.cost.loss <= centre.loss,
+            hypotheses=lists.n_hypotheses,
+            new_hypotheses=growth.hypotheses,
+            new_words=growth.words,
+            grown_lists=growth.lists,
+            consistency=fits,
+            pool_loss=None,
+            lower_bound=None,
+            angle=None,
+            seconds={"decode": output.seconds + (0.0 if held_out is None else held_out.seconds)},
+        )
+        return iteration, growth
+
+    def _next_angle(self, iteration: Iteration, angle: float | None) -> float | None:
+        """Return how far the next step may go: after one that was not accepted, half as far."""
+        centre = self._centre
+        if centre is None or iteration.accepted:
+            self._centre = iteration
+            return None
+        apart = angle_between(_vector(iteration.weights), _vector(centre.weights)) / 2.0
+        return apart if angle is None else min(apart, angle / 2.0)
+
+    def _ended(self, iteration: Iteration, growth: Growth, angle: float | None) -> str:
+        """Return why no further decoding is worth it, if so."""
+        runs = [*self.done, iteration]
+        if angle is not None and angle < LEAST_ANGLE:
+            return "steps became too small"
+        if iteration.accepted and iteration.number > 1 and not growth.hypotheses:
+            return "no list grew"
+        for what, losses in (("", [one.loss for one in runs]), ("held-out ", [one.held_out_loss for one in runs])):
+            known = [loss for loss in losses if loss is not None]
+            if len(known) == len(runs) and len(runs) - 1 - int(np.argmin(known)) >= self._patience:
+                return f"the {what}loss has not come down for {self._patience} iterations"
+        return ""
+
+    def _step(self, number: int, angle: float | None) -> Step:
+        kept = None if self._journal is None else self._journal.step(number)
+        if kept is not None:
+            return Step(**kept)
+        checkpoint()
+        start = _vector(self._centre.weights) if self._centre is not None else np.empty(0)
+        step = self._stepping.step(self._pool.lists(start), start, angle, self._deadline)
+        checkpoint()  # a search that was cut short is not kept
+        if self._journal is not None:
+            with unheeded():
+                self._journal.keep_step(number, step.to_dict())
+        return step
+
+    def _finish(self, iteration: Iteration, seconds: float = 0.0) -> None:
+        self._pending = None
+        self.done.append(replace(iteration, seconds={**iteration.seconds, "search": seconds}))
+        if self._tell is not None:
+            with unheeded():
+                self._tell(self.done[-1])
+
+
+def _vector(weights: Mapping[str, float]) -> FloatArray:
+    return np.array([*weights.values()], dtype=np.float64)

@@ -1,0 +1,117 @@
+"""From a pool to the next weights: the optimum of the pool, or an average, near the best weights so far if need be."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from lpmert.errors import FloatArray
+from lpmert.looping.measure import Measure
+from lpmert.model.nbest import NBest
+from lpmert.model.problem import Problem
+from lpmert.model.region import Region
+from lpmert.result import Limits
+from lpmert.search.driver import solve
+from lpmert.search.method import Method
+from lpmert.system.deadline import Deadline
+from lpmert.unseen.estimate import Setting, fit
+
+AVERAGE = "average"
+"""Instead of a method: the average of `lpmert.tune`, which holds better on other lists than the optimum."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """Weights to decode with next; loss and bound: on the pool, within the angle in degrees, `None` for no limit.
+
+    stays: nothing on the pool is better than the weights that the step started from.
+    """
+
+    weights: Mapping[str, float]
+    loss: float
+    lower_bound: float | None
+    angle: float | None
+    stays: bool
+    seconds: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the step as plain numbers and dictionaries."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Stepping:
+    """How steps are made: a method, or `None` for averages, and what all steps have in common.
+
+    first: the weights [D] whose scale all others get.
+    """
+
+    method: Method | None
+    measure: Measure
+    region: Region | None
+    limits: Limits
+    first: FloatArray
+    jobs: int
+    seed: int
+
+    def step(self, lists: NBest, start: FloatArray, angle: float | None, deadline: Deadline) -> Step:
+        """Return the step from weights [D], at most an angle in degrees away."""
+        own = Deadline()
+        names = lists.names
+        problem = Problem(lists, self.measure.metric, region=_around(self.region, names, start, angle))
+        before = problem.evaluate(start).loss
+        left = [one for one in (self.limits.time_limit, deadline.left) if one is not None]
+        limits = replace(self.limits, time_limit=min(left) if left else None)
+        bound = None
+        if self.method is None:
+            setting = Setting(self.measure.metric, "first", problem.region, self.seed, self.jobs, deadline)
+            weights = fit(problem, setting).averaged
+            loss = problem.evaluate(weights).loss
+            stays = np.allclose(_direction(weights), _direction(start), rtol=0.0, atol=1e-9)
+        else:
+            found = solve(self.method, problem, limits, None, self.seed, problem.checked_weights(start))
+            weights, loss, bound = problem.checked_weights(found.weights), found.loss, found.lower_bound
+            stays = not loss < before  # weights that are as good, but others, would have the loop wander
+        if stays:
+            weights, loss = problem.checked_weights(start), before
+        scaled = start if stays else scaled_like(weights, names, self.region, self.first)
+        by_name = dict(zip(names, np.asarray(scaled).tolist(), strict=True))
+        return Step(by_name, loss, bound, angle, bool(stays), own.seconds)
+
+
+def scaled_like(weights: FloatArray, names: Sequence[str], region: Region | None, first: FloatArray) -> FloatArray:
+    """Return weights [D] times the positive factor that brings fixed ones to what they are, or their size to that of
+    the first weights: a decoder prunes by absolute scores.
+    """
+    if region is not None:
+        for name, value in region.fixed.items():
+            weight = weights[names.index(name)]
+            if value and weight * value > 0.0:
+                return np.asarray(weights * (value / weight))
+        total = weights.sum()
+        if region.total and total * region.total > 0.0:
+            return np.asarray(weights * (region.total / total))
+    norm, own = np.abs(first).sum(), np.abs(weights).sum()
+    return np.asarray(weights * (norm / own)) if norm and own else weights
+
+
+def angle_between(one: FloatArray, other: FloatArray) -> float:
+    """Return the angle between two weight vectors [D], in degrees; by arctan, which is accurate for small ones."""
+    a, b = _direction(one), _direction(other)
+    return math.degrees(2.0 * math.atan2(float(np.linalg.norm(a - b)), float(np.linalg.norm(a + b))))
+
+
+def _direction(weights: FloatArray) -> FloatArray:
+    norm = float(np.linalg.norm(weights))
+    return weights / norm if norm else weights
+
+
+def _around(region: Region | None, names: Sequence[str], start: FloatArray, angle: float | None) -> Region | None:
+    if angle is None:
+        return region
+    around = dict(zip(names, start.tolist(), strict=True))
+    return replace(region or Region(), cosine=math.cos(math.radians(angle)), around=around)

@@ -1,0 +1,155 @@
+"""A decoder that stays: a program that takes weights and gives lists in lines of JSON, again and again.
+
+For each decoding it gets one line, `{"weights": {"am": 1, "lm": 6.5}, "n": 100, "inputs": ["a.wav", "b.wav"]}`. For
+each input it writes one line, in any order,
+
+    {"id": "a.wav", "own": "what it would show", "hypotheses": [{"text": "...", "features": {"am": -310.5, "lm": -7}}]}
+
+`id` is the input and `features` may be numbers in the order of the weights. `own` may be left out everywhere: then the
+first hypothesis is what it would show. `{"error": "..."}` gives up.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from lpmert.errors import DataError
+from lpmert.formats.numbers import number_of_json
+from lpmert.formats.unique import unique_keys
+from lpmert.looping.decoder import Decoded
+from lpmert.looping.process import Program
+from lpmert.model.nbest import NBest
+from lpmert.quoting import quoted
+from lpmert.values import in_order
+
+
+class Worker:
+    """A decoder in a process that is started once, and again after it has failed.
+
+    Parameters
+    ----------
+    command : sequence of str
+        The program and its arguments; no shell sees them.
+    inputs : sequence of str
+        What to decode; each is the name of its list.
+    folder : str or Path, optional
+        Where the program runs.
+    environment : mapping from str to str, optional
+        Variables for it, besides those of this process.
+    timeout : float, optional
+        Seconds for one decoding of all inputs.
+
+    Notes
+    -----
+    The module's description has the protocol. Use it in a `with` block, or `close` it.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        inputs: Sequence[str],
+        *,
+        folder: str | Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        self.inputs = tuple(inputs)
+        self._started = (tuple(command), folder, environment)
+        self._timeout = timeout
+        self._program: Program | None = None
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the program, if it runs."""
+        if self._program is not None:
+            program, self._program = self._program, None
+            program.end()
+
+    def decode(self, weights: Mapping[str, float], n: int) -> Decoded:
+        """Return the lists of all inputs; raises `DecoderError`, after which the next call starts the program again."""
+        if self._program is None:
+            self._program = Program(*self._started)
+        program = self._program
+        deadline = None if self._timeout is None else time.monotonic() + self._timeout
+        try:
+            program.write(json.dumps({"weights": dict(weights), "n": n, "inputs": self.inputs}, allow_nan=False))
+            answers = self._answers(program, deadline)
+        except BaseException:
+            self._program = None
+            program.end(wait=False)
+            raise
+        try:
+            return _decoded([answers[one] for one in self.inputs], tuple(weights))
+        except DataError as error:
+            raise program.failure(f"gave lists that cannot be used: {error}") from error
+
+    def _answers(self, program: Program, deadline: float | None) -> dict[str, dict[str, Any]]:
+        answers: dict[str, dict[str, Any]] = {}
+        expected = {*self.inputs}
+        while len(answers) < len(self.inputs):
+            line = program.line(deadline)
+            try:
+                answer = json.loads(line, object_pairs_hook=unique_keys)
+            except (ValueError, RecursionError) as error:
+                raise program.failure(f"wrote {quoted(line)}, which is not JSON ({error})") from error
+            if isinstance(answer, dict) and "error" in answer:
+                raise program.failure(f"gave up: {answer['error']}")
+            name = answer.get("id") if isinstance(answer, dict) else None
+            if not isinstance(name, str) or name not in expected or name in answers:
+                raise program.failure(f"wrote {quoted(line)}, which is no answer about an input that it was to decode")
+            answers[name] = answer
+        return answers
+
+
+def _decoded(answers: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Decoded:
+    features: list[list[float]] = []
+    texts: list[str] = []
+    sizes: dict[str, int] = {}
+    own: dict[str, str] = {}
+    for answer in answers:
+        hypotheses = answer.get("hypotheses")
+        if not isinstance(hypotheses, list):
+            raise DataError("no array of hypotheses", path=answer["id"])
+        for one in hypotheses:
+            text = one.get("text") if isinstance(one, dict) else None
+            if not isinstance(text, str):
+                raise DataError(f"a hypothesis without a text: {quoted(one)}", path=answer["id"])
+            texts.append(text)
+            features.append(_features(one.get("features"), names, answer["id"]))
+        if hypotheses:
+            sizes[answer["id"]] = len(hypotheses)
+        if "own" in answer:
+            if not isinstance(answer["own"], str):
+                raise DataError(f"own must be a text, not {quoted(answer['own'])}", path=answer["id"])
+            own[answer["id"]] = answer["own"]
+        elif not hypotheses:
+            raise DataError("neither hypotheses nor an output of its own", path=answer["id"])
+    if own and len(own) < len(answers):
+        raise DataError("some inputs have an output of their own, others do not")
+    if not texts:
+        raise DataError("no hypothesis of any input")
+    offsets = np.cumsum([0, *sizes.values()])
+    lists = NBest(features, offsets, np.zeros(len(texts)), names, tuple(sizes), texts=texts)
+    return Decoded(lists, own or None)
+
+
+def _features(given: Any, names: Sequence[str], path: str) -> list[float]:
+    if isinstance(given, dict):
+        given = in_order(given, names, "the features")
+    if not isinstance(given, list) or len(given) != len(names):
+        raise DataError(f"features must be {len(names)} numbers, not {quoted(given)}", path=path)
+    return [number_of_json(value, f"feature {quoted(name)}", path, 1) for name, value in zip(names, given, strict=True)]
