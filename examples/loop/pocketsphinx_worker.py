@@ -20,7 +20,7 @@ from pathlib import Path
 import pocketsphinx
 
 NAMES = ("am", "lm", "words", "silences", "fillers")
-LINKS, TOKENS = 400, 25  # of a lattice, and of a node of it, that are looked at
+LINKS, TOKENS = 250, 15  # of a lattice, and of a node of it, that are looked at
 LOG_BASE = math.log(1.0001)  # of the numbers in lattices
 MODEL = pocketsphinx.NGramModel.readfile(f"{pocketsphinx.get_model_path()}/en-us/en-us.lm.bin")
 
@@ -120,8 +120,8 @@ def n_best(path, weights, n):
                 added = {"am": acoustic, count: 1.0}
                 if word:
                     added |= {"lm": lm(word, ("<s>", *history)[-2:][::-1]), "words": float(word != "</s>")}
-                features = tuple(value + added.get(name, 0.0) for name, value in zip(NAMES, before))
-                score = sum(a * b for a, b in zip(scale, features))
+                features = tuple(value + added.get(name, 0.0) for name, value in zip(NAMES, before, strict=True))
+                score = sum(a * b for a, b in zip(scale, features, strict=True))
                 string = (*history, word) if word and word != "</s>" else history
                 if score > tokens[end].get(string, (-math.inf,))[0]:
                     tokens[end][string] = (score, features)

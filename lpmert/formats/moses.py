@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import reprlib
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -34,7 +34,7 @@ Paths = str | Path | Sequence[str | Path]
 def read_moses(
     paths: Paths,
     *,
-    references: Paths = (),
+    references: Paths | Mapping[str, str] = (),
     metric: str | TextMetric = "bleu",
     statistics: Paths = (),
     last_field: bool = False,
@@ -56,8 +56,9 @@ def read_moses(
     Texts are not kept with `texts=False`, so that `NBest.deduplicate` does not look at them. With `group`, lines of a
     list may lie apart. Raises `DataError` with file and line, and what `lpmert.metrics.text` raises.
     """
-    files, reference_files, statistics_files = (_as_list(given) for given in (paths, references, statistics))
-    _check_sources(files, reference_files, statistics_files, last_field)
+    files, statistics_files = _as_list(paths), _as_list(statistics)
+    measured = references if isinstance(references, Mapping) else _as_list(references)
+    _check_sources(files, measured, statistics_files, last_field)
     pool = _Pool(group)
     for path, beside in zip_longest(files, statistics_files):
         if beside is not None:
@@ -65,9 +66,9 @@ def read_moses(
             pool.add(path, with_statistics.next)
             with_statistics.end()
         else:
-            pool.add(path, _unmeasured if reference_files else _last_field if last_field else _labelled)
-    nbest = pool.nbest(statistic_names, keep_texts=texts or bool(reference_files))
-    return with_references(nbest, reference_files, metric, partial, by_line=True) if reference_files else nbest
+            pool.add(path, _unmeasured if measured else _last_field if last_field else _labelled)
+    nbest = pool.nbest(statistic_names, keep_texts=texts or bool(measured))
+    return with_references(nbest, measured, metric, partial, by_line=True) if measured else nbest
 
 
 def write_moses(nbest: NBest, path: str | Path) -> None:
@@ -170,7 +171,7 @@ def _as_list(paths: Paths) -> list[str | Path]:
 
 
 def _check_sources(
-    files: Sequence[str | Path], references: Sequence[object], statistics: Sequence[object], last_field: bool
+    files: Sequence[str | Path], references: Collection[object], statistics: Sequence[object], last_field: bool
 ) -> None:
     if not files:
         raise DataError("give at least one file of lists")

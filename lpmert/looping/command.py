@@ -13,7 +13,7 @@ import numpy as np
 
 from lpmert.errors import DataError, DecoderError
 from lpmert.formats.detect import read
-from lpmert.formats.utterances import outputs_by_list
+from lpmert.formats.utterances import References, outputs_by_list
 from lpmert.formats.weights import WeightsFile, read_weights, write_weights
 from lpmert.looping.decoder import Decoded
 from lpmert.looping.process import Program
@@ -39,6 +39,8 @@ class Command:
         What the command writes to its standard output; without it the lists, unless `{lists}` is in the command.
     reading : mapping, optional
         Arguments of `lpmert.read` for the lists, such as `format`, `segment`, `text`.
+    references : mapping, str, Path or sequence, optional
+        What the outputs should be, for lists that come without statistics; the loop counts these anew.
     weights_like : str or Path, optional
         The file whose form the file of weights has, such as moses.ini; without it, lines `name value`.
     folder : str or Path, optional
@@ -61,6 +63,7 @@ class Command:
         *,
         stdout: str | None = None,
         reading: Mapping[str, Any] | None = None,
+        references: References | Sequence[str | Path] | None = None,
         weights_like: str | Path | None = None,
         folder: str | Path | None = None,
         environment: Mapping[str, str] | None = None,
@@ -86,7 +89,8 @@ class Command:
         if not used & {"weights", "weight"}:
             raise DecoderError("the command does not get the weights: neither {weights} nor {weight:NAME} is in it")
         self._has_own = "own" in used or self._stdout == "own"
-        self._reading = dict(reading or {})
+        counted = {} if references is None else {"references": references, "metric": "wer", "partial": True}
+        self._reading = {**counted, **(reading or {})}
         self._like = WeightsFile.of_lines(names) if weights_like is None else read_weights(weights_like)
         self._settings, self._timeout = (folder, environment), timeout
 

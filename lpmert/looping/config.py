@@ -131,7 +131,7 @@ def _decoder(
         if "command" in given:
             if "weights_like" in settings:
                 settings["weights_like"] = place.parent / settings["weights_like"]
-            return Command(settings.pop("command"), tuple(weights), **settings)
+            return Command(settings.pop("command"), tuple(weights), references=references, **settings)
         inputs = settings.pop("inputs", None)
         if inputs is None:
             if not isinstance(references, Mapping | Path):

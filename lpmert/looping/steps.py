@@ -88,13 +88,15 @@ def scaled_like(weights: FloatArray, names: Sequence[str], region: Region | None
     the first weights: a decoder prunes by absolute scores.
     """
     if region is not None:
-        for name, value in region.fixed.items():
-            weight = weights[names.index(name)]
-            if value and weight * value > 0.0:
-                return np.asarray(weights * (value / weight))
-        total = weights.sum()
+        fixed = {names.index(name): value for name, value in region.fixed.items()}
+        factors = [value / weights[d] for d, value in fixed.items() if value and weights[d] * value > 0.0]
+        total = float(weights.sum())
         if region.total and total * region.total > 0.0:
-            return np.asarray(weights * (region.total / total))
+            factors.append(region.total / total)
+        if factors:
+            scaled = np.asarray(weights * factors[0])
+            scaled[list(fixed)] = [*fixed.values()]  # to the last digit
+            return scaled
     norm, own = np.abs(first).sum(), np.abs(weights).sum()
     return np.asarray(weights * (norm / own)) if norm and own else weights
 

@@ -1,0 +1,245 @@
+"""Decoders that are programs: what they get, what they give, and how they fail."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from looping.toy import NAMES, decoded, universe
+
+import lpmert
+from lpmert.looping.config import read_config
+
+TOY = str(Path(__file__).with_name("toy.py"))
+START = {"am": 1.0, "lm": 0.01, "words": 0.0}
+ALL, REFERENCES = universe()
+READING = {"format": "moses"}
+
+
+def worker(*trouble: str, timeout: float | None = None) -> lpmert.Worker:
+    return lpmert.Worker([sys.executable, TOY, "worker", *trouble], [*ALL], timeout=timeout)
+
+
+def command(*trouble: str, timeout: float | None = None) -> lpmert.Command:
+    words = [sys.executable, TOY, "command", "{weights}", "{lists}", "{n}", *trouble]
+    return lpmert.Command(words, NAMES, reading=READING, references=REFERENCES, timeout=timeout, stdout="own")
+
+
+def test_a_worker_and_a_command_give_what_the_toy_knows() -> None:
+    expected = decoded(ALL, START, 3)
+    with worker() as one:
+        for decoder in (one, command()):
+            for _ in range(2):
+                found = decoder.decode(START, 3)
+                lists = found.lists
+                assert lists.names == NAMES
+                assert lists.list_ids == tuple(ALL)
+                assert lists.texts == tuple(text for some in expected.values() for text, _ in some)
+                assert np.array_equal(lists.features, [row for some in expected.values() for _, row in some])
+                assert found.own == {name: some[0][0] for name, some in expected.items()}
+
+
+def test_both_loop_as_the_toy_itself_does() -> None:
+    class Toy:
+        def decode(self, weights: dict[str, float], n: int) -> lpmert.Decoded:
+            some = decoded(ALL, weights, n)
+            rows = [row for hypotheses in some.values() for _, row in hypotheses]
+            texts = [text for hypotheses in some.values() for text, _ in hypotheses]
+            offsets = np.cumsum([0, *map(len, some.values())])
+            return lpmert.Decoded(lpmert.NBest(rows, offsets, np.zeros(len(rows)), NAMES, list(some), texts=texts))
+
+    expected = lpmert.loop(Toy(), START, references=REFERENCES, n=4)
+    with worker() as one:
+        for decoder in (one, command()):
+            found = lpmert.loop(decoder, START, references=REFERENCES, n=4)
+            assert [step.weights for step in found.iterations] == [step.weights for step in expected.iterations]
+            assert found.loss == expected.loss
+
+
+WORKER_TROUBLES = {
+    "exit": r"ended with exit code 7 before it had answered\n  reading models\n  cannot find model x",
+    "kill": "was killed by signal 9 before it had answered\n  reading models",
+    "half": "which is not JSON",
+    "bytes": "not UTF-8",
+    "error": "gave up: out of memory\n  reading models",
+    "stranger": "no answer about an input that it was to decode",
+    "twice": "no answer about an input that it was to decode",
+    "nan": "u3:1: feature 'words' is 'x', not a number",
+    "few": "features must be 3 numbers",
+    "names": "the features have none for words and name unknown features: wrds",
+}
+
+
+@pytest.mark.parametrize("trouble", WORKER_TROUBLES)
+def test_a_worker_that_fails_is_quoted(trouble: str) -> None:
+    with worker(trouble) as decoder:
+        for _ in range(2):  # it is started again
+            with pytest.raises(lpmert.DecoderError, match=WORKER_TROUBLES[trouble]):
+                decoder.decode(START, 3)
+
+
+def test_an_input_without_hypotheses_counts_by_what_the_worker_shows() -> None:
+    with worker("empty") as decoder:
+        found = decoder.decode(START, 3)
+        assert "u3" not in found.lists.list_ids
+        assert found.own is not None
+        assert found.own["u3"] == ""
+        looped = lpmert.loop(decoder, START, references=REFERENCES, n=3, iterations=1)
+    others = decoded(ALL, START, 1)
+    errors = sum(
+        sum(a != b for a, b in zip(some[0][0].split(), REFERENCES[name].split(), strict=True))
+        for name, some in others.items()
+        if name != "u3"
+    )
+    assert looped.loss == errors + 5  # all words of the reference are missing
+    assert looped.iterations[0].consistency.lists == 11
+    assert looped.iterations[0].consistency.own_loss == errors
+
+
+def test_a_command_that_fails_is_quoted() -> None:
+    with pytest.raises(lpmert.DecoderError, match="ended with exit code 7\n  cannot find model x"):
+        command("exit").decode(START, 3)
+    with pytest.raises(lpmert.DecoderError, match=r"cannot be used: \{lists\}: cannot be read: No such file"):
+        command("nothing").decode(START, 3)
+    with pytest.raises(lpmert.DecoderError, match=r"lacks u5; it must decode the same inputs every time"):
+        lpmert.loop(_Then(command(), command("missing")), START, references=REFERENCES, n=3)
+    with pytest.raises(lpmert.DecoderError, match=r"'/no/such/program' cannot be started: No such file"):
+        lpmert.Command(["/no/such/program", "{weights}"], NAMES).decode(START, 3)
+
+
+class _Then:
+    def __init__(self, *decoders: lpmert.Decoder) -> None:
+        self.decoders = list(decoders)
+
+    def decode(self, weights: dict[str, float], n: int) -> lpmert.Decoded:
+        return self.decoders.pop(0).decode(weights, n)
+
+
+@pytest.mark.parametrize("make", [worker, command])
+def test_a_program_that_hangs_is_stopped_with_all_that_it_started(make) -> None:  # type: ignore[no-untyped-def]
+    before = time.monotonic()
+    with pytest.raises(lpmert.DecoderError, match="was stopped at its time limit"):
+        make("hang", timeout=1.0).decode(START, 3)
+    assert time.monotonic() - before < 60  # the toy sleeps for ten minutes
+
+
+def test_the_time_limit_of_the_loop_gives_a_decoding_up() -> None:
+    with worker() as first:
+        found = lpmert.loop(_Then(first, command("hang")), START, references=REFERENCES, n=3, time_limit=5.0)
+    assert len(found.iterations) == 1
+    assert found.reason == "the time is used up"
+
+
+@pytest.mark.parametrize(
+    ("words", "options", "message"),
+    [
+        ([], {}, "must be the words of a program"),
+        (["decode"], {}, "does not get the weights"),
+        (["decode", "{weights}", "{list}"], {}, r"\{list\} in the command is none of"),
+        (["decode", "{weight:bm}"], {}, "no feature 'bm'"),
+        (["decode", "{weights}", "{lists}"], {"stdout": "lists"}, "either in the file"),
+        (["decode", "{weights}"], {"stdout": "own"}, "either in the file"),
+        (["decode", "{weights}", "{lists}", "{own}"], {"stdout": "own"}, "come twice"),
+        (["decode", "{weights}", "{"], {}, "for braces"),
+    ],
+)
+def test_a_command_that_cannot_work_is_refused_at_once(words: list[str], options: dict[str, str], message: str) -> None:
+    with pytest.raises(lpmert.DecoderError, match=message):
+        lpmert.Command(words, NAMES, **options)  # type: ignore[arg-type]
+
+
+def test_weights_reach_a_command_to_the_last_digit(tmp_path: Path) -> None:
+    script = tmp_path / "decode.py"
+    script.write_text(
+        "import sys, os\n"
+        "open('seen', 'w').write(' '.join(sys.argv[1:]) + '|' + open(sys.argv[1]).read() + '|' + os.environ['MODEL'])\n"
+        "print('0 ||| a ||| am= 1 lm= 2 words= 3 ||| 0')\n"
+    )
+    weights = {"am": 0.1 + 0.2, "lm": -1e-17, "words": 1 / 3}
+    decoder = lpmert.Command(
+        [sys.executable, "decode.py", "{weights}", "{weight:words}", "{{n}}={n}"],
+        NAMES,
+        reading=READING,
+        references={"0": "a"},
+        folder=tmp_path,
+        environment={"MODEL": "x"},
+    )
+    decoder.decode(weights, 7)
+    words, file, model = (tmp_path / "seen").read_text().split("|")
+    assert words.split()[1:] == [repr(1 / 3), "{n}=7"]
+    assert {name: float(value) for name, value in (line.split() for line in file.splitlines())} == weights
+    assert model == "x"
+    assert os.path.dirname(words.split()[0]) != str(tmp_path)
+
+
+CONFIG = """
+weights = { am = 1, lm = 0.01, words = 0 }
+references = "references.tsv"
+n = 4
+
+[decoder]
+worker = [PYTHON, TOY, "worker"]
+timeout = 100
+
+[loop]
+iterations = 5
+"""
+
+
+def written(folder: Path, text: str = CONFIG) -> Path:
+    """Write a configuration and its references."""
+    (folder / "references.tsv").write_text("".join(f"{name}\t{words}\n" for name, words in REFERENCES.items()))
+    config = folder / "toy.toml"
+    config.write_text(text.replace("PYTHON", repr(sys.executable)).replace("TOY", repr(TOY)))
+    return config
+
+
+def test_a_configuration_says_all_that_a_call_says(tmp_path: Path) -> None:
+    more = (
+        '[region]\nfixed = { am = 1 }\nbounds = { lm = [0, ""] }\n'
+        "linear = [{ coefficients = { lm = 1, words = 1 }, lower = 0 }]\n"
+    )
+    found = read_config(
+        written(tmp_path, CONFIG.replace("[loop]", f"{more}\n[loop]\nseed = 3\nequal_words = 'latest'"))
+    )
+    with found.closing:
+        assert isinstance(found.decoder, lpmert.Worker)
+        assert found.decoder.inputs == tuple(REFERENCES)
+        assert found.weights == START
+        assert found.arguments == {
+            "n": 4,
+            "references": tmp_path / "references.tsv",
+            "region": lpmert.Region(
+                fixed={"am": 1}, bounds={"lm": (0, None)}, linear=[lpmert.Linear({"lm": 1, "words": 1}, lower=0)]
+            ),
+            "iterations": 5,
+            "seed": 3,
+            "equal_words": "latest",
+        }
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("n = 4", "n =", "not TOML"),
+        ("n = 4", "nn = 4", "no key 'nn'"),
+        ("timeout", "time_out", "no key 'decoder.time_out'"),
+        ("iterations", "rounds", "no key 'loop.rounds'"),
+        ("weights =", "[x]\nweights =", "no key 'x'|weights are missing"),
+        ("lm = 0.01", 'lm = "x"', "weights must be finite numbers"),
+        ("worker =", "wirker =", "either command or worker"),
+        ("[decoder]", "[decoders]", "no key 'decoders'"),
+        ('references = "references.tsv"', "", "decoder.inputs are missing"),
+        ("[loop]", "[region]\nbounds = { lm = 3 }\n[loop]", "region: "),
+        ("[loop]", "[region]\ncosine = 0.5\n[loop]", "no key 'region.cosine'"),
+    ],
+)
+def test_a_wrong_configuration_names_the_key(tmp_path: Path, old: str, new: str, message: str) -> None:
+    assert old in CONFIG
+    with pytest.raises((lpmert.DataError, lpmert.DecoderError), match=message) as caught:
+        read_config(written(tmp_path, CONFIG.replace(old, new)))
+    assert "toy.toml" in str(caught.value)

@@ -1,0 +1,374 @@
+"""The loop: what it must find with a decoder that knows all hypotheses, what it must notice, and when it ends."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+from looping.toy import NAMES, Hypotheses, decoded, universe
+
+import lpmert
+from lpmert.looping import journal, steps
+
+START = {"am": 1.0, "lm": 0.01, "words": 0.0}
+
+
+def nbest_of(some: Hypotheses, references: Mapping[str, str]) -> lpmert.NBest:
+    """Return lists with their errors, counted here."""
+    rows = [(name, text, features) for name, hypotheses in some.items() for text, features in hypotheses]
+    errors = [
+        float(sum(one != other for one, other in zip(text.split(), references[name].split(), strict=True)))
+        for name, text, _ in rows
+    ]
+    offsets = np.cumsum([0, *map(len, some.values())])
+    features = [features for _, _, features in rows]
+    return lpmert.NBest(features, offsets, errors, NAMES, list(some), texts=[text for _, text, _ in rows])
+
+
+class Toy:
+    """A decoder that counts how often it is asked."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.all, self.references = universe(seed)
+        self.asked: list[dict[str, float]] = []
+
+    def lists(self, weights: Mapping[str, float], n: int) -> lpmert.NBest:
+        return nbest_of(decoded(self.all, weights, n), self.references)
+
+    def decode(self, weights: Mapping[str, float], n: int) -> lpmert.Decoded:
+        self.asked.append(dict(weights))
+        return lpmert.Decoded(self.lists(weights, n))
+
+
+def word_errors(toy: Toy, weights: Mapping[str, float]) -> float:
+    """Return what the toy's best hypotheses cost."""
+    return float(sum(toy.lists(weights, 1).statistics[:, 0]))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_with_all_hypotheses_in_the_lists_the_loop_ends_at_the_optimum_of_all(seed: int) -> None:
+    toy = Toy(seed)
+    found = lpmert.loop(toy, START, references=toy.references, n=30)
+    best = lpmert.minimize(nbest_of(toy.all, toy.references))
+    assert best.status is lpmert.Status.OPTIMAL
+    assert found.loss == best.loss < found.iterations[0].loss
+    assert found.finished
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_losses_are_those_of_the_decoder_and_the_answer_is_the_best_iteration(seed: int) -> None:
+    toy = Toy(seed)
+    found = lpmert.loop(toy, START, references=toy.references, n=3)
+    assert [one.loss for one in found.iterations] == [word_errors(toy, one.weights) for one in found.iterations]
+    assert [one.weights for one in found.iterations] == toy.asked
+    losses = [one.loss for one in found.iterations]
+    assert found.best == losses.index(min(losses)) + 1
+    assert found.by_name == found.iterations[found.best - 1].weights
+    assert found.loss < losses[0]
+
+
+def test_a_pool_that_stays_is_that_of_a_decoder_with_which_it_agrees() -> None:
+    toy = Toy()
+    found = lpmert.loop(toy, START, references=toy.references, n=3, patience=9)
+    for one in found.iterations:
+        fits = one.consistency
+        assert (fits.own_differs, fits.search_errors, fits.equal_words) == (0, 0, 0)
+        assert fits.pool_loss == fits.own_loss == one.loss
+        assert one.pool_loss is None or one.lower_bound is None or one.lower_bound <= one.pool_loss
+    assert not found.warnings
+
+
+def test_rates_are_of_the_words_of_the_references() -> None:
+    toy = Toy()
+    found = lpmert.loop(toy, START, references=toy.references, n=3, iterations=1)
+    assert found.iterations[0].rate == found.loss / (12 * 5)
+    assert not found.finished
+    assert "1 iterations were allowed" in found.reason
+
+
+def test_statistics_of_the_lists_count_where_there_are_no_references() -> None:
+    toy = Toy()
+    with_references = lpmert.loop(toy, START, references=toy.references, n=4)
+    without = lpmert.loop(toy, START, n=4)
+    assert [one.weights for one in without.iterations] == [one.weights for one in with_references.iterations]
+    assert [one.loss for one in without.iterations] == [one.loss for one in with_references.iterations]
+
+
+def test_corpus_bleu_is_tuned_too() -> None:
+    toy = Toy()
+    found = lpmert.loop(toy, START, references=toy.references, metric="bleu", n=30)
+    texts, references = [], []
+    for name, some in decoded(toy.all, found.by_name, 1).items():
+        texts.append(some[0][0])
+        references.append(toy.references[name])
+    from sacrebleu.metrics import BLEU
+
+    assert found.iterations[found.best - 1].score == pytest.approx(BLEU().corpus_score(texts, [references]).score)
+    assert found.loss < found.iterations[0].loss
+
+
+def test_weights_keep_the_scale_of_the_first_ones_or_of_what_is_fixed() -> None:
+    toy = Toy()
+    found = lpmert.loop(toy, {name: 10 * value for name, value in START.items()}, references=toy.references, n=3)
+    for one in found.iterations:
+        assert sum(map(abs, one.weights.values())) == pytest.approx(10.1)
+    found = lpmert.loop(toy, START, references=toy.references, n=3, region=lpmert.Region(fixed={"am": 1}))
+    assert len(found.iterations) > 1
+    assert all(one.weights["am"] == 1.0 for one in found.iterations)
+
+
+def test_a_region_holds_for_all_weights() -> None:
+    toy = Toy()
+    region = lpmert.Region(fixed={"am": 1}, bounds={"lm": (0, 0.5), "words": (-1, 1)})
+    found = lpmert.loop(toy, START, references=toy.references, n=3, region=region)
+    assert len(found.iterations) > 1
+    assert all(0 <= one.weights["lm"] <= 0.5 + 1e-12 for one in found.iterations)
+
+
+def test_a_region_with_a_cosine_is_refused() -> None:
+    toy = Toy()
+    region = lpmert.Region(cosine=0.5, around=[1, 0, 0])
+    with pytest.raises(lpmert.RegionError, match="limits its steps"):
+        lpmert.loop(toy, START, references=toy.references, region=region)
+    assert not toy.asked
+
+
+class Fragile(Toy):
+    """A decoder that breaks down far from where it starts: it then shows the worst it has."""
+
+    reach = math.radians(25)
+
+    def decode(self, weights: Mapping[str, float], n: int) -> lpmert.Decoded:
+        lists = super().decode(weights, n).lists
+        a, b = (np.array([one[name] for name in NAMES]) for one in (weights, START))
+        far = math.acos(min(1.0, float(a @ b) / float(np.linalg.norm(a) * np.linalg.norm(b)))) > self.reach
+        texts = lists.texts or ()
+        ends = zip(lists.offsets[:-1].tolist(), lists.offsets[1:].tolist(), strict=True)
+        own = {name: texts[end - 1 if far else begin] for name, (begin, end) in zip(lists.list_ids, ends, strict=True)}
+        return lpmert.Decoded(lists, own)
+
+
+def test_a_step_that_the_decoder_does_not_confirm_is_halved_until_it_does() -> None:
+    toy = Fragile()
+    found = lpmert.loop(toy, START, references=toy.references, n=30, patience=8)
+    rejected = [one for one in found.iterations if not one.accepted]
+    assert rejected
+    assert found.loss < found.iterations[0].loss
+    centre = found.iterations[0]
+    for one, after in zip(found.iterations, found.iterations[1:], strict=False):
+        if one.accepted:
+            centre = one
+            assert one.angle is None
+        else:
+            vectors = [np.array([*weights.values()]) for weights in (one.weights, after.weights, centre.weights)]
+            apart = steps.angle_between(vectors[0], vectors[2])
+            assert one.angle is not None
+            assert one.angle <= apart / 2 + 1e-9
+            assert steps.angle_between(vectors[1], vectors[2]) <= one.angle + 1e-6
+    assert any("shows other words" in text for text in found.warnings)
+
+
+class Shifting(Toy):
+    """A decoder whose language model gives other scores at other weights: equal words have other features each time."""
+
+    def decode(self, weights: Mapping[str, float], n: int) -> lpmert.Decoded:
+        lists = super().decode(weights, n).lists
+        shift = np.random.default_rng(len(self.asked)).normal(size=lists.n_hypotheses) * 6
+        rows = lists.dense_features() + np.outer(shift, [0, 1, 0])
+        texts, order = lists.texts or (), np.lexsort([-rows @ np.array([weights[x] for x in NAMES]), lists.list_index])
+        moved = lpmert.NBest(
+            rows[order], lists.offsets, lists.statistics[order], NAMES, lists.list_ids, texts=[texts[k] for k in order]
+        )
+        return lpmert.Decoded(moved)
+
+
+def test_features_that_change_are_noticed_and_said_with_a_remedy() -> None:
+    toy = Shifting()
+    found = lpmert.loop(toy, START, references=toy.references, n=30, patience=4)
+    last = found.iterations[-1].consistency
+    assert last.words == last.equal_words == 12 * 30
+    assert last.feature == "lm"
+    assert 2.0 < last.spread < 18.0
+    assert any("equal_words" in text and "in lm" in text for text in found.warnings)
+    latest = lpmert.loop(Shifting(), START, references=toy.references, n=30, patience=4, equal_words="latest")
+    assert all(one.hypotheses == 12 * 30 for one in latest.iterations)
+
+
+def test_search_errors_are_counted_list_by_list() -> None:
+    toy = Toy()
+
+    class Forgetful(Toy):
+        def decode(self, weights: Mapping[str, float], n: int) -> lpmert.Decoded:
+            whole = super().decode(weights, n).lists
+            if len(self.asked) == 1:
+                return lpmert.Decoded(whole)
+            rows = np.concatenate(
+                [
+                    np.arange(begin + (number < 4), end)
+                    for number, (begin, end) in enumerate(zip(whole.offsets[:-1], whole.offsets[1:], strict=True))
+                ]
+            )
+            texts = whole.texts or ()
+            sizes = np.diff(whole.offsets) - (np.arange(whole.n_lists) < 4)
+            return lpmert.Decoded(
+                lpmert.NBest(
+                    whole.dense_features()[rows],
+                    np.cumsum([0, *sizes]),
+                    whole.statistics[rows],
+                    NAMES,
+                    whole.list_ids,
+                    texts=[texts[k] for k in rows],
+                )
+            )
+
+    found = lpmert.loop(Forgetful(), START, references=toy.references, n=30, iterations=2)
+    assert [one.consistency.search_errors for one in found.iterations] == [0, 4]
+    assert [one.consistency.own_differs for one in found.iterations] == [0, 4]
+
+
+def test_held_out_inputs_are_decoded_but_nothing_is_fitted_to_them() -> None:
+    toy, others = Toy(0), Toy(9)
+    alone = lpmert.loop(Toy(0), START, references=toy.references, n=4)
+    found = lpmert.loop(
+        toy, START, references=toy.references, n=4, held_out=others, held_out_references=others.references, patience=9
+    )
+    assert [one.held_out_loss for one in found.iterations] == [
+        word_errors(others, one.weights) for one in found.iterations
+    ]
+    shared = min(len(alone.iterations), len(found.iterations))
+    assert [one.weights for one in found.iterations][:shared] == [one.weights for one in alone.iterations][:shared]
+
+
+def test_the_loop_ends_once_nothing_is_gained_any_more() -> None:
+    toy, others = Toy(0), Toy(9)
+    others.references = dict.fromkeys(others.references, "none of all these words here")
+    others.lists = lambda weights, n: Toy.lists(Toy(9), weights, n)  # type: ignore[method-assign]
+    found = lpmert.loop(
+        toy, START, references=toy.references, n=2, held_out=others, held_out_references=others.references, patience=1
+    )
+    assert len(found.iterations) == 2
+    assert found.reason == "the held-out loss has not come down for 1 iterations"
+
+
+def test_the_average_is_a_way_to_step() -> None:
+    toy = Toy()
+    found = lpmert.loop(toy, START, references=toy.references, n=30, method="average")
+    assert found.loss < found.iterations[0].loss
+    assert all(one.lower_bound is None for one in found.iterations)
+
+
+def plain(found: lpmert.Looped) -> str:
+    """Return all of a loop but its seconds."""
+    return json.dumps([dataclasses.asdict(one) | {"seconds": 0} for one in found.iterations]) + found.reason
+
+
+class Crash(BaseException):
+    """What kills a loop at a certain write."""
+
+
+def test_a_loop_that_is_killed_at_any_write_goes_on_to_the_same_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    toy = Toy()
+    whole = plain(lpmert.loop(toy, START, references=toy.references, n=3))
+    write, count = journal._write, [0]
+    for fatal in range(200):
+
+        def failing(place: Path, content: object, fatal: int = fatal) -> None:
+            count[0] += 1
+            if count[0] == fatal + 1:
+                raise Crash
+            write(place, content)  # type: ignore[arg-type]
+
+        count[0] = 0
+        monkeypatch.setattr(journal, "_write", failing)
+        killed = Toy()
+        folder = tmp_path / str(fatal)
+        try:
+            lpmert.loop(killed, START, references=toy.references, n=3, folder=folder)
+        except Crash:
+            monkeypatch.setattr(journal, "_write", write)
+            after = Toy()
+            found = lpmert.loop(after, START, references=toy.references, n=3, folder=folder, resume=True)
+            assert plain(found) == whole
+            assert len(after.asked) <= len(toy.asked)
+        else:
+            break
+    assert fatal > 2 * len(toy.asked) - 2
+
+
+def test_a_finished_loop_is_not_decoded_again(tmp_path: Path) -> None:
+    toy = Toy()
+    first = lpmert.loop(toy, START, references=toy.references, n=3, folder=tmp_path)
+    again = Toy()
+    assert plain(lpmert.loop(again, START, references=toy.references, n=3, folder=tmp_path, resume=True)) == plain(
+        first
+    )
+    assert not again.asked
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"n": 4}, "n: 3, not 4"),
+        ({"seed": 1}, "seed"),
+        ({"references": {f"u{k}": "x" for k in range(12)}}, "references"),
+        ({"region": lpmert.Region(nonnegative=True)}, "region"),
+        ({"equal_words": "best"}, "equal_words"),
+    ],
+)
+def test_a_loop_with_other_settings_does_not_go_on(tmp_path: Path, change: dict[str, object], named: str) -> None:
+    toy = Toy()
+    settings = {"references": toy.references, "n": 3, "folder": tmp_path}
+    lpmert.loop(toy, START, iterations=2, **settings)  # type: ignore[arg-type]
+    with pytest.raises(lpmert.DataError, match=named):
+        lpmert.loop(toy, START, resume=True, **{**settings, **change})  # type: ignore[arg-type]
+    with pytest.raises(lpmert.DataError, match="has a loop already"):
+        lpmert.loop(toy, START, **settings)  # type: ignore[arg-type]
+
+
+def test_the_time_limit_ends_the_loop_with_what_there_is() -> None:
+    toy = Toy()
+
+    class Slow(Toy):
+        def decode(self, weights: Mapping[str, float], n: int) -> lpmert.Decoded:
+            if self.asked:
+                from lpmert.system.deadline import OutOfTime
+
+                raise OutOfTime  # as programs do that are given up
+            return super().decode(weights, n)
+
+    found = lpmert.loop(Slow(), START, references=toy.references, n=3, time_limit=1000)
+    assert len(found.iterations) == 1
+    assert (found.finished, found.reason) == (False, "the time is used up")
+    with pytest.raises(lpmert.LpmertError, match="before the first decoding was over"):
+        lpmert.loop(toy, START, references=toy.references, time_limit=0)
+
+
+def test_minimize_stays_at_the_weights_given_where_none_are_better() -> None:
+    toy = Toy()
+    lists = nbest_of(toy.all, toy.references)
+    best = lpmert.minimize(lists)
+    stepping = steps.Stepping(
+        lpmert.methods.Och(),
+        _Measured(),
+        None,
+        lpmert.Limits(),
+        best.weights,
+        1,
+        0,  # type: ignore[arg-type]
+    )
+    from lpmert.system.deadline import Deadline
+
+    step = stepping.step(lists, best.weights, None, Deadline())
+    assert step.stays
+    assert [*step.weights.values()] == best.weights.tolist()
+
+
+class _Measured:
+    metric = lpmert.metrics.SumOfLosses()
