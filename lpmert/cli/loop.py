@@ -36,6 +36,7 @@ class _Destination:
 @click.option(
     "--folder", type=click.Path(), metavar="DIR", help="Where all is kept. [default: CONFIG without .toml, .loop]"
 )
+@click.option("--forget", is_flag=True, help="Keep nothing on disk.")
 @click.option("--resume", is_flag=True, help="Go on with the loop in that folder.")
 @click.option("--iterations", type=click.IntRange(min=1), metavar="N", help="Most decodings.")
 @click.option("--time-limit", type=click.FloatRange(min=0), metavar="SECONDS", help="Most seconds for everything.")
@@ -51,6 +52,7 @@ class _Destination:
 def loop(
     config: str,
     folder: str | None,
+    forget: bool,
     resume: bool,
     weights_out: str | None,
     weights_like: str | None,
@@ -75,6 +77,8 @@ def loop(
     """
     if weights_like is not None and weights_out is None:
         raise click.UsageError("--weights-like needs --weights-out.")
+    if forget and (resume or folder is not None):
+        raise click.UsageError("--forget keeps no folder: it goes with neither --folder nor --resume.")
     from lpmert.looping.config import read_config
     from lpmert.looping.loop import loop as run
     from lpmert.system.files import check_not_read, noting_reads
@@ -91,7 +95,7 @@ def loop(
                 found.decoder,
                 found.weights,
                 **{**found.arguments, **given},
-                folder=folder if folder is not None else Path(config).with_suffix(".loop"),
+                folder=None if forget else folder if folder is not None else Path(config).with_suffix(".loop"),
                 resume=resume,
                 on_iteration=None if quiet else _Table(),
             )

@@ -27,7 +27,7 @@ References = str | Path | Mapping[str, str]
 """Words by utterance, or the file that holds them."""
 
 _ENDINGS = (".nbest", ".score", ".scores", ".txt", ".lat", ".lattice", ".slf", ".htk")
-_HEADER = "utterance\treference"
+_HEADER = ["utterance", "reference"]
 _WHITE = " \t\n\r\v\f"
 _WORD = re.compile(r"[^ \t\n\r\v\f]+")  # str.split would split at no-break and ideographic spaces too
 _TRN = re.compile(r"(.*?)\(([^ \t\n\r\v\f()]+)\)[ \t]*")
@@ -83,13 +83,13 @@ def read_transcripts(references: References) -> dict[str, str]:
     """Return the words of each utterance from a Kaldi `text` file or a trn file; a mapping is taken as it is.
 
     Lines are `utterance word word ...`, or, if every line ends so, `word word ... (utterance)`. A first line
-    `utterance`, tab, `reference` is the header of a table.
+    `utterance`, tab, `reference` is the header of a table, whose other columns are not looked at.
     """
     if isinstance(references, Mapping):
         return dict(references)
     rows = list(lines(references))
-    if rows and rows[0][1] == _HEADER:
-        del rows[0]
+    if rows and rows[0][1].split("\t")[:2] == _HEADER:
+        rows = [(number, "\t".join(line.split("\t")[:2])) for number, line in rows[1:]]
     found: dict[str, tuple[int, str]] = {}
     for number, line in rows:
         match = _TRN.fullmatch(line)

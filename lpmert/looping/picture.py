@@ -29,7 +29,8 @@ def figure(looped: Looped) -> Figure:
     held_out = [(one.number, one.held_out_loss) for one in looped.iterations if one.held_out_loss is not None]
     if held_out:
         axes.plot(*zip(*held_out, strict=True), "s-", color="C1", label="decoder, held-out inputs")
-    promised = [(one.number + 1, one.pool_loss) for one in looped.iterations if one.pool_loss is not None]
+    stepped = [one for one in looped.iterations[:-1] if one.pool_loss is not None]
+    promised = [(one.number + 1, one.pool_loss) for one in stepped]
     if promised:
         axes.plot(*zip(*promised, strict=True), "v:", color="0.5", label="promised by the pool of the iteration before")
     best = looped.iterations[looped.best - 1]

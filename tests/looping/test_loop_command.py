@@ -1,0 +1,147 @@
+"""`lpmert loop`: from a file to weights, and on after a kill at any moment."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from commands import finished, run, start
+from looping.test_decoders import CONFIG, START, TOY, written
+from looping.toy import decoded, universe
+from shared import ROOT
+
+import lpmert
+
+
+def test_the_example_ends_at_the_optimum_of_all_lists(tmp_path: Path) -> None:
+    """It decodes 5-best lists out of ready-made 100-best lists, whose proved optimum is in another example."""
+    output, weights, picture = (tmp_path / name for name in ("out.json", "weights.txt", "loop.png"))
+    code, _, log = finished(
+        *("loop", "examples/loop/lists.toml", "--forget", "-o", output, "--weights-out", weights, "--plot", picture),
+        cwd=ROOT,
+    )
+    assert code == 0, log
+    found = json.loads(output.read_text())
+    everything = lpmert.read_table(
+        ROOT / "examples/asr/nbest.tsv.gz", segment="utterance", features=["am", "lm", "words"], loss="errors"
+    )
+    assert found["loss"] == 912  # what README.md shows as proved
+    assert lpmert.evaluate(everything, found["weights"]).loss == 912
+    assert lpmert.evaluate(everything, weights).loss == 912
+    assert [one["number"] for one in found["iterations"]] == list(range(1, len(found["iterations"]) + 1))
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert "no weights are better on the pool" in log
+    assert not list(tmp_path.glob("*.loop"))
+
+
+def test_what_is_kept_can_be_read_and_used(tmp_path: Path) -> None:
+    config = written(tmp_path)
+    first = run("loop", config, "--json", "-q")
+    assert first.exit_code in (0, 3), first.output
+    found = json.loads(first.stdout)
+    folder = tmp_path / "toy.loop"
+    lists = lpmert.read(folder / "001" / "decoded.npz")
+    assert lists.texts == tuple(text for some in decoded(universe()[0], START, 4).values() for text, _ in some)
+    again = run("loop", config)
+    assert again.exit_code == 1
+    assert "has a loop already" in again.stderr
+    resumed = run("loop", config, "--json", "-q", "--resume")
+    assert json.loads(resumed.stdout)["iterations"] == found["iterations"]
+
+
+def test_a_failure_leaves_what_was_done_and_the_loop_goes_on(tmp_path: Path) -> None:
+    config = written(tmp_path, CONFIG.replace('"worker"]', '"worker", "exit"]'))
+    failed = run("loop", config)
+    assert failed.exit_code == 1
+    assert "toy.py" not in failed.stdout
+    assert "ended with exit code 7 before it had answered" in failed.stderr
+    assert "cannot find model x" in failed.stderr
+    written(tmp_path)
+    assert run("loop", config, "--resume").exit_code in (0, 3)
+
+
+def test_limits_and_wrong_usage(tmp_path: Path) -> None:
+    config = written(tmp_path)
+    stopped = run("loop", config, "--iterations", 1)
+    assert stopped.exit_code == 3
+    assert "1 iterations were allowed" in stopped.stderr
+    assert run("loop", config, "--forget", "--resume").exit_code == 2
+    assert run("loop", config, "--weights-like", "x").exit_code == 2
+    missing = run("loop", tmp_path / "none.toml")
+    assert (missing.exit_code, "none.toml: cannot be read" in missing.stderr) == (1, True)
+    assert run("loop", config, "--resume", "-o", config).exit_code == 1
+    assert config.read_text().startswith("\nweights")
+
+
+def _plain(output: str) -> object:
+    """Return a loop without its seconds."""
+    found = json.loads(output)
+    return {**found, "iterations": [{**one, "seconds": None} for one in found["iterations"]]}
+
+
+@pytest.mark.slow
+def test_a_loop_that_is_killed_fifty_times_ends_as_one_that_is_not(tmp_path: Path) -> None:
+    """SIGKILL at random moments, to one loop again and again until it is through, until fifty have come."""
+    rng = random.Random(11)
+    (tmp_path / "whole").mkdir()
+    code, out, log = finished("loop", written(tmp_path / "whole"), "--json", "-q")
+    assert code in (0, 3), log
+    begun, kills, loops = time.monotonic(), 0, 0
+    finished("loop", tmp_path / "whole" / "toy.toml", "--json", "-q", "--forget")
+    seconds = time.monotonic() - begun
+    while kills < 50:
+        loops += 1
+        folder = tmp_path / str(loops)
+        folder.mkdir()
+        config = written(folder)
+        while True:
+            process = start("loop", config, "--json", "-q", "--resume")
+            try:
+                found, error = process.communicate(timeout=rng.uniform(0.2, 1.2) * seconds)
+            except Exception:  # noqa: BLE001  # whatever says that the time is over
+                process.send_signal(signal.SIGKILL)
+                process.communicate()
+                kills += 1
+                continue
+            break
+        assert process.returncode == code, error
+        assert _plain(found) == _plain(out)
+    assert loops < kills
+
+
+def test_ctrl_c_ends_with_the_iterations_that_are_over(tmp_path: Path) -> None:
+    config = written(tmp_path)
+    text = config.read_text().replace('"worker"]', '"worker", "hang"]')
+    assert run("loop", config, "--iterations", 1).exit_code == 3
+    config.write_text(text)
+    process = start("loop", config, "--json", "--resume")
+    place = tmp_path / "toy.loop" / "001" / "step.json"
+    deadline = time.monotonic() + 120
+    while not place.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert place.exists()
+    time.sleep(1.0)
+    process.send_signal(signal.SIGINT)
+    out, log = process.communicate(timeout=120)
+    assert process.returncode == 130, log
+    found = json.loads(out)
+    assert (found["reason"], found["finished"]) == ("it was interrupted", False)
+    assert len(found["iterations"]) == 1
+
+
+def test_programs_do_not_outlive_the_loop(tmp_path: Path) -> None:
+    script = tmp_path / "deaf.py"
+    script.write_text(
+        f"import os, runpy, sys\nopen('pid', 'w').write(str(os.getpid()))\nsys.argv = [{TOY!r}, 'worker']\n"
+        f"runpy.run_path({TOY!r}, run_name='__main__')\n"
+    )
+    config = written(tmp_path, CONFIG.replace("TOY, ", repr(str(script)) + ", "))
+    assert run("loop", config, "--iterations", 1).exit_code == 3
+    pid = int((tmp_path / "pid").read_text())
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
