@@ -42,6 +42,8 @@ def settings(weights):
         wip=probability(weights["words"]),
         silprob=probability(weights["silences"]),
         fillprob=probability(weights["fillers"]),
+        maxhmmpf=3000,  # prune more than it does by default: it is to be quick
+        maxwpf=20,
         cmn="batch",
         compallsen=True,
         loglevel="FATAL",
