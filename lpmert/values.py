@@ -21,10 +21,6 @@ Number = TypeVar("Number")
 class WeightsSource(Protocol):
     """What knows weights of features, such as a file of weights that was read."""
 
-    @property
-    def by_name(self) -> Mapping[str, float]:
-        """The weights by name; raises `DataError` where there are no names."""
-
     def of_features(self, names: Sequence[str]) -> FloatArray:
         """Return the weights [D] of these features, in their order; raises `DataError` unless it has just these."""
 
@@ -52,8 +48,8 @@ def real_number(value: object) -> float | None:
 
 def named_weights(weights: object, what: str = "weights") -> dict[str, float]:
     """Return weights by the names that they have; raises `DataError` unless there is a finite number for each."""
-    if isinstance(weights, Result | WeightsSource):
-        weights = weights.by_name
+    if not isinstance(weights, Mapping):
+        weights = getattr(weights, "by_name", weights)  # of results, and of files of weights
     if not isinstance(weights, Mapping) or not weights:
         raise DataError(f"{what} must be numbers by the names of the features; got {quoted(weights)}")
     names = [str(name) for name in weights]
