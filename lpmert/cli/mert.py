@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from lpmert.model.problem import Problem
     from lpmert.model.region import Region
     from lpmert.search.method import Method
+    from lpmert.system.deadline import Deadline
 
-SCORES = ("BLEU", "WER", "TER", "CDER")
+SCORES = ("BLEU", "WER", "TER", "CDER", "CHRF")
 LINE_SEARCHES = ("powell", "random-direction", "random")
 WEIGHTS_FILE = "weights.txt"
 TIME_LIMIT = 60.0
@@ -37,25 +38,55 @@ TIME_LIMIT = 60.0
 _OF_EXTRACTION = ("case", "reflen")
 """Keys of --scconfig that matter only where statistics are made."""
 
+_CHRF_BETA = 3.0
 
-def _scorer_settings(text: str) -> str:
-    """Return what --scconfig says; raises `click.BadParameter` for what would change the score of statistics."""
+
+def _scorer_settings(text: str) -> dict[str, str]:
+    """Return what --scconfig says; raises `click.BadParameter` for what no search here can do.
+
+    The keys are those of Moses' StatisticsBasedScorer.cpp and CHRFScorer.cpp; unknown ones are ignored there, too.
+    """
+    found = {}
     for setting in filter(None, text.split(",")):
         key, _, value = setting.partition(":")
-        if key not in _OF_EXTRACTION and (key, value) != ("regularisation", "none"):
-            raise click.BadParameter(f"{quoted(setting)} is not known here; case, reflen and regularisation:none are.")
-    return text
+        if key == "regtype" and value not in ("none", "average", "min"):
+            raise click.BadParameter(f"regtype is none, average or min, not {quoted(value)}.")
+        if key == "regtype" and value != "none":
+            say(f"warning: regtype:{value} smooths Moses' line searches; here the plain score is optimised")
+        elif key == "smooth" and value.strip("0.") != "":
+            raise click.BadParameter("smooth must be 0; other smoothing of CHRF is not known here.")
+        elif key not in (*_OF_EXTRACTION, "regtype", "regwin", "smooth", "beta"):
+            say(f"warning: {quoted(setting)} in --scconfig is not known and is ignored")
+        found[key] = value
+    return found
 
 
 def _files(text: str) -> list[str]:
     return text.split(",")
 
 
+class _Abbreviated(click.Command):
+    """A command whose long options may be abbreviated, as those of getopt_long."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take the words of the command line."""
+        known = [name for option in self.get_params(ctx) for name in option.opts if name.startswith("--")]
+        return super().parse_args(ctx, [_in_full(word, known) for word in args])
+
+
+def _in_full(word: str, known: Sequence[str]) -> str:
+    name, equals, value = word.partition("=")
+    fitting = [one for one in known if one.startswith(name)]
+    if not name.startswith("--") or name == "--" or name in known or len(fitting) != 1:
+        return word
+    return f"{fitting[0]}{equals}{value}"
+
+
 _TRIES = "Random starts of the line searches that precede the search for a proof."
 _UNUSED = "Accepted for compatibility; has no effect."
 
 
-@click.command()
+@click.command(cls=_Abbreviated)
 @click.option("-d", "--pdim", "--d", "dimensions", type=click.IntRange(1), required=True, help="Number of features.")
 @click.option("-F", "--ffile", type=_files, default="features.data", metavar="FILE,...", help="Features of each run.")
 @click.option(
@@ -69,12 +100,20 @@ _UNUSED = "Accepted for compatibility; has no effect."
 @click.option("-o", "--optimize", type=column_names, metavar="NAME,...", help="Weights that may change. [default: all]")
 @click.option("-P", "positive", type=column_names, metavar="NAME,...", help="Weights that must not be below 0.")
 @click.option("-p", "--sparse-weights", metavar="FILE", help="Weights that combine all sparse features into one.")
-@click.option("-r", "--rseed", "--r", "seed", type=click.IntRange(0), default=0, help="Seed for everything random.")
+@click.option("-r", "--rseed", "--r", "seed", type=int, default=0, help="Seed for everything random.")
 @click.option("-T", "--threads", type=click.IntRange(1), default=1, help="Number of processes.")
-@click.option("--time-limit", type=nonnegative, default=TIME_LIMIT, metavar="SECONDS", help="When to stop the search.")
+@click.option(
+    "--time-limit",
+    type=nonnegative,
+    default=TIME_LIMIT,
+    metavar="SECONDS",
+    help="When to stop, from the start of the command on.",
+)
 @click.option("-v", "--verbose", type=click.IntRange(0), default=1, help="0 for no progress.")
 @line_length_option
 @click.option("-n", "--ntry", "--n", "--random-restarts", "tries", type=click.IntRange(0), default=20, help=_TRIES)
+@click.option("-a", "--shard-count", "shards", type=click.IntRange(0), help=_UNUSED + " All lists count.")
+@click.option("-b", "--shard-size", "shard_size", type=nonnegative, help=_UNUSED)
 @click.option("-m", "--nrandom", "--nr", "directions", type=click.IntRange(0), help=_UNUSED)
 @click.option("-t", "--type", "line_search", type=click.Choice(LINE_SEARCHES), help=_UNUSED)
 def mert(**options: Any) -> None:
@@ -84,8 +123,10 @@ def mert(**options: Any) -> None:
     search for a proof. It ends with one, or after --time-limit with the best weights found and a bound on what any
     weights reach. The exit code is 0 with proof and without, so that scripts go on.
     """
-    for unused in ("scconfig", "directions", "line_search"):
+    for unused in ("directions", "line_search", "shards", "shard_size"):
         options.pop(unused)
+    options["scconfig"] = options["scconfig"] or {}
+    options["seed"] %= 1 << 32  # as srandom takes a negative one
     raise click.exceptions.Exit(_tune(_Options(**options)))
 
 
@@ -96,6 +137,7 @@ class _Options:
     scfile: list[str]
     ifile: list[str]
     sctype: str
+    scconfig: Mapping[str, str]
     optimize: tuple[str, ...] | None
     positive: tuple[str, ...] | None
     sparse_weights: str | None
@@ -118,28 +160,34 @@ class _Task:
 def _tune(options: _Options) -> ExitCode:
     from lpmert.formats.weights import read_weights
     from lpmert.model.problem import Problem
+    from lpmert.system.deadline import Deadline
 
+    clock = Deadline(options.time_limit)
     say(f"Seeding random numbers with {options.seed}")
-    task = _task(_lists(options), options.sctype)
+    task = _task(_lists(options), options.sctype, options.scconfig)
     names = task.nbest.names
     starts = [_start(read_weights(path), names) for path in options.ifile]
     region = _region(options, names, starts[0])
     problem = Problem(task.nbest, task.metric, region=region)
     with Interrupts() as stop:
-        result = _searched(options, task, problem, starts, region)
+        result = _searched(options, task, problem, starts, region, clock)
         _deliver(problem, task, result, {} if region is None else region.fixed)
     code = exit_code(result.status, stop)
     return ExitCode.FINISHED if code is ExitCode.STOPPED else code
 
 
 def _searched(
-    options: _Options, task: _Task, problem: Problem, starts: Sequence[FloatArray], region: Region | None
+    options: _Options,
+    task: _Task,
+    problem: Problem,
+    starts: Sequence[FloatArray],
+    region: Region | None,
+    clock: Deadline,
 ) -> Result:
     from lpmert.methods.heuristic.och import Och
-    from lpmert.system.deadline import Deadline
 
-    clock = Deadline(options.time_limit)
-    local = _search(options, task, region, _best(problem, starts), Och(restarts=options.tries), options.time_limit / 2)
+    half = (clock.left or 0.0) / 2
+    local = _search(options, task, region, _best(problem, starts), Och(restarts=options.tries), half)
     say(f"Line searches from {options.tries} random points: {task.score(local.loss):.6f}")
     if local.status is Status.INTERRUPTED:
         return local
@@ -223,13 +271,18 @@ def _lists(options: _Options) -> NBest:
     return nbest
 
 
-def _task(nbest: NBest, score_type: str) -> _Task:
+def _task(nbest: NBest, score_type: str, settings: Mapping[str, str]) -> _Task:
     """Return the task of a type of score; errors are summed where the length they are divided by is always the same."""
-    from lpmert.metrics.ratio import LinearFraction
+    from lpmert.formats.numbers import number_of_text
+    from lpmert.metrics.ratio import Chrf, LinearFraction
     from lpmert.model.nbest import NBest
 
     if score_type == "BLEU":
         return _Task(nbest, "bleu", lambda loss: 1.0 - loss)
+    if score_type == "CHRF":
+        beta = settings.get("beta")
+        chrf = Chrf(6, 0, _CHRF_BETA if beta is None else number_of_text(beta, "beta in --scconfig", "--scconfig", 1))
+        return _Task(nbest.select_statistics(chrf.columns), chrf, lambda loss: 1.0 - loss)
     columns = nbest.statistic_names[:2]
     errors, lengths = nbest.statistics[:, :1], nbest.statistics[:, 1]
     starts = nbest.offsets[:-1]

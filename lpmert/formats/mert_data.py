@@ -1,9 +1,10 @@
-"""Data of Moses' mert: blocks of features and of statistics (scores) as text, one block a list, read and written."""
+"""Data of Moses' mert: blocks of features and of statistics (scores), one a list; read, and written as text."""
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import count as count_from
 from itertools import islice, zip_longest
 from pathlib import Path
 from typing import NamedTuple
@@ -19,7 +20,7 @@ from lpmert.formats.utterances import words_of
 from lpmert.metrics.columns import BLEU_COLUMNS, ERROR_COLUMNS, TER_COLUMNS
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
-from lpmert.system.files import atomic_writer, lines
+from lpmert.system.files import atomic_writer, decoded, head_of, lines, open_bytes, whole
 
 SCORE_TYPES: Mapping[str, tuple[str, ...]] = {
     "BLEU": BLEU_COLUMNS,
@@ -27,8 +28,16 @@ SCORE_TYPES: Mapping[str, tuple[str, ...]] = {
     "CDER": ERROR_COLUMNS,
     "TER": TER_COLUMNS,
     "PER": ("correct", "length", "reference_length"),
+    "CHRF": (
+        *(f"{what}_char_{order}" for order in range(1, 7) for what in ("match", "hypothesis", "reference")),
+        "length",
+        "reference_length",
+    ),
 }
-"""Names of the statistics of each type of score, in the order of the files; those of TER are times 100."""
+"""Names of the statistics of each type of score, in the order of the files; those of TER are times 100.
+
+Of the n-grams of a reference, those of CHRF count only such as the hypothesis has (Moses' mert, CHRFScorer.cpp).
+"""
 
 SPARSE = "sparse"
 """Name of the one feature that `merge_sparse` makes of all sparse ones."""
@@ -242,17 +251,13 @@ class _Pool:
 
 
 def _blocks(path: str | Path, what: str) -> Iterator[_Block]:
+    begin = f"{what}_BIN_BEGIN_0".encode()
+    if head_of(path, len(begin)) == begin:
+        yield from _binary_blocks(path, what)
+        return
     rows = lines(path)
     for line, text in rows:
-        words = words_of(text)
-        if not words or words[0] != f"{what}_TXT_BEGIN_0":
-            raise _bad_start(text, what, path, line)
-        if len(words) < 4:
-            raise DataError(f"{words[0]} needs id, hypotheses and columns", path=path, line=line)
-        count = count_of_text(words[2], "the number of hypotheses", path, line)
-        width = count_of_text(words[3], "the number of columns", path, line)
-        if not count:
-            raise DataError(f"list {quoted(words[1])} is empty; leave it out", path=path, line=line)
+        list_id, count, width, extra = _head(text, f"{what}_TXT_BEGIN_0", path, line)
         found: list[tuple[int, list[str]]] = []
         for row_line, row in rows:
             cells = words_of(row)
@@ -266,13 +271,49 @@ def _blocks(path: str | Path, what: str) -> Iterator[_Block]:
         if len(found) != count:
             trouble = f"{len(found)} hypotheses, but line {line} says {count}"
             raise DataError(trouble, path=path, line=row_line)
-        yield _Block(line, words[1], width, tuple(words[4:]), found)
+        yield _Block(line, list_id, width, extra, found)
 
 
-def _bad_start(text: str, what: str, path: str | Path, line: int) -> DataError:
-    if text.startswith(f"{what}_BIN_BEGIN"):
-        return DataError("binary data; let Moses' extractor write text", path=path, line=line)
-    return DataError(f"a list must begin with {what}_TXT_BEGIN_0 here", path=path, line=line)
+def _binary_blocks(path: str | Path, what: str) -> Iterator[_Block]:
+    """Yield the blocks of a file that Moses' extractor wrote with --binary; the lines of its errors count lists.
+
+    Between the first and the last line of a list are its rows, features as 32-bit numbers with a fraction, scores as
+    32-bit whole numbers, least byte first (Moses' mert, FeatureStats::savebin and ScoreStats::savebin).
+    """
+    kind = np.dtype("<f4" if what == "FEATURES" else "<i4")
+    ending = f"{what}_BIN_END_0".encode()
+    with open_bytes(path) as stream:
+        data = whole(stream, path)
+    place = 0
+    for number in count_from(1):
+        if place == len(data):
+            return
+        end = data.find(b"\n", place)
+        first = decoded(data[place : end if end >= 0 else None], path, number)
+        list_id, count, width, extra = _head(first, f"{what}_BIN_BEGIN_0", path, number)
+        rows = np.frombuffer(data, kind, min(count * width, (len(data) - end - 1) // 4), end + 1)
+        place = end + 1 + 4 * count * width
+        last = data[place:].partition(b"\n")[0] if place <= len(data) else b""
+        if end < 0 or last.rstrip() != ending:
+            raise DataError(f"list {quoted(list_id)} does not end where its first line says", path=path, line=number)
+        place = min(len(data), place + len(last) + 1)
+        yield _Block(
+            number, list_id, width, extra, [(number, [*map(repr, row)]) for row in rows.reshape(count, width).tolist()]
+        )
+
+
+def _head(text: str, begin: str, path: str | Path, line: int) -> tuple[str, int, int, tuple[str, ...]]:
+    """Return id, number of hypotheses and of columns, and all other words of the first line of a list."""
+    words = words_of(text)
+    if not words or words[0] != begin:
+        raise DataError(f"a list must begin with {begin} here", path=path, line=line)
+    if len(words) < 4:
+        raise DataError(f"{words[0]} needs id, hypotheses and columns", path=path, line=line)
+    count = count_of_text(words[2], "the number of hypotheses", path, line)
+    width = count_of_text(words[3], "the number of columns", path, line)
+    if not count:
+        raise DataError(f"list {quoted(words[1])} is empty; leave it out", path=path, line=line)
+    return words[1], count, width, tuple(words[4:])
 
 
 def _check_pair(features: _Block, scores: _Block, feature_path: str | Path, score_path: str | Path) -> None:

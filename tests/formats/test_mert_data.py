@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import struct
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from mutations import damaged, examples, read_or_refused
 from scipy import sparse
 
 from lpmert.errors import DataError
+from lpmert.formats.detect import read as read_any
 from lpmert.formats.mert_data import load_mert_data, merge_sparse, read_mert_data, write_mert_data
 from lpmert.metrics.ratio import BLEU_COLUMNS
 from lpmert.model.nbest import NBest
@@ -104,7 +106,7 @@ def test_sparse_features_are_merged_by_their_weights(tmp_path: Path) -> None:
     ("old", "new", "message"),
     [
         (FEATURES, "", r"features: ends before the list on line 1 of .*scores"),
-        ("FEATURES_TXT_BEGIN_0 3", "FEATURES_BIN_BEGIN_0 3", r"features:1: binary data"),
+        ("FEATURES_TXT_BEGIN_0 3", "FEATURES_BIN_BEGIN_0 3", r"features:1: list '3' does not end where its first line"),
         ("FEATURES_TXT_BEGIN_0 3", "x", r"features:1: a list must begin with FEATURES_TXT_BEGIN_0"),
         ("3 2 2 lm_0 w_0", "3", r"features:1: FEATURES_TXT_BEGIN_0 needs id, hypotheses and columns"),
         ("3 2 2 lm_0 w_0", "3 -2 2", r"features:1: the number of hypotheses is '-2', not a count"),
@@ -127,7 +129,7 @@ def test_sparse_features_are_merged_by_their_weights(tmp_path: Path) -> None:
         ("5 6\n", "5 6\n\n", r"features:7: more than the 1 hypotheses"),
         (SCORES, "", r"scores: ends before the list on line 1 of .*features"),
         ("SCORES_TXT_BEGIN_0 3 2 2 WER", "SCORES_TXT_BEGIN_0 3 2 2", r"scores:1: 0 words for the type"),
-        ("SCORES_TXT_BEGIN_0 3 2 2 WER", "SCORES_BIN_BEGIN_0 3 2 2 WER", r"scores:1: binary data"),
+        ("SCORES_TXT_BEGIN_0 3 2 2 WER", "SCORES_BIN_BEGIN_0 3 2 2 WER", r"scores:1: list '3' does not end where"),
         ("0 1 2 WER", "0 1 2 PER", r"scores:5: 2 columns of PER, but the first list has 2 of WER"),
         ("0 1 2 WER\n1 4\n", "0 2 2 WER\n1 4\n1 4\n", r"scores:5: 2 hypotheses, but line 5 of .*features has 1"),
         ("1 4\n", "1\n", r"scores:6: 1 words in 2 columns"),
@@ -215,3 +217,66 @@ def test_mutated_files_are_read_whole_or_refused(tmp_path: Path, data: st.DataOb
     if nbest is not None:
         assert nbest.n_hypotheses == 3
         assert np.isfinite(nbest.dense_features()).all()
+
+
+def binary(nbest: NBest, what: str) -> bytes:
+    """Return what Moses' extractor writes with --binary, put together here."""
+    rows, names = (nbest.features, nbest.names) if what == "FEATURES" else (nbest.statistics, ("WER",))
+    parts = []
+    for number, list_id in enumerate(nbest.list_ids):
+        own = rows[nbest.offsets[number] : nbest.offsets[number + 1]]
+        parts.append(f"{what}_BIN_BEGIN_0 {list_id} {len(own)} {own.shape[1]} {' '.join(names)}\n".encode())
+        parts += [
+            struct.pack("<f", value) if what == "FEATURES" else struct.pack("<i", int(value))
+            for row in own
+            for value in row
+        ]
+        parts.append(f"{what}_BIN_END_0\n".encode())
+    return b"".join(parts)
+
+
+def numbers(seed: int) -> NBest:
+    """Return lists whose features single precision holds, with bytes of all kinds in them."""
+    rng = np.random.default_rng(seed)
+    features = rng.normal(size=(40, 3)).astype(np.float32).astype(np.float64)
+    features[:4, 0] = [10.0, 2.0**-100, 0.0, -(2.0**80)]
+    statistics = np.column_stack([rng.integers(0, 3000, 40), np.repeat(rng.integers(5, 20, 8), 5)])
+    return NBest(
+        features, np.arange(0, 41, 5), statistics, ["a_0", "b_0", "b_1"], statistic_names=["errors", "reference_length"]
+    )
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("packed", [False, True])
+def test_binary_data_are_the_same_lists(tmp_path: Path, seed: int, packed: bool) -> None:
+    expected = numbers(seed)
+    places = [tmp_path / f"run.{name}.dat{'.gz' * packed}" for name in ("features", "scores")]
+    for place, what in zip(places, ("FEATURES", "SCORES"), strict=True):
+        data = binary(expected, what)
+        place.write_bytes(gzip.compress(data) if packed else data)
+    found = read_any(places[0])
+    assert found.fingerprint == expected.fingerprint
+
+
+def test_binary_data_that_are_cut_or_changed_are_refused_or_other_lists(tmp_path: Path) -> None:
+    expected = numbers(0)
+    whole, scores = binary(expected, "FEATURES"), tmp_path / "scores"
+    scores.write_bytes(binary(expected, "SCORES"))
+    place = tmp_path / "features"
+    ends = [place for place in range(len(whole)) if whole[:place].endswith(b"_END_0\n")]
+    for cut in range(0, len(whole), 7):
+        place.write_bytes(whole[:cut])
+        if cut not in ends:
+            with pytest.raises(DataError):
+                read_mert_data(place, scores=scores)
+    for old, new, message in (
+        (b"0 5 3", b"0 6 3", r"features:1: list '0' does not end where its first line says"),
+        (b"0 5 3", b"0 999999999999 3", r"features:1: list '0' does not end where its first line says"),
+        (b"1 5 3", b"1 5 x", r"features:2: the number of columns is 'x', not a count"),
+        (b"_END_0\nFEATURES_BIN_BEGIN_0 2", b"_END_0\nFEATURES_TXT_BEGIN_0 2", r"features:3: a list must begin with"),
+        (struct.pack("<f", 10.0), struct.pack("<f", float("nan")), "features:1: a feature is 'nan', not a finite"),
+    ):
+        assert old in whole
+        place.write_bytes(whole.replace(old, new, 1))
+        with pytest.raises(DataError, match=message):
+            read_mert_data(place, scores=scores)
