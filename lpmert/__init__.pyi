@@ -40,6 +40,7 @@ from .model.nbest import NBest as NBest
 from .model.problem import Problem as Problem
 from .model.region import Linear as Linear
 from .model.region import Region as Region
+from .reranker import Reranker as Reranker
 from .result import Cell as Cell
 from .result import Doubt as Doubt
 from .result import Limits as Limits

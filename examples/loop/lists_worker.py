@@ -1,7 +1,7 @@
 """A decoder for `lpmert loop` that only looks into lists: python lists_worker.py NBEST.tsv.gz
 
-It gives the best hypotheses of ready-made lists, as if it had found them, and shows what such a program has to do: read a
-line of JSON with weights, write a line of JSON for each input.
+It gives the best hypotheses of ready-made lists, as if it had found them, and shows what such a program has to do: read
+a line of JSON with weights, write a line of JSON for each input.
 """
 
 import csv

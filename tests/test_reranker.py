@@ -1,0 +1,143 @@
+"""The face for scikit-learn: what its tools ask of estimators, and the same answers as the functions it stands for."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from commands import environment
+from sklearn import config_context
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import lpmert
+
+Data = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def data(seed: int = 0, n_groups: int = 20, size: int = 6) -> Data:
+    """Return features, losses and groups whose rows lie apart."""
+    rng = np.random.default_rng(seed)
+    losses = rng.integers(0, 5, n_groups * size).astype(float)
+    features = rng.normal(size=(len(losses), 3)) - np.outer(losses, [0.7, 0.2, 0.0])
+    return features, losses, rng.permutation(np.repeat(np.arange(n_groups) * 7 - 20, size))
+
+
+def picked(features: np.ndarray, groups: np.ndarray, weights: np.ndarray) -> list[int]:
+    """Return the best row of each group, in the order in which groups come."""
+    found = {}
+    for row, group in enumerate(groups.tolist()):
+        score = float(features[row] @ weights)
+        if group not in found or score > found[group][0]:
+            found[group] = (score, row)
+    return [row for _, row in found.values()]
+
+
+def test_it_finds_the_proved_optimum_and_scores_what_it_picks() -> None:
+    features, losses, groups = data()
+    model = lpmert.Reranker(method="auto").fit(features, losses, groups)
+    order = np.argsort(groups, kind="stable")
+    best = lpmert.minimize(lpmert.NBest(features[order], np.arange(0, 121, 6), losses[order]))
+    assert best.status is lpmert.Status.OPTIMAL
+    rows = picked(features, groups, model.coef_)
+    assert model.choose(features, groups).tolist() == rows
+    assert losses[rows].sum() == best.loss == model.result_.loss
+    assert model.score(features, losses, groups) == -best.loss / 20
+    assert model.predict(features) == pytest.approx(features @ model.coef_)
+
+
+def test_tuned_weights_are_those_of_tune() -> None:
+    features, losses, groups = data()
+    model = lpmert.Reranker(seed=3).fit(features, losses, groups)
+    assert isinstance(model.result_, lpmert.Tuned)
+    assert model.coef_.tolist() == model.result_.weights.tolist()
+    nbest = lpmert.NBest(features[np.argsort(groups, kind="stable")], np.arange(0, 121, 6), np.zeros(120))
+    assert lpmert.Reranker(method="auto").fit(nbest).n_features_in_ == 3
+
+
+def test_gains_are_losses_turned() -> None:
+    features, losses, groups = data()
+    model = lpmert.Reranker(method="auto", gain=True).fit(features, 10 - losses, groups)
+    turned = lpmert.Reranker(method="auto").fit(features, losses, groups)
+    assert model.score(features, 10 - losses, groups) == 10 + turned.score(features, losses, groups)
+
+
+def test_a_column_of_x_may_hold_the_groups() -> None:
+    features, losses, groups = data()
+    expected = lpmert.Reranker(method="auto").fit(features, losses, groups)
+    with_column = np.column_stack([features[:, 0], groups, features[:, 1:]])
+    model = lpmert.Reranker(method="auto", group_column=1).fit(with_column, losses)
+    assert model.n_features_in_ == 4
+    assert model.coef_.tolist() == expected.coef_.tolist()
+    assert model.score(with_column, losses) == expected.score(features, losses, groups)
+    frame = pd.DataFrame(features, columns=["am", "lm", "words"]).assign(utterance=[f"u{group}" for group in groups])
+    named = lpmert.Reranker(method="auto", group_column="utterance").fit(frame, losses)
+    assert named.coef_.tolist() == expected.coef_.tolist()
+    assert named.feature_names_in_.tolist() == ["am", "lm", "words", "utterance"]
+    assert named.result_.names == ("am", "lm", "words")
+    with pytest.raises(ValueError, match="no column 'utterance' in X"):
+        lpmert.Reranker(group_column="utterance").fit(features, losses)
+
+
+def by_hand(features: np.ndarray, losses: np.ndarray, groups: np.ndarray) -> list[float]:
+    scores = []
+    for train, test in GroupKFold(4).split(features, losses, groups):
+        model = lpmert.Reranker(method="auto").fit(features[train], losses[train], groups[train])
+        rows = picked(features[test], groups[test], model.coef_)
+        scores.append(-float(losses[test][rows].mean()))
+    return scores
+
+
+def test_cross_validation_with_groups_by_routing_and_by_column() -> None:
+    features, losses, groups = data()
+    expected = by_hand(features, losses, groups)
+    with config_context(enable_metadata_routing=True):
+        model = lpmert.Reranker(method="auto").set_fit_request(groups=True).set_score_request(groups=True)
+        found = cross_val_score(model, features, losses, cv=GroupKFold(4), params={"groups": groups})
+    assert found.tolist() == expected
+    with_column = np.column_stack([features, groups])
+    model = lpmert.Reranker(method="auto", group_column=3)
+    assert cross_val_score(model, with_column, losses, groups=groups, cv=GroupKFold(4)).tolist() == expected
+
+
+def test_a_grid_search_chooses_parameters() -> None:
+    features, losses, groups = data()
+    with_column = np.column_stack([features, groups])
+    search = GridSearchCV(lpmert.Reranker(group_column=3), {"method": ["auto", "tune"]}, cv=GroupKFold(3))
+    search.fit(with_column, losses, groups=groups)
+    assert search.best_params_["method"] in ("auto", "tune")
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+@parametrize_with_checks([lpmert.Reranker(method="och")])
+def test_what_scikit_learn_checks(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+def test_it_works_without_scikit_learn() -> None:
+    code = """
+import sys
+sys.modules["sklearn"] = sys.modules["sklearn.base"] = sys.modules["sklearn.exceptions"] = None
+import lpmert
+model = lpmert.Reranker(method="auto", seed=2)
+assert model.get_params()["seed"] == 2
+model.set_params(seed=1)
+try:
+    model.predict([[1, 0]])
+except ValueError as error:
+    print(error)
+try:
+    model.set_params(sed=1)
+except ValueError as error:
+    print(error)
+print(model.fit([[1, 0], [0, 1], [2, 1], [1, 3]], [0, 1, 1, 0], ["a", "a", "b", "b"]).result_.loss, model.seed)
+"""
+    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=True)
+    lines = done.stdout.splitlines()
+    assert lines[0] == "this Reranker is not fitted yet; call fit first"
+    assert lines[1].startswith("no parameter 'sed'; the parameters are metric, method, gain")
+    assert lines[2] == "0.0 1"
