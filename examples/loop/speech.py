@@ -1,4 +1,4 @@
-"""Makes speech from sentences, with noise: python speech.py FOLDER. Needs Debian's flite and sox, and numpy.
+"""Makes speech from sentences, with noise: python speech.py FOLDER [N]. Needs Debian's flite and sox, and numpy.
 
 Every other sentence is for tuning, the rest is held out. Writes FOLDER/tune and FOLDER/held-out with wav files, and
 beside these the words: tune.tsv and held-out.tsv.
@@ -14,9 +14,9 @@ import numpy as np
 VOICES, NOISE_DECIBELS = ("rms", "slt", "awb", "kal16"), (22, 26, 30, 34)
 
 
-def main(folder):
+def main(folder, most=None):
     rng = np.random.default_rng(1)
-    sentences = (Path(__file__).parent / "sentences.txt").read_text().splitlines()
+    sentences = (Path(__file__).parent / "sentences.txt").read_text().splitlines()[:most]
     words = {"tune": [], "held-out": []}
     for part in words:
         (folder / part).mkdir(parents=True, exist_ok=True)
@@ -42,4 +42,4 @@ def main(folder):
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), *map(int, sys.argv[2:]))
