@@ -58,7 +58,7 @@ def solve(
         return _search(method, Task(problem, problem.canonical, first, course, seed, initial))
 
     def report(search: Search, outcome: Outcome) -> Result:
-        return search.conclude(result_of(method, problem, search, outcome, seed))
+        return search.conclude(result_of(method, problem, search, outcome, seed, initial_weights))
 
     return run(problem, begin, report, limits, callback, started)
 
