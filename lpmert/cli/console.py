@@ -274,7 +274,7 @@ def result_report(result: Result, scale: Scale | None = None) -> str:
     table = [_feature_column(result), column("weight", result.weights.tolist()), *_more_columns(result, scale)]
     headline = _headline(result.message, good=result.status.proved and not result.warnings)
     return "\n\n".join(
-        [headline, *_warned(result), labelled(figures), side_by_side(table), labelled(_run_facts(result, scale))]
+        [headline, *warned(result), labelled(figures), side_by_side(table), labelled(_run_facts(result, scale))]
     )
 
 
@@ -299,7 +299,7 @@ def check_report(check: Check, scale: Scale | None = None) -> str:
         good=check.excess == 0 and best.status.proved and check.inside and not (check.wins_by_ties or best.warnings),
     )
     return "\n\n".join(
-        [headline, *_warned(best), labelled(figures), side_by_side(table), labelled(_run_facts(best, scale))]
+        [headline, *warned(best), labelled(figures), side_by_side(table), labelled(_run_facts(best, scale))]
     )
 
 
@@ -308,7 +308,8 @@ def warning_lines(result: Result) -> list[str]:
     return [f"warning: {one.message}" for one in result.warnings]
 
 
-def _warned(result: Result) -> list[str]:
+def warned(result: Result) -> list[str]:
+    """Return the warnings of a result as a part of a report, nothing if there are none."""
     lines = [click.style(wrapped(line, sys.stdout), fg="red", bold=True) for line in warning_lines(result)]
     return ["\n".join(lines)] if lines else []
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lpmert.cli.console import ProgressLog, column, number, say, summary
+from lpmert.cli.console import ProgressLog, column, number, say, warned
 from lpmert.cli.delivery import delivering, exit_code
-from lpmert.cli.main import _logging_to_stderr, _read, naming
+from lpmert.cli.main import _logging_to_stderr, _read, naming, say_outcome
 from lpmert.cli.shared import Shared, shared_options
 from lpmert.cli.text_tables import labelled, side_by_side
 from lpmert.quoting import quoted
@@ -88,7 +88,7 @@ def tune(
                     **arguments,
                 )
             if not shared.quiet:
-                say(summary(tuned.optimum) if shared.as_json or shared.output is not None else "")
+                say_outcome(tuned.optimum, shown=not shared.as_json and shared.output is None)
             deliver(tuned.to_json, partial(tuned_report, tuned))
             if weights_out is not None:
                 _write(tuned, nbest, arguments, weights_out, weights_like)
@@ -163,7 +163,7 @@ def tuned_report(tuned: Tuned) -> str:
     ]
     head = click.style(f"recommended for unseen lists: {which}", fg="green", bold=True)
     tables = [side_by_side(list(zip(*rows, strict=True))), "\n".join(_remarks(tuned)), side_by_side(weights)]
-    return "\n\n".join([head, *tables, labelled(facts)])
+    return "\n\n".join([head, *warned(tuned.optimum), *tables, labelled(facts)])
 
 
 def _compared(label: str, estimate: Estimate) -> list[list[str]]:

@@ -18,9 +18,9 @@ import numpy as np
 from lpmert.errors import FloatArray, IntArray
 from lpmert.lines.circle import new_circle
 from lpmert.lines.envelope import new_workspace
-from lpmert.lines.line_search import loss_of_form, spread_within
+from lpmert.lines.line_search import loss_of_form
 from lpmert.lines.line_search_kernels import Loss, new_buffers
-from lpmert.model.canonical import list_numbers
+from lpmert.model.canonical import centred, standardised
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.problem import Distinct, Problem
 from lpmert.numeric.kernels import decode
@@ -218,7 +218,7 @@ def _sphere(problem: Problem, distinct: Distinct) -> _Sphere:
     form = problem.canonical
     basis = _whitening(distinct)
     # centred first: features that are large and nearly alike lose fewer digits so
-    features = np.ascontiguousarray(_centred(form.features, form.offsets) @ basis)
+    features = np.ascontiguousarray(centred(form.features, form.offsets) @ basis)
     unit, cosine = (np.empty(0), 0.0) if form.cap is None else (form.cap.unit, form.cap.cosine)
     where = Where(np.ascontiguousarray(form.limits @ basis), basis, unit, cosine)
     return _Sphere(basis, features, form.offsets, loss_of_form(form), where, distinct)
@@ -226,15 +226,9 @@ def _sphere(problem: Problem, distinct: Distinct) -> _Sphere:
 
 def _whitening(distinct: Distinct) -> FloatArray:
     """Return [d, d] such that features times it vary alike within lists in all directions, but for `RIDGE`."""
-    spread = spread_within(distinct.features, distinct.offsets)
-    alike = _centred(distinct.features, distinct.offsets) / spread
+    alike, spread = standardised(distinct.features, distinct.offsets)
     values, vectors = np.linalg.eigh(alike.T @ alike / len(alike))
     return np.ascontiguousarray((vectors / np.sqrt(np.maximum(values, 0.0) + RIDGE)) @ vectors.T / spread[:, None])
-
-
-def _centred(features: FloatArray, offsets: IntArray) -> FloatArray:
-    means = np.add.reduceat(features, offsets[:-1], axis=0) / np.diff(offsets)[:, None]
-    return np.asarray(features - means[list_numbers(offsets)])
 
 
 def _decoded(distinct: Distinct, weights: FloatArray) -> IntArray:

@@ -6,6 +6,7 @@ import numpy as np
 
 from lpmert.errors import FloatArray, IntArray
 from lpmert.metrics.base import AdditiveMetric, Metric, losses_of_totals
+from lpmert.model.canonical import list_numbers
 
 
 def switched(metric: Metric, statistics: FloatArray, offsets: IntArray, chosen: IntArray) -> FloatArray:
@@ -23,7 +24,7 @@ def switched(metric: Metric, statistics: FloatArray, offsets: IntArray, chosen: 
 
 def mean_difference(values: FloatArray, offsets: IntArray) -> float:
     """Return the mean over lists, offsets [S + 1], of |a - b| for two values [m] of a list drawn with replacement."""
-    lists = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    lists = list_numbers(offsets)
     ordered = values[np.lexsort((values, lists))]
     sizes = np.diff(offsets)[lists]
     rank = np.arange(len(values)) - offsets[:-1][lists]

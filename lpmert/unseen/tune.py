@@ -111,6 +111,7 @@ def tune(
     from lpmert._doors import _problem, _settings
     from lpmert.model.coordinates import CallerWeights
     from lpmert.model.held_out import like
+    from lpmert.result import warned
     from lpmert.search.driver import solve
     from lpmert.system.deadline import Deadline, unheeded
     from lpmert.system.interrupts import Interrupts
@@ -142,7 +143,7 @@ def tune(
             )
         seconds["estimate"] = deadline.seconds - seconds["average"]
         left = OPTIMUM_SECONDS if deadline.left is None else deadline.left
-        optimum = solve(solver, problem, replace(limits, time_limit=left), callback, seed, fitted.found)
+        optimum = warned(solve(solver, problem, replace(limits, time_limit=left), callback, seed, fitted.found))
         seconds["optimum"] = deadline.seconds - fsum(seconds.values())
         apart = None
         if aside is not None:

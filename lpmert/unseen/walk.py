@@ -7,7 +7,7 @@ JASA 1990 (the mean given all but the angle, instead of the point that was drawn
 
 from __future__ import annotations
 
-from math import cos, exp, inf, sin, sqrt
+from math import cos, exp, inf, sin
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from lpmert.errors import FloatArray
 from lpmert.lines.circle import arc_within, point_on, search_circle
 from lpmert.lines.envelope import combine
-from lpmert.numeric.kernels import internal, kernel
+from lpmert.numeric.kernels import internal, kernel, norm
 
 LEAST_WIDTH = 1e-11
 """Pieces of a circle that are narrower, in radians, are skipped: floating point cannot hold them."""
@@ -54,14 +54,6 @@ def new_state(weights: FloatArray) -> State:
 
 
 @internal
-def _length(vector):
-    total = 0.0
-    for entry in vector:
-        total += entry * entry
-    return sqrt(total)
-
-
-@internal
 def _make_orthogonal(weights, direction):
     """Take the part along weights [d], of length 1, out of a direction [d]; return whether something is left."""
     for _ in range(2):  # the second time for rounding
@@ -70,7 +62,7 @@ def _make_orthogonal(weights, direction):
             product += weights[k] * direction[k]
         for k in range(len(weights)):
             direction[k] -= product * weights[k]
-        length = _length(direction)
+        length = norm(direction)
         if not length > 1e-9:
             return False
         for k in range(len(weights)):
@@ -139,7 +131,7 @@ def walk(offsets, loss, where, temperature, state, directions, draws, counted, w
                 if wanted < 0.0:
                     break
         point_on(weights, direction, angle, weights)
-        length = _length(weights)
+        length = norm(weights)
         c, s = cos(angle) / length, sin(angle) / length
         for k in range(dimension):
             weights[k] /= length
