@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +13,7 @@ from lpmert.cli.console import ProgressLog, duration, number, say
 from lpmert.cli.delivery import delivering, exit_code
 from lpmert.cli.main import _logging_to_stderr, _read, naming
 from lpmert.cli.reading import Registered
-from lpmert.cli.shared import Shared, configured, shared_options
+from lpmert.cli.shared import Shared, shared_options
 from lpmert.cli.text_tables import side_by_side
 from lpmert.comparing.compare import DEFAULT_METHODS, OPTIMUM_SECONDS, REPLICATIONS, SEEDS
 from lpmert.comparing.comparison import summary
@@ -26,6 +24,7 @@ from lpmert.system.interrupts import Interrupts
 if TYPE_CHECKING:
     from lpmert.comparing.comparison import Comparison, Run
     from lpmert.result import Result
+    from lpmert.search.method import Method
 
 
 _BEST_OF = (1, 2, 5, 10)
@@ -42,11 +41,6 @@ def _weights_by_name(text: str) -> tuple[str, str]:
     if not name.strip() or not equals or not weights:
         raise click.BadParameter(f"{quoted(text)} is not of the form NAME=WEIGHTS, such as moses=weights.txt.")
     return name.strip(), weights
-
-
-def _of_method(method: str, options: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return the options that are meant for one of the methods compared: METHOD.NAME=VALUE."""
-    return [(name.removeprefix(f"{method}."), value) for name, value in options if name.startswith(f"{method}.")]
 
 
 @click.command()
@@ -117,9 +111,9 @@ def compare(
         raise click.UsageError(
             "--scale does not apply here: the report shows no weights; the JSON output has them all."
         )
-    chosen = {name: configured(name, _of_method(name, shared.options)) for name in methods}
-    left = tuple(one for one in shared.options if not any(_of_method(name, [one]) for name in methods))
-    shared = replace(shared, options=left)
+    chosen: dict[str, Method] = {}
+    for name in dict.fromkeys(methods):
+        chosen[name], shared = shared.for_method(name)
     limits = Limits(
         OPTIMUM_SECONDS if shared.time_limit is None else shared.time_limit,
         *(getattr(shared, name) for name in ("node_limit", "gap", "target", "memory_limit")),

@@ -57,11 +57,12 @@ def tune(
     Weights that are best on the lists at hand have been fitted to their noise, too. This averages weights instead,
     estimates by cross-validation what both cost on unseen lists, and recommends one of them: the average, unless the
     optimum is clearly better. --method looks for the optimum, for a minute or until --time-limit, which is the limit of
-    everything.
+    everything. --set NAME=VALUE is for that method, --set average.NAME=VALUE for the average (`lpmert methods average`).
 
     The exit code is 3 if a limit stopped the search for the optimum. DATA is as for `lpmert solve`.
     """
     shared = Shared.of(**options)
+    averaging, shared = shared.for_method("average")
     if weights_like is not None and weights_out is None:
         raise click.UsageError("--weights-like needs --weights-out.")
     pattern = None if source is None else _pattern(source)
@@ -83,6 +84,7 @@ def tune(
                     groups=groups,
                     folds=folds,
                     quick=quick,
+                    averaging=averaging,
                     callback=callback,
                     on_stage=None if shared.quiet else _Stages(),
                     **arguments,

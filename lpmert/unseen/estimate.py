@@ -23,7 +23,8 @@ from lpmert.model.region import Region
 from lpmert.result import Limits
 from lpmert.search.driver import solve
 from lpmert.system.deadline import Deadline, out_of_time
-from lpmert.unseen.average import CHAINS, Average, Tell, average_weights
+from lpmert.unseen.average import Average, Tell
+from lpmert.unseen.averaging import Averaging
 from lpmert.unseen.energy import shares
 
 FEW = 30
@@ -41,6 +42,7 @@ class Setting(NamedTuple):
     seed: int
     jobs: int
     deadline: Deadline
+    averaging: Averaging = Averaging()
 
 
 class Fit(NamedTuple):
@@ -91,17 +93,12 @@ class Estimate:
         return asdict(self)
 
 
-def fit(problem: Problem, setting: Setting, chains: int = CHAINS, tell: Tell = lambda *_: None) -> Fit:
+def fit(problem: Problem, setting: Setting, chains: int | None = None, tell: Tell = lambda *_: None) -> Fit:
     """Find weights on the lists of a problem, and average, from nothing but these lists."""
     limits = Limits(time_limit=setting.deadline.left)
     found = CallerWeights(solve(Och(), problem, limits, seed=setting.seed).weights)
-    average = average_weights(
-        problem,
-        problem.to_canonical(found),
-        seed=setting.seed,
-        chains=chains,
-        jobs=setting.jobs,
-        tell=tell,
+    average = setting.averaging.average(
+        problem, problem.to_canonical(found), seed=setting.seed, chains=chains, jobs=setting.jobs, tell=tell
     )
     averaged = problem.to_caller(average.weights) if average.steps else found
     return Fit(problem, found, averaged if problem.inside(averaged) else found, average)

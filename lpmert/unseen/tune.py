@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
-from math import fsum
+from math import fsum, isfinite
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from lpmert.model.region import Region
     from lpmert.result import Callback
     from lpmert.search.method import Method
+    from lpmert.unseen.averaging import Averaging
     from lpmert.unseen.estimate import Estimate, Fit
 
 FOLDS = 5
@@ -35,6 +36,7 @@ def tune(
     groups: Sequence[Hashable] | None = None,
     folds: int = FOLDS,
     quick: bool = False,
+    averaging: Averaging | None = None,
     ties: str = "first",
     region: Region | None = None,
     time_limit: float | None = None,
@@ -68,6 +70,8 @@ def tune(
         Of the cross-validation.
     quick : bool
         Leave the cross-validation out; `averaged.quick` holds what the variance along the chains tells.
+    averaging : Averaging, optional
+        How to average; `lpmert.methods.Averaging()` by default.
     ties : {"first", "best", "worst"}
         Which of several hypotheses with identical features stands for them.
     region : Region, optional
@@ -115,6 +119,7 @@ def tune(
     from lpmert.search.driver import solve
     from lpmert.system.deadline import Deadline, unheeded
     from lpmert.system.interrupts import Interrupts
+    from lpmert.unseen.averaging import Averaging
     from lpmert.unseen.estimate import Setting, cross_validated, decoded_statistics, estimate_of, fit, groups_of
     from lpmert.values import whole_number
 
@@ -132,7 +137,7 @@ def tune(
         problem = _problem(nbest, metric, ties, region)
         group = groups_of(groups, nbest.n_lists)
         aside = None if held_out is None else like(held_out, nbest)
-        setting = Setting(problem.metric, ties, problem.region, seed, jobs, deadline)
+        setting = Setting(problem.metric, ties, problem.region, seed, jobs, deadline, averaging or Averaging())
         seconds = {}
         fitted = fit(problem, setting, tell=lambda done, parts: told("average", done, parts))
         seconds["average"] = deadline.seconds
@@ -165,7 +170,7 @@ def tune(
         held_out=apart,
         n_lists=nbest.n_lists,
         seed=seed,
-        signature=problem.signature,
+        signature=f"{problem.signature}|{setting.averaging.settings()}",
         seconds=seconds,
     )
 
@@ -178,20 +183,18 @@ def _averaged(fitted: Fit) -> Averaged:
     """Return the average with what it costs on the lists of the fit."""
     weights = fitted.averaged / np.abs(fitted.averaged).sum()
     average, found = fitted.average, fitted.problem.evaluate(weights)
-    more = 0.0
-    if average.temperature > 0.0:
-        more = average.variance / average.temperature
-        more /= 1.0 if fitted.problem.canonical.additive else fitted.problem.nbest.n_lists
+    lists = 1 if fitted.problem.canonical.additive else fitted.problem.nbest.n_lists
+    gibbs = average.steps > 0 and isfinite(average.temperature)
     return Averaged(
         weights=np.asarray(weights),
         loss=found.loss,
         score=found.score,
         tied_lists=found.tied_lists,
         unit=average.unit,
-        temperature=average.temperature,
+        temperature=average.temperature if isfinite(average.temperature) else None,
         agreement=average.agreement,
         chains=average.chains,
         steps=average.steps,
-        quick=found.loss + more if average.steps else None,
+        quick=found.loss + average.variance / average.temperature / lists if gibbs else None,
         complete=average.complete,
     )

@@ -36,6 +36,16 @@ class Where(NamedTuple):
     cosine: float
 
 
+class Law(NamedTuple):
+    """A density in proportion to exp(-level / temperature) where the level is at most `highest`, and 0 elsewhere.
+
+    A circle all of which is higher counts where it is least.
+    """
+
+    temperature: float
+    highest: float
+
+
 class State(NamedTuple):
     """A chain: its weights [d], of length 1, the sum of the means [d] of its circles, and how many these are [1].
 
@@ -71,16 +81,18 @@ def _make_orthogonal(weights, direction):
 
 
 @internal
-def _share(circle, piece, least, temperature):
+def _share(circle, piece, least, law):
     """Return the density of a piece of a circle, 1 where the loss is least."""
-    above = (circle.levels[piece] - least) / temperature
-    if above >= _NEGLIGIBLE or circle.ends[piece] - circle.begins[piece] < LEAST_WIDTH:
+    level = circle.levels[piece]
+    above = (level - least) / law.temperature
+    narrow = circle.ends[piece] - circle.begins[piece] < LEAST_WIDTH
+    if above >= _NEGLIGIBLE or narrow or level > max(law.highest, least):
         return 0.0
     return exp(-above)
 
 
 @kernel(nogil=True)
-def walk(offsets, loss, where, temperature, state, directions, draws, counted, work, buffers, circle, path):
+def walk(offsets, loss, where, law, state, directions, draws, counted, work, buffers, circle, path):
     """Let a chain go one step along each of directions [n, d], drawn at random, and write its weights into path [n, d].
 
     draws [n] between 0 and 1 choose the point on each circle; counted: whether the circles count for the mean.
@@ -108,7 +120,7 @@ def walk(offsets, loss, where, temperature, state, directions, draws, counted, w
                 least = min(least, circle.levels[piece])
         total = along = across = 0.0
         for piece in range(pieces):
-            share = _share(circle, piece, least, temperature)
+            share = _share(circle, piece, least, law)
             if share > 0.0:
                 begin, end = circle.begins[piece], circle.ends[piece]
                 total += share * (end - begin)
@@ -123,7 +135,7 @@ def walk(offsets, loss, where, temperature, state, directions, draws, counted, w
         wanted = draws[step] * total
         angle = 0.0
         for piece in range(pieces):
-            share = _share(circle, piece, least, temperature)
+            share = _share(circle, piece, least, law)
             if share > 0.0:
                 begin, end = circle.begins[piece], circle.ends[piece]
                 angle = begin + min(max(wanted / share, 0.0), end - begin)
