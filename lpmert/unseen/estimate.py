@@ -6,23 +6,27 @@ weights. Nothing of the lists held out comes in.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import stats
 
-from lpmert.errors import DataError, FloatArray, IntArray
+from lpmert.errors import DataError, FloatArray, IntArray, MethodError
 from lpmert.methods.heuristic.och import Och
 from lpmert.metrics.base import Metric
 from lpmert.model.coordinates import CallerWeights
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.model.region import Region
+from lpmert.quoting import quoted
 from lpmert.result import Limits
 from lpmert.search.driver import solve
+from lpmert.search.method import Method
 from lpmert.system.deadline import Deadline, out_of_time
+from lpmert.system.interrupts import Interrupts
 from lpmert.unseen.average import Average, Tell
 from lpmert.unseen.averaging import Averaging
 from lpmert.unseen.energy import shares
@@ -132,19 +136,83 @@ def cross_validated(
     group [S]: the number of each list's group, of which there are at least two. Line searches stand for the optimum,
     and one chain averages where there are several without refits.
     """
+
+    def both(problem: Problem) -> tuple[CallerWeights, CallerWeights]:
+        found = fit(problem, setting, chains=1)
+        return found.found, found.averaged
+
     folds = min(folds, int(group.max()) + 1)
+    decoded = _decoded_by_folds(nbest, setting, group, folds, both, on_fold)
+    return None if decoded is None else estimate_of(setting.metric, *decoded, group, folds)
+
+
+def expected_of(
+    nbest: NBest,
+    method: Method,
+    *,
+    metric: str | Metric = "loss",
+    ties: str = "first",
+    region: Region | None = None,
+    folds: int,
+    groups: Sequence[Hashable] | None = None,
+    seed: int = 0,
+    time_limit: float | None = None,
+    on_stage: Callable[[str, int, int], object] | None = None,
+) -> Mapping[str, float]:
+    """Return what a method's weights are likely to cost on as many unseen lists: loss, low, high, folds.
+
+    Line searches stand for a method that proves its optimum. Nothing is returned if the time does not suffice. Raises
+    `DataError` for fewer than two groups, `MethodError` for a method that remembers other lists.
+    """
+    if method.remembers:
+        raise MethodError(f"{quoted(method.name)} goes on from earlier runs, which may have seen the lists held out")
+    group = groups_of(groups, nbest.n_lists)
+    if group.max(initial=0) < 1:
+        raise DataError("cross-validation needs two lists, or groups of lists, at least")
+    folds = min(folds, int(group.max()) + 1)
+    interrupts = Interrupts()
+    deadline = Deadline(time_limit, None, lambda: interrupts.pressed)
+    stands = Och() if method.proves else method
+
+    def fitted(problem: Problem) -> tuple[CallerWeights]:
+        return (CallerWeights(solve(stands, problem, Limits(time_limit=deadline.left), seed=seed).weights),)
+
+    with interrupts, deadline.running():
+        problem = Problem(nbest, metric, ties=ties, region=region)
+        setting = Setting(problem.metric, ties, problem.region, seed, 1, deadline)
+        told = (lambda *_: None) if on_stage is None else partial(on_stage, "cross-validation")
+        decoded = _decoded_by_folds(nbest, setting, group, folds, fitted, told)
+    if decoded is None:
+        return {}
+    loss = estimate_of(setting.metric, decoded[0], decoded[0], group, folds).optimum
+    known = {"loss": loss.value, "low": loss.low, "high": loss.high, "folds": float(folds)}
+    return {name: value for name, value in known.items() if value is not None}
+
+
+def _decoded_by_folds(
+    nbest: NBest,
+    setting: Setting,
+    group: IntArray,
+    folds: int,
+    fitted: Callable[[Problem], Sequence[CallerWeights]],
+    on_fold: Callable[[int, int], object],
+) -> FloatArray | None:
+    """Return the statistics [W, S, K] that each of W weights has on lists that it was not fitted to."""
     fold = folds_of(group, folds, setting.seed)
-    optimum, averaged = np.empty((2, nbest.n_lists, nbest.statistics.shape[1]))
+    parts: list[list[FloatArray]] = []
     for number in range(folds):
-        lists = Problem(nbest.restrict(fold != number), setting.metric, ties=setting.ties, region=setting.region)
-        found = fit(lists, setting, chains=1)
+        weights = fitted(
+            Problem(nbest.restrict(fold != number), setting.metric, ties=setting.ties, region=setting.region)
+        )
         if out_of_time():
             return None
         aside = nbest.restrict(fold == number)
-        optimum[fold == number] = decoded_statistics(aside, setting, found.found)
-        averaged[fold == number] = decoded_statistics(aside, setting, found.averaged)
+        parts.append([decoded_statistics(aside, setting, one) for one in weights])
         on_fold(number + 1, folds)
-    return estimate_of(setting.metric, optimum, averaged, group, folds)
+    decoded = np.empty((len(parts[0]), nbest.n_lists, nbest.statistics.shape[1]))
+    for number, part in enumerate(parts):
+        decoded[:, fold == number] = part
+    return decoded
 
 
 def decoded_statistics(nbest: NBest, setting: Setting, weights: CallerWeights) -> FloatArray:

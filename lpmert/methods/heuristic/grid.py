@@ -11,6 +11,7 @@ import numpy as np
 from lpmert.configurable import option
 from lpmert.errors import FloatArray, MethodError
 from lpmert.lines.clock import Clock
+from lpmert.model.canonical import standardised
 from lpmert.model.problem import Problem
 from lpmert.quoting import listed, quoted
 from lpmert.search.run import Comparator, Found
