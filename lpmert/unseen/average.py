@@ -39,7 +39,7 @@ CHAINS = 3
 AGREEMENT = 0.95
 """Least cosine of a chain's mean with the mean of all at which chains end."""
 
-MOST_ROUNDS = 8
+MOST_ROUNDS = 16
 """As often do chains that do not agree go on for as many steps as at first."""
 
 KEPT = 40
