@@ -53,6 +53,16 @@ def standardised(features: FloatArray, offsets: IntArray) -> tuple[FloatArray, F
     return alike / spread, spread
 
 
+def mean_difference(values: FloatArray, offsets: IntArray) -> float:
+    """Return the mean over lists, offsets [S + 1], of |a - b| for two values [m] of a list drawn with replacement."""
+    lists = list_numbers(offsets)
+    ordered = values[np.lexsort((values, lists))]
+    sizes = np.diff(offsets)[lists]
+    rank = np.arange(len(values)) - offsets[:-1][lists]
+    # of all n^2 pairs a value counts positively in twice as many as are below it, negatively in those above
+    return float(np.sum(2.0 * (2 * rank + 1 - sizes) * ordered / sizes**2.0) / (len(offsets) - 1))
+
+
 def group_identical(features: FloatArray, offsets: IntArray) -> IntArray:
     """Return for every row [M] the first row of its list with the same feature vector."""
     lists = list_numbers(offsets)

@@ -21,12 +21,12 @@ from lpmert.lines.circle import new_circle
 from lpmert.lines.envelope import combine, new_workspace
 from lpmert.lines.line_search import loss_of_form
 from lpmert.lines.line_search_kernels import Loss, level_at, new_buffers
-from lpmert.model.canonical import centred, standardised
+from lpmert.model.canonical import centred, mean_difference, standardised
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.problem import Distinct, Problem
 from lpmert.numeric.kernels import decode
 from lpmert.system.deadline import out_of_time
-from lpmert.unseen.energy import mean_difference, switched
+from lpmert.unseen.energy import switched
 from lpmert.unseen.walk import Law, State, Where, new_state, walk
 
 TEMPERATURE = 3.0

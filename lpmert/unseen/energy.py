@@ -6,7 +6,6 @@ import numpy as np
 
 from lpmert.errors import FloatArray, IntArray
 from lpmert.metrics.base import AdditiveMetric, Metric, losses_of_totals
-from lpmert.model.canonical import list_numbers
 
 
 def switched(metric: Metric, statistics: FloatArray, offsets: IntArray, chosen: IntArray) -> FloatArray:
@@ -20,16 +19,6 @@ def switched(metric: Metric, statistics: FloatArray, offsets: IntArray, chosen: 
     own = statistics[chosen]
     others = np.repeat(own.sum(axis=0) - own, np.diff(offsets), axis=0)
     return len(chosen) * losses_of_totals(metric, others + statistics)
-
-
-def mean_difference(values: FloatArray, offsets: IntArray) -> float:
-    """Return the mean over lists, offsets [S + 1], of |a - b| for two values [m] of a list drawn with replacement."""
-    lists = list_numbers(offsets)
-    ordered = values[np.lexsort((values, lists))]
-    sizes = np.diff(offsets)[lists]
-    rank = np.arange(len(values)) - offsets[:-1][lists]
-    # of all n^2 pairs a value counts positively in twice as many as are below it, negatively in those above
-    return float(np.sum(2.0 * (2 * rank + 1 - sizes) * ordered / sizes**2.0) / (len(offsets) - 1))
 
 
 def shares(metric: Metric, statistics: FloatArray) -> FloatArray:

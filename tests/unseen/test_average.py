@@ -23,6 +23,7 @@ from slow_reference import (
 import lpmert
 from lpmert.methods.heuristic.och import Och
 from lpmert.metrics.base import metric_by_name
+from lpmert.model.canonical import mean_difference
 from lpmert.model.coordinates import CallerWeights
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
@@ -30,7 +31,7 @@ from lpmert.model.region import Linear, Region
 from lpmert.search.driver import solve
 from lpmert.unseen.average import AGREEMENT, average_weights
 from lpmert.unseen.averaging import Averaging
-from lpmert.unseen.energy import mean_difference, shares, switched
+from lpmert.unseen.energy import shares, switched
 
 NAMES = ("a", "b", "c")
 REGIONS = {
