@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import re
 
     from lpmert.model.nbest import NBest
+    from lpmert.unseen.averaging import Averaging
     from lpmert.unseen.estimate import Estimate
     from lpmert.unseen.tuned import Tuned
 
@@ -78,7 +79,7 @@ def tune(
                     groups=groups,
                     folds=folds,
                     quick=quick,
-                    averaging=averaging,
+                    averaging=cast("Averaging", averaging),
                     callback=callback,
                     on_stage=None if shared.quiet else Stages(),
                     **arguments,

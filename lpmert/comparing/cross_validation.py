@@ -267,7 +267,8 @@ def _costs(problem: Problem, split: Split, tasks: Sequence[Fold], fits: Sequence
     """Return the mean over repetitions of the loss of all folds together, and what each fold [J] says of it."""
     nbest, metric = problem.nbest, problem.metric
     chosen = np.empty((nbest.n_lists, nbest.statistics.shape[1]))
-    losses, values = [], []
+    losses: list[float] = []
+    values: list[float] = []
     for repetition in range(len(fits) // split.folds):
         for number in range(split.folds):
             place = repetition * split.folds + number

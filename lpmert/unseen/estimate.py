@@ -143,7 +143,7 @@ def cross_validated(
 
     folds = min(folds, int(group.max()) + 1)
     decoded = _decoded_by_folds(nbest, setting, group, folds, both, on_fold)
-    return None if decoded is None else estimate_of(setting.metric, *decoded, group, folds)
+    return None if decoded is None else estimate_of(setting.metric, decoded[0], decoded[1], group, folds)
 
 
 def expected_of(
