@@ -164,6 +164,8 @@ def expected_of(
     Line searches stand for a method that proves its optimum. Nothing is returned if the time does not suffice. Raises
     `DataError` for fewer than two groups, `MethodError` for a method that remembers other lists.
     """
+    if not isinstance(nbest, NBest):
+        raise DataError("cross-validation needs N-best lists; make some of lattices")
     if method.remembers:
         raise MethodError(f"{quoted(method.name)} goes on from earlier runs, which may have seen the lists held out")
     group = groups_of(groups, nbest.n_lists)
