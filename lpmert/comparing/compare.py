@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lpmert.search.method import Method
     from lpmert.values import Weights
 
-DEFAULT_METHODS = ("och", "annealing", "msr", "grid")
+DEFAULT_METHODS = ("och", "average", "annealing", "msr", "grid")
 SEEDS = 10
 OPTIMUM_SECONDS = 60.0
 REPLICATIONS = 1000
