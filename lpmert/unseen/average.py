@@ -7,7 +7,7 @@ measurement, see `docs/unseen.md`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import Context, copy_context
 from dataclasses import dataclass
@@ -58,7 +58,7 @@ class Average:
 
     unit: mean difference in loss between two hypotheses of a list, S times that of all lists for a metric that is no
     sum; temperature: in the same units. agreement: least cosine of a chain's mean with the mean of all, `None` for a
-    single chain. variance: the sum over lists of the variance of what they cost, over the kept states. complete:
+    single chain. variance: the sum over lists of the variance of what they cost, over the kept states [d]. complete:
     whether all steps were taken.
     """
 
@@ -70,6 +70,7 @@ class Average:
     chains: int
     steps: int
     complete: bool
+    states: tuple[CanonicalWeights, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,9 +146,9 @@ def average_weights(
         return Average(start, unit, temperature, None, 0.0, 0, 0, complete=False)  # stopped before anything counted
     mean = np.mean(means, axis=0)
     answer = CanonicalWeights(_scaled(sphere.basis @ mean)) if mean.any() else start
-    variance = _variance(problem, sphere, answer, [state for one in walks for state in one.kept()])
-    agreement = _agreement(means)
-    return Average(answer, unit, temperature, agreement, variance, chains, chains * done, complete)
+    states = tuple(CanonicalWeights(state) for one in walks for state in one.kept())
+    variance = _variance(problem, sphere, answer, states)
+    return Average(answer, unit, temperature, _agreement(means), variance, chains, chains * done, complete, states)
 
 
 def loss_unit(problem: Problem, distinct: Distinct, weights: CanonicalWeights) -> float:
@@ -249,7 +250,7 @@ def _decoded(distinct: Distinct, weights: FloatArray) -> IntArray:
     return selection
 
 
-def _variance(problem: Problem, sphere: _Sphere, weights: FloatArray, states: list[FloatArray]) -> float:
+def _variance(problem: Problem, sphere: _Sphere, weights: FloatArray, states: Sequence[FloatArray]) -> float:
     """Return the sum over lists of the variance, over states [d], of what each costs beside the others' choices."""
     distinct = sphere.distinct
     values = switched(problem.metric, distinct.statistics, distinct.offsets, _decoded(distinct, weights))

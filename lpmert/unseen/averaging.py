@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from math import inf, isinf
 from typing import ClassVar
 
@@ -11,12 +12,14 @@ from lpmert.errors import FloatArray, MethodError
 from lpmert.lines.clock import Clock
 from lpmert.methods.heuristic.och import Och
 from lpmert.model.coordinates import CallerWeights, CanonicalWeights
+from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.problem import Problem
 from lpmert.result import Limits
 from lpmert.search.driver import solve
 from lpmert.search.run import Comparator, Found
 from lpmert.system.deadline import time_left
 from lpmert.unseen.average import CHAINS, Average, Tell, average_weights
+from lpmert.unseen.lattice_average import average_over_paths
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,7 @@ class Averaging(Comparator):
 
     def average(
         self,
-        problem: Problem,
+        problem: Problem | LatticeProblem,
         start: CanonicalWeights,
         *,
         seed: int,
@@ -50,10 +53,9 @@ class Averaging(Comparator):
         jobs: int = 1,
         tell: Tell = lambda *_: None,
     ) -> Average:
-        """Return the average of weights around start [d]; see `average_weights`."""
-        return average_weights(
-            problem,
-            start,
+        """Return the average of weights around start [d]; see `average_weights`, `average_over_paths`."""
+        on_lists = partial(
+            average_weights,
             temperature=self.temperature,
             within=inf if self.within is None else self.within,
             seed=seed,
@@ -61,6 +63,9 @@ class Averaging(Comparator):
             jobs=jobs,
             tell=tell,
         )
+        if isinstance(problem, LatticeProblem):
+            return average_over_paths(problem, start, seed, on_lists)
+        return on_lists(problem, start)
 
     def run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
         """Return the average; the line searches start from given weights, too."""

@@ -15,21 +15,18 @@ import numpy as np
 from scipy import stats
 
 from lpmert.errors import DataError, FloatArray, IntArray, MethodError
-from lpmert.methods.heuristic.och import Och
 from lpmert.metrics.base import Metric
 from lpmert.model.coordinates import CallerWeights
-from lpmert.model.nbest import NBest
-from lpmert.model.problem import Problem
 from lpmert.model.region import Region
 from lpmert.quoting import quoted
 from lpmert.result import Limits
-from lpmert.search.driver import solve
 from lpmert.search.method import Method
 from lpmert.system.deadline import Deadline, out_of_time
 from lpmert.system.interrupts import Interrupts
 from lpmert.unseen.average import Average, Tell
 from lpmert.unseen.averaging import Averaging
 from lpmert.unseen.energy import shares
+from lpmert.unseen.material import AnyProblem, Material, chosen_statistics, found_by_lines, problem_of, searched
 
 FEW = 30
 """Below so many lists, or groups of lists, an estimate is not worth much."""
@@ -38,7 +35,10 @@ CONFIDENCE = 0.95
 
 
 class Setting(NamedTuple):
-    """What lists are judged by, and how weights are found on them; deadline: of the whole call."""
+    """What lists or lattices are judged by, and how weights are found on them; deadline: of the whole call.
+
+    asked: the metric as it was asked for, where it is not the same: that of lattices is one on texts.
+    """
 
     metric: Metric
     ties: str
@@ -47,12 +47,17 @@ class Setting(NamedTuple):
     jobs: int
     deadline: Deadline
     averaging: Averaging = Averaging()
+    asked: Any = None
+
+    def problem(self, data: Material, region: Region | None = None) -> AnyProblem:
+        """Return the problem on some data, in a region or everywhere."""
+        return problem_of(data, self.metric if self.asked is None else self.asked, self.ties, region)
 
 
 class Fit(NamedTuple):
     """The problem of some lists, the best weights that line searches find, and the averaged ones."""
 
-    problem: Problem
+    problem: AnyProblem
     found: CallerWeights
     averaged: CallerWeights
     average: Average
@@ -97,10 +102,9 @@ class Estimate:
         return asdict(self)
 
 
-def fit(problem: Problem, setting: Setting, chains: int | None = None, tell: Tell = lambda *_: None) -> Fit:
+def fit(problem: AnyProblem, setting: Setting, chains: int | None = None, tell: Tell = lambda *_: None) -> Fit:
     """Find weights on the lists of a problem, and average, from nothing but these lists."""
-    limits = Limits(time_limit=setting.deadline.left)
-    found = CallerWeights(solve(Och(), problem, limits, seed=setting.seed).weights)
+    found = found_by_lines(problem, Limits(time_limit=setting.deadline.left), setting.seed)
     average = setting.averaging.average(
         problem, problem.to_canonical(found), seed=setting.seed, chains=chains, jobs=setting.jobs, tell=tell
     )
@@ -125,7 +129,7 @@ def folds_of(group: IntArray, folds: int, seed: int) -> IntArray:
 
 
 def cross_validated(
-    nbest: NBest,
+    nbest: Material,
     setting: Setting,
     group: IntArray,
     folds: int,
@@ -137,7 +141,7 @@ def cross_validated(
     and one chain averages where there are several without refits.
     """
 
-    def both(problem: Problem) -> tuple[CallerWeights, CallerWeights]:
+    def both(problem: AnyProblem) -> tuple[CallerWeights, CallerWeights]:
         found = fit(problem, setting, chains=1)
         return found.found, found.averaged
 
@@ -147,10 +151,10 @@ def cross_validated(
 
 
 def expected_of(
-    nbest: NBest,
+    nbest: Material,
     method: Method,
     *,
-    metric: str | Metric = "loss",
+    metric: Any = "loss",
     ties: str = "first",
     region: Region | None = None,
     folds: int,
@@ -164,8 +168,6 @@ def expected_of(
     Line searches stand for a method that proves its optimum. Nothing is returned if the time does not suffice. Raises
     `DataError` for fewer than two groups, `MethodError` for a method that remembers other lists.
     """
-    if not isinstance(nbest, NBest):
-        raise DataError("cross-validation needs N-best lists; make some of lattices")
     if method.remembers:
         raise MethodError(f"{quoted(method.name)} goes on from earlier runs, which may have seen the lists held out")
     group = groups_of(groups, nbest.n_lists)
@@ -174,14 +176,16 @@ def expected_of(
     folds = min(folds, int(group.max()) + 1)
     interrupts = Interrupts()
     deadline = Deadline(time_limit, None, lambda: interrupts.pressed)
-    stands = Och() if method.proves else method
 
-    def fitted(problem: Problem) -> tuple[CallerWeights]:
-        return (CallerWeights(solve(stands, problem, Limits(time_limit=deadline.left), seed=seed).weights),)
+    def fitted(problem: AnyProblem) -> tuple[CallerWeights]:
+        limits = Limits(time_limit=deadline.left)
+        if method.proves:
+            return (found_by_lines(problem, limits, seed),)
+        return (CallerWeights(searched(method, problem, limits, seed=seed).weights),)
 
     with interrupts, deadline.running():
-        problem = Problem(nbest, metric, ties=ties, region=region)
-        setting = Setting(problem.metric, ties, problem.region, seed, 1, deadline)
+        problem = problem_of(nbest, metric, ties, region)
+        setting = Setting(problem.metric, ties, problem.region, seed, 1, deadline, asked=metric)
         told = (lambda *_: None) if on_stage is None else partial(on_stage, "cross-validation")
         decoded = _decoded_by_folds(nbest, setting, group, folds, fitted, told)
     if decoded is None:
@@ -192,35 +196,32 @@ def expected_of(
 
 
 def _decoded_by_folds(
-    nbest: NBest,
+    nbest: Material,
     setting: Setting,
     group: IntArray,
     folds: int,
-    fitted: Callable[[Problem], Sequence[CallerWeights]],
+    fitted: Callable[[AnyProblem], Sequence[CallerWeights]],
     on_fold: Callable[[int, int], object],
 ) -> FloatArray | None:
     """Return the statistics [W, S, K] that each of W weights has on lists that it was not fitted to."""
     fold = folds_of(group, folds, setting.seed)
     parts: list[list[FloatArray]] = []
     for number in range(folds):
-        weights = fitted(
-            Problem(nbest.restrict(fold != number), setting.metric, ties=setting.ties, region=setting.region)
-        )
+        weights = fitted(setting.problem(nbest.restrict(fold != number), setting.region))
         if out_of_time():
             return None
         aside = nbest.restrict(fold == number)
         parts.append([decoded_statistics(aside, setting, one) for one in weights])
         on_fold(number + 1, folds)
-    decoded = np.empty((len(parts[0]), nbest.n_lists, nbest.statistics.shape[1]))
+    decoded = np.empty((len(parts[0]), nbest.n_lists, parts[0][0].shape[1]))
     for number, part in enumerate(parts):
         decoded[:, fold == number] = part
     return decoded
 
 
-def decoded_statistics(nbest: NBest, setting: Setting, weights: CallerWeights) -> FloatArray:
+def decoded_statistics(data: Material, setting: Setting, weights: CallerWeights) -> FloatArray:
     """Return the statistics [S, K] of the hypotheses that weights [D] choose."""
-    problem = Problem(nbest, setting.metric, ties=setting.ties)
-    return np.asarray(nbest.statistics[nbest.offsets[:-1] + problem.evaluate(weights).selection])
+    return chosen_statistics(setting.problem(data), weights)
 
 
 def estimate_of(metric: Metric, optimum: FloatArray, averaged: FloatArray, group: IntArray, folds: int = 0) -> Estimate:

@@ -13,6 +13,8 @@ from lpmert.unseen.tuned import AVERAGED, OPTIMUM, Averaged, Tuned
 
 if TYPE_CHECKING:
     from lpmert.metrics.base import Metric
+    from lpmert.metrics.text import TextMetric
+    from lpmert.model.lattices import Lattices
     from lpmert.model.nbest import NBest
     from lpmert.model.region import Region
     from lpmert.result import Callback
@@ -28,11 +30,11 @@ OnStage = Callable[[str, int, int], object]
 
 
 def tune(
-    nbest: NBest,
+    nbest: NBest | Lattices,
     *,
-    metric: str | Metric = "loss",
+    metric: str | Metric | TextMetric = "loss",
     method: str | Method = "auto",
-    held_out: NBest | None = None,
+    held_out: NBest | Lattices | None = None,
     groups: Sequence[Hashable] | None = None,
     folds: int = FOLDS,
     quick: bool = False,
@@ -56,14 +58,15 @@ def tune(
 
     Parameters
     ----------
-    nbest : NBest
-        The lists.
+    nbest : NBest or Lattices
+        The lists, or lattices, of which all paths count.
     metric : str or Metric
-        What turns summed statistics into a loss, as for `minimize`: a sum over lists, or a ratio that kernels compute.
+        What turns summed statistics into a loss, as for `minimize`: a sum over lists, a ratio that kernels compute, or
+        for lattices a metric on texts.
     method : str or Method
         How to search for the optimum.
-    held_out : NBest, optional
-        More lists of the same features, on which both weights are compared; nothing is fitted to them.
+    held_out : NBest or Lattices, optional
+        More of the same features, on which both weights are compared; nothing is fitted to them.
     groups : sequence, optional
         One entry for each list; lists with equal entries share a source and stay together in cross-validation.
     folds : int
@@ -112,15 +115,14 @@ def tune(
     >>> tuned.optimum.loss, tuned.averaged.loss, tuned.recommended
     (0.0, 0.0, 'averaged')
     """
-    from lpmert._doors import _problem, _settings
+    from lpmert._doors import _settings
     from lpmert.model.coordinates import CallerWeights
-    from lpmert.model.held_out import like
     from lpmert.result import warned
-    from lpmert.search.driver import solve
     from lpmert.system.deadline import Deadline, unheeded
     from lpmert.system.interrupts import Interrupts
     from lpmert.unseen.averaging import Averaging
     from lpmert.unseen.estimate import Setting, cross_validated, decoded_statistics, estimate_of, fit, groups_of
+    from lpmert.unseen.material import held_out_like, problem_of, searched
     from lpmert.values import whole_number
 
     solver, limits, seed = _settings(method, time_limit, node_limit, gap, target, memory_limit, jobs, seed)
@@ -134,10 +136,10 @@ def tune(
                 on_stage(stage, done, parts)
 
     with interrupts, deadline.running():
-        problem = _problem(nbest, metric, ties, region)
+        problem = problem_of(nbest, metric, ties, region)
         group = groups_of(groups, nbest.n_lists)
-        aside = None if held_out is None else like(held_out, nbest)
-        setting = Setting(problem.metric, ties, problem.region, seed, jobs, deadline, averaging or Averaging())
+        aside = None if held_out is None else held_out_like(held_out, nbest)
+        setting = Setting(problem.metric, ties, problem.region, seed, jobs, deadline, averaging or Averaging(), metric)
         seconds = {}
         fitted = fit(problem, setting, tell=lambda done, parts: told("average", done, parts))
         seconds["average"] = deadline.seconds
@@ -148,7 +150,7 @@ def tune(
             )
         seconds["estimate"] = deadline.seconds - seconds["average"]
         left = OPTIMUM_SECONDS if deadline.left is None else deadline.left
-        optimum = warned(solve(solver, problem, replace(limits, time_limit=left), callback, seed, fitted.found))
+        optimum = warned(searched(solver, problem, replace(limits, time_limit=left), callback, seed, fitted.found))
         seconds["optimum"] = deadline.seconds - fsum(seconds.values())
         apart = None
         if aside is not None:
@@ -158,7 +160,7 @@ def tune(
                 decoded_statistics(aside, setting, fitted.averaged),
                 np.arange(aside.n_lists),
             )
-    averaged = _averaged(fitted)
+    averaged = _averaged(fitted, nbest.n_lists)
     recommended = AVERAGED if averaged.steps and not _optimum_is_better(estimate) else OPTIMUM
     return Tuned(
         weights=optimum.weights if recommended == OPTIMUM else averaged.weights,
@@ -179,11 +181,11 @@ def _optimum_is_better(estimate: Estimate | None) -> bool:
     return estimate is not None and estimate.difference.low is not None and estimate.difference.low > 0.0
 
 
-def _averaged(fitted: Fit) -> Averaged:
+def _averaged(fitted: Fit, n_lists: int) -> Averaged:
     """Return the average with what it costs on the lists of the fit."""
     weights = fitted.averaged / np.abs(fitted.averaged).sum()
     average, found = fitted.average, fitted.problem.evaluate(weights)
-    lists = 1 if fitted.problem.canonical.additive else fitted.problem.nbest.n_lists
+    lists = 1 if fitted.problem.canonical.additive else n_lists
     gibbs = average.steps > 0 and isfinite(average.temperature)
     return Averaged(
         weights=np.asarray(weights),
