@@ -49,11 +49,12 @@ def average_over_paths(
         found = average(lists, lists.to_canonical(problem.to_caller(start)))
         settled = found.steps == 0 or not found.complete
         wrong = [_wrong(problem, lists, pool, state) for state in found.states if not (settled or out_of_time())]
-        settled = settled or (len(wrong) == len(found.states) and np.mean(wrong) <= ENOUGH * found.temperature)
+        if len(wrong) == len(found.states) and not settled:
+            settled = bool(np.mean(wrong) <= ENOUGH * found.temperature)
         if settled or out_of_time():
             break
     weights = problem.to_canonical(lists.to_caller(found.weights))
-    return replace(found, weights=weights, complete=found.complete and bool(settled), states=())
+    return replace(found, weights=weights, complete=found.complete and settled, states=())
 
 
 def _wrong(problem: LatticeProblem, lists: Problem, pool: Pool, state: CanonicalWeights) -> float:
