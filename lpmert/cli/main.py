@@ -34,11 +34,15 @@ from lpmert.cli.console import (
 from lpmert.cli.delivery import ExitCode, Talk, delivering, exit_code
 from lpmert.cli.reading import ARGUMENTS
 from lpmert.cli.shared import Shared, shared_options
+from lpmert.cli.stages import Stages
+from lpmert.cli.unseen import Asked, asking, with_optimism
 from lpmert.cli.weights_out import FORMS, JSON, Target
 from lpmert.quoting import LONGEST_MESSAGE, WARNINGS, listed, shortened
 from lpmert.system.interrupts import Interrupts
 
 if TYPE_CHECKING:
+    import re
+
     from lpmert._doors import Check
     from lpmert.model.nbest import NBest
     from lpmert.result import Callback, Result
@@ -171,8 +175,15 @@ def main(ctx: click.Context) -> None:
 @click.option(
     "--roles", type=names_by_name, default="", metavar="ROLE=FEATURE,...", help="What features are to --write."
 )
+@asking
 def solve(
-    initial_weights: str | None, certificate: str | None, write: str | None, roles: dict[str, str], **options: Any
+    initial_weights: str | None,
+    certificate: str | None,
+    write: str | None,
+    roles: dict[str, str],
+    cv: int | None,
+    source: re.Pattern[str] | None,
+    **options: Any,
 ) -> None:
     """Find the weights with the least loss on the lists in DATA.
 
@@ -182,6 +193,10 @@ def solve(
 
     The progress column Src says what found the best weights so far: I given weights, L line searches, C a cell of the
     weight space, S a selection, X exact arithmetic, W the sweep, E full enumeration, G parts solved separately.
+
+    --cv N tells what the weights found are likely to cost on other lists from the same source, and how much of that
+    their loss here hides: N times all but one part of the lists is searched, by line searches where --method proves
+    its optimum, and that part decoded. `lpmert tune` finds weights for unseen lists.
 
     --write says what becomes of the weights: `numbers` as in Moses' weights.txt, `names` with a line `NAME VALUE` each,
     `update` to bring the weights in moses.ini, travatar.ini or joshua.config up to date, or the settings of a speech
@@ -218,13 +233,15 @@ def solve(
             settings = {name: arguments[name] for name in ("metric", "ties", "region")}
             write_certificate(certificate, nbest, result, **settings)
 
-    _run(Shared.of(**options), search, certify, writes=certificate, text=None if target.form == JSON else text)
+    written = None if target.form == JSON else text
+    _run(Shared.of(**options), Asked(cv, source), search, certify, writes=certificate, text=written)
 
 
 @main.command()
 @shared_options
 @click.option("--weights", required=True, metavar="WEIGHTS", help="The weights to check.")
-def check(weights: str, **options: Any) -> None:
+@asking
+def check(weights: str, cv: int | None, source: re.Pattern[str] | None, **options: Any) -> None:
     """Show how far given weights are from the least loss on the lists in DATA.
 
     WEIGHTS are numbers in the order of --features (--weights=-1,2), pairs (--weights am=1,lm=0.6), or a file: one that
@@ -238,11 +255,12 @@ def check(weights: str, **options: Any) -> None:
         given = shared.weights(weights, "--weights")
         return check_weights(nbest, given, callback=callback, **shared.search_arguments())
 
-    _run(Shared.of(**options), search)
+    _run(Shared.of(**options), Asked(cv, source), search)
 
 
 def _run(
     shared: Shared,
+    asked: Asked,
     search: Callable[[NBest, Callback | None, Shared], Result | Check],
     finish: Callable[[NBest, Result, Interrupts, Shared], None] = lambda *_: None,
     writes: str | None = None,
@@ -256,12 +274,15 @@ def _run(
                 shared = shared.on(nbest)
             shared.search_arguments()  # wrong usage is told before the table of progress begins
             with Interrupts() as stop:
+                with naming(shared.reading.name):
+                    expected, shared = asked.estimate(nbest, shared, None if shared.quiet else Stages())
                 progress = nullcontext() if shared.quiet else ProgressLog(time_limit=shared.time_limit)
                 with naming(shared.reading.name), progress as callback:
                     outcome = search(nbest, callback, shared)
                 result = outcome if isinstance(outcome, lpmert.Result) else outcome.optimum
                 rates = {**result.rates, **shared.reading.rates(nbest, result.loss)}
                 result = replace(result, seconds={"read": seconds, **result.seconds}, rates=rates)
+                result = with_optimism(result, expected)
                 if isinstance(outcome, lpmert.Result):
                     outcome = result
                 else:

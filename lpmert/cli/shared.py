@@ -120,6 +120,12 @@ class Shared:
         """Return the weights that the user gave for this option."""
         return parse_weights(text, self.features, option)
 
+    def for_method(self, name: str) -> tuple[Method, Shared]:
+        """Return a method with the options meant for it, NAME.OPTION=VALUE, and the same without these."""
+        own = [one for one in self.options if one[0].startswith(f"{name}.")]
+        texts = [(option.removeprefix(f"{name}."), value) for option, value in own]
+        return configured(name, texts), replace(self, options=tuple(one for one in self.options if one not in own))
+
     def search_arguments(self) -> dict[str, Any]:
         """Return what `minimize` and `check` both take, apart from the callback."""
         return {
@@ -137,13 +143,13 @@ class Shared:
         }
 
 
-def configured(method: str, options: Sequence[tuple[str, str]]) -> str | Method:
+def configured(method: str, options: Sequence[tuple[str, str]]) -> Method:
     """Return a method with options; raises `click.BadParameter` for those that it has not, or has not so."""
-    if not options:
-        return method
     from lpmert._doors import _method
     from lpmert.errors import MethodError
 
+    if not options:
+        return _method(method)
     names = [name for name, _ in options]
     twice = [name for name in names if names.count(name) > 1]
     if twice:

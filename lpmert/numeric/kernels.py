@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from functools import partial, update_wrapper
+from math import sqrt
 from typing import Any, Literal
 
 import numpy as np
@@ -179,6 +180,15 @@ def add_rows(rows, total):
     for k in range(len(rows)):
         for d in range(len(total)):
             total[d] += rows[k, d]
+
+
+@internal
+def norm(vector):
+    """Return the Euclidean norm of a vector [d]."""
+    total = 0.0
+    for entry in vector:
+        total += entry * entry
+    return sqrt(total)
 
 
 @internal
