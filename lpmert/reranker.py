@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from lpmert.errors import FloatArray, IntArray
 from lpmert.model.nbest import NBest
+from lpmert.quoting import listed, quoted
 
 if TYPE_CHECKING:
     from lpmert.metrics.base import Metric
@@ -37,7 +38,7 @@ else:
                 known = self.get_params()
                 for name, value in parameters.items():
                     if name not in known:
-                        raise ValueError(f"no parameter {name!r}; the parameters are {', '.join(known)}")
+                        raise ValueError(f"no parameter {quoted(name)}; the parameters are {listed(known)}")
                     setattr(self, name, value)
                 return self
 
@@ -245,7 +246,7 @@ class Reranker(BaseEstimator):
         if not isinstance(self.group_column, str):
             return self.group_column
         if names is None or self.group_column not in names:
-            raise ValueError(f"no column {self.group_column!r} in X; pass a data frame that has it")
+            raise ValueError(f"no column {quoted(self.group_column)} in X; pass a data frame that has it")
         return names.index(self.group_column)
 
     @staticmethod
