@@ -280,14 +280,15 @@ def _run(
                 with naming(shared.reading.name), progress as callback:
                     outcome = search(nbest, callback, shared)
                 result = outcome if isinstance(outcome, lpmert.Result) else outcome.optimum
-                rates = {**result.rates, **shared.reading.rates(nbest, result.loss)}
-                result = replace(result, seconds={"read": seconds, **result.seconds}, rates=rates)
+                rates = shared.reading.rates(nbest, result.loss, outcome.loss)
+                result = replace(
+                    result, seconds={"read": seconds, **result.seconds}, rates={**result.rates, **rates[0]}
+                )
                 result = with_optimism(result, expected)
                 if isinstance(outcome, lpmert.Result):
                     outcome = result
                 else:
-                    rates = {**outcome.rates, **shared.reading.rates(nbest, outcome.loss)}
-                    outcome = replace(outcome, optimum=result, rates=rates)
+                    outcome = replace(outcome, optimum=result, rates={**outcome.rates, **rates[1]})
                 if not shared.quiet:
                     say_outcome(result, shown=text is None and not shared.as_json and shared.output is None)
                 if text is None:
