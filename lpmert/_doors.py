@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -294,8 +294,7 @@ def evaluate(
     if isinstance(nbest, Lattices):
         return lattice_problem(nbest, metric, ties, region).evaluate(given_weights(weights, "weights"))
     problem = _problem(nbest, metric, ties, region)
-    given = problem.checked_weights(given_weights(weights, "weights"))
-    return replace(found := problem.evaluate(given), inside=problem.inside(given), rates=problem.rates(found.loss))
+    return problem.account(given_weights(weights, "weights"))
 
 
 def certify(

@@ -233,8 +233,15 @@ def solve(
             settings = {name: arguments[name] for name in ("metric", "ties", "region")}
             write_certificate(certificate, nbest, result, **settings)
 
-    written = None if target.form == JSON else text
-    _run(Shared.of(**options), Asked(cv, source), search, certify, writes=certificate, text=written)
+    _run(
+        Shared.of(**options),
+        Asked(cv, source),
+        search,
+        certify,
+        writes=certificate,
+        renews=target.like is not None or initial_weights == options["output"],
+        text=None if target.form == JSON else text,
+    )
 
 
 @main.command()
@@ -264,12 +271,13 @@ def _run(
     search: Callable[[NBest, Callback | None, Shared], Result | Check],
     finish: Callable[[NBest, Result, Interrupts, Shared], None] = lambda *_: None,
     writes: str | None = None,
+    renews: bool = False,
     text: Callable[[NBest, Result, Shared], str] | None = None,
 ) -> NoReturn:
     """Read the data, search, deliver the outcome, do what is left, and exit with the code of the status."""
     with _logging_to_stderr(shared):
-        with delivering(shared) as deliver:
-            nbest, seconds = _read(shared, writes)
+        with delivering(shared, writes, renews=renews) as deliver:
+            nbest, seconds = _read(shared)
             with naming(shared.reading.name):
                 shared = shared.on(nbest)
             shared.search_arguments()  # wrong usage is told before the table of progress begins
@@ -339,16 +347,12 @@ def _logging_to_stderr(shared: Talk) -> Iterator[None]:
         package_logger.setLevel(logging.NOTSET)
 
 
-def _read(shared: Shared, *others: str | None) -> tuple[NBest, float]:
-    """Return the lists, and the seconds it took; the outcome, or other files written, must not overwrite them."""
-    from lpmert.system.files import check_not_read, noting_reads
-
+def _read(shared: Shared) -> tuple[NBest, float]:
+    """Return the lists, and the seconds it took."""
     reading = shared.reading
     start = time.perf_counter()
-    with noting_reads() as sources, naming(reading.name):
+    with naming(reading.name):
         nbest = reading.read()
-    for written in filter(None, (shared.output, *others)):
-        check_not_read(written, sources)
     seconds = time.perf_counter() - start
     if not shared.quiet:
         say(

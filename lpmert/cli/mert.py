@@ -161,12 +161,14 @@ def _tune(options: _Options) -> ExitCode:
     from lpmert.formats.weights import read_weights
     from lpmert.model.problem import Problem
     from lpmert.system.deadline import Deadline
+    from lpmert.system.files import writing_later
 
     clock = Deadline(options.time_limit)
     say(f"Seeding random numbers with {options.seed}")
-    task = _task(_lists(options), options.sctype, options.scconfig)
-    names = task.nbest.names
-    starts = [_start(read_weights(path), names) for path in options.ifile]
+    with writing_later(WEIGHTS_FILE):
+        task = _task(_lists(options), options.sctype, options.scconfig)
+        names = task.nbest.names
+        starts = [_start(read_weights(path), names) for path in options.ifile]
     region = _region(options, names, starts[0])
     problem = Problem(task.nbest, task.metric, region=region)
     with Interrupts() as stop:

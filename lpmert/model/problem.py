@@ -176,6 +176,11 @@ class Problem:
         evaluation = evaluator.evaluate(given, self.metric)
         return replace(evaluation, selection=rows[evaluation.selection] - self.nbest.offsets[:-1])
 
+    def account(self, weights: object) -> Evaluation:
+        """Return `evaluate`, with whether the weights lie in the region, and the loss as rates."""
+        given = self.checked_weights(weights)
+        return replace(found := self.evaluate(given), inside=self.inside(given), rates=self.rates(found.loss))
+
     @cached_property
     def _unreduced(self) -> tuple[Evaluator, IntArray]:
         """For weights that do not fulfil the equations: they tell hypotheses apart that are one within the region."""

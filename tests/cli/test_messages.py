@@ -165,9 +165,64 @@ class TestOverwriting:
         again = run("solve", *columns(table), "--initial-weights", tmp_path / "r.json", "-o", tmp_path / "r.json")
         assert again.exit_code == 0
 
-    def test_a_certificate_does_not_overwrite_the_lists(self, table: str) -> None:
-        assert run("solve", *columns(table), "--certificate", table).exit_code == 1
-        assert Path(table).read_text() == TABLE
+    @pytest.mark.parametrize(
+        ("command", "more"),
+        [
+            ("solve", ["--certificate", "dev.tsv"]),
+            ("solve", ["--cosine", "0.5", "--around", "weights.txt", "-o", "weights.txt"]),
+            ("check", ["--weights", "weights.txt", "-o", "weights.txt"]),
+            ("evaluate", ["-o", "dev.tsv", "--weights", "1,0"]),
+            ("evaluate", ["--weights", "weights.txt", "-o", "weights.txt"]),
+            ("train", ["-o", "dev.tsv"]),
+            ("compare", ["--methods", "grid", "--held-out", "other.tsv", "-o", "other.tsv"]),
+            ("compare", ["--methods", "grid", "--weights", "m=weights.txt", "-o", "weights.txt"]),
+            ("compare", ["--methods", "grid", "--optimum", "result.json", "-o", "result.json"]),
+            ("tune", ["--quick", "-o", "dev.tsv"]),
+            ("tune", ["--quick", "--weights-out", "dev.tsv"]),
+            ("tune", ["--quick", "--held-out", "other.tsv", "--weights-out", "other.tsv"]),
+        ],
+    )
+    def test_no_command_overwrites_what_it_reads(
+        self, table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, more: list[str]
+    ) -> None:
+        (tmp_path / "other.tsv").write_text(TABLE)
+        (tmp_path / "weights.txt").write_text("1 0.5\n")
+        lpmert.minimize(lpmert.read(table, features="am,lm", segment="utt", loss="errors")).save(
+            tmp_path / "result.json"
+        )
+        before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+        monkeypatch.chdir(tmp_path)
+        outcome = run(command, *columns("dev.tsv"), *more)
+        assert (outcome.exit_code, outcome.stdout) == (1, "")
+        assert "would overwrite" in outcome.stderr
+        assert "give another name" in outcome.stderr
+        assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+    @pytest.mark.parametrize(
+        ("command", "more"),
+        [
+            ("solve", ["-o", "new", "--certificate", "new"]),
+            ("tune", ["--quick", "-o", "new", "--weights-out", "./new"]),
+        ],
+    )
+    def test_two_outputs_do_not_go_to_one_file(
+        self, table: str, monkeypatch: pytest.MonkeyPatch, command: str, more: list[str]
+    ) -> None:
+        monkeypatch.chdir(Path(table).parent)
+        outcome = run(command, *columns(table), *more)
+        assert outcome.exit_code == 1
+        assert "new: two outputs would go to this file" in outcome.stderr
+        assert not Path("new").exists()
+
+    def test_weights_to_start_from_are_renewed(self, table: str, tmp_path: Path) -> None:
+        settings = tmp_path / "travatar.ini"
+        settings.write_text("[weight_vals]\nam=0.5\nlm=0.5\n")
+        for _ in range(2):
+            given = ["--initial-weights", settings, "-o", settings]
+            assert run("solve", *columns(table), *given).exit_code == 0
+        assert settings.read_text().startswith("[weight_vals]\nam=")
+        nbest = lpmert.read(table, features="am,lm", segment="utt", loss="errors")
+        assert lpmert.evaluate(nbest, settings).loss == lpmert.minimize(nbest).loss
 
 
 class TestEncodings:
