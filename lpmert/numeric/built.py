@@ -40,11 +40,10 @@ def built_kernel(module: str, name: str, otherwise: Callable[..., Any]) -> Calla
     extension = _extension()
     if extension is None:
         return None
-    table = read_entries()
+    tuples = read_entries()["tuples"]
     variants = [
-        (_kinds(arguments, table["tuples"]), getattr(extension, symbol(number)))
-        for number, (own_module, own_name, *arguments) in enumerate(table["entries"])
-        if (own_module, own_name) == (module, name)
+        (_kinds(arguments, tuples), getattr(extension, symbol(number)))
+        for number, arguments in _variants().get((module, name), [])
     ]
     if not variants:
         return None
@@ -63,10 +62,20 @@ def symbol(number: int) -> str:
     return f"entry_{number}"
 
 
+@cache
 def read_entries() -> dict[str, Any]:
     """Return the table of entries."""
     table: dict[str, Any] = json.loads(_ENTRIES.read_text())
     return table
+
+
+@cache
+def _variants() -> dict[tuple[str, str], list[tuple[int, list[str]]]]:
+    """Return, by module and name of a kernel, the numbers of its entries and their arguments."""
+    found: dict[tuple[str, str], list[tuple[int, list[str]]]] = {}
+    for number, (module, name, *arguments) in enumerate(read_entries()["entries"]):
+        found.setdefault((module, name), []).append((number, arguments))
+    return found
 
 
 @cache
