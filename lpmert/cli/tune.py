@@ -97,11 +97,13 @@ def tune(
 
 def _write(tuned: Tuned, nbest: NBest, arguments: dict[str, Any], path: str, like: WeightsFile | None) -> None:
     from lpmert._doors import _problem
-    from lpmert.formats.weights import keeps_loss, write_weights
+    from lpmert.formats.weights import keeps_loss, weights_text
+    from lpmert.system.files import write_text
 
     problem = _problem(nbest, arguments["metric"], arguments["ties"], arguments["region"])
     keeps = keeps_loss(problem, tuned.weights)
-    write_weights(path, nbest.names, tuned.weights, keeps, like=like, scaled=like is not None)
+    text, _ = weights_text(nbest.names, tuned.weights, keeps, like=like, scaled=like is not None, path=path)
+    write_text(path, text)
 
 
 def tuned_report(tuned: Tuned) -> str:

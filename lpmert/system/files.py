@@ -125,7 +125,8 @@ def _check_kept(source: str | Path) -> None:
             same = Path(written).is_file() and Path(written).samefile(source)
             if same or (Path(written).is_dir() and Path(source).resolve().is_relative_to(Path(written).resolve())):
                 raise DataError(
-                    f"would overwrite {quoted(str(source))}, which is read; give another name", path=written
+                    f"would overwrite {quoted(str(source))}, which is read; give another name to one of them",
+                    path=written,
                 )
 
 
