@@ -173,14 +173,15 @@ def minimize(
     >>> lpmert.minimize(lists, method=lpmert.methods.Och(restarts=3)).lower_bound is None
     True
     """
-    from lpmert.formats.weights import given_weights
     from lpmert.result import warned
 
     solver, limits, seed = _settings(method, time_limit, node_limit, gap, target, memory_limit, jobs, seed)
     problem, search = _prepared(nbest, metric, ties, region, limits)
-    initial = (
-        None if initial_weights is None else problem.checked_weights(given_weights(initial_weights, "initial_weights"))
-    )
+    initial = None
+    if initial_weights is not None:
+        from lpmert.formats.weights import given_weights
+
+        initial = problem.checked_weights(given_weights(initial_weights, "initial_weights"))
     return warned(search(solver, limits, callback, seed, initial))
 
 
@@ -288,10 +289,11 @@ def evaluate(
     (1.0, [1, 1], 0)
     """
     from lpmert.formats.weights import given_weights
-    from lpmert.methods.lattice.door import lattice_problem
     from lpmert.model.lattices import Lattices
 
     if isinstance(nbest, Lattices):
+        from lpmert.methods.lattice.door import lattice_problem
+
         return lattice_problem(nbest, metric, ties, region).evaluate(given_weights(weights, "weights"))
     problem = _problem(nbest, metric, ties, region)
     return problem.account(given_weights(weights, "weights"))
@@ -354,14 +356,15 @@ def _prepared(
 ) -> tuple[Problem | LatticeProblem, Callable[..., Result]]:
     """Return the problem, and its search: of a method, with limits, callback, seed and first weights."""
     import lpmert.model.problem  # noqa: F401  # loading it takes longer than most problems, and does not count
-    from lpmert.methods.lattice.door import lattice_problem
-    from lpmert.methods.lattice.solve import solve_lattices
     from lpmert.model.lattices import Lattices
     from lpmert.search.driver import solve
     from lpmert.system.deadline import Deadline
 
     with Deadline(limits.time_limit).running() as deadline:
         if isinstance(data, Lattices):
+            from lpmert.methods.lattice.door import lattice_problem
+            from lpmert.methods.lattice.solve import solve_lattices
+
             lattices = lattice_problem(data, metric, ties, region)
             return lattices, partial(solve_lattices, lattices, started=deadline.started)
         problem = _problem(data, metric, ties, region)
@@ -370,7 +373,6 @@ def _prepared(
 
 def _problem(nbest: NBest, metric: Any, ties: str, region: Region | None) -> Problem:
     from lpmert.errors import DataError, RegionError
-    from lpmert.formats.weights import region_around
     from lpmert.model.nbest import NBest
     from lpmert.model.problem import Problem
     from lpmert.model.region import Region
@@ -381,7 +383,11 @@ def _problem(nbest: NBest, metric: Any, ties: str, region: Region | None) -> Pro
         )
     if region is not None and not isinstance(region, Region):
         raise RegionError(f"region must be a Region or None, not {type(region).__name__}; build one with lpmert.Region")
-    return Problem(nbest, metric, ties=ties, region=region_around(region))
+    if region is not None:
+        from lpmert.formats.weights import region_around
+
+        region = region_around(region)
+    return Problem(nbest, metric, ties=ties, region=region)
 
 
 def _settings(
