@@ -54,6 +54,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "schema": ("lpmert.cli.schema:schema", "Print the JSON Schema of what other commands write."),
     "convert": ("lpmert.cli.convert:convert", "Convert N-best lists from one format to another."),
     "lattices": ("lpmert.cli.lattices:lattices", "Tune or check weights over all paths of lattices."),
+    "compile": ("lpmert.cli.compile:compile_kernels", "Compile all kernels now, so that later commands start at once."),
     "methods": ("lpmert.cli.methods:methods", "List the methods, or the options of one of them."),
     "loop": ("lpmert.cli.loop:loop", "Tune a decoder's weights with the decoder in the loop."),
     "mert": ("lpmert.cli.mert:mert", "Tune weights, as a replacement for Moses' mert."),
@@ -220,10 +221,10 @@ def solve(
         return target.text(problem, result, weights).removesuffix("\n")
 
     def certify(nbest: NBest, result: Result, stop: Interrupts, shared: Shared) -> None:
-        from lpmert.certificates.write.certify import write_certificate
-
         if certificate is None:
             return
+        from lpmert.certificates.write.certify import write_certificate
+
         if stop.pressed:
             say("no certificate written: interrupted")
         elif result.status not in (lpmert.Status.OPTIMAL, lpmert.Status.OPTIMAL_TO_TOLERANCE):
