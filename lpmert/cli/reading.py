@@ -34,7 +34,7 @@ _READER_NAMES: Mapping[str, Mapping[str, str]] = {
 """What the reader of a format calls a flag, where the names differ."""
 
 _OF_METRICS = ("tokenize", "lowercase")
-_OF_ALL = ("features", "loss", "statistics", "references", "metric", "partial")
+_OF_ALL = ("features", "loss", "gain", "statistics", "references", "metric", "partial")
 """What `read` looks after where a reader does not."""
 
 
@@ -86,7 +86,7 @@ _OPTIONS = (
     click.option(
         "--features", type=column_names, metavar="A,B,C", help="Features: names, patterns such as 'LM*', or all."
     ),
-    click.option("--gain", metavar="COLUMN", help="Tables: column of what is better if higher; or true and false."),
+    click.option("--gain", metavar="COLUMN", help="Column of what is better if higher, or in tables true and false."),
     click.option("--loss", metavar="COLUMN", help="Column of the loss of a hypothesis, such as its word errors."),
     click.option(
         "--statistics",
