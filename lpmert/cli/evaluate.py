@@ -42,6 +42,7 @@ def evaluate(
     The JSON has the hypothesis that is chosen from each list, counted from 0.
     """
     import lpmert
+    from lpmert._doors import problem_of, told
     from lpmert.result import SCHEMA
 
     reading = Reading.taken(data, options, metric)
@@ -51,8 +52,8 @@ def evaluate(
             say(f"{', '.join(data)}: {nbest.n_lists:,} lists, {nbest.n_hypotheses:,} hypotheses")
         summed = metric_for(nbest) if metric is None or "references" in reading.flags else metric
         given = parse_weights(weights, nbest.names, "--weights").of_features(nbest.names).tolist()
-        problem = lpmert.Problem(nbest, summed, ties=ties)
-        found = problem.account(given)
+        problem = problem_of(nbest, summed, ties, None)
+        found = told(problem, given)
         found = replace(found, rates={**found.rates, **reading.rates(nbest, found.loss)[0]})
 
         def document() -> str:

@@ -43,7 +43,7 @@ from lpmert.system.interrupts import Interrupts
 if TYPE_CHECKING:
     import re
 
-    from lpmert._doors import Check
+    from lpmert.checked import Check
     from lpmert.model.nbest import NBest
     from lpmert.result import Callback, Result
 

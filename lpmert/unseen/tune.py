@@ -32,7 +32,7 @@ OnStage = Callable[[str, int, int], object]
 def tune(
     nbest: NBest | Lattices,
     *,
-    metric: str | Metric | TextMetric = "loss",
+    metric: str | Metric | TextMetric | None = None,
     method: str | Method = "auto",
     held_out: NBest | Lattices | None = None,
     groups: Sequence[Hashable] | None = None,
@@ -60,7 +60,7 @@ def tune(
     ----------
     nbest : NBest or Lattices
         The lists, or lattices, of which all paths count.
-    metric : str or Metric
+    metric : str or Metric, optional
         What turns summed statistics into a loss, as for `minimize`: a sum over lists, a ratio that kernels compute, or
         for lattices a metric on texts.
     method : str or Method
