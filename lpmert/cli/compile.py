@@ -59,9 +59,7 @@ def _built(scratch: Path, quiet: bool) -> Path:
     except ModuleNotFoundError as error:
         raise LpmertError(f"compiling needs {error.name}; install it: pip install {error.name}") from error
     except RuntimeError as error:
-        raise LpmertError(
-            f"compiling needs a C compiler, and none works here; install one, such as gcc ({error})"
-        ) from error
+        raise LpmertError("compiling needs a C compiler, and none works here; install one, such as gcc") from error
 
 
 class _Progress:

@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from lpmert.system.caches import cache_folder, check_owner
+from lpmert.system.caches import cache_folder, check_not_shared, check_owner
 
 MODULE = "_kernels"
 OWN = "built-"
@@ -136,8 +136,8 @@ def _of_the_user() -> ModuleType:
     path = None if base is None or not any(base.glob(f"{OWN}*")) else own_module()
     if path is None:
         raise FileNotFoundError("nor by `lpmert compile`")
-    for place in (path, path.parent):
-        check_owner(place.stat(), place, __file__)
+    check_not_shared(path.parent, __file__)
+    check_owner(path.stat(), path, __file__)
     spec = spec_from_file_location(f"{__name__.partition('.')[0]}.{MODULE}", path)
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} cannot be loaded")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from pathlib import Path
 
@@ -41,3 +42,11 @@ def check_owner(state: os.stat_result, path: Path, source: str | Path) -> None:
     """
     if os.name == "posix" and state.st_uid not in (os.geteuid(), 0, os.stat(source).st_uid):
         raise PermissionError(f"{path} belongs to another user")
+
+
+def check_not_shared(folder: Path, source: str | Path) -> None:
+    """Raise `PermissionError` for a folder as `check_owner` does, and for one in which others can replace files."""
+    state = folder.stat()
+    check_owner(state, folder, source)
+    if os.name == "posix" and state.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise PermissionError(f"others can write to {folder}")
