@@ -232,7 +232,9 @@ class Reading:
         try:
             nbest = read(self.source, kind, **options)
         except ColumnsNeeded as error:
-            raise DataError(f"{error}. For example:\n{_command(error.suggestion)}") from error
+            told = DataError(f"{error}. For example:\n{_command(error.suggestion)}")
+            told.path = error.path  # which the message names already
+            raise told from error
         return nbest.deduplicate() if self.deduplicate else nbest
 
     def rates(self, nbest: NBest, *losses: float) -> list[dict[str, float]]:

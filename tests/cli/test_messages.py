@@ -300,3 +300,9 @@ class TestOptionsOfMetrics:
         assert "beta=2.0" in run("methods", "--metric", "chrf").stdout
         found = json.loads(run("methods", "--metric", "f1", "--json").stdout)
         assert found["options"]["beta"]["default"] == 1.0
+
+
+@pytest.mark.parametrize("command", [["solve"], ["check", "--weights", "1,0"], ["evaluate", "--weights", "1,0"]])
+def test_what_a_table_needs_is_said_after_its_name_once(table: str, command: list[str]) -> None:
+    said = run(command[0], table, *command[1:]).stderr
+    assert said.startswith(f"lpmert: error: {table}:1: say which columns to use: segment")
