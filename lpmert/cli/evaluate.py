@@ -12,6 +12,7 @@ import click
 from lpmert.cli.arguments import parse_weights
 from lpmert.cli.console import evaluation_report, say
 from lpmert.cli.delivery import Place, delivering
+from lpmert.cli.main import naming
 from lpmert.cli.reading import Reading, reading_options
 from lpmert.cli.shared import TIES, data_argument, metric_for, metric_option
 
@@ -46,7 +47,7 @@ def evaluate(
     from lpmert.result import SCHEMA
 
     reading = Reading.taken(data, options, metric)
-    with delivering(Place(as_json, output, quiet)) as deliver:
+    with naming(reading.name), delivering(Place(as_json, output, quiet)) as deliver:
         nbest = reading.read()
         if not quiet:
             say(f"{', '.join(data)}: {nbest.n_lists:,} lists, {nbest.n_hypotheses:,} hypotheses")

@@ -11,6 +11,7 @@ import click
 from lpmert.cli.arguments import assignment
 from lpmert.cli.console import say
 from lpmert.cli.delivery import Place, delivering
+from lpmert.cli.main import naming
 from lpmert.cli.reading import Reading, Registered, reading_options
 from lpmert.cli.shared import configured, data_argument, metric_for, metric_option
 from lpmert.registry import METHODS
@@ -51,7 +52,7 @@ def train(
     if not isinstance(trainer, Trainer):
         raise click.BadParameter(f"{method} does not train on sparse features; msr, perceptron and boosting do.")
     reading = Reading.taken(data, flags, metric)
-    with delivering(Place(True, output, quiet)) as deliver:
+    with naming(reading.name), delivering(Place(True, output, quiet)) as deliver:
         nbest = reading.read()
         summed = metric_for(nbest) if metric is None or "references" in reading.flags else metric
         found = trainer.train(nbest, metric=summed, seed=seed)

@@ -306,3 +306,17 @@ class TestOptionsOfMetrics:
 def test_what_a_table_needs_is_said_after_its_name_once(table: str, command: list[str]) -> None:
     said = run(command[0], table, *command[1:]).stderr
     assert said.startswith(f"lpmert: error: {table}:1: say which columns to use: segment")
+
+
+@pytest.mark.parametrize(
+    "command", ["solve", "check --weights 1,0", "evaluate --weights 1,0", "train", "verify proof", "compare", "tune"]
+)
+def test_statistics_that_tell_no_metric_are_said_to_be_of_their_file(tmp_path: Path, command: str) -> None:
+    path = tmp_path / "lists.npz"
+    statistics = [[1, 2], [2, 1], [0, 3], [1, 1]]
+    lpmert.write(
+        lpmert.NBest([[1, 0], [0, 1], [2, 1], [1, 3]], [0, 2, 4], statistics, statistic_names=["x", "y"]), path
+    )
+    outcome = run(*command.split(), path)
+    assert outcome.exit_code == 1
+    assert outcome.stderr.splitlines()[-1].startswith(f"lpmert: error: {path}: the lists have the statistics x, y:")
