@@ -16,7 +16,7 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from importlib import import_module
 from importlib.machinery import EXTENSION_SUFFIXES
@@ -90,10 +90,22 @@ def _variants() -> dict[tuple[str, str], list[tuple[int, list[str]]]]:
 def state_of_sources() -> str:
     """Return a name for the state of all sources of the package: the extension module is for one of them."""
     digest = hashlib.sha256(_ENTRIES.read_bytes())
-    for file in sorted(_PACKAGE.rglob("*.py")):
-        digest.update(b"%s %d " % (file.relative_to(_PACKAGE).as_posix().encode(), file.stat().st_size))
-        digest.update(file.read_bytes())
+    for name, path in _sources(_PACKAGE, ""):
+        with open(path, "rb", buffering=0) as file:
+            source = file.read()
+        digest.update(b"%s %d " % (name.encode(), len(source)))
+        digest.update(source)
     return f"state_{digest.hexdigest()[:16]}"
+
+
+def _sources(folder: str | Path, prefix: str) -> Iterator[tuple[str, str]]:
+    """Yield the names within the package and the paths of all sources; every start waits for this."""
+    with os.scandir(folder) as entries:
+        for entry in sorted(entries, key=lambda one: one.name):
+            if entry.name.endswith(".py"):
+                yield prefix + entry.name, entry.path
+            elif entry.name != "__pycache__" and entry.is_dir():
+                yield from _sources(entry.path, f"{prefix}{entry.name}/")
 
 
 @cache
