@@ -265,6 +265,16 @@ class TestWheel:
         assert ahead == compiled
         assert ahead["auto"][1] == 912
 
+    def test_a_solve_loads_neither_scipy_nor_what_it_does_not_use(self, wheel: Wheel) -> None:
+        code = """
+import sys
+from lpmert.cli.main import main
+main("solve {table} --segment utterance --features am,lm,words --loss errors -q".split(), standalone_mode=False)
+print(*sorted({{name.split(".")[0] for name in sys.modules}} & {{"scipy", "pulp", "networkx", "joblib", "llvmlite"}}))
+print(*sorted(name for name in sys.modules if name.startswith(("lpmert.methods.lattice", "lpmert.certificates.write"))))
+"""
+        assert wheel.run(code.format(table=ROOT / "examples/asr/nbest.tsv.gz")).endswith("\n\n\n")
+
     def test_the_command_that_tries_published_wheels_works(self, wheel: Wheel) -> None:
         settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["cibuildwheel"]
         process = subprocess.run(  # noqa: S602 - as cibuildwheel does
