@@ -297,7 +297,7 @@ def flag(name: str) -> str:
 def _metric(kind: str, name: str | None, settings: Mapping[str, Any]) -> Any:
     """Return the metric on texts of this name, or that which a reader takes by default, with other settings."""
     from lpmert.configurable import with_parameters
-    from lpmert.errors import MethodError
+    from lpmert.errors import LpmertError
     from lpmert.metrics.text import TEXT_METRICS
 
     chosen = name or _default_metric(kind)
@@ -307,7 +307,7 @@ def _metric(kind: str, name: str | None, settings: Mapping[str, Any]) -> Any:
     texts = {name: "yes" if value is True else value for name, value in settings.items()}
     try:
         return with_parameters(metric, texts, f"metric {quoted(chosen)}")
-    except MethodError as error:
+    except LpmertError as error:
         raise click.UsageError(f"{error}.") from error
 
 

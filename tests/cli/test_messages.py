@@ -295,6 +295,17 @@ class TestOptionsOfMetrics:
         assert losses["smoothing=add-k"] == pytest.approx(1 - np.exp(-1 / 3))
         assert run("convert", tmp_path / "lists", out, *given, "--set", "smoothing=some").exit_code != 0
 
+    @pytest.mark.parametrize(("smoothing", "loss"), [("none", 1.0), ("add-k", 1 - np.exp(-1 / 3))])
+    def test_those_of_texts_are_set_in_a_search_too(self, tmp_path: Path, smoothing: str, loss: float) -> None:
+        (tmp_path / "lists").write_text("0 ||| a b c ||| f= 1 ||| 0\n0 ||| a b c ||| f= 2 ||| 0\n")
+        (tmp_path / "ref").write_text("a b c d\n")
+        given = ["--references", tmp_path / "ref", "--metric", "sentence-bleu", "--tokenize", "none"]
+        outcome = run("solve", tmp_path / "lists", *given, "--set", f"metric.smoothing={smoothing}", "--json")
+        assert outcome.exit_code == 0, outcome.output
+        assert json.loads(outcome.stdout)["loss"] == pytest.approx(loss)
+        assert run("solve", tmp_path / "lists", *given, "--set", "metric.smoothing=some").exit_code == 2
+        assert run("solve", tmp_path / "lists", *given, "--set", "metric.none=1").exit_code == 2
+
     def test_they_are_listed(self) -> None:
         assert "smoothing=add-k" in run("methods", "--metric", "sentence-bleu").stdout
         assert "beta=2.0" in run("methods", "--metric", "chrf").stdout
