@@ -30,7 +30,7 @@ AnyProblem = Problem | LatticeProblem
 def problem_of(data: Material, metric: Any, ties: str, region: Region | None) -> AnyProblem:
     """Return the problem on lists or lattices, with all arguments checked."""
     if isinstance(data, Lattices):
-        return lattice_problem(data, metric, ties, region)
+        return lattice_problem(data, metric or "wer", ties, region)
     return _problem(data, metric, ties, region)
 
 
