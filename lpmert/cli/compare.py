@@ -147,10 +147,10 @@ def compare(
     names = [name for name, _ in weights]
     if len(set(names)) < len(names):
         raise click.UsageError("--weights gives a name twice.")
-    known = None if optimum is None else Result.load(optimum)
 
-    with _logging_to_stderr(shared), delivering(shared) as deliver:
-        nbest = _read(shared, picture)[0]
+    with _logging_to_stderr(shared), delivering(shared, picture) as deliver:
+        known = None if optimum is None else Result.load(optimum)
+        nbest = _read(shared)[0]
         others = None if held_out is None else _read(shared.of_files(held_out))[0]
         with naming(shared.reading.name):
             shared = shared.on(nbest)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.live import Live
 
-    from lpmert._doors import Check
+    from lpmert.checked import Check
     from lpmert.model.evaluation import Evaluation
     from lpmert.result import Progress, Result
 

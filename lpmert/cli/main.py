@@ -43,7 +43,7 @@ from lpmert.system.interrupts import Interrupts
 if TYPE_CHECKING:
     import re
 
-    from lpmert._doors import Check
+    from lpmert.checked import Check
     from lpmert.model.nbest import NBest
     from lpmert.result import Callback, Result
 
@@ -54,6 +54,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "schema": ("lpmert.cli.schema:schema", "Print the JSON Schema of what other commands write."),
     "convert": ("lpmert.cli.convert:convert", "Convert N-best lists from one format to another."),
     "lattices": ("lpmert.cli.lattices:lattices", "Tune or check weights over all paths of lattices."),
+    "compile": ("lpmert.cli.compile:compile_kernels", "Compile all kernels now, so that later commands start at once."),
     "methods": ("lpmert.cli.methods:methods", "List the methods, or the options of one of them."),
     "loop": ("lpmert.cli.loop:loop", "Tune a decoder's weights with the decoder in the loop."),
     "mert": ("lpmert.cli.mert:mert", "Tune weights, as a replacement for Moses' mert."),
@@ -220,10 +221,10 @@ def solve(
         return target.text(problem, result, weights).removesuffix("\n")
 
     def certify(nbest: NBest, result: Result, stop: Interrupts, shared: Shared) -> None:
-        from lpmert.certificates.write.certify import write_certificate
-
         if certificate is None:
             return
+        from lpmert.certificates.write.certify import write_certificate
+
         if stop.pressed:
             say("no certificate written: interrupted")
         elif result.status not in (lpmert.Status.OPTIMAL, lpmert.Status.OPTIMAL_TO_TOLERANCE):
@@ -233,8 +234,15 @@ def solve(
             settings = {name: arguments[name] for name in ("metric", "ties", "region")}
             write_certificate(certificate, nbest, result, **settings)
 
-    written = None if target.form == JSON else text
-    _run(Shared.of(**options), Asked(cv, source), search, certify, writes=certificate, text=written)
+    _run(
+        Shared.of(**options),
+        Asked(cv, source),
+        search,
+        certify,
+        writes=certificate,
+        renews=target.like is not None or initial_weights == options["output"],
+        text=None if target.form == JSON else text,
+    )
 
 
 @main.command()
@@ -264,12 +272,13 @@ def _run(
     search: Callable[[NBest, Callback | None, Shared], Result | Check],
     finish: Callable[[NBest, Result, Interrupts, Shared], None] = lambda *_: None,
     writes: str | None = None,
+    renews: bool = False,
     text: Callable[[NBest, Result, Shared], str] | None = None,
 ) -> NoReturn:
     """Read the data, search, deliver the outcome, do what is left, and exit with the code of the status."""
     with _logging_to_stderr(shared):
-        with delivering(shared) as deliver:
-            nbest, seconds = _read(shared, writes)
+        with delivering(shared, writes, renews=renews) as deliver:
+            nbest, seconds = _read(shared)
             with naming(shared.reading.name):
                 shared = shared.on(nbest)
             shared.search_arguments()  # wrong usage is told before the table of progress begins
@@ -280,14 +289,15 @@ def _run(
                 with naming(shared.reading.name), progress as callback:
                     outcome = search(nbest, callback, shared)
                 result = outcome if isinstance(outcome, lpmert.Result) else outcome.optimum
-                rates = {**result.rates, **shared.reading.rates(nbest, result.loss)}
-                result = replace(result, seconds={"read": seconds, **result.seconds}, rates=rates)
+                rates = shared.reading.rates(nbest, result.loss, outcome.loss)
+                result = replace(
+                    result, seconds={"read": seconds, **result.seconds}, rates={**result.rates, **rates[0]}
+                )
                 result = with_optimism(result, expected)
                 if isinstance(outcome, lpmert.Result):
                     outcome = result
                 else:
-                    rates = {**outcome.rates, **shared.reading.rates(nbest, outcome.loss)}
-                    outcome = replace(outcome, optimum=result, rates=rates)
+                    outcome = replace(outcome, optimum=result, rates={**outcome.rates, **rates[1]})
                 if not shared.quiet:
                     say_outcome(result, shown=text is None and not shared.as_json and shared.output is None)
                 if text is None:
@@ -338,16 +348,12 @@ def _logging_to_stderr(shared: Talk) -> Iterator[None]:
         package_logger.setLevel(logging.NOTSET)
 
 
-def _read(shared: Shared, *others: str | None) -> tuple[NBest, float]:
-    """Return the lists, and the seconds it took; the outcome, or other files written, must not overwrite them."""
-    from lpmert.system.files import check_not_read, noting_reads
-
+def _read(shared: Shared) -> tuple[NBest, float]:
+    """Return the lists, and the seconds it took."""
     reading = shared.reading
     start = time.perf_counter()
-    with noting_reads() as sources, naming(reading.name):
+    with naming(reading.name):
         nbest = reading.read()
-    for written in filter(None, (shared.output, *others)):
-        check_not_read(written, sources)
     seconds = time.perf_counter() - start
     if not shared.quiet:
         say(

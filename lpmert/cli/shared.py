@@ -187,16 +187,9 @@ def metric_with(metric: str | Metric | None, options: Sequence[tuple[str, str]])
 
 def metric_for(nbest: NBest) -> str | Metric:
     """Return the metric that the names of the statistics tell; raises `MetricError` where they do not."""
-    if len(nbest.statistic_names) == 1:
-        return "loss"
-    from lpmert.errors import MetricError
-    from lpmert.metrics.of_columns import metric_of_columns
+    from lpmert.metrics.of_columns import metric_of
 
-    found = metric_of_columns(nbest.statistic_names)
-    if found is None:
-        names = listed(nbest.statistic_names)
-        raise MetricError(f"the lists have the statistics {names}: choose one with --loss, or a --metric of all")
-    return found
+    return "loss" if len(nbest.statistic_names) == 1 else metric_of(None, nbest.statistic_names)
 
 
 class _Metric(Registered):

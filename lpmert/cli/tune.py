@@ -20,6 +20,7 @@ from lpmert.system.interrupts import Interrupts
 if TYPE_CHECKING:
     import re
 
+    from lpmert.formats.weights import WeightsFile
     from lpmert.model.nbest import NBest
     from lpmert.unseen.averaging import Averaging
     from lpmert.unseen.estimate import Estimate
@@ -61,11 +62,13 @@ def tune(
     averaging, shared = shared.for_method("average")
     if weights_like is not None and weights_out is None:
         raise click.UsageError("--weights-like needs --weights-out.")
+    from lpmert.formats.weights import read_weights
     from lpmert.unseen.tune import tune as tune_weights
 
-    with _logging_to_stderr(shared), delivering(shared) as deliver:
-        nbest = _read(shared, weights_out)[0]
-        others = None if held_out is None else _read(shared.of_files(held_out), weights_out)[0]
+    template = None if weights_like is None else read_weights(weights_like)
+    with _logging_to_stderr(shared), delivering(shared, weights_out) as deliver:
+        nbest = _read(shared)[0]
+        others = None if held_out is None else _read(shared.of_files(held_out))[0]
         with naming(shared.reading.name):
             shared = shared.on(nbest)
         arguments = shared.search_arguments()
@@ -88,18 +91,19 @@ def tune(
                 say_outcome(tuned.optimum, shown=not shared.as_json and shared.output is None)
             deliver(tuned.to_json, partial(tuned_report, tuned))
             if weights_out is not None:
-                _write(tuned, nbest, arguments, weights_out, weights_like)
+                _write(tuned, nbest, arguments, weights_out, template)
     raise click.exceptions.Exit(exit_code(tuned.optimum.status, stop))
 
 
-def _write(tuned: Tuned, nbest: NBest, arguments: dict[str, Any], path: str, like: str | None) -> None:
+def _write(tuned: Tuned, nbest: NBest, arguments: dict[str, Any], path: str, like: WeightsFile | None) -> None:
     from lpmert._doors import _problem
-    from lpmert.formats.weights import keeps_loss, read_weights, write_weights
+    from lpmert.formats.weights import keeps_loss, weights_text
+    from lpmert.system.files import write_text
 
     problem = _problem(nbest, arguments["metric"], arguments["ties"], arguments["region"])
-    template = None if like is None else read_weights(like)
     keeps = keeps_loss(problem, tuned.weights)
-    write_weights(path, nbest.names, tuned.weights, keeps, like=template, scaled=like is not None)
+    text, _ = weights_text(nbest.names, tuned.weights, keeps, like=like, scaled=like is not None, path=path)
+    write_text(path, text)
 
 
 def tuned_report(tuned: Tuned) -> str:

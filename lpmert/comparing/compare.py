@@ -38,7 +38,7 @@ def compare(
     methods: Sequence[str | Method] | Mapping[str, str | Method] = DEFAULT_METHODS,
     *,
     seeds: int = SEEDS,
-    metric: str | Metric = "loss",
+    metric: str | Metric | None = None,
     ties: str = "first",
     region: Region | None = None,
     held_out: NBest | None = None,

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import stats
 
+from lpmert._doors import problem_of
 from lpmert.errors import DataError, FloatArray, IntArray, MethodError
 from lpmert.metrics.base import Metric
 from lpmert.model.coordinates import CallerWeights
@@ -26,7 +27,7 @@ from lpmert.system.interrupts import Interrupts
 from lpmert.unseen.average import Average, Tell
 from lpmert.unseen.averaging import Averaging
 from lpmert.unseen.energy import shares
-from lpmert.unseen.material import AnyProblem, Material, chosen_statistics, found_by_lines, problem_of, searched
+from lpmert.unseen.material import AnyProblem, Material, chosen_statistics, found_by_lines, searched
 
 FEW = 30
 """Below so many lists, or groups of lists, an estimate is not worth much."""

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from lpmert._doors import _problem
 from lpmert.errors import DataError, FloatArray
 from lpmert.methods.heuristic.och import Och
-from lpmert.methods.lattice.door import lattice_problem
 from lpmert.methods.lattice.solve import first_weights, solve_lattices
 from lpmert.model.coordinates import CallerWeights
 from lpmert.model.held_out import like
@@ -17,7 +13,6 @@ from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.lattices import Lattices
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
-from lpmert.model.region import Region
 from lpmert.quoting import listed
 from lpmert.result import Callback, Limits, Result
 from lpmert.search.driver import solve
@@ -25,13 +20,6 @@ from lpmert.search.method import Method
 
 Material = NBest | Lattices
 AnyProblem = Problem | LatticeProblem
-
-
-def problem_of(data: Material, metric: Any, ties: str, region: Region | None) -> AnyProblem:
-    """Return the problem on lists or lattices, with all arguments checked."""
-    if isinstance(data, Lattices):
-        return lattice_problem(data, metric, ties, region)
-    return _problem(data, metric, ties, region)
 
 
 def found_by_lines(problem: AnyProblem, limits: Limits, seed: int) -> CallerWeights:

@@ -32,7 +32,7 @@ OnStage = Callable[[str, int, int], object]
 def tune(
     nbest: NBest | Lattices,
     *,
-    metric: str | Metric | TextMetric = "loss",
+    metric: str | Metric | TextMetric | None = None,
     method: str | Method = "auto",
     held_out: NBest | Lattices | None = None,
     groups: Sequence[Hashable] | None = None,
@@ -60,7 +60,7 @@ def tune(
     ----------
     nbest : NBest or Lattices
         The lists, or lattices, of which all paths count.
-    metric : str or Metric
+    metric : str or Metric, optional
         What turns summed statistics into a loss, as for `minimize`: a sum over lists, a ratio that kernels compute, or
         for lattices a metric on texts.
     method : str or Method
@@ -115,14 +115,14 @@ def tune(
     >>> tuned.optimum.loss, tuned.averaged.loss, tuned.recommended
     (0.0, 0.0, 'averaged')
     """
-    from lpmert._doors import _settings
+    from lpmert._doors import _settings, problem_of
     from lpmert.model.coordinates import CallerWeights
     from lpmert.result import warned
     from lpmert.system.deadline import Deadline, unheeded
     from lpmert.system.interrupts import Interrupts
     from lpmert.unseen.averaging import Averaging
     from lpmert.unseen.estimate import Setting, cross_validated, decoded_statistics, estimate_of, fit, groups_of
-    from lpmert.unseen.material import held_out_like, problem_of, searched
+    from lpmert.unseen.material import held_out_like, searched
     from lpmert.values import whole_number
 
     solver, limits, seed = _settings(method, time_limit, node_limit, gap, target, memory_limit, jobs, seed)

@@ -47,7 +47,9 @@ class Verified:
         )
 
 
-def verify(certificate: str | Path, nbest: NBest, *, metric: str | Metric = "loss", ties: str = "first") -> Verified:
+def verify(
+    certificate: str | Path, nbest: NBest, *, metric: str | Metric | None = None, ties: str = "first"
+) -> Verified:
     """Check that a certificate proves its claim for these lists, this metric and this rule for ties.
 
     Parameters
@@ -97,17 +99,18 @@ def verify(certificate: str | Path, nbest: NBest, *, metric: str | Metric = "los
         raise CertificateError(f"{certificate}:{reader.line}: {shortened(str(error), LONGEST_REFUSAL)}") from error
 
 
-def _verified(reader: CertificateReader, nbest: NBest, metric: str | Metric, ties: str) -> Verified:
+def _verified(reader: CertificateReader, nbest: NBest, metric: str | Metric | None, ties: str) -> Verified:
     from lpmert.certificates.check.lists import ProofLists
     from lpmert.certificates.check.tree import TreeCheck
     from lpmert.errors import CertificateError, DataError
-    from lpmert.metrics.base import AdditiveMetric, metric_by_name
+    from lpmert.metrics.base import AdditiveMetric
+    from lpmert.metrics.of_columns import metric_of
     from lpmert.model.nbest import NBest
 
     if not isinstance(nbest, NBest):
         raise DataError(f"the second argument must be an NBest, not {type(nbest).__name__}")
     header = reader.header()
-    measure = metric_by_name(metric)
+    measure = metric_of(metric, nbest.statistic_names)
     measure.check(nbest.statistics)
     if not isinstance(measure, AdditiveMetric):
         raise CertificateError(f"certificates need an additive metric, which {measure.name!r:.40} is not")
