@@ -51,7 +51,7 @@ class Reranker(BaseEstimator):
 
     Parameters
     ----------
-    metric : str or Metric
+    metric : str or Metric, optional
         What turns summed statistics into a loss, as for `minimize`.
     method : str or Method
         "tune" for weights that hold on unseen lists (`lpmert.tune`), or how to search for the optimum: "auto", "och",
@@ -98,7 +98,7 @@ class Reranker(BaseEstimator):
     def __init__(
         self,
         *,
-        metric: str | Metric = "loss",
+        metric: str | Metric | None = None,
         method: str | Method = TUNE,
         gain: bool = False,
         group_column: int | str | None = None,
@@ -184,11 +184,12 @@ class Reranker(BaseEstimator):
         """Return how good the rows picked are: the mean gain or the negative mean loss of a group; the negative loss
         of a metric that is not additive.
         """
-        from lpmert.metrics.base import AdditiveMetric, metric_by_name
+        from lpmert.metrics.base import AdditiveMetric
+        from lpmert.metrics.of_columns import metric_of
 
         self._check_fitted()
-        metric = metric_by_name(self.metric)
         nbest = X if isinstance(X, NBest) else self._lists(X, y, groups, seen=True)
+        metric = metric_of(self.metric, nbest.statistic_names)
         rows = self.choose(nbest)
         loss = metric.loss(nbest.statistics[rows].sum(axis=0))
         return 0.0 - (loss / len(rows) if isinstance(metric, AdditiveMetric) else loss)
