@@ -9,7 +9,7 @@ rounding leaves that undecided, exact arithmetic closes the cone.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -21,13 +21,15 @@ from lpmert.errors import FloatArray
 from lpmert.methods.cells import kernels as kernel
 from lpmert.methods.cells import stack as layout
 from lpmert.methods.cells.accounts import Account, RatioAccount, SumAccount
+from lpmert.methods.cells.box_kernels import BoxSettings
+from lpmert.methods.cells.box_lane import BoxLane
+from lpmert.methods.cells.box_stack import binary_places
 from lpmert.methods.cells.lane import Lane
-from lpmert.methods.cells.stack import OpenCone, cone_at, new_stack, put_cone, whole_cone
+from lpmert.methods.cells.stack import OpenCone
 from lpmert.methods.choices.choices import Choices
 from lpmert.methods.choices.search import ChoicesSearch
 from lpmert.model.form import Canonical
-from lpmert.numeric.cone import cone_around, covering_cones, enclosing_cone
-from lpmert.numeric.kernels import INFINITE_COST
+from lpmert.numeric.cone import cone_around, covering_cones
 from lpmert.search.method import Incumbent, Method, Search, Task
 from lpmert.system.deadline import checkpoint
 
@@ -49,6 +51,9 @@ _ONE_LANE_WORK = 40 * _SLICE
 
 _LEAF_ROWS = 2500
 """Hypotheses of a cone beyond which splits without progress do not count: exact arithmetic would have too many."""
+
+_BOX_FEATURES = 4
+"""Features from which on boxes are better than simplices."""
 
 _FRONTIER_BYTES = 1 << 28
 """Beyond so much memory the frontier takes no more cones: the one at hand is searched depth first to its end."""
@@ -72,6 +77,9 @@ class Cells(Method):
     compare_all: bool = option(
         False, "compare all hypotheses of a list within a cone with each other, not only its cheapest with all others"
     )
+    shape: str = option(
+        "auto", "shape of the parts into which the weight space is divided", choices=("auto", "simplices", "boxes")
+    )
     selections: Choices = field(default_factory=Choices)
     jobs: int = field(default=1, compare=False, repr=False)
 
@@ -84,6 +92,11 @@ class Cells(Method):
     def with_jobs(self, jobs: int) -> Cells:
         """Return the method with so many threads."""
         return replace(self, jobs=jobs)
+
+    def boxed(self, canonical: Canonical) -> bool:
+        """Whether the weight space of a problem is divided into boxes."""
+        possible = canonical.additive and canonical.cap is None
+        return possible and (self.shape == "boxes" or (self.shape == "auto" and canonical.n_features >= _BOX_FEATURES))
 
     def start(self, task: Task) -> CellsSearch:
         """Return a search over the whole weight space that begins with this incumbent."""
@@ -127,11 +140,25 @@ class CellsSearch(Search):
             2.0 * float(np.abs(self._lists.rows).sum(axis=1).max(initial=0.0)),
             settings.compare_all,
         )
+        self._box_settings: BoxSettings | None = None
+        if roots is None and settings.boxed(canonical):
+            self._box_settings = BoxSettings(
+                self._granularity,
+                self._kernel_settings.leaf_lists,
+                _LEAF_ROWS,
+                settings.conflict_lists,
+                self._kernel_settings.most_stalled,
+                self._kernel_settings.hopeless,
+                binary_places(self._lists),
+                settings.compare_all,
+            )
         self._lanes = [self._new_lane(len(self._lists.rows))]
         self._threads: ThreadPoolExecutor | None = None
         around = None if canonical.cap is None else cone_around(canonical.cap)
         whole = covering_cones(n_features) if around is None else around[None, :, :]
-        self._roots = whole if roots is None else roots
+        self._roots: Sequence[Any] = whole if roots is None else roots
+        if self._box_settings is not None:
+            self._roots = range(2 * n_features)
         self._heap: list[tuple[int, int, OpenCone | None]] = [(0, k, None) for k in range(len(self._roots))]
         self._pushed = len(self._roots)
         self._held = 0
@@ -199,7 +226,9 @@ class CellsSearch(Search):
             if not lane.closing and lane.done >= lane.work_limit and self._held < _FRONTIER_BYTES:
                 self._put_back(lane)
 
-    def _new_lane(self, n_rows: int) -> Lane:
+    def _new_lane(self, n_rows: int) -> Lane | BoxLane:
+        if self._box_settings is not None:
+            return BoxLane.new(self._account, self._box_settings, self.incumbent.weights, n_rows)
         return Lane.new(self._account, self._kernel_settings, self._settings.cuts, self.incumbent.weights, n_rows)
 
     def _widen(self) -> None:
@@ -226,8 +255,7 @@ class CellsSearch(Search):
             lane.work_limit = lane.done + _STAY
             while lane.n_cones == 0 and self._heap and self._heap[0][2] is None:
                 checkpoint()
-                root = self._roots[heapq.heappop(self._heap)[1]].copy()
-                lane.load(whole_cone(self._lists, root, self._account.total))
+                lane.load_root(self._roots[heapq.heappop(self._heap)[1]])
                 lane.prune_root(self.incumbent.cost)
                 self._take_found(lane)
         empty = [lane for lane in empty if lane.n_cones == 0]
@@ -267,26 +295,17 @@ class CellsSearch(Search):
         the whole weight space is searched.
         """
         self._exact_leaves += 1
-        enclosing = enclosing_cone(lane.top().rays)
+        enclosing = lane.enclosing()
         part = None
         if enclosing is not None:
             normals, wider = enclosing
-            kept = self._pruned(wider)
+            room = self._lanes[0]  # the only lane that always has room for all hypotheses
+            kept, found = room.survivors(wider, self.incumbent.cost)
+            self.incumbent.improve(*found, "C")
             if kept is None:
                 return None
             part = kept, normals
         return self._account.selections(Incumbent(self.incumbent.cost, self.incumbent.weights, ""), part)
-
-    def _pruned(self, rays: FloatArray) -> OpenCone | None:
-        """Return the cone of these rays [d, d] with all hypotheses that may win in it, `None` if no selection may."""
-        room = self._lanes[0]  # the only lane that always has room for all hypotheses
-        sizes = len(self._lists.costs) + 1, len(self._lists.offsets) + 1, 4, len(rays), len(self._account.total)
-        stack = new_stack(*sizes)
-        put_cone(stack, whole_cone(self._lists, rays, self._account.total))
-        self._account.aim(room.ledger, stack, self.incumbent.cost)
-        room.prune_alone(stack, int(INFINITE_COST) - 1)
-        self.incumbent.improve(*self._account.found(room.ledger, stack), "C")
-        return cone_at(stack, 0) if stack.numbers[layout.TOP] == 0 else None
 
     def _close(self, lane: Lane) -> None:
         """Go on with the cone on top of a lane in exact arithmetic, and take it off when it is done."""

@@ -8,7 +8,7 @@ from typing import Any
 from lpmert.errors import FloatArray
 from lpmert.methods.cells import kernels as kernel
 from lpmert.methods.cells import stack as layout
-from lpmert.methods.cells.accounts import Account
+from lpmert.methods.cells.accounts import Account, Survivors
 from lpmert.methods.cells.conflicts import Conflicts, new_conflicts
 from lpmert.methods.cells.stack import (
     Child,
@@ -22,7 +22,10 @@ from lpmert.methods.cells.stack import (
     new_work,
     put_cone,
     room_for,
+    whole_cone,
 )
+from lpmert.numeric.cone import enclosing_cone
+from lpmert.numeric.kernels import INFINITE_COST
 
 
 @dataclass
@@ -75,6 +78,10 @@ class Lane:
     def nbytes(self) -> int:
         return sum(array.nbytes for part in (self.stack, *self.children, self.work, self.conflicts) for array in part)
 
+    def load_root(self, root: FloatArray) -> None:
+        """Put the cone of these rays [D, D] on top, with all hypotheses."""
+        self.load(whole_cone(self.account.lists, root.copy(), self.account.total))
+
     def load(self, cone: OpenCone) -> None:
         """Put a cone on top of the lane's others."""
         while not room_for(self.stack, cone):
@@ -112,6 +119,27 @@ class Lane:
     def top(self) -> OpenCone:
         """Return the cone that comes next."""
         return cone_at(self.stack, self.n_cones - 1)
+
+    def enclosing(self) -> tuple[FloatArray, FloatArray] | None:
+        """Return the normals of a cone slightly wider than the one on top, and rays that span it; see `survivors`.
+
+        `None` where the cone is too thin for that.
+        """
+        return enclosing_cone(self.top().rays)
+
+    def survivors(self, rays: FloatArray, cost: int) -> tuple[Survivors | None, tuple[int, FloatArray]]:
+        """Return what may win in a cone, `None` if nothing may; and what was found in it below a cost.
+
+        Only a lane of the size of the problem has room for it.
+        """
+        lists, total = self.account.lists, self.account.total
+        stack = new_stack(len(lists.costs) + 1, len(lists.offsets) + 1, 4, len(rays), len(total))
+        put_cone(stack, whole_cone(lists, rays, total))
+        self.account.aim(self.ledger, stack, cost)
+        self.prune_alone(stack, int(INFINITE_COST) - 1)
+        kept = cone_at(stack, 0) if stack.numbers[layout.TOP] == 0 else None
+        found = self.account.found(self.ledger, stack)
+        return kept and Survivors(kept.ids, kept.costs, kept.ends, kept.fixed, kept.total), found
 
     def drop_top(self) -> None:
         """Take the cone on top off."""
