@@ -185,7 +185,7 @@ def test_a_cone_that_better_weights_have_ruled_out_is_not_closed(monkeypatch: py
     search.incumbent.cost = lane.top().bound
     monkeypatch.setattr(search, "_start_closing", lambda _: pytest.fail("closed for nothing"))
     search.advance()
-    assert lane.n_cones == 0
+    assert lane.n_parts == 0
 
 
 def test_jobs_are_no_part_of_what_a_method_is() -> None:

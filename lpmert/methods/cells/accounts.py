@@ -84,7 +84,7 @@ class Account(ABC, Generic[Ledger]):
     def selections(self, incumbent: Incumbent, part: tuple[Survivors, FloatArray] | None) -> tuple[ChoicesSearch, int]:
         """Return a search with exact answers for less than the incumbent, and what is to be added to its costs.
 
-        part: the hypotheses that may win in a part of the weight space, and its normals; `None` for the whole weight space.
+        part: the hypotheses that may win in a part of the weight space, and its normals; `None` for all of it.
         """
 
 

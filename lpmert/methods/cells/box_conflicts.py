@@ -229,11 +229,7 @@ def charge_in_box(room, n, centre, radius, rounding, needed):
             for j in range(begin, end):
                 x = j - begin
                 margin = max(room.margins[0, x], max(room.margins[1, x], room.margins[2, x]))
-                if (
-                    margin >= np.float32(_NEARLY)
-                    and left[j] > 0
-                    and _pays(room, i, j, x, centre, radius, rounding)
-                ):
+                if margin >= np.float32(_NEARLY) and left[j] > 0 and _pays(room, i, j, x, centre, radius, rounding):
                     amount = min(left[i], left[j])
                     total += amount
                     left[i] -= amount

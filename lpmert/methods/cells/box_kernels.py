@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from lpmert.methods.cells.any_lane import EMPTY, FULL, HARD, PAUSED
 from lpmert.methods.cells.box_conflicts import box_conflicts
 from lpmert.methods.cells.box_leaf import search_box
 from lpmert.methods.cells.box_prune import prune_box, rounds
@@ -18,8 +19,6 @@ from lpmert.methods.cells.ledger_of_sums import offer
 from lpmert.methods.cells.stack import CONFLICTING, DONE_WORK, NODES, TOP, UPPER_COST
 from lpmert.methods.choices.kernels import ASKING, DONE
 from lpmert.numeric.kernels import copy_entries, fill, internal, kernel
-
-EMPTY, PAUSED, FULL, HARD = range(4)
 
 _SAMPLED = 128
 """Pairs, and lists of more hypotheses, that tell where to split."""
@@ -128,7 +127,7 @@ def explore_boxes(ledger, lists, stack, children, work, conflicts, settings, bud
         parent_lists = stack.n_lists[t] + stack.n_pairs[t]
         if parent_lists <= settings.conflict_lists:
             needed = n[UPPER_COST] - settings.granularity - stack.own[t]
-            rounding = rounds(settings.places, stack.radii[t])
+            rounding = rounds(settings.places, stack.centres[t], stack.radii[t])
             charged = box_conflicts(conflicts, stack, t, needed, rounding)
             if charged > needed:
                 n[TOP] -= 1

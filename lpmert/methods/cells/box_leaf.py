@@ -73,4 +73,6 @@ def _part(lists, child):
 def search_box(ledger, lists, stack, child):
     """Search a small box selection by selection; see `ledger.search_leaf`."""
     stack.numbers[LEAVES] += 1
-    return search_within(ledger, lists, stack, _part(lists, child), box_normals(child.centre, child.radius), child.centre)
+    return search_within(
+        ledger, lists, stack, _part(lists, child), box_normals(child.centre, child.radius), child.centre
+    )

@@ -74,14 +74,14 @@ def _vary(columns, begin, end, radius, best, reach):
 
 
 @internal
-def beats_in_box(columns, winner, loser, centre, radius, error):
-    """Whether one column [D] has at least the product of another with all weights of a box, beyond an error."""
-    lead = reach = 0.0
-    for d in range(len(centre)):
-        gain = columns[d, winner] - columns[d, loser]
-        lead += gain * centre[d]
-        reach += abs(gain) * radius[d]
-    return lead - (reach + error) >= 0.0
+def beats_in_box(columns, winner, loser, lead, radius, error):
+    """Whether a lead at the centre of a box is more than what it varies by within it, beyond an error."""
+    reach = error
+    for d in range(len(radius)):
+        if reach > lead:
+            return False
+        reach += abs(columns[d, winner] - columns[d, loser]) * radius[d]
+    return lead - reach >= 0.0
 
 
 @internal
@@ -128,10 +128,11 @@ def _keep_pairs(kept, own, kept_pairs, k):
 
 
 @internal
-def _drop_beaten(kept, rows, start, end, best, centre, radius, rounding, compare_all):
+def _drop_beaten(kept, rows, start, end, best, scores, begin, radius, rounding, compare_all):
     """Drop rows start .. end (positions) that another one beats in the whole box; return the new end.
 
-    Only the cheapest, on which the bound rests, are compared with all others; the rest with compare_all.
+    scores: at the centre, from row `begin` on. Only the cheapest, on which the bound rests, are compared with all
+    others; the rest with compare_all.
     """
     left = start
     for k in range(start, end):
@@ -143,9 +144,10 @@ def _drop_beaten(kept, rows, start, end, best, centre, radius, rounding, compare
         if compared and i != best and (k - start) * (end - start) <= MOST_COMPARED:
             for q in range(start, end):
                 j = rows[q]
-                if j != best and q != k and (q < left or q > k):
+                lead = scores[j - begin] - scores[i - begin]
+                if lead >= 0.0 and j != best and q != k and (q < left or q > k):
                     error = rounding * (kept.row_reaches[i] + kept.row_reaches[j])
-                    if beats_in_box(kept.features, j, i, centre, radius, error):
+                    if beats_in_box(kept.features, j, i, lead, radius, error):
                         beaten = True
                         break
         if not beaten:
@@ -221,7 +223,7 @@ def _prune_rows(stack, t, child, work, own, limit, rounding, compare_all):
                     rows[left] = i
                     left += 1
             if left - row > 2:
-                left = _drop_beaten(kept, rows, row, left, best, centre, radius, rounding, compare_all)
+                left = _drop_beaten(kept, rows, row, left, best, work.lead, begin, radius, rounding, compare_all)
             least = kept.costs[rows[row]]
             own += least - kept.costs[low]
             if kept.costs[rows[left - 1]] == least:
@@ -251,12 +253,13 @@ def _keep_rows(kept, own, kept_rows, k):
 
 
 @internal
-def rounds(places, radius):
-    """Return 0.0 where all sums of a box are exact as the radii are not smaller than 2^-places, else 1.0."""
+def rounds(places, centre, radius):
+    """Return 0.0 where all sums of a box are exact, as its sides are multiples of 2^-places, else 1.0."""
     for d in range(len(radius)):
-        if radius[d] > 0.0 and np.ldexp(radius[d], places) < 1.0:
+        low, high = np.ldexp(centre[d] - radius[d], places), np.ldexp(centre[d] + radius[d], places)
+        if low != np.floor(low) or high != np.floor(high):
             return 1.0
-    return 0.0 if places >= 0 else 1.0
+    return 0.0
 
 
 @internal
@@ -266,7 +269,7 @@ def prune_box(stack, t, child, work, limit, places, compare_all):
     places: splits of an axis after which sums are still exact, see `binary_places`.
     """
     n = child.numbers
-    rounding = rounds(places, child.radius)
+    rounding = rounds(places, child.centre, child.radius)
     own, centre = _prune_pairs(
         stack.kept, stack.first_pair[t], stack.n_pairs[t], child, work, stack.own[t], limit, rounding
     )

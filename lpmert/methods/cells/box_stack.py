@@ -143,7 +143,7 @@ def binary_places(lists: SortedLists) -> int:
 
 def whole_box(lists: SortedLists, face: int) -> OpenBox:
     """Return one of the 2 D faces of the cube, with all hypotheses."""
-    n_rows, n_features = lists.rows.shape
+    n_features = lists.rows.shape[1]
     centre, radius = np.zeros(n_features), np.ones(n_features)
     centre[face // 2], radius[face // 2] = 1.0 - 2.0 * (face % 2), 0.0
     return box_with_all(lists, centre, radius)

@@ -189,7 +189,7 @@ class CellsSearch(Search):
 
     @property
     def open_nodes(self) -> int:
-        return len(self._heap) + sum(lane.n_cones for lane in self._lanes)
+        return len(self._heap) + sum(lane.n_parts for lane in self._lanes)
 
     @property
     def lps(self) -> int:
@@ -218,7 +218,7 @@ class CellsSearch(Search):
         if len(self._lanes) == 1 and self._lanes[0].done >= _ONE_LANE_WORK:
             self._widen()
         self._fill_lanes()
-        busy = [lane for lane in self._lanes if lane.n_cones]
+        busy = [lane for lane in self._lanes if lane.n_parts]
         cost = self.incumbent.cost
         self._each(lambda lane: lane.explore(cost, _SLICE // len(busy)), busy)
         for lane in busy:
@@ -246,19 +246,19 @@ class CellsSearch(Search):
 
     def _fill_lanes(self) -> None:
         """Load the cones with the least bounds onto empty lanes; where there are none, lanes share their cones."""
-        if not self._heap and any(lane.n_cones == 0 for lane in self._lanes):
-            fullest = max(self._lanes, key=lambda lane: lane.n_cones)
-            if fullest.n_cones > 1:
+        if not self._heap and any(lane.n_parts == 0 for lane in self._lanes):
+            fullest = max(self._lanes, key=lambda lane: lane.n_parts)
+            if fullest.n_parts > 1:
                 self._put_back(fullest)
-        empty = [lane for lane in self._lanes if lane.n_cones == 0]
+        empty = [lane for lane in self._lanes if lane.n_parts == 0]
         for lane in empty:
             lane.work_limit = lane.done + _STAY
-            while lane.n_cones == 0 and self._heap and self._heap[0][2] is None:
+            while lane.n_parts == 0 and self._heap and self._heap[0][2] is None:
                 checkpoint()
                 lane.load_root(self._roots[heapq.heappop(self._heap)[1]])
                 lane.prune_root(self.incumbent.cost)
                 self._take_found(lane)
-        empty = [lane for lane in empty if lane.n_cones == 0]
+        empty = [lane for lane in empty if lane.n_parts == 0]
         hand: list[OpenCone] = []
         wanted = len(empty) * (_HAND if len(self._lanes) > 1 else 1)
         while len(hand) < wanted and self._heap and (cone := self._heap[0][2]) is not None:

@@ -89,7 +89,6 @@ def search_within(ledger, lists, stack, part, normals, centre):
     return state
 
 
-
 def search_leaf(ledger, lists, stack, child):
     n = stack.numbers
     n[LEAVES] += 1
