@@ -24,16 +24,18 @@ def widened(radius: FloatArray) -> FloatArray:
 
 @kernel(allocates=True)
 def box_normals(centre, radius):
-    """Return normals [2 D - 2, D] of a box slightly wider than this one; with weights of this, all products are
-    positive.
+    """Return normals [2 D - 1, D] of a box slightly wider than this one: products with its weights are positive.
+
+    For one feature, the face is all that there is.
     """
     n_features = len(centre)
     face = np.int64(0)
     for d in range(n_features):
         if radius[d] == 0.0:
             face = d
-    normals = np.zeros((2 * n_features - 2, n_features))
-    k = 0
+    normals = np.zeros((2 * n_features - 1, n_features))
+    normals[0, face] = centre[face]
+    k = 1
     for d in range(n_features):
         if d != face:
             high, low = centre[d] + _WIDER * radius[d], centre[d] - _WIDER * radius[d]

@@ -9,7 +9,7 @@ import numpy as np
 from lpmert.errors import FloatArray, IntArray
 from lpmert.methods.cells.box_stack import BOUND, CENTRE, N_LISTS, N_PAIRS, N_ROWS, OWN, TINY
 from lpmert.methods.cells.prune import MOST_COMPARED
-from lpmert.numeric.kernels import EPSILON, INFINITE_COST, internal
+from lpmert.numeric.kernels import EPSILON, INFINITE_COST, internal, kernel
 
 _BLOCK = 512
 """Pairs or rows that are looked at together: what is computed of them stays in the fastest cache."""
@@ -73,15 +73,20 @@ def _vary(columns, begin, end, radius, best, reach):
                 reaches[j] += abs(values[bests[j]] - values[j]) * r
 
 
-@internal
-def beats_in_box(columns, winner, loser, lead, radius, error):
-    """Whether a lead at the centre of a box is more than what it varies by within it, beyond an error."""
-    reach = error
-    for d in range(len(radius)):
-        if reach > lead:
-            return False
-        reach += abs(columns[d, winner] - columns[d, loser]) * radius[d]
-    return lead - reach >= 0.0
+@kernel
+def beats_in_box(columns, winner, loser, centre, radius, rounding):
+    """Whether one of the columns [D, n] surely has at least the product of another with all weights of a box.
+
+    rounding: 0.0 if all sums are exact, else 1.0.
+    """
+    lead = reach = mass = 0.0
+    for d in range(len(centre)):
+        gain = columns[d, winner] - columns[d, loser]
+        lead += gain * centre[d]
+        reach += abs(gain) * radius[d]
+        mass += abs(gain)
+    error = rounding * ((len(centre) + 4) * EPSILON * mass + TINY)
+    return lead - (reach + error) >= 0.0
 
 
 @internal
@@ -128,7 +133,7 @@ def _keep_pairs(kept, own, kept_pairs, k):
 
 
 @internal
-def _drop_beaten(kept, rows, start, end, best, scores, begin, radius, rounding, compare_all):
+def _drop_beaten(kept, rows, start, end, best, scores, begin, centre, radius, rounding, compare_all):
     """Drop rows start .. end (positions) that another one beats in the whole box; return the new end.
 
     scores: at the centre, from row `begin` on. Only the cheapest, on which the bound rests, are compared with all
@@ -144,11 +149,11 @@ def _drop_beaten(kept, rows, start, end, best, scores, begin, radius, rounding, 
         if compared and i != best and (k - start) * (end - start) <= MOST_COMPARED:
             for q in range(start, end):
                 j = rows[q]
-                lead = scores[j - begin] - scores[i - begin]
-                if lead >= 0.0 and j != best and q != k and (q < left or q > k):
-                    error = rounding * (kept.row_reaches[i] + kept.row_reaches[j])
-                    if beats_in_box(kept.features, j, i, lead, radius, error):
-                        beaten = True
+                error = kept.row_reaches[i] + kept.row_reaches[j]
+                may = scores[j - begin] - scores[i - begin] >= -error
+                if may and j != best and q != k and (q < left or q > k):
+                    beaten = beats_in_box(kept.features, j, i, centre, radius, rounding)
+                    if beaten:
                         break
         if not beaten:
             rows[left] = i
@@ -218,12 +223,17 @@ def _prune_rows(stack, t, child, work, own, limit, rounding, compare_all):
             top, error = work.lead[best - begin], kept.row_reaches[best]
             left = row
             for i in range(low, high):
-                reach = work.reach[i - begin] + rounding * (error + kept.row_reaches[i])
-                if i == best or not top - work.lead[i - begin] - reach >= 0.0:
+                lead, doubt = top - work.lead[i - begin] - work.reach[i - begin], error + kept.row_reaches[i]
+                beaten = lead > doubt
+                if not beaten and lead >= -doubt:
+                    beaten = beats_in_box(kept.features, best, i, centre, radius, rounding)
+                if i == best or not beaten:
                     rows[left] = i
                     left += 1
             if left - row > 2:
-                left = _drop_beaten(kept, rows, row, left, best, work.lead, begin, radius, rounding, compare_all)
+                left = _drop_beaten(
+                    kept, rows, row, left, best, work.lead, begin, centre, radius, rounding, compare_all
+                )
             least = kept.costs[rows[row]]
             own += least - kept.costs[low]
             if kept.costs[rows[left - 1]] == least:
