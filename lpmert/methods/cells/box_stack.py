@@ -23,7 +23,7 @@ TINY = 2.0**-1060
 """More than what underflow takes from a sum of products."""
 
 _PLACES = (0, 10, 20, 30, 40)
-_EXACT_BITS = 50
+_EXACT_BITS = 49
 
 
 class Boxes(NamedTuple):
@@ -133,12 +133,19 @@ def binary_places(lists: SortedLists) -> int:
 
     They are where the features are multiples of a power of two, and not too large for that.
     """
-    largest = float(np.abs(lists.rows).sum(axis=1).max(initial=0.0))
+    largest = float(_magnitudes(lists).max(initial=0.0))
     for exponent in _PLACES:
-        scaled = np.ldexp(lists.rows, exponent)
-        if np.isfinite(scaled).all() and np.all(scaled == np.rint(scaled)):
+        with np.errstate(over="ignore"):
+            scaled = np.ldexp(lists.rows, exponent)
+        if largest < 2.0**_EXACT_BITS and np.all(scaled == np.rint(scaled)):
             return max(-1, _EXACT_BITS - exponent - max(0, int(np.frexp(largest)[1])))
     return -1
+
+
+def _magnitudes(lists: SortedLists) -> FloatArray:
+    """Return what the products [M] of the rows with weights of the cube are at most."""
+    with np.errstate(over="ignore"):  # an infinite one proves nothing
+        return np.abs(lists.rows).sum(axis=1)
 
 
 def whole_box(lists: SortedLists, face: int) -> OpenBox:
@@ -152,7 +159,7 @@ def whole_box(lists: SortedLists, face: int) -> OpenBox:
 def box_with_all(lists: SortedLists, centre: FloatArray, radius: FloatArray) -> OpenBox:
     """Return a box [D], [D] with all hypotheses."""
     n_rows, n_features = lists.rows.shape
-    reaches = (n_features + 4) * EPSILON * np.abs(lists.rows).sum(axis=1) + TINY
+    reaches = (n_features + 4) * EPSILON * _magnitudes(lists) + TINY
     none = new_boxes(0, 0, 0, n_features)
     ids = np.arange(n_rows, dtype=np.int32)
     features = np.ascontiguousarray(lists.rows.T)
