@@ -6,8 +6,6 @@ but which these are, so that rounding errors do not add up.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from lpmert.methods.cells.any_lane import EMPTY, FULL, HARD, PAUSED
@@ -24,23 +22,6 @@ _SAMPLED = 128
 """Pairs, and lists of more hypotheses, that tell where to split."""
 
 _LEAST_RADIUS = 2.0**-30
-
-
-class BoxSettings(NamedTuple):
-    """granularity of bounds; leaf_lists: boxes with at most so many open lists are searched selection by selection;
-    most_stalled: splits without progress after which a box of at most leaf_rows survivors is searched so too;
-    hopeless: after which it is HARD. conflict_lists: most open lists of a box that is tried for conflicts; places: see
-    `binary_places`; compare_all: whether all hypotheses of a list are compared.
-    """
-
-    granularity: int
-    leaf_lists: int
-    leaf_rows: int
-    conflict_lists: int
-    most_stalled: int
-    hopeless: int
-    places: int
-    compare_all: bool
 
 
 @internal
@@ -92,11 +73,11 @@ def longest_axis(stack, t, shares, stakes):
 
 @kernel(nogil=True)
 def prune_face(lists, stack, child, work, settings, limit):
-    """Prune the only box on the stack in place."""
+    """Prune the only box on the stack in place; settings: `kernels.ConeSettings`."""
     root = np.int64(0)
     copy_entries(stack.centres[root], child.centre, root, len(child.centre))
     copy_entries(stack.radii[root], child.radius, root, len(child.radius))
-    prune_box(stack, root, child, work, limit, settings.places, settings.compare_all)
+    prune_box(stack, root, child, work, limit, settings.compare_all)
     n = stack.numbers
     n[NODES] += 1
     n[TOP] = -1
@@ -127,7 +108,7 @@ def explore_boxes(ledger, lists, stack, children, work, conflicts, settings, bud
         parent_lists = stack.n_lists[t] + stack.n_pairs[t]
         if parent_lists <= settings.conflict_lists:
             needed = n[UPPER_COST] - settings.granularity - stack.own[t]
-            rounding = rounds(settings.places, stack.centres[t], stack.radii[t])
+            rounding = rounds(work.places, stack.centres[t], stack.radii[t])
             charged = box_conflicts(conflicts, stack, t, needed, rounding)
             if charged > needed:
                 n[TOP] -= 1
@@ -146,7 +127,7 @@ def explore_boxes(ledger, lists, stack, children, work, conflicts, settings, bud
             child.radius[axis] = radius
             child.centre[axis] += radius if c == 0 else -radius
             limit = n[UPPER_COST] - settings.granularity
-            prune_box(stack, t, child, work, limit, settings.places, settings.compare_all)
+            prune_box(stack, t, child, work, limit, settings.compare_all)
             n[NODES] += 1
             if child.numbers[BOUND] <= limit and child.numbers[CENTRE] < n[UPPER_COST]:
                 offer(lists, stack, child.centre)

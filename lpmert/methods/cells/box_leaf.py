@@ -29,7 +29,7 @@ def box_normals(centre, radius):
     For one feature, the face is all that there is.
     """
     n_features = len(centre)
-    face = np.int64(0)
+    face = 0
     for d in range(n_features):
         if radius[d] == 0.0:
             face = d

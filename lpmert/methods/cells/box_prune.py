@@ -16,8 +16,12 @@ _BLOCK = 512
 
 
 class BoxWork(NamedTuple):
-    """Work space for blocks: leads and reaches, positions of the best rows; kept: of what survives."""
+    """Work space for blocks: leads and reaches, positions of the best rows; kept: of what survives.
 
+    places: how often an axis may be halved so that all sums of a box are still exact, see `binary_places`.
+    """
+
+    places: int
     lead: FloatArray
     reach: FloatArray
     best: IntArray
@@ -25,12 +29,12 @@ class BoxWork(NamedTuple):
     kept_rows: IntArray
 
 
-def new_box_work(n_rows: int, n_lists: int, longest: int) -> BoxWork:
+def new_box_work(places: int, n_rows: int, n_lists: int, longest: int) -> BoxWork:
     """Return work space for boxes of so many rows and lists, and for lists of a length."""
     size = max(_BLOCK, longest)
     best = np.empty(size, dtype=np.int64)
     kept = np.empty(n_lists, dtype=np.int64), np.empty(n_rows, dtype=np.int64)
-    return BoxWork(np.empty(size), np.empty(size), best, *kept)
+    return BoxWork(places, np.empty(size), np.empty(size), best, *kept)
 
 
 @internal
@@ -273,13 +277,10 @@ def rounds(places, centre, radius):
 
 
 @internal
-def prune_box(stack, t, child, work, limit, places, compare_all):
-    """Fill the child with what is left of box t in the child's part of it, as long as its bound stays within a limit.
-
-    places: splits of an axis after which sums are still exact, see `binary_places`.
-    """
+def prune_box(stack, t, child, work, limit, compare_all):
+    """Fill the child with what is left of box t in the child's part of it, unless its bound exceeds a limit."""
     n = child.numbers
-    rounding = rounds(places, child.centre, child.radius)
+    rounding = rounds(work.places, child.centre, child.radius)
     own, centre = _prune_pairs(
         stack.kept, stack.first_pair[t], stack.n_pairs[t], child, work, stack.own[t], limit, rounding
     )

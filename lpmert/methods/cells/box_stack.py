@@ -6,7 +6,7 @@ others; it stands for the cone of these weights. Centre and radii are dyadic num
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -145,7 +145,7 @@ def binary_places(lists: SortedLists) -> int:
 def _magnitudes(lists: SortedLists) -> FloatArray:
     """Return what the products [M] of the rows with weights of the cube are at most."""
     with np.errstate(over="ignore"):  # an infinite one proves nothing
-        return np.abs(lists.rows).sum(axis=1)
+        return np.asarray(np.abs(lists.rows).sum(axis=1))
 
 
 def whole_box(lists: SortedLists, face: int) -> OpenBox:
@@ -169,16 +169,13 @@ def box_with_all(lists: SortedLists, centre: FloatArray, radius: FloatArray) -> 
 
 def larger_boxes(stack: BoxStack) -> BoxStack:
     """Return the stack with twice the room."""
-
-    def doubled(array: FloatArray) -> FloatArray:
-        return np.concatenate([array, np.empty_like(array)], axis=-1)
-
     grown = {
         name: np.concatenate([array, np.empty_like(array)])
         for name, array in stack._asdict().items()
         if name not in ("numbers", "best_weights", "kept")
     }
-    return stack._replace(**grown, kept=Boxes(*map(doubled, stack.kept)))
+    kept: list[Any] = [np.concatenate([array, np.empty_like(array)], axis=-1) for array in stack.kept]
+    return stack._replace(**grown, kept=Boxes(*kept))
 
 
 def _place(stack: BoxStack, t: int) -> tuple[slice, slice, slice]:
@@ -187,15 +184,15 @@ def _place(stack: BoxStack, t: int) -> tuple[slice, slice, slice]:
     return pairs, rows, slice(int(stack.first_end[t]), int(stack.first_end[t] + stack.n_lists[t]) + 1)
 
 
-def _parts(kept: Boxes, place: tuple[slice, slice, slice]) -> Boxes:
-    pairs, rows, ends = place
-    return Boxes(
-        *(array[..., pairs] for array in kept[:5]), *(array[..., rows] for array in kept[5:9]), kept.ends[ends]
-    )
+def _parts(stack: BoxStack, t: int) -> list[Any]:
+    """Return the arrays of box t, in the order of `Boxes`."""
+    pairs, rows, ends = _place(stack, t)
+    places = [pairs] * 5 + [rows] * 4 + [ends]
+    return [array[..., place] for array, place in zip(stack.kept, places, strict=True)]
 
 
 def box_at(stack: BoxStack, t: int) -> OpenBox:
-    kept = Boxes(*(array.copy() for array in _parts(stack.kept, _place(stack, t))))
+    kept = Boxes(*(array.copy() for array in _parts(stack, t)))
     own, bound, stalled = int(stack.own[t]), int(stack.bound[t]), int(stack.stalled[t])
     return OpenBox(kept, own, bound, stalled, stack.centres[t].copy(), stack.radii[t].copy())
 
@@ -206,7 +203,7 @@ def put_box(stack: BoxStack, box: OpenBox) -> None:
     stack.first_pair[top], stack.first_row[top], stack.first_end[top] = _first_free(stack)
     stack.n_pairs[top], stack.n_rows[top] = len(box.kept.steps), len(box.kept.ids)
     stack.n_lists[top] = len(box.kept.ends) - 1
-    for target, array in zip(_parts(stack.kept, _place(stack, top)), box.kept, strict=True):
+    for target, array in zip(_parts(stack, top), box.kept, strict=True):
         target[...] = array
     stack.own[top], stack.bound[top], stack.stalled[top] = box.own, box.bound, box.stalled
     stack.centres[top], stack.radii[top] = box.centre, box.radius

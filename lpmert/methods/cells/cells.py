@@ -3,13 +3,14 @@
 Best first over a frontier of coarse cones, depth first inside each. The bound of a cone is the sum of every list's
 cheapest survivor; for a ratio metric it is a linear function below the loss, tight where the sums of the cone are, that
 tells what survivors cost. Small or stalled cones go to the search over selections, restricted to the cone; where
-rounding leaves that undecided, exact arithmetic closes the cone.
+rounding leaves that undecided, exact arithmetic closes the cone. Cones are simplicial or, for sums of many features,
+those over boxes on the faces of a cube.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -21,9 +22,9 @@ from lpmert.errors import FloatArray
 from lpmert.methods.cells import kernels as kernel
 from lpmert.methods.cells import stack as layout
 from lpmert.methods.cells.accounts import Account, RatioAccount, SumAccount
-from lpmert.methods.cells.box_kernels import BoxSettings
+from lpmert.methods.cells.any_lane import AnyLane
 from lpmert.methods.cells.box_lane import BoxLane
-from lpmert.methods.cells.box_stack import binary_places
+from lpmert.methods.cells.box_stack import OpenBox
 from lpmert.methods.cells.lane import Lane
 from lpmert.methods.cells.stack import OpenCone
 from lpmert.methods.choices.choices import Choices
@@ -68,8 +69,8 @@ class Cells(Method):
         "cones with at most so many open lists go to the search over selections; none: 10, or 6 for ratio metrics",
         least=0,
     )
-    cuts: int = option(8, "cutting planes that may raise the bound of a cone; 0 for none", least=0)
-    cut_rows: int = option(2000, "most survivors of such a cone", least=0)
+    cuts: int = option(8, "cutting planes that may raise the bound of a simplex; 0 for none", least=0)
+    cut_rows: int = option(2000, "most survivors of such a simplex", least=0)
     conflict_lists: int = option(
         4000, "most open lists of a cone whose bound conflicts of pairs may raise; 0 for none", least=0
     )
@@ -78,7 +79,9 @@ class Cells(Method):
         False, "compare all hypotheses of a list within a cone with each other, not only its cheapest with all others"
     )
     shape: str = option(
-        "auto", "shape of the parts into which the weight space is divided", choices=("auto", "simplices", "boxes")
+        "auto",
+        "what the weight space is divided into; auto: boxes from 4 features on, unless for ratio metrics or a cosine",
+        choices=("auto", "simplices", "boxes"),
     )
     selections: Choices = field(default_factory=Choices)
     jobs: int = field(default=1, compare=False, repr=False)
@@ -109,8 +112,8 @@ class CellsSearch(Search):
     A long search goes on in several lanes, each with the incumbent as it was when the slice began: so the outcome is
     the same however many of them threads search at once.
 
-    roots [K, d, d]: cones to which it keeps, by default all of the weight space. Where exact arithmetic closes a cone
-    it may look beyond them, and what it finds there counts.
+    roots [K, d, d]: simplicial cones to which it keeps, by default all of the weight space. Where exact arithmetic
+    closes a cone it may look beyond them, and what it finds there counts.
     """
 
     unsettled: int | None = None
@@ -140,26 +143,11 @@ class CellsSearch(Search):
             2.0 * float(np.abs(self._lists.rows).sum(axis=1).max(initial=0.0)),
             settings.compare_all,
         )
-        self._box_settings: BoxSettings | None = None
-        if roots is None and settings.boxed(canonical):
-            self._box_settings = BoxSettings(
-                self._granularity,
-                self._kernel_settings.leaf_lists,
-                _LEAF_ROWS,
-                settings.conflict_lists,
-                self._kernel_settings.most_stalled,
-                self._kernel_settings.hopeless,
-                binary_places(self._lists),
-                settings.compare_all,
-            )
+        self._boxed = roots is None and settings.boxed(canonical)
         self._lanes = [self._new_lane(len(self._lists.rows))]
         self._threads: ThreadPoolExecutor | None = None
-        around = None if canonical.cap is None else cone_around(canonical.cap)
-        whole = covering_cones(n_features) if around is None else around[None, :, :]
-        self._roots: Sequence[Any] = whole if roots is None else roots
-        if self._box_settings is not None:
-            self._roots = range(2 * n_features)
-        self._heap: list[tuple[int, int, OpenCone | None]] = [(0, k, None) for k in range(len(self._roots))]
+        self._roots: Any = self._cover(canonical) if roots is None else roots
+        self._heap: list[tuple[int, int, OpenCone | OpenBox | None]] = [(0, k, None) for k in range(len(self._roots))]
         self._pushed = len(self._roots)
         self._held = 0
         self._closing: tuple[ChoicesSearch, int] | None = None
@@ -226,9 +214,16 @@ class CellsSearch(Search):
             if not lane.closing and lane.done >= lane.work_limit and self._held < _FRONTIER_BYTES:
                 self._put_back(lane)
 
-    def _new_lane(self, n_rows: int) -> Lane | BoxLane:
-        if self._box_settings is not None:
-            return BoxLane.new(self._account, self._box_settings, self.incumbent.weights, n_rows)
+    def _cover(self, canonical: Canonical) -> Any:
+        """Return the cones [K, d, d] that cover the weight space, or the numbers of the faces of the cube."""
+        if self._boxed:
+            return range(2 * canonical.n_features)
+        around = None if canonical.cap is None else cone_around(canonical.cap)
+        return covering_cones(canonical.n_features) if around is None else around[None, :, :]
+
+    def _new_lane(self, n_rows: int) -> AnyLane[Any]:
+        if self._boxed:
+            return BoxLane.new(self._account, self._kernel_settings, self.incumbent.weights, n_rows)
         return Lane.new(self._account, self._kernel_settings, self._settings.cuts, self.incumbent.weights, n_rows)
 
     def _widen(self) -> None:
@@ -239,7 +234,7 @@ class CellsSearch(Search):
         if self._settings.jobs > 1:
             self._threads = ThreadPoolExecutor(min(self._settings.jobs, _LANES))
 
-    def _each(self, work: Callable[[Lane], None], lanes: list[Lane]) -> None:
+    def _each(self, work: Callable[[AnyLane[Any]], None], lanes: list[AnyLane[Any]]) -> None:
         """Work in every one of the lanes, in threads if there are any: kernels do not hold the interpreter's lock."""
         for _ in map(work, lanes) if self._threads is None else self._threads.map(work, lanes):
             pass
@@ -259,7 +254,7 @@ class CellsSearch(Search):
                 lane.prune_root(self.incumbent.cost)
                 self._take_found(lane)
         empty = [lane for lane in empty if lane.n_parts == 0]
-        hand: list[OpenCone] = []
+        hand: list[OpenCone | OpenBox] = []
         wanted = len(empty) * (_HAND if len(self._lanes) > 1 else 1)
         while len(hand) < wanted and self._heap and (cone := self._heap[0][2]) is not None:
             heapq.heappop(self._heap)
@@ -269,13 +264,13 @@ class CellsSearch(Search):
             for cone in reversed(hand[k :: len(empty)]):
                 lane.load(cone)
 
-    def _take_found(self, lane: Lane) -> None:
+    def _take_found(self, lane: AnyLane[Any]) -> None:
         self.incumbent.improve(*lane.found(), "C")
 
     def _count(self, position: int) -> int:
         return sum(lane.count(position) for lane in self._lanes)
 
-    def _put_back(self, lane: Lane) -> None:
+    def _put_back(self, lane: AnyLane[Any]) -> None:
         """Move a lane's cones to the frontier, so that the least bound of all comes next."""
         for cone in lane.take_all():
             if not self._ruled_out(cone):
@@ -283,11 +278,11 @@ class CellsSearch(Search):
                 self._pushed += 1
                 self._held += cone.nbytes
 
-    def _ruled_out(self, cone: OpenCone) -> bool:
+    def _ruled_out(self, cone: OpenCone | OpenBox) -> bool:
         """Whether a cone has nothing better than the incumbent."""
         return cone.bound > self._account.bound_of(self.incumbent.cost) - self._granularity
 
-    def _start_closing(self, lane: Lane) -> tuple[ChoicesSearch, int] | None:
+    def _start_closing(self, lane: AnyLane[Any]) -> tuple[ChoicesSearch, int] | None:
         """Return the search of the selections of a lane's top cone with exact answers, over a slightly wider cone, and
         the cost of the lists that are settled there; `None` if it has none.
 
@@ -307,7 +302,7 @@ class CellsSearch(Search):
             part = kept, normals
         return self._account.selections(Incumbent(self.incumbent.cost, self.incumbent.weights, ""), part)
 
-    def _close(self, lane: Lane) -> None:
+    def _close(self, lane: AnyLane[Any]) -> None:
         """Go on with the cone on top of a lane in exact arithmetic, and take it off when it is done."""
         if self._closing is None:
             # Another lane may have found better weights meanwhile.
