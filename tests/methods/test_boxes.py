@@ -24,6 +24,7 @@ from lpmert.methods.cells.box_stack import (
     whole_box,
 )
 from lpmert.methods.cells.cells import Cells, CellsSearch
+from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.form import Canonical
 from lpmert.model.problem import Problem
 from lpmert.numeric.leastnorm import SortedLists, sorted_lists
@@ -89,7 +90,9 @@ def winners(lists: SortedLists, weights: list[Fraction]) -> list[int] | None:
 
 
 def search_of(canonical: Canonical) -> CellsSearch:
-    return CellsSearch(Cells(shape="boxes"), canonical, Incumbent(1 << 59, np.ones(canonical.n_features), ""))
+    return CellsSearch(
+        Cells(shape="boxes"), canonical, Incumbent(1 << 59, CanonicalWeights(np.ones(canonical.n_features)), "")
+    )
 
 
 def charged(lists: SortedLists, centre: FloatArray, radius: FloatArray) -> int:

@@ -117,10 +117,15 @@ def new_boxes(n_pairs: int, n_rows: int, n_ends: int, n_features: int) -> Boxes:
 def new_box_stack(n_pairs: int, n_rows: int, n_ends: int, n_boxes: int, n_features: int) -> BoxStack:
     numbers = np.zeros(8, dtype=np.int64)
     numbers[TOP] = -1
-    counts = [np.zeros(n_boxes, dtype=np.int64) for _ in range(9)]
-    centres, radii = np.empty((n_boxes, n_features)), np.empty((n_boxes, n_features))
-    kept = new_boxes(n_pairs, n_rows, n_ends, n_features)
-    return BoxStack(numbers, kept, *counts, centres, radii, np.zeros(n_features))
+    names = ("first_pair", "n_pairs", "first_row", "n_rows", "first_end", "n_lists", "own", "bound", "stalled")
+    return BoxStack(
+        numbers,
+        new_boxes(n_pairs, n_rows, n_ends, n_features),
+        **{name: np.zeros(n_boxes, dtype=np.int64) for name in names},
+        centres=np.empty((n_boxes, n_features)),
+        radii=np.empty((n_boxes, n_features)),
+        best_weights=np.zeros(n_features),
+    )
 
 
 def new_box_child(n_rows: int, n_lists: int, n_features: int) -> BoxChild:
@@ -188,7 +193,8 @@ def _parts(stack: BoxStack, t: int) -> list[Any]:
     """Return the arrays of box t, in the order of `Boxes`."""
     pairs, rows, ends = _place(stack, t)
     places = [pairs] * 5 + [rows] * 4 + [ends]
-    return [array[..., place] for array, place in zip(stack.kept, places, strict=True)]
+    kept: list[Any] = list(stack.kept)
+    return [array[..., place] for array, place in zip(kept, places, strict=True)]
 
 
 def box_at(stack: BoxStack, t: int) -> OpenBox:

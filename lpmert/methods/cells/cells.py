@@ -41,7 +41,7 @@ _STAY = 5 * _SLICE
 _LANES = 4
 """Cones searched side by side; more than as many threads are of no use."""
 
-_LANE_ROWS = 10_000
+_LANE_ROWS = 8_000
 """Hypotheses of a cone for which a lane has room from the beginning; it grows when a larger one comes."""
 
 _HAND = 8
