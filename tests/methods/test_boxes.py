@@ -414,3 +414,12 @@ def test_the_shape_is_chosen_by_what_is_searched() -> None:
     assert not boxed(three)
     assert boxed(three, "boxes")
     assert not boxed(four, "simplices")
+
+
+def test_boxes_are_refused_where_there_are_none() -> None:
+    nbest = hard(8)
+    region = lpmert.Region(cosine=0.5, around=[1.0, 1.0, 1.0, 1.0])
+    with pytest.raises(lpmert.MethodError, match="set simplices"):
+        lpmert.minimize(nbest, method=Cells(shape="boxes"), region=region)
+    result = lpmert.minimize(nbest, method=Cells(), region=region)
+    assert result.loss == lpmert.minimize(nbest, method="choices", region=region).loss == result.lower_bound

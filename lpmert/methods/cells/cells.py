@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from lpmert.configurable import option
-from lpmert.errors import FloatArray
+from lpmert.errors import FloatArray, MethodError
 from lpmert.methods.cells import kernels as kernel
 from lpmert.methods.cells import stack as layout
 from lpmert.methods.cells.accounts import Account, RatioAccount, SumAccount
@@ -80,7 +80,7 @@ class Cells(Method):
     )
     shape: str = option(
         "auto",
-        "what the weight space is divided into; auto: boxes from 4 features on, unless for ratio metrics or a cosine",
+        "what the weight space is divided into; auto: boxes from 4 features on, but not for ratio metrics or a cosine",
         choices=("auto", "simplices", "boxes"),
     )
     selections: Choices = field(default_factory=Choices)
@@ -97,8 +97,10 @@ class Cells(Method):
         return replace(self, jobs=jobs)
 
     def boxed(self, canonical: Canonical) -> bool:
-        """Whether the weight space of a problem is divided into boxes."""
+        """Whether the weight space of a problem is divided into boxes; raises `MethodError` where it cannot be."""
         possible = canonical.additive and canonical.cap is None
+        if self.shape == "boxes" and not possible:
+            raise MethodError("shape: boxes are for additive losses without a cosine; leave it out, or set simplices")
         return possible and (self.shape == "boxes" or (self.shape == "auto" and canonical.n_features >= _BOX_FEATURES))
 
     def start(self, task: Task) -> CellsSearch:
