@@ -21,6 +21,9 @@ from lpmert.numeric.kernels import copy_entries, fill, internal, kernel
 _SAMPLED = 128
 """Pairs, and lists of more hypotheses, that tell where to split."""
 
+_SAMPLED_ROWS = 16
+"""Hypotheses of each of these lists that are compared with each other for this, about."""
+
 _LEAST_RADIUS = 2.0**-30
 
 
@@ -56,11 +59,12 @@ def longest_axis(stack, t, shares, stakes):
     stride = max(np.int64(1), n // _SAMPLED)
     for a in range(first_end, first_end + n, stride):
         low, high = first + kept.ends[a], first + kept.ends[a + 1]
-        for i in range(low, high):
-            for j in range(i + 1, high):
+        each = max(np.int64(1), (high - low) // _SAMPLED_ROWS)
+        for i in range(low, high, each):
+            for j in range(i + each, high, each):
                 step = kept.costs[j] - kept.costs[i]
                 if step > 0:
-                    stake = stride * np.float64(step) / (high - low)
+                    stake = stride * np.float64(step) * each / (high - low)
                     _add_stake(kept.features, i, j, stake, radius, shares, stakes)
     most = -1.0
     chosen = 0
