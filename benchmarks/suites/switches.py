@@ -37,11 +37,13 @@ CHOICES: dict[str, Method] = {
 }
 CELLS: dict[str, Method] = {
     DEFAULTS: Cells(),
-    "no cuts": Cells(cuts=0),
-    "more cuts": Cells(cuts=16),
-    "cuts in small cones only": Cells(cut_rows=200),
+    "simplices": Cells(shape="simplices"),
+    "boxes": Cells(shape="boxes"),
+    "simplices, no cuts": Cells(shape="simplices", cuts=0),
+    "simplices, more cuts": Cells(shape="simplices", cuts=16),
+    "simplices, cuts in small ones only": Cells(shape="simplices", cut_rows=200),
     "no conflicts": Cells(conflict_lists=0),
-    "neither cuts nor conflicts": Cells(cuts=0, conflict_lists=0),
+    "simplices, neither cuts nor conflicts": Cells(shape="simplices", cuts=0, conflict_lists=0),
     "all hypotheses compared": Cells(compare_all=True),
     "leaves of 1 list": Cells(leaf_lists=1),
     "leaves of 5 lists": Cells(leaf_lists=5),

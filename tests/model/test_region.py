@@ -123,6 +123,7 @@ def test_many_more_regions(kind: str) -> None:
             *FRACTIONS,
             "groups",
             Cells(leaf_lists=4, stalled_splits=1),
+            Cells(leaf_lists=2, shape="boxes"),
             Choices(use_cores=False),
             LpMert(lp="highs"),
         ]:

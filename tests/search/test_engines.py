@@ -42,6 +42,10 @@ CELLS = [
     Cells(conflict_lists=0),
     Cells(conflict_lists=3, cuts=0, leaf_lists=2),
     Cells(compare_all=True, leaf_lists=3),
+    Cells(shape="simplices", leaf_lists=2),
+    Cells(shape="boxes"),
+    Cells(shape="boxes", leaf_lists=1, compare_all=True),
+    Cells(shape="boxes", stalled_splits=1, conflict_lists=0),
     Cells(selections=Choices(use_cores=False, look_ahead=False)),
 ]
 
