@@ -127,16 +127,19 @@ def transpose_lists(rows, offsets, columns):
 @kernel
 def score_list(columns, begin, length, weights, scores):
     """Fill scores [length] with the scores of one list."""
-    n_features = len(weights)
-    base = begin * n_features
+    # Loops over arrays of their own, from 0, are compiled to vector instructions: several times as fast as with indices.
+    filled = scores[:length]
+    base = begin * len(weights)
+    column = columns[base : base + length]
     w = weights[0]
-    for i in range(length):
-        scores[i] = w * columns[base + i]
-    for d in range(1, n_features):
-        w = weights[d]
+    for i in range(len(filled)):
+        filled[i] = w * column[i]
+    for d in range(1, len(weights)):
         base += length
-        for i in range(length):
-            scores[i] += w * columns[base + i]
+        column = columns[base : base + length]
+        w = weights[d]
+        for i in range(len(filled)):
+            filled[i] += w * column[i]
 
 
 @kernel
