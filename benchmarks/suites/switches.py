@@ -34,7 +34,7 @@ CHOICES: dict[str, Method] = {
     "none of these": Choices(look_ahead=False, by_gain=False, use_cores=False, use_witnesses=False),
     "few remembered": Choices(kept_witnesses=30, kept_cores=10),
     "blunt order of lists": Choices(sharpness=0.0),
-    "cores ignored in the order": Choices(core_preference=1.0),
+    "order of lists without cores": Choices(core_preference=1.0),
 }
 CELLS: dict[str, Method] = {
     DEFAULTS: Cells(),

@@ -54,8 +54,8 @@ _BOUND_SHARE = 7
 class Auto(Method):
     """`sweep` for one or two features; else `choices` in turns with `cells`, or, with many features, with `groups`.
 
-    For a metric that is not additive `cells` in turns with `choices`, or one of them alone; with many features and lists,
-    `groups` in turns with `choices`.
+    For a metric that is not additive `cells` in turns with `choices`, or one of them alone; with many features and
+    lists, `groups` in turns with `choices`.
     """
 
     cells: Cells = field(default_factory=Cells)

@@ -1,7 +1,8 @@
 """A bound for a ratio metric where no search can finish: that of an additive problem below it.
 
-A linear minorant of the metric on the box of all possible sums gives every hypothesis a cost. Whatever is proved of these
-costs is proved of the metric; and what looks for weights that have them low finds good weights for the metric, too.
+A linear minorant of the metric on the box of all possible sums gives every hypothesis a cost. Whatever is proved of
+these costs is proved of the metric; and what looks for weights that have them low finds good weights for the metric,
+too.
 """
 
 from __future__ import annotations

@@ -51,8 +51,8 @@ class Corrals(NamedTuple):
     """Starting points of LPs, one slot a search depth: affinely independent rows and the least-norm point of their
     hull.
 
-    rows [slots, D + 4, D], multipliers, lists, others [slots, D + 4], size [slots], point [slots, D]. factor [slots, D +
-    4, D + 6]: see `append` of factor.py.
+    rows [slots, D + 4, D], multipliers, lists, others [slots, D + 4], size [slots], point [slots, D]. factor [slots,
+    D + 4, D + 6]: see `append` of factor.py.
     """
 
     rows: FloatArray
@@ -130,7 +130,7 @@ def transpose_lists(rows, offsets, columns):
 @kernel
 def score_list(columns, begin, length, weights, scores):
     """Fill scores [length] with the scores of one list."""
-    # Loops over arrays of their own, from 0, are compiled to vector instructions: several times as fast as with indices.
+    # Loops over arrays of their own, from 0, are compiled to vector instructions: several times as fast as others.
     filled = scores[:length]
     base = begin * len(weights)
     column = columns[base : base + length]
@@ -157,7 +157,7 @@ def rounding_bound(lists, weights):
 
 @internal
 def largest(scores, length):
-    """Return the position of the first largest score, by comparisons of eight at a time that the processor can overlap."""
+    """Return the position of the first largest score, comparing eight at a time so that the processor can overlap."""
     top = -np.inf
     i = 0
     while i + 8 <= length:
