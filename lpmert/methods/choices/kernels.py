@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from lpmert.methods.choices.gains import note_gain, sort_by_gain
 from lpmert.methods.choices.ledger import (
     bound_node,
     costs_of,
@@ -74,27 +75,6 @@ def _record_witness(ledger, lists, tree, scratch, weights):
 
 
 @internal
-def _sort_by_gain(tree):
-    """Put lists in order of gain; from node to node, few of them change places."""
-    order, gain = tree.order, tree.gain
-    for k in range(1, len(order)):
-        s = order[k]
-        j = k
-        while j > 0 and gain[order[j - 1]] < gain[s]:
-            order[j] = order[j - 1]
-            j -= 1
-        order[j] = s
-
-
-@internal
-def _note_gain(tree, s, raised):
-    """Note by how much a linear program has raised the bound in list s."""
-    tree.asked[s] += 1
-    tree.raised[s] += raised
-    tree.gain[s] = tree.raised[s] / tree.asked[s]
-
-
-@internal
 def _look_ahead(ledger, lists, tree, corrals, scratch, settings, most):
     """Rule out each undecided list's cheapest hypotheses until one goes together with the decided choices.
 
@@ -116,7 +96,7 @@ def _look_ahead(ledger, lists, tree, corrals, scratch, settings, most):
             if tree.chosen[s] < 0:
                 tree.attained[lists.offsets[s] + row[s]] = stamp
     if settings.by_gain:
-        _sort_by_gain(tree)
+        sort_by_gain(tree)
     for place in range(len(tree.chosen)):
         s = tree.order[place]
         if tree.chosen[s] >= 0:
@@ -134,7 +114,7 @@ def _look_ahead(ledger, lists, tree, corrals, scratch, settings, most):
                 return ASKING, ruled_out
             tree.chosen[s] = -1
             if verdict == FEASIBLE:
-                _note_gain(tree, s, 0.0)
+                note_gain(tree, s, 0.0)
                 _record_witness(ledger, lists, tree, scratch, corrals.point[depth + 1])
                 if settings.use_witnesses:
                     for t in range(len(tree.chosen)):
@@ -150,7 +130,7 @@ def _look_ahead(ledger, lists, tree, corrals, scratch, settings, most):
                 if after < 0:
                     return CLOSED, ruled_out
                 raised = costs[after] - costs[begin + h]
-                _note_gain(tree, s, np.float64(raised))
+                note_gain(tree, s, np.float64(raised))
                 n[SUM] += raised
                 tree.pointer[s] = after - begin
             if n[SUM] > n[UPPER] - settings.granularity:
