@@ -7,7 +7,7 @@ import pytest
 from strategies import gaussian_lists
 
 import lpmert
-from lpmert import Status
+from lpmert import NBest, Status
 from lpmert.methods.choices.choices import Choices
 from lpmert.methods.choices.search import SumChoicesSearch
 from lpmert.model.problem import Problem
@@ -15,15 +15,17 @@ from lpmert.search.start import first_incumbent
 
 
 def test_lists_that_gain_most_come_first_and_save_programs() -> None:
+    """Here they are the last ones, whose losses are the largest."""
     lps = [0, 0]
     for seed in range(6):
         lists = gaussian_lists(seed, lists=9, hypotheses=12, features=6)
-        results = [lpmert.minimize(lists.nbest, method=Choices(by_gain=by_gain)) for by_gain in (False, True)]
+        nbest = NBest(lists.features, lists.offsets, lists.losses * np.repeat(np.arange(1, 10) ** 2, 12))
+        results = [lpmert.minimize(nbest, method=Choices(by_gain=by_gain)) for by_gain in (False, True)]
         assert [result.status for result in results] == [Status.OPTIMAL] * 2
         assert results[0].loss == results[1].loss
         for k, result in enumerate(results):
             lps[k] += result.counters["lps"]
-    assert lps[1] < 0.95 * lps[0]
+    assert lps[1] < 0.9 * lps[0]
 
 
 @pytest.mark.parametrize("by_gain", [False, True])
