@@ -26,6 +26,7 @@ DEGENERATE = ("opposite", "ulps", "nearly collinear", "offset")
 CHOICES = [
     Choices(),
     Choices(look_ahead=False),
+    Choices(by_gain=False),
     Choices(use_cores=False),
     Choices(use_witnesses=False),
     Choices(look_ahead=False, use_cores=False, use_witnesses=False),
