@@ -155,7 +155,7 @@ def expected_of(
     nbest: Material,
     method: Method,
     *,
-    metric: Any = "loss",
+    metric: Any = None,
     ties: str = "first",
     region: Region | None = None,
     folds: int,
