@@ -266,15 +266,15 @@ def varying_columns(features: FloatArray, offsets: IntArray) -> IntArray:
     return np.flatnonzero((features != first).any(axis=0))
 
 
-def column_scales(features: FloatArray, offsets: IntArray) -> FloatArray:
-    """Return a power of two for each column [D] that brings its spread within lists to about 1."""
+def column_scales(features: FloatArray, offsets: IntArray, unit: float = 1.0) -> FloatArray:
+    """Return a power of two for each column [D] that brings its spread within lists to about 1, in units of `unit`."""
     first = features[np.repeat(offsets[:-1], np.diff(offsets))]
     # Half of each first, so that a difference of huge values does not overflow.
     deviation = np.abs(0.5 * features - 0.5 * first)
     largest = deviation.max(axis=0, initial=0.0)
     safe = np.where(largest > 0, largest, 1.0)
     spread = 2.0 * safe * np.sqrt(np.square(deviation / safe).sum(axis=0) / max(1, len(features)))
-    exponents = np.frexp(np.where(largest > 0, spread, 1.0))[1]
+    exponents = np.frexp(np.where(largest > 0, unit * spread, 1.0))[1]
     return np.ldexp(1.0, -exponents)
 
 

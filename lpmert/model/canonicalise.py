@@ -42,8 +42,11 @@ def canonicalise(
     n_features: int,
     reduction: Reduction | None,
     rounding: Rounding | None = None,
+    unit: float = 1.0,
 ) -> tuple[Canonical, Coordinates[CanonicalWeights], Unmerged]:
     """Bring lists to canonical form: features [M, d] that the reduction left of n_features, offsets [S + 1].
+
+    unit: what one of the features is in those given.
 
     Columns that are constant or exactly collinear within lists are dropped unless the region constrains them, columns
     scaled by powers of two, lists that cost the same whatever the weights folded away, parallel lists of two merged.
@@ -69,7 +72,7 @@ def canonicalise(
         columns = np.flatnonzero(np.isin(columns, _varying(features, offsets, rounding)) | used)
         if rounding is None and not used.any():
             columns = columns[canonical.independent_columns(features[:, columns], offsets)]
-        scales = canonical.column_scales(features[:, columns], offsets)
+        scales = canonical.column_scales(features[:, columns], offsets, unit)
     features = times(features[:, columns], scales)
     # A factor does not change a limit; as large as the features it is told from a tie as well as they are.
     limits = times(limits[:, columns], scales)
