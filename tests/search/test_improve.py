@@ -11,8 +11,6 @@ from strategies import KINDS, best_loss, gaussian_lists, random_lists, random_nb
 import lpmert
 from lpmert.lines.line_search import LineSearch
 from lpmert.methods.auto import Auto, Portfolio
-from lpmert.methods.cells.cells import Cells
-from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.problem import Problem
 from lpmert.model.region import Region
 from lpmert.search.improve import Improver
