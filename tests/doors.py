@@ -16,9 +16,13 @@ from shared import ROOT
 from strategies import random_nbest
 
 import lpmert
+from lpmert.model.problem import Problem
 from lpmert.numeric.ahead import entries
 from lpmert.numeric.kernels import Kernel
 from lpmert.registry import METHODS
+from lpmert.search.improve import Improver
+from lpmert.search.method import Task
+from lpmert.search.start import first_incumbent
 
 ENTRIES = ROOT / "lpmert" / "numeric" / "entries.json"
 _TIME = 1.0
@@ -79,6 +83,13 @@ def go_through(methods: list[str], metrics: list[str], regions: list[str]) -> No
                         continue
 
 
+def improve(problem: Problem) -> None:
+    """Go on with line searches as beside a long search."""
+    improver = Improver(Task(problem, problem.canonical, lambda: first_incumbent(problem, 0, None)), 1.0)
+    for _ in range(24):
+        improver.earn()
+
+
 def everything() -> None:
     """Go through every door."""
     own = sorted(METHODS.own)
@@ -91,6 +102,7 @@ def everything() -> None:
     lpmert.compare(nbest, {"och": "och", "mira": "mira"}, seeds=1)
     for metric, make in PROBLEMS.items():
         lpmert.tune(make(14, 3), metric=metric, quick=True, time_limit=_TIME)
+        improve(Problem(make(14, 6), metric))
     for method in ("cells", "choices", "groups", "lp-mert"):
         lpmert.minimize(random_nbest(3, lists=150, size=20, dimension=6), method=method, time_limit=_TIME)
 

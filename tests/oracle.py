@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise
 from math import gcd, lcm
 
 Vector = Sequence[Fraction]
+
+
+def meaning(features: Sequence[Sequence[float]]) -> list[list[Fraction]]:
+    """What features mean: the decimals as which they print if, written with the same number of places each, none of
+    them has more than 15 digits; else the doubles themselves.
+    """
+    printed = [[Decimal(repr(value)).normalize() for value in row] for row in features]
+    numbers = [number for row in printed for number in row]
+    places = max((-int(number.as_tuple().exponent) for number in numbers if number), default=0)
+    if places <= 22 and all(abs(Fraction(number)) * 10 ** max(places, 0) < 10**15 for number in numbers):
+        return [[Fraction(number) for number in row] for row in printed]
+    return [[Fraction(value) for value in row] for row in features]
 
 
 def strictly_feasible(rows: Sequence[Sequence[float | Fraction | int]]) -> bool:

@@ -98,9 +98,13 @@ class Given:
         return oracle.null_space(self.equations, self.features.shape[1])
 
     @cached_property
+    def _meant(self) -> list[list[Fraction]]:
+        return oracle.meaning(self.features.tolist())
+
+    @cached_property
     def _lists(self) -> tuple[list[list[list[Fraction]]], list[list[int]]]:
         """What the equations leave of the features, and the rows of each list."""
-        exact = [[Fraction(value) for value in row] for row in self.features.tolist()]
+        exact = self._meant
         if self.equations:
             exact = [_times(self._basis, row) for row in exact]
         ranges = list(pairwise(self.offsets))
@@ -128,7 +132,7 @@ class Given:
         exact = [Fraction(value) for value in weights]
         chosen, strict = [], all(_dot(row, exact) > 0 for row in self.rows)
         for one, rows in zip(*self._lists, strict=True):
-            scores = [_dot([Fraction(value) for value in self.features[row].tolist()], exact) for row in rows]
+            scores = [_dot(self._meant[row], exact) for row in rows]
             winners = [i for i, score in enumerate(scores) if score == max(scores)]
             first = {tuple(one[i]): rows[i] for i in reversed(winners)}
             strict = strict and len({self.values[row] for row in first.values()}) == 1
@@ -179,6 +183,11 @@ def _floats(rng: Rng, offsets: list[int], width: int) -> Array:
 
 def _decimals(rng: Rng, offsets: list[int], width: int) -> Array:
     return np.round(rng.normal(size=(offsets[-1], width)), 2)
+
+
+def _tenths(rng: Rng, offsets: list[int], width: int) -> Array:
+    """Decimals with many ties and parallels, of which doubles keep few."""
+    return _integers(rng, offsets, width) / 10.0 ** int(rng.integers(1, 4))
 
 
 def _large_offset(rng: Rng, offsets: list[int], width: int) -> Array:
@@ -265,6 +274,7 @@ FEATURES: Mapping[str, Callable[[Rng, list[int], int], Array]] = {
     "dyadic": _dyadic,
     "floats": _floats,
     "decimals": _decimals,
+    "tenths": _tenths,
     "large offset": _large_offset,
     "mixed magnitudes": _mixed_magnitudes,
     "tiny or huge": _tiny_or_huge,

@@ -1,4 +1,6 @@
-"""What each switch and setting of the other two searches saves: `choices` and `cells`."""
+"""What each switch and setting of the other two searches saves, `choices` and `cells`, and what line searches beside
+them find.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +15,7 @@ from benchmarks.lists import Loss, Solve
 from benchmarks.plots import legend
 from benchmarks.rows import Row, find
 from benchmarks.tables import Figure, Table, number, seconds
+from lpmert.methods.auto import Auto
 from lpmert.methods.cells.cells import Cells
 from lpmert.methods.choices.choices import Choices
 from lpmert.search.method import Method
@@ -51,7 +54,12 @@ CELLS: dict[str, Method] = {
     "leaves of 20 lists": Cells(leaf_lists=20),
     "leaves later when stalled": replace(Cells(), stalled_splits=12),
 }
-CASES: tuple[tuple[str, dict[str, Method], tuple[tuple[Dataset, float | None], ...]], ...] = (
+AUTO: dict[str, Method] = {
+    DEFAULTS: Auto(),
+    "no line searches beside": Auto(improving=0.0),
+    "more of them": Auto(improving=0.5),
+}
+PROVED: tuple[tuple[str, dict[str, Method], tuple[tuple[Dataset, float | None], ...]], ...] = (
     (
         "choices",
         CHOICES,
@@ -73,6 +81,7 @@ CASES: tuple[tuple[str, dict[str, Method], tuple[tuple[Dataset, float | None], .
         ),
     ),
 )
+CASES = (*PROVED, ("auto", AUTO, ((datasets.csmt(), None), (datasets.swahili(), None))))
 
 
 def tasks() -> Iterator[Task]:
@@ -124,8 +133,8 @@ def render(rows: list[Row]) -> Iterator[Table | Figure]:
 def _bars(canvas: Canvas, rows: list[Row]) -> None:
     from matplotlib.ticker import NullFormatter
 
-    panels = canvas.subplots(1, len(CASES))
-    for axes, (name, variants, cases) in zip(panels, CASES, strict=True):
+    panels = canvas.subplots(1, len(PROVED))
+    for axes, (name, variants, cases) in zip(panels, PROVED, strict=True):
         height = 0.8 / len(cases)
         for place, (dataset, _) in enumerate(cases):
             for level, label in enumerate(variants):
@@ -149,4 +158,4 @@ def _bars(canvas: Canvas, rows: list[Row]) -> None:
         legend(axes, 7, below=True)
 
 
-BENCHMARK = Benchmark("switches", "choices and cells: what each setting saves", tasks, render, tolerance=1e-6)
+BENCHMARK = Benchmark("switches", "choices, cells and auto: what each setting saves", tasks, render, tolerance=1e-6)

@@ -175,7 +175,7 @@ class _Pool:
 
     def __init__(self) -> None:
         self._features = NamedRows()
-        self._statistics: list[list[float]] = []
+        self._statistics = array("d")
         self._owners = array("q")
         self._lists: dict[str, int] = {}
         self._names: tuple[str, ...] | None = None
@@ -231,21 +231,25 @@ class _Pool:
         for line, words in block.rows:
             if len(words) != block.width:
                 raise DataError(f"{len(words)} words in {block.width} columns", path=path, line=line)
-            self._statistics.append(numbers_of_words(words, "a statistic", path, line))
+            self._statistics.extend(numbers_of_words(words, "a statistic", path, line))
 
     def data(self) -> MertData:
         """Return the lists in the order in which they first came."""
         owners = np.array(self._owners)
-        order = np.argsort(owners, kind="stable")
-        names, rows = self._features.matrix()
+        names, features = self._features.matrix()
+        statistics = np.frombuffer(self._statistics).reshape(len(owners), -1)
+        if (np.diff(owners) < 0).any():
+            order = np.argsort(owners, kind="stable")
+            features, statistics = features[order], statistics[order]
         columns = SCORE_TYPES.get(self._type, ())
         nbest = NBest(
-            features=rows[order],
+            features=features,
             offsets=np.cumsum([0, *np.bincount(owners).tolist()]),
-            statistics=np.array(self._statistics)[order],
+            statistics=statistics,
             names=names,
             list_ids=list(self._lists),
             statistic_names=columns if len(columns) == self._width else None,
+            copy=False,
         )
         return MertData(nbest, self._type, len(self._names or ()))
 

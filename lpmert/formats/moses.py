@@ -152,17 +152,22 @@ class _Pool:
     def nbest(self, statistic_names: Sequence[str] | None, keep_texts: bool) -> NBest:
         """Return the lists in the order in which they first came."""
         owners = np.array(self._owners)
-        order = np.argsort(owners, kind="stable")
-        names, rows = self._features.rows.matrix()
-        texts = [self._texts[row] for row in order.tolist()] if keep_texts and any(self._texts) else None
+        names, features = self._features.rows.matrix()
+        statistics = np.frombuffer(self._statistics).reshape(len(owners), -1)
+        texts = self._texts if keep_texts and any(self._texts) else None
+        if (np.diff(owners) < 0).any():
+            order = np.argsort(owners, kind="stable")
+            features, statistics = features[order], statistics[order]
+            texts = None if texts is None else [texts[row] for row in order.tolist()]
         return NBest(
-            features=rows[order],
+            features=features,
             offsets=np.cumsum([0, *np.bincount(owners).tolist()]),
-            statistics=np.array(self._statistics).reshape(len(owners), -1)[order],
+            statistics=statistics,
             names=names,
             list_ids=list(self._lists),
             statistic_names=self._names if statistic_names is None else statistic_names,
             texts=texts,
+            copy=False,
         )
 
 

@@ -26,29 +26,40 @@ class NamedRows:
 
     def __init__(self) -> None:
         self._columns: dict[str, int] = {}
+        self._rows = 0
         self._starts = array("q", [0])
         self._indices = array("q")
         self._values = array("d")
         self._names: tuple[str, ...] = ()
         self._places: list[int] = []
+        self._alike = True  # all rows have the same names in the same order: neither starts nor indices are needed
 
     def add(self, names: tuple[str, ...], values: Sequence[float]) -> None:
         """Append a row that has these values under these names, each of which occurs once."""
         if names is not self._names:  # rows mostly share one tuple
+            if self._rows and self._alike and names != self._names:
+                self._alike = False
+                width = len(self._names)
+                self._starts.extend(range(width, width * self._rows + 1, width) if width else [0] * self._rows)
+                self._indices.extend(self._places * self._rows)
             self._names = names
             self._places = [self._columns.setdefault(name, len(self._columns)) for name in names]
-        self._indices.extend(self._places)
+        self._rows += 1
         self._values.extend(values)
-        self._starts.append(len(self._values))
+        if not self._alike:
+            self._indices.extend(self._places)
+            self._starts.append(len(self._values))
 
     def matrix(self) -> tuple[tuple[str, ...], FloatArray | csr_array]:
-        """Return the names [D] in the order in which they first came, and the rows [M, D].
+        """Return the names [D] in the order in which they first came, and the rows [M, D]; there are no more to come.
 
         The rows are dense where every one has all names; else they are sparse, and a missing name stands for 0.
         """
-        starts, indices = np.array(self._starts, dtype=np.int64), np.array(self._indices, dtype=np.int64)
-        values = np.array(self._values, dtype=np.float64)
-        shape = len(starts) - 1, len(self._columns)
+        shape = self._rows, len(self._columns)
+        values = np.frombuffer(self._values) if self._values else np.empty(0)
+        if self._alike:
+            return tuple(self._columns), values.reshape(shape)
+        starts, indices = np.frombuffer(self._starts, dtype=np.int64), np.frombuffer(self._indices, dtype=np.int64)
         if len(values) == shape[0] * shape[1]:
             rows = np.empty(shape)
             rows[np.repeat(np.arange(shape[0]), np.diff(starts)), indices] = values

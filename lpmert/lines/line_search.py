@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from lpmert.errors import FloatArray, IntArray, MethodError
 from lpmert.lines import line_search_kernels as kernels
+from lpmert.lines.circle import Circle, arc_within, new_circle, search_circle
 from lpmert.lines.envelope import combine, new_workspace, unit_of
 from lpmert.lines.line_search_kernels import ADDITIVE, MIDPOINT, SMOOTHED, WIDEST, Loss
 from lpmert.metrics.base import RatioMetric
@@ -36,6 +37,15 @@ class Step(NamedTuple):
 
     level: float
     t: float
+
+
+class Around(NamedTuple):
+    """The pieces of the circle cos(t) weights + sin(t) direction [D]: begins, ends [n] in radians, and levels [n]."""
+
+    direction: FloatArray
+    begins: FloatArray
+    ends: FloatArray
+    levels: FloatArray
 
 
 class Space:
@@ -100,6 +110,10 @@ class LineSearch(Space):
         lists = list_numbers(self._offsets)
         return np.array([np.lexsort((column, lists)) for column in self._work.transposed], dtype=np.int32)
 
+    @cached_property
+    def _circle(self) -> Circle:
+        return new_circle(self._offsets)
+
     def _score(self, weights: FloatArray) -> None:
         """Make the intercepts the scores at weights [D], unless they are these already."""
         if self._scored is None or not np.array_equal(self._scored, weights):
@@ -135,6 +149,16 @@ class LineSearch(Space):
                 self._buffers,
             )
         )
+
+    def around(self, weights: FloatArray, direction: FloatArray) -> Around:
+        """Return the pieces, within the limits and the cap, of the circle through weights and a direction [D]."""
+        work, circle = self._work, self._circle
+        self._score(weights)
+        combine(work.transposed, direction, work.slopes)
+        unit, cosine = (np.empty(0), 0.0) if self._cap is None else (self._cap.unit, self._cap.cosine)
+        low, high = arc_within(self._limits, unit, cosine, weights, direction, weights, direction)
+        n = search_circle(self._offsets, self._loss, low, high, work, self._buffers, circle)
+        return Around(direction, circle.begins[:n].copy(), circle.ends[:n].copy(), circle.levels[:n].copy())
 
     def best_coordinate(self, weights: FloatArray, coordinates: IntArray | None = None) -> tuple[int, Step]:
         """Return the coordinate whose line from weights [D] has the best step, and that step.

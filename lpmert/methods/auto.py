@@ -8,12 +8,15 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
+from lpmert.configurable import option
 from lpmert.methods.cells.cells import Cells, CellsSearch
 from lpmert.methods.choices.choices import Choices
 from lpmert.methods.choices.search import ChoicesSearch
 from lpmert.methods.groups import GroupedSearch, Groups
 from lpmert.methods.minorant import MinorantSearch
 from lpmert.methods.sweep import Sweep
+from lpmert.metrics.base import RatioMetric
+from lpmert.search.improve import Improver
 from lpmert.search.method import Incumbent, Method, Search, Task
 
 _FEW_LISTS = 12
@@ -49,6 +52,9 @@ _GROUPS_SHARE = 1
 _BOUND_SHARE = 7
 """Slices that `groups` gets for each one of `choices` where the lists are too many for a proof."""
 
+Engine = CellsSearch | ChoicesSearch | GroupedSearch | MinorantSearch
+"""A search with a bound of its own."""
+
 
 @dataclass(frozen=True)
 class Auto(Method):
@@ -61,6 +67,9 @@ class Auto(Method):
     cells: Cells = field(default_factory=Cells)
     choices: Choices = field(default_factory=Choices)
     groups: Groups = field(default_factory=Groups)
+    improving: float = option(
+        0.2, "share of a long search that goes into looking for better weights; 0 for none", least=0, most=1
+    )
 
     name = "auto"
     takes_ratios = True
@@ -82,48 +91,62 @@ class Auto(Method):
         if canonical.n_lists <= _FEW_LISTS:
             return self.choices.start(task)
         if canonical.cap is not None and canonical.n_features > _MOST_CAPPED_FEATURES:
-            return self.choices.start(task)
+            return self._in_turns(task, self.choices.start(task))
         pairs = bool((canonical.offsets[1:] - canonical.offsets[:-1] == 2).all())
         if canonical.n_features > _MOST_CELL_FEATURES:
             if canonical.n_lists > _SOME_LISTS and not pairs:
                 return self._start_bound(task)
             selections = self.choices.start(task)
-            return Portfolio(selections, lambda: self.groups.start(task), task.incumbent, _GROUPS_SHARE)
+            return self._in_turns(task, selections, lambda: self.groups.start(task), _GROUPS_SHARE)
         some = canonical.n_lists <= _SOME_LISTS and canonical.n_features >= _SOME_FEATURES
         both: tuple[Cells | Choices, ...] = (self.cells, self.choices)
         first, second = both[::-1] if pairs or some else both
         share = _CHOICES_SHARE if first is self.choices else _CELLS_SHARE
-        return Portfolio(first.start(task), lambda: second.start(task), task.incumbent, share)
+        return self._in_turns(task, first.start(task), lambda: second.start(task), share)
 
     def _start_ratio(self, task: Task) -> Search:
         canonical = task.canonical
         if canonical.n_features <= 2 and canonical.cap is None:
             return self.cells.start(task)
+        if canonical.n_lists <= _FEW_LISTS:
+            return self.choices.start(task)
         many_features = canonical.n_features > _MOST_CELL_FEATURES
         if many_features and canonical.n_lists > _SOME_LISTS and canonical.cap is None:
             return self._start_bound(task)
-        if canonical.cap is not None or canonical.n_lists <= _FEW_LISTS or many_features:
-            return self.choices.start(task)
-        cones = self.cells.start(task)
-        return Portfolio(cones, lambda: self.choices.start(task), task.incumbent, _RATIO_SHARE)
+        if canonical.cap is not None or many_features:
+            return self._in_turns(task, self.choices.start(task))
+        return self._in_turns(task, self.cells.start(task), lambda: self.choices.start(task), _RATIO_SHARE)
 
     def _start_bound(self, task: Task) -> Search:
         bound = self.groups.start(task)
-        return Portfolio(bound, lambda: self.choices.start(task), task.incumbent, _BOUND_SHARE)
+        return self._in_turns(task, bound, lambda: self.choices.start(task), _BOUND_SHARE)
 
-
-Engine = CellsSearch | ChoicesSearch | GroupedSearch | MinorantSearch
-"""A search with a bound of its own."""
+    def _in_turns(
+        self, task: Task, first: Engine, start_second: Callable[[], Engine] | None = None, share: int = 1
+    ) -> Portfolio:
+        form = task.canonical
+        lines = form.additive or isinstance(form.totals.metric, RatioMetric)
+        improver = Improver(task, self.improving) if lines and self.improving else None
+        return Portfolio(first, start_second, task.incumbent, share, improver)
 
 
 class Portfolio(Search):
-    """Two searches that share the incumbent: the first has a head start and the larger share of the turns.
+    """One or two searches that share the incumbent: the first has a head start and the larger share of the turns.
 
-    Each slice is an amount of work, not of time, so that the outcome does not depend on the machine's speed.
+    Each slice is an amount of work, not of time, so that the outcome does not depend on the machine's speed. So is that
+    of the improver, who looks for better weights beside them.
     """
 
-    def __init__(self, first: Engine, start_second: Callable[[], Engine], incumbent: Incumbent, share: int) -> None:
+    def __init__(
+        self,
+        first: Engine,
+        start_second: Callable[[], Engine] | None,
+        incumbent: Incumbent,
+        share: int,
+        improver: Improver | None = None,
+    ) -> None:
         self.incumbent = incumbent
+        self._improver = improver
         self._searches: list[Engine] = [first]
         self._start_second = start_second
         self._share = share
@@ -170,8 +193,10 @@ class Portfolio(Search):
 
     def advance(self) -> None:
         """Give the next search in turn a slice."""
+        if self._improver is not None and self._turn:
+            self._improver.earn()
         self._turn += 1
-        if self._turn <= _HEAD_START or self._turn % (self._share + 1) != 0:
+        if self._start_second is None or self._turn <= _HEAD_START or self._turn % (self._share + 1) != 0:
             self._searches[0].advance()
             return
         if len(self._searches) == 1:

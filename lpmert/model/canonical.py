@@ -262,20 +262,25 @@ def rows_of_lists(offsets: IntArray, lists: IntArray) -> tuple[IntArray, IntArra
 
 def varying_columns(features: FloatArray, offsets: IntArray) -> IntArray:
     """Return the columns that differ within some list; only these matter to decoding."""
-    first = features[np.repeat(offsets[:-1], np.diff(offsets))]
-    return np.flatnonzero((features != first).any(axis=0))
+    sizes = np.diff(offsets)
+    varies = [bool((column != np.repeat(column[offsets[:-1]], sizes)).any()) for column in features.T]
+    return np.flatnonzero(varies)
 
 
-def column_scales(features: FloatArray, offsets: IntArray) -> FloatArray:
-    """Return a power of two for each column [D] that brings its spread within lists to about 1."""
-    first = features[np.repeat(offsets[:-1], np.diff(offsets))]
-    # Half of each first, so that a difference of huge values does not overflow.
-    deviation = np.abs(0.5 * features - 0.5 * first)
-    largest = deviation.max(axis=0, initial=0.0)
-    safe = np.where(largest > 0, largest, 1.0)
-    spread = 2.0 * safe * np.sqrt(np.square(deviation / safe).sum(axis=0) / max(1, len(features)))
-    exponents = np.frexp(np.where(largest > 0, spread, 1.0))[1]
+def column_scales(features: FloatArray, offsets: IntArray, unit: float = 1.0) -> FloatArray:
+    """Return a power of two for each column [D] that brings its spread within lists to about 1, in units of `unit`."""
+    sizes = np.diff(offsets)
+    spreads = [_spread(column, np.repeat(column[offsets[:-1]], sizes)) for column in features.T]
+    exponents = np.frexp([unit * spread if spread > 0.0 else 1.0 for spread in spreads])[1]
     return np.ldexp(1.0, -exponents)
+
+
+def _spread(column: FloatArray, first: FloatArray) -> float:
+    """Return the root mean square of a column [M] minus other values [M]; columns one by one need little room."""
+    # Half of each first, so that a difference of huge values does not overflow.
+    deviation = np.abs(0.5 * column - 0.5 * first)
+    largest = float(deviation.max(initial=0.0))
+    return 2.0 * largest * float(np.sqrt(np.square(deviation / largest).sum() / len(column))) if largest else 0.0
 
 
 def independent_columns(features: FloatArray, offsets: IntArray) -> IntArray:

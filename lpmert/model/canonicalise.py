@@ -42,8 +42,11 @@ def canonicalise(
     n_features: int,
     reduction: Reduction | None,
     rounding: Rounding | None = None,
+    unit: float = 1.0,
 ) -> tuple[Canonical, Coordinates[CanonicalWeights], Unmerged]:
     """Bring lists to canonical form: features [M, d] that the reduction left of n_features, offsets [S + 1].
+
+    unit: what one of the features is in those given.
 
     Columns that are constant or exactly collinear within lists are dropped unless the region constrains them, columns
     scaled by powers of two, lists that cost the same whatever the weights folded away, parallel lists of two merged.
@@ -60,7 +63,7 @@ def canonicalise(
         offsets = canonical.take_rows(offsets, rows)
     kept, offsets, values, folded = _fold(values[rows], offsets)
     rows = rows[kept]
-    features = features[rows]
+    features = _taken(features, rows)
     rounding = None if rounding is None else rounding.take(rows)
     columns = np.arange(features.shape[1])
     scales = np.ones(len(columns))
@@ -69,8 +72,8 @@ def canonicalise(
         columns = np.flatnonzero(np.isin(columns, _varying(features, offsets, rounding)) | used)
         if rounding is None and not used.any():
             columns = columns[canonical.independent_columns(features[:, columns], offsets)]
-        scales = canonical.column_scales(features[:, columns], offsets)
-    features = times(features[:, columns], scales)
+        scales = canonical.column_scales(features[:, columns], offsets, unit)
+    features = times(_columns(features, columns), scales)
     # A factor does not change a limit; as large as the features it is told from a tie as well as they are.
     limits = times(limits[:, columns], scales)
     factors = np.ldexp(1.0, -np.frexp(np.abs(limits).max(axis=1, initial=0.0))[1])
@@ -86,13 +89,13 @@ def canonicalise(
     target = canonical.merge_parallel_pairs(features, offsets, rounding)
     own = np.flatnonzero(target == np.arange(len(target)))
     kept, offsets, values, more = _fold(canonical.merged(values, target), canonical.take_rows(offsets, own))
-    features = features[own[kept]]
+    features = _taken(features, own[kept])
     rounding = None if rounding is None else rounding.take(own[kept])
     left = np.arange(len(columns))
     if cap is None and not len(limits):
         left = _varying(features, offsets, rounding)  # merging can drop a feature's last list
     form = Canonical(
-        np.ascontiguousarray(features[:, left]),
+        _columns(features, left),
         offsets,
         values,
         np.ascontiguousarray(limits[:, left]),
@@ -113,6 +116,16 @@ def canonicalise(
 def _varying(features: FloatArray, offsets: IntArray, rounding: Rounding | None) -> IntArray:
     """Return the columns of features [M, d] that differ within some list, those that are rounded by what they are."""
     return canonical.varying_columns(features, offsets) if rounding is None else rounding.varying(offsets)
+
+
+def _taken(features: FloatArray, rows: IntArray) -> FloatArray:
+    """Return these ascending rows, without a copy where they are all."""
+    return features if len(rows) == len(features) else features[rows]
+
+
+def _columns(features: FloatArray, columns: IntArray) -> FloatArray:
+    """Return these ascending columns, without a copy where they are all."""
+    return features if len(columns) == features.shape[1] else np.ascontiguousarray(features[:, columns])
 
 
 def _fold(values: Any, offsets: IntArray) -> tuple[IntArray, IntArray, Any, Any]:

@@ -23,6 +23,7 @@ from lpmert.model.coordinates import CallerWeights, CanonicalWeights, UnmergedWe
 from lpmert.model.doubts import doubts
 from lpmert.model.evaluation import Evaluation, Evaluator, ranges_of_weights
 from lpmert.model.form import Totals
+from lpmert.model.meant import meant
 from lpmert.model.nbest import NBest
 from lpmert.model.reduction import reduce
 from lpmert.model.region import Region, limits_of
@@ -72,7 +73,7 @@ class Problem:
                 f"ties={quoted(ties)} needs a loss for each hypothesis, which {quoted(self.metric.name)} has not"
             )
         self._reduction = None if region is None else reduce(limits_of(region, nbest.names))
-        dense = nbest.dense_features()
+        dense, self._unit = meant(nbest.dense_features())
         features, rounding = (
             (dense, None) if self._reduction is None else self._reduction.features(dense, nbest.offsets)
         )
@@ -96,7 +97,7 @@ class Problem:
         self._on_equations = None
         if self._reduction is not None and self._reduction.columns is None and not self.turned:
             self._on_equations = Evaluator(features, offsets, statistics, values, losses, rounding)
-        found = canonicalise(features, offsets, summed, nbest.n_features, self._reduction, rounding)
+        found = canonicalise(features, offsets, summed, nbest.n_features, self._reduction, rounding, self._unit)
         self.canonical, self.coordinates, self.unmerged = found
 
     def _representatives(self, features: FloatArray, losses: FloatArray | None) -> IntArray:
@@ -175,13 +176,14 @@ class Problem:
         if self._reduction is not None and not self._reduction.holds(given):
             evaluator, rows = self._unreduced
         evaluation = evaluator.evaluate(given, self.metric)
-        return replace(evaluation, selection=rows[evaluation.selection] - self.nbest.offsets[:-1])
+        margin = None if evaluation.margin is None else evaluation.margin * self._unit
+        return replace(evaluation, selection=rows[evaluation.selection] - self.nbest.offsets[:-1], margin=margin)
 
     @cached_property
     def _unreduced(self) -> tuple[Evaluator, IntArray]:
         """For weights that do not fulfil the equations: they tell hypotheses apart that are one within the region."""
         losses, statistics = _losses(self.metric, self.nbest.statistics), self.nbest.statistics
-        dense = self.nbest.dense_features()
+        dense, _ = meant(self.nbest.dense_features())
         rows = self._representatives(dense, losses)
         losses = None if losses is None else losses[rows]
         offsets = canonical.take_rows(self.nbest.offsets, rows)

@@ -50,7 +50,7 @@ def first_incumbent(problem: Problem, seed: int, initial: CanonicalWeights | Non
             if out_of_time():
                 break
             candidates = [CanonicalWeights(next(steps)) for steps in beside]
-        found = [(cost, one) for one in candidates if (cost := _attained_cost(canonical, one)) is not None]
+        found = [(cost, one) for one in candidates if (cost := attained_cost(canonical, one)) is not None]
         if found:
             cost, best = min(found, key=lambda pair: pair[0])
             return Incumbent(cost, best, "I" if best is initial else "L")
@@ -84,10 +84,11 @@ def _searched(problem: Problem, seed: int, initial: CanonicalWeights | None) -> 
     return CanonicalWeights(min(optima, key=lambda item: item[0])[1])
 
 
-def _attained_cost(canonical: Canonical, weights: CanonicalWeights) -> int | None:
+def attained_cost(canonical: Canonical, weights: CanonicalWeights) -> int | None:
     """Return the cost of weights [d] of the region, `None` where it hangs on ties."""
     if canonical.additive:
         cost, clear = canonical.clear_cost(weights)
-        return cost if clear and (canonical.limits @ weights > 0).all() else None
+        inside = (canonical.limits @ weights > 0).all() and (canonical.cap is None or canonical.cap.contains(weights))
+        return cost if clear and inside else None
     loss = canonical.totals.attained(weights)
     return None if loss is None else canonical.cost_of_loss(loss)

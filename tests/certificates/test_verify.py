@@ -231,6 +231,7 @@ class TestIndependence:
             "lpmert.metrics.additive",
             "lpmert.metrics.base",
             "lpmert.model",
+            "lpmert.model.meant",
             "lpmert.model.nbest",
             "lpmert.numeric",
             "lpmert.numeric.rational",

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from lpmert.errors import CertificateError, FloatArray, IntArray
 from lpmert.metrics.base import AdditiveMetric
+from lpmert.model.meant import meant
 from lpmert.model.nbest import MAGNITUDE_LIMIT, NBest
 from lpmert.numeric import rational
 
@@ -44,7 +45,7 @@ class ProofLists:
         limits: Sequence[Sequence[float]] = (),
     ) -> None:
         self.n_lists = nbest.n_lists
-        given = np.concatenate([nbest.dense_features(), limit_rows(limits, nbest.n_features)])
+        given = np.concatenate([meant(nbest.dense_features()).features, limit_rows(limits, nbest.n_features)])
         self._bounds = np.concatenate([nbest.offsets, nbest.offsets[-1] + 2 * np.arange(1, len(limits) + 1)])
         leader = _first_equals(given, self._bounds)
         self._rows = np.flatnonzero(leader == np.arange(len(leader)))

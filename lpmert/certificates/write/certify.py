@@ -19,6 +19,7 @@ from lpmert.errors import CertificateError, MethodError
 from lpmert.metrics.base import AdditiveMetric, Metric
 from lpmert.metrics.of_columns import metric_of
 from lpmert.model import canonical
+from lpmert.model.meant import meant
 from lpmert.model.nbest import NBest
 from lpmert.model.region import Region, limits_of
 from lpmert.quoting import quoted
@@ -108,7 +109,7 @@ def _write(path: str | Path, header: Header, lists: ProofLists) -> None:
 
 def _exponents(nbest: NBest, limits: Sequence[Sequence[float]]) -> dict[str, int]:
     """Return for features that span all others the power of two that brings their spread within lists to about 1."""
-    rows = np.concatenate([nbest.dense_features(), limit_rows(limits, nbest.n_features)])
+    rows = np.concatenate([meant(nbest.dense_features()).features, limit_rows(limits, nbest.n_features)])
     offsets = np.concatenate([nbest.offsets, nbest.offsets[-1] + 2 * np.arange(1, len(limits) + 1)])
     columns = canonical.varying_columns(rows, offsets)
     columns = columns[canonical.independent_columns(rows[:, columns], offsets)]

@@ -1,0 +1,65 @@
+"""What the numbers of features mean: decimals printed with a few digits are whole multiples of 0.1, 0.01, ...
+
+Doubles hold most decimals with rounding. Differences of decimals that are equal, parallel or opposite are mostly none
+of these when computed from doubles, and what is tied by what was printed is then torn apart by less than anybody meant.
+"""
+
+from __future__ import annotations
+
+from math import log2
+from typing import NamedTuple
+
+import numpy as np
+
+from lpmert.errors import FloatArray
+
+_MOST_DIGITS = 15
+"""Every decimal of so many digits can be told from the double nearest to it."""
+
+_MOST_DECIMALS = 22
+"""Larger powers of ten are no doubles."""
+
+_FIRST = 1 << 10
+_BLOCK = 1 << 16
+
+
+class Meant(NamedTuple):
+    """Features [M, D] in other units: features times `unit` are those given, but for rounding."""
+
+    features: FloatArray
+    unit: float
+
+
+def meant(features: FloatArray) -> Meant:
+    """Return features [M, D] as what they mean: all of them times one factor, or, where that gains nothing, as given.
+
+    If all are the doubles nearest to decimals, of at most 15 digits from the first of the largest to the last place of
+    any, they mean these decimals: times one power of ten and one of two, so that they are whole but for a power of two,
+    and about as large as before. One factor for all columns changes neither what weights choose nor the weights.
+    """
+    decimals = _decimals(features.reshape(-1))
+    if decimals is None:
+        return Meant(features, 1.0)
+    shift = round(decimals * log2(10.0))
+    whole = features * 10.0**decimals
+    np.rint(whole, out=whole)
+    return Meant(np.ldexp(whole, -shift, out=whole), float(np.ldexp(10.0**-decimals, shift)))
+
+
+def _decimals(values: FloatArray) -> int | None:
+    """Return how many decimals values [n] have, `None` if they are no decimals, or doubles hold all of them exactly."""
+    largest = max(-values.min(initial=0.0), values.max(initial=0.0))
+    decimals = 0
+    begin, size = 0, _FIRST
+    while begin < len(values):
+        block = values[begin : begin + size]
+        while not np.array_equal(np.rint(block * 10.0**decimals) / 10.0**decimals, block):
+            decimals += 1
+            if decimals > _MOST_DECIMALS or largest * 10.0**decimals >= 10.0**_MOST_DIGITS:
+                return None
+        begin, size = begin + size, _BLOCK
+    for begin in range(0, len(values), _BLOCK):
+        whole = np.rint(values[begin : begin + _BLOCK] * 10.0**decimals).astype(np.int64)
+        if (whole % 5**decimals).any():
+            return decimals
+    return None

@@ -1,0 +1,121 @@
+"""Better weights while a search goes on: descents by Powell's method, from where steps at a temperature lead.
+
+Sources: Press and others, Numerical Recipes, section on direction set methods; Kirkpatrick, Gelatt and Vecchi,
+Optimization by simulated annealing, Science 1983 (here with exact steps along circles, see lpmert/lines/circle.py).
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from lpmert.errors import FloatArray
+from lpmert.lines.clock import Clock
+from lpmert.lines.directions import powell
+from lpmert.lines.line_search import LineSearch
+from lpmert.lines.restarts import random_weights
+from lpmert.model.coordinates import CanonicalWeights
+from lpmert.search.method import Task
+from lpmert.search.moved import moved
+from lpmert.search.start import attained_cost
+
+_SLICE = 100_000
+"""What a search does in a slice for each feature, in hypotheses times line searches, about."""
+
+_HEAD_START = 16
+_FEWEST_FEATURES = 6
+"""Searches that take fewer slices, or have fewer features, meet good weights as soon themselves."""
+
+_OVERHEAD = 1_000
+"""What a line search costs beyond its hypotheses, in hypotheses."""
+
+_CIRCLES = (4, 16)
+"""Fewest and most steps between two descents, each along a circle."""
+
+_WARMTH = (-3.0, -1.5)
+"""Range of the temperature's decimal logarithm, in units of what the first circle costs more on average."""
+
+_FRESH = 0.2
+"""Share of descents that begin anywhere."""
+
+_BESIDE = (1e-8, 1e-6, 1e-4)
+"""How far from weights with ties others are tried that have none."""
+
+
+class Improver:
+    """Descents whose work keeps to a share of a search's: it earns as the search goes on, and spends at once.
+
+    Steps at a temperature lead away from the best weights so far, those of the search too, and a descent from there may
+    end in better ones. All that is random comes from the seed, and all work is counted, not timed: the outcome does not
+    depend on the machine.
+    """
+
+    def __init__(self, task: Task, share: float) -> None:
+        self._problem, self._form, self._incumbent = task.problem, task.canonical, task.incumbent
+        self._rng = np.random.default_rng([task.seed, 1])
+        self._wage = share * _SLICE * self._form.n_features
+        self._credit = -_HEAD_START * self._wage
+        self._turns = 0
+
+    def earn(self) -> None:
+        """Look for better weights as far as another slice of the search allows."""
+        self._credit += self._wage
+        if self._credit > 0.0 and self._form.n_features >= _FEWEST_FEATURES:
+            self._credit -= self._turn()
+
+    @cached_property
+    def _search(self) -> LineSearch:
+        return LineSearch(self._form)
+
+    def _turn(self) -> float:
+        """Descend once; return the work of that."""
+        clock = Clock(self._problem)
+        start = self._start(clock) if self._turns else self._incumbent.weights
+        self._turns += 1
+        weights, level = powell(self._search, start, self._rng, clock)
+        form = self._form
+        if (int(level) if form.additive else form.cost_of_loss(level)) < self._incumbent.cost:
+            self._take(weights)
+        return clock.steps * (len(form.features) + _OVERHEAD)
+
+    def _start(self, clock: Clock) -> FloatArray:
+        if self._rng.random() < _FRESH:
+            return random_weights(self._search, self._rng)
+        weights: FloatArray = self._incumbent.weights
+        temperature: float | None = None
+        for _ in range(int(self._rng.integers(*_CIRCLES))):
+            if clock.expired(2):
+                break
+            circle = self._search.around(weights, self._across(weights))
+            widths = circle.ends - circle.begins
+            above = circle.levels - circle.levels.min(initial=np.inf)
+            if not widths.sum() > 0.0:
+                continue
+            if temperature is None:
+                temperature = float(widths @ above / widths.sum()) * 10.0 ** self._rng.uniform(*_WARMTH)
+            if temperature == 0.0:
+                break
+            odds = widths * np.exp(-above / temperature)
+            piece = self._rng.choice(len(odds), p=odds / odds.sum())
+            angle = circle.begins[piece] + widths[piece] * self._rng.random()
+            weights = np.cos(angle) * weights + np.sin(angle) * circle.direction
+        return weights
+
+    def _across(self, weights: FloatArray) -> FloatArray:
+        """Return a random direction [d] at right angles to weights [d], and of their length, for features alike."""
+        spread = self._search.spread
+        along = weights * spread
+        length = float(np.linalg.norm(along))
+        direction = self._rng.normal(size=len(weights))
+        direction -= (direction @ along) / length**2 * along
+        return np.asarray(direction * (length / float(np.linalg.norm(direction))) / spread)
+
+    def _take(self, weights: FloatArray) -> None:
+        """Make weights [d], or some beside them if they are tied, the incumbent if they cost less."""
+        beside = moved(weights, _BESIDE, lambda: self._rng.normal(size=len(weights)))
+        for one in (weights, *beside):
+            cost = attained_cost(self._form, CanonicalWeights(np.asarray(one)))
+            if cost is not None:
+                self._incumbent.improve(cost, one, "L")
+                return

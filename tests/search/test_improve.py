@@ -1,0 +1,141 @@
+"""Looking for better weights beside a search: what is found is attained, and the share of the work is kept."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from strategies import KINDS, best_loss, gaussian_lists, random_lists, random_nbest, short_descent
+
+import lpmert
+from lpmert.lines.line_search import LineSearch
+from lpmert.methods.auto import Auto, Portfolio
+from lpmert.model.problem import Problem
+from lpmert.model.region import Region
+from lpmert.search.improve import Improver
+from lpmert.search.method import Incumbent, Task
+from lpmert.search.start import any_incumbent
+
+
+def task_of(problem: Problem, seed: int = 0) -> Task:
+    """A task that begins at weights which are nothing special."""
+    return Task(problem, problem.canonical, lambda: any_incumbent(problem.canonical), seed=seed)
+
+
+def improved(task: Task, turns: int = 60, share: float = 1.0) -> Incumbent:
+    improver = Improver(task, share)
+    for _ in range(turns):
+        improver.earn()
+    return task.incumbent
+
+
+REGIONS = {
+    "everywhere": None,
+    "signs": Region(bounds={"feature1": (0.0, None), "feature3": (None, 0.0)}),
+    "fixed": Region(fixed={"feature2": 1.0}),
+    "cosine": Region(around=[1.0] * 6, cosine=0.6),
+}
+
+
+@pytest.mark.parametrize("metric", ["loss", "f1"])
+@pytest.mark.parametrize("region", REGIONS)
+def test_what_is_found_is_attained_inside_the_region(region: str, metric: str) -> None:
+    better = 0
+    for seed in range(4):
+        nbest = random_nbest(seed, lists=15, size=6, dimension=6, kind=metric)
+        problem = Problem(nbest, metric, region=REGIONS[region])
+        task = task_of(problem)
+        before = task.incumbent.cost
+        found = improved(task)
+        assert found.cost <= before
+        better += found.cost < before
+        if found.cost < before:
+            assert problem.attains(problem.to_caller(found.weights), found.cost)
+    assert better >= 2
+
+
+def test_the_same_seed_finds_the_same_weights() -> None:
+    problem = Problem(gaussian_lists(3, lists=40, hypotheses=8, features=6).nbest)
+    first, second, other = (improved(task_of(problem, seed)) for seed in (1, 1, 2))
+    assert first.cost == second.cost
+    np.testing.assert_array_equal(first.weights, second.weights)
+    assert not np.array_equal(first.weights, other.weights)
+
+
+def test_more_turns_come_nearer_to_the_optimum_than_one_descent() -> None:
+    """Summed over problems: the first turn is one descent, from there on steps lead out of local optima."""
+    totals = np.zeros(2)
+    for seed in range(4):
+        problem = Problem(gaussian_lists(seed, lists=60, hypotheses=10, features=6).nbest)
+        totals += [improved(task_of(problem), turns).cost for turns in (17, 200)]
+    assert totals[1] < 0.97 * totals[0]
+
+
+@pytest.mark.parametrize("share", [0.1, 1.0])
+def test_the_work_keeps_to_its_share(share: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = Problem(gaussian_lists(0, lists=300, hypotheses=30, features=6).nbest)
+    work: list[float] = []
+    turn = Improver._turn
+
+    def counted(improver: Improver) -> float:
+        work.append(turn(improver))
+        return work[-1]
+
+    monkeypatch.setattr(Improver, "_turn", counted)
+    improved(task_of(problem), 16, share)
+    assert not work  # a search that ends so soon has nothing to pay for
+    improved(task_of(problem), 100, share)
+    earned = share * 84 * 100_000 * 6
+    assert sum(work[:-1]) < earned
+    assert len(work) == 100 - 16 or earned < sum(work) + share * 600_000  # one descent a slice at most
+
+
+def test_few_features_are_left_to_the_search() -> None:
+    problem = Problem(gaussian_lists(0, lists=30, hypotheses=5, features=5).nbest)
+    assert improved(task_of(problem)).cost == any_incumbent(problem.canonical).cost
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_share_changes_the_optimum(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lpmert.search.improve._HEAD_START", 0)
+    monkeypatch.setattr("lpmert.search.improve._FEWEST_FEATURES", 0)
+    monkeypatch.setattr("lpmert.methods.auto._FEW_LISTS", 0)
+    with short_descent():
+        for seed in range(800, 804):
+            lists = random_lists(kind, seed)
+            best = best_loss(lists)
+            for share in (0.0, 0.2, 1.0):
+                result = lpmert.minimize(lists.nbest, method=Auto(improving=share))
+                assert result.lower_bound is not None
+                assert Fraction(result.lower_bound) <= best or lists.losses.dtype.kind == "f"
+                assert result.loss == pytest.approx(float(best), rel=1e-12, abs=1e-12)
+
+
+def test_a_search_of_auto_is_told_of_better_weights() -> None:
+    """Without a share the search would have to find them itself."""
+    problem = Problem(gaussian_lists(1, lists=120, hypotheses=20, features=7).nbest)
+    task = task_of(problem)
+    search = Auto(improving=1.0).start(task)
+    assert isinstance(search, Portfolio)
+    before = search.incumbent.cost
+    for _ in range(18):
+        search.advance()
+    assert search.incumbent.cost < before
+    assert search.incumbent.source == "L"
+    assert search.lower_bound <= search.incumbent.cost
+
+
+@pytest.mark.parametrize("metric", ["loss", "f1"])
+def test_the_pieces_of_a_circle_have_the_levels_of_the_weights_on_them(metric: str) -> None:
+    rng = np.random.default_rng(0)
+    form = Problem(random_nbest(2, dimension=4, kind=metric), metric).canonical
+    search = LineSearch(form)
+    for _ in range(10):
+        weights, direction = rng.normal(size=(2, form.n_features))
+        around = search.around(weights, direction)
+        assert (around.ends - around.begins).sum() == pytest.approx(2 * np.pi)
+        for begin, end, level in zip(around.begins, around.ends, around.levels, strict=True):
+            if end - begin > 1e-9:
+                angle = rng.uniform(0.01, 0.99) * (end - begin) + begin
+                assert search.at(np.cos(angle) * weights + np.sin(angle) * direction) == level
