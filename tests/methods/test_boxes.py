@@ -20,6 +20,7 @@ from lpmert.methods.cells.box_stack import (
     binary_places,
     box_with_all,
     new_box_stack,
+    precision_of,
     put_box,
     whole_box,
 )
@@ -124,7 +125,7 @@ def _stack_with(lists: SortedLists, box: OpenBox) -> BoxStack:
         ids=rows.astype(np.int32),
         ends=np.concatenate([[0], np.cumsum(sizes[more])]),
     )
-    stack = new_box_stack(len(two) + 1, len(rows) + 1, len(more) + 2, 2, len(box.centre))
+    stack = new_box_stack(len(two) + 1, len(rows) + 1, len(more) + 2, 2, len(box.centre), precision_of(lists))
     put_box(stack, box._replace(kept=kept))
     return stack
 
@@ -141,7 +142,7 @@ def test_what_beats_in_a_box_does_so_at_every_corner() -> None:
         least = least_product(
             [x - y for x, y in zip(exact(columns[:, 0]), exact(columns[:, 1]), strict=True)], centre, radius
         )
-        beats = bool(beats_in_box(columns, 0, 1, centre, radius, 1.0))
+        beats = bool(beats_in_box(columns, 0, 1, centre, radius, 1.0, 0.0))
         assert least >= 0 or not beats
         said += beats
         missed += least > Fraction(1, 10**9) and not beats
@@ -162,10 +163,10 @@ def test_leads_at_the_edge_of_rounding_do_not_count() -> None:
         columns[face, 0] = -rest * centre[face]
         columns[face, 0] += int(rng.integers(-20, 60)) * float(np.spacing(columns[face, 0])) * centre[face]
         true = least_product(exact(columns[:, 0]), centre, radius)
-        counts = bool(beats_in_box(columns, 0, 1, centre, radius, 1.0))
+        counts = bool(beats_in_box(columns, 0, 1, centre, radius, 1.0, 0.0))
         assert true >= 0 or not counts
         counted += counts
-        misled += bool(beats_in_box(columns, 0, 1, centre, radius, 0.0)) and true < 0
+        misled += bool(beats_in_box(columns, 0, 1, centre, radius, 0.0, 0.0)) and true < 0
     assert counted > 100
     assert misled > 20  # without the tolerance these would have counted
 
@@ -176,10 +177,10 @@ def test_ties_on_a_side_count_where_nothing_is_rounded(scale: float) -> None:
     rows = np.array([[2.0, 0.0], [1.0, 1.0]]) * scale
     centre, radius = np.array([1.0, 0.0]), np.array([0.0, 1.0])
     columns = np.ascontiguousarray(rows.T)
-    assert beats_in_box(columns, 0, 1, centre, radius, 0.0)
-    assert not beats_in_box(columns, 0, 1, centre, radius, 1.0)
-    assert not beats_in_box(columns, 1, 0, centre, radius, 0.0)
-    assert not beats_in_box(columns, 0, 1, centre, np.array([0.0, 1.0 + 2.0**-20]), 0.0)
+    assert beats_in_box(columns, 0, 1, centre, radius, 0.0, 0.0)
+    assert not beats_in_box(columns, 0, 1, centre, radius, 1.0, 0.0)
+    assert not beats_in_box(columns, 1, 0, centre, radius, 0.0, 0.0)
+    assert not beats_in_box(columns, 0, 1, centre, np.array([0.0, 1.0 + 2.0**-20]), 0.0, 0.0)
 
 
 def test_sums_are_called_exact_only_where_they_are() -> None:
@@ -201,9 +202,9 @@ def test_what_is_no_number_beats_nothing(first: list[float], second: list[float]
     columns = np.array([first, second]).T.copy()
     centre, radius = np.array([1.0, 0.5]), np.array([0.0, 0.5])
     for rounding in (0.0, 1.0):
-        assert not beats_in_box(columns, 1, 0, centre, radius, rounding)
-    assert not beats_in_box(columns, 0, 1, centre, radius, 1.0)
-    assert not one_pays_in_box(columns[:, 0].copy(), columns[:, 1].copy(), 1.0, 1.0, centre, radius, 1.0)
+        assert not beats_in_box(columns, 1, 0, centre, radius, rounding, 0.0)
+    assert not beats_in_box(columns, 0, 1, centre, radius, 1.0, 0.0)
+    assert not one_pays_in_box(columns[:, 0].copy(), columns[:, 1].copy(), 1.0, 1.0, centre, radius, 1.0, 0.0)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -234,6 +235,36 @@ def test_what_wins_somewhere_in_a_box_survives_in_it(kind: str) -> None:
                 least = kept.fixed + int(kept.costs[kept.ends[:-1]].sum())
                 assert least <= paid, (kind, seed)
     assert tried > 20
+
+
+def test_rounded_features_count_with_all_that_may_be_meant() -> None:
+    """Leads and conflicts that hold for the doubles, but not if every feature is off by as much as it may be."""
+    rng = np.random.default_rng(4)
+    said = denied = 0
+    for _ in range(400):
+        centre, radius = random_box(rng, 3, 6)
+        spread = rng.random(3) * 1e-3
+        lists = sorted_lists(
+            rng.integers(-4, 5, (4, 3)) * 2.0**-9, np.array([0, 2, 4]), np.array([0, 1, 0, 1]), None, spread
+        )
+        columns = np.ascontiguousarray(lists.rows.T)
+        precision = precision_of(lists)
+        assert precision.places == -1
+        wide = [abs(c) + r for c, r in zip(exact(centre), exact(radius), strict=True)]
+        worst = 2 * sum((s * x for s, x in zip(exact(spread), wide, strict=True)), Fraction(0))
+        gains = [columns[:, k + 1] - columns[:, k] for k in (0, 2)]
+        for k, gain in ((0, gains[0]), (2, gains[1])):
+            least = least_product(exact(gain), centre, radius) - worst
+            beats = bool(beats_in_box(columns, k + 1, k, centre, radius, 1.0, precision.off))
+            assert least >= 0 or not beats
+            said += beats
+            denied += not beats and bool(beats_in_box(columns, k + 1, k, centre, radius, 1.0, 0.0))
+        both = [x + y / 2 for x, y in zip(exact(gains[0]), exact(gains[1]), strict=True)]
+        pays = bool(one_pays_in_box(*gains, 1.0, 0.5, centre, radius, 1.0, precision.off))
+        assert least_product(both, centre, radius) - worst * 3 / 2 >= 0 or not pays
+        said += pays
+    assert said > 50
+    assert denied > 20
 
 
 def test_every_vector_lies_on_a_face_and_in_a_half() -> None:
@@ -323,7 +354,7 @@ def test_a_conflict_at_the_edge_of_rounding_does_not_count() -> None:
             centre,
             radius,
         )
-        counts = bool(one_pays_in_box(first, second, share, other, centre, radius, 1.0))
+        counts = bool(one_pays_in_box(first, second, share, other, centre, radius, 1.0, 0.0))
         assert true >= 0 or not counts
         counted += counts
         mixed = share * first + other * second
@@ -334,9 +365,9 @@ def test_a_conflict_at_the_edge_of_rounding_does_not_count() -> None:
 
 def test_opposite_gains_conflict_where_nothing_is_rounded() -> None:
     gain, centre, radius = np.array([1.0, -3.0]), np.array([1.0, 0.0]), np.array([0.0, 1.0])
-    assert one_pays_in_box(gain, -gain, 1.0, 1.0, centre, radius, 0.0)
-    assert not one_pays_in_box(gain, -gain, 1.0, 1.0, centre, radius, 1.0)
-    assert not one_pays_in_box(gain, -gain, 1.0, 0.5, centre, radius, 0.0)
+    assert one_pays_in_box(gain, -gain, 1.0, 1.0, centre, radius, 0.0, 0.0)
+    assert not one_pays_in_box(gain, -gain, 1.0, 1.0, centre, radius, 1.0, 0.0)
+    assert not one_pays_in_box(gain, -gain, 1.0, 0.5, centre, radius, 0.0, 0.0)
 
 
 def test_two_lists_that_want_opposite_weights_cost_the_smaller_step() -> None:

@@ -66,10 +66,10 @@ def new_box_conflicts(n_lists: int, n_features: int) -> BoxConflicts:
 
 
 @kernel
-def one_pays_in_box(first, second, share, other, centre, radius, rounding):
+def one_pays_in_box(first, second, share, other, centre, radius, rounding, off):
     """Whether share times one gain [D] and other times another are surely at least 0 together in the whole box.
 
-    share, other: in 0 .. 1, and one of them 1; rounding: 0.0 if sums of gains are exact, else 1.0.
+    share, other: in 0 .. 1, and one of them 1; rounding: 0.0 if sums of gains are exact, else 1.0; off: of `Precision`.
     """
     lead = reach = mass = 0.0
     for d in range(len(centre)):
@@ -81,6 +81,7 @@ def one_pays_in_box(first, second, share, other, centre, radius, rounding):
     error = (len(centre) + 6) * EPSILON * mass + TINY
     if share == 1.0 and other == 1.0:
         error *= rounding
+    error += (share + other) * off
     return lead - (reach + error) >= 0.0
 
 
@@ -184,7 +185,7 @@ def _compare(room, i, begin, end):
 
 
 @internal
-def _pays(room, i, j, block, centre, radius, rounding):
+def _pays(room, i, j, block, centre, radius, rounding, off):
     """Whether of items i and j (in order) one pays everywhere, in the share that seems best; block: j's place there."""
     even, more, less = room.margins[0, block], room.margins[1, block], room.margins[2, block]
     share = other = 1.0
@@ -196,12 +197,12 @@ def _pays(room, i, j, block, centre, radius, rounding):
     share, other = share * room.sizes[second], other * room.sizes[first]
     larger = max(share, other)
     return one_pays_in_box(
-        room.gains[:, first], room.gains[:, second], share / larger, other / larger, centre, radius, rounding
+        room.gains[:, first], room.gains[:, second], share / larger, other / larger, centre, radius, rounding, off
     )
 
 
 @internal
-def charge_in_box(room, n, centre, radius, rounding, needed):
+def charge_in_box(room, n, centre, radius, rounding, off, needed):
     """Charge conflicts between n items until the charges exceed what is needed; return (their sum, pairs compared)."""
     possible = np.int64(0)  # every charge is to an item that pays at the centre
     for k in range(n):
@@ -229,7 +230,8 @@ def charge_in_box(room, n, centre, radius, rounding, needed):
             for j in range(begin, end):
                 x = j - begin
                 margin = max(room.margins[0, x], max(room.margins[1, x], room.margins[2, x]))
-                if margin >= np.float32(_NEARLY) and left[j] > 0 and _pays(room, i, j, x, centre, radius, rounding):
+                paying = margin >= np.float32(_NEARLY) and left[j] > 0
+                if paying and _pays(room, i, j, x, centre, radius, rounding, off):
                     amount = min(left[i], left[j])
                     total += amount
                     left[i] -= amount
@@ -248,6 +250,6 @@ def box_conflicts(room, stack, t, needed, rounding):
     """Return by how much conflicts raise the bound of box t; they need not do more than exceed what is needed."""
     n = _collect(stack, t, room)
     stack.numbers[DONE_WORK] += stack.n_rows[t] + stack.n_pairs[t]
-    total, compared = charge_in_box(room, n, stack.centres[t], stack.radii[t], rounding, needed)
+    total, compared = charge_in_box(room, n, stack.centres[t], stack.radii[t], rounding, stack.precision.off, needed)
     stack.numbers[DONE_WORK] += compared
     return total

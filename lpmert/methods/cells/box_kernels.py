@@ -112,7 +112,7 @@ def explore_boxes(ledger, lists, stack, children, work, conflicts, settings, bud
         parent_lists = stack.n_lists[t] + stack.n_pairs[t]
         if parent_lists <= settings.conflict_lists:
             needed = n[UPPER_COST] - settings.granularity - stack.own[t]
-            rounding = rounds(work.places, stack.centres[t], stack.radii[t])
+            rounding = rounds(stack.precision.places, stack.centres[t], stack.radii[t])
             charged = box_conflicts(conflicts, stack, t, needed, rounding)
             if charged > needed:
                 n[TOP] -= 1

@@ -18,12 +18,12 @@ from lpmert.methods.cells.box_stack import (
     BoxChild,
     BoxStack,
     OpenBox,
-    binary_places,
     box_at,
     box_with_all,
     larger_boxes,
     new_box_child,
     new_box_stack,
+    precision_of,
     put_box,
     room_for_box,
     whole_box,
@@ -44,17 +44,18 @@ class BoxLane(AnyLane[OpenBox]):
         """Return an empty lane with room for a box of so many hypotheses; weights [D] of the incumbent."""
         lists = account.lists
         n_lists, n_features = len(lists.offsets) - 1, len(weights)
-        stack = new_box_stack(n_lists + 1000, 2 * n_rows + 1000, 2 * n_lists + 1000, 64, n_features)
+        sizes = n_lists + 1000, 2 * n_rows + 1000, 2 * n_lists + 1000, 64, n_features
+        stack = new_box_stack(*sizes, precision_of(lists))
         stack.best_weights[:] = weights
         children = new_box_child(n_rows, n_lists, n_features), new_box_child(n_rows, n_lists, n_features)
-        work = new_box_work(binary_places(lists), n_rows, n_lists, int(np.diff(lists.offsets).max(initial=1)))
+        work = new_box_work(n_rows, n_lists, int(np.diff(lists.offsets).max(initial=1)))
         conflicts = new_box_conflicts(min(n_lists, settings.conflict_lists), n_features)
         return cls(account, settings, account.new_ledger(), stack, children, work, conflicts)
 
     @property
     def nbytes(self) -> int:
         kept = (self.stack.kept, *(child.kept for child in self.children))
-        return sum(array.nbytes for part in (*kept, self.work[1:], self.conflicts) for array in part)
+        return sum(array.nbytes for part in (*kept, self.work, self.conflicts) for array in part)
 
     def load_root(self, root: int) -> None:
         self.load(whole_box(self.account.lists, root))
@@ -66,7 +67,7 @@ class BoxLane(AnyLane[OpenBox]):
             n_features, n_rows = part.kept.features.shape
             n_lists = len(self.account.lists.offsets) - 1
             self.children = new_box_child(n_rows, n_lists, n_features), new_box_child(n_rows, n_lists, n_features)
-            self.work = new_box_work(self.work.places, n_rows, n_lists, len(self.work.lead))
+            self.work = new_box_work(n_rows, n_lists, len(self.work.lead))
         put_box(self.stack, part)
 
     def enclosing(self) -> tuple[FloatArray, OpenBox]:
@@ -77,7 +78,8 @@ class BoxLane(AnyLane[OpenBox]):
     def survivors(self, part: OpenBox, cost: int) -> tuple[Survivors | None, tuple[int, FloatArray]]:
         lists = self.account.lists
         n_lists, n_features = len(lists.offsets) - 1, len(part.centre)
-        stack = new_box_stack(n_lists + 1, len(lists.costs) + 1, n_lists + 2, 4, n_features)
+        sizes = n_lists + 1, len(lists.costs) + 1, n_lists + 2, 4, n_features
+        stack = new_box_stack(*sizes, self.stack.precision)
         put_box(stack, part)
         box, found = self._pruned(stack, cost)
         if box is None:

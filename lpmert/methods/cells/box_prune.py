@@ -16,12 +16,8 @@ _BLOCK = 512
 
 
 class BoxWork(NamedTuple):
-    """Work space for blocks: leads and reaches, positions of the best rows; kept: of what survives.
+    """Work space for blocks: leads and reaches, positions of the best rows; kept: of what survives."""
 
-    places: how often an axis may be halved so that all sums of a box are still exact, see `binary_places`.
-    """
-
-    places: int
     lead: FloatArray
     reach: FloatArray
     best: IntArray
@@ -29,12 +25,12 @@ class BoxWork(NamedTuple):
     kept_rows: IntArray
 
 
-def new_box_work(places: int, n_rows: int, n_lists: int, longest: int) -> BoxWork:
+def new_box_work(n_rows: int, n_lists: int, longest: int) -> BoxWork:
     """Return work space for boxes of so many rows and lists, and for lists of a length."""
     size = max(_BLOCK, longest)
     best = np.empty(size, dtype=np.int64)
     kept = np.empty(n_lists, dtype=np.int64), np.empty(n_rows, dtype=np.int64)
-    return BoxWork(places, np.empty(size), np.empty(size), best, *kept)
+    return BoxWork(np.empty(size), np.empty(size), best, *kept)
 
 
 @internal
@@ -78,10 +74,10 @@ def _vary(columns, begin, end, radius, best, reach):
 
 
 @kernel
-def beats_in_box(columns, winner, loser, centre, radius, rounding):
+def beats_in_box(columns, winner, loser, centre, radius, rounding, off):
     """Whether one of the columns [D, n] surely has at least the product of another with all weights of a box.
 
-    rounding: 0.0 if all sums are exact, else 1.0.
+    rounding: 0.0 if all sums are exact, else 1.0; off: of `Precision`.
     """
     lead = reach = mass = 0.0
     for d in range(len(centre)):
@@ -89,7 +85,7 @@ def beats_in_box(columns, winner, loser, centre, radius, rounding):
         lead += gain * centre[d]
         reach += abs(gain) * radius[d]
         mass += abs(gain)
-    error = rounding * ((len(centre) + 4) * EPSILON * mass + TINY)
+    error = rounding * ((len(centre) + 4) * EPSILON * mass + TINY) + off
     return lead - (reach + error) >= 0.0
 
 
@@ -137,7 +133,7 @@ def _keep_pairs(kept, own, kept_pairs, k):
 
 
 @internal
-def _drop_beaten(kept, rows, start, end, best, scores, begin, centre, radius, rounding, compare_all):
+def _drop_beaten(kept, rows, start, end, best, scores, begin, centre, radius, rounding, off, compare_all):
     """Drop rows start .. end (positions) that another one beats in the whole box; return the new end.
 
     scores: at the centre, from row `begin` on. Only the cheapest, on which the bound rests, are compared with all
@@ -156,7 +152,7 @@ def _drop_beaten(kept, rows, start, end, best, scores, begin, centre, radius, ro
                 error = kept.row_reaches[i] + kept.row_reaches[j]
                 may = scores[j - begin] - scores[i - begin] >= -error
                 if may and j != best and q != k and (q < left or q > k):
-                    beaten = beats_in_box(kept.features, j, i, centre, radius, rounding)
+                    beaten = beats_in_box(kept.features, j, i, centre, radius, rounding, off)
                     if beaten:
                         break
         if not beaten:
@@ -166,14 +162,14 @@ def _drop_beaten(kept, rows, start, end, best, scores, begin, centre, radius, ro
 
 
 @internal
-def _add_pair(kept, cheap, dear, own, k, share):
+def _add_pair(kept, cheap, dear, own, k, share, off):
     """Write the pair of two rows as the child's pair k."""
     reach = 0.0
     for d in range(len(own.gains)):
         gain = kept.features[d, dear] - kept.features[d, cheap]
         own.gains[d, k] = gain
         reach += abs(gain)
-    own.reaches[k] = share * reach + TINY
+    own.reaches[k] = share * reach + TINY + off
     own.steps[k] = kept.costs[dear] - kept.costs[cheap]
     own.cheap[k], own.dear[k] = kept.ids[cheap], kept.ids[dear]
 
@@ -207,7 +203,7 @@ def _prune_rows(stack, t, child, work, own, limit, rounding, compare_all):
     first, n_lists = stack.first_row[t], stack.n_lists[t]
     ends = kept.ends[stack.first_end[t] : stack.first_end[t] + n_lists + 1]
     centre, radius = child.centre, child.radius
-    share = (len(centre) + 4) * EPSILON
+    share, off = (len(centre) + 4) * EPSILON, stack.precision.off
     extra = np.int64(0)
     clear = True
     pair, row, n_open = n[N_PAIRS], np.int64(0), np.int64(0)
@@ -230,13 +226,13 @@ def _prune_rows(stack, t, child, work, own, limit, rounding, compare_all):
                 lead, doubt = top - work.lead[i - begin] - work.reach[i - begin], error + kept.row_reaches[i]
                 beaten = lead > doubt
                 if not beaten and lead >= -doubt:
-                    beaten = beats_in_box(kept.features, best, i, centre, radius, rounding)
+                    beaten = beats_in_box(kept.features, best, i, centre, radius, rounding, off)
                 if i == best or not beaten:
                     rows[left] = i
                     left += 1
             if left - row > 2:
                 left = _drop_beaten(
-                    kept, rows, row, left, best, work.lead, begin, centre, radius, rounding, compare_all
+                    kept, rows, row, left, best, work.lead, begin, centre, radius, rounding, off, compare_all
                 )
             least = kept.costs[rows[row]]
             own += least - kept.costs[low]
@@ -245,7 +241,7 @@ def _prune_rows(stack, t, child, work, own, limit, rounding, compare_all):
             extra += kept.costs[best] - least
             clear = clear and _leads_clearly(work.lead, best, low, high, begin, kept.row_reaches)
             if left - row == 2:
-                _add_pair(kept, rows[row], rows[row + 1], child.kept, pair, share)
+                _add_pair(kept, rows[row], rows[row + 1], child.kept, pair, share, off)
                 pair += 1
             else:
                 row = left
@@ -280,7 +276,7 @@ def rounds(places, centre, radius):
 def prune_box(stack, t, child, work, limit, compare_all):
     """Fill the child with what is left of box t in the child's part of it, unless its bound exceeds a limit."""
     n = child.numbers
-    rounding = rounds(work.places, child.centre, child.radius)
+    rounding = rounds(stack.precision.places, child.centre, child.radius)
     own, centre = _prune_pairs(
         stack.kept, stack.first_pair[t], stack.n_pairs[t], child, work, stack.own[t], limit, rounding
     )

@@ -24,6 +24,8 @@ TINY = 2.0**-1060
 
 _PLACES = (0, 10, 20, 30, 40)
 _EXACT_BITS = 49
+_WIDE = 1.0 + 1e-5
+"""What an entry of weights of a box, or of a slightly wider one, is at most, and room for rounding."""
 
 
 class Boxes(NamedTuple):
@@ -44,6 +46,15 @@ class Boxes(NamedTuple):
     costs: IntArray
     ids: NDArray[np.int32]
     ends: IntArray
+
+
+class Precision(NamedTuple):
+    """places: how often an axis may be halved so that all sums of a box are still exact, see `binary_places`; off: how
+    far the difference of two products with weights of a box may be from the one meant, as features are rounded.
+    """
+
+    places: int
+    off: float
 
 
 class BoxStack(NamedTuple):
@@ -69,6 +80,7 @@ class BoxStack(NamedTuple):
     centres: FloatArray
     radii: FloatArray
     best_weights: FloatArray
+    precision: Precision
 
 
 class BoxChild(NamedTuple):
@@ -114,7 +126,9 @@ def new_boxes(n_pairs: int, n_rows: int, n_ends: int, n_features: int) -> Boxes:
     )
 
 
-def new_box_stack(n_pairs: int, n_rows: int, n_ends: int, n_boxes: int, n_features: int) -> BoxStack:
+def new_box_stack(
+    n_pairs: int, n_rows: int, n_ends: int, n_boxes: int, n_features: int, precision: Precision
+) -> BoxStack:
     numbers = np.zeros(8, dtype=np.int64)
     numbers[TOP] = -1
     names = ("first_pair", "n_pairs", "first_row", "n_rows", "first_end", "n_lists", "own", "bound", "stalled")
@@ -125,6 +139,7 @@ def new_box_stack(n_pairs: int, n_rows: int, n_ends: int, n_boxes: int, n_featur
         centres=np.empty((n_boxes, n_features)),
         radii=np.empty((n_boxes, n_features)),
         best_weights=np.zeros(n_features),
+        precision=precision,
     )
 
 
@@ -138,6 +153,8 @@ def binary_places(lists: SortedLists) -> int:
 
     They are where the features are multiples of a power of two, and not too large for that.
     """
+    if lists.spread.any():
+        return -1
     largest = float(_magnitudes(lists).max(initial=0.0))
     for exponent in _PLACES:
         with np.errstate(over="ignore"):
@@ -145,6 +162,11 @@ def binary_places(lists: SortedLists) -> int:
         if largest < 2.0**_EXACT_BITS and np.all(scaled == np.rint(scaled)):
             return max(-1, _EXACT_BITS - exponent - max(0, int(np.frexp(largest)[1])))
     return -1
+
+
+def precision_of(lists: SortedLists) -> Precision:
+    """Return how exact the products of features with weights of boxes are."""
+    return Precision(binary_places(lists), 2.0 * _WIDE * float(lists.spread.sum()))
 
 
 def _magnitudes(lists: SortedLists) -> FloatArray:
@@ -164,7 +186,7 @@ def whole_box(lists: SortedLists, face: int) -> OpenBox:
 def box_with_all(lists: SortedLists, centre: FloatArray, radius: FloatArray) -> OpenBox:
     """Return a box [D], [D] with all hypotheses."""
     n_rows, n_features = lists.rows.shape
-    reaches = (n_features + 4) * EPSILON * _magnitudes(lists) + TINY
+    reaches = (n_features + 4) * EPSILON * _magnitudes(lists) + TINY + _WIDE * lists.spread.sum()
     none = new_boxes(0, 0, 0, n_features)
     ids = np.arange(n_rows, dtype=np.int32)
     features = np.ascontiguousarray(lists.rows.T)
@@ -177,7 +199,7 @@ def larger_boxes(stack: BoxStack) -> BoxStack:
     grown = {
         name: np.concatenate([array, np.empty_like(array)])
         for name, array in stack._asdict().items()
-        if name not in ("numbers", "best_weights", "kept")
+        if name not in ("numbers", "best_weights", "kept", "precision")
     }
     kept: list[Any] = [np.concatenate([array, np.empty_like(array)], axis=-1) for array in stack.kept]
     return stack._replace(**grown, kept=Boxes(*kept))
