@@ -196,7 +196,7 @@ def box_with_all(lists: SortedLists, centre: FloatArray, radius: FloatArray) -> 
 
 def larger_boxes(stack: BoxStack) -> BoxStack:
     """Return the stack with twice the room."""
-    grown = {
+    grown: dict[str, Any] = {
         name: np.concatenate([array, np.empty_like(array)])
         for name, array in stack._asdict().items()
         if name not in ("numbers", "best_weights", "kept", "precision")
