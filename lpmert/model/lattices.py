@@ -31,11 +31,14 @@ Link = tuple[int, int]
 class Graph(NamedTuple):
     """One lattice: links sorted by target, from node 0 to node n_nodes - 1, each to a larger node.
 
-    sources, targets, words [L]: nodes, and numbers of words or `SILENT`; features [L, D].
+    sources, targets, words [L]: nodes, and numbers of words or `SILENT`; features [L, D]. seconds [L]: a second node
+    that a link leaves, 0 for none. most_links: no path has more.
     """
 
     n_nodes: int
+    most_links: int
     sources: NDArray[np.int32]
+    seconds: NDArray[np.int32]
     targets: NDArray[np.int32]
     words: NDArray[np.int32]
     features: FloatArray
@@ -181,8 +184,9 @@ class Lattices:
     def graph(self, number: int) -> Graph:
         """Return one lattice, by its number from 0."""
         links = slice(int(self.offsets[number]), int(self.offsets[number + 1]))
-        own = self.sources[links], self.targets[links], self.words[links]
-        return Graph(int(self.n_nodes[number]), *own, self.features[links])
+        sources, n_nodes = self.sources[links], int(self.n_nodes[number])
+        own = sources, np.zeros_like(sources), self.targets[links], self.words[links]
+        return Graph(n_nodes, n_nodes - 1, *own, self.features[links])
 
     @cached_property
     def log10_paths(self) -> FloatArray:

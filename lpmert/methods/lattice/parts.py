@@ -3,42 +3,42 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lpmert.errors import FloatArray, IntArray
 from lpmert.methods.lattice import kernels as kernel
+from lpmert.methods.lattice.kernels import Ahead, Links, Space
+from lpmert.methods.lattice.mixtures import new_game
 from lpmert.model.lattice_kernels import longest_path
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.numeric.kernels import EPSILON
 
-Links = NDArray[np.int32]
+Way = NDArray[np.int32]
 
+_KNOWN_PATHS = 32
+"""Whole paths of a lattice that are remembered to rule out others: those that were best last, somewhere in a cone."""
 
-class Space(NamedTuple):
-    """Work space for labels: their features and scores [N, D], the label and link [N, 2] each came by, which are dead
-    [N]; first [n + 1]: the first label of each node.
-    """
-
-    labels: FloatArray
-    scores: FloatArray
-    came: IntArray
-    dead: NDArray[np.bool_]
-    first: IntArray
+_SHRINKING = 0.7
+"""To which share the work on a lattice falls from a cone to its halves, as a guess."""
 
 
 @dataclass(frozen=True, eq=False)
 class OpenLattice:
-    """A lattice with too many hypotheses that may win in the cone: the links [l] of their paths, and the least loss."""
+    """A lattice with too many hypotheses that may win in the cone.
 
-    links: Links
+    marks: bits of the links of their paths; least: the least loss of these; needed: about how much work it would be to
+    list them.
+    """
+
+    marks: NDArray[np.uint8]
     least: int
+    needed: float
 
     @property
     def nbytes(self) -> int:
-        return self.links.nbytes
+        return self.marks.nbytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ class Hypotheses:
 
     features: FloatArray
     losses: IntArray
-    ways: list[Links]
+    ways: list[Way]
 
     @property
     def least(self) -> int:
@@ -77,74 +77,103 @@ class Expander:
     def __init__(self, problem: LatticeProblem, labels: int) -> None:
         self._problem = problem
         self._longest = [longest_sums(problem, number) for number in range(len(problem.graphs))]
+        self._known: list[dict[bytes, FloatArray]] = [{} for _ in problem.graphs]
         nodes, width = max(graph.n_nodes for graph in problem.graphs), problem.canonical.n_features
         self._space = Space(
             np.empty((labels + 1, width)),
             np.empty((labels + 1, width)),
-            np.empty((labels + 1, 2), dtype=np.int64),
+            np.empty((labels + 1, 3), dtype=np.int64),
             np.empty(labels + 1, dtype=np.bool_),
             np.empty(nodes + 1, dtype=np.int64),
         )
-        centre, near = np.full((1, width), 1.0 / width), np.eye(width)
-        between = [0.5 * (near[p] + near[q]) for p in range(width) for q in range(p)]
-        self._mixes = np.vstack([0.9 * np.vstack([near, *between]) + 0.1 * centre, centre])
+        self._game = new_game(width, labels + 1)
         self.work = 0
         self.expanded = self.failed = 0
 
     def whole(self, number: int) -> OpenLattice:
         """Return all of a lattice."""
-        links = np.arange(len(self._problem.graphs[number].sources), dtype=np.int32)
-        return OpenLattice(links, self._problem.least_loss(number))
+        n_links = len(self._problem.graphs[number].sources)
+        marks = np.packbits(np.ones(n_links, dtype=np.bool_))
+        return OpenLattice(marks, self._problem.least_loss(number), 0.0)
 
-    def part(self, number: int, before: Part, rays: FloatArray, most_work: int) -> tuple[Part, int]:
+    def part(self, number: int, before: Part, rays: FloatArray, mixes: FloatArray, most_work: int) -> tuple[Part, int]:
         """Return what is left of a lattice in a smaller cone, and what its best path in the middle of that loses.
 
-        It stays open where more work than that is needed.
+        It stays open where more work than that is needed. mixes [m, d] of the rays: where the best paths are looked at,
+        first in the middle.
         """
         if isinstance(before, Hypotheses):
             return self._narrowed(number, before, rays)
-        graph, links = self._problem.graphs[number], before.links
-        sources, targets, features = graph.sources[links], graph.targets[links], graph.features[links]
+        graph = self._problem.graphs[number]
+        chosen = np.flatnonzero(np.unpackbits(before.marks, count=len(graph.sources))).astype(np.int32)
+        links = Links(graph.sources[chosen], graph.seconds[chosen], graph.targets[chosen], graph.features[chosen])
         n_rays, reach = len(rays), np.abs(rays) @ self._longest[number]
-        slack = 4.0 * (graph.n_nodes + n_rays + 4) * EPSILON * reach
-        scores = np.empty((len(links), n_rays))
+        scores = np.empty((len(chosen), n_rays))
         so_far, to_come = np.empty((graph.n_nodes, n_rays)), np.empty((graph.n_nodes, n_rays))
-        kernel.survey(sources, targets, features, rays, scores, so_far, to_come)
+        kernel.survey(links, rays, scores, so_far, to_come)
+        known, middle = self._known[number], 0
         best, link = np.empty(graph.n_nodes), np.empty(graph.n_nodes, dtype=np.int64)
-        way, totals = np.empty(graph.n_nodes, dtype=np.int64), np.empty((len(self._mixes), n_rays))
-        for k, mix in enumerate(self._mixes):  # the last one is the centre
-            length = kernel.best_path(sources, targets, scores, mix, best, link, way, totals[k])
-        middle = self._problem.loss(number, links[way[:length]])
-        kept = np.empty(len(links), dtype=np.bool_)
-        count = kernel.keep_links(sources, targets, scores, so_far, to_come, totals, slack, kept)
-        self.work += 4 * (n_rays + 2) * len(links)
-        if count < len(links):
-            links = links[kept]
-            sources, targets, features = sources[kept], targets[kept], features[kept]
+        stack, way = np.empty(graph.n_nodes + 1, dtype=np.int64), np.empty(graph.most_links, dtype=np.int64)
+        for place, mix in enumerate(mixes):
+            length = kernel.best_path(links, scores, mix, best, link, stack, way)
+            found = chosen[way[:length]]
+            if place == 0:
+                middle = self._problem.loss(number, found)
+            row = graph.features[found].sum(axis=0) + 0.0
+            known.pop(row.tobytes(), None)
+            known[row.tobytes()] = row
+        while len(known) > _KNOWN_PATHS:
+            del known[next(iter(known))]
+        slack = 4.0 * (graph.most_links + n_rays + 4) * EPSILON * reach
         tolerance = 2.0 * (n_rays + 2) * EPSILON * reach
-        space = self._space
-        first, end, work = kernel.frontier(
-            sources, targets, features, rays, to_come, totals, slack, tolerance, most_work, space
-        )
-        self.work += work
-        if first < 0:
+        ahead = Ahead(to_come, self._leading(np.array(list(known.values())), rays, tolerance), slack, tolerance)
+        kept = np.empty(len(chosen), dtype=np.bool_)
+        count = kernel.keep_links(links, scores, so_far, ahead, kept)
+        self.work += 2 * (n_rays + len(mixes)) * len(chosen)
+        marks = before.marks
+        if count < len(chosen):
+            chosen = chosen[kept]
+            links = Links(*(array[kept] for array in links))
+            whole = np.zeros(len(graph.sources), dtype=np.bool_)
+            whole[chosen] = True
+            marks = np.packbits(whole)
+        needed = before.needed * _SHRINKING
+        if needed <= most_work:
+            first, end, work, done = kernel.frontier(
+                links, graph.n_nodes, rays, ahead, most_work, self._space, self._game
+            )
+            self.work += work
+            if first >= 0:
+                self.expanded += 1
+                return self._listed(number, chosen, first, end), middle
             self.failed += 1
-            return OpenLattice(links, self._problem.least_loss(number, links)), middle
-        self.expanded += 1
-        lengths = np.empty(end - first, dtype=np.int64)
+            needed = work * len(chosen) / max(1, done)
+        least = self._problem.least_loss(number, chosen) if count < len(kept) else before.least
+        self.work += len(chosen)
+        return OpenLattice(marks, least, needed), middle
+
+    def _leading(self, paths: FloatArray, rays: FloatArray, tolerance: FloatArray) -> FloatArray:
+        """Return the scores [P, D] at the rays of those paths that no others beat."""
+        scores, dead = np.empty((len(paths), len(rays))), np.zeros(len(paths), dtype=np.bool_)
+        kernel.drop_beaten(paths, rays, tolerance, scores, dead, self._game)
+        return scores[~dead]
+
+    def _listed(self, number: int, chosen: NDArray[np.int32], first: int, end: int) -> Hypotheses:
+        """Return the hypotheses whose labels stand in the work space."""
+        space, graph = self._space, self._problem.graphs[number]
+        lengths, stack = np.empty(end - first, dtype=np.int64), np.empty(graph.n_nodes + 1, dtype=np.int64)
         flat = np.empty(0, dtype=np.int64)
-        needed = kernel.trace(space.came, first, end, lengths, flat)
-        flat = np.empty(needed, dtype=np.int64)
-        kernel.trace(space.came, first, end, lengths, flat)
-        ways = np.split(links[flat], np.cumsum(lengths)[:-1])
+        flat = np.empty(kernel.trace(space.came, first, end, stack, lengths, flat), dtype=np.int64)
+        kernel.trace(space.came, first, end, stack, lengths, flat)
+        ways = np.split(chosen[flat], np.cumsum(lengths)[:-1])
         losses = np.array([self._problem.loss(number, way) for way in ways], dtype=np.int64)
-        return Hypotheses(space.labels[first:end].copy(), losses, ways), middle
+        return Hypotheses(space.labels[first:end].copy(), losses, ways)
 
     def _narrowed(self, number: int, before: Hypotheses, rays: FloatArray) -> tuple[Hypotheses, int]:
         n = len(before.losses)
         scores, dead = np.empty((n, len(rays))), np.zeros(n, dtype=np.bool_)
         tolerance = 2.0 * (len(rays) + 2) * EPSILON * (np.abs(rays) @ self._longest[number])
-        kernel.drop_beaten(before.features, rays, tolerance, scores, dead)
+        kernel.drop_beaten(before.features, rays, tolerance, scores, dead, self._game)
         self.work += n * n
         middle = int(before.losses[int(np.argmax(scores.sum(axis=1)))])
         return before.take(np.flatnonzero(~dead)), middle
@@ -159,3 +188,20 @@ def longest_sums(problem: LatticeProblem, number: int) -> FloatArray:
         longest_path(graph.sources, graph.targets, np.ascontiguousarray(column), longest)
         found.append(longest[-1])
     return np.array(found)
+
+
+def all_mixes(n_rays: int) -> FloatArray:
+    """Return mixes [m, n] of the rays of a cone: the middle, beside each ray, and between each two."""
+    near = np.eye(n_rays)
+    between = [0.5 * (near[p] + near[q]) for p in range(n_rays) for q in range(p)]
+    centre = np.full((1, n_rays), 1.0 / n_rays)
+    return np.vstack([centre, 0.9 * np.vstack([near, *between]) + 0.1 * centre])
+
+
+def remember(known: dict[bytes, IntArray], features: FloatArray, way: NDArray[np.integer]) -> bool:
+    """Add a path with its features to a list unless one with the same stands for it; return whether it is new."""
+    key = (features + 0.0).tobytes()
+    other = known.get(key)
+    if other is None or way.tolist() < other.tolist():
+        known[key] = np.asarray(way, dtype=np.int64)
+    return other is None

@@ -7,6 +7,7 @@ Once all lattices have their hypotheses, the rest of the cone is searched as N-b
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -16,7 +17,7 @@ import numpy as np
 from lpmert.configurable import Configurable, option
 from lpmert.errors import FloatArray, IntArray
 from lpmert.methods.cells.cells import Cells, CellsSearch
-from lpmert.methods.lattice.parts import Expander, Hypotheses, Links, Part
+from lpmert.methods.lattice.parts import Expander, Hypotheses, Part, all_mixes, remember
 from lpmert.methods.lattice.roots import cones_of_region
 from lpmert.model.canonical import least_costs, with_limits
 from lpmert.model.coordinates import CanonicalWeights
@@ -46,9 +47,13 @@ class LatticeSettings(Configurable):
 
 
 class Cone(NamedTuple):
-    """An open cone: rays [d, d], splits that led to it, a bound, and what a cone around it left of each lattice."""
+    """An open cone: rays [d, d], splits that led to it, a bound, and what a cone around it left of each lattice.
+
+    mixes [m, d]: of the rays, where best paths are not known from a cone around it; the first is the middle.
+    """
 
     rays: FloatArray
+    mixes: FloatArray
     depth: int
     bound: int
     parts: list[Part]
@@ -89,7 +94,7 @@ class LatticeSearch(Search):
         self._bound = self._middle = 0
         self._leaf: Leaf | None = None
         self._cones = self._leaves = self._spurious = 0
-        self._inner: dict[str, int] = {}
+        self._inner: Counter[str] = Counter()
         self._begun = False
 
     @property
@@ -157,13 +162,13 @@ class LatticeSearch(Search):
 
     def _counted(self, name: str) -> int:
         leaf = self._leaf
-        return self._inner.get(name, 0) + (0 if leaf is None else leaf.search.counters()[name])
+        return self._inner[name] + (0 if leaf is None else leaf.search.counters()[name])
 
     def _begin(self) -> None:
         parts: list[Part] = [self._expander.whole(number) for number in range(len(self.problem.graphs))]
         bound = sum(part.least for part in parts)
         for rays in cones_of_region(self.problem.canonical.limits):
-            self._push(Cone(rays, 0, bound, parts, 0))
+            self._push(Cone(rays, all_mixes(len(rays)), 0, bound, parts, 0))
         self._begun = True
 
     def _push(self, cone: Cone) -> None:
@@ -185,7 +190,7 @@ class LatticeSearch(Search):
                 return
             checkpoint()
             number = len(self._new)
-            part, middle = self._expander.part(number, cone.parts[number], cone.rays, most_work)
+            part, middle = self._expander.part(number, cone.parts[number], cone.rays, cone.mixes, most_work)
             self._bound += max(part.least, cone.parts[number].least) - cone.parts[number].least
             self._middle += middle
             self._new.append(part)
@@ -218,7 +223,8 @@ class LatticeSearch(Search):
         for moved in (p, q):
             rays = cone.rays.copy()
             rays[moved] = middle
-            self._push(cone._replace(rays=rays, depth=cone.depth + 1, nbytes=shared))
+            mixes = all_mixes(len(rays))[[0, 1 + moved]]
+            self._push(cone._replace(rays=rays, mixes=mixes, depth=cone.depth + 1, nbytes=shared))
 
     def _new_leaf(self, rays: FloatArray, parts: list[Hypotheses]) -> Leaf:
         """Return the search of a cone as N-best lists."""
@@ -227,20 +233,13 @@ class LatticeSearch(Search):
         rows = np.concatenate([part.features for part in parts])
         for number, part in enumerate(parts):
             for row, way in zip(part.features, part.ways, strict=True):
-                self._see(number, row, way)
+                remember(self.seen[number], row, way)
         form = self.problem.canonical
         features, bounds, values = with_limits(rows, offsets, costs, form.limits)
         lists = replace(form, features=np.ascontiguousarray(features), offsets=bounds, losses=values, step=1)
         upper = self.incumbent.cost
         start = Incumbent(upper - fixed, self.incumbent.weights, "")
         return Leaf(rays, parts, CellsSearch(self._cells, lists, start, rays[None, :, :]), fixed, upper)
-
-    def _see(self, number: int, features: FloatArray, way: Links) -> None:
-        """Remember a hypothesis; of those with the same features the one that stands for them."""
-        known = self.seen[number]
-        key = (features + 0.0).tobytes()
-        if key not in known or way.tolist() < known[key].tolist():
-            known[key] = np.asarray(way, dtype=np.int64)
 
     def _search_leaf(self, leaf: Leaf) -> None:
         search = leaf.search
@@ -251,7 +250,7 @@ class LatticeSearch(Search):
         if search.finished or leaf.bound >= self.incumbent.cost:
             if search.unsettled is not None:
                 self._leave_unsettled(search.unsettled + leaf.fixed)
-            self._count_inner(search)
+            self._inner.update(search.counters())
             self._leaf = None
 
     def _examined(self, leaf: Leaf) -> bool:
@@ -271,7 +270,7 @@ class LatticeSearch(Search):
             self._leave_unsettled(claim)
             leaf.claimed = claim
             return True
-        self._count_inner(search)
+        self._inner.update(search.counters())
         self._leaf = self._new_leaf(leaf.rays, parts)
         return False
 
@@ -297,10 +296,6 @@ class LatticeSearch(Search):
         if verdict.strict and self.problem.inside(given, strictly=True):
             self.incumbent.improve(verdict.loss, weights, "C")
         return verdict
-
-    def _count_inner(self, search: CellsSearch) -> None:
-        for name, value in search.counters().items():
-            self._inner[name] = self._inner.get(name, 0) + value
 
     def _leave_unsettled(self, cost: int) -> None:
         self.unsettled = cost if self.unsettled is None else min(self.unsettled, cost)

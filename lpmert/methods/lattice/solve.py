@@ -10,6 +10,7 @@ import numpy as np
 from lpmert.errors import FloatArray, IntArray, MethodError
 from lpmert.methods.auto import Auto
 from lpmert.methods.cells.cells import Cells
+from lpmert.methods.lattice.parts import remember
 from lpmert.methods.lattice.roots import cones_of_region
 from lpmert.methods.lattice.search import LatticeSearch, LatticeSettings
 from lpmert.model.coordinates import CallerWeights, CanonicalWeights
@@ -131,7 +132,7 @@ def _reported(problem: LatticeProblem, method: Method, search: Search, outcome: 
     if isinstance(search, LatticeSearch):
         for number, known in enumerate(search.seen):
             for way in known.values():
-                see(problem, pool, number, way)
+                remember(pool[number], problem.features(number, way), way)
     found = problem.to_caller(outcome.weights)
     ahead = [normalised(found), CallerWeights(np.ldexp(found, -int(np.frexp(np.abs(found).sum())[1])))]
     for weights in ahead:
@@ -185,18 +186,13 @@ def new_pool(problem: LatticeProblem) -> Pool:
     return [{} for _ in problem.graphs]
 
 
-def see(problem: LatticeProblem, pool: Pool, number: int, way: IntArray) -> bool:
-    """Add a path of a lattice to its list unless one with the same features stands for it; return whether it is new."""
-    key = (problem.features(number, way) + 0.0).tobytes()
-    known = pool[number].get(key)
-    if known is None or way.tolist() < known.tolist():
-        pool[number][key] = way
-    return known is None
-
-
 def add(problem: LatticeProblem, pool: Pool, verdict: Verdict) -> bool:
     """Add the winners of a verdict to the lists; return whether one of them is new."""
-    new = [see(problem, pool, number, way) for number, won in enumerate(verdict.winners) for way in won.ways]
+    new = [
+        remember(known, problem.features(number, way), way)
+        for number, (known, won) in enumerate(zip(pool, verdict.winners, strict=True))
+        for way in won.ways
+    ]
     return any(new)
 
 
