@@ -19,6 +19,9 @@ from lpmert.numeric.kernels import EPSILON, fill, internal
 _INWARDS = 2.0**-20
 """Share of the middle in the points that stand for the rays: labels tied at a ray are told apart beside it."""
 
+_GAME_WORK = 20
+"""What solving a game costs, in labels looked at."""
+
 
 class Game(NamedTuple):
     """Work space: cuts [M, D] of the labels chosen [M], table, basis and x [D] as for cuts of cones; sure [N]: labels
@@ -78,6 +81,7 @@ def beaten_by_mixture(labels, scores, dead, begin, end, loser, rays, game):
     fill(x, 1.0 / n_rays)
     looked = 0
     for q in range(len(game.cuts)):
+        looked += _GAME_WORK
         best = -1
         top = own = 0.0
         for r in range(n_rays):
@@ -122,5 +126,5 @@ def drop_mixed(labels, scores, dead, begin, end, rays, game):
             continue
         beaten, looked = beaten_by_mixture(labels, scores, dead, begin, end, i, rays, game)
         dead[i] = beaten
-        work += looked + 8
+        work += looked
     return work

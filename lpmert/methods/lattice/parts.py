@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,7 @@ Way = NDArray[np.int32]
 _KNOWN_PATHS = 32
 """Whole paths of a lattice that are remembered to rule out others: those that were best last, somewhere in a cone."""
 
-_SHRINKING = 0.7
+_SHRINKING = 0.4
 """To which share the work on a lattice falls from a cone to its halves, as a guess."""
 
 
@@ -50,6 +51,7 @@ class Hypotheses:
     features: FloatArray
     losses: IntArray
     ways: list[Way]
+    needed: ClassVar[float] = 0.0
 
     @property
     def least(self) -> int:
@@ -65,6 +67,16 @@ class Hypotheses:
 
 
 Part = OpenLattice | Hypotheses
+
+
+class View(NamedTuple):
+    """A lattice in a cone: what is left of it, what its best path in the middle loses, and the scores [P, D] at the rays
+    of some paths that no others beat.
+    """
+
+    part: Part
+    middle: int
+    leading: FloatArray
 
 
 class Expander:
@@ -96,11 +108,11 @@ class Expander:
         marks = np.packbits(np.ones(n_links, dtype=np.bool_))
         return OpenLattice(marks, self._problem.least_loss(number), 0.0)
 
-    def part(self, number: int, before: Part, rays: FloatArray, mixes: FloatArray, most_work: int) -> tuple[Part, int]:
-        """Return what is left of a lattice in a smaller cone, and what its best path in the middle of that loses.
+    def view(self, number: int, before: Part, rays: FloatArray, mixes: FloatArray, link_work: int) -> View:
+        """Return what there is of a lattice in a smaller cone.
 
-        It stays open where more work than that is needed. mixes [m, d] of the rays: where the best paths are looked at,
-        first in the middle.
+        It stays open where more work than that for each link is needed. mixes [m, d] of the rays: where the best paths
+        are looked at, first in the middle.
         """
         if isinstance(before, Hypotheses):
             return self._narrowed(number, before, rays)
@@ -126,7 +138,8 @@ class Expander:
             del known[next(iter(known))]
         slack = 4.0 * (graph.most_links + n_rays + 4) * EPSILON * reach
         tolerance = 2.0 * (n_rays + 2) * EPSILON * reach
-        ahead = Ahead(to_come, self._leading(np.array(list(known.values())), rays, tolerance), slack, tolerance)
+        leading = self._leading(np.array(list(known.values())), rays, tolerance)
+        ahead = Ahead(to_come, leading, slack, tolerance)
         kept = np.empty(len(chosen), dtype=np.bool_)
         count = kernel.keep_links(links, scores, so_far, ahead, kept)
         self.work += 2 * (n_rays + len(mixes)) * len(chosen)
@@ -137,7 +150,7 @@ class Expander:
             whole = np.zeros(len(graph.sources), dtype=np.bool_)
             whole[chosen] = True
             marks = np.packbits(whole)
-        needed = before.needed * _SHRINKING
+        needed, most_work = before.needed * _SHRINKING, link_work * (len(chosen) + 100)
         if needed <= most_work:
             first, end, work, done = kernel.frontier(
                 links, graph.n_nodes, rays, ahead, most_work, self._space, self._game
@@ -145,12 +158,12 @@ class Expander:
             self.work += work
             if first >= 0:
                 self.expanded += 1
-                return self._listed(number, chosen, first, end), middle
+                return View(self._listed(number, chosen, first, end), middle, leading)
             self.failed += 1
             needed = work * len(chosen) / max(1, done)
         least = self._problem.least_loss(number, chosen) if count < len(kept) else before.least
         self.work += len(chosen)
-        return OpenLattice(marks, least, needed), middle
+        return View(OpenLattice(marks, least, needed), middle, leading)
 
     def _leading(self, paths: FloatArray, rays: FloatArray, tolerance: FloatArray) -> FloatArray:
         """Return the scores [P, D] at the rays of those paths that no others beat."""
@@ -169,14 +182,15 @@ class Expander:
         losses = np.array([self._problem.loss(number, way) for way in ways], dtype=np.int64)
         return Hypotheses(space.labels[first:end].copy(), losses, ways)
 
-    def _narrowed(self, number: int, before: Hypotheses, rays: FloatArray) -> tuple[Hypotheses, int]:
+    def _narrowed(self, number: int, before: Hypotheses, rays: FloatArray) -> View:
         n = len(before.losses)
         scores, dead = np.empty((n, len(rays))), np.zeros(n, dtype=np.bool_)
         tolerance = 2.0 * (len(rays) + 2) * EPSILON * (np.abs(rays) @ self._longest[number])
         kernel.drop_beaten(before.features, rays, tolerance, scores, dead, self._game)
         self.work += n * n
         middle = int(before.losses[int(np.argmax(scores.sum(axis=1)))])
-        return before.take(np.flatnonzero(~dead)), middle
+        alive = np.flatnonzero(~dead)
+        return View(before if len(alive) == n else before.take(alive), middle, scores[alive])
 
 
 def longest_sums(problem: LatticeProblem, number: int) -> FloatArray:

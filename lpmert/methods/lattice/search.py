@@ -17,7 +17,8 @@ import numpy as np
 from lpmert.configurable import Configurable, option
 from lpmert.errors import FloatArray, IntArray
 from lpmert.methods.cells.cells import Cells, CellsSearch
-from lpmert.methods.lattice.parts import Expander, Hypotheses, Part, all_mixes, remember
+from lpmert.methods.lattice.edges import edges, even_rays
+from lpmert.methods.lattice.parts import Expander, Hypotheses, Part, View, all_mixes, remember
 from lpmert.methods.lattice.roots import cones_of_region
 from lpmert.model.canonical import least_costs, with_limits
 from lpmert.model.coordinates import CanonicalWeights
@@ -29,7 +30,8 @@ from lpmert.system.deadline import checkpoint
 _SLICE = 20_000_000
 """Work on lattices before limits are looked at: about a twentieth of a second."""
 
-_MOST_DOUBLINGS = 10
+_EARLY_SPLITS = 10
+_MOST_DOUBLINGS = 20
 
 
 @dataclass(frozen=True)
@@ -38,8 +40,9 @@ class LatticeSettings(Configurable):
 
     labels: int = option(200_000, "room for partial paths of one lattice in one cone", least=1)
     comparisons: int = option(
-        500_000,
-        "of partial paths of a lattice, beyond which a cone is split first; every second split allows twice as many",
+        40,
+        "of partial paths of a lattice, for each of its links, beyond which a cone is split first; after ten splits "
+        "every second one allows twice as many",
         least=1,
     )
 
@@ -90,8 +93,9 @@ class LatticeSearch(Search):
         self._heap: list[tuple[int, int, Cone]] = []
         self._pushed = self._held = 0
         self._cone: Cone | None = None
-        self._new: list[Part] = []
-        self._bound = self._middle = 0
+        self._views: dict[int, View] = {}
+        self._order: list[int] = []
+        self._bound = 0
         self._leaf: Leaf | None = None
         self._cones = self._leaves = self._spurious = 0
         self._inner: Counter[str] = Counter()
@@ -157,7 +161,7 @@ class LatticeSearch(Search):
         else:
             self._cone = heapq.heappop(self._heap)[2]
             self._held -= self._cone.nbytes
-            self._new, self._bound, self._middle = [], 0, 0
+            self._views, self._bound = {}, 0
             self._cones += 1
 
     def _counted(self, name: str) -> int:
@@ -179,46 +183,47 @@ class LatticeSearch(Search):
     def _look_into(self, cone: Cone) -> None:
         """Find what is left of the lattices in a cone, one after the other; then bound it, and split or search it."""
         stop = self._expander.work + _SLICE
-        most_work = self._settings.comparisons << min(cone.depth // 2, _MOST_DOUBLINGS)
-        if not self._new:
+        doublings = min(max(0, cone.depth - _EARLY_SPLITS) // 2, _MOST_DOUBLINGS)
+        if not self._views:
             self._bound = sum(part.least for part in cone.parts)
-        while len(self._new) < len(cone.parts):
+            self._order = sorted(range(len(cone.parts)), key=lambda number: cone.parts[number].needed)
+        while len(self._views) < len(cone.parts):
             if self._bound >= self.incumbent.cost:
                 self._cone = None
                 return
             if self._expander.work > stop:
                 return
             checkpoint()
-            number = len(self._new)
-            part, middle = self._expander.part(number, cone.parts[number], cone.rays, cone.mixes, most_work)
-            self._bound += max(part.least, cone.parts[number].least) - cone.parts[number].least
-            self._middle += middle
-            self._new.append(part)
+            number = self._order[len(self._views)]
+            before = cone.parts[number]
+            view = self._expander.view(number, before, cone.rays, cone.mixes, self._settings.comparisons << doublings)
+            self._bound += max(view.part.least, before.least) - before.least
+            self._views[number] = view
         self._cone = None
+        views = [self._views[number] for number in range(len(cone.parts))]
         if self._bound >= self.incumbent.cost:
             return
-        if self._middle < self.incumbent.cost:
+        if sum(view.middle for view in views) < self.incumbent.cost:
             self._look_at(CanonicalWeights(cone.rays.sum(axis=0)))
-        hypotheses = [part for part in self._new if isinstance(part, Hypotheses)]
-        if len(hypotheses) == len(self._new):
+        parts = [view.part for view in views]
+        hypotheses = [part for part in parts if isinstance(part, Hypotheses)]
+        cone = cone._replace(rays=even_rays(cone.rays, [view.leading for view in views]))
+        if len(hypotheses) == len(parts):
             self._leaves += 1
             self._leaf = self._new_leaf(cone.rays, hypotheses)
         else:
-            self._split(cone._replace(parts=self._new, bound=max(cone.bound, self._bound)))
+            self._split(cone._replace(parts=parts, bound=max(cone.bound, self._bound)), views)
 
-    def _split(self, cone: Cone) -> None:
-        """Halve the longest edge of a cone, its rays scaled to length 1."""
-        unit = cone.rays / np.abs(cone.rays).sum(axis=1, keepdims=True)
-        lengths = np.abs(unit[:, None, :] - unit[None, :, :]).sum(axis=2)
-        p, q = np.unravel_index(int(np.argmax(lengths)), lengths.shape)
-        a, b = cone.rays[p], cone.rays[q]
-        # A longer ray would draw the middle to itself; powers of two keep it exact.
-        b = b * np.ldexp(1.0, int(np.frexp(np.abs(a).sum() / np.abs(b).sum())[1]) - 1)
-        if len(a) == 1 or not all(exact_sum(x, y) for x, y in zip(a, b, strict=True)):
+    def _split(self, cone: Cone, views: list[View]) -> None:
+        """Halve the edge of a cone between whose ends most is at stake, and that has an exact middle."""
+        for p, q in edges(cone.rays, [view.leading for view in views]):
+            a, b = cone.rays[p], cone.rays[q]
+            if all(exact_sum(x, y) for x, y in zip(a, b, strict=True)):
+                break
+        else:
             self._leave_unsettled(cone.bound)
             return
         middle = a + b
-        middle = np.ldexp(middle, -int(np.frexp(np.abs(middle).max())[1]))
         shared = sum(part.nbytes for part in cone.parts) // 2
         for moved in (p, q):
             rays = cone.rays.copy()
