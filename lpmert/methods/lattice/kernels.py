@@ -24,6 +24,9 @@ _UNDECIDED = 2
 _CROWD = 12
 """Labels of a node among which those are looked for that mixtures of others beat; and so on whenever they double."""
 
+_AT_FIRST, _AHEAD = 0.15, 3.0
+"""Share of the work that may be done before the first link, and how much faster it may be done than links are."""
+
 
 class Links(NamedTuple):
     """Some links of a lattice: the nodes they leave, the second ones, those they lead to [L], and features [L, D]."""
@@ -196,7 +199,7 @@ def _beats(labels, scores, i, j, rays, tolerance):
 
 
 @internal
-def _add(labels, scores, dead, begin, n, likely, rays, tolerance):
+def compare_with_all(labels, scores, dead, begin, n, likely, rays, tolerance):
     """Compare label n with those before it, from `begin`; return which one beats it, or -1. Those it beats are marked
     dead. likely: which one is looked at first; what beat one label often beats the next.
     """
@@ -266,7 +269,7 @@ def frontier(links, n_nodes, rays, ahead, most_work, space, game):
                         n = _close_ranks(space, begin, n)
                         crowd = max(begin + _CROWD, 2 * n - begin)
                         likely = -1
-                    if n >= room or work > most_work:
+                    if n >= room or work > most_work * min(1.0, _AT_FIRST + _AHEAD * k / len(sources)):
                         return -1, -1, work, k
                     for d in range(n_features):
                         labels[n, d] = labels[i, d] + labels[j, d] + features[k, d]
@@ -280,7 +283,7 @@ def frontier(links, n_nodes, rays, ahead, most_work, space, game):
                     if found >= 0:
                         path = found
                         continue
-                    winner = _add(labels, scores, dead, begin, n, likely, rays, tolerance)
+                    winner = compare_with_all(labels, scores, dead, begin, n, likely, rays, tolerance)
                     if winner >= 0:
                         work += 1 if winner == likely else winner - begin
                         likely = winner
@@ -322,15 +325,15 @@ def trace(came, first, end, stack, lengths, ways):
 
 
 @kernel(nogil=True)
-def drop_beaten(features, rays, tolerance, scores, dead, game):
-    """Mark in dead [n] the rows of features [n, D] that others beat at every ray; scores [n, D] is work space."""
+def leading(paths, rays, tolerance, scores, dead, game):
+    """Mark in dead [n] the paths, of features [n, D], that others beat at every ray; scores [n, D] at the rays."""
     likely = -1
-    for i in range(len(features)):
+    for i in range(len(paths)):
         for r in range(len(rays)):
             score = 0.0
-            for d in range(features.shape[1]):
-                score += features[i, d] * rays[r, d]
+            for d in range(paths.shape[1]):
+                score += paths[i, d] * rays[r, d]
             scores[i, r] = score
-        likely = _add(features, scores, dead, np.int64(0), i, likely, rays, tolerance)
+        likely = compare_with_all(paths, scores, dead, np.int64(0), i, likely, rays, tolerance)
         dead[i] = likely >= 0
-    drop_mixed(features, scores, dead, np.int64(0), len(features), rays, game)
+    drop_mixed(paths, scores, dead, np.int64(0), len(paths), rays, game)

@@ -1,8 +1,7 @@
 """Labels that a mixture of others beats: at all weights of a cone one of these is at least as good.
 
-A label is beaten by another one at every ray, or by none, in what `kernels` compare; what several beat together, each in
-its part of the cone, is found by a small matrix game of labels against rays. What stays wins somewhere in the cone, but
-for rounding.
+`kernels` compare labels one by one: does one beat another at every ray? What several beat together, each in its part of
+the cone, is found by a small matrix game of labels against rays. What stays wins somewhere, but for rounding.
 """
 
 from __future__ import annotations

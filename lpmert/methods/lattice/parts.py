@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,15 +11,17 @@ from numpy.typing import NDArray
 from lpmert.errors import FloatArray, IntArray
 from lpmert.methods.lattice import kernels as kernel
 from lpmert.methods.lattice.kernels import Ahead, Links, Space
+from lpmert.methods.lattice.lists import Catalogue, Lists, narrow
 from lpmert.methods.lattice.mixtures import new_game
 from lpmert.model.lattice_kernels import longest_path
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.numeric.kernels import EPSILON
 
-Way = NDArray[np.int32]
-
 _KNOWN_PATHS = 32
 """Whole paths of a lattice that are remembered to rule out others: those that were best last, somewhere in a cone."""
+
+_HOPELESS = 3.0
+"""How many times the work that is allowed must be needed for a lattice not to be looked at in a cone."""
 
 _SHRINKING = 0.4
 """To which share the work on a lattice falls from a cone to its halves, as a guess."""
@@ -29,11 +31,12 @@ _SHRINKING = 0.4
 class OpenLattice:
     """A lattice with too many hypotheses that may win in the cone.
 
-    marks: bits of the links of their paths; least: the least loss of these; needed: about how much work it would be to
-    list them.
+    marks: bits of the links of their paths, `count` of them; least: the least loss of these; needed: about how much
+    work it would be to list them.
     """
 
     marks: NDArray[np.uint8]
+    count: int
     least: int
     needed: float
 
@@ -42,41 +45,18 @@ class OpenLattice:
         return self.marks.nbytes
 
 
-@dataclass(frozen=True, eq=False)
-class Hypotheses:
-    """All hypotheses of a lattice that may win in the cone: features [n, d], losses [n], and paths, links from the last
-    to the first, one after the other, of so many links [n].
-    """
-
-    features: FloatArray
-    losses: IntArray
-    ways: list[Way]
-    needed: ClassVar[float] = 0.0
-
-    @property
-    def least(self) -> int:
-        return int(self.losses.min())
-
-    @property
-    def nbytes(self) -> int:
-        return self.features.nbytes + self.losses.nbytes + 4 * sum(map(len, self.ways))
-
-    def take(self, rows: IntArray) -> Hypotheses:
-        """Return some of them."""
-        return Hypotheses(self.features[rows], self.losses[rows], [self.ways[row] for row in rows.tolist()])
-
-
-Part = OpenLattice | Hypotheses
-
-
 class View(NamedTuple):
-    """A lattice in a cone: what is left of it, what its best path in the middle loses, and the scores [P, D] at the rays
-    of some paths that no others beat.
+    """A lattice in a cone: what is left of it, or `None` and the numbers of its hypotheses; what its best path in the
+    middle loses, if it was looked at; and the scores [P, D] at the rays of some paths that no others beat.
     """
 
-    part: Part
-    middle: int
+    part: OpenLattice | None
+    ids: IntArray
+    middle: int | None
     leading: FloatArray
+
+
+_NO_IDS = np.empty(0, dtype=np.int64)
 
 
 class Expander:
@@ -88,7 +68,8 @@ class Expander:
 
     def __init__(self, problem: LatticeProblem, labels: int) -> None:
         self._problem = problem
-        self._longest = [longest_sums(problem, number) for number in range(len(problem.graphs))]
+        self._longest = np.array([longest_sums(problem, number) for number in range(len(problem.graphs))])
+        self.catalogue = Catalogue(problem)
         self._known: list[dict[bytes, FloatArray]] = [{} for _ in problem.graphs]
         nodes, width = max(graph.n_nodes for graph in problem.graphs), problem.canonical.n_features
         self._space = Space(
@@ -106,16 +87,29 @@ class Expander:
         """Return all of a lattice."""
         n_links = len(self._problem.graphs[number].sources)
         marks = np.packbits(np.ones(n_links, dtype=np.bool_))
-        return OpenLattice(marks, self._problem.least_loss(number), 0.0)
+        return OpenLattice(marks, n_links, self._problem.least_loss(number), 0.0)
 
-    def view(self, number: int, before: Part, rays: FloatArray, mixes: FloatArray, link_work: int) -> View:
+    def narrowed(self, lists: Lists, rays: FloatArray) -> tuple[Lists, int, int, FloatArray]:
+        """Return the hypotheses of lists that may win in a smaller cone, their least losses, summed, what the best
+        in the middle lose, and their scores [n, D] at the rays.
+        """
+        reach = self._longest @ np.abs(rays).T
+        kept, scores = Lists(*map(np.empty_like, lists)), np.empty((len(lists.ids), len(rays)))
+        catalogue = self.catalogue
+        total, middle = narrow(catalogue.features, catalogue.losses, lists, rays, reach, self._game, kept, scores)
+        n = int(kept.ends[-1])
+        self.work += 20 * len(lists.ids) + 2000
+        return kept._replace(ids=kept.ids[:n].copy()), total, middle, scores[:n]
+
+    def view(self, number: int, before: OpenLattice, rays: FloatArray, mixes: FloatArray, link_work: int) -> View:
         """Return what there is of a lattice in a smaller cone.
 
         It stays open where more work than that for each link is needed. mixes [m, d] of the rays: where the best paths
-        are looked at, first in the middle.
+        are looked at, first in the middle; none where much more work is needed.
         """
-        if isinstance(before, Hypotheses):
-            return self._narrowed(number, before, rays)
+        needed = before.needed * _SHRINKING
+        if needed > _HOPELESS * link_work * before.count:
+            return View(replace(before, needed=needed), _NO_IDS, None, self._leading(number, rays))
         graph = self._problem.graphs[number]
         chosen = np.flatnonzero(np.unpackbits(before.marks, count=len(graph.sources))).astype(np.int32)
         links = Links(graph.sources[chosen], graph.seconds[chosen], graph.targets[chosen], graph.features[chosen])
@@ -138,7 +132,7 @@ class Expander:
             del known[next(iter(known))]
         slack = 4.0 * (graph.most_links + n_rays + 4) * EPSILON * reach
         tolerance = 2.0 * (n_rays + 2) * EPSILON * reach
-        leading = self._leading(np.array(list(known.values())), rays, tolerance)
+        leading = self._leading(number, rays)
         ahead = Ahead(to_come, leading, slack, tolerance)
         kept = np.empty(len(chosen), dtype=np.bool_)
         count = kernel.keep_links(links, scores, so_far, ahead, kept)
@@ -146,51 +140,45 @@ class Expander:
         marks = before.marks
         if count < len(chosen):
             chosen = chosen[kept]
-            links = Links(*(array[kept] for array in links))
             whole = np.zeros(len(graph.sources), dtype=np.bool_)
             whole[chosen] = True
             marks = np.packbits(whole)
-        needed, most_work = before.needed * _SHRINKING, link_work * (len(chosen) + 100)
+        most_work = link_work * (count + 100)
         if needed <= most_work:
+            if count < len(kept):
+                links = Links(*(array[kept] for array in links))
             first, end, work, done = kernel.frontier(
                 links, graph.n_nodes, rays, ahead, most_work, self._space, self._game
             )
             self.work += work
             if first >= 0:
                 self.expanded += 1
-                return View(self._listed(number, chosen, first, end), middle, leading)
+                return View(None, self._listed(number, chosen, first, end), middle, leading)
             self.failed += 1
-            needed = work * len(chosen) / max(1, done)
-        least = self._problem.least_loss(number, chosen) if count < len(kept) else before.least
-        self.work += len(chosen)
-        return View(OpenLattice(marks, least, needed), middle, leading)
+            needed = work * count / max(1, done)
+        least = before.least
+        if count < len(kept):
+            least = max(least, self._problem.least_loss(number, chosen))
+            self.work += count
+        return View(OpenLattice(marks, count, least, needed), _NO_IDS, middle, leading)
 
-    def _leading(self, paths: FloatArray, rays: FloatArray, tolerance: FloatArray) -> FloatArray:
-        """Return the scores [P, D] at the rays of those paths that no others beat."""
+    def _leading(self, number: int, rays: FloatArray) -> FloatArray:
+        """Return the scores [P, D] at the rays of those known paths that no others beat."""
+        paths = np.array(list(self._known[number].values()))
         scores, dead = np.empty((len(paths), len(rays))), np.zeros(len(paths), dtype=np.bool_)
-        kernel.drop_beaten(paths, rays, tolerance, scores, dead, self._game)
+        tolerance = 2.0 * (len(rays) + 2) * EPSILON * (np.abs(rays) @ self._longest[number])
+        kernel.leading(paths, rays, tolerance, scores, dead, self._game)
         return scores[~dead]
 
-    def _listed(self, number: int, chosen: NDArray[np.int32], first: int, end: int) -> Hypotheses:
-        """Return the hypotheses whose labels stand in the work space."""
+    def _listed(self, number: int, chosen: NDArray[np.int32], first: int, end: int) -> IntArray:
+        """Return the numbers of the hypotheses whose labels stand in the work space."""
         space, graph = self._space, self._problem.graphs[number]
         lengths, stack = np.empty(end - first, dtype=np.int64), np.empty(graph.n_nodes + 1, dtype=np.int64)
         flat = np.empty(0, dtype=np.int64)
         flat = np.empty(kernel.trace(space.came, first, end, stack, lengths, flat), dtype=np.int64)
         kernel.trace(space.came, first, end, stack, lengths, flat)
         ways = np.split(chosen[flat], np.cumsum(lengths)[:-1])
-        losses = np.array([self._problem.loss(number, way) for way in ways], dtype=np.int64)
-        return Hypotheses(space.labels[first:end].copy(), losses, ways)
-
-    def _narrowed(self, number: int, before: Hypotheses, rays: FloatArray) -> View:
-        n = len(before.losses)
-        scores, dead = np.empty((n, len(rays))), np.zeros(n, dtype=np.bool_)
-        tolerance = 2.0 * (len(rays) + 2) * EPSILON * (np.abs(rays) @ self._longest[number])
-        kernel.drop_beaten(before.features, rays, tolerance, scores, dead, self._game)
-        self.work += n * n
-        middle = int(before.losses[int(np.argmax(scores.sum(axis=1)))])
-        alive = np.flatnonzero(~dead)
-        return View(before if len(alive) == n else before.take(alive), middle, scores[alive])
+        return np.array([self.catalogue.add(number, way) for way in ways])
 
 
 def longest_sums(problem: LatticeProblem, number: int) -> FloatArray:
@@ -210,12 +198,3 @@ def all_mixes(n_rays: int) -> FloatArray:
     between = [0.5 * (near[p] + near[q]) for p in range(n_rays) for q in range(p)]
     centre = np.full((1, n_rays), 1.0 / n_rays)
     return np.vstack([centre, 0.9 * np.vstack([near, *between]) + 0.1 * centre])
-
-
-def remember(known: dict[bytes, IntArray], features: FloatArray, way: NDArray[np.integer]) -> bool:
-    """Add a path with its features to a list unless one with the same stands for it; return whether it is new."""
-    key = (features + 0.0).tobytes()
-    other = known.get(key)
-    if other is None or way.tolist() < other.tolist():
-        known[key] = np.asarray(way, dtype=np.int64)
-    return other is None

@@ -17,8 +17,9 @@ import numpy as np
 from lpmert.configurable import Configurable, option
 from lpmert.errors import FloatArray, IntArray
 from lpmert.methods.cells.cells import Cells, CellsSearch
-from lpmert.methods.lattice.edges import edges, even_rays
-from lpmert.methods.lattice.parts import Expander, Hypotheses, Part, View, all_mixes, remember
+from lpmert.methods.lattice.edges import even_edges
+from lpmert.methods.lattice.lists import Lists, no_lists
+from lpmert.methods.lattice.parts import Expander, OpenLattice, all_mixes
 from lpmert.methods.lattice.roots import cones_of_region
 from lpmert.model.canonical import least_costs, with_limits
 from lpmert.model.coordinates import CanonicalWeights
@@ -30,8 +31,14 @@ from lpmert.system.deadline import checkpoint
 _SLICE = 20_000_000
 """Work on lattices before limits are looked at: about a twentieth of a second."""
 
-_EARLY_SPLITS = 10
-_MOST_DOUBLINGS = 20
+
+_SPLIT_WORK = 50_000
+"""What it costs to split a cone, for each lattice: for so much work the last open ones are looked at again."""
+
+_MORE_WORK = 8
+
+_EARLY_SPLITS, _MOST_DOUBLINGS = 10, 20
+"""Splits after which lattices are given more work, and how often at most it is doubled."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +57,8 @@ class LatticeSettings(Configurable):
 
 
 class Cone(NamedTuple):
-    """An open cone: rays [d, d], splits that led to it, a bound, and what a cone around it left of each lattice.
+    """A cone that waits: rays [d, d], splits that led to it, a bound, and what a cone around it left of the lattices:
+    few hypotheses each, or open.
 
     mixes [m, d]: of the rays, where best paths are not known from a cone around it; the first is the middle.
     """
@@ -59,8 +67,70 @@ class Cone(NamedTuple):
     mixes: FloatArray
     depth: int
     bound: int
-    parts: list[Part]
-    nbytes: int
+    lists: Lists
+    open: dict[int, OpenLattice]
+
+    @property
+    def nbytes(self) -> int:
+        """Memory, which two cones share."""
+        return 4 * len(self.lists.ids) + sum(lattice.nbytes for lattice in self.open.values()) // 2
+
+
+class Sight:
+    """What is found of the lattices in a cone, one after the other: those that have few hypotheses first, at once.
+
+    lists, open: so far, with what a cone around it left of those that were not looked at; bound: on the loss; middle:
+    the loss in the middle, as far as it was looked at.
+    """
+
+    def __init__(self, expander: Expander, cone: Cone, comparisons: int) -> None:
+        self._expander, self._cone = expander, cone
+        self.lists, self.bound, middle, scores = expander.narrowed(cone.lists, cone.rays)
+        self.middle: int | None = middle
+        self.bound += sum(lattice.least for lattice in cone.open.values())
+        self.open = dict(cone.open)
+        self._found: dict[int, IntArray] = {}
+        self._scores = [(scores, self.lists.ends[1:])]
+        self._waiting = sorted(cone.open, key=lambda number: -cone.open[number].needed)
+        self._link_work = comparisons << min(max(0, cone.depth - _EARLY_SPLITS) // 2, _MOST_DOUBLINGS)
+        self._again = True
+
+    @property
+    def complete(self) -> bool:
+        """Whether all lattices were looked at."""
+        return not self._waiting
+
+    def look(self) -> None:
+        """Look at the next lattice."""
+        number = self._waiting.pop()
+        before = self.open.pop(number)
+        view = self._expander.view(number, before, self._cone.rays, self._cone.mixes, self._link_work)
+        self._scores.append((view.leading, np.array([len(view.leading)])))
+        if view.part is None:
+            self._found[number] = view.ids
+            least = int(self._expander.catalogue.losses[view.ids].min())
+        else:
+            self.open[number], least = view.part, view.part.least
+        self.bound += max(least, before.least) - before.least
+        self.middle = None if self.middle is None or view.middle is None else self.middle + view.middle
+        if not self._waiting and self._again:
+            self._again = False
+            worth = _SPLIT_WORK * (len(self.open) + len(self._found) + len(self.lists.numbers))
+            if sum(lattice.needed for lattice in self.open.values()) <= worth:
+                self._waiting = list(self.open)
+                self._link_work *= _MORE_WORK
+        if not self._waiting:
+            self.lists = self.lists.joined(self._found)
+            self._found = {}
+
+    @property
+    def scores(self) -> tuple[FloatArray, IntArray]:
+        """Scores [n, D] at the rays of the paths of lattices that no others beat, and their ends [s + 1]."""
+        ends, last = [np.zeros(1, dtype=np.int64)], 0
+        for scores, own in self._scores:
+            ends.append(own + last)
+            last += len(scores)
+        return np.concatenate([scores for scores, _ in self._scores]), np.concatenate(ends)
 
 
 @dataclass
@@ -68,7 +138,7 @@ class Leaf:
     """A cone in which all lattices have hypotheses, searched as N-best lists; fixed: what is added to its costs."""
 
     rays: FloatArray
-    parts: list[Hypotheses]
+    lists: Lists
     search: CellsSearch
     fixed: int
     claimed: int
@@ -81,7 +151,7 @@ class Leaf:
 class LatticeSearch(Search):
     """A resumable search over the weights for lattices. The costs of its incumbent are losses.
 
-    seen [S]: of each lattice the hypotheses, by their features, that may win in some cone.
+    catalogue: the hypotheses that may win in some cone.
     """
 
     unsettled: int | None = None
@@ -89,13 +159,11 @@ class LatticeSearch(Search):
     def __init__(self, problem: LatticeProblem, incumbent: Incumbent, settings: LatticeSettings, cells: Cells) -> None:
         self.problem, self.incumbent, self._settings, self._cells = problem, incumbent, settings, cells
         self._expander = Expander(problem, settings.labels)
-        self.seen: list[dict[bytes, IntArray]] = [{} for _ in problem.graphs]
+        self.catalogue = self._expander.catalogue
         self._heap: list[tuple[int, int, Cone]] = []
         self._pushed = self._held = 0
         self._cone: Cone | None = None
-        self._views: dict[int, View] = {}
-        self._order: list[int] = []
-        self._bound = 0
+        self._sight: Sight | None = None
         self._leaf: Leaf | None = None
         self._cones = self._leaves = self._spurious = 0
         self._inner: Counter[str] = Counter()
@@ -145,7 +213,7 @@ class LatticeSearch(Search):
             "leaves": self._leaves,
             "expanded": self._expander.expanded,
             "too_many": self._expander.failed,
-            "survivors": sum(map(len, self.seen)),
+            "survivors": len(self.catalogue),
             "lps": self.lps,
             "spurious": self._spurious,
         }
@@ -161,7 +229,7 @@ class LatticeSearch(Search):
         else:
             self._cone = heapq.heappop(self._heap)[2]
             self._held -= self._cone.nbytes
-            self._views, self._bound = {}, 0
+            self._sight = None
             self._cones += 1
 
     def _counted(self, name: str) -> int:
@@ -169,10 +237,10 @@ class LatticeSearch(Search):
         return self._inner[name] + (0 if leaf is None else leaf.search.counters()[name])
 
     def _begin(self) -> None:
-        parts: list[Part] = [self._expander.whole(number) for number in range(len(self.problem.graphs))]
-        bound = sum(part.least for part in parts)
+        lattices = {number: self._expander.whole(number) for number in range(len(self.problem.graphs))}
+        bound = sum(lattice.least for lattice in lattices.values())
         for rays in cones_of_region(self.problem.canonical.limits):
-            self._push(Cone(rays, all_mixes(len(rays)), 0, bound, parts, 0))
+            self._push(Cone(rays, all_mixes(len(rays)), 0, bound, no_lists(), lattices))
         self._begun = True
 
     def _push(self, cone: Cone) -> None:
@@ -182,69 +250,52 @@ class LatticeSearch(Search):
 
     def _look_into(self, cone: Cone) -> None:
         """Find what is left of the lattices in a cone, one after the other; then bound it, and split or search it."""
+        sight = self._sight
+        if sight is None:
+            sight = self._sight = Sight(self._expander, cone, self._settings.comparisons)
         stop = self._expander.work + _SLICE
-        doublings = min(max(0, cone.depth - _EARLY_SPLITS) // 2, _MOST_DOUBLINGS)
-        if not self._views:
-            self._bound = sum(part.least for part in cone.parts)
-            self._order = sorted(range(len(cone.parts)), key=lambda number: cone.parts[number].needed)
-        while len(self._views) < len(cone.parts):
-            if self._bound >= self.incumbent.cost:
-                self._cone = None
-                return
+        while sight.bound < self.incumbent.cost and not sight.complete:
             if self._expander.work > stop:
                 return
             checkpoint()
-            number = self._order[len(self._views)]
-            before = cone.parts[number]
-            view = self._expander.view(number, before, cone.rays, cone.mixes, self._settings.comparisons << doublings)
-            self._bound += max(view.part.least, before.least) - before.least
-            self._views[number] = view
+            sight.look()
         self._cone = None
-        views = [self._views[number] for number in range(len(cone.parts))]
-        if self._bound >= self.incumbent.cost:
+        if sight.bound >= self.incumbent.cost:
             return
-        if sum(view.middle for view in views) < self.incumbent.cost:
+        if sight.middle is not None and sight.middle < self.incumbent.cost:
             self._look_at(CanonicalWeights(cone.rays.sum(axis=0)))
-        parts = [view.part for view in views]
-        hypotheses = [part for part in parts if isinstance(part, Hypotheses)]
-        cone = cone._replace(rays=even_rays(cone.rays, [view.leading for view in views]))
-        if len(hypotheses) == len(parts):
-            self._leaves += 1
-            self._leaf = self._new_leaf(cone.rays, hypotheses)
+        rays, edges = even_edges(cone.rays, *sight.scores)
+        if sight.open:
+            bound = max(cone.bound, sight.bound)
+            self._split(cone._replace(rays=rays, bound=bound, lists=sight.lists, open=sight.open), edges)
         else:
-            self._split(cone._replace(parts=parts, bound=max(cone.bound, self._bound)), views)
+            self._leaves += 1
+            self._leaf = self._new_leaf(rays, sight.lists)
 
-    def _split(self, cone: Cone, views: list[View]) -> None:
-        """Halve the edge of a cone between whose ends most is at stake, and that has an exact middle."""
-        for p, q in edges(cone.rays, [view.leading for view in views]):
-            a, b = cone.rays[p], cone.rays[q]
-            if all(exact_sum(x, y) for x, y in zip(a, b, strict=True)):
+    def _split(self, cone: Cone, edges: list[tuple[int, int]]) -> None:
+        """Halve the first edge of a cone that has an exact middle."""
+        for p, q in edges:
+            if all(exact_sum(x, y) for x, y in zip(cone.rays[p], cone.rays[q], strict=True)):
                 break
         else:
             self._leave_unsettled(cone.bound)
             return
-        middle = a + b
-        shared = sum(part.nbytes for part in cone.parts) // 2
+        middle = cone.rays[p] + cone.rays[q]
         for moved in (p, q):
             rays = cone.rays.copy()
             rays[moved] = middle
-            mixes = all_mixes(len(rays))[[0, 1 + moved]]
-            self._push(cone._replace(rays=rays, mixes=mixes, depth=cone.depth + 1, nbytes=shared))
+            self._push(cone._replace(rays=rays, mixes=all_mixes(len(rays))[[0, 1 + moved]], depth=cone.depth + 1))
 
-    def _new_leaf(self, rays: FloatArray, parts: list[Hypotheses]) -> Leaf:
+    def _new_leaf(self, rays: FloatArray, lists: Lists) -> Leaf:
         """Return the search of a cone as N-best lists."""
-        offsets = np.cumsum([0, *(len(part.losses) for part in parts)])
-        costs, fixed = least_costs(np.concatenate([part.losses for part in parts]), offsets)
-        rows = np.concatenate([part.features for part in parts])
-        for number, part in enumerate(parts):
-            for row, way in zip(part.features, part.ways, strict=True):
-                remember(self.seen[number], row, way)
         form = self.problem.canonical
-        features, bounds, values = with_limits(rows, offsets, costs, form.limits)
-        lists = replace(form, features=np.ascontiguousarray(features), offsets=bounds, losses=values, step=1)
+        rows, losses = self.catalogue.features[lists.ids], self.catalogue.losses[lists.ids]
+        costs, fixed = least_costs(losses, lists.ends)
+        features, offsets, values = with_limits(rows, lists.ends, costs, form.limits)
+        problem = replace(form, features=np.ascontiguousarray(features), offsets=offsets, losses=values, step=1)
         upper = self.incumbent.cost
         start = Incumbent(upper - fixed, self.incumbent.weights, "")
-        return Leaf(rays, parts, CellsSearch(self._cells, lists, start, rays[None, :, :]), fixed, upper)
+        return Leaf(rays, lists, CellsSearch(self._cells, problem, start, rays[None, :, :]), fixed, upper)
 
     def _search_leaf(self, leaf: Leaf) -> None:
         search = leaf.search
@@ -270,29 +321,18 @@ class LatticeSearch(Search):
             leaf.claimed = claim
             return True
         self._spurious += 1
-        parts = [self._with(number, part, verdict) for number, part in enumerate(leaf.parts)]
-        if all(new is old for new, old in zip(parts, leaf.parts, strict=True)):
+        winners = {
+            number: np.unique([*ids, *(self.catalogue.add(number, way) for way in verdict.winners[number].ways)])
+            for number, ids in leaf.lists.split().items()
+        }
+        lists = no_lists().joined(winners)
+        if len(lists.ids) == len(leaf.lists.ids):
             self._leave_unsettled(claim)
             leaf.claimed = claim
             return True
         self._inner.update(search.counters())
-        self._leaf = self._new_leaf(leaf.rays, parts)
+        self._leaf = self._new_leaf(leaf.rays, lists)
         return False
-
-    def _with(self, number: int, part: Hypotheses, verdict: Verdict) -> Hypotheses:
-        """Return the hypotheses of a lattice with its winners among them."""
-        known = {(row + 0.0).tobytes() for row in part.features}
-        features, losses, ways = [part.features], [part.losses], list(part.ways)
-        for way in verdict.winners[number].ways:
-            row = self.problem.graphs[number].features[way].sum(axis=0) + 0.0
-            if row.tobytes() not in known:
-                known.add(row.tobytes())
-                features.append(row[None, :])
-                losses.append(np.array([self.problem.loss(number, way)], dtype=np.int64))
-                ways.append(way.astype(np.int32))
-        if len(features) == 1:
-            return part
-        return Hypotheses(np.concatenate(features), np.concatenate(losses), ways)
 
     def _look_at(self, weights: CanonicalWeights) -> Verdict:
         """Decode weights [d] on all lattices, and take them if they lose less, in the region and without ties."""
