@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from fractions import Fraction
 from math import lcm
 from typing import NamedTuple
@@ -12,13 +13,14 @@ from numpy.typing import NDArray
 
 from lpmert.errors import FloatArray, IntArray, MetricError, RegionError
 from lpmert.metrics.additive import SumOfLosses
+from lpmert.metrics.kinds import exact_loss
 from lpmert.metrics.rates import ERROR_RATE
 from lpmert.metrics.text import Counter, EditTexts, TextMetric
 from lpmert.model.canonical import column_scales
-from lpmert.model.canonicalise import times
+from lpmert.model.canonicalise import LOSS_UNIT, times
 from lpmert.model.coordinates import CallerWeights, CanonicalWeights, Coordinates
 from lpmert.model.evaluation import Evaluation
-from lpmert.model.form import Canonical
+from lpmert.model.form import Canonical, Totals
 from lpmert.model.lattice_kernels import least_edits, score_so_far, score_to_come
 from lpmert.model.lattices import SILENT, Graph, Lattices
 from lpmert.model.reduction import reduce
@@ -45,20 +47,24 @@ class Winners(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What weights lose on all lattices, with the winners [S] of each; strict: whether no tie between unequal losses,
-    of paths with different features, decides it.
+    """What weights lose on all lattices, as a cost, from summed statistics [K], with the winners [S] of each.
+
+    strict: whether no tie between unequal statistics, of paths with different features, decides it.
     """
 
     loss: int
+    total: FloatArray
     winners: list[Winners]
     strict: bool
 
 
 class LatticeProblem:
-    """Lattices, a metric on texts that counts whole numbers, and a region.
+    """Lattices, a metric on texts, and a region.
 
     graphs [S]: the lattices with features [L, d] in the coordinates of a search. canonical: the limits of the region
-    in these, without lists; costs are losses. Raises `MetricError` and `RegionError` for what lattices cannot take.
+    in these, without lists; costs are losses where these are additive, and else losses in fixed point.
+    rounded_features: whether equations of the region have changed features by rounding. Raises `MetricError` for a
+    metric that is neither a ratio that searches know nor a sum of whole numbers.
     """
 
     def __init__(self, lattices: Lattices, metric: str | TextMetric = "wer", region: Region | None = None) -> None:
@@ -66,41 +72,42 @@ class LatticeProblem:
         self.settings = text_metric(metric)
         numbers = sorted({len(own) for own in lattices.references})
         source = f"nrefs:{numbers[0] if len(numbers) == 1 else 'var'}|{self.settings.signature}"
-        summed = self.settings.metric(source)
-        if not isinstance(summed, SumOfLosses):
-            raise MetricError(
-                f"metric {quoted(metric)} is not additive over lattices; take wer, cer or ter, or make N-best lists"
-            )
-        self.metric = summed
+        self.metric = self.settings.metric(source)
+        self.additive = isinstance(self.metric, SumOfLosses)
         self.region = None if region is None else region.of(lattices.names)
         self._reduction = None if self.region is None else reduce(limits_of(self.region, lattices.names))
         features, labels = lattices.features, tuple[str, ...]()
-        limits = np.empty((0, lattices.n_features))
+        limits, cap = np.empty((0, lattices.n_features)), None
+        self.rounded_features = False
         if self._reduction is not None:
-            if self._reduction.columns is None or self._reduction.cap is not None:
-                raise RegionError("lattices take limits and fixed weights, but no cosine and no equations of weights")
             rounded = np.flatnonzero(self._reduction.rows_off.any(axis=1))
             if len(rounded):
                 raise RegionError(
                     f"relative to the reference, the limit {self._reduction.labels[rounded[0]]} has digits that double "
                     "precision does not hold, which lattices cannot take; use a limit with fewer digits, such as 0.125"
                 )
-            features = features[:, self._reduction.columns]
-            limits, labels = self._reduction.rows, self._reduction.labels
+            sums, off = self._reduction.features(features, lattices.offsets)
+            features, _ = (sums, None) if self._reduction.columns is not None else lattices.exact_sums(sums)
+            self.rounded_features = off is not None or not np.array_equal(features, sums)
+            limits, labels, cap = self._reduction.rows, self._reduction.labels, self._reduction.cap
         n_features = features.shape[1]
-        scales = column_scales(features, lattices.offsets)
+        scales = np.ones(n_features) if cap is not None else column_scales(features, lattices.offsets)
         self.coordinates: Coordinates[CanonicalWeights] = Coordinates(
             np.arange(n_features), scales, n_features, self._reduction
         )
         empty = np.empty((0, n_features)), np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int64)
-        self.canonical = Canonical(*empty, times(limits, scales), labels)
+        self.canonical = Canonical(*empty, times(limits, scales), labels, cap)
+        if not self.additive:
+            width = len(self.settings.columns)
+            totals = Totals(self.metric, np.empty((0, width)), np.zeros(width), self._attained)
+            self.canonical = replace(self.canonical, losses=totals, unit=LOSS_UNIT, rounded=True)
         scaled = times(features, scales)
         self.graphs = [
             lattices.graph(s)._replace(features=scaled[lattices.offsets[s] : lattices.offsets[s + 1]])
             for s in range(lattices.n_lists)
         ]
         self._counters: list[Counter | None] = [None] * lattices.n_lists
-        self._losses: list[dict[bytes, int]] = [{} for _ in self.graphs]
+        self._counted: list[dict[bytes, FloatArray]] = [{} for _ in self.graphs]
         self._references = self._word_numbers()
 
     @property
@@ -142,22 +149,33 @@ class LatticeProblem:
         """Return the text of a path."""
         return self.lattices.text(self.words(number, way).tolist())
 
-    def loss(self, number: int, way: NDArray[np.integer]) -> int:
-        """Return what a path of lattice `number` loses; raises `MetricError` unless that is a whole number."""
+    def statistics(self, number: int, way: NDArray[np.integer]) -> FloatArray:
+        """Return the statistics [K] of a path of lattice `number`.
+
+        Raises `MetricError` where the metric is additive and this is no whole number.
+        """
         words = self.words(number, way)
-        known, key = self._losses[number], words.tobytes()
+        known, key = self._counted[number], words.tobytes()
         if key not in known:
             counter = self._counters[number]
             if counter is None:
                 counter = self._counters[number] = self.settings.counter(self.lattices.references[number])
-            (value,) = counter(self.lattices.text(words.tolist()))
-            if value != int(value) or not 0 <= value < _LARGEST_LOSS:
+            values = np.array(counter(self.lattices.text(words.tolist())), dtype=np.float64)
+            if self.additive and not (values == np.rint(values)).all() & (0 <= values[0] < _LARGEST_LOSS):
                 raise MetricError(
-                    f"a hypothesis of lattice {quoted(self.lattices.list_ids[number])} loses {value}; on lattices "
-                    "losses must be whole numbers: use wer, cer or ter, not sentence by sentence"
+                    f"a hypothesis of lattice {quoted(self.lattices.list_ids[number])} loses {values[0]}; on lattices "
+                    "losses that add up must be whole numbers: use wer, cer, ter, bleu or chrf, and none per sentence"
                 )
-            known[key] = int(value)
+            known[key] = values
         return known[key]
+
+    def loss(self, number: int, way: NDArray[np.integer]) -> int:
+        """Return what a path of lattice `number` loses, for an additive metric; raises `MetricError` if not whole."""
+        return int(self.statistics(number, way)[0])
+
+    def cost(self, total: FloatArray) -> int:
+        """Return the cost of summed statistics [K]."""
+        return int(total[0]) if self.additive else self.canonical.cost_of_loss(exact_loss(self.metric, total))
 
     def features(self, number: int, way: NDArray[np.integer]) -> FloatArray:
         """Return the features [D] of a path as given, which are exact."""
@@ -183,26 +201,34 @@ class LatticeProblem:
     @property
     def most_loss(self) -> int:
         """More than any hypothesis of all lattices together can lose, for all that is known."""
-        return _LARGEST_LOSS * len(self.graphs)
+        return _LARGEST_LOSS * len(self.graphs) if self.additive else self.canonical.cost_of_loss(1.0)
 
     def decode(self, weights: CallerWeights) -> Verdict:
         """Return the best paths at weights [D] of the caller, in exact arithmetic."""
         winners = [
             best_paths(self.lattices.graph(s), self.lattices.units, weights) for s in range(self.lattices.n_lists)
         ]
-        total, strict = 0, True
+        total, strict = np.zeros(len(self.settings.columns)), True
         for number, found in enumerate(winners):
             first = found.ways[0]
-            loss = self.loss(number, first)
-            total += loss
+            own = self.statistics(number, first)
+            total += own
             if len(found.ways) > 1 or not found.all:
-                own = self.features(number, first)
+                row = self.features(number, first)
                 same = all(
-                    self.loss(number, way) == loss or np.array_equal(self.features(number, way), own)
+                    np.array_equal(self.statistics(number, way), own) or np.array_equal(self.features(number, way), row)
                     for way in found.ways[1:]
                 )
                 strict = strict and same and found.all
-        return Verdict(total, winners, strict)
+        return Verdict(self.cost(total), total, winners, strict)
+
+    def _attained(self, weights: CanonicalWeights) -> float | Fraction | None:
+        """Return the loss of weights [d] of a search on all lattices; see `Totals`."""
+        given = self.to_caller(weights)
+        verdict = self.decode(given)
+        if not (verdict.strict and self.inside(given, strictly=True)):
+            return None
+        return exact_loss(self.metric, verdict.total)
 
     def evaluate(self, weights: object) -> Evaluation:
         """Return what weights, by name or in order, lose on all lattices, with ties found in exact arithmetic.
@@ -213,20 +239,21 @@ class LatticeProblem:
         """
         given = self.checked_weights(weights)
         verdict = self.decode(given)
-        losses = [[self.loss(number, way) for way in won.ways] for number, won in enumerate(verdict.winners)]
         rows = [
             {self.features(number, way).tobytes() for way in won.ways} for number, won in enumerate(verdict.winners)
         ]
-        every = all(won.all for won in verdict.winners)
-        total = np.array([float(verdict.loss)])
+        best = worst = None
+        if self.additive and all(won.all for won in verdict.winners):
+            losses = [[self.loss(number, way) for way in won.ways] for number, won in enumerate(verdict.winners)]
+            best, worst = float(sum(map(min, losses))), float(sum(map(max, losses)))
         return Evaluation(
-            loss=self.metric.loss(total),
-            score=self.metric.score(total),
-            statistics=total,
-            selection=np.zeros(len(losses), dtype=np.int64),
+            loss=self.metric.loss(verdict.total),
+            score=self.metric.score(verdict.total),
+            statistics=verdict.total,
+            selection=np.zeros(len(rows), dtype=np.int64),
             tied_lists=sum(len(own) > 1 or not won.all for own, won in zip(rows, verdict.winners, strict=True)),
-            loss_best_ties=float(sum(map(min, losses))) if every else None,
-            loss_worst_ties=float(sum(map(max, losses))) if every else None,
+            loss_best_ties=best,
+            loss_worst_ties=worst,
             margin=None,
             inside=self.inside(given),
         )

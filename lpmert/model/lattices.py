@@ -149,6 +149,7 @@ class Lattices:
             "targets": np.concatenate([found[1] for found in parts]).astype(np.int32),
             "words": numbers[chosen],
             "n_nodes": np.array(counts, dtype=np.int64),
+            "features": rows[chosen],
             "references": _references(references, ids),
             "vocabulary": known,
             "names": own_names,
@@ -156,9 +157,9 @@ class Lattices:
         }
         for attribute, value in values.items():
             object.__setattr__(self, attribute, value)
-        units = _units(self, rows[chosen])
+        exact, units = self.exact_sums(self.features)
         object.__setattr__(self, "units", units)
-        object.__setattr__(self, "features", np.rint(rows[chosen] / units) * units + 0.0)
+        object.__setattr__(self, "features", exact)
         for array in (self.features, self.offsets, self.sources, self.targets, self.words, self.n_nodes, units):
             array.flags.writeable = False
 
@@ -208,6 +209,23 @@ class Lattices:
         for array in (self.offsets, self.n_nodes, self.sources, self.targets, self.words, self.features):
             digest.update(array.astype("<f8" if array.dtype.kind == "f" else "<i8").tobytes())
         return digest.hexdigest()
+
+    def exact_sums(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return features [L, d] of the links rounded so that sums along paths are exact multiples of units [d]."""
+        units = []
+        for column in np.abs(rows.T):
+            largest = 0.0
+            for s in range(self.n_lists):
+                graph = self.graph(s)
+                longest = np.empty(graph.n_nodes)
+                lengths = np.ascontiguousarray(column[int(self.offsets[s]) : int(self.offsets[s + 1])])
+                longest_path(graph.sources, graph.targets, lengths, longest)
+                largest = max(largest, float(longest[-1]))
+            # One bit of room for what rounding adds to the sum; a feature of many tiny numbers loses no more than that.
+            exponent = int(np.frexp(largest)[1]) + 1 - _EXACT_BITS
+            whole = bool((column == np.rint(column)).all())
+            units.append(np.ldexp(1.0, max(exponent, 0 if whole and exponent <= 0 else -1000)))
+        return np.rint(rows / units) * units + 0.0, np.array(units)
 
     def text(self, words: Sequence[int]) -> str:
         """Return words, given by their numbers, as one text."""
@@ -321,20 +339,3 @@ def _ranks(sources: IntArray, targets: IntArray, n_nodes: int, list_id: str) -> 
     ranks = np.empty(n_nodes, dtype=np.int64)
     ranks[order] = np.arange(n_nodes)
     return ranks
-
-
-def _units(lattices: Lattices, rows: FloatArray) -> FloatArray:
-    """Return for each feature [D] the power of two of which sums along paths are exact multiples."""
-    units = []
-    for column in np.abs(rows.T):
-        largest = 0.0
-        for s in range(lattices.n_lists):
-            links = slice(int(lattices.offsets[s]), int(lattices.offsets[s + 1]))
-            longest = np.empty(int(lattices.n_nodes[s]))
-            longest_path(lattices.sources[links], lattices.targets[links], np.ascontiguousarray(column[links]), longest)
-            largest = max(largest, float(longest[-1]))
-        # One bit of room for what rounding adds to the sum; a feature of many tiny numbers loses no more than that.
-        exponent = int(np.frexp(largest)[1]) + 1 - _EXACT_BITS
-        whole = bool((column == np.rint(column)).all())
-        units.append(np.ldexp(1.0, max(exponent, 0 if whole and exponent <= 0 else -1000)))
-    return np.array(units)

@@ -17,7 +17,7 @@ Way = NDArray[np.int32]
 
 
 class Catalogue:
-    """Hypotheses of all lattices, by numbers that stay: features [n, d], losses [n], and ways, the links of each.
+    """Hypotheses of all lattices, by numbers that stay: features [n, d], statistics [n, K], and ways, their links.
 
     Of those of a lattice with the same features the first stands for all.
     """
@@ -26,7 +26,7 @@ class Catalogue:
         self._problem = problem
         self._ids: list[dict[bytes, int]] = [{} for _ in problem.graphs]
         self.features = np.empty((256, problem.canonical.n_features))
-        self.losses = np.empty(256, dtype=np.int64)
+        self.statistics = np.empty((256, len(problem.settings.columns)))
         self.ways: list[Way] = []
 
     def add(self, number: int, way: NDArray[np.integer]) -> int:
@@ -37,13 +37,17 @@ class Catalogue:
         if known is not None and self.ways[known].tolist() <= way.tolist():
             return known
         new = len(self.ways)
-        if new == len(self.losses):
+        if new == len(self.features):
             self.features = np.concatenate([self.features, np.empty_like(self.features)])
-            self.losses = np.concatenate([self.losses, np.empty_like(self.losses)])
-        self.features[new], self.losses[new] = row, self._problem.loss(number, way)
+            self.statistics = np.concatenate([self.statistics, np.empty_like(self.statistics)])
+        self.features[new], self.statistics[new] = row, self._problem.statistics(number, way)
         self.ways.append(way.astype(np.int32))
         self._ids[number][key] = new
         return new
+
+    def losses(self, ids: IntArray) -> IntArray:
+        """Return the losses [n] of hypotheses where these are additive, and else 0 for each."""
+        return np.asarray(self.statistics[ids, 0].astype(np.int64) if self._problem.additive else np.zeros_like(ids))
 
     def of_lattice(self, number: int) -> list[Way]:
         """Return the ways of the hypotheses of a lattice."""
@@ -82,12 +86,11 @@ def no_lists() -> Lists:
 
 
 @kernel(nogil=True, allocates=True)
-def narrow(features, losses, lists, rays, reach, game, kept, scores):
-    """Drop the hypotheses of lists that others of their list beat at every ray of a cone; return (the least losses of
-    those that are left, summed; the losses of the best in the middle, summed).
+def narrow(features, lists, rays, reach, game, kept, scores, middle):
+    """Drop the hypotheses of lists that others of their list beat at every ray of a cone.
 
-    features, losses: of the catalogue; reach [S, D] bounds scores of lattices at the rays. Fills kept, which is like
-    lists, and the scores [n, D] of its hypotheses.
+    features: of the catalogue; reach [S, D] bounds scores of lattices at the rays. Fills kept, which is like lists, the
+    scores [n, D] of its hypotheses, and middle [m]: which is the best of each list in the middle of the cone.
     """
     numbers, ends, ids = lists
     n_rays, n_features = rays.shape
@@ -96,7 +99,6 @@ def narrow(features, losses, lists, rays, reach, game, kept, scores):
         longest = max(longest, ends[a + 1] - ends[a])
     rows, own, dead = np.empty((longest, n_features)), np.empty((longest, n_rays)), np.empty(longest, dtype=np.bool_)
     tolerance = np.empty(n_rays)
-    total = middle = 0
     n = 0
     kept.ends[0] = 0
     for a in range(len(numbers)):
@@ -115,26 +117,20 @@ def narrow(features, losses, lists, rays, reach, game, kept, scores):
             likely = compare_with_all(rows, own, dead, np.int64(0), i, likely, rays, tolerance)
             dead[i] = likely >= 0
         drop_mixed(rows, own, dead, np.int64(0), size, rays, game)
-        least, top, loss = -1, -np.inf, 0
+        top = -np.inf
         for i in range(size):
             if dead[i]:
                 continue
-            value = losses[ids[begin + i]]
             score = 0.0
             for r in range(n_rays):
                 scores[n, r] = own[i, r]
                 score += own[i, r]
-            if least < 0 or value < least:
-                least = value
             if score > top:
-                top, loss = score, value
+                top, middle[a] = score, ids[begin + i]
             kept.ids[n] = ids[begin + i]
             n += 1
         kept.numbers[a] = numbers[a]
         kept.ends[a + 1] = n
-        total += least
-        middle += loss
-    return total, middle
 
 
 @kernel

@@ -46,13 +46,13 @@ class OpenLattice:
 
 
 class View(NamedTuple):
-    """A lattice in a cone: what is left of it, or `None` and the numbers of its hypotheses; what its best path in the
-    middle loses, if it was looked at; and the scores [P, D] at the rays of some paths that no others beat.
+    """A lattice in a cone: what is left of it, or `None` and the numbers of its hypotheses; the statistics [K] of its
+    best path in the middle, if that was looked at; and the scores [P, D] at the rays of some paths that no others beat.
     """
 
     part: OpenLattice | None
     ids: IntArray
-    middle: int | None
+    middle: FloatArray | None
     leading: FloatArray
 
 
@@ -89,17 +89,19 @@ class Expander:
         marks = np.packbits(np.ones(n_links, dtype=np.bool_))
         return OpenLattice(marks, n_links, self._problem.least_loss(number), 0.0)
 
-    def narrowed(self, lists: Lists, rays: FloatArray) -> tuple[Lists, int, int, FloatArray]:
-        """Return the hypotheses of lists that may win in a smaller cone, their least losses, summed, what the best
-        in the middle lose, and their scores [n, D] at the rays.
+    def narrowed(self, lists: Lists, rays: FloatArray) -> tuple[Lists, int, FloatArray, FloatArray]:
+        """Return the hypotheses of lists that may win in a smaller cone, their least losses, summed, the summed
+        statistics [K] of the best in the middle, and their scores [n, D] at the rays.
         """
         reach = self._longest @ np.abs(rays).T
         kept, scores = Lists(*map(np.empty_like, lists)), np.empty((len(lists.ids), len(rays)))
-        catalogue = self.catalogue
-        total, middle = narrow(catalogue.features, catalogue.losses, lists, rays, reach, self._game, kept, scores)
+        middle = np.empty_like(lists.numbers)
+        narrow(self.catalogue.features, lists, rays, reach, self._game, kept, scores, middle)
         n = int(kept.ends[-1])
         self.work += 20 * len(lists.ids) + 2000
-        return kept._replace(ids=kept.ids[:n].copy()), total, middle, scores[:n]
+        kept = kept._replace(ids=kept.ids[:n].copy())
+        least = sum(np.minimum.reduceat(self.catalogue.losses(kept.ids), kept.ends[:-1]).tolist()) if n else 0
+        return kept, least, self.catalogue.statistics[middle].sum(axis=0), scores[:n]
 
     def view(self, number: int, before: OpenLattice, rays: FloatArray, mixes: FloatArray, link_work: int) -> View:
         """Return what there is of a lattice in a smaller cone.
@@ -117,14 +119,14 @@ class Expander:
         scores = np.empty((len(chosen), n_rays))
         so_far, to_come = np.empty((graph.n_nodes, n_rays)), np.empty((graph.n_nodes, n_rays))
         kernel.survey(links, rays, scores, so_far, to_come)
-        known, middle = self._known[number], 0
+        known, middle = self._known[number], None
         best, link = np.empty(graph.n_nodes), np.empty(graph.n_nodes, dtype=np.int64)
         stack, way = np.empty(graph.n_nodes + 1, dtype=np.int64), np.empty(graph.most_links, dtype=np.int64)
         for place, mix in enumerate(mixes):
             length = kernel.best_path(links, scores, mix, best, link, stack, way)
             found = chosen[way[:length]]
             if place == 0:
-                middle = self._problem.loss(number, found)
+                middle = self._problem.statistics(number, found)
             row = graph.features[found].sum(axis=0) + 0.0
             known.pop(row.tobytes(), None)
             known[row.tobytes()] = row

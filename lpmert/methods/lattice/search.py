@@ -79,14 +79,14 @@ class Cone(NamedTuple):
 class Sight:
     """What is found of the lattices in a cone, one after the other: those that have few hypotheses first, at once.
 
-    lists, open: so far, with what a cone around it left of those that were not looked at; bound: on the loss; middle:
-    the loss in the middle, as far as it was looked at.
+    lists, open: so far, with what a cone around it left of those that were not looked at; bound: on the cost; middle:
+    the summed statistics [K] in the middle, if all were looked at there.
     """
 
     def __init__(self, expander: Expander, cone: Cone, comparisons: int) -> None:
         self._expander, self._cone = expander, cone
         self.lists, self.bound, middle, scores = expander.narrowed(cone.lists, cone.rays)
-        self.middle: int | None = middle
+        self.middle: FloatArray | None = middle
         self.bound += sum(lattice.least for lattice in cone.open.values())
         self.open = dict(cone.open)
         self._found: dict[int, IntArray] = {}
@@ -108,7 +108,7 @@ class Sight:
         self._scores.append((view.leading, np.array([len(view.leading)])))
         if view.part is None:
             self._found[number] = view.ids
-            least = int(self._expander.catalogue.losses[view.ids].min())
+            least = int(self._expander.catalogue.losses(view.ids).min())
         else:
             self.open[number], least = view.part, view.part.least
         self.bound += max(least, before.least) - before.least
@@ -239,7 +239,7 @@ class LatticeSearch(Search):
     def _begin(self) -> None:
         lattices = {number: self._expander.whole(number) for number in range(len(self.problem.graphs))}
         bound = sum(lattice.least for lattice in lattices.values())
-        for rays in cones_of_region(self.problem.canonical.limits):
+        for rays in cones_of_region(self.problem.canonical.limits, self.problem.canonical.cap):
             self._push(Cone(rays, all_mixes(len(rays)), 0, bound, no_lists(), lattices))
         self._begun = True
 
@@ -262,7 +262,7 @@ class LatticeSearch(Search):
         self._cone = None
         if sight.bound >= self.incumbent.cost:
             return
-        if sight.middle is not None and sight.middle < self.incumbent.cost:
+        if sight.middle is not None and self.problem.cost(sight.middle) < self.incumbent.cost:
             self._look_at(CanonicalWeights(cone.rays.sum(axis=0)))
         rays, edges = even_edges(cone.rays, *sight.scores)
         if sight.open:
@@ -289,10 +289,14 @@ class LatticeSearch(Search):
     def _new_leaf(self, rays: FloatArray, lists: Lists) -> Leaf:
         """Return the search of a cone as N-best lists."""
         form = self.problem.canonical
-        rows, losses = self.catalogue.features[lists.ids], self.catalogue.losses[lists.ids]
-        costs, fixed = least_costs(losses, lists.ends)
-        features, offsets, values = with_limits(rows, lists.ends, costs, form.limits)
-        problem = replace(form, features=np.ascontiguousarray(features), offsets=offsets, losses=values, step=1)
+        rows, fixed = np.ascontiguousarray(self.catalogue.features[lists.ids]), 0
+        if self.problem.additive:
+            costs, fixed = least_costs(self.catalogue.losses(lists.ids), lists.ends)
+            features, offsets, values = with_limits(rows, lists.ends, costs, form.limits)
+            problem = replace(form, features=np.ascontiguousarray(features), offsets=offsets, losses=values, step=1)
+        else:
+            totals = replace(form.totals, statistics=self.catalogue.statistics[lists.ids])
+            problem = replace(form, features=rows, offsets=lists.ends, losses=totals)
         upper = self.incumbent.cost
         start = Incumbent(upper - fixed, self.incumbent.weights, "")
         return Leaf(rays, lists, CellsSearch(self._cells, problem, start, rays[None, :, :]), fixed, upper)

@@ -22,7 +22,7 @@ from lpmert.result import Callback, Limits, Result, Status
 from lpmert.search.driver import Course, run
 from lpmert.search.method import Incumbent, Method, Search
 from lpmert.search.moved import moved, normalised
-from lpmert.search.report import Outcome, result_of
+from lpmert.search.report import Outcome, bound_on_loss, result_of
 from lpmert.search.start import first_incumbent
 from lpmert.system.deadline import out_of_time
 from lpmert.version import __version__
@@ -101,7 +101,7 @@ def first_weights(problem: LatticeProblem, seed: int, given: CallerWeights | Non
     look(start, "L")
     if own is not None:
         look(own, "I")
-    for rays in cones_of_region(problem.canonical.limits)[:_FIRST_CONES]:
+    for rays in cones_of_region(problem.canonical.limits, problem.canonical.cap)[:_FIRST_CONES]:
         if out_of_time():
             return best
         look(rays.sum(axis=0), "L")
@@ -143,14 +143,15 @@ def _reported(problem: LatticeProblem, method: Method, search: Search, outcome: 
     weights = holding[0] if holding else ahead[0]
     evaluation = problem.evaluate(weights)
     status, loss = outcome.status, evaluation.loss
-    if status is Status.OPTIMAL and not holding:
+    if status is Status.OPTIMAL and (problem.rounded_features or not holding):
         status = Status.OPTIMAL_TO_TOLERANCE
+    lower = None if outcome.lower_bound is None else min(loss, bound_on_loss(problem.canonical, outcome.lower_bound))
     return Result(
         weights=weights,
         names=lattices.names,
         loss=loss,
         score=evaluation.score,
-        lower_bound=None if outcome.lower_bound is None else min(loss, float(outcome.lower_bound)),
+        lower_bound=loss if status is Status.OPTIMAL else lower,
         status=status,
         method=method.name,
         statistics=evaluation.statistics,
@@ -191,7 +192,7 @@ def problem_of(problem: LatticeProblem, pool: Catalogue) -> Problem:
     nbest = NBest(
         np.array([problem.features(number, way) for number, way in pairs]),
         np.cumsum([0, *map(len, ways)]),
-        np.array([[float(problem.loss(number, way))] for number, way in pairs]),
+        np.array([problem.statistics(number, way) for number, way in pairs]),
         lattices.names,
         lattices.list_ids,
         problem.settings.columns,
