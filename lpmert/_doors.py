@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from lpmert.metrics.text import TextMetric
     from lpmert.model.evaluation import Evaluation
     from lpmert.model.lattice_problem import LatticeProblem
-    from lpmert.model.lattices import Lattices
     from lpmert.model.nbest import NBest
     from lpmert.model.problem import Problem
     from lpmert.model.region import Region
+    from lpmert.model.word_graphs import WordGraphs
     from lpmert.result import Callback, Limits, Result
     from lpmert.search.method import Method
     from lpmert.values import Weights
@@ -93,7 +93,7 @@ class Check:
 
 
 def minimize(
-    nbest: NBest | Lattices,
+    nbest: NBest | WordGraphs,
     *,
     metric: str | Metric | TextMetric = "loss",
     method: str | Method = "auto",
@@ -116,7 +116,7 @@ def minimize(
 
     Parameters
     ----------
-    nbest : NBest or Lattices
+    nbest : NBest, Lattices or Hypergraphs
         The lists, or lattices, of which all paths count.
     metric : str or Metric
         What turns summed statistics into a loss: a name, `module:Class`, or an object of `lpmert.metrics`. For
@@ -184,7 +184,7 @@ def minimize(
 
 
 def check(
-    nbest: NBest | Lattices,
+    nbest: NBest | WordGraphs,
     weights: Weights | str | Path,
     *,
     metric: str | Metric | TextMetric = "loss",
@@ -204,7 +204,7 @@ def check(
 
     Parameters
     ----------
-    nbest : NBest or Lattices
+    nbest : NBest, Lattices or Hypergraphs
         The lists, or lattices, of which all paths count.
     weights : mapping or sequence of numbers, Result, str or Path
         The weights to check, by name, in the order of the features, or in a file; the search starts from them.
@@ -250,7 +250,7 @@ def check(
 
 
 def evaluate(
-    nbest: NBest | Lattices,
+    nbest: NBest | WordGraphs,
     weights: Weights | str | Path,
     *,
     metric: str | Metric | TextMetric = "loss",
@@ -261,7 +261,7 @@ def evaluate(
 
     Parameters
     ----------
-    nbest : NBest or Lattices
+    nbest : NBest, Lattices or Hypergraphs
         The lists, or lattices, of which all paths count.
     weights : mapping or sequence of numbers, Result, str or Path
         One number for each feature, by name or in order, or a file of weights.
@@ -288,9 +288,9 @@ def evaluate(
     """
     from lpmert.formats.weights import given_weights
     from lpmert.methods.lattice.door import lattice_problem
-    from lpmert.model.lattices import Lattices
+    from lpmert.model.word_graphs import WordGraphs
 
-    if isinstance(nbest, Lattices):
+    if isinstance(nbest, WordGraphs):
         return lattice_problem(nbest, metric, ties, region).evaluate(given_weights(weights, "weights"))
     problem = _problem(nbest, metric, ties, region)
     given = problem.checked_weights(given_weights(weights, "weights"))
@@ -350,18 +350,18 @@ def certify(
 
 
 def _prepared(
-    data: NBest | Lattices, metric: Any, ties: str, region: Region | None, limits: Limits
+    data: NBest | WordGraphs, metric: Any, ties: str, region: Region | None, limits: Limits
 ) -> tuple[Problem | LatticeProblem, Callable[..., Result]]:
     """Return the problem, and its search: of a method, with limits, callback, seed and first weights."""
     import lpmert.model.problem  # noqa: F401  # loading it takes longer than most problems, and does not count
     from lpmert.methods.lattice.door import lattice_problem
     from lpmert.methods.lattice.solve import solve_lattices
-    from lpmert.model.lattices import Lattices
+    from lpmert.model.word_graphs import WordGraphs
     from lpmert.search.driver import solve
     from lpmert.system.deadline import Deadline
 
     with Deadline(limits.time_limit).running() as deadline:
-        if isinstance(data, Lattices):
+        if isinstance(data, WordGraphs):
             lattices = lattice_problem(data, metric, ties, region)
             return lattices, partial(solve_lattices, lattices, started=deadline.started)
         problem = _problem(data, metric, ties, region)

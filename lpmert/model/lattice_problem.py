@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import lcm
 from typing import NamedTuple
@@ -21,11 +21,12 @@ from lpmert.model.canonicalise import LOSS_UNIT, times
 from lpmert.model.coordinates import CallerWeights, CanonicalWeights, Coordinates
 from lpmert.model.evaluation import Evaluation
 from lpmert.model.form import Canonical, Totals
-from lpmert.model.lattice_kernels import least_edits, score_so_far, score_to_come
-from lpmert.model.lattices import SILENT, Graph, Lattices
+from lpmert.model.lattice_kernels import best_so_far, best_to_come, least_edits
+from lpmert.model.lattices import Lattices
 from lpmert.model.reduction import reduce
 from lpmert.model.region import Region, limits_of
 from lpmert.model.texts import text_metric
+from lpmert.model.word_graphs import SILENT, Graph, WordGraphs
 from lpmert.numeric.kernels import EPSILON
 from lpmert.quoting import quoted
 from lpmert.values import weights_array
@@ -34,6 +35,18 @@ MOST_TIED = 64
 """Tied paths of a lattice that are looked at."""
 
 _LARGEST_LOSS = 2**40
+
+
+@dataclass(frozen=True)
+class SumOfLinks:
+    """Losses of links, summed along paths: what stands for settings of a metric on texts."""
+
+    columns: tuple[str, ...] = ("loss",)
+    signature: str = "links"
+
+    def metric(self, source: str) -> SumOfLosses:
+        """Return the metric that sums them."""
+        return SumOfLosses(source)
 
 
 class Winners(NamedTuple):
@@ -67,9 +80,13 @@ class LatticeProblem:
     metric that is neither a ratio that searches know nor a sum of whole numbers.
     """
 
-    def __init__(self, lattices: Lattices, metric: str | TextMetric = "wer", region: Region | None = None) -> None:
+    def __init__(self, lattices: WordGraphs, metric: str | TextMetric = "wer", region: Region | None = None) -> None:
         self.lattices = lattices
-        self.settings = text_metric(metric)
+        self.settings: TextMetric | SumOfLinks = SumOfLinks() if metric == "loss" else text_metric(metric)
+        if metric == "loss" and lattices.losses is None:
+            raise MetricError("metric 'loss' sums what links lose, and these have no losses; give them, or take wer")
+        if metric != "loss" and not all(lattices.references):
+            raise MetricError(f"metric {quoted(metric)} needs references, and there are none; give them, or take loss")
         numbers = sorted({len(own) for own in lattices.references})
         source = f"nrefs:{numbers[0] if len(numbers) == 1 else 'var'}|{self.settings.signature}"
         self.metric = self.settings.metric(source)
@@ -140,26 +157,24 @@ class LatticeProblem:
         total = sum(settings.length(own[0]) for own in references)
         return {ERROR_RATE: loss / total} if total else {}
 
-    def words(self, number: int, way: NDArray[np.integer]) -> NDArray[np.int32]:
-        """Return the words, as numbers, of a path of lattice `number`: its links from the last to the first."""
-        words = self.graphs[number].words[way[::-1]]
-        return np.asarray(words[words != SILENT])
-
     def text(self, number: int, way: NDArray[np.integer]) -> str:
         """Return the text of a path."""
-        return self.lattices.text(self.words(number, way).tolist())
+        return self.lattices.text(self.lattices.words_of(number, way).tolist())
 
     def statistics(self, number: int, way: NDArray[np.integer]) -> FloatArray:
         """Return the statistics [K] of a path of lattice `number`.
 
         Raises `MetricError` where the metric is additive and this is no whole number.
         """
-        words = self.words(number, way)
+        settings = self.settings
+        if isinstance(settings, SumOfLinks):
+            return np.asarray(self._lost(number, way).sum(keepdims=True))
+        words = self.lattices.words_of(number, way)
         known, key = self._counted[number], words.tobytes()
         if key not in known:
             counter = self._counters[number]
             if counter is None:
-                counter = self._counters[number] = self.settings.counter(self.lattices.references[number])
+                counter = self._counters[number] = settings.counter(self.lattices.references[number])
             values = np.array(counter(self.lattices.text(words.tolist())), dtype=np.float64)
             if self.additive and not (values == np.rint(values)).all() & (0 <= values[0] < _LARGEST_LOSS):
                 raise MetricError(
@@ -184,9 +199,11 @@ class LatticeProblem:
 
     def least_loss(self, number: int, links: NDArray[np.integer] | None = None) -> int:
         """Return a loss that no path of lattice `number` through some of its links, or any, goes below."""
+        graph = self.graphs[number]
+        if isinstance(self.settings, SumOfLinks):
+            return self._least_sum(number, np.arange(len(graph.sources)) if links is None else links)
         if not self._references:
             return 0
-        graph = self.graphs[number]
         arrays = graph.sources, graph.targets, graph.words
         if links is not None:
             arrays = graph.sources[links], graph.targets[links], graph.words[links]
@@ -197,6 +214,20 @@ class LatticeProblem:
             least_edits(*arrays[:2], lowered[arrays[2]], reference, edits)
             least = min(least, int(edits[-1, -1]))
         return least
+
+    def _least_sum(self, number: int, links: NDArray[np.integer]) -> int:
+        graph = self.graphs[number]
+        best = np.empty(graph.n_nodes)
+        nodes = graph.sources[links], graph.seconds[links], graph.targets[links]
+        best_so_far(*nodes, -self._lost(number, links), best)
+        return -int(best[-1])
+
+    def _lost(self, number: int, links: NDArray[np.integer]) -> FloatArray:
+        """Return what links of lattice `number` lose."""
+        losses = self.lattices.losses
+        if losses is None:
+            raise MetricError("these links have no losses; give them")
+        return np.asarray(losses[int(self.lattices.offsets[number]) + links])
 
     @property
     def most_loss(self) -> int:
@@ -268,7 +299,8 @@ class LatticeProblem:
         Nothing for other metrics, and where words hold white space, so that one counts as several.
         """
         settings, lattices = self.settings, self.lattices
-        if not isinstance(settings, EditTexts) or settings.unit != "word" or settings.per_sentence:
+        edits = isinstance(settings, EditTexts) and settings.unit == "word" and not settings.per_sentence
+        if not isinstance(settings, EditTexts) or not edits or not isinstance(lattices, Lattices):
             return []
         cased: Callable[[str], str] = str.lower if settings.lowercase else str
         names = [cased(word) for word in lattices.vocabulary]
@@ -292,34 +324,37 @@ def best_paths(graph: Graph, units: FloatArray, weights: FloatArray) -> Winners:
     """
     scores = graph.features @ weights
     so_far, to_come = np.empty(graph.n_nodes), np.empty(graph.n_nodes)
-    score_so_far(graph.sources, graph.targets, scores, so_far)
-    score_to_come(graph.sources, graph.targets, scores, to_come)
-    size = float((np.abs(graph.features) @ np.abs(weights)).max()) * graph.n_nodes
-    slack = 4.0 * (graph.n_nodes + len(weights) + 4) * EPSILON * size
-    through = so_far[graph.sources] + scores + to_come[graph.targets]
+    nodes = graph.sources, graph.seconds, graph.targets
+    best_so_far(*nodes, scores, so_far)
+    best_to_come(*nodes, scores, so_far, to_come)
+    size = float((np.abs(graph.features) @ np.abs(weights)).max()) * graph.most_links
+    slack = 4.0 * (graph.most_links + len(weights) + 4) * EPSILON * size
+    through = so_far[graph.sources] + so_far[graph.seconds] + scores + to_come[graph.targets]
     links = np.flatnonzero(through >= so_far[-1] - slack)
     targets = graph.targets[links]
-    if (targets[1:] != targets[:-1]).all():  # one way into each node, and so one path
+    if (targets[1:] != targets[:-1]).all() and not graph.seconds.any():  # one way into each node, and so one path
         return Winners([links[::-1]], True)
     exact = _exact_scores(graph.features[links] / units, weights, units)
     best: dict[int, int] = {0: 0}
     leading: dict[int, list[int]] = {}
-    for link, source, target, own in zip(
-        links.tolist(), graph.sources[links].tolist(), targets.tolist(), exact, strict=True
-    ):
-        score = best[source] + own
+    for link, own in zip(links.tolist(), exact, strict=True):
+        target = int(graph.targets[link])
+        score = best[int(graph.sources[link])] + best[int(graph.seconds[link])] + own
         if target not in best or score > best[target]:
             best[target], leading[target] = score, [link]
         elif score == best[target]:
             leading[target].append(link)
     ways: list[IntArray] = []
-    waiting: list[tuple[int, tuple[int, ...]]] = [(graph.n_nodes - 1, ())]
+    waiting: list[tuple[tuple[int, ...], tuple[int, ...]]] = [((graph.n_nodes - 1,), ())]
     while waiting and len(ways) < MOST_TIED:
-        node, way = waiting.pop()
-        if node == 0:
+        nodes_left, way = waiting.pop()
+        if not nodes_left:
             ways.append(np.array(way, dtype=np.int64))
-        else:
-            waiting += [(int(graph.sources[link]), (*way, link)) for link in reversed(leading[node])]
+            continue
+        *others, node = nodes_left
+        for link in reversed(leading[node]):
+            below = [n for n in (int(graph.seconds[link]), int(graph.sources[link])) if n > 0]
+            waiting.append(((*others, *below), (*way, link)))
     return Winners(ways, not waiting)
 
 

@@ -189,7 +189,7 @@ def longest_sums(problem: LatticeProblem, number: int) -> FloatArray:
     found = []
     for column in np.abs(graph.features.T):
         longest = np.empty(graph.n_nodes)
-        longest_path(graph.sources, graph.targets, np.ascontiguousarray(column), longest)
+        longest_path(graph.sources, graph.seconds, graph.targets, np.ascontiguousarray(column), longest)
         found.append(longest[-1])
     return np.array(found)
 
