@@ -298,7 +298,7 @@ def evaluate(
 
 
 def certify(
-    nbest: NBest,
+    nbest: NBest | WordGraphs,
     result: Result,
     path: str | Path,
     *,
@@ -310,8 +310,8 @@ def certify(
 
     Parameters
     ----------
-    nbest : NBest
-        The lists.
+    nbest : NBest, Lattices or Hypergraphs
+        The lists, or small lattices.
     result : Result
         The proved optimum of these lists.
     path : str or Path
@@ -339,12 +339,18 @@ def certify(
     >>> lpmert.verify(path, lists).proved
     True
     """
-    from lpmert.certificates.write.certify import write_certificate
+    from lpmert.certificates.write.certify import write_certificate, write_certificate_of_graphs
     from lpmert.errors import DataError
+    from lpmert.methods.lattice.door import lattice_problem
+    from lpmert.model.word_graphs import WordGraphs
     from lpmert.result import Result
 
     if not isinstance(result, Result):
         raise DataError(f"the second argument must be a Result, not {type(result).__name__}; find one with minimize")
+    if isinstance(nbest, WordGraphs):
+        problem = lattice_problem(nbest, metric, ties, region)
+        write_certificate_of_graphs(path, nbest, result, metric=problem.given_metric, region=problem.region)
+        return
     region = _problem(nbest, metric, ties, region).region
     write_certificate(path, nbest, result, metric=metric, ties=ties, region=region)
 

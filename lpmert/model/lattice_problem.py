@@ -82,6 +82,7 @@ class LatticeProblem:
 
     def __init__(self, lattices: WordGraphs, metric: str | TextMetric = "wer", region: Region | None = None) -> None:
         self.lattices = lattices
+        self.given_metric = metric
         self.settings: TextMetric | SumOfLinks = SumOfLinks() if metric == "loss" else text_metric(metric)
         if metric == "loss" and lattices.losses is None:
             raise MetricError("metric 'loss' sums what links lose, and these have no losses; give them, or take wer")

@@ -120,6 +120,7 @@ def test_ratio_metrics_end_where_lists_of_all_derivations_end(metric: str) -> No
     seen = 0
     for seed in range(700, 725):
         drawn = DrawnHypergraphs(seed, 2, 2, 30, words="aaab")
+        drawn.references = ["a a a a b a a", "a a a a a"]
         features, offsets, _, texts = listed(drawn, "wer")
         statistics = [
             TEXT_METRICS[metric].counter([drawn.references[number]])(text)

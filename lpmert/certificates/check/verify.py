@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
     from lpmert.certificates.format import CertificateReader, Header
     from lpmert.metrics.base import Metric
+    from lpmert.metrics.text import TextMetric
     from lpmert.model.nbest import NBest
+    from lpmert.model.word_graphs import WordGraphs
 
 
 @dataclass(frozen=True)
@@ -47,15 +49,21 @@ class Verified:
         )
 
 
-def verify(certificate: str | Path, nbest: NBest, *, metric: str | Metric = "loss", ties: str = "first") -> Verified:
+def verify(
+    certificate: str | Path,
+    nbest: NBest | WordGraphs,
+    *,
+    metric: str | Metric | TextMetric = "loss",
+    ties: str = "first",
+) -> Verified:
     """Check that a certificate proves its claim for these lists, this metric and this rule for ties.
 
     Parameters
     ----------
     certificate : str or Path
         The file that `certify` wrote, plain or compressed.
-    nbest : NBest
-        The lists it is about.
+    nbest : NBest, Lattices or Hypergraphs
+        The lists it is about, or the lattices: their paths that may win are found anew, in exact arithmetic.
     metric, ties
         Those it is about, as for `minimize`.
 
@@ -97,16 +105,46 @@ def verify(certificate: str | Path, nbest: NBest, *, metric: str | Metric = "los
         raise CertificateError(f"{certificate}:{reader.line}: {shortened(str(error), LONGEST_REFUSAL)}") from error
 
 
-def _verified(reader: CertificateReader, nbest: NBest, metric: str | Metric, ties: str) -> Verified:
+def _of_graphs(reader: CertificateReader, graphs: WordGraphs, metric: Any, ties: str) -> Verified:
+    """Check a certificate about all paths: its lists are those of all paths that may win, and its weights decode so."""
+    import numpy as np
+
+    from lpmert.certificates.check.lattices import lists_of
+    from lpmert.errors import CertificateError
+    from lpmert.model.coordinates import CallerWeights
+    from lpmert.model.lattice_problem import LatticeProblem
+
+    if isinstance(metric, str) and metric == "loss" and graphs.losses is None:
+        metric = "wer"
+    problem = LatticeProblem(graphs, metric)
+    header = reader.header()
+    if list(header.weights) != list(graphs.names):
+        raise CertificateError(f"the certificate is about other features: {list(header.weights)}")
+    found = _checked(reader, header, lists_of(graphs, metric, header.limits), problem.metric, ties)
+    verdict = problem.decode(CallerWeights(np.array(list(header.weights.values()))))
+    if not verdict.strict or verdict.loss != found.loss:
+        raise CertificateError(f"on all paths the weights lose {verdict.loss}, or that hangs on a tie")
+    return found
+
+
+def _verified(reader: CertificateReader, nbest: NBest | WordGraphs, metric: Any, ties: str) -> Verified:
+    from lpmert.errors import DataError
+    from lpmert.model.nbest import NBest
+    from lpmert.model.word_graphs import WordGraphs
+
+    if isinstance(nbest, WordGraphs):
+        return _of_graphs(reader, nbest, metric, ties)
+    if not isinstance(nbest, NBest):
+        raise DataError(f"the second argument must be an NBest, Lattices or Hypergraphs, not {type(nbest).__name__}")
+    return _checked(reader, reader.header(), nbest, metric, ties)
+
+
+def _checked(reader: CertificateReader, header: Header, nbest: NBest, metric: str | Metric, ties: str) -> Verified:
     from lpmert.certificates.check.lists import ProofLists
     from lpmert.certificates.check.tree import TreeCheck
-    from lpmert.errors import CertificateError, DataError
+    from lpmert.errors import CertificateError
     from lpmert.metrics.base import AdditiveMetric, metric_by_name
-    from lpmert.model.nbest import NBest
 
-    if not isinstance(nbest, NBest):
-        raise DataError(f"the second argument must be an NBest, not {type(nbest).__name__}")
-    header = reader.header()
     measure = metric_by_name(metric)
     measure.check(nbest.statistics)
     if not isinstance(measure, AdditiveMetric):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from lpmert.certificates.check.lattices import lists_of
 from lpmert.certificates.check.lists import ProofLists, limit_rows
 from lpmert.certificates.check.selections import SelectionRules
 from lpmert.certificates.format import CONES, SELECTIONS, Header, certificate_writer
@@ -17,9 +18,12 @@ from lpmert.certificates.write.questions import Anywhere
 from lpmert.certificates.write.selections import SelectionTree, Undercut
 from lpmert.errors import CertificateError, MethodError
 from lpmert.metrics.base import AdditiveMetric, Metric, metric_by_name
+from lpmert.metrics.text import TextMetric
 from lpmert.model import canonical
+from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.nbest import NBest
 from lpmert.model.region import Region, limits_of
+from lpmert.model.word_graphs import WordGraphs
 from lpmert.quoting import quoted
 from lpmert.result import Result, Status
 
@@ -57,7 +61,7 @@ def write_certificate(
         raise MethodError("the result is that of other lists")
     if kind not in (None, CONES, SELECTIONS):
         raise MethodError(f"no kind of tree {quoted(kind)}; choose {CONES} or {SELECTIONS}")
-    limits = _limits(region, nbest)
+    limits = certified_limits(region, nbest.names)
     exponents = _exponents(nbest, limits)
     lists = ProofLists(nbest, measure, ties, exponents, limits)
     try:
@@ -86,10 +90,25 @@ def write_certificate(
             return
 
 
-def _limits(region: Region | None, nbest: NBest) -> list[list[float]]:
+def write_certificate_of_graphs(
+    path: str | Path, graphs: WordGraphs, result: Result, *, metric: str | TextMetric, region: Region | None
+) -> None:
+    """Write a certificate of the optimum over all paths: one of the N-best lists of all paths that may win.
+
+    Raises `CertificateError` where these are too many for exact arithmetic, and else as `write_certificate`.
+    """
+    if result.fingerprint != graphs.fingerprint:
+        raise MethodError("the result is that of other lattices")
+    lists = lists_of(graphs, metric, certified_limits(region, graphs.names))
+    measure = LatticeProblem(graphs, metric).metric
+    write_certificate(path, lists, replace(result, fingerprint=lists.fingerprint), metric=measure, region=region)
+
+
+def certified_limits(region: Region | None, names: Sequence[str]) -> list[list[float]]:
+    """Return the limits [k, D] of a region; raises `MethodError` for one that certificates do not know."""
     if region is None:
         return []
-    limits = limits_of(region, nbest.names)
+    limits = limits_of(region, names)
     if len(limits.equations) or limits.centre is not None:
         raise MethodError("certificates know limits of the weights, but no weights that are given, sums or cosines")
     return [list(row) for row in limits.rows.tolist()]
