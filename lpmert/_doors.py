@@ -340,19 +340,14 @@ def certify(
     True
     """
     from lpmert.certificates.write.certify import write_certificate, write_certificate_of_graphs
-    from lpmert.errors import DataError
     from lpmert.methods.lattice.door import lattice_problem
     from lpmert.model.word_graphs import WordGraphs
-    from lpmert.result import Result
 
-    if not isinstance(result, Result):
-        raise DataError(f"the second argument must be a Result, not {type(result).__name__}; find one with minimize")
     if isinstance(nbest, WordGraphs):
-        problem = lattice_problem(nbest, metric, ties, region)
-        write_certificate_of_graphs(path, nbest, result, metric=problem.given_metric, region=problem.region)
-        return
-    region = _problem(nbest, metric, ties, region).region
-    write_certificate(path, nbest, result, metric=metric, ties=ties, region=region)
+        write_certificate_of_graphs(path, lattice_problem(nbest, metric, ties, region), result)
+    else:
+        region = _problem(nbest, metric, ties, region).region
+        write_certificate(path, nbest, result, metric=metric, ties=ties, region=region)
 
 
 def _prepared(

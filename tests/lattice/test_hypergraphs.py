@@ -10,8 +10,8 @@ import numpy as np
 import oracle
 import pytest
 from drawn_hypergraphs import DrawnHypergraphs
+from drawn_lattices import Drawn, edits, limits_of
 from strategies import many_more
-from test_lattice_search import edits, limits_of
 
 import lpmert
 from lpmert import DataError, Hypergraphs, Lattices, NBest, Status
@@ -137,8 +137,6 @@ def test_ratio_metrics_end_where_lists_of_all_derivations_end(metric: str) -> No
 
 
 def test_a_lattice_is_a_hypergraph_of_edges_with_one_tail() -> None:
-    from test_lattice_search import Drawn
-
     for seed in range(800, 830):
         drawn = Drawn(seed, "integers", 2, 2)
         if not all(any(drawn.paths(s)) for s in range(2)):

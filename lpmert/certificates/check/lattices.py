@@ -12,8 +12,11 @@ from operator import ge
 import numpy as np
 
 from lpmert.certificates.check.cones import Ray, midpoint, orthants
-from lpmert.errors import CertificateError
+from lpmert.certificates.format import Header
+from lpmert.errors import CertificateError, DataError
+from lpmert.metrics.base import Metric
 from lpmert.metrics.text import TextMetric
+from lpmert.model.coordinates import CallerWeights
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.nbest import NBest
 from lpmert.model.word_graphs import Graph, WordGraphs
@@ -47,6 +50,25 @@ def lists_of(graphs: WordGraphs, metric: str | TextMetric, limits: Sequence[Sequ
         offsets.append(len(features))
     columns = problem.settings.columns
     return NBest(np.array(features), offsets, np.array(statistics), graphs.names, graphs.list_ids, columns, texts)
+
+
+def claimed_lists(graphs: WordGraphs, metric: str | TextMetric, header: Header) -> tuple[NBest, Metric]:
+    """Return the lists of the lattices that a certificate is about, and the metric that sums their losses.
+
+    Raises `CertificateError` unless its weights lose on all paths what it says, without ties, and `DataError` for what
+    are no lattices.
+    """
+    if not isinstance(graphs, WordGraphs):
+        raise DataError(f"the second argument must be an NBest, Lattices or Hypergraphs, not {type(graphs).__name__}")
+    problem = LatticeProblem(graphs, "wer" if metric == "loss" and graphs.losses is None else metric)
+    if list(header.weights) != list(graphs.names):
+        raise CertificateError(f"the certificate is about other features: {list(header.weights)}")
+    if not problem.additive:
+        raise CertificateError(f"certificates need an additive metric, which {problem.metric.name!r:.40} is not")
+    verdict = problem.decode(CallerWeights(np.array(list(header.weights.values()))))
+    if not verdict.strict or verdict.loss != header.loss:
+        raise CertificateError(f"on all paths the weights lose {verdict.loss}, not {header.loss}, or by a tie only")
+    return lists_of(graphs, problem.given_metric, header.limits), problem.metric
 
 
 def _ways(graphs: WordGraphs, number: int, limits: Sequence[Sequence[float]]) -> set[Way]:

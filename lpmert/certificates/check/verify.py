@@ -105,38 +105,15 @@ def verify(
         raise CertificateError(f"{certificate}:{reader.line}: {shortened(str(error), LONGEST_REFUSAL)}") from error
 
 
-def _of_graphs(reader: CertificateReader, graphs: WordGraphs, metric: Any, ties: str) -> Verified:
-    """Check a certificate about all paths: its lists are those of all paths that may win, and its weights decode so."""
-    import numpy as np
-
-    from lpmert.certificates.check.lattices import lists_of
-    from lpmert.errors import CertificateError
-    from lpmert.model.coordinates import CallerWeights
-    from lpmert.model.lattice_problem import LatticeProblem
-
-    if isinstance(metric, str) and metric == "loss" and graphs.losses is None:
-        metric = "wer"
-    problem = LatticeProblem(graphs, metric)
-    header = reader.header()
-    if list(header.weights) != list(graphs.names):
-        raise CertificateError(f"the certificate is about other features: {list(header.weights)}")
-    found = _checked(reader, header, lists_of(graphs, metric, header.limits), problem.metric, ties)
-    verdict = problem.decode(CallerWeights(np.array(list(header.weights.values()))))
-    if not verdict.strict or verdict.loss != found.loss:
-        raise CertificateError(f"on all paths the weights lose {verdict.loss}, or that hangs on a tie")
-    return found
-
-
 def _verified(reader: CertificateReader, nbest: NBest | WordGraphs, metric: Any, ties: str) -> Verified:
-    from lpmert.errors import DataError
     from lpmert.model.nbest import NBest
-    from lpmert.model.word_graphs import WordGraphs
 
-    if isinstance(nbest, WordGraphs):
-        return _of_graphs(reader, nbest, metric, ties)
-    if not isinstance(nbest, NBest):
-        raise DataError(f"the second argument must be an NBest, Lattices or Hypergraphs, not {type(nbest).__name__}")
-    return _checked(reader, reader.header(), nbest, metric, ties)
+    header = reader.header()
+    if isinstance(nbest, NBest):
+        return _checked(reader, header, nbest, metric, ties)
+    from lpmert.certificates.check.lattices import claimed_lists  # after lists are done with: it needs more
+
+    return _checked(reader, header, *claimed_lists(nbest, metric, header), ties)
 
 
 def _checked(reader: CertificateReader, header: Header, nbest: NBest, metric: str | Metric, ties: str) -> Verified:

@@ -16,14 +16,12 @@ from lpmert.certificates.format import CONES, SELECTIONS, Header, certificate_wr
 from lpmert.certificates.write.cones import grow_cones
 from lpmert.certificates.write.questions import Anywhere
 from lpmert.certificates.write.selections import SelectionTree, Undercut
-from lpmert.errors import CertificateError, MethodError
+from lpmert.errors import CertificateError, DataError, MethodError
 from lpmert.metrics.base import AdditiveMetric, Metric, metric_by_name
-from lpmert.metrics.text import TextMetric
 from lpmert.model import canonical
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.nbest import NBest
 from lpmert.model.region import Region, limits_of
-from lpmert.model.word_graphs import WordGraphs
 from lpmert.quoting import quoted
 from lpmert.result import Result, Status
 
@@ -55,10 +53,7 @@ def write_certificate(
     measure = metric_by_name(metric)
     if not isinstance(measure, AdditiveMetric):
         raise MethodError(f"metric {quoted(measure.name)} is not additive; certificates are about losses that are")
-    if result.status not in (Status.OPTIMAL, Status.OPTIMAL_TO_TOLERANCE):
-        raise MethodError(f"there is no optimum to certify ({result.message})")
-    if result.fingerprint != nbest.fingerprint:
-        raise MethodError("the result is that of other lists")
+    _check_result(result, nbest.fingerprint)
     if kind not in (None, CONES, SELECTIONS):
         raise MethodError(f"no kind of tree {quoted(kind)}; choose {CONES} or {SELECTIONS}")
     limits = certified_limits(region, nbest.names)
@@ -90,18 +85,26 @@ def write_certificate(
             return
 
 
-def write_certificate_of_graphs(
-    path: str | Path, graphs: WordGraphs, result: Result, *, metric: str | TextMetric, region: Region | None
-) -> None:
+def write_certificate_of_graphs(path: str | Path, problem: LatticeProblem, result: Result) -> None:
     """Write a certificate of the optimum over all paths: one of the N-best lists of all paths that may win.
 
     Raises `CertificateError` where these are too many for exact arithmetic, and else as `write_certificate`.
     """
-    if result.fingerprint != graphs.fingerprint:
-        raise MethodError("the result is that of other lattices")
-    lists = lists_of(graphs, metric, certified_limits(region, graphs.names))
-    measure = LatticeProblem(graphs, metric).metric
-    write_certificate(path, lists, replace(result, fingerprint=lists.fingerprint), metric=measure, region=region)
+    graphs = problem.lattices
+    _check_result(result, graphs.fingerprint)
+    lists = lists_of(graphs, problem.given_metric, certified_limits(problem.region, graphs.names))
+    own = replace(result, fingerprint=lists.fingerprint)
+    write_certificate(path, lists, own, metric=problem.metric, region=problem.region)
+
+
+def _check_result(result: Result, fingerprint: str) -> None:
+    """Raise `DataError` for what is no result, `MethodError` for one that is no optimum of these lists or lattices."""
+    if not isinstance(result, Result):
+        raise DataError(f"the second argument must be a Result, not {type(result).__name__}; find one with minimize")
+    if result.status not in (Status.OPTIMAL, Status.OPTIMAL_TO_TOLERANCE):
+        raise MethodError(f"there is no optimum to certify ({result.message})")
+    if result.fingerprint != fingerprint:
+        raise MethodError("the result is that of other lists")
 
 
 def certified_limits(region: Region | None, names: Sequence[str]) -> list[list[float]]:
