@@ -122,7 +122,15 @@ class WordGraphs:
         digest = hashlib.sha256(f"lpmert {type(self).__name__} 1".encode("ascii"))
         labels = [self.names, self.list_ids, self.vocabulary, self.references, self.features.shape]
         digest.update(json.dumps(labels).encode("ascii"))
-        arrays = [self.offsets, self.n_nodes, self.sources, self.seconds, self.targets, self.features, *self._said()]
+        arrays: list[NDArray[Any]] = [
+            self.offsets,
+            self.n_nodes,
+            self.sources,
+            self.seconds,
+            self.targets,
+            self.features,
+            *self._said(),
+        ]
         for array in arrays if self.losses is None else [*arrays, self.losses]:
             digest.update(array.astype("<f8" if array.dtype.kind == "f" else "<i8").tobytes())
         return digest.hexdigest()

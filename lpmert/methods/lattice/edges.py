@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from lpmert.errors import FloatArray, IntArray
-from lpmert.methods.lattice.lists import spreads, stakes
+from lpmert.methods.lattice.list_kernels import spreads, stakes
 
 
 def even_edges(rays: FloatArray, scores: FloatArray, ends: IntArray) -> tuple[FloatArray, list[tuple[int, int]]]:

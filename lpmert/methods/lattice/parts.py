@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from lpmert.errors import FloatArray, IntArray
 from lpmert.methods.lattice import kernels as kernel
 from lpmert.methods.lattice.kernels import Ahead, Links, Space
-from lpmert.methods.lattice.lists import Catalogue, Lists, narrow
+from lpmert.methods.lattice.list_kernels import narrow
+from lpmert.methods.lattice.lists import Catalogue, Lists
 from lpmert.methods.lattice.mixtures import new_game
 from lpmert.model.lattice_kernels import longest_path
 from lpmert.model.lattice_problem import LatticeProblem
@@ -148,7 +149,7 @@ class Expander:
         most_work = link_work * (count + 100)
         if needed <= most_work:
             if count < len(kept):
-                links = Links(*(array[kept] for array in links))
+                links = Links(links.sources[kept], links.seconds[kept], links.targets[kept], links.features[kept])
             first, end, work, done = kernel.frontier(
                 links, graph.n_nodes, rays, ahead, most_work, self._space, self._game
             )
