@@ -1,13 +1,13 @@
 from . import formats as formats
 from . import methods as methods
 from . import metrics as metrics
-from ._doors import Check as Check
 from ._doors import certify as certify
 from ._doors import check as check
 from ._doors import evaluate as evaluate
 from ._doors import minimize as minimize
 from .certificates.check.verify import Verified as Verified
 from .certificates.check.verify import verify as verify
+from .checked import Check as Check
 from .comparing.compare import compare as compare
 from .comparing.comparison import Comparison as Comparison
 from .errors import CertificateError as CertificateError

@@ -5,9 +5,8 @@ Nothing heavy is imported before it is needed, so that the command line starts a
 
 from __future__ import annotations
 
-import json
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +14,10 @@ from lpmert.quoting import listed
 from lpmert.registry import METHODS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from pathlib import Path
 
-    from lpmert.errors import FloatArray
+    from lpmert.checked import Check
     from lpmert.metrics.base import Metric
     from lpmert.metrics.text import TextMetric
     from lpmert.model.evaluation import Evaluation
@@ -34,68 +33,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Check:
-    """What given weights cost, beside the best there are.
-
-    weights [D] as given. `loss` is that of decoding with ties broken as asked; `loss_best_ties` and `loss_worst_ties`
-    are those with the `tied_lists` at their best and worst. `inside`: whether the weights lie in the region. `optimum`
-    is the result of the search, `rates` as there.
-    """
-
-    weights: FloatArray
-    names: tuple[str, ...]
-    loss: float
-    score: float
-    statistics: FloatArray
-    tied_lists: int
-    loss_best_ties: float | None
-    loss_worst_ties: float | None
-    margin: float | None
-    inside: bool
-    optimum: Result
-    rates: Mapping[str, float]
-
-    @property
-    def excess(self) -> float:
-        """Loss beyond the best found; never below 0."""
-        return max(0.0, self.loss - self.optimum.loss)
-
-    @property
-    def wins_by_ties(self) -> bool:
-        """Whether the loss is below the proved least one: only ties, broken by list order, can do that."""
-        return self.inside and self.optimum.status.proved and self.loss < self.optimum.loss
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the check as plain numbers, strings, lists and dictionaries, ready for JSON."""
-        from lpmert.result import SCHEMA
-
-        return {
-            "schema": SCHEMA,
-            "weights": dict(zip(self.names, self.weights.tolist(), strict=True)),
-            "loss": self.loss,
-            "score": self.score,
-            "statistics": self.statistics.tolist(),
-            "rates": dict(self.rates),
-            **{name: getattr(self, name) for name in ("tied_lists", "loss_best_ties", "loss_worst_ties", "margin")},
-            **{name: getattr(self, name) for name in ("excess", "wins_by_ties", "inside")},
-            "optimum": self.optimum.to_dict(),
-        }
-
-    def to_json(self) -> str:
-        """Return `to_dict` as one JSON object."""
-        return json.dumps(self.to_dict(), allow_nan=False, indent=2)
-
-    def __str__(self) -> str:
-        """Return a short report."""
-        ties = f" ({self.tied_lists} lists tied)" if self.tied_lists else ""
-        return f"loss {self.loss:.10g}{ties}, {self.excess:.10g} above the best found\nbest: {self.optimum}"
-
-
 def minimize(
     nbest: NBest | WordGraphs,
     *,
-    metric: str | Metric | TextMetric = "loss",
+    metric: str | Metric | TextMetric | None = None,
     method: str | Method = "auto",
     initial_weights: Weights | str | Path | None = None,
     ties: str = "first",
@@ -118,13 +59,15 @@ def minimize(
     ----------
     nbest : NBest, Lattices or Hypergraphs
         The lists, or lattices, of which all paths count.
-    metric : str or Metric
-        What turns summed statistics into a loss: a name, `module:Class`, or an object of `lpmert.metrics`. For
-        lattices a metric on texts: "wer" (by default), "cer" or "ter", or its settings.
+    metric : str or Metric, optional
+        What turns summed statistics into a loss: a name, `module:Class`, or an object of `lpmert.metrics`; by default
+        what the names of the statistics tell, and "loss" where there is one. For lattices a metric on texts: "wer" (by
+        default), "cer" or "ter", or its settings.
     method : str or Method
         How to search: a name, `module:Class`, or an object of `lpmert.methods`, whose arguments are its options.
     initial_weights : mapping or sequence of numbers, Result, str or Path, optional
-        Where the search starts: one number for each feature, by name or in order, or a file of weights.
+        Where the search starts: one number for each feature, by name or in order, or a file of weights. They are the
+        result, up to their scale, unless others are better.
     ties : {"first", "best", "worst"}
         Which of several hypotheses with identical features stands for them.
     region : Region, optional
@@ -172,14 +115,15 @@ def minimize(
     >>> lpmert.minimize(lists, method=lpmert.methods.Och(restarts=3)).lower_bound is None
     True
     """
-    from lpmert.formats.weights import given_weights
     from lpmert.result import warned
 
     solver, limits, seed = _settings(method, time_limit, node_limit, gap, target, memory_limit, jobs, seed)
     problem, search = _prepared(nbest, metric, ties, region, limits)
-    initial = (
-        None if initial_weights is None else problem.checked_weights(given_weights(initial_weights, "initial_weights"))
-    )
+    initial = None
+    if initial_weights is not None:
+        from lpmert.formats.weights import given_weights
+
+        initial = problem.checked_weights(given_weights(initial_weights, "initial_weights"))
     return warned(search(solver, limits, callback, seed, initial))
 
 
@@ -187,7 +131,7 @@ def check(
     nbest: NBest | WordGraphs,
     weights: Weights | str | Path,
     *,
-    metric: str | Metric | TextMetric = "loss",
+    metric: str | Metric | TextMetric | None = None,
     method: str | Method = "auto",
     ties: str = "first",
     region: Region | None = None,
@@ -229,31 +173,25 @@ def check(
     >>> found.loss, found.optimum.loss, found.excess
     (1.0, 0.0, 1.0)
     """
+    from lpmert.checked import Check
     from lpmert.formats.weights import given_weights
     from lpmert.result import warned
 
     solver, limits, seed = _settings(method, time_limit, node_limit, gap, target, memory_limit, jobs, seed)
     problem, search = _prepared(nbest, metric, ties, region, limits)
     given = problem.checked_weights(given_weights(weights, "weights"))
-    evaluation = problem.evaluate(given)
+    evaluation = told(problem, given)
     optimum = warned(search(solver, limits, callback, seed, given))
-    same = ("loss", "score", "statistics", "tied_lists", "loss_best_ties", "loss_worst_ties", "margin")
+    same = {field.name for field in fields(evaluation)} & {field.name for field in fields(Check)}
     figures = {name: getattr(evaluation, name) for name in same}
-    return Check(
-        weights=given,
-        names=nbest.names,
-        inside=problem.inside(given),
-        optimum=optimum,
-        rates=problem.rates(evaluation.loss),
-        **figures,
-    )
+    return Check(weights=given, names=nbest.names, optimum=optimum, **figures)
 
 
 def evaluate(
     nbest: NBest | WordGraphs,
     weights: Weights | str | Path,
     *,
-    metric: str | Metric | TextMetric = "loss",
+    metric: str | Metric | TextMetric | None = None,
     ties: str = "first",
     region: Region | None = None,
 ) -> Evaluation:
@@ -287,14 +225,8 @@ def evaluate(
     (1.0, [1, 1], 0)
     """
     from lpmert.formats.weights import given_weights
-    from lpmert.methods.lattice.door import lattice_problem
-    from lpmert.model.word_graphs import WordGraphs
 
-    if isinstance(nbest, WordGraphs):
-        return lattice_problem(nbest, metric, ties, region).evaluate(given_weights(weights, "weights"))
-    problem = _problem(nbest, metric, ties, region)
-    given = problem.checked_weights(given_weights(weights, "weights"))
-    return replace(found := problem.evaluate(given), inside=problem.inside(given), rates=problem.rates(found.loss))
+    return told(problem_of(nbest, metric, ties, region), given_weights(weights, "weights"))
 
 
 def certify(
@@ -302,7 +234,7 @@ def certify(
     result: Result,
     path: str | Path,
     *,
-    metric: str | Metric = "loss",
+    metric: str | Metric | None = None,
     ties: str = "first",
     region: Region | None = None,
 ) -> None:
@@ -340,14 +272,14 @@ def certify(
     True
     """
     from lpmert.certificates.write.certify import write_certificate, write_certificate_of_graphs
-    from lpmert.methods.lattice.door import lattice_problem
-    from lpmert.model.word_graphs import WordGraphs
+    from lpmert.model.nbest import NBest
+    from lpmert.model.problem import Problem
 
-    if isinstance(nbest, WordGraphs):
-        write_certificate_of_graphs(path, lattice_problem(nbest, metric, ties, region), result)
-    else:
-        region = _problem(nbest, metric, ties, region).region
-        write_certificate(path, nbest, result, metric=metric, ties=ties, region=region)
+    problem = problem_of(nbest, metric, ties, region)
+    if isinstance(problem, Problem) and isinstance(nbest, NBest):
+        write_certificate(path, nbest, result, metric=metric, ties=ties, region=problem.region)
+    elif not isinstance(problem, Problem):
+        write_certificate_of_graphs(path, problem, result)
 
 
 def _prepared(
@@ -355,23 +287,38 @@ def _prepared(
 ) -> tuple[Problem | LatticeProblem, Callable[..., Result]]:
     """Return the problem, and its search: of a method, with limits, callback, seed and first weights."""
     import lpmert.model.problem  # noqa: F401  # loading it takes longer than most problems, and does not count
-    from lpmert.methods.lattice.door import lattice_problem
-    from lpmert.methods.lattice.solve import solve_lattices
-    from lpmert.model.word_graphs import WordGraphs
+    from lpmert.model.problem import Problem
     from lpmert.search.driver import solve
     from lpmert.system.deadline import Deadline
 
     with Deadline(limits.time_limit).running() as deadline:
-        if isinstance(data, WordGraphs):
-            lattices = lattice_problem(data, metric, ties, region)
-            return lattices, partial(solve_lattices, lattices, started=deadline.started)
-        problem = _problem(data, metric, ties, region)
+        problem = problem_of(data, metric, ties, region)
+        if not isinstance(problem, Problem):
+            from lpmert.methods.lattice.solve import solve_lattices
+
+            return problem, partial(solve_lattices, problem, started=deadline.started)
         return problem, lambda method, *rest: partial(solve, method, problem, started=deadline.started)(*rest)
+
+
+def told(problem: Problem | LatticeProblem, weights: Weights) -> Evaluation:
+    """Return what weights cost, whether they lie in the region, and the loss as rates."""
+    given = problem.checked_weights(weights)
+    return replace(found := problem.evaluate(given), inside=problem.inside(given), rates=problem.rates(found.loss))
+
+
+def problem_of(data: NBest | WordGraphs, metric: Any, ties: str, region: Region | None) -> Problem | LatticeProblem:
+    """Return the problem on lists or lattices, with all arguments checked."""
+    from lpmert.model.word_graphs import WordGraphs
+
+    if isinstance(data, WordGraphs):
+        from lpmert.methods.lattice.door import lattice_problem
+
+        return lattice_problem(data, metric or "loss", ties, region)
+    return _problem(data, metric, ties, region)
 
 
 def _problem(nbest: NBest, metric: Any, ties: str, region: Region | None) -> Problem:
     from lpmert.errors import DataError, RegionError
-    from lpmert.formats.weights import region_around
     from lpmert.model.nbest import NBest
     from lpmert.model.problem import Problem
     from lpmert.model.region import Region
@@ -382,7 +329,11 @@ def _problem(nbest: NBest, metric: Any, ties: str, region: Region | None) -> Pro
         )
     if region is not None and not isinstance(region, Region):
         raise RegionError(f"region must be a Region or None, not {type(region).__name__}; build one with lpmert.Region")
-    return Problem(nbest, metric, ties=ties, region=region_around(region))
+    if region is not None:
+        from lpmert.formats.weights import region_around
+
+        region = region_around(region)
+    return Problem(nbest, metric, ties=ties, region=region)
 
 
 def _settings(

@@ -133,6 +133,7 @@ METHODS = Registry(
         "boosting": "lpmert.methods.heuristic.boosting:Boosting",
         "pro": "lpmert.methods.heuristic.pairwise:Pro",
         "mira": "lpmert.methods.heuristic.mira:Mira",
+        "average": "lpmert.unseen.averaging:Averaging",
     },
 )
 

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from lpmert.errors import FloatArray, IntArray
 from lpmert.model.nbest import NBest
+from lpmert.quoting import listed, quoted
 
 if TYPE_CHECKING:
     from lpmert.metrics.base import Metric
@@ -37,7 +38,7 @@ else:
                 known = self.get_params()
                 for name, value in parameters.items():
                     if name not in known:
-                        raise ValueError(f"no parameter {name!r}; the parameters are {', '.join(known)}")
+                        raise ValueError(f"no parameter {quoted(name)}; the parameters are {listed(known)}")
                     setattr(self, name, value)
                 return self
 
@@ -50,7 +51,7 @@ class Reranker(BaseEstimator):
 
     Parameters
     ----------
-    metric : str or Metric
+    metric : str or Metric, optional
         What turns summed statistics into a loss, as for `minimize`.
     method : str or Method
         "tune" for weights that hold on unseen lists (`lpmert.tune`), or how to search for the optimum: "auto", "och",
@@ -97,7 +98,7 @@ class Reranker(BaseEstimator):
     def __init__(
         self,
         *,
-        metric: str | Metric = "loss",
+        metric: str | Metric | None = None,
         method: str | Method = TUNE,
         gain: bool = False,
         group_column: int | str | None = None,
@@ -183,11 +184,12 @@ class Reranker(BaseEstimator):
         """Return how good the rows picked are: the mean gain or the negative mean loss of a group; the negative loss
         of a metric that is not additive.
         """
-        from lpmert.metrics.base import AdditiveMetric, metric_by_name
+        from lpmert.metrics.base import AdditiveMetric
+        from lpmert.metrics.of_columns import metric_of
 
         self._check_fitted()
-        metric = metric_by_name(self.metric)
         nbest = X if isinstance(X, NBest) else self._lists(X, y, groups, seen=True)
+        metric = metric_of(self.metric, nbest.statistic_names)
         rows = self.choose(nbest)
         loss = metric.loss(nbest.statistics[rows].sum(axis=0))
         return 0.0 - (loss / len(rows) if isinstance(metric, AdditiveMetric) else loss)
@@ -245,7 +247,7 @@ class Reranker(BaseEstimator):
         if not isinstance(self.group_column, str):
             return self.group_column
         if names is None or self.group_column not in names:
-            raise ValueError(f"no column {self.group_column!r} in X; pass a data frame that has it")
+            raise ValueError(f"no column {quoted(self.group_column)} in X; pass a data frame that has it")
         return names.index(self.group_column)
 
     @staticmethod

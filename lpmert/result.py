@@ -194,6 +194,8 @@ class Result:
         Of the lists, in the order of the selection.
     rates : mapping from name to share
         The loss as shares (`accuracy`, `error_rate`), where what to divide by is known.
+    unseen : mapping from name to number
+        What `--cv` expects on unseen lists: `loss`, its interval `low`, `high`, the `optimism`, the number of `folds`.
 
     Examples
     --------
@@ -229,6 +231,7 @@ class Result:
     warnings: tuple[Doubt, ...] = ()
     list_ids: tuple[str, ...] = ()
     rates: Mapping[str, float] = field(default_factory=dict)
+    unseen: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def by_name(self) -> dict[str, float]:
@@ -287,6 +290,7 @@ class Result:
             "selection": self.selection.tolist(),
             "list_ids": list(self.list_ids),
             "rates": dict(self.rates),
+            "unseen": dict(self.unseen),
             "margin": self.margin,
             "tied_lists": self.tied_lists,
             "loss_best_ties": self.loss_best_ties,
@@ -388,6 +392,7 @@ def _from_dict(data: Mapping[str, Any]) -> Result:
         warnings=tuple(Doubt(one["code"], one["message"]) for one in data["warnings"]),
         list_ids=tuple(data["list_ids"]),
         rates=data["rates"],
+        unseen=data["unseen"],
         signature=data["signature"],
         fingerprint=data["fingerprint"],
         seed=data["seed"],

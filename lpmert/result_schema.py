@@ -93,6 +93,7 @@ _RESULT = _object(
         **_CHOICE,
         "free": _array(_STRING, "features whose weight could as well be another"),
         "region": _by_name(_NUMBER, "how far inside each limit the weights are"),
+        "unseen": _by_name(_NUMBER, "what is to be expected on unseen lists; empty unless it was asked for"),
         "limiting": _array(_STRING, "limits beyond which the cell goes on"),
         "cell": {"anyOf": [{"type": "null"}, _CELL]},
         "counters": _by_name(_NUMBER, "what was counted"),
@@ -101,7 +102,7 @@ _RESULT = _object(
         "seed": _WHOLE,
         "warnings": _array({"type": "object"}, "what is doubtful about the question"),
     },
-    optional=("warnings",),
+    optional=("warnings", "unseen"),
 )
 _SUMMARY = _by_name(_MAYBE, "over the runs")
 _RUN = _object(
@@ -131,6 +132,29 @@ _ENTRY = _object(
         "stability": {"type": "object"},
     }
 )
+_INTERVAL = _object({"value": _NUMBER, "low": _MAYBE, "high": _MAYBE})
+_EXPECTED = _object(
+    {
+        "name": _STRING,
+        "here": _described(_MAYBE, "mean loss on the lists fitted to"),
+        "loss": _described(_INTERVAL, "on lists not fitted to, with its interval of 95 %"),
+        "optimism": _described(_MAYBE, "share of that loss which the one on the lists fitted to leaves out"),
+        "difference": {"anyOf": [{"type": "null"}, _INTERVAL], "description": "from the first method"},
+        "p_value": _MAYBE,
+        "held_out": _described(_MAYBE, "mean loss on lists held out altogether"),
+        "fits": _WHOLE,
+        "proved": _described(_WHOLE, "fits proved optimal"),
+    }
+)
+_CROSS_VALIDATION = _object(
+    {
+        "folds": _WHOLE,
+        "repetitions": _WHOLE,
+        "groups": _WHOLE,
+        "methods": _array(_EXPECTED, "in the order given, the optimum last"),
+        "notes": _array(_STRING, "what to keep in mind"),
+    }
+)
 _OPTIMUM: Json = {"$ref": "#/$defs/result"}
 
 _SCHEMAS: Mapping[str, Json] = {
@@ -158,6 +182,7 @@ _SCHEMAS: Mapping[str, Json] = {
             "lower_bound": _MAYBE,
             "optimum": {"anyOf": [{"type": "null"}, _OPTIMUM]},
             "methods": _array(_ENTRY, "in the order given"),
+            "cross_validation": {"anyOf": [{"type": "null"}, _CROSS_VALIDATION]},
         }
     ),
 }

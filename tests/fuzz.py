@@ -23,7 +23,7 @@ from lpmert import MethodError, Region, RegionError, Result, Status
 from lpmert.metrics.ratio import LinearFraction
 
 SUMS = ("choices", "cells", "lp-mert", "exhaustive", "auto", "groups")
-RATIOS = ("choices", "cells", "auto")
+RATIOS = ("choices", "cells", "auto", "groups")
 WORTHS = (*LOSSES, *METRICS)
 STOPPED = {Status.TIME_LIMIT, Status.NODE_LIMIT, Status.GAP, Status.TARGET, Status.MEMORY_LIMIT}
 ROUNDING = 1e-12
@@ -42,7 +42,7 @@ def methods(given: Given) -> tuple[str, ...]:
     if given.region is not None and given.region.cosine is not None:
         return ("choices", "auto") if given.loss is not None and not fraction else (*SUMS[:3], "auto")
     if given.loss is None or fraction:
-        return (*SUMS[: 5 if fraction else 6], *(("sweep",) if width <= 2 else ()))
+        return (*SUMS, *(("sweep",) if width <= 2 else ()))
     return RATIOS
 
 

@@ -23,7 +23,7 @@ FRACTIONS = tuple(n for n in METHODS.own if n != "sweep" and getattr(METHODS.fin
 """Methods that prove the least fraction of sums, and the least sum, over any number of features."""
 RATIOS = tuple(name for name in FRACTIONS if METHODS.find(name).takes_ratios)
 """Those of them that take any metric."""
-SUMS = (*FRACTIONS, "groups", "mip")
+SUMS = (*FRACTIONS, "mip")
 """All that find the least sum and a bound."""
 
 

@@ -40,6 +40,7 @@ from benchmarks.suites import NAMES, ablation, benchmark, four, growth, quick, u
 from benchmarks.suites.floor import find_prototypes
 from benchmarks.suites.stability import best_of
 from benchmarks.tables import Table
+from lpmert.comparing.significance import corrected_reach
 from lpmert.errors import FloatArray, MethodError
 from lpmert.methods.divide.divide import LpMert
 from lpmert.model.nbest import NBest
@@ -475,7 +476,9 @@ def test_differences_on_unseen_lists_are_paired_by_split_and_their_interval_allo
     found = unseen.differences(rows, source, unseen.AVERAGED.name)
     assert found == pytest.approx([-5.0, 0.0, 15.0])  # of a mean of 20
     deviation = math.sqrt(((-5 - 10 / 3) ** 2 + (10 / 3) ** 2 + (15 - 10 / 3) ** 2) / 2)
-    assert unseen.reach(found, 0.5) == pytest.approx(4.302653 * deviation * math.sqrt(1 / 3 + 0.5))  # t of 2 degrees
+    assert corrected_reach(np.array(found), 0.5) == pytest.approx(
+        4.302653 * deviation * math.sqrt(1 / 3 + 0.5)
+    )  # t of 2 degrees
 
 
 def an_unseen_row(dataset: str, solver: str, held_out: float) -> Row:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, partial
+from math import inf
 from statistics import fmean
 
 import numpy as np
-from scipy import stats
 
 from benchmarks.halves import Halves, HeldOut
 from benchmarks.harness import Answer, Benchmark, Dataset, Task
@@ -16,6 +16,7 @@ from benchmarks.lists import Solve
 from benchmarks.rows import Row, find
 from benchmarks.sources import SOURCES, Source
 from benchmarks.tables import Table, seconds
+from lpmert.comparing.significance import corrected_reach
 from lpmert.methods.auto import Auto
 from lpmert.methods.heuristic.grid import Grid
 from lpmert.methods.heuristic.och import Och
@@ -95,17 +96,6 @@ def differences(rows: list[Row], source: Source, solver: str) -> list[float]:
     return [100.0 * (own - base) / mean for base, own in losses] if mean > 0.0 else []
 
 
-def reach(values: list[float], ratio: float) -> float:
-    """Return half the length of the interval of 95 % of a mean over splits that overlap.
-
-    ratio: held-out lists over training lists of a split. Source: Nadeau and Bengio, Inference for the Generalization
-    Error, Machine Learning 2003.
-    """
-    if len(values) < 2:
-        return float("inf")
-    return float(stats.t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) * np.sqrt(1 / len(values) + ratio))
-
-
 def render(rows: list[Row]) -> Iterator[Table]:
     """Yield the differences to the baseline by source, and processor seconds."""
     names = [solver.name for solver in SOLVERS[1:]]
@@ -123,7 +113,7 @@ def render(rows: list[Row]) -> Iterator[Table]:
             if not found:
                 cells.append("-")
                 continue
-            width = reach(found, aside / source.n_train)
+            width = corrected_reach(np.array(found), aside / source.n_train) if len(found) > 1 else inf
             mean = fmean(found)
             means[name].append(mean)
             for place, holds in enumerate((mean < 0, mean > 0, mean + width < 0, mean - width > 0)):

@@ -152,7 +152,7 @@ def parse_weights(text: str, features: Sequence[str], option: str) -> WeightsFil
         if error.path != option:
             raise
         message = str(error).removeprefix(f"{option}: ")
-        there = "" if "the features are" in message else f"; the features are {listed(features)}"
+        there = "" if listed(features) in message else f"; the features are {listed(features)}"
         raise click.BadParameter(f"{message}{there}.", param_hint=option) from error
     return found
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,17 +13,23 @@ from lpmert.cli.console import ProgressLog, duration, number, say
 from lpmert.cli.delivery import delivering, exit_code
 from lpmert.cli.main import _logging_to_stderr, _read, naming
 from lpmert.cli.reading import Registered
-from lpmert.cli.shared import Shared, configured, shared_options
+from lpmert.cli.shared import Shared, shared_options
+from lpmert.cli.stages import Stages
 from lpmert.cli.text_tables import side_by_side
-from lpmert.comparing.compare import DEFAULT_METHODS, OPTIMUM_SECONDS, REPLICATIONS, SEEDS
+from lpmert.cli.unseen import Asked, source_option, sources_of
+from lpmert.comparing.compare import DEFAULT_METHODS, OPTIMUM_SECONDS, REPETITIONS, REPLICATIONS, SEEDS
 from lpmert.comparing.comparison import summary
 from lpmert.quoting import quoted
 from lpmert.registry import METHODS
 from lpmert.system.interrupts import Interrupts
 
 if TYPE_CHECKING:
+    import re
+
     from lpmert.comparing.comparison import Comparison, Run
+    from lpmert.comparing.cross_validation import CrossValidation
     from lpmert.result import Result
+    from lpmert.search.method import Method
 
 
 _BEST_OF = (1, 2, 5, 10)
@@ -42,11 +46,6 @@ def _weights_by_name(text: str) -> tuple[str, str]:
     if not name.strip() or not equals or not weights:
         raise click.BadParameter(f"{quoted(text)} is not of the form NAME=WEIGHTS, such as moses=weights.txt.")
     return name.strip(), weights
-
-
-def _of_method(method: str, options: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return the options that are meant for one of the methods compared: METHOD.NAME=VALUE."""
-    return [(name.removeprefix(f"{method}."), value) for name, value in options if name.startswith(f"{method}.")]
 
 
 @click.command()
@@ -83,6 +82,12 @@ def _of_method(method: str, options: Sequence[tuple[str, str]]) -> list[tuple[st
     metavar="N",
     help="Replications of the permutation test.",
 )
+@click.option("--cv", type=click.IntRange(min=2), metavar="N", help="Cross-validate everything, in N parts.")
+@click.option(
+    "--repeat", type=click.IntRange(min=1), default=REPETITIONS, metavar="N", help="Draw the parts so often for --cv."
+)
+@source_option
+@click.option("--picture", type=click.Path(), metavar="FILE", help="Draw what --cv finds: .png, .svg, .pdf.")
 def compare(
     methods: tuple[str, ...],
     seeds: int,
@@ -92,6 +97,10 @@ def compare(
     optimum: str | None,
     run_time_limit: float | None,
     replications: int,
+    cv: int | None,
+    repeat: int,
+    source: re.Pattern[str] | None,
+    picture: str | None,
     **options: Any,
 ) -> None:
     """Compare methods, and weights that other tools found, on the lists in DATA.
@@ -107,19 +116,30 @@ def compare(
     method (on held-out lists if there are any); the median time of a run. Below the table: what to expect from the best
     of several runs.
 
+    --cv N fits every method again N times --repeat times, each time to all lists but one part of N, and decodes that
+    part; and the optimum likewise, for which --time-limit is shared out. A further table has the loss on these lists,
+    the cross-validated one, the share of it that the former leaves out (optimism), and the difference from the first
+    method, with intervals of 95 % and p-values that allow for parts that overlap.
+
     The exit code is 3 if a limit stopped the search for the optimum. DATA is as for `lpmert solve`.
     """
     from lpmert.comparing.compare import compare as compare_methods
+    from lpmert.comparing.picture import check_drawing, draw
     from lpmert.result import Limits, Result
 
     shared = Shared.of(**options)
+    Asked(cv, source)
+    if picture is not None:
+        if cv is None:
+            raise click.UsageError("--picture needs --cv.")
+        check_drawing(picture)
     if shared.scale is not None:
         raise click.UsageError(
             "--scale does not apply here: the report shows no weights; the JSON output has them all."
         )
-    chosen = {name: configured(name, _of_method(name, shared.options)) for name in methods}
-    left = tuple(one for one in shared.options if not any(_of_method(name, [one]) for name in methods))
-    shared = replace(shared, options=left)
+    chosen: dict[str, Method] = {}
+    for name in dict.fromkeys(methods):
+        chosen[name], shared = shared.for_method(name)
     limits = Limits(
         OPTIMUM_SECONDS if shared.time_limit is None else shared.time_limit,
         *(getattr(shared, name) for name in ("node_limit", "gap", "target", "memory_limit")),
@@ -127,9 +147,9 @@ def compare(
     names = [name for name, _ in weights]
     if len(set(names)) < len(names):
         raise click.UsageError("--weights gives a name twice.")
-    known = None if optimum is None else Result.load(optimum)
 
-    with _logging_to_stderr(shared), delivering(shared) as deliver:
+    with _logging_to_stderr(shared), delivering(shared, picture) as deliver:
+        known = None if optimum is None else Result.load(optimum)
         nbest = _read(shared)[0]
         others = None if held_out is None else _read(shared.of_files(held_out))[0]
         with naming(shared.reading.name):
@@ -151,6 +171,10 @@ def compare(
                     optimum_limits=limits,
                     time_limit=run_time_limit,
                     replications=replications,
+                    cv=cv,
+                    repeat=repeat,
+                    groups=sources_of(nbest, source),
+                    on_stage=None if shared.quiet else Stages(),
                     on_run=None if shared.quiet else _say_run,
                     callback=callback,
                     **{name: arguments[name] for name in ("metric", "ties", "region", "jobs", "seed")},
@@ -163,6 +187,8 @@ def compare(
             if not shared.quiet and shared.output is None and not shared.as_json:
                 say("")
             deliver(comparison.to_json, partial(comparison_report, comparison))
+            if picture is not None and comparison.unseen is not None:
+                draw(comparison.unseen, picture)
     raise click.exceptions.Exit(code)
 
 
@@ -176,6 +202,8 @@ def comparison_report(comparison: Comparison) -> str:
     """Return a comparison as text: the optimum, a line for each entry, and what several runs are worth."""
     parts = [_optimum(comparison.optimum)]
     tables = [_rows(comparison), _stability(comparison)]
+    if comparison.unseen is not None:
+        tables.append(_unseen(comparison.unseen))
     parts += [side_by_side(list(zip(*rows, strict=True))) for rows in tables if len(rows) > 1]
     return "\n\n".join([*parts, *(["\n".join(notes)] if (notes := _notes(comparison)) else [])])
 
@@ -218,7 +246,28 @@ def _notes(comparison: Comparison) -> list[str]:
             notes.append(f"{entry.name}: below the optimum only by ties, in {best.tied_lists:,} lists")
         elif best.tied_lists:
             notes.append(f"{entry.name}: {best.tied_lists:,} lists are tied at its best weights")
+    if comparison.unseen is not None:
+        drawn = f"{comparison.unseen.folds}-fold cross-validation, {comparison.unseen.repetitions} times"
+        notes += [f"{drawn}: intervals of 95 % for lists from the same source", *comparison.unseen.notes]
     return notes
+
+
+def _unseen(found: CrossValidation) -> list[list[str]]:
+    """Return the cells of the table of cross-validation, its heading first."""
+    held_out = any(entry.held_out is not None for entry in found.entries)
+    heading = ["method", "on these", "on unseen", "+-", "optimism", *(["held out"] if held_out else [])]
+    rows = [[*heading, "difference", "95 %", "p"]]
+    for entry in found.entries:
+        width, optimism = entry.loss.half_width, entry.optimism
+        figures = [_short(entry.here), _short(entry.loss.value), "-" if width is None else f"{width:.3g}"]
+        figures.append("-" if optimism is None else f"{100 * optimism:.1f} %")
+        figures += [_short(entry.held_out)] if held_out else []
+        compared = ["-", "", "-"]
+        if entry.difference is not None and entry.p_value is not None:
+            ends = f"[{entry.difference.low:+.4g}, {entry.difference.high:+.4g}]"
+            compared = [f"{entry.difference.value:+.4g}", ends, f"{entry.p_value:.3f}"]
+        rows.append([entry.name, *figures, *compared])
+    return rows
 
 
 def _stability(comparison: Comparison) -> list[list[str]]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from lpmert.cli.text_tables import labelled, side_by_side, width_of, wrapped
+from lpmert.cli.unseen import unseen_text
 from lpmert.quoting import LONGEST_MESSAGE, SHOWN_DECIMALS, shortened
 from lpmert.system.compilation import compilation
 from lpmert.system.interrupts import undone_by_abort
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.live import Live
 
-    from lpmert._doors import Check
+    from lpmert.checked import Check
     from lpmert.model.evaluation import Evaluation
     from lpmert.result import Progress, Result
 
@@ -271,10 +272,11 @@ class Scale:
 def result_report(result: Result, scale: Scale | None = None) -> str:
     """Return a result as text: status, loss, bound and gap, ties, weights, time and counters."""
     figures = [*_loss_figures(result), ("lower bound", number(result.lower_bound)), ("gap", _gap(result))]
+    figures.append(("on unseen", unseen_text(result)))
     table = [_feature_column(result), column("weight", result.weights.tolist()), *_more_columns(result, scale)]
     headline = _headline(result.message, good=result.status.proved and not result.warnings)
     return "\n\n".join(
-        [headline, *_warned(result), labelled(figures), side_by_side(table), labelled(_run_facts(result, scale))]
+        [headline, *warned(result), labelled(figures), side_by_side(table), labelled(_run_facts(result, scale))]
     )
 
 
@@ -290,7 +292,7 @@ def check_report(check: Check, scale: Scale | None = None) -> str:
     figures = [*_loss_figures(check), ("optimum" if best.status.proved else "best found", number(best.loss))]
     if not best.status.proved:
         figures.append(("lower bound", number(best.lower_bound)))
-    figures += [("excess", _excess(check)), ("search", best.message)]
+    figures += [("excess", _excess(check)), ("search", best.message), ("on unseen", unseen_text(best))]
     given = column("these weights", _l1_normalised(check.weights.tolist()))
     found = column("better weights" if check.excess > 0 else "weights found", best.weights.tolist())
     table = [_feature_column(best), given, found, *_more_columns(best, scale)]
@@ -299,7 +301,7 @@ def check_report(check: Check, scale: Scale | None = None) -> str:
         good=check.excess == 0 and best.status.proved and check.inside and not (check.wins_by_ties or best.warnings),
     )
     return "\n\n".join(
-        [headline, *_warned(best), labelled(figures), side_by_side(table), labelled(_run_facts(best, scale))]
+        [headline, *warned(best), labelled(figures), side_by_side(table), labelled(_run_facts(best, scale))]
     )
 
 
@@ -308,7 +310,8 @@ def warning_lines(result: Result) -> list[str]:
     return [f"warning: {one.message}" for one in result.warnings]
 
 
-def _warned(result: Result) -> list[str]:
+def warned(result: Result) -> list[str]:
+    """Return the warnings of a result as a part of a report, nothing if there are none."""
     lines = [click.style(wrapped(line, sys.stdout), fg="red", bold=True) for line in warning_lines(result)]
     return ["\n".join(lines)] if lines else []
 

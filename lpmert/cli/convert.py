@@ -12,7 +12,7 @@ from lpmert.cli.reading import Reading, Registered, flag, reading_options
 from lpmert.formats.detect import format_by_name, format_of_target, write, writer_of
 from lpmert.quoting import listed
 from lpmert.registry import FORMATS
-from lpmert.system.files import check_not_read, noting_reads
+from lpmert.system.files import writing_later
 
 _OF_WRITERS = {"scores_out": "scores", "score_type": "score_type", "form": "form"}
 """Flags that only writers take, and what they call them."""
@@ -72,10 +72,8 @@ def convert(
     for name, needed in known.items():
         if needed and name not in writing:
             raise click.UsageError(f"{flag(name)} is needed for writing {to_kind}.")
-    with noting_reads() as sources:
+    with writing_later(target, own.get("scores_out")):
         nbest = reading.read(unused=shared)
-    for output in filter(None, (target, own.get("scores_out"))):
-        check_not_read(output, sources)
     write(nbest, target, to_kind, **writing)
     if not quiet:
         say(

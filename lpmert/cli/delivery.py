@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Protocol
 
@@ -42,6 +43,15 @@ class Talk(Protocol):
     def verbose(self) -> int: ...
 
 
+@dataclass(frozen=True)
+class Place:
+    """A destination of a command that has no more options than these."""
+
+    as_json: bool
+    output: str | None
+    quiet: bool
+
+
 class ExitCode(IntEnum):
     """What the process tells its caller; click itself exits with 2 on wrong usage."""
 
@@ -64,18 +74,19 @@ def exit_code(status: Status | None, stop: Interrupts) -> ExitCode:
 
 
 @contextmanager
-def delivering(shared: Destination) -> Iterator[Deliver]:
+def delivering(shared: Destination, *others: str | None, renews: bool = False) -> Iterator[Deliver]:
     """Open the file for the outcome before the search, so that a place that cannot be written is told at once.
+
+    None of the files that are read while the block runs may be that file or one of the `others` to be written; but it
+    may if the outcome `renews` it.
 
     The outcome goes to this file or to stdout, and where that fails, to stdout or stderr before the error is raised:
     `DataError` or `OSError`. An earlier file stays as it is unless an outcome is delivered.
     """
-    with ExitStack() as stack:
-        file = None
-        if shared.output is not None:
-            from lpmert.system.files import atomic_writer
+    from lpmert.system.files import atomic_writer, writing_later
 
-            file = stack.enter_context(atomic_writer(shared.output))
+    with writing_later(None if renews else shared.output, *others), ExitStack() as stack:
+        file = None if shared.output is None else stack.enter_context(atomic_writer(shared.output))
 
         def deliver(json: Callable[[], str], report: Callable[[], str]) -> None:
             from lpmert.errors import DataError

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import click
 
 from lpmert.cli.arguments import parse_weights
-from lpmert.cli.console import evaluation_report, put, say
+from lpmert.cli.console import evaluation_report, say
+from lpmert.cli.delivery import Place, delivering
+from lpmert.cli.main import naming
 from lpmert.cli.reading import Reading, reading_options
 from lpmert.cli.shared import TIES, data_argument, metric_for, metric_option
 
@@ -40,31 +43,29 @@ def evaluate(
     The JSON has the hypothesis that is chosen from each list, counted from 0.
     """
     import lpmert
+    from lpmert._doors import problem_of, told
     from lpmert.result import SCHEMA
-    from lpmert.system.files import write_text
 
     reading = Reading.taken(data, options, metric)
-    nbest = reading.read()
-    if not quiet:
-        say(f"{', '.join(data)}: {nbest.n_lists:,} lists, {nbest.n_hypotheses:,} hypotheses")
-    summed = metric_for(nbest) if metric is None or "references" in reading.flags else metric
-    problem = lpmert.Problem(nbest, summed, ties=ties)
-    given = problem.checked_weights(parse_weights(weights, nbest.names, "--weights"))
-    found = lpmert.evaluate(nbest, given, metric=summed, ties=ties)
-    found = replace(found, rates={**found.rates, **reading.rates(nbest, found.loss)})
-    if not as_json and output is None:
-        put(evaluation_report(found, nbest.names, given.tolist()))
-        return
-    document = {
-        "schema": SCHEMA,
-        "weights": dict(zip(nbest.names, given.tolist(), strict=True)),
-        **found.to_dict(),
-        "list_ids": nbest.list_ids,
-        "signature": f"lpmert:{lpmert.__version__}|{problem.signature}",
-        "fingerprint": nbest.fingerprint,
-    }
-    text = json.dumps(document, allow_nan=False, indent=2)
-    if output is None:
-        put(text)
-    else:
-        write_text(output, text + "\n")
+    with naming(reading.name), delivering(Place(as_json, output, quiet)) as deliver:
+        nbest = reading.read()
+        if not quiet:
+            say(f"{', '.join(data)}: {nbest.n_lists:,} lists, {nbest.n_hypotheses:,} hypotheses")
+        summed = metric_for(nbest) if metric is None or "references" in reading.flags else metric
+        given = parse_weights(weights, nbest.names, "--weights").of_features(nbest.names).tolist()
+        problem = problem_of(nbest, summed, ties, None)
+        found = told(problem, given)
+        found = replace(found, rates={**found.rates, **reading.rates(nbest, found.loss)[0]})
+
+        def document() -> str:
+            told = {
+                "schema": SCHEMA,
+                "weights": dict(zip(nbest.names, given, strict=True)),
+                **found.to_dict(),
+                "list_ids": nbest.list_ids,
+                "signature": f"lpmert:{lpmert.__version__}|{problem.signature}",
+                "fingerprint": nbest.fingerprint,
+            }
+            return json.dumps(told, allow_nan=False, indent=2)
+
+        deliver(document, partial(evaluation_report, found, nbest.names, given))

@@ -19,7 +19,7 @@ from lpmert.quoting import quoted
 from lpmert.system.interrupts import Interrupts
 
 if TYPE_CHECKING:
-    from lpmert._doors import Check
+    from lpmert.checked import Check
     from lpmert.model.lattices import Lattices
     from lpmert.result import Result
 

@@ -15,6 +15,7 @@ from lpmert.cli.text_tables import labelled, side_by_side
 from lpmert.system.interrupts import Interrupts
 
 if TYPE_CHECKING:
+    from lpmert.formats.weights import WeightsFile
     from lpmert.looping.looped import Iteration, Looped
 
 _HEADER_EVERY = 20
@@ -81,14 +82,11 @@ def loop(
         raise click.UsageError("--forget keeps no folder: it goes with neither --folder nor --resume.")
     from lpmert.looping.config import read_config
     from lpmert.looping.loop import loop as run
-    from lpmert.system.files import check_not_read, noting_reads
 
+    template = _template(weights_like)
     shared = _Destination(as_json, output, quiet, verbose)
-    with _logging_to_stderr(shared), delivering(shared) as deliver:
-        with noting_reads() as sources:
-            found = read_config(config)
-        for written in filter(None, (output, weights_out, plot)):
-            check_not_read(written, [*sources, config])
+    with _logging_to_stderr(shared), delivering(shared, weights_out, plot) as deliver:
+        found = read_config(config)
         given = {name: value for name, value in options.items() if value is not None}
         with found.closing, Interrupts() as stop:
             looped = run(
@@ -104,7 +102,7 @@ def loop(
                 say(line)
         deliver(looped.to_json, partial(looped_report, looped))
         if weights_out is not None:
-            _write(looped, weights_out, weights_like)
+            _write(looped, weights_out, template)
         if plot is not None:
             from lpmert.looping.picture import draw
 
@@ -114,13 +112,21 @@ def loop(
     raise click.exceptions.Exit(ExitCode.FINISHED if looped.finished else ExitCode.STOPPED)
 
 
-def _write(looped: Looped, path: str, like: str | None) -> None:
+def _template(like: str | None) -> WeightsFile | None:
+    from lpmert.formats.weights import read_weights
+
+    return None if like is None else read_weights(like)
+
+
+def _write(looped: Looped, path: str, like: WeightsFile | None) -> None:
     import numpy as np
 
-    from lpmert.formats.weights import WeightsFile, read_weights, write_weights
+    from lpmert.formats.weights import WeightsFile, weights_text
+    from lpmert.system.files import write_text
 
-    template = WeightsFile.of_lines(looped.names) if like is None else read_weights(like)
-    write_weights(path, looped.names, looped.weights, partial(np.array_equal, looped.weights), like=template)
+    template = WeightsFile.of_lines(looped.names) if like is None else like
+    same = partial(np.array_equal, looped.weights)
+    write_text(path, weights_text(looped.names, looped.weights, same, like=template, path=path)[0])
 
 
 class _Table:

@@ -34,12 +34,16 @@ from lpmert.cli.console import (
 from lpmert.cli.delivery import ExitCode, Talk, delivering, exit_code
 from lpmert.cli.reading import ARGUMENTS
 from lpmert.cli.shared import Shared, shared_options
+from lpmert.cli.stages import Stages
+from lpmert.cli.unseen import Asked, asking, with_optimism
 from lpmert.cli.weights_out import FORMS, JSON, Target
 from lpmert.quoting import LONGEST_MESSAGE, WARNINGS, listed, shortened
 from lpmert.system.interrupts import Interrupts
 
 if TYPE_CHECKING:
-    from lpmert._doors import Check
+    import re
+
+    from lpmert.checked import Check
     from lpmert.model.nbest import NBest
     from lpmert.result import Callback, Result
 
@@ -50,6 +54,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "schema": ("lpmert.cli.schema:schema", "Print the JSON Schema of what other commands write."),
     "convert": ("lpmert.cli.convert:convert", "Convert N-best lists from one format to another."),
     "lattices": ("lpmert.cli.lattices:lattices", "Tune or check weights over all paths of lattices."),
+    "compile": ("lpmert.cli.compile:compile_kernels", "Compile all kernels now, so that later commands start at once."),
     "methods": ("lpmert.cli.methods:methods", "List the methods, or the options of one of them."),
     "loop": ("lpmert.cli.loop:loop", "Tune a decoder's weights with the decoder in the loop."),
     "mert": ("lpmert.cli.mert:mert", "Tune weights, as a replacement for Moses' mert."),
@@ -171,8 +176,15 @@ def main(ctx: click.Context) -> None:
 @click.option(
     "--roles", type=names_by_name, default="", metavar="ROLE=FEATURE,...", help="What features are to --write."
 )
+@asking
 def solve(
-    initial_weights: str | None, certificate: str | None, write: str | None, roles: dict[str, str], **options: Any
+    initial_weights: str | None,
+    certificate: str | None,
+    write: str | None,
+    roles: dict[str, str],
+    cv: int | None,
+    source: re.Pattern[str] | None,
+    **options: Any,
 ) -> None:
     """Find the weights with the least loss on the lists in DATA.
 
@@ -182,6 +194,10 @@ def solve(
 
     The progress column Src says what found the best weights so far: I given weights, L line searches, C a cell of the
     weight space, S a selection, X exact arithmetic, W the sweep, E full enumeration, G parts solved separately.
+
+    --cv N tells what the weights found are likely to cost on other lists from the same source, and how much of that
+    their loss here hides: N times all but one part of the lists is searched, by line searches where --method proves
+    its optimum, and that part decoded. `lpmert tune` finds weights for unseen lists.
 
     --write says what becomes of the weights: `numbers` as in Moses' weights.txt, `names` with a line `NAME VALUE` each,
     `update` to bring the weights in moses.ini, travatar.ini or joshua.config up to date, or the settings of a speech
@@ -205,10 +221,10 @@ def solve(
         return target.text(problem, result, weights).removesuffix("\n")
 
     def certify(nbest: NBest, result: Result, stop: Interrupts, shared: Shared) -> None:
-        from lpmert.certificates.write.certify import write_certificate
-
         if certificate is None:
             return
+        from lpmert.certificates.write.certify import write_certificate
+
         if stop.pressed:
             say("no certificate written: interrupted")
         elif result.status not in (lpmert.Status.OPTIMAL, lpmert.Status.OPTIMAL_TO_TOLERANCE):
@@ -218,13 +234,22 @@ def solve(
             settings = {name: arguments[name] for name in ("metric", "ties", "region")}
             write_certificate(certificate, nbest, result, **settings)
 
-    _run(Shared.of(**options), search, certify, writes=certificate, text=None if target.form == JSON else text)
+    _run(
+        Shared.of(**options),
+        Asked(cv, source),
+        search,
+        certify,
+        writes=certificate,
+        renews=target.like is not None or initial_weights == options["output"],
+        text=None if target.form == JSON else text,
+    )
 
 
 @main.command()
 @shared_options
 @click.option("--weights", required=True, metavar="WEIGHTS", help="The weights to check.")
-def check(weights: str, **options: Any) -> None:
+@asking
+def check(weights: str, cv: int | None, source: re.Pattern[str] | None, **options: Any) -> None:
     """Show how far given weights are from the least loss on the lists in DATA.
 
     WEIGHTS are numbers in the order of --features (--weights=-1,2), pairs (--weights am=1,lm=0.6), or a file: one that
@@ -238,35 +263,41 @@ def check(weights: str, **options: Any) -> None:
         given = shared.weights(weights, "--weights")
         return check_weights(nbest, given, callback=callback, **shared.search_arguments())
 
-    _run(Shared.of(**options), search)
+    _run(Shared.of(**options), Asked(cv, source), search)
 
 
 def _run(
     shared: Shared,
+    asked: Asked,
     search: Callable[[NBest, Callback | None, Shared], Result | Check],
     finish: Callable[[NBest, Result, Interrupts, Shared], None] = lambda *_: None,
     writes: str | None = None,
+    renews: bool = False,
     text: Callable[[NBest, Result, Shared], str] | None = None,
 ) -> NoReturn:
     """Read the data, search, deliver the outcome, do what is left, and exit with the code of the status."""
     with _logging_to_stderr(shared):
-        with delivering(shared) as deliver:
-            nbest, seconds = _read(shared, writes)
+        with delivering(shared, writes, renews=renews) as deliver:
+            nbest, seconds = _read(shared)
             with naming(shared.reading.name):
                 shared = shared.on(nbest)
             shared.search_arguments()  # wrong usage is told before the table of progress begins
             with Interrupts() as stop:
+                with naming(shared.reading.name):
+                    expected, shared = asked.estimate(nbest, shared, None if shared.quiet else Stages())
                 progress = nullcontext() if shared.quiet else ProgressLog(time_limit=shared.time_limit)
                 with naming(shared.reading.name), progress as callback:
                     outcome = search(nbest, callback, shared)
                 result = outcome if isinstance(outcome, lpmert.Result) else outcome.optimum
-                rates = {**result.rates, **shared.reading.rates(nbest, result.loss)}
-                result = replace(result, seconds={"read": seconds, **result.seconds}, rates=rates)
+                rates = shared.reading.rates(nbest, result.loss, outcome.loss)
+                result = replace(
+                    result, seconds={"read": seconds, **result.seconds}, rates={**result.rates, **rates[0]}
+                )
+                result = with_optimism(result, expected)
                 if isinstance(outcome, lpmert.Result):
                     outcome = result
                 else:
-                    rates = {**outcome.rates, **shared.reading.rates(nbest, outcome.loss)}
-                    outcome = replace(outcome, optimum=result, rates=rates)
+                    outcome = replace(outcome, optimum=result, rates={**outcome.rates, **rates[1]})
                 if not shared.quiet:
                     say_outcome(result, shown=text is None and not shared.as_json and shared.output is None)
                 if text is None:
@@ -317,16 +348,12 @@ def _logging_to_stderr(shared: Talk) -> Iterator[None]:
         package_logger.setLevel(logging.NOTSET)
 
 
-def _read(shared: Shared, *others: str | None) -> tuple[NBest, float]:
-    """Return the lists, and the seconds it took; the outcome, or other files written, must not overwrite them."""
-    from lpmert.system.files import check_not_read, noting_reads
-
+def _read(shared: Shared) -> tuple[NBest, float]:
+    """Return the lists, and the seconds it took."""
     reading = shared.reading
     start = time.perf_counter()
-    with noting_reads() as sources, naming(reading.name):
+    with naming(reading.name):
         nbest = reading.read()
-    for written in filter(None, (shared.output, *others)):
-        check_not_read(written, sources)
     seconds = time.perf_counter() - start
     if not shared.quiet:
         say(

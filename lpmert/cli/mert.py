@@ -161,12 +161,14 @@ def _tune(options: _Options) -> ExitCode:
     from lpmert.formats.weights import read_weights
     from lpmert.model.problem import Problem
     from lpmert.system.deadline import Deadline
+    from lpmert.system.files import writing_later
 
     clock = Deadline(options.time_limit)
     say(f"Seeding random numbers with {options.seed}")
-    task = _task(_lists(options), options.sctype, options.scconfig)
-    names = task.nbest.names
-    starts = [_start(read_weights(path), names) for path in options.ifile]
+    with writing_later(WEIGHTS_FILE):
+        task = _task(_lists(options), options.sctype, options.scconfig)
+        names = task.nbest.names
+        starts = [_start(read_weights(path), names) for path in options.ifile]
     region = _region(options, names, starts[0])
     problem = Problem(task.nbest, task.metric, region=region)
     with Interrupts() as stop:
@@ -198,21 +200,23 @@ def _searched(
 def _deliver(problem: Problem, task: _Task, result: Result, given: Mapping[str, float]) -> None:
     """Write the weights, to stdout if the file cannot be written, and say what they are worth."""
     from lpmert.formats.named import number_text
-    from lpmert.formats.weights import keeps_loss, write_weights
+    from lpmert.formats.weights import keeps_loss, weights_text
     from lpmert.search.decimals import few_decimals
+    from lpmert.system.files import write_text
 
     names = task.nbest.names
     fixed = {names.index(name): value for name, value in given.items()}
     weights = _scaled(result, fixed)
     keeps = keeps_loss(problem, weights)
     try:
-        written = write_weights(
-            WEIGHTS_FILE,
+        text, written = weights_text(
             names,
             weights,
             lambda given: keeps(given) and all(given[d] == fixed[d] for d in fixed),
             shorten=partial(few_decimals, problem, fixed=np.isin(np.arange(len(names)), list(fixed))),
+            path=WEIGHTS_FILE,
         )
+        write_text(WEIGHTS_FILE, text)
     except DataError:
         _report(problem, task, result, weights)
         put(" ".join(map(number_text, weights.tolist())))

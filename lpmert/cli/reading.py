@@ -34,7 +34,7 @@ _READER_NAMES: Mapping[str, Mapping[str, str]] = {
 """What the reader of a format calls a flag, where the names differ."""
 
 _OF_METRICS = ("tokenize", "lowercase")
-_OF_ALL = ("features", "loss", "statistics", "references", "metric", "partial")
+_OF_ALL = ("features", "loss", "gain", "statistics", "references", "metric", "partial")
 """What `read` looks after where a reader does not."""
 
 
@@ -86,7 +86,7 @@ _OPTIONS = (
     click.option(
         "--features", type=column_names, metavar="A,B,C", help="Features: names, patterns such as 'LM*', or all."
     ),
-    click.option("--gain", metavar="COLUMN", help="Tables: column of what is better if higher; or true and false."),
+    click.option("--gain", metavar="COLUMN", help="Column of what is better if higher, or in tables true and false."),
     click.option("--loss", metavar="COLUMN", help="Column of the loss of a hypothesis, such as its word errors."),
     click.option(
         "--statistics",
@@ -232,28 +232,28 @@ class Reading:
         try:
             nbest = read(self.source, kind, **options)
         except ColumnsNeeded as error:
-            raise DataError(f"{error}. For example:\n{_command(error.suggestion)}") from error
+            told = DataError(f"{error}. For example:\n{_command(error.suggestion)}")
+            told.path = error.path  # which the message names already
+            raise told from error
         return nbest.deduplicate() if self.deduplicate else nbest
 
-    def rates(self, nbest: NBest, loss: float) -> dict[str, float]:
-        """Return a loss that was counted against references as a rate, where their length is known."""
+    def rates(self, nbest: NBest, *losses: float) -> list[dict[str, float]]:
+        """Return losses that were counted against references as rates, where their length is known."""
         if "references" not in self.flags:
-            return {}
+            return [{} for _ in losses]
         from lpmert.formats.utterances import references_by_list
-        from lpmert.metrics.rates import ERROR_RATE
+        from lpmert.metrics.rates import error_rates
         from lpmert.metrics.text import TEXT_METRICS, EditTexts
 
         kind, options, _ = self.plan
         metric: Any = options.get("metric")
-        if kind == "moses" and metric is None:
-            return {}
-        metric = TEXT_METRICS.get(metric or "wer", metric) if not isinstance(metric, EditTexts) else metric
-        if not isinstance(metric, EditTexts) or metric.per_sentence:
-            return {}
+        if metric is None or isinstance(metric, str):
+            metric = TEXT_METRICS[metric or _default_metric(kind)]
+        if not isinstance(metric, EditTexts):
+            return [{} for _ in losses]  # of others, references are not read again
         partial, by_line = bool(options.get("partial")), kind == "moses"
         by_list = references_by_list(nbest.list_ids, options["references"], partial, by_line=by_line)
-        total = sum(metric.length(one[0]) for one in by_list)
-        return {ERROR_RATE: loss / total} if total and all(len(one) == 1 for one in by_list) else {}
+        return error_rates(metric, by_list, *losses)
 
     @cached_property
     def plan(self) -> tuple[str, dict[str, Any], list[str]]:
@@ -297,20 +297,26 @@ def flag(name: str) -> str:
 def _metric(kind: str, name: str | None, settings: Mapping[str, Any]) -> Any:
     """Return the metric on texts of this name, or that which a reader takes by default, with other settings."""
     from lpmert.configurable import with_parameters
-    from lpmert.errors import MethodError
-    from lpmert.formats.detect import format_by_name
+    from lpmert.errors import LpmertError
     from lpmert.metrics.text import TEXT_METRICS
 
-    parameter = signature(format_by_name(kind).reader).parameters.get("metric")
-    chosen = name or ("wer" if parameter is None else parameter.default)
+    chosen = name or _default_metric(kind)
     metric: Any = TEXT_METRICS.get(chosen)
     if metric is None:
         raise click.UsageError(f"--metric {chosen} is none of {', '.join(TEXT_METRICS)}.")
     texts = {name: "yes" if value is True else value for name, value in settings.items()}
     try:
         return with_parameters(metric, texts, f"metric {quoted(chosen)}")
-    except MethodError as error:
+    except LpmertError as error:
         raise click.UsageError(f"{error}.") from error
+
+
+def _default_metric(kind: str) -> str:
+    """Return the name of the metric that the reader of a format takes for texts."""
+    from lpmert.formats.detect import format_by_name
+
+    parameter = signature(format_by_name(kind).reader).parameters.get("metric")
+    return "wer" if parameter is None else str(parameter.default)
 
 
 def _value(name: str, value: Any) -> Any:

@@ -120,6 +120,12 @@ class Shared:
         """Return the weights that the user gave for this option."""
         return parse_weights(text, self.features, option)
 
+    def for_method(self, name: str) -> tuple[Method, Shared]:
+        """Return a method with the options meant for it, NAME.OPTION=VALUE, and the same without these."""
+        own = [one for one in self.options if one[0].startswith(f"{name}.")]
+        texts = [(option.removeprefix(f"{name}."), value) for option, value in own]
+        return configured(name, texts), replace(self, options=tuple(one for one in self.options if one not in own))
+
     def search_arguments(self) -> dict[str, Any]:
         """Return what `minimize` and `check` both take, apart from the callback."""
         return {
@@ -137,13 +143,13 @@ class Shared:
         }
 
 
-def configured(method: str, options: Sequence[tuple[str, str]]) -> str | Method:
+def configured(method: str, options: Sequence[tuple[str, str]]) -> Method:
     """Return a method with options; raises `click.BadParameter` for those that it has not, or has not so."""
-    if not options:
-        return method
     from lpmert._doors import _method
     from lpmert.errors import MethodError
 
+    if not options:
+        return _method(method)
     names = [name for name, _ in options]
     twice = [name for name in names if names.count(name) > 1]
     if twice:
@@ -181,16 +187,9 @@ def metric_with(metric: str | Metric | None, options: Sequence[tuple[str, str]])
 
 def metric_for(nbest: NBest) -> str | Metric:
     """Return the metric that the names of the statistics tell; raises `MetricError` where they do not."""
-    if len(nbest.statistic_names) == 1:
-        return "loss"
-    from lpmert.errors import MetricError
-    from lpmert.metrics.of_columns import metric_of_columns
+    from lpmert.metrics.of_columns import metric_of
 
-    found = metric_of_columns(nbest.statistic_names)
-    if found is None:
-        names = listed(nbest.statistic_names)
-        raise MetricError(f"the lists have the statistics {names}: choose one with --loss, or a --metric of all")
-    return found
+    return "loss" if len(nbest.statistic_names) == 1 else metric_of(None, nbest.statistic_names)
 
 
 class _Metric(Registered):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import click
 
 from lpmert.cli.arguments import assignment
-from lpmert.cli.console import put, say
+from lpmert.cli.console import say
+from lpmert.cli.delivery import Place, delivering
+from lpmert.cli.main import naming
 from lpmert.cli.reading import Reading, Registered, reading_options
 from lpmert.cli.shared import configured, data_argument, metric_for, metric_option
 from lpmert.registry import METHODS
@@ -43,24 +46,23 @@ def train(
     """
     from lpmert._doors import _method
     from lpmert.methods.heuristic.sparse import Trainer
-    from lpmert.system.files import write_text
 
     trainer = _method(configured(method, options))
     settings = trainer.settings()
     if not isinstance(trainer, Trainer):
         raise click.BadParameter(f"{method} does not train on sparse features; msr, perceptron and boosting do.")
     reading = Reading.taken(data, flags, metric)
-    nbest = reading.read()
-    summed = metric_for(nbest) if metric is None or "references" in reading.flags else metric
-    found = trainer.train(nbest, metric=summed, seed=seed)
-    if not quiet:
-        say(
-            f"{', '.join(data)}: {nbest.n_lists:,} lists, {nbest.n_hypotheses:,} hypotheses, "
-            f"{nbest.n_features:,} features; loss {found.loss:.10g}, "
-            f"{found.loss_before:.10g} with the base feature alone"
-        )
-    text = json.dumps(
-        {
+    with naming(reading.name), delivering(Place(True, output, quiet)) as deliver:
+        nbest = reading.read()
+        summed = metric_for(nbest) if metric is None or "references" in reading.flags else metric
+        found = trainer.train(nbest, metric=summed, seed=seed)
+        if not quiet:
+            say(
+                f"{', '.join(data)}: {nbest.n_lists:,} lists, {nbest.n_hypotheses:,} hypotheses, "
+                f"{nbest.n_features:,} features; loss {found.loss:.10g}, "
+                f"{found.loss_before:.10g} with the base feature alone"
+            )
+        document = {
             "weights": dict(zip(nbest.names, found.weights.tolist(), strict=True)),
             "loss": found.loss,
             "loss_before": found.loss_before,
@@ -68,11 +70,5 @@ def train(
             "method": settings,
             "seed": seed,
             "fingerprint": nbest.fingerprint,
-        },
-        allow_nan=False,
-        indent=2,
-    )
-    if output is None:
-        put(text)
-    else:
-        write_text(output, text + "\n")
+        }
+        deliver(*2 * (partial(json.dumps, document, allow_nan=False, indent=2),))

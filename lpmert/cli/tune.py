@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-import re
-import time
 from contextlib import nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from lpmert.cli.console import ProgressLog, column, number, say, summary
+from lpmert.cli.console import ProgressLog, column, number, warned
 from lpmert.cli.delivery import delivering, exit_code
-from lpmert.cli.main import _logging_to_stderr, _read, naming
+from lpmert.cli.main import _logging_to_stderr, _read, naming, say_outcome
 from lpmert.cli.shared import Shared, shared_options
+from lpmert.cli.stages import Stages
 from lpmert.cli.text_tables import labelled, side_by_side
-from lpmert.quoting import quoted
+from lpmert.cli.unseen import source_option, sources_of
 from lpmert.system.interrupts import Interrupts
 
 if TYPE_CHECKING:
+    import re
+
+    from lpmert.formats.weights import WeightsFile
     from lpmert.model.nbest import NBest
+    from lpmert.unseen.averaging import Averaging
     from lpmert.unseen.estimate import Estimate
     from lpmert.unseen.tuned import Tuned
-
-STAGE_SECONDS = 1.0
-"""Least time between two lines about a stage."""
 
 
 @click.command()
@@ -32,11 +32,7 @@ STAGE_SECONDS = 1.0
 @click.option(
     "--held-out", type=click.Path(), metavar="FILE", help="More lists like DATA, on which weights are compared."
 )
-@click.option(
-    "--source",
-    metavar="REGEX",
-    help="Lists in whose ids this matches the same share a source and stay together in cross-validation.",
-)
+@source_option
 @click.option("--folds", type=click.IntRange(min=2), default=5, metavar="N", help="Parts for cross-validation.")
 @click.option("--quick", is_flag=True, help="Estimate without cross-validation.")
 @click.option("--weights-out", type=click.Path(), metavar="FILE", help="Write the recommended weights.")
@@ -45,7 +41,7 @@ STAGE_SECONDS = 1.0
 )
 def tune(
     held_out: str | None,
-    source: str | None,
+    source: re.Pattern[str] | None,
     folds: int,
     quick: bool,
     weights_out: str | None,
@@ -57,23 +53,26 @@ def tune(
     Weights that are best on the lists at hand have been fitted to their noise, too. This averages weights instead,
     estimates by cross-validation what both cost on unseen lists, and recommends one of them: the average, unless the
     optimum is clearly better. --method looks for the optimum, for a minute or until --time-limit, which is the limit of
-    everything.
+    everything. --set NAME=VALUE is for that method, --set average.NAME=VALUE for the average: see `lpmert methods
+    average`.
 
     The exit code is 3 if a limit stopped the search for the optimum. DATA is as for `lpmert solve`.
     """
     shared = Shared.of(**options)
+    averaging, shared = shared.for_method("average")
     if weights_like is not None and weights_out is None:
         raise click.UsageError("--weights-like needs --weights-out.")
-    pattern = None if source is None else _pattern(source)
+    from lpmert.formats.weights import read_weights
     from lpmert.unseen.tune import tune as tune_weights
 
-    with _logging_to_stderr(shared), delivering(shared) as deliver:
-        nbest = _read(shared, weights_out)[0]
-        others = None if held_out is None else _read(shared.of_files(held_out), weights_out)[0]
+    template = None if weights_like is None else read_weights(weights_like)
+    with _logging_to_stderr(shared), delivering(shared, weights_out) as deliver:
+        nbest = _read(shared)[0]
+        others = None if held_out is None else _read(shared.of_files(held_out))[0]
         with naming(shared.reading.name):
             shared = shared.on(nbest)
         arguments = shared.search_arguments()
-        groups = None if pattern is None else _groups(nbest, pattern)
+        groups = sources_of(nbest, source)
         with Interrupts() as stop:
             progress = nullcontext() if shared.quiet else ProgressLog(time_limit=shared.time_limit)
             with naming(shared.reading.name), progress as callback:
@@ -83,55 +82,28 @@ def tune(
                     groups=groups,
                     folds=folds,
                     quick=quick,
+                    averaging=cast("Averaging", averaging),
                     callback=callback,
-                    on_stage=None if shared.quiet else _Stages(),
+                    on_stage=None if shared.quiet else Stages(),
                     **arguments,
                 )
             if not shared.quiet:
-                say(summary(tuned.optimum) if shared.as_json or shared.output is not None else "")
+                say_outcome(tuned.optimum, shown=not shared.as_json and shared.output is None)
             deliver(tuned.to_json, partial(tuned_report, tuned))
             if weights_out is not None:
-                _write(tuned, nbest, arguments, weights_out, weights_like)
+                _write(tuned, nbest, arguments, weights_out, template)
     raise click.exceptions.Exit(exit_code(tuned.optimum.status, stop))
 
 
-def _pattern(text: str) -> re.Pattern[str]:
-    try:
-        return re.compile(text)
-    except re.error as error:
-        raise click.BadParameter(f"not a regular expression: {error}.", param_hint="--source") from error
-
-
-def _groups(nbest: NBest, pattern: re.Pattern[str]) -> list[str]:
-    found = [pattern.search(name) for name in nbest.list_ids]
-    without = [name for name, match in zip(nbest.list_ids, found, strict=True) if match is None]
-    if without:
-        raise click.BadParameter(f"does not match the list id {quoted(without[0])}.", param_hint="--source")
-    return [match.group() for match in found if match is not None]
-
-
-def _write(tuned: Tuned, nbest: NBest, arguments: dict[str, Any], path: str, like: str | None) -> None:
+def _write(tuned: Tuned, nbest: NBest, arguments: dict[str, Any], path: str, like: WeightsFile | None) -> None:
     from lpmert._doors import _problem
-    from lpmert.formats.weights import keeps_loss, read_weights, write_weights
+    from lpmert.formats.weights import keeps_loss, weights_text
+    from lpmert.system.files import write_text
 
     problem = _problem(nbest, arguments["metric"], arguments["ties"], arguments["region"])
-    template = None if like is None else read_weights(like)
     keeps = keeps_loss(problem, tuned.weights)
-    write_weights(path, nbest.names, tuned.weights, keeps, like=template, scaled=like is not None)
-
-
-class _Stages:
-    """Says from time to time how far a stage is."""
-
-    def __init__(self) -> None:
-        self._said = time.perf_counter()
-
-    def __call__(self, stage: str, done: int, parts: int) -> None:
-        """Take one report."""
-        now = time.perf_counter()
-        if now - self._said >= STAGE_SECONDS:
-            self._said = now
-            say(f"{stage}: {done:,} of {parts:,}")
+    text, _ = weights_text(nbest.names, tuned.weights, keeps, like=like, scaled=like is not None, path=path)
+    write_text(path, text)
 
 
 def tuned_report(tuned: Tuned) -> str:
@@ -163,7 +135,7 @@ def tuned_report(tuned: Tuned) -> str:
     ]
     head = click.style(f"recommended for unseen lists: {which}", fg="green", bold=True)
     tables = [side_by_side(list(zip(*rows, strict=True))), "\n".join(_remarks(tuned)), side_by_side(weights)]
-    return "\n\n".join([head, *tables, labelled(facts)])
+    return "\n\n".join([head, *warned(tuned.optimum), *tables, labelled(facts)])
 
 
 def _compared(label: str, estimate: Estimate) -> list[list[str]]:

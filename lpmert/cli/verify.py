@@ -9,6 +9,7 @@ import click
 
 import lpmert
 from lpmert.cli.console import column, put
+from lpmert.cli.main import naming
 from lpmert.cli.reading import Reading, reading_options
 from lpmert.cli.shared import TIES, data_argument, metric_for, metric_option
 from lpmert.cli.text_tables import side_by_side
@@ -37,9 +38,10 @@ def verify(
     `lpmert solve`. If the certificate does not hold, the exit code is 5 and the message says where it fails.
     """
     reading = Reading.taken(data, options, metric)
-    nbest = reading.read()
-    summed = metric_for(nbest) if metric is None or "references" in reading.flags else metric
-    found = lpmert.verify(certificate, nbest, metric=summed, ties=ties)
+    with naming(reading.name):
+        nbest = reading.read()
+        summed = metric_for(nbest) if metric is None or "references" in reading.flags else metric
+        found = lpmert.verify(certificate, nbest, metric=summed, ties=ties)
     if as_json:
         put(
             json.dumps(

@@ -32,15 +32,19 @@ class Target:
     @staticmethod
     def of(write: str | None, output: str | None, roles: Mapping[str, str]) -> Target:
         """Return what options and the ending of the file say; raises `DataError` if a file to update has no weights."""
-        from lpmert.formats.weights import read_weights
-
         form = write or _OF_ENDING.get("" if output is None else Path(output).suffix, JSON)
         if form == UPDATE and output is None:
             raise click.UsageError("--write update needs -o with the file to bring up to date.")
-        return Target(form, read_weights(str(output)) if form == UPDATE else None, roles)
+        if form != UPDATE:
+            return Target(form, None, roles)
+        from lpmert.formats.weights import read_weights
+
+        return Target(form, read_weights(str(output)), roles)
 
     def check(self, names: Sequence[str]) -> None:
         """Raise `DataError` where these features have no place in this form: before a long search, not after it."""
+        if self.form == JSON and not self.roles:
+            return
         from lpmert.formats.toolkits import TOOLKITS
 
         if self.form in TOOLKITS:

@@ -6,33 +6,29 @@ Nothing heavy is imported before it is needed, so that the command line starts a
 from __future__ import annotations
 
 import logging
-import warnings
-from collections.abc import Callable, Generator, Mapping, Sequence
-from concurrent.futures import BrokenExecutor
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
+from itertools import count
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lpmert.comparing.comparison import Comparison, Difference, Run
-    from lpmert.comparing.foreign import Source
-    from lpmert.errors import IntArray
+    from lpmert.comparing.comparison import Comparison, Run
+    from lpmert.comparing.cross_validation import Split
     from lpmert.metrics.base import Metric
-    from lpmert.model.coordinates import CallerWeights
     from lpmert.model.nbest import NBest
     from lpmert.model.problem import Problem
     from lpmert.model.region import Region
     from lpmert.result import Callback, Limits, Result
     from lpmert.search.method import Method
-    from lpmert.system.interrupts import Interrupts
     from lpmert.values import Weights
 
-DEFAULT_METHODS = ("och", "annealing", "msr", "grid")
+DEFAULT_METHODS = ("och", "average", "annealing", "msr", "grid")
 SEEDS = 10
 OPTIMUM_SECONDS = 60.0
 REPLICATIONS = 1000
+REPETITIONS = 10
 
 logger = logging.getLogger("lpmert")
 
@@ -42,7 +38,7 @@ def compare(
     methods: Sequence[str | Method] | Mapping[str, str | Method] = DEFAULT_METHODS,
     *,
     seeds: int = SEEDS,
-    metric: str | Metric = "loss",
+    metric: str | Metric | None = None,
     ties: str = "first",
     region: Region | None = None,
     held_out: NBest | None = None,
@@ -53,9 +49,13 @@ def compare(
     optimum_limits: Limits | None = None,
     time_limit: float | None = None,
     replications: int = REPLICATIONS,
+    cv: int | None = None,
+    repeat: int = REPETITIONS,
+    groups: Sequence[Hashable] | None = None,
     jobs: int = 1,
     seed: int = 0,
     on_run: Callable[[str, Run], object] | None = None,
+    on_stage: Callable[[str, int, int], object] | None = None,
     callback: Callback | None = None,
 ) -> Comparison:
     """Run methods on the same lists from several seeds, and judge what they find, and what other tools found.
@@ -86,12 +86,21 @@ def compare(
         Seconds for each run.
     replications : int
         Of the permutation test against the first entry.
+    cv : int, optional
+        Folds of a cross-validation of all methods, and of the search for the optimum, which shares its time limit among
+        them. Every fit starts anew from the lists of its fold; weights that are given are left out.
+    repeat : int
+        How often lists are drawn into folds.
+    groups : sequence, optional
+        One entry for each list; lists with equal entries share a source and stay together in cross-validation.
     jobs : int
         Processes; the outcome is the same for any number, apart from times.
     seed : int
         The first seed.
     on_run : callable, optional
         Sees the name of each run and the run as it ends, and stops the comparison by a true answer.
+    on_stage : callable, optional
+        Is told the stage, how many of its parts are done, and how many there are.
     callback : callable, optional
         Of the search for the optimum, as for `minimize`.
 
@@ -121,7 +130,10 @@ def compare(
     """
     from lpmert._doors import _method, _problem
     from lpmert.comparing.comparison import Comparison, Entry
+    from lpmert.comparing.cross_validation import OPTIMUM, expected
+    from lpmert.comparing.cross_validation import folds as refits
     from lpmert.comparing.foreign import sources
+    from lpmert.comparing.work import Judge, RunTask, collect
     from lpmert.errors import MethodError
     from lpmert.formats.weights import given_weights
     from lpmert.model.held_out import like
@@ -134,7 +146,7 @@ def compare(
     replications, seed = whole_number(replications, "replications", 1), whole_number(seed, "seed", 0)
     limits = checked_limits(time_limit, None, None, None, 1 << 30)
     problem = _problem(nbest, metric, ties, region)
-    judge = _Judge(problem, None if held_out is None else _problem(like(held_out, nbest), metric, ties, None))
+    judge = Judge(problem, None if held_out is None else _problem(like(held_out, nbest), metric, ties, None))
     initial = (
         None if initial_weights is None else problem.checked_weights(given_weights(initial_weights, "initial_weights"))
     )
@@ -145,171 +157,72 @@ def compare(
     solver = None if optimum is None or isinstance(optimum, Result) else _method(optimum)
 
     tasks = [
-        _Task(source, number, judge, limits, initial)
+        RunTask(source, number, judge, limits, initial)
         for source in compared
         for number in (range(seed, seed + seeds) if source.random else [seed])
     ]
+    at_most = optimum_limits or Limits(time_limit=OPTIMUM_SECONDS)
+    split = None if cv is None else _split(groups, nbest.n_lists, cv, repeat, seed)
+    refitted = [] if split is None else refits(problem, ties, split, compared, solver, limits, at_most)
+    counter = count(1)
+
+    def told(found: list[tuple[str, Run]]) -> object:
+        return None if on_run is None else on_run(*found[0])
+
+    def told_of_fold(_: object) -> object:
+        return None if on_stage is None else on_stage("cross-validation", next(counter), len(refitted))
+
     runs: dict[str, list[Run]] = {}
+    of_folds: dict[str, list[Run]] = {}
     with Interrupts() as interrupts:
-        complete = _collect(tasks, jobs, runs, on_run, interrupts)
+        complete = collect(tasks, jobs, runs, told, interrupts)
         if solver is not None and complete:
             best = min((run for found in runs.values() for run in found), key=lambda run: (not run.inside, run.loss))
-            at_most = optimum_limits or Limits(time_limit=OPTIMUM_SECONDS)
             try:
                 known = solve(solver, problem, at_most, callback, seed, problem.checked_weights(best.weights))
             except MethodError as error:
                 logger.warning("no bound: %s", error)
+                refitted = [replace(fold, solver=None) for fold in refitted]
+        if refitted and complete:
+            complete = collect(refitted, jobs, of_folds, told_of_fold, interrupts)
     entries: list[Entry] = []
     for source in (source for source in compared if source.name in runs):
         entry = Entry(source.name, source.settings, tuple(runs[source.name]), None, None)
         differences = judge.differences(entries[0].best, entry.best, replications, seed) if entries else (None, None)
         entries.append(Entry(source.name, source.settings, entry.runs, *differences))
+    found = None
+    if split is not None:
+        costs = {entry.name: (entry.losses, entry.held_out_losses) for entry in entries}
+        if known is not None:
+            there = [] if judge.held_out is None else [judge.held_out.evaluate(known.weights).loss]
+            costs[OPTIMUM] = [known.loss], there
+        found = expected(problem, split, refitted, of_folds, costs, [one.name for one in compared if one.fixed])
     return Comparison(
         names=nbest.names,
         entries=tuple(entries),
         optimum=known,
         complete=complete,
-        signature=f"{problem.signature}|seeds:{seed}..{seed + seeds - 1}|replications:{replications}",
+        signature=f"{problem.signature}|seeds:{seed}..{seed + seeds - 1}|replications:{replications}"
+        + ("" if split is None else f"|folds:{split.folds}x{split.repetitions}"),
         fingerprint=nbest.fingerprint,
         held_out_fingerprint=None if held_out is None else held_out.fingerprint,
+        unseen=found,
     )
 
 
-@dataclass(frozen=True)
-class _Judge:
-    """Tells what weights cost, on the lists tuned on and on those held out."""
+def _split(groups: Sequence[Hashable] | None, n_lists: int, cv: int, repeat: int, seed: int) -> Split:
+    """Return how lists are drawn into folds; raises `DataError` where there is nothing to draw."""
+    from lpmert.comparing.cross_validation import Split
+    from lpmert.errors import DataError
+    from lpmert.unseen.estimate import groups_of
+    from lpmert.values import whole_number
 
-    problem: Problem
-    held_out: Problem | None
-
-    def run(self, source: Source, seed: int, limits: Limits, initial: CallerWeights | None) -> Run:
-        """Return a run of a source, judged by decoding alone."""
-        from lpmert.comparing.comparison import Run
-        from lpmert.system.deadline import Deadline
-
-        clock = Deadline()
-        weights, status = source.find(self.problem, limits, initial, seed)
-        seconds = clock.seconds
-        here = self.problem.evaluate(weights)
-        there = None if self.held_out is None else self.held_out.evaluate(weights)
-        return Run(
-            weights=weights,
-            loss=here.loss,
-            score=here.score,
-            tied_lists=here.tied_lists,
-            inside=self.problem.inside(weights),
-            held_out_loss=None if there is None else there.loss,
-            held_out_score=None if there is None else there.score,
-            seconds=seconds,
-            seed=seed if source.random else None,
-            status=status,
-            selection=here.selection,
-            held_out_selection=None if there is None else there.selection,
-        )
-
-    def differences(self, first: Run, other: Run, replications: int, seed: int) -> tuple[Difference, Difference | None]:
-        """Return how two runs differ on the lists tuned on and on those held out."""
-        here = _difference(self.problem, first.selection, other.selection, replications, seed)
-        if self.held_out is None or first.held_out_selection is None or other.held_out_selection is None:
-            return here, None
-        there = (first.held_out_selection, other.held_out_selection)
-        return here, _difference(self.held_out, *there, replications, seed)
-
-
-def _difference(problem: Problem, first: IntArray, other: IntArray, replications: int, seed: int) -> Difference:
-    from lpmert.comparing.comparison import Difference
-    from lpmert.comparing.significance import bootstrap_interval, permutation_test
-
-    nbest, metric = problem.nbest, problem.metric
-    one, two = (nbest.statistics[nbest.offsets[:-1] + chosen] for chosen in (first, other))
-    low, high = bootstrap_interval(metric, one, two, replications=replications, seed=seed)
-    return Difference(
-        loss=metric.loss(two.sum(axis=0)) - metric.loss(one.sum(axis=0)),
-        p_value=permutation_test(metric, one, two, replications=replications, seed=seed),
-        low=low,
-        high=high,
-    )
-
-
-@dataclass(frozen=True)
-class _Task:
-    source: Source
-    seed: int
-    judge: _Judge
-    limits: Limits
-    initial: CallerWeights | None
-
-    def run(self) -> Run:
-        with _one_thread():
-            return self.judge.run(self.source, self.seed, self.limits, self.initial)
-
-
-def _one_thread() -> AbstractContextManager[object]:
-    """Keep linear algebra to one thread: with several, sums are rounded in an order that hangs on their number."""
-    try:
-        from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
-    except ImportError:
-        return nullcontext()
-    limited: AbstractContextManager[object] = threadpool_limits(1)
-    return limited
-
-
-def _collect(
-    tasks: Sequence[_Task],
-    jobs: int,
-    runs: dict[str, list[Run]],
-    on_run: Callable[[str, Run], object] | None,
-    interrupts: Interrupts,
-) -> bool:
-    """Make the runs and gather them by name; return whether all were made."""
-    from lpmert.errors import MethodError
-    from lpmert.result import Status
-
-    results = _results(tasks, jobs)
-    try:
-        for task in tasks:
-            if interrupts.pressed:
-                return False
-            # methods heed Ctrl-C on their own; workers and functions do not
-            with interrupts.raising() if jobs > 1 or task.source.foreign else nullcontext():
-                run = next(results)
-            if run.status is Status.INTERRUPTED:
-                runs.setdefault(task.source.name, [run])  # beside whole runs it would count as one
-                return False
-            runs.setdefault(task.source.name, []).append(run)
-            if on_run is not None and on_run(task.source.name, run):
-                return False
-    except KeyboardInterrupt:
-        logger.info("interrupted; the runs so far are compared")
-        return False
-    except BrokenExecutor as error:
-        raise MethodError(
-            f"a worker process died, perhaps because it ran out of memory: {error}; use fewer jobs"
-        ) from error
-    finally:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # joblib warns of the runs that are given up, which is what was asked for
-            results.close()
-    return True
-
-
-def _results(tasks: Sequence[_Task], jobs: int) -> Generator[Run, None, None]:
-    """Return the runs in the order of the tasks."""
-    if jobs == 1:
-        return (task.run() for task in tasks)
-    from multiprocessing.resource_tracker import ensure_running
-
-    from joblib import Parallel, delayed
-
-    from lpmert.system.interrupts import kept_from_children
-
-    ensure_running()  # would be started with the workers, and lets all signals through again
-
-    # max_nbytes: arrays mapped into memory are read-only, for which all kernels would be compiled anew
-    parallel = Parallel(n_jobs=jobs, return_as="generator", max_nbytes=None)
-    with kept_from_children():
-        found: Generator[Run, None, None] = parallel(delayed(task.run)() for task in tasks)
-    return found
+    cv, repeat = whole_number(cv, "cv", 2), whole_number(repeat, "repeat", 1)
+    group = groups_of(groups, n_lists)
+    there = int(group.max(initial=-1)) + 1
+    if there < 2:
+        raise DataError("cross-validation needs two lists, or groups of lists, at least")
+    return Split(group, min(cv, there), seed, repeat)
 
 
 def _checked(optimum: Result, problem: Problem) -> Result:

@@ -7,12 +7,15 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median, stdev
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lpmert.errors import FloatArray, IntArray
 from lpmert.result import SCHEMA, Result, Status
+
+if TYPE_CHECKING:
+    from lpmert.comparing.cross_validation import CrossValidation
 
 BEST_OF = 10
 DRAWS = 1000
@@ -156,7 +159,8 @@ class Entry:
 class Comparison:
     """All entries on the same lists, the first method first, and the optimum of these lists or what is known of it.
 
-    names [D] of the features. complete: whether every run was made. seeds: of the runs of methods that draw at random.
+    names [D] of the features. complete: whether every run was made. unseen: the cross-validation, if it was asked for
+    and one repetition at least was made.
     """
 
     names: tuple[str, ...]
@@ -166,6 +170,7 @@ class Comparison:
     signature: str
     fingerprint: str
     held_out_fingerprint: str | None
+    unseen: CrossValidation | None = None
 
     def __getitem__(self, name: str) -> Entry:
         """Return the entry of this name; raises `KeyError`."""
@@ -208,6 +213,7 @@ class Comparison:
             "lower_bound": self.lower_bound,
             "optimum": None if self.optimum is None else self.optimum.to_dict(),
             "methods": [self._entry(entry) for entry in self.entries],
+            "cross_validation": None if self.unseen is None else self.unseen.to_dict(),
         }
 
     def to_json(self) -> str:

@@ -35,7 +35,8 @@ class Given(NamedTuple):
 class Source:
     """A name in a comparison and how its weights are found from a problem, limits, initial weights [D] and a seed.
 
-    random: whether the seed matters. foreign: whether it is a function of the caller.
+    random: whether the seed matters. foreign: whether it is a function of the caller. fixed: whether the weights are
+    there already. remembers: whether they hang on earlier runs.
     """
 
     name: str
@@ -43,6 +44,8 @@ class Source:
     random: bool
     find: Callable[[Problem, Limits, CallerWeights | None, int], Given]
     foreign: bool = False
+    fixed: bool = False
+    remembers: bool = False
 
 
 def sources(
@@ -74,7 +77,7 @@ def of_method(method: Method, name: str | None = None) -> Source:
         result = solve(method, problem, limits, None, seed, initial)
         return Given(CallerWeights(result.weights), result.status)
 
-    return Source(name or method.settings(), method.settings(), method.random, find)
+    return Source(name or method.settings(), method.settings(), method.random, find, remembers=method.remembers)
 
 
 def of_weights(name: str, weights: Weights | str | Path, problem: Problem) -> Source:
@@ -83,7 +86,7 @@ def of_weights(name: str, weights: Weights | str | Path, problem: Problem) -> So
         given = Given(problem.checked_weights(given_weights(weights, name)), None)
     except DataError as error:
         raise DataError(f"{name}: {error}") from error
-    return Source(name, "weights", False, lambda *_: given)
+    return Source(name, "weights", False, lambda *_: given, fixed=True)
 
 
 def of_function(name: str, function: Function) -> Source:

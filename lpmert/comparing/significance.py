@@ -90,6 +90,30 @@ def bootstrap_interval(
     return float(found.confidence_interval.low), float(found.confidence_interval.high)
 
 
+def corrected_error(values: FloatArray, ratio: float) -> float:
+    """Return the standard error of the mean of values [J], one for each split of the same lists into two parts.
+
+    ratio: lists held out over lists fitted to. Splits overlap, so that their values are not independent: the variance
+    is 1 / J + ratio of theirs. Source: Nadeau and Bengio, Inference for the Generalization Error, Machine Learning
+    2003; for repeated cross-validation: Bouckaert and Frank, Evaluating the Replicability of Significance Tests for
+    Comparing Learning Algorithms, PAKDD 2004.
+    """
+    return float(np.std(values, ddof=1) * np.sqrt(1 / len(values) + ratio))
+
+
+def corrected_reach(values: FloatArray, ratio: float, share: float = 0.95) -> float:
+    """Return half the length of the interval, by Student's t, of the mean of values [J] of overlapping splits."""
+    return float(stats.t.ppf((1 + share) / 2, len(values) - 1)) * corrected_error(values, ratio)
+
+
+def corrected_test(values: FloatArray, ratio: float) -> float:
+    """Return the p-value of the mean of values [J] of overlapping splits being other than 0, by Student's t."""
+    mean, error = float(np.mean(values)), corrected_error(values, ratio)
+    if error == 0.0:
+        return 1.0 if mean == 0.0 else 0.0
+    return float(2 * stats.t.sf(abs(mean) / error, len(values) - 1))
+
+
 def _batch(statistics: FloatArray) -> int:
     """Return how many replications to draw at a time."""
     return max(1, _BLOCK // statistics.size)

@@ -11,6 +11,7 @@ from typing import Any
 
 from lpmert.errors import DataError
 from lpmert.formats.format import Format
+from lpmert.formats.gains import losses_of_gains
 from lpmert.formats.roles import matched
 from lpmert.formats.rows import format_of_name, json_kind
 from lpmert.formats.scores import ROLES
@@ -51,8 +52,8 @@ def read(
         Most bytes of a line, 64 MiB by default; other readers take that from `lpmert.system.files.line_limit`.
     **options
         Those of the format's reader, such as `segment` for tables. For all formats: `features` (names, patterns such as
-        `LM*`), `loss` or `statistics` choose some of those there are; `references`, with `metric` and `partial` as for
-        `lpmert.formats.srilm.read_srilm`, counts the statistics from the texts.
+        `LM*`), `loss`, `gain` or `statistics` choose some of those there are; `references`, with `metric` and `partial`
+        as for `lpmert.formats.srilm.read_srilm`, counts the statistics from the texts.
 
     Returns
     -------
@@ -80,7 +81,10 @@ def _read(source: Source, format: str | Format, options: dict[str, Any]) -> NBes
     of_texts = "references" in options and "references" not in known
     chosen, measuring = (
         {what: options.pop(what) for what in names if what in options and what not in known}
-        for names in (("features", "loss", "statistics"), ("references", "metric", "partial") if of_texts else ())
+        for names in (
+            ("features", "loss", "gain", "statistics"),
+            ("references", "metric", "partial") if of_texts else (),
+        )
     )
     _check_options(known, options, f"reading {name}", source if isinstance(source, str | Path) else None)
     options |= kind.fixed
@@ -108,15 +112,18 @@ def _selected(
     nbest: NBest,
     features: Sequence[str] | str | None = None,
     loss: str | None = None,
+    gain: str | None = None,
     statistics: Sequence[str] | str | None = None,
 ) -> NBest:
     """Return the lists with only these features and statistics; raises `DataError` for others."""
-    wanted = wanted_columns(None, None, features, loss, statistics, None)
+    if gain is not None and (loss is not None or statistics is not None):
+        raise DataError("gain takes the place of loss and statistics; give one of them")
+    wanted = wanted_columns(None, None, features, loss if gain is None else gain, statistics, None)
     if wanted.features is not None:
         nbest = nbest.select_features(matched(wanted.features, nbest.names, nbest.names))
     if wanted.statistics is not None:
         nbest = nbest.select_statistics(wanted.statistics)
-    return nbest
+    return nbest if gain is None else losses_of_gains(nbest)
 
 
 def write(nbest: NBest, path: str | Path, format: str | Format | None = None, **options: Any) -> None:

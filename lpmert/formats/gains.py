@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,10 @@ from lpmert.model.nbest import NBest
 _TRUTH = {"true": 1.0, "false": 0.0}
 
 
-def truth_as_numbers(cells: Sequence[Any], *, textual: bool) -> Sequence[Any]:
+def truth_as_numbers(cells: Any, *, textual: bool) -> Any:
     """Return the cells of a column with 1 for true and 0 for false; in TSV and CSV, `textual`, these are words."""
+    if isinstance(cells, np.ndarray) and cells.dtype != object:
+        return cells.astype(np.float64) if cells.dtype == bool else cells
     if textual:
         return [str(_TRUTH[word]) if (word := cell.strip().lower()) in _TRUTH else cell for cell in cells]
     return [float(cell) if isinstance(cell, bool) else cell for cell in cells]

@@ -37,8 +37,19 @@ _OLD_LABELS = {
     "weight-generation": "g",
     "weight-lex": "lex",
     "weight-i": "I",
+    "weight-lr": "lr",
+    "weight-u": "u",
+    "weight-bl": "bl",
+    "weight-slm": "slm",
+    "weight-dlm": "dlm",
+    "weight-glm": "glm",
+    "weight-wt": "wt",
+    "weight-pp": "pp",
+    "weight-pb": "pb",
 }
-"""Sections of an old moses.ini, and what its n-best lists call their features."""
+"""Sections of an old moses.ini, and what its n-best lists call their features: the long and short names of parameters
+in moses/Parameter.cpp, of which scripts/training/mert-moses.pl before 2013 used the first seven.
+"""
 
 _OF_JOSHUA = re.compile(r"\s*(feature[-_]function|lm|tm)\s*=\s*[A-Za-z].*")
 _OF_ZMERT = re.compile(r"\s*(\S+)\s+\|\|\|\s+(\S+)\s+(?:Opt|Fix)\b.*")

@@ -20,7 +20,7 @@ from lpmert.formats.numbers import number_of_json, number_of_text
 from lpmert.formats.unique import repeated, unique_keys
 from lpmert.formats.weight_forms import SETTINGS, form_of, slots
 from lpmert.quoting import listed, quoted
-from lpmert.system.files import read_text, write_text
+from lpmert.system.files import read_text
 from lpmert.values import in_order
 
 if TYPE_CHECKING:
@@ -141,22 +141,6 @@ def region_around(region: Region | None) -> Region | None:
     if region is None or not isinstance(region.around, str | os.PathLike):
         return region
     return replace(region, around=given_weights(region.around, "around"))
-
-
-def write_weights(
-    path: str | Path,
-    names: Sequence[str],
-    weights: FloatArray,
-    keeps: Keeps,
-    *,
-    like: WeightsFile | None = None,
-    scaled: bool = False,
-    shorten: Shorten | None = None,
-) -> FloatArray:
-    """Write weights [D] of the features `names` as `weights_text` puts them, and return them as written."""
-    content, written = weights_text(names, weights, keeps, like=like, scaled=scaled, shorten=shorten, path=path)
-    write_text(path, content)
-    return written
 
 
 def weights_text(

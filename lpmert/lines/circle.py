@@ -10,6 +10,7 @@ from math import acos, atan, atan2, cos, hypot, pi, sin
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lpmert.errors import FloatArray, IntArray
 from lpmert.lines.envelope import find_events
@@ -20,10 +21,12 @@ from lpmert.numeric.kernels import internal, kernel
 class Circle(NamedTuple):
     """Arrays that the circles on the same lists share.
 
-    rows [M], offsets [S + 1], intercepts, slopes [M]: the hypotheses that may win somewhere, list by list. begins,
+    outer [M]: on which halves a hypothesis may win. rows [M], offsets [S + 1], intercepts, slopes [M]: those that may
+    win on the half at hand, list by list; one more place, as they are written before it is clear that they may. begins,
     ends, levels [2 M + 4]: the pieces of a circle, in radians, and what they cost.
     """
 
+    outer: NDArray[np.uint8]
     rows: IntArray
     offsets: IntArray
     intercepts: FloatArray
@@ -38,7 +41,8 @@ def new_circle(offsets: IntArray) -> Circle:
     count = int(offsets[-1])
     pieces = 2 * count + 4
     return Circle(
-        rows=np.empty(count, dtype=np.int64),
+        outer=np.empty(count, dtype=np.uint8),
+        rows=np.empty(count + 1, dtype=np.int64),
         offsets=np.zeros(len(offsets), dtype=np.int64),
         intercepts=np.empty(count),
         slopes=np.empty(count),
@@ -49,45 +53,56 @@ def new_circle(offsets: IntArray) -> Circle:
 
 
 @internal
-def _keep_outer(x, y, offsets, circle):
-    """Write the rows that may win somewhere on the circle into circle.rows and offsets; return their number.
-
-    A point (x, y) strictly inside the quadrilateral of its list's extreme points is no vertex of their hull.
-    """
-    kept = 0
-    circle.offsets[0] = 0
-    for s in range(len(offsets) - 1):
-        begin, end = offsets[s], offsets[s + 1]
-        left = right = top = bottom = begin
-        for i in range(begin + 1, end):
-            if x[i] < x[left]:
-                left = i
-            elif x[i] > x[right]:
-                right = i
-            if y[i] < y[bottom]:
-                bottom = i
-            elif y[i] > y[top]:
-                top = i
-        ax, ay = x[bottom] - x[left], y[bottom] - y[left]
-        bx, by = x[right] - x[bottom], y[right] - y[bottom]
-        cx, cy = x[top] - x[right], y[top] - y[right]
-        dx, dy = x[left] - x[top], y[left] - y[top]
-        for i in range(begin, end):
-            inside = (
-                (ax * (y[i] - y[left]) - ay * (x[i] - x[left]) > 0.0)
-                & (bx * (y[i] - y[bottom]) - by * (x[i] - x[bottom]) > 0.0)
-                & (cx * (y[i] - y[right]) - cy * (x[i] - x[right]) > 0.0)
-                & (dx * (y[i] - y[top]) - dy * (x[i] - x[top]) > 0.0)
-            )
-            circle.rows[kept] = i
-            kept += not inside
-        circle.offsets[s + 1] = kept
-    return kept
+def _first(values, begin, wanted):
+    """Return the first place from begin on where values [M] are as wanted, which some are."""
+    while values[begin] != wanted:
+        begin += 1
+    return begin
 
 
 @internal
-def _half(loss, work, buffers, circle, kept):
-    """Return thresholds and levels of the line circle.intercepts + t circle.slopes."""
+def _mark_outer(x, y, offsets, outer):
+    """Mark in outer [M] the rows that may win on the half of the circle around x by 1, on the other one by 2.
+
+    The extreme points of a list make a quadrilateral. A point strictly inside both of its edges on one side is no
+    vertex of the hull on that side.
+    """
+    for s in range(len(offsets) - 1):
+        begin, end = offsets[s], offsets[s + 1]
+        low_x = high_x = x[begin]
+        low_y = high_y = y[begin]
+        for i in range(begin + 1, end):
+            low_x, high_x = min(low_x, x[i]), max(high_x, x[i])
+            low_y, high_y = min(low_y, y[i]), max(high_y, y[i])
+        left, right = _first(x, begin, low_x), _first(x, begin, high_x)
+        bottom, top = _first(y, begin, low_y), _first(y, begin, high_y)
+        left_y, right_y, bottom_x, top_x = y[left], y[right], x[bottom], x[top]
+        ax, ay = bottom_x - low_x, low_y - left_y
+        bx, by = high_x - bottom_x, right_y - low_y
+        cx, cy = top_x - high_x, high_y - right_y
+        dx, dy = low_x - top_x, left_y - high_y
+        for i in range(begin, end):
+            right_of = (bx * (y[i] - low_y) - by * (x[i] - bottom_x) <= 0.0) | (
+                cx * (y[i] - right_y) - cy * (x[i] - high_x) <= 0.0
+            )
+            left_of = (ax * (y[i] - left_y) - ay * (x[i] - low_x) <= 0.0) | (
+                dx * (y[i] - high_y) - dy * (x[i] - top_x) <= 0.0
+            )
+            outer[i] = np.uint8(right_of) | (np.uint8(left_of) << np.uint8(1))
+
+
+@internal
+def _half(offsets, loss, work, buffers, circle, side, sign):
+    """Return thresholds and levels of the line sign * (work.intercepts + t work.slopes), from rows marked by side."""
+    kept = 0
+    for s in range(len(offsets) - 1):
+        for i in range(offsets[s], offsets[s + 1]):
+            circle.rows[kept] = i
+            kept += (circle.outer[i] & side) != 0
+        circle.offsets[s + 1] = kept
+    for k in range(kept):
+        circle.intercepts[k] = sign * work.intercepts[circle.rows[k]]
+        circle.slopes[k] = sign * work.slopes[circle.rows[k]]
     count = find_events(circle.intercepts[:kept], circle.slopes[:kept], circle.offsets, work)
     for s in range(len(circle.offsets) - 1):
         work.start[s] = circle.rows[work.start[s]]
@@ -117,12 +132,9 @@ def search_circle(offsets, loss, low, high, work, buffers, circle):
 
     -pi <= low <= 0 <= high <= pi. Neighbouring pieces may have the same level; their order is not that of the angles.
     """
-    kept = _keep_outer(work.intercepts, work.slopes, offsets, circle)
-    for k in range(kept):
-        circle.intercepts[k] = work.intercepts[circle.rows[k]]
-        circle.slopes[k] = work.slopes[circle.rows[k]]
+    _mark_outer(work.intercepts, work.slopes, offsets, circle.outer)
     pieces = 0
-    thresholds, levels = _half(loss, work, buffers, circle, kept)
+    thresholds, levels = _half(offsets, loss, work, buffers, circle, np.uint8(1), np.float64(1.0))
     begin = -pi / 2
     for e in range(len(levels)):
         end = pi / 2 if e == len(thresholds) else atan(thresholds[e])
@@ -130,10 +142,7 @@ def search_circle(offsets, loss, low, high, work, buffers, circle):
         begin = end
     if low >= -pi / 2 and high <= pi / 2:
         return pieces
-    for k in range(kept):
-        circle.intercepts[k] = -circle.intercepts[k]
-        circle.slopes[k] = -circle.slopes[k]
-    thresholds, levels = _half(loss, work, buffers, circle, kept)
+    thresholds, levels = _half(offsets, loss, work, buffers, circle, np.uint8(2), np.float64(-1.0))
     begin = pi / 2
     for e in range(len(levels)):
         end = 3 * pi / 2 if e == len(thresholds) else pi + atan(thresholds[e])

@@ -7,14 +7,15 @@ from the chosen hypotheses towards cheaper ones).
 
 from __future__ import annotations
 
-from math import inf, sqrt
+from math import inf
 from typing import NamedTuple
 
 import numpy as np
 
 from lpmert.errors import FloatArray, IntArray
 from lpmert.lines.envelope import combine, new_workspace, search_scores
-from lpmert.numeric.kernels import kernel
+from lpmert.model.canonical import standardised
+from lpmert.numeric.kernels import kernel, norm
 from lpmert.system.deadline import out_of_time
 
 DEFAULT_BUDGET = 3_000_000
@@ -103,15 +104,6 @@ def _towards_cheaper(transposed, scores, offsets, costs, rate, taking_part, dire
                 direction[k] += transposed[k, wanted] - transposed[k, chosen]
 
 
-@kernel
-def _length(vector):  # type: ignore[no-untyped-def]
-    """Return the Euclidean norm."""
-    total = 0.0
-    for entry in vector:
-        total += entry * entry
-    return sqrt(total)
-
-
 @kernel(allocates=True)
 def _search(weights, draws, turns, patience, searches, offsets, costs, work):  # type: ignore[no-untyped-def]
     """Search from weights [D], which are replaced, until `patience` directions in a row do not lower the cost.
@@ -131,21 +123,21 @@ def _search(weights, draws, turns, patience, searches, offsets, costs, work):  #
         turns[1] += 1
         searches -= 1
         drawn = draws.directions[row]
-        length = _length(weights)
+        length = norm(weights)
         if row % 2:
             rate = draws.rates[row] * length
             _towards_cheaper(work.transposed, work.intercepts, offsets, costs, rate, draws.taking_part[row], direction)
-        if row % 2 == 0 or _length(direction) == 0.0:
+        if row % 2 == 0 or norm(direction) == 0.0:
             for k in range(dimension):
                 direction[k] = drawn[k]
         combine(work.transposed, direction, work.slopes)
-        scale = length / _length(direction)
+        scale = length / norm(direction)
         promised, step = search_scores(work.slopes, offsets, costs, -inf, inf, scale, work)
         if promised > cost:
             continue
         for k in range(dimension):
             trial[k] = weights[k] + step * direction[k]
-        length = _length(trial)
+        length = norm(trial)
         if length == 0.0:
             continue
         for k in range(dimension):
@@ -270,13 +262,8 @@ def descend(
 
 def _basis(features: FloatArray, offsets: IntArray) -> FloatArray:
     """Return [D, D] such that features @ basis varies alike in all directions within the lists, up to `_RIDGE`."""
-    sizes = np.diff(offsets)
-    means = np.add.reduceat(features, offsets[:-1], axis=0) / sizes[:, None]
-    centred = features - np.repeat(means, sizes, axis=0)
-    spread = centred.std(axis=0)
-    spread[spread == 0] = 1.0
-    centred /= spread
-    values, vectors = np.linalg.eigh(centred.T @ centred / len(centred))
+    alike, spread = standardised(features, offsets)
+    values, vectors = np.linalg.eigh(alike.T @ alike / len(alike))
     stretch = 1 / np.sqrt(np.maximum(values, 0) + _RIDGE * (values[-1] if values[-1] > 0 else 1.0))
     return np.ascontiguousarray(vectors * stretch / spread[:, None])
 

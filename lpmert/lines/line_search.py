@@ -15,7 +15,7 @@ from lpmert.lines import line_search_kernels as kernels
 from lpmert.lines.envelope import combine, new_workspace, unit_of
 from lpmert.lines.line_search_kernels import ADDITIVE, MIDPOINT, SMOOTHED, WIDEST, Loss
 from lpmert.metrics.base import RatioMetric
-from lpmert.model.canonical import list_numbers
+from lpmert.model.canonical import list_numbers, standardised
 from lpmert.model.form import Canonical
 from lpmert.quoting import quoted
 from lpmert.system.deadline import out_of_time
@@ -38,13 +38,6 @@ class Step(NamedTuple):
     t: float
 
 
-def spread_within(features: FloatArray, offsets: IntArray) -> FloatArray:
-    """Return the standard deviation [D] of each feature within the lists, 1 for one that does not vary."""
-    means = np.add.reduceat(features, offsets[:-1], axis=0) / np.diff(offsets)[:, None]
-    deviation = (features - means[list_numbers(offsets)]).std(axis=0)
-    return np.where(deviation > 0.0, deviation, 1.0)
-
-
 class Space:
     """Where searches move: how features vary within lists, and where limits and cap end a line."""
 
@@ -57,7 +50,7 @@ class Space:
     @cached_property
     def spread(self) -> FloatArray:
         """Standard deviation [D] of each feature within the lists: random weights are drawn in units of its inverse."""
-        return spread_within(self._features, self._offsets)
+        return standardised(self._features, self._offsets)[1]
 
     def range(self, weights: FloatArray, direction: FloatArray) -> tuple[float, float]:
         """Return the ends of the part of a line, around t = 0, that keeps to the limits."""

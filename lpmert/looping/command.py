@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from string import Formatter
 from tempfile import TemporaryDirectory
@@ -14,10 +15,11 @@ import numpy as np
 from lpmert.errors import DataError, DecoderError
 from lpmert.formats.detect import read
 from lpmert.formats.utterances import References, outputs_by_list
-from lpmert.formats.weights import WeightsFile, read_weights, write_weights
+from lpmert.formats.weights import WeightsFile, read_weights, weights_text
 from lpmert.looping.decoder import Decoded
 from lpmert.looping.process import Program
 from lpmert.quoting import listed, quoted
+from lpmert.system.files import write_text
 
 _PLACES = ("weights", "weight", "n", "lists", "own")
 STDOUT = ("lists", "own", "nothing")
@@ -100,9 +102,8 @@ class Command:
         with TemporaryDirectory(prefix="lpmert-") as scratch:
             files = {name: Path(scratch) / name for name in ("weights", "lists", "own")}
             values = np.array([weights[name] for name in self._names])
-            write_weights(
-                files["weights"], self._names, values, lambda found: np.array_equal(found, values), like=self._like
-            )
+            same = partial(np.array_equal, values)
+            write_text(files["weights"], weights_text(self._names, values, same, like=self._like)[0])
             places = {name: str(path) for name, path in files.items()} | {"n": str(n)}
             with Program([_filled(word, places, weights) for word in self._command], *self._settings) as program:
                 output = program.output(deadline)

@@ -62,7 +62,7 @@ def loop(
     references : mapping, str, Path or sequence, optional
         What the outputs should be, as for `lpmert.read`; without them, the decoder's lists have statistics.
     metric : str, TextMetric or Metric, optional
-        Of texts ("wer" by default), or what sums the statistics ("loss" by default).
+        Of texts ("wer" by default), or what sums the statistics (by default what their names tell).
     n : int
         How many hypotheses of an input the decoder is asked for.
     region : Region, optional

@@ -11,7 +11,8 @@ import numpy as np
 from lpmert.errors import DataError, FloatArray
 from lpmert.formats.utterances import References, references_by_list
 from lpmert.looping.decoder import Decoded
-from lpmert.metrics.base import Metric, metric_by_name
+from lpmert.metrics.base import Metric
+from lpmert.metrics.of_columns import metric_of
 from lpmert.metrics.text import Counter, EditTexts
 from lpmert.model.nbest import NBest
 from lpmert.model.texts import measure_texts, text_metric
@@ -38,7 +39,8 @@ class Measure:
     def __init__(self, references: References | Sequence[Any] | None, metric: Any) -> None:
         self._references = references
         self._settings = None if references is None else text_metric(metric or ERROR_METRIC)
-        self._metric = None if references is not None else metric_by_name(metric or "loss")
+        self._named = metric
+        self._metric: Metric | None = None
         self._by_list: dict[str, tuple[str, ...]] = {}
         self._counters: dict[str, Counter] = {}
 
@@ -58,6 +60,7 @@ class Measure:
     def lists(self, lists: NBest) -> NBest:
         """Return lists with their statistics."""
         if self._settings is None:
+            self._metric = metric_of(self._named, lists.statistic_names)
             return lists
         found, self._metric = measure_texts(lists, [self._by_list[one] for one in lists.list_ids], self._settings)
         return found

@@ -5,6 +5,7 @@ from ..search.method import Task as Task
 from ..search.run import Comparator as Comparator
 from ..search.run import Found as Found
 from ..search.run import Run as Run
+from ..unseen.averaging import Averaging as Averaging
 from .auto import Auto as Auto
 from .cells.cells import Cells as Cells
 from .choices.choices import Choices as Choices

@@ -12,6 +12,7 @@ from lpmert.methods.cells.cells import Cells, CellsSearch
 from lpmert.methods.choices.choices import Choices
 from lpmert.methods.choices.search import ChoicesSearch
 from lpmert.methods.groups import GroupedSearch, Groups
+from lpmert.methods.minorant import MinorantSearch
 from lpmert.methods.sweep import Sweep
 from lpmert.search.method import Incumbent, Method, Search, Task
 
@@ -45,12 +46,16 @@ _RATIO_SHARE = 12
 _GROUPS_SHARE = 1
 """The same beside `groups`, which raises the bound where no other search can, but rarely ends."""
 
+_BOUND_SHARE = 7
+"""Slices that `groups` gets for each one of `choices` where the lists are too many for a proof."""
+
 
 @dataclass(frozen=True)
 class Auto(Method):
     """`sweep` for one or two features; else `choices` in turns with `cells`, or, with many features, with `groups`.
 
-    For a metric that is not additive `cells` in turns with `choices`, or one of them alone.
+    For a metric that is not additive `cells` in turns with `choices`, or one of them alone; with many features and
+    lists, `groups` in turns with `choices`.
     """
 
     cells: Cells = field(default_factory=Cells)
@@ -78,10 +83,12 @@ class Auto(Method):
             return self.choices.start(task)
         if canonical.cap is not None and canonical.n_features > _MOST_CAPPED_FEATURES:
             return self.choices.start(task)
+        pairs = bool((canonical.offsets[1:] - canonical.offsets[:-1] == 2).all())
         if canonical.n_features > _MOST_CELL_FEATURES:
+            if canonical.n_lists > _SOME_LISTS and not pairs:
+                return self._start_bound(task)
             selections = self.choices.start(task)
             return Portfolio(selections, lambda: self.groups.start(task), task.incumbent, _GROUPS_SHARE)
-        pairs = bool((canonical.offsets[1:] - canonical.offsets[:-1] == 2).all())
         some = canonical.n_lists <= _SOME_LISTS and canonical.n_features >= _SOME_FEATURES
         both: tuple[Cells | Choices, ...] = (self.cells, self.choices)
         first, second = both[::-1] if pairs or some else both
@@ -92,13 +99,20 @@ class Auto(Method):
         canonical = task.canonical
         if canonical.n_features <= 2 and canonical.cap is None:
             return self.cells.start(task)
-        if canonical.cap is not None or canonical.n_lists <= _FEW_LISTS or canonical.n_features > _MOST_CELL_FEATURES:
+        many_features = canonical.n_features > _MOST_CELL_FEATURES
+        if many_features and canonical.n_lists > _SOME_LISTS and canonical.cap is None:
+            return self._start_bound(task)
+        if canonical.cap is not None or canonical.n_lists <= _FEW_LISTS or many_features:
             return self.choices.start(task)
         cones = self.cells.start(task)
         return Portfolio(cones, lambda: self.choices.start(task), task.incumbent, _RATIO_SHARE)
 
+    def _start_bound(self, task: Task) -> Search:
+        bound = self.groups.start(task)
+        return Portfolio(bound, lambda: self.choices.start(task), task.incumbent, _BOUND_SHARE)
 
-Engine = CellsSearch | ChoicesSearch | GroupedSearch
+
+Engine = CellsSearch | ChoicesSearch | GroupedSearch | MinorantSearch
 """A search with a bound of its own."""
 
 

@@ -18,6 +18,7 @@ from lpmert.errors import FloatArray, IntArray
 from lpmert.lines.descent import descend
 from lpmert.methods.choices.choices import Choices
 from lpmert.methods.choices.search import SumChoicesSearch
+from lpmert.methods.minorant import MinorantSearch
 from lpmert.methods.subspace import improve, random_numbers
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.form import Canonical
@@ -62,14 +63,20 @@ _SUBSPACE_SLICES = 40
 class Groups(Method):
     """The bound by groups of lists. size: lists of the first groups; selections: how each group is searched."""
 
-    size: int = option(8, "lists of the first groups", least=1)
+    size: int = option(6, "lists of the first groups", least=1)
     selections: Choices = field(default_factory=Choices)
 
     name = "groups"
+    takes_ratios = True
+    takes_fractions = True
 
-    def start(self, task: Task) -> GroupedSearch:
+    def start(self, task: Task) -> GroupedSearch | MinorantSearch:
         """Return a search that begins with this incumbent, on which its random numbers depend too."""
-        return GroupedSearch(self, task.canonical, task.incumbent)
+        if task.canonical.additive:
+            return GroupedSearch(self, task.canonical, task.incumbent)
+        return MinorantSearch(
+            self.selections, task.canonical, task.incumbent, lambda lists, start: GroupedSearch(self, lists, start)
+        )
 
 
 class GroupedSearch(Search):

@@ -4,10 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from lpmert.errors import MetricError
 from lpmert.metrics.additive import SumOfLosses
-from lpmert.metrics.base import Metric
+from lpmert.metrics.base import Metric, metric_by_name
 from lpmert.metrics.columns import BLEU_COLUMNS, ERROR_COLUMNS, F_COLUMNS, TER_COLUMNS, chrf_orders
 from lpmert.metrics.ratio import Bleu, Chrf, LinearFraction, f_beta
+from lpmert.quoting import listed
+
+
+def metric_of(metric: str | Metric | None, names: Sequence[str]) -> Metric:
+    """Return a metric as `metric_by_name` does, and for `None` the one that the names of the statistics tell.
+
+    Raises `MetricError` where they tell none.
+    """
+    if metric is not None:
+        return metric_by_name(metric)
+    found = metric_of_columns(names)
+    if found is None:
+        raise MetricError(
+            f"the lists have the statistics {listed(names)}: choose one with --loss, or a --metric of all (in Python "
+            "loss= of the reader, or metric=)"
+        )
+    return found
 
 
 def metric_of_columns(names: Sequence[str]) -> Metric | None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from lpmert.errors import FloatArray
 from lpmert.metrics.additive import SumOfLosses
 from lpmert.metrics.base import Metric
 from lpmert.metrics.ratio import LinearFraction
+
+if TYPE_CHECKING:
+    from lpmert.metrics.text import TextMetric
 
 ACCURACY, ERROR_RATE = "accuracy", "error_rate"
 
@@ -22,3 +26,16 @@ def rates_of(metric: Metric, statistics: FloatArray, loss: float, n_lists: int) 
     if isinstance(metric, SumOfLosses) and ((statistics == 0) | (statistics == 1)).all():
         return {ACCURACY: 1.0 - loss / n_lists}
     return {}
+
+
+def error_rates(settings: TextMetric, references: Sequence[Sequence[str]], *losses: float) -> list[dict[str, float]]:
+    """Return edits that were counted against references as rates, for each loss.
+
+    Empty where what to divide by is not known: with several references it depends on which are nearest.
+    """
+    from lpmert.metrics.text import EditTexts
+
+    if not isinstance(settings, EditTexts) or settings.per_sentence or any(len(own) != 1 for own in references):
+        return [{} for _ in losses]
+    length = sum(settings.length(own[0]) for own in references)
+    return [{ERROR_RATE: loss / length} if length else {} for loss in losses]

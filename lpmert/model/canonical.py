@@ -36,6 +36,33 @@ def list_numbers(offsets: IntArray) -> IntArray:
     return np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
 
 
+def centred(features: FloatArray, offsets: IntArray) -> FloatArray:
+    """Return features [M, D] minus their means within the lists."""
+    means = np.add.reduceat(features, offsets[:-1], axis=0) / np.diff(offsets)[:, None]
+    return np.asarray(features - means[list_numbers(offsets)])
+
+
+def standardised(features: FloatArray, offsets: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Return centred features [M, D] in units of their standard deviation within the lists, and these units [D].
+
+    The unit of a feature that does not vary is 1.
+    """
+    alike = centred(features, offsets)
+    deviation = alike.std(axis=0)
+    spread = np.where(deviation > 0.0, deviation, 1.0)
+    return alike / spread, spread
+
+
+def mean_difference(values: FloatArray, offsets: IntArray) -> float:
+    """Return the mean over lists, offsets [S + 1], of |a - b| for two values [m] of a list drawn with replacement."""
+    lists = list_numbers(offsets)
+    ordered = values[np.lexsort((values, lists))]
+    sizes = np.diff(offsets)[lists]
+    rank = np.arange(len(values)) - offsets[:-1][lists]
+    # of all n^2 pairs a value counts positively in twice as many as are below it, negatively in those above
+    return float(np.sum(2.0 * (2 * rank + 1 - sizes) * ordered / sizes**2.0) / (len(offsets) - 1))
+
+
 def group_identical(features: FloatArray, offsets: IntArray) -> IntArray:
     """Return for every row [M] the first row of its list with the same feature vector."""
     lists = list_numbers(offsets)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from lpmert.errors import FloatArray, IntArray, MetricError, RegionError
 from lpmert.metrics.additive import SumOfLosses
 from lpmert.metrics.kinds import exact_loss
-from lpmert.metrics.rates import ERROR_RATE
+from lpmert.metrics.rates import error_rates
 from lpmert.metrics.text import Counter, EditTexts, TextMetric
 from lpmert.model.canonical import column_scales
 from lpmert.model.canonicalise import LOSS_UNIT, times
@@ -152,11 +152,7 @@ class LatticeProblem:
 
     def rates(self, loss: float) -> Mapping[str, float]:
         """Return a loss as a share of the length of the references, where each lattice has one."""
-        settings, references = self.settings, self.lattices.references
-        if not isinstance(settings, EditTexts) or settings.per_sentence or any(len(own) != 1 for own in references):
-            return {}
-        total = sum(settings.length(own[0]) for own in references)
-        return {ERROR_RATE: loss / total} if total else {}
+        return error_rates(self.settings, self.lattices.references, loss)[0]
 
     def text(self, number: int, way: NDArray[np.integer]) -> str:
         """Return the text of a path."""

@@ -130,6 +130,33 @@ class Lattices(WordGraphs):
             list_ids=ids,
         )
 
+    def restrict(self, lattices: ArrayLike | slice) -> Lattices:
+        """Return the lattices chosen by indices, a mask [S] or a slice, in the order given.
+
+        Raises `DataError` if an index is out of range.
+        """
+        try:
+            chosen = np.arange(self.n_lists)[lattices if isinstance(lattices, slice) else np.asarray(lattices)]
+        except IndexError as error:
+            raise DataError(f"cannot choose these of {self.n_lists} lattices: {error}") from error
+        if chosen.ndim != 1 or not len(chosen):
+            raise DataError("choose at least one lattice, with a one-dimensional array of indices")
+        links = np.concatenate([np.arange(self.offsets[s], self.offsets[s + 1]) for s in chosen])
+        return Lattices(
+            self.features[links],
+            np.cumsum([0, *np.diff(self.offsets)[chosen].tolist()]),
+            self.sources[links],
+            self.targets[links],
+            self.words[links],
+            [self.references[s] for s in chosen] if all(self.references) else None,
+            losses=None if self.losses is None else self.losses[links],
+            vocabulary=self.vocabulary,
+            starts=np.zeros(len(chosen), dtype=np.int64),
+            ends=self.n_nodes[chosen] - 1,
+            names=self.names,
+            list_ids=[self.list_ids[s] for s in chosen],
+        )
+
 
 def _arranged(
     sources: IntArray, targets: IntArray, start: int | None, end: int | None, list_id: str

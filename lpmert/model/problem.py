@@ -12,9 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 from lpmert.errors import FloatArray, IntArray, MethodError
-from lpmert.metrics.base import AdditiveMetric, Metric, metric_by_name
+from lpmert.metrics.base import AdditiveMetric, Metric
 from lpmert.metrics.door import check_metric
 from lpmert.metrics.kinds import exact_loss
+from lpmert.metrics.of_columns import metric_of
 from lpmert.metrics.rates import rates_of
 from lpmert.model import canonical
 from lpmert.model.canonicalise import canonicalise
@@ -55,12 +56,12 @@ class Problem:
     """
 
     def __init__(
-        self, nbest: NBest, metric: str | Metric = "loss", *, ties: str = "first", region: Region | None = None
+        self, nbest: NBest, metric: str | Metric | None = None, *, ties: str = "first", region: Region | None = None
     ) -> None:
         if ties not in TIES:
             raise MethodError(f"ties={quoted(ties)} is none of {', '.join(TIES)}")
         self.nbest = nbest
-        self.metric = metric_by_name(metric)
+        self.metric = metric_of(metric, nbest.statistic_names)
         self.metric.check(nbest.statistics)
         check_metric(self.metric, nbest.statistics, nbest.offsets)
         self.ties = ties

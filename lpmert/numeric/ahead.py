@@ -1,4 +1,6 @@
-"""Compiles the kernels when a wheel is built: what `entries.json` lists, into one extension module (see setup.py).
+"""Compiles kernels beforehand: what `entries.json` lists, into one extension module.
+
+`setup.py` does this for wheels, and `lpmert compile` for users.
 
 It needs numba and a C compiler. The module is for this version of Python, and for the processor that NUMBA_CPU_NAME
 says, "generic" for any of the architecture. tests/doors.py writes the list.
@@ -7,7 +9,7 @@ says, "generic" for any of the architecture. tests/doors.py writes the list.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -33,20 +35,25 @@ class _WithoutLock(Flags):
             self.__setattr__("release_gil", True)
 
 
-def build(folder: Path) -> Path:
-    """Build the extension module in a folder; return its path."""
+def build(folder: Path, told: Callable[[int, int], object] = lambda *_: None) -> Path:
+    """Build the extension module in a folder; return its path.
+
+    told: gets the number of kernels compiled, and of all, after each. Raises `RuntimeError` without a C compiler.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # its announcement that there may be another one some day
         pycc: Any = import_module("numba.pycc")
+    import_module("numba.pycc.platform").Toolchain()  # raises the error before anything is compiled
     table = read_entries()
     import_module("lpmert")
     builder = pycc.CC(MODULE, source_module="lpmert")
     builder.target_cpu = None  # any
     for number, (module, name, *arguments) in enumerate(table["entries"]):
+        told(number, len(table["entries"]))
         kernel = getattr(import_module(module), name)
         signature = tuple(_type(argument, table["tuples"]) for argument in arguments)
-        kernel.dispatcher.compile(signature)
-        result = kernel.dispatcher.overloads[signature].signature.return_type
+        kernel.callee.compile(signature)
+        result = kernel.callee.overloads[signature].signature.return_type
         builder.export(symbol(number), result(*signature))(_calling(kernel, len(signature)))
     builder.export(state_of_sources(), types.int64())(lambda: 0)
     builder.output_dir = str(folder)

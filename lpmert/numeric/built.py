@@ -1,4 +1,4 @@
-"""Kernels that were compiled when the package was built, in one extension module; wheels have it.
+"""Kernels that were compiled beforehand, in one extension module: wheels have it, and `lpmert compile` makes one.
 
 The module needs neither numba nor a compiler. It checks nothing of its arguments, so that it gets only what it was
 built for; numba compiles for all else. `entries.json` says what that is, for each entry:
@@ -15,16 +15,24 @@ import hashlib
 import json
 import logging
 import os
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from importlib import import_module
+from importlib.machinery import EXTENSION_SUFFIXES
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from lpmert.system.caches import cache_folder, check_not_shared, check_owner
+
 MODULE = "_kernels"
+OWN = "built-"
+"""What the folders of modules that users made begin with."""
+
 _PACKAGE = Path(__file__).resolve().parent.parent
 _ENTRIES = Path(__file__).with_name("entries.json")
 _SCALARS = {"i8": (int, np.int64), "f8": (float, np.float64), "b1": (bool, np.bool_)}
@@ -40,11 +48,10 @@ def built_kernel(module: str, name: str, otherwise: Callable[..., Any]) -> Calla
     extension = _extension()
     if extension is None:
         return None
-    table = read_entries()
+    tuples = read_entries()["tuples"]
     variants = [
-        (_kinds(arguments, table["tuples"]), getattr(extension, symbol(number)))
-        for number, (own_module, own_name, *arguments) in enumerate(table["entries"])
-        if (own_module, own_name) == (module, name)
+        (_kinds(arguments, tuples), getattr(extension, symbol(number)))
+        for number, arguments in _variants().get((module, name), [])
     ]
     if not variants:
         return None
@@ -63,6 +70,7 @@ def symbol(number: int) -> str:
     return f"entry_{number}"
 
 
+@cache
 def read_entries() -> dict[str, Any]:
     """Return the table of entries."""
     table: dict[str, Any] = json.loads(_ENTRIES.read_text())
@@ -70,27 +78,84 @@ def read_entries() -> dict[str, Any]:
 
 
 @cache
+def _variants() -> dict[tuple[str, str], list[tuple[int, list[str]]]]:
+    """Return, by module and name of a kernel, the numbers of its entries and their arguments."""
+    found: dict[tuple[str, str], list[tuple[int, list[str]]]] = {}
+    for number, (module, name, *arguments) in enumerate(read_entries()["entries"]):
+        found.setdefault((module, name), []).append((number, arguments))
+    return found
+
+
+@cache
 def state_of_sources() -> str:
     """Return a name for the state of all sources of the package: the extension module is for one of them."""
     digest = hashlib.sha256(_ENTRIES.read_bytes())
-    for file in sorted(_PACKAGE.rglob("*.py")):
-        digest.update(b"%s %d " % (file.relative_to(_PACKAGE).as_posix().encode(), file.stat().st_size))
-        digest.update(file.read_bytes())
+    for name, path in _sources(_PACKAGE, ""):
+        with open(path, "rb", buffering=0) as file:
+            source = file.read()
+        digest.update(b"%s %d " % (name.encode(), len(source)))
+        digest.update(source)
     return f"state_{digest.hexdigest()[:16]}"
+
+
+def _sources(folder: str | Path, prefix: str) -> Iterator[tuple[str, str]]:
+    """Yield the names within the package and the paths of all sources; every start waits for this."""
+    with os.scandir(folder) as entries:
+        for entry in sorted(entries, key=lambda one: one.name):
+            if entry.name.endswith(".py"):
+                yield prefix + entry.name, entry.path
+            elif entry.name != "__pycache__" and entry.is_dir():
+                yield from _sources(entry.path, f"{prefix}{entry.name}/")
 
 
 @cache
 def _extension() -> ModuleType | None:
     if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
         return None
-    try:
-        extension = import_module(f"{__name__.partition('.')[0]}.{MODULE}")
-    except ImportError:
-        return None
-    if not hasattr(extension, state_of_sources()):
+    for find in (_of_the_package, _of_the_user):
+        try:
+            extension = find()
+        except (ImportError, OSError) as error:
+            logging.getLogger("lpmert").debug("no kernels were compiled beforehand: %s", error)
+            continue
+        if hasattr(extension, state_of_sources()):
+            return extension
         logging.getLogger("lpmert").debug("%s is of other sources, and is not used", extension.__file__)
+    return None
+
+
+def ready_made() -> str | None:
+    """Return where the module is that is used, if there is one."""
+    extension = _extension()
+    return None if extension is None else extension.__file__
+
+
+def _of_the_package() -> ModuleType:
+    return import_module(f"{__name__.partition('.')[0]}.{MODULE}")
+
+
+def own_module() -> Path | None:
+    """Return where users keep the module for these sources, this Python and this numpy; `None` for want of a folder."""
+    base = cache_folder()
+    if base is None:
         return None
-    return extension
+    state = hashlib.sha256(repr((state_of_sources(), sys.version, np.__version__)).encode()).hexdigest()[:16]
+    return base / f"{OWN}{state}" / f"{MODULE}{EXTENSION_SUFFIXES[0]}"
+
+
+def _of_the_user() -> ModuleType:
+    base = cache_folder()
+    path = None if base is None or not any(base.glob(f"{OWN}*")) else own_module()
+    if path is None:
+        raise FileNotFoundError("nor by `lpmert compile`")
+    check_not_shared(path.parent, __file__)
+    check_owner(path.stat(), path, __file__)
+    spec = spec_from_file_location(f"{__name__.partition('.')[0]}.{MODULE}", path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} cannot be loaded")
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def _kinds(arguments: Sequence[str], tuples: dict[str, list[str]]) -> tuple[Kind, ...]:

@@ -36,8 +36,8 @@ from numba.core.compiler import CompileResult
 from numba.core.registry import cpu_target
 from numba.core.serialize import dumps as _dumps
 from numba.core.sigutils import normalize_signature as _normalize
-from numba.misc.appdirs import AppDirs
 
+from lpmert.system.caches import check_owner, user_cache_folder
 from lpmert.system.compilation import compilation
 
 config: Any = _config
@@ -148,8 +148,8 @@ def folder() -> Path | None:
     processor = cpu_target.target_context.codegen().magic_tuple()
     parts = (numba.__version__, llvmlite.__version__, np.__version__, sys.version, processor)
     state = hashlib.sha256(repr(parts).encode()).hexdigest()[:_DIGITS]
-    base = Path(config.CACHE_DIR or AppDirs(_PACKAGE, appauthor=False).user_cache_dir)  # type: ignore[no-untyped-call]
-    return base / f"{_FOLDER}{state}" if base.is_absolute() or config.CACHE_DIR else None
+    base = Path(config.CACHE_DIR) if config.CACHE_DIR else user_cache_folder()
+    return None if base is None else base / f"{_FOLDER}{state}"
 
 
 def _make_folder(place: Path) -> None:
@@ -288,15 +288,10 @@ def _checksum(path: Path, content: bytes) -> bytes:
 
 
 def _read(path: Path, source: str) -> bytes:
-    """Return what a file holds; raises `PermissionError` for one of a user who could not change the source either.
-
-    In a folder that others can write, such as one in /tmp, they could leave code for us to run.
-    """
+    """Return what a file holds; raises `PermissionError` as `check_owner` does."""
     with path.open("rb") as stream:
-        trusted = () if os.name != "posix" else (os.geteuid(), 0, os.stat(source).st_uid)
         state = os.fstat(stream.fileno())
-        if trusted and state.st_uid not in trusted:
-            raise PermissionError(f"{path} belongs to another user")
+        check_owner(state, path, source)
         if state.st_mtime < time.time() - _DAY:
             with suppress(OSError):  # a folder that is only read
                 os.utime(path)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from functools import partial, update_wrapper
+from math import sqrt
 from typing import Any, Literal
 
 import numpy as np
@@ -38,6 +39,7 @@ class Kernel:
         self.py_func: Any = function
         self.options = {"_nrt": allocates, **options}
         self._dispatcher: Any = None
+        self._callee: Kernel | None = None
         self._run: Any = None
 
     def __call__(self, *arguments: Any) -> Any:
@@ -69,17 +71,27 @@ class Kernel:
         compilation()  # listens from now on
         while _announced:
             _announced.pop()()
-        compiled: Any = njit(**self.options)(self.py_func)
+        compiled: Any = njit(**_without_entry(self.options), **self.options)(self.py_func)
         if compiled is not self.py_func:
             compiled._cache = KernelCache(self)
         return compiled
+
+    @property
+    def callee(self) -> Any:
+        """What numba makes of the function for other kernels, without an entry from Python."""
+        if self.options.get("no_cpython_wrapper"):
+            return self.dispatcher
+        if self._callee is None:
+            own = {name: value for name, value in self.options.items() if name != "_nrt"}
+            self._callee = Kernel(self.py_func, allocates=self.options["_nrt"], **own | _INTERNAL)
+        return self._callee.dispatcher
 
     @property
     def _numba_type_(self) -> Any:
         """What the kernel is to other kernels, whose compilation asks for this."""
         from numba.core import types
 
-        return types.Dispatcher(self.dispatcher)
+        return types.Dispatcher(self.callee)
 
 
 def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
@@ -98,6 +110,17 @@ def internal(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     return kernel(function, **_INTERNAL, **options)
 
 
+def _without_entry(options: dict[str, Any]) -> dict[str, Any]:
+    """Return what has numba compile a kernel with these options for other kernels only, if it has no entry."""
+    if not options.get("no_cpython_wrapper"):
+        return {}
+    try:
+        from lpmert.numeric.unlinked import UnlinkedCompiler
+    except ImportError:  # a numba whose parts have moved: it takes longer
+        return {}
+    return {"pipeline_class": UnlinkedCompiler}
+
+
 _first_ledgers: set[type] = set()
 """The first classes that `by_ledger` was given."""
 
@@ -111,7 +134,7 @@ def inlined(function: Callable[..., Any]) -> Any:
     def announce() -> None:
         from numba.extending import register_jitable
 
-        register_jitable(function)
+        register_jitable(**_INTERNAL, **_without_entry(_INTERNAL))(function)
 
     _announced.append(announce)
     return function
@@ -138,7 +161,7 @@ def by_ledger(
 
         options: Any = {"_nrt": allocates, **_INTERNAL}
 
-        @overload(operation, inline=inline, strict=False, jit_options=options)
+        @overload(operation, inline=inline, strict=False, jit_options=options | _without_entry(options))
         def choose(ledger: Any, *_: Any) -> Callable[..., Any]:
             return of_first if ledger.instance_class is first else of_other
 
@@ -179,6 +202,15 @@ def add_rows(rows, total):
     for k in range(len(rows)):
         for d in range(len(total)):
             total[d] += rows[k, d]
+
+
+@internal
+def norm(vector):
+    """Return the Euclidean norm of a vector [d]."""
+    total = 0.0
+    for entry in vector:
+        total += entry * entry
+    return sqrt(total)
 
 
 @internal

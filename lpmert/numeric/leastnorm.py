@@ -19,7 +19,8 @@ import numpy as np
 
 from lpmert.errors import FloatArray, IntArray
 from lpmert.numeric.cap import Cap
-from lpmert.numeric.inside import factorise, moved, surely_inside
+from lpmert.numeric.factor import append, remove, solve
+from lpmert.numeric.inside import moved, surely_inside
 from lpmert.numeric.kernels import EPSILON, inlined, internal, kernel, plus
 
 INFEASIBLE, FEASIBLE, UNDECIDED = 0, 1, 2
@@ -50,7 +51,8 @@ class Corrals(NamedTuple):
     """Starting points of LPs, one slot a search depth: affinely independent rows and the least-norm point of their
     hull.
 
-    rows [slots, D + 4, D], multipliers, lists, others [slots, D + 4], size [slots], point [slots, D].
+    rows [slots, D + 4, D], multipliers, lists, others [slots, D + 4], size [slots], point [slots, D]. factor [slots,
+    D + 4, D + 6]: see `append` of factor.py.
     """
 
     rows: FloatArray
@@ -59,13 +61,13 @@ class Corrals(NamedTuple):
     others: IntArray
     size: IntArray
     point: FloatArray
+    factor: FloatArray
 
 
 class Scratch(NamedTuple):
-    """Work space of one LP at a time: factor [D + 4, D + 4], forward, target [D + 4], scores [longest list]."""
+    """Work space of one LP at a time: factor [D + 4, D + 6], target [D + 4], scores [longest list]."""
 
     factor: FloatArray
-    forward: FloatArray
     target: FloatArray
     scores: FloatArray
 
@@ -81,6 +83,7 @@ def new_corrals(slots: int, n_features: int) -> Corrals:
         np.zeros((slots, most), dtype=np.int64),
         np.zeros(slots, dtype=np.int64),
         np.zeros((slots, n_features)),
+        np.zeros((slots, most, most + 2)),
     )
 
 
@@ -88,7 +91,7 @@ def new_corrals(slots: int, n_features: int) -> Corrals:
 def new_scratch(n_features: int, longest: int) -> Scratch:
     """Return work space for lists of at most `longest` hypotheses."""
     most = n_features + 4
-    return Scratch(np.zeros((most, most)), np.zeros(most), np.zeros(most), np.zeros(longest))
+    return Scratch(np.zeros((most, most + 2)), np.zeros(most), np.zeros(longest))
 
 
 def cost_order(offsets: IntArray, costs: IntArray) -> IntArray:
@@ -127,16 +130,19 @@ def transpose_lists(rows, offsets, columns):
 @kernel
 def score_list(columns, begin, length, weights, scores):
     """Fill scores [length] with the scores of one list."""
-    n_features = len(weights)
-    base = begin * n_features
+    # Loops over arrays of their own, from 0, are compiled to vector instructions: several times as fast as others.
+    filled = scores[:length]
+    base = begin * len(weights)
+    column = columns[base : base + length]
     w = weights[0]
-    for i in range(length):
-        scores[i] = w * columns[base + i]
-    for d in range(1, n_features):
-        w = weights[d]
+    for i in range(len(filled)):
+        filled[i] = w * column[i]
+    for d in range(1, len(weights)):
         base += length
-        for i in range(length):
-            scores[i] += w * columns[base + i]
+        column = columns[base : base + length]
+        w = weights[d]
+        for i in range(len(filled)):
+            filled[i] += w * column[i]
 
 
 @kernel
@@ -151,19 +157,23 @@ def rounding_bound(lists, weights):
 
 @internal
 def largest(scores, length):
-    """Return the position of the first largest score, with four running maxima that the processor can overlap."""
-    a = b = c = d = -np.inf
+    """Return the position of the first largest score, comparing eight at a time so that the processor can overlap."""
+    top = -np.inf
     i = 0
-    while i + 4 <= length:
-        a = scores[i] if scores[i] > a else a
-        b = scores[i + 1] if scores[i + 1] > b else b
-        c = scores[i + 2] if scores[i + 2] > c else c
-        d = scores[i + 3] if scores[i + 3] > d else d
-        i += 4
+    while i + 8 <= length:
+        eight = scores[i : i + 8]
+        a = eight[0] if eight[0] > eight[1] else eight[1]
+        b = eight[2] if eight[2] > eight[3] else eight[3]
+        c = eight[4] if eight[4] > eight[5] else eight[5]
+        d = eight[6] if eight[6] > eight[7] else eight[7]
+        a = a if a > b else b
+        c = c if c > d else d
+        a = a if a > c else c
+        top = a if a > top else top
+        i += 8
     while i < length:
-        a = scores[i] if scores[i] > a else a
+        top = scores[i] if scores[i] > top else top
         i += 1
-    top = max(max(a, b), max(c, d))
     i = 0
     while scores[i] < top:
         i += 1
@@ -203,6 +213,8 @@ def copy_corral(corrals, source, target):
         corrals.others[target, k] = corrals.others[source, k]
         for d in range(corrals.rows.shape[2]):
             corrals.rows[target, k, d] = corrals.rows[source, k, d]
+        for j in range(k, corrals.factor.shape[2]):
+            corrals.factor[target, k, j] = corrals.factor[source, k, j]
     for d in range(corrals.rows.shape[2]):
         corrals.point[target, d] = corrals.point[source, d]
 
@@ -230,7 +242,7 @@ def separate(lists, decided, n_decided, start, chosen, corrals, slot, scratch, c
     """
     rows, multipliers = corrals.rows[slot], corrals.multipliers[slot]
     row_lists, row_others, point = corrals.lists[slot], corrals.others[slot], corrals.point[slot]
-    factor, forward, target, scores = scratch.factor, scratch.forward, scratch.target, scratch.scores
+    factor, target, scores = corrals.factor[slot], scratch.target, scratch.scores
     n_features = rows.shape[1]
     size = corrals.size[slot]
     capped = len(lists.cap) > 0
@@ -239,7 +251,6 @@ def separate(lists, decided, n_decided, start, chosen, corrals, slot, scratch, c
             point[d] = lists.cap[d]
     counters[0] += 1
     position = start
-    dirty = 0
     for _ in range(_MOST_ROUNDS):
         norm = 0.0
         for d in range(n_features):
@@ -257,7 +268,7 @@ def separate(lists, decided, n_decided, start, chosen, corrals, slot, scratch, c
         if size > 0 and norm < _VANISHED:
             corrals.size[slot] = size
             off = moved(lists, chosen, row_lists, row_others, size)
-            inside = surely_inside(rows, multipliers, size, factor, target, lists.spread, off)
+            inside = surely_inside(rows, multipliers, size, scratch.factor, target, lists.cap, lists.spread, off)
             return INFEASIBLE if inside else UNDECIDED
         bound = rounding_bound(lists, point)
         entering = -1
@@ -270,7 +281,7 @@ def separate(lists, decided, n_decided, start, chosen, corrals, slot, scratch, c
                 lead = scores[chosen[s]]
                 scores[chosen[s]] = -np.inf
                 best = largest(scores, length)
-                if lead - scores[best] <= bound:
+                if not lead - scores[best] > bound:
                     entering = best
                     entering_list = s
                     break
@@ -301,24 +312,15 @@ def separate(lists, decided, n_decided, start, chosen, corrals, slot, scratch, c
             rows[size, d] *= norm
         row_lists[size], row_others[size] = entering_list, entering
         multipliers[size] = 1.0 if size == 0 and not capped else 0.0
+        append(rows, size, factor, target, lists.cap)
         size += 1
-        dirty = min(dirty, size - 1)
         while True:  # move towards the affine least-norm point, dropping rows whose multiplier would turn negative
-            factorise(rows, size, dirty, factor, forward, lists.cap)
-            dirty = size
-            total = 0.0
-            for i in range(size - 1, -1, -1):
-                value = forward[i]
-                for q in range(i + 1, size):
-                    value -= factor[q, i] * target[q]
-                target[i] = value / factor[i, i]
-                total += target[i]
+            total = solve(factor, size, target)
             step = 1.0
             leaving = -1
-            if capped:
-                total = 1.0
+            scale = 1.0 if capped else 1.0 / total
             for i in range(size):
-                target[i] /= total
+                target[i] *= scale
                 if target[i] <= 1e-12:
                     gap = multipliers[i] - target[i]
                     reach = multipliers[i] / gap if gap > 1e-300 else 0.0
@@ -329,23 +331,18 @@ def separate(lists, decided, n_decided, start, chosen, corrals, slot, scratch, c
                 for i in range(size):
                     multipliers[i] = target[i]
                 break
-            kept = 0
+            newest = size - 1
             for i in range(size):
-                value = multipliers[i] + step * (target[i] - multipliers[i])
-                if i != leaving and (value > 1e-14 or i == size - 1):
-                    if kept != i:
-                        dirty = min(dirty, kept)
-                        for d in range(n_features):
-                            rows[kept, d] = rows[i, d]
-                        row_lists[kept], row_others[kept] = row_lists[i], row_others[i]
-                    multipliers[kept] = value
-                    kept += 1
-            size = kept
-            dirty = min(dirty, size)
+                multipliers[i] += step * (target[i] - multipliers[i])
+            for i in range(newest, -1, -1):
+                if i == leaving or (i < newest and not multipliers[i] > 1e-14):
+                    remove(corrals, slot, np.int64(i), size)
+                    size -= 1
         for d in range(n_features):
-            value = lists.cap[d] if capped else 0.0
-            for k in range(size):
-                value += multipliers[k] * rows[k, d]
-            point[d] = value
+            point[d] = lists.cap[d] if capped else 0.0
+        for k in range(size):
+            row, multiplier = rows[k], multipliers[k]
+            for d in range(len(row)):
+                point[d] += multiplier * row[d]
     corrals.size[slot] = size
     return UNDECIDED

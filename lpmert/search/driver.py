@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from math import inf
+from typing import TYPE_CHECKING
 
 from lpmert.errors import MethodError
 from lpmert.model.coordinates import CallerWeights
-from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.problem import Problem
 from lpmert.quoting import quoted
 from lpmert.result import Callback, Limits, Progress, Result, Status, relative_gap
@@ -18,6 +18,9 @@ from lpmert.search.report import Outcome, result_of
 from lpmert.search.start import any_incumbent, first_incumbent
 from lpmert.system.deadline import Deadline, OutOfTime, heeding, unheeded
 from lpmert.system.interrupts import Interrupts
+
+if TYPE_CHECKING:
+    from lpmert.model.lattice_problem import LatticeProblem
 
 logger = logging.getLogger("lpmert")
 
@@ -58,7 +61,7 @@ def solve(
         return _search(method, Task(problem, problem.canonical, first, course, seed, initial))
 
     def report(search: Search, outcome: Outcome) -> Result:
-        return search.conclude(result_of(method, problem, search, outcome, seed))
+        return search.conclude(result_of(method, problem, search, outcome, seed, initial_weights))
 
     return run(problem, begin, report, limits, callback, started)
 

@@ -200,6 +200,11 @@ class Method(Configurable, ABC):
         """Whether a comparison runs it with several seeds: other seeds find other weights."""
         return not self.proves
 
+    @property
+    def remembers(self) -> bool:
+        """Whether a search goes on from what earlier ones left behind."""
+        return False
+
     @abstractmethod
     def start(self, task: Task) -> Search:
         """Return a search for this task; raises `MethodError` if the method cannot take it.

@@ -27,21 +27,29 @@ _TIE_SIZES = tuple(10.0 ** (exponent / 2) for exponent in range(-24, -3))
 class Placed(NamedTuple):
     """Weights [D], the margin of the cell (`None` if unknown), whether they hold, and the limits that cut their cell.
 
-    They hold if, in exact arithmetic, they have the cost that the search claims without the help of a tie.
+    They hold if, in exact arithmetic, they have the cost that the search claims without the help of a tie. centre [D]:
+    of the cell, if the weights are not.
     """
 
     weights: CallerWeights
     margin: float | None = None
     holds: bool = False
     limiting: tuple[str, ...] = ()
+    centre: CallerWeights | None = None
 
 
-def in_the_middle(problem: Problem, weights: CanonicalWeights, cost: int, seed: int) -> Placed:
+def in_the_middle(
+    problem: Problem, weights: CanonicalWeights, cost: int, seed: int, initial: CallerWeights | None
+) -> Placed:
     """Return weights in the middle of the cell of weights [d] of this cost, as far as it lies in the region.
 
+    Initial weights [D] that are as good stay as they are: whoever searches again and again would wander otherwise.
     Merged lists that cancel each other can be tied at the search's weights; the cell's centre is taken among the lists
     unmerged.
     """
+    if initial is not None and initial.any() and problem.attains(normalised(initial), cost):
+        centre, margin, limiting = _centred(problem, initial)
+        return Placed(normalised(initial), margin, True, limiting, normalised(centre))
     found = problem.to_caller(weights)
     centre, margin, limiting = _centred(problem, found)
     if problem.attains(normalised(centre), cost):
@@ -65,8 +73,18 @@ def in_the_middle(problem: Problem, weights: CanonicalWeights, cost: int, seed: 
     return Placed(normalised(found), None, False, limiting)
 
 
-def beside_ties(problem: Problem, weights: CanonicalWeights, seed: int) -> Placed:
-    """Return weights [d] of the region, moved as little as makes their loss independent of ties."""
+def beside_ties(problem: Problem, weights: CanonicalWeights, seed: int, initial: CallerWeights | None) -> Placed:
+    """Return weights [d] of the region, moved as little as makes their loss independent of ties; or initial weights
+    [D], if they are as good.
+    """
+    placed = _beside_ties(problem, weights, seed)
+    if initial is None or not initial.any() or not problem.inside(stayed := normalised(initial)):
+        return placed
+    at = problem.evaluate(stayed)
+    return Placed(stayed) if _is_clear(at) and at.loss <= problem.evaluate(placed.weights).loss else placed
+
+
+def _beside_ties(problem: Problem, weights: CanonicalWeights, seed: int) -> Placed:
     found = problem.to_caller(weights)
     inside = problem.canonical.interior
     if inside is not None and not problem.inside(found):

@@ -37,16 +37,27 @@ class Outcome:
     trace: tuple[tuple[float, float | None, float], ...]
 
 
-def result_of(method: Method, problem: Problem, search: Search, outcome: Outcome, seed: int) -> Result:
-    """Return what decoding with the weights of an outcome gives, and what the search proved."""
+def result_of(
+    method: Method,
+    problem: Problem,
+    search: Search,
+    outcome: Outcome,
+    seed: int,
+    initial: CallerWeights | None = None,
+) -> Result:
+    """Return what decoding with the weights of an outcome gives, and what the search proved.
+
+    initial [D]: weights that stay unless others are better.
+    """
     try:
         if search.strict:
-            placed = in_the_middle(problem, outcome.weights, outcome.cost, seed)
+            placed = in_the_middle(problem, outcome.weights, outcome.cost, seed, initial)
         else:
-            placed = beside_ties(problem, outcome.weights, seed)
+            placed = beside_ties(problem, outcome.weights, seed, initial)
     except KeyboardInterrupt:
         placed = Placed(normalised(problem.to_caller(outcome.weights)))
     weights, margin = placed.weights, placed.margin
+    centre = weights if placed.centre is None else placed.centre
     evaluation = problem.evaluate(weights)
     loss, status, lower = evaluation.loss, outcome.status, None
     if outcome.lower_bound is not None:
@@ -76,7 +87,7 @@ def result_of(method: Method, problem: Problem, search: Search, outcome: Outcome
         free=problem.free,
         region=problem.distances(weights),
         limiting=placed.limiting,
-        cell=None if margin is None else Cell(problem.weight_ranges(weights), weights, margin),
+        cell=None if margin is None else Cell(problem.weight_ranges(weights), centre, margin),
         counters={**_sizes(problem), **search.counters()},
         trace=outcome.trace,
         warnings=(*problem.doubts, *_of_weights(problem, weights, evaluation)),

@@ -11,7 +11,7 @@ import shlex
 import shutil
 import sys
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from pathlib import Path
@@ -30,7 +30,7 @@ longest_line: ContextVar[int] = ContextVar("longest_line", default=64 << 20)
 LINES_OF_A_WHOLE = 64
 """How many times as long a file may be that is not read by lines."""
 
-_noted: ContextVar[list[str | Path] | None] = ContextVar("noted", default=None)
+_to_write: ContextVar[tuple[str | Path, ...]] = ContextVar("to_write", default=())
 
 _BLOCK_BYTES = 1 << 20
 _SHOWN = 100
@@ -54,11 +54,12 @@ _FEWEST_UNITS = 4
 def open_bytes(path: str | Path) -> Iterator[io.BufferedReader]:
     """Open a file, or standard input for `-`, for reading its bytes, decompressed if they are gzip, xz or zstandard.
 
-    Raises `DataError` if it cannot be opened, or, while being read, if it is damaged or ends early.
+    Raises `DataError` if it cannot be opened, is to be written (see `writing_later`), or, while being read, if it is
+    damaged or ends early.
     """
     standard_input = str(path) == STDIN
-    if (noted := _noted.get()) is not None and not standard_input:
-        noted.append(path)
+    if not standard_input:
+        _check_kept(path)
     try:
         raw: BinaryIO = sys.stdin.buffer if standard_input else open(path, "rb")  # noqa: SIM115
     except OSError as error:
@@ -97,24 +98,35 @@ def check_encoding(beginning: bytes, path: str | Path) -> None:
 
 
 @contextmanager
-def noting_reads() -> Iterator[list[str | Path]]:
-    """Yield a list that gets the path of every file that is read while the block runs."""
-    paths: list[str | Path] = []
-    before = _noted.set(paths)
+def writing_later(*paths: str | Path | None) -> Iterator[None]:
+    """Let nothing be read while the block runs that writing to these paths will overwrite, by whatever name.
+
+    Raises `DataError` for such a file, or one in such a folder, and where two of the paths are the same.
+    """
+    given = [path for path in paths if path is not None]
+    places = [Path(path).resolve() for path in given]
+    for number, place in enumerate(places):
+        if place in places[:number] and _is_file_to_be(place):
+            raise DataError("two outputs would go to this file; give another name to one of them", path=given[number])
+    before = _to_write.set((*_to_write.get(), *given))
     try:
-        yield paths
+        yield
     finally:
-        _noted.reset(before)
+        _to_write.reset(before)
 
 
-def check_not_read(written: str | Path, read: Iterable[str | Path]) -> None:
-    """Raise `DataError` where a file to write is one of those read, by whatever name, or a folder that holds one."""
-    for source in read:
+def _is_file_to_be(place: Path) -> bool:
+    return place.is_file() or not place.exists()
+
+
+def _check_kept(source: str | Path) -> None:
+    for written in _to_write.get():
         with suppress(OSError, ValueError):  # what is not there is not overwritten
             same = Path(written).is_file() and Path(written).samefile(source)
             if same or (Path(written).is_dir() and Path(source).resolve().is_relative_to(Path(written).resolve())):
                 raise DataError(
-                    f"would overwrite {quoted(str(source))}, which is read; give another name", path=written
+                    f"would overwrite {quoted(str(source))}, which is read; give another name to one of them",
+                    path=written,
                 )
 
 

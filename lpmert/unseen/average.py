@@ -7,26 +7,27 @@ measurement, see `docs/unseen.md`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import Context, copy_context
 from dataclasses import dataclass
 from itertools import repeat
+from math import inf
 
 import numpy as np
 
 from lpmert.errors import FloatArray, IntArray
 from lpmert.lines.circle import new_circle
-from lpmert.lines.envelope import new_workspace
-from lpmert.lines.line_search import loss_of_form, spread_within
-from lpmert.lines.line_search_kernels import Loss, new_buffers
-from lpmert.model.canonical import list_numbers
+from lpmert.lines.envelope import combine, new_workspace
+from lpmert.lines.line_search import loss_of_form
+from lpmert.lines.line_search_kernels import Loss, level_at, new_buffers
+from lpmert.model.canonical import centred, mean_difference, standardised
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.problem import Distinct, Problem
 from lpmert.numeric.kernels import decode
 from lpmert.system.deadline import out_of_time
-from lpmert.unseen.energy import mean_difference, switched
-from lpmert.unseen.walk import State, Where, new_state, walk
+from lpmert.unseen.energy import switched
+from lpmert.unseen.walk import Law, State, Where, new_state, walk
 
 TEMPERATURE = 3.0
 """In units of the mean difference in loss between two hypotheses of a list."""
@@ -38,7 +39,7 @@ CHAINS = 3
 AGREEMENT = 0.95
 """Least cosine of a chain's mean with the mean of all at which chains end."""
 
-MOST_ROUNDS = 8
+MOST_ROUNDS = 16
 """As often do chains that do not agree go on for as many steps as at first."""
 
 KEPT = 40
@@ -47,8 +48,8 @@ KEPT = 40
 _PIECE = 1_000_000
 """Hypotheses times steps between two looks at the clock."""
 
-Tell = Callable[[int, int], None]
-"""Told how many steps are done, and how many there will be at least."""
+Tell = Callable[[int, int], object]
+"""Told how many steps are done, and how many there will be at least; a true answer stops them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +58,7 @@ class Average:
 
     unit: mean difference in loss between two hypotheses of a list, S times that of all lists for a metric that is no
     sum; temperature: in the same units. agreement: least cosine of a chain's mean with the mean of all, `None` for a
-    single chain. variance: the sum over lists of the variance of what they cost, over the kept states. complete:
+    single chain. variance: the sum over lists of the variance of what they cost, over the kept states [d]. complete:
     whether all steps were taken.
     """
 
@@ -69,6 +70,7 @@ class Average:
     chains: int
     steps: int
     complete: bool
+    states: tuple[CanonicalWeights, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +92,8 @@ def average_weights(
     problem: Problem,
     start: CanonicalWeights,
     *,
+    temperature: float = TEMPERATURE,
+    within: float = inf,
     seed: int = 0,
     chains: int = CHAINS,
     jobs: int = 1,
@@ -98,39 +102,42 @@ def average_weights(
 ) -> Average:
     """Return the mean of the weights under exp(-loss / temperature) on the sphere within the region.
 
-    start: weights [d] of the region, not all 0, from which the chains go. effort: a factor on all numbers of steps.
-    jobs: threads, one a chain at most; they change nothing but the time. Raises `MethodError` for a metric that kernels
-    cannot compute.
+    start: weights [d] of the region, not all 0, from which the chains go. temperature: in units of the mean difference
+    in loss between two hypotheses of a list. within: only weights count that cost at most so many units for each
+    dimension of the sphere more than `start`. effort: a factor on all numbers of steps. jobs: threads, one a chain at
+    most; they change nothing but the time. Raises `MethodError` for a metric that kernels cannot compute.
     """
     form = problem.canonical
     distinct = problem.distinct()
     unit = loss_unit(problem, distinct, start)
-    temperature = TEMPERATURE * unit
+    temperature *= unit
     if form.n_features < 2 or form.n_lists == 0 or unit == 0.0:
         return Average(start, unit, temperature, None, 0.0, 0, 0, complete=True)
     sphere = _sphere(problem, distinct)
     # what a level of the kernels is worth: they have costs in fixed point, or the loss of all lists
     scale = form.unit if form.additive else float(problem.nbest.n_lists)
+    most = within * unit * (form.n_features - 1) / scale
     walks = [
-        _Chain(sphere, start, temperature / scale, np.random.default_rng([seed, number])) for number in range(chains)
+        _Chain(sphere, start, temperature / scale, most, np.random.default_rng([seed, number]))
+        for number in range(chains)
     ]
     burn_in, steps = round(effort * (40 + 8 * form.n_features)), round(effort * (100 + 15 * form.n_features))
-    done, rounds = 0, 1
+    done, rounds, stopped = 0, 1, False
     with ThreadPoolExecutor(min(jobs, chains)) as pool:
 
         def advance(count: int, *, counted: bool) -> None:
-            nonlocal done
+            nonlocal done, stopped
             left = count
-            while left and not out_of_time():
+            while left and not (stopped or out_of_time()):
                 part = min(left, max(1, _PIECE // len(form.features)))
                 contexts = [copy_context() for _ in walks]
                 list(pool.map(_walk_within, contexts, walks, repeat(part), repeat(counted)))
                 left, done = left - part, done + part
-                tell(chains * done, chains * (burn_in + rounds * steps))
+                stopped = bool(tell(chains * done, chains * (burn_in + rounds * steps)))
 
         advance(max(1, burn_in), counted=False)
         advance(max(1, steps), counted=True)
-        while not _agree(walks) and rounds < MOST_ROUNDS and not out_of_time():
+        while not _agree(walks) and rounds < MOST_ROUNDS and not (stopped or out_of_time()):
             rounds += 1
             advance(max(1, steps), counted=True)
     complete = done >= max(1, burn_in) + rounds * max(1, steps)
@@ -139,9 +146,9 @@ def average_weights(
         return Average(start, unit, temperature, None, 0.0, 0, 0, complete=False)  # stopped before anything counted
     mean = np.mean(means, axis=0)
     answer = CanonicalWeights(_scaled(sphere.basis @ mean)) if mean.any() else start
-    variance = _variance(problem, sphere, answer, [state for one in walks for state in one.kept()])
-    agreement = _agreement(means)
-    return Average(answer, unit, temperature, agreement, variance, chains, chains * done, complete)
+    states = tuple(CanonicalWeights(state) for one in walks for state in one.kept())
+    variance = _variance(problem, sphere, answer, states)
+    return Average(answer, unit, temperature, _agreement(means), variance, chains, chains * done, complete, states)
 
 
 def loss_unit(problem: Problem, distinct: Distinct, weights: CanonicalWeights) -> float:
@@ -154,12 +161,17 @@ def loss_unit(problem: Problem, distinct: Distinct, weights: CanonicalWeights) -
 class _Chain:
     """One chain with work space of its own."""
 
-    def __init__(self, sphere: _Sphere, start: CanonicalWeights, temperature: float, rng: np.random.Generator) -> None:
-        self._sphere, self._temperature, self._rng = sphere, temperature, rng
+    def __init__(
+        self, sphere: _Sphere, start: CanonicalWeights, temperature: float, most: float, rng: np.random.Generator
+    ) -> None:
+        self._sphere, self._rng = sphere, rng
         self._state: State = new_state(np.asarray(np.linalg.solve(sphere.basis, start), dtype=np.float64))
         self._work = new_workspace(sphere.features, sphere.offsets)
         self._buffers = new_buffers(sphere.offsets, len(sphere.loss.constant))
         self._circle = new_circle(sphere.offsets)
+        combine(self._work.transposed, self._state.weights, self._work.intercepts)
+        level = float(level_at(self._work.intercepts, sphere.offsets, sphere.loss, self._buffers.total))
+        self._law = Law(temperature, level + most)
         self._paths: list[FloatArray] = []
 
     def walk(self, steps: int, counted: bool) -> None:
@@ -170,7 +182,7 @@ class _Chain:
             self._sphere.offsets,
             self._sphere.loss,
             self._sphere.where,
-            self._temperature,
+            self._law,
             self._state,
             self._rng.normal(size=(steps, dimension)),
             self._rng.random(steps),
@@ -218,7 +230,7 @@ def _sphere(problem: Problem, distinct: Distinct) -> _Sphere:
     form = problem.canonical
     basis = _whitening(distinct)
     # centred first: features that are large and nearly alike lose fewer digits so
-    features = np.ascontiguousarray(_centred(form.features, form.offsets) @ basis)
+    features = np.ascontiguousarray(centred(form.features, form.offsets) @ basis)
     unit, cosine = (np.empty(0), 0.0) if form.cap is None else (form.cap.unit, form.cap.cosine)
     where = Where(np.ascontiguousarray(form.limits @ basis), basis, unit, cosine)
     return _Sphere(basis, features, form.offsets, loss_of_form(form), where, distinct)
@@ -226,15 +238,9 @@ def _sphere(problem: Problem, distinct: Distinct) -> _Sphere:
 
 def _whitening(distinct: Distinct) -> FloatArray:
     """Return [d, d] such that features times it vary alike within lists in all directions, but for `RIDGE`."""
-    spread = spread_within(distinct.features, distinct.offsets)
-    alike = _centred(distinct.features, distinct.offsets) / spread
+    alike, spread = standardised(distinct.features, distinct.offsets)
     values, vectors = np.linalg.eigh(alike.T @ alike / len(alike))
     return np.ascontiguousarray((vectors / np.sqrt(np.maximum(values, 0.0) + RIDGE)) @ vectors.T / spread[:, None])
-
-
-def _centred(features: FloatArray, offsets: IntArray) -> FloatArray:
-    means = np.add.reduceat(features, offsets[:-1], axis=0) / np.diff(offsets)[:, None]
-    return np.asarray(features - means[list_numbers(offsets)])
 
 
 def _decoded(distinct: Distinct, weights: FloatArray) -> IntArray:
@@ -244,7 +250,7 @@ def _decoded(distinct: Distinct, weights: FloatArray) -> IntArray:
     return selection
 
 
-def _variance(problem: Problem, sphere: _Sphere, weights: FloatArray, states: list[FloatArray]) -> float:
+def _variance(problem: Problem, sphere: _Sphere, weights: FloatArray, states: Sequence[FloatArray]) -> float:
     """Return the sum over lists of the variance, over states [d], of what each costs beside the others' choices."""
     distinct = sphere.distinct
     values = switched(problem.metric, distinct.statistics, distinct.offsets, _decoded(distinct, weights))

@@ -21,16 +21,6 @@ def switched(metric: Metric, statistics: FloatArray, offsets: IntArray, chosen: 
     return len(chosen) * losses_of_totals(metric, others + statistics)
 
 
-def mean_difference(values: FloatArray, offsets: IntArray) -> float:
-    """Return the mean over lists, offsets [S + 1], of |a - b| for two values [m] of a list drawn with replacement."""
-    lists = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-    ordered = values[np.lexsort((values, lists))]
-    sizes = np.diff(offsets)[lists]
-    rank = np.arange(len(values)) - offsets[:-1][lists]
-    # of all n^2 pairs a value counts positively in twice as many as are below it, negatively in those above
-    return float(np.sum(2.0 * (2 * rank + 1 - sizes) * ordered / sizes**2.0) / (len(offsets) - 1))
-
-
 def shares(metric: Metric, statistics: FloatArray) -> FloatArray:
     """Return what each of G groups contributes to the loss of all, from summed statistics [G, K].
 

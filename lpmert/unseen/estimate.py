@@ -6,25 +6,28 @@ weights. Nothing of the lists held out comes in.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import stats
 
-from lpmert.errors import DataError, FloatArray, IntArray
-from lpmert.methods.heuristic.och import Och
+from lpmert._doors import problem_of
+from lpmert.errors import DataError, FloatArray, IntArray, MethodError
 from lpmert.metrics.base import Metric
 from lpmert.model.coordinates import CallerWeights
-from lpmert.model.nbest import NBest
-from lpmert.model.problem import Problem
 from lpmert.model.region import Region
+from lpmert.quoting import quoted
 from lpmert.result import Limits
-from lpmert.search.driver import solve
+from lpmert.search.method import Method
 from lpmert.system.deadline import Deadline, out_of_time
-from lpmert.unseen.average import CHAINS, Average, Tell, average_weights
+from lpmert.system.interrupts import Interrupts
+from lpmert.unseen.average import Average, Tell
+from lpmert.unseen.averaging import Averaging
 from lpmert.unseen.energy import shares
+from lpmert.unseen.material import AnyProblem, Material, chosen_statistics, found_by_lines, searched
 
 FEW = 30
 """Below so many lists, or groups of lists, an estimate is not worth much."""
@@ -33,7 +36,10 @@ CONFIDENCE = 0.95
 
 
 class Setting(NamedTuple):
-    """What lists are judged by, and how weights are found on them; deadline: of the whole call."""
+    """What lists or lattices are judged by, and how weights are found on them; deadline: of the whole call.
+
+    asked: the metric as it was asked for, where it is not the same: that of lattices is one on texts.
+    """
 
     metric: Metric
     ties: str
@@ -41,12 +47,18 @@ class Setting(NamedTuple):
     seed: int
     jobs: int
     deadline: Deadline
+    averaging: Averaging = Averaging()
+    asked: Any = None
+
+    def problem(self, data: Material, region: Region | None = None) -> AnyProblem:
+        """Return the problem on some data, in a region or everywhere."""
+        return problem_of(data, self.metric if self.asked is None else self.asked, self.ties, region)
 
 
 class Fit(NamedTuple):
     """The problem of some lists, the best weights that line searches find, and the averaged ones."""
 
-    problem: Problem
+    problem: AnyProblem
     found: CallerWeights
     averaged: CallerWeights
     average: Average
@@ -91,17 +103,11 @@ class Estimate:
         return asdict(self)
 
 
-def fit(problem: Problem, setting: Setting, chains: int = CHAINS, tell: Tell = lambda *_: None) -> Fit:
+def fit(problem: AnyProblem, setting: Setting, chains: int | None = None, tell: Tell = lambda *_: None) -> Fit:
     """Find weights on the lists of a problem, and average, from nothing but these lists."""
-    limits = Limits(time_limit=setting.deadline.left)
-    found = CallerWeights(solve(Och(), problem, limits, seed=setting.seed).weights)
-    average = average_weights(
-        problem,
-        problem.to_canonical(found),
-        seed=setting.seed,
-        chains=chains,
-        jobs=setting.jobs,
-        tell=tell,
+    found = found_by_lines(problem, Limits(time_limit=setting.deadline.left), setting.seed)
+    average = setting.averaging.average(
+        problem, problem.to_canonical(found), seed=setting.seed, chains=chains, jobs=setting.jobs, tell=tell
     )
     averaged = problem.to_caller(average.weights) if average.steps else found
     return Fit(problem, found, averaged if problem.inside(averaged) else found, average)
@@ -124,7 +130,7 @@ def folds_of(group: IntArray, folds: int, seed: int) -> IntArray:
 
 
 def cross_validated(
-    nbest: NBest,
+    nbest: Material,
     setting: Setting,
     group: IntArray,
     folds: int,
@@ -135,25 +141,88 @@ def cross_validated(
     group [S]: the number of each list's group, of which there are at least two. Line searches stand for the optimum,
     and one chain averages where there are several without refits.
     """
+
+    def both(problem: AnyProblem) -> tuple[CallerWeights, CallerWeights]:
+        found = fit(problem, setting, chains=1)
+        return found.found, found.averaged
+
     folds = min(folds, int(group.max()) + 1)
+    decoded = _decoded_by_folds(nbest, setting, group, folds, both, on_fold)
+    return None if decoded is None else estimate_of(setting.metric, decoded[0], decoded[1], group, folds)
+
+
+def expected_of(
+    nbest: Material,
+    method: Method,
+    *,
+    metric: Any = None,
+    ties: str = "first",
+    region: Region | None = None,
+    folds: int,
+    groups: Sequence[Hashable] | None = None,
+    seed: int = 0,
+    time_limit: float | None = None,
+    on_stage: Callable[[str, int, int], object] | None = None,
+) -> Mapping[str, float]:
+    """Return what a method's weights are likely to cost on as many unseen lists: loss, low, high, folds.
+
+    Line searches stand for a method that proves its optimum. Nothing is returned if the time does not suffice. Raises
+    `DataError` for fewer than two groups, `MethodError` for a method that remembers other lists.
+    """
+    if method.remembers:
+        raise MethodError(f"{quoted(method.name)} goes on from earlier runs, which may have seen the lists held out")
+    group = groups_of(groups, nbest.n_lists)
+    if group.max(initial=0) < 1:
+        raise DataError("cross-validation needs two lists, or groups of lists, at least")
+    folds = min(folds, int(group.max()) + 1)
+    interrupts = Interrupts()
+    deadline = Deadline(time_limit, None, lambda: interrupts.pressed)
+
+    def fitted(problem: AnyProblem) -> tuple[CallerWeights]:
+        limits = Limits(time_limit=deadline.left)
+        if method.proves:
+            return (found_by_lines(problem, limits, seed),)
+        return (CallerWeights(searched(method, problem, limits, seed=seed).weights),)
+
+    with interrupts, deadline.running():
+        problem = problem_of(nbest, metric, ties, region)
+        setting = Setting(problem.metric, ties, problem.region, seed, 1, deadline, asked=metric)
+        told = (lambda *_: None) if on_stage is None else partial(on_stage, "cross-validation")
+        decoded = _decoded_by_folds(nbest, setting, group, folds, fitted, told)
+    if decoded is None:
+        return {}
+    loss = estimate_of(setting.metric, decoded[0], decoded[0], group, folds).optimum
+    known = {"loss": loss.value, "low": loss.low, "high": loss.high, "folds": float(folds)}
+    return {name: value for name, value in known.items() if value is not None}
+
+
+def _decoded_by_folds(
+    nbest: Material,
+    setting: Setting,
+    group: IntArray,
+    folds: int,
+    fitted: Callable[[AnyProblem], Sequence[CallerWeights]],
+    on_fold: Callable[[int, int], object],
+) -> FloatArray | None:
+    """Return the statistics [W, S, K] that each of W weights has on lists that it was not fitted to."""
     fold = folds_of(group, folds, setting.seed)
-    optimum, averaged = np.empty((2, nbest.n_lists, nbest.statistics.shape[1]))
+    parts: list[list[FloatArray]] = []
     for number in range(folds):
-        lists = Problem(nbest.restrict(fold != number), setting.metric, ties=setting.ties, region=setting.region)
-        found = fit(lists, setting, chains=1)
+        weights = fitted(setting.problem(nbest.restrict(fold != number), setting.region))
         if out_of_time():
             return None
         aside = nbest.restrict(fold == number)
-        optimum[fold == number] = decoded_statistics(aside, setting, found.found)
-        averaged[fold == number] = decoded_statistics(aside, setting, found.averaged)
+        parts.append([decoded_statistics(aside, setting, one) for one in weights])
         on_fold(number + 1, folds)
-    return estimate_of(setting.metric, optimum, averaged, group, folds)
+    decoded = np.empty((len(parts[0]), nbest.n_lists, parts[0][0].shape[1]))
+    for number, part in enumerate(parts):
+        decoded[:, fold == number] = part
+    return decoded
 
 
-def decoded_statistics(nbest: NBest, setting: Setting, weights: CallerWeights) -> FloatArray:
+def decoded_statistics(data: Material, setting: Setting, weights: CallerWeights) -> FloatArray:
     """Return the statistics [S, K] of the hypotheses that weights [D] choose."""
-    problem = Problem(nbest, setting.metric, ties=setting.ties)
-    return np.asarray(nbest.statistics[nbest.offsets[:-1] + problem.evaluate(weights).selection])
+    return chosen_statistics(setting.problem(data), weights)
 
 
 def estimate_of(metric: Metric, optimum: FloatArray, averaged: FloatArray, group: IntArray, folds: int = 0) -> Estimate:

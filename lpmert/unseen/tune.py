@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
-from math import fsum
+from math import fsum, isfinite
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,10 +13,13 @@ from lpmert.unseen.tuned import AVERAGED, OPTIMUM, Averaged, Tuned
 
 if TYPE_CHECKING:
     from lpmert.metrics.base import Metric
+    from lpmert.metrics.text import TextMetric
+    from lpmert.model.lattices import Lattices
     from lpmert.model.nbest import NBest
     from lpmert.model.region import Region
     from lpmert.result import Callback
     from lpmert.search.method import Method
+    from lpmert.unseen.averaging import Averaging
     from lpmert.unseen.estimate import Estimate, Fit
 
 FOLDS = 5
@@ -27,14 +30,15 @@ OnStage = Callable[[str, int, int], object]
 
 
 def tune(
-    nbest: NBest,
+    nbest: NBest | Lattices,
     *,
-    metric: str | Metric = "loss",
+    metric: str | Metric | TextMetric | None = None,
     method: str | Method = "auto",
-    held_out: NBest | None = None,
+    held_out: NBest | Lattices | None = None,
     groups: Sequence[Hashable] | None = None,
     folds: int = FOLDS,
     quick: bool = False,
+    averaging: Averaging | None = None,
     ties: str = "first",
     region: Region | None = None,
     time_limit: float | None = None,
@@ -54,20 +58,23 @@ def tune(
 
     Parameters
     ----------
-    nbest : NBest
-        The lists.
-    metric : str or Metric
-        What turns summed statistics into a loss, as for `minimize`: a sum over lists, or a ratio that kernels compute.
+    nbest : NBest or Lattices
+        The lists, or lattices, of which all paths count.
+    metric : str or Metric, optional
+        What turns summed statistics into a loss, as for `minimize`: a sum over lists, a ratio that kernels compute, or
+        for lattices a metric on texts.
     method : str or Method
         How to search for the optimum.
-    held_out : NBest, optional
-        More lists of the same features, on which both weights are compared; nothing is fitted to them.
+    held_out : NBest or Lattices, optional
+        More of the same features, on which both weights are compared; nothing is fitted to them.
     groups : sequence, optional
         One entry for each list; lists with equal entries share a source and stay together in cross-validation.
     folds : int
         Of the cross-validation.
     quick : bool
         Leave the cross-validation out; `averaged.quick` holds what the variance along the chains tells.
+    averaging : Averaging, optional
+        How to average; `lpmert.methods.Averaging()` by default.
     ties : {"first", "best", "worst"}
         Which of several hypotheses with identical features stands for them.
     region : Region, optional
@@ -108,13 +115,14 @@ def tune(
     >>> tuned.optimum.loss, tuned.averaged.loss, tuned.recommended
     (0.0, 0.0, 'averaged')
     """
-    from lpmert._doors import _problem, _settings
+    from lpmert._doors import _settings, problem_of
     from lpmert.model.coordinates import CallerWeights
-    from lpmert.model.held_out import like
-    from lpmert.search.driver import solve
+    from lpmert.result import warned
     from lpmert.system.deadline import Deadline, unheeded
     from lpmert.system.interrupts import Interrupts
+    from lpmert.unseen.averaging import Averaging
     from lpmert.unseen.estimate import Setting, cross_validated, decoded_statistics, estimate_of, fit, groups_of
+    from lpmert.unseen.material import held_out_like, searched
     from lpmert.values import whole_number
 
     solver, limits, seed = _settings(method, time_limit, node_limit, gap, target, memory_limit, jobs, seed)
@@ -128,10 +136,10 @@ def tune(
                 on_stage(stage, done, parts)
 
     with interrupts, deadline.running():
-        problem = _problem(nbest, metric, ties, region)
+        problem = problem_of(nbest, metric, ties, region)
         group = groups_of(groups, nbest.n_lists)
-        aside = None if held_out is None else like(held_out, nbest)
-        setting = Setting(problem.metric, ties, problem.region, seed, jobs, deadline)
+        aside = None if held_out is None else held_out_like(held_out, nbest)
+        setting = Setting(problem.metric, ties, problem.region, seed, jobs, deadline, averaging or Averaging(), metric)
         seconds = {}
         fitted = fit(problem, setting, tell=lambda done, parts: told("average", done, parts))
         seconds["average"] = deadline.seconds
@@ -142,7 +150,7 @@ def tune(
             )
         seconds["estimate"] = deadline.seconds - seconds["average"]
         left = OPTIMUM_SECONDS if deadline.left is None else deadline.left
-        optimum = solve(solver, problem, replace(limits, time_limit=left), callback, seed, fitted.found)
+        optimum = warned(searched(solver, problem, replace(limits, time_limit=left), callback, seed, fitted.found))
         seconds["optimum"] = deadline.seconds - fsum(seconds.values())
         apart = None
         if aside is not None:
@@ -152,7 +160,7 @@ def tune(
                 decoded_statistics(aside, setting, fitted.averaged),
                 np.arange(aside.n_lists),
             )
-    averaged = _averaged(fitted)
+    averaged = _averaged(fitted, nbest.n_lists)
     recommended = AVERAGED if averaged.steps and not _optimum_is_better(estimate) else OPTIMUM
     return Tuned(
         weights=optimum.weights if recommended == OPTIMUM else averaged.weights,
@@ -164,7 +172,7 @@ def tune(
         held_out=apart,
         n_lists=nbest.n_lists,
         seed=seed,
-        signature=problem.signature,
+        signature=f"{problem.signature}|{setting.averaging.settings()}",
         seconds=seconds,
     )
 
@@ -173,24 +181,22 @@ def _optimum_is_better(estimate: Estimate | None) -> bool:
     return estimate is not None and estimate.difference.low is not None and estimate.difference.low > 0.0
 
 
-def _averaged(fitted: Fit) -> Averaged:
+def _averaged(fitted: Fit, n_lists: int) -> Averaged:
     """Return the average with what it costs on the lists of the fit."""
     weights = fitted.averaged / np.abs(fitted.averaged).sum()
     average, found = fitted.average, fitted.problem.evaluate(weights)
-    more = 0.0
-    if average.temperature > 0.0:
-        more = average.variance / average.temperature
-        more /= 1.0 if fitted.problem.canonical.additive else fitted.problem.nbest.n_lists
+    lists = 1 if fitted.problem.canonical.additive else n_lists
+    gibbs = average.steps > 0 and isfinite(average.temperature)
     return Averaged(
         weights=np.asarray(weights),
         loss=found.loss,
         score=found.score,
         tied_lists=found.tied_lists,
         unit=average.unit,
-        temperature=average.temperature,
+        temperature=average.temperature if isfinite(average.temperature) else None,
         agreement=average.agreement,
         chains=average.chains,
         steps=average.steps,
-        quick=found.loss + more if average.steps else None,
+        quick=found.loss + average.variance / average.temperature / lists if gibbs else None,
         complete=average.complete,
     )

@@ -18,10 +18,10 @@ AVERAGED, OPTIMUM = "averaged", "optimum"
 class Averaged:
     """Averaged weights [D], what they cost on the lists that they come from, and how they came about.
 
-    unit: the mean difference in loss between two hypotheses of a list; temperature: that of the average; both are S
-    times as much for a metric that is not additive. agreement: the least cosine of a chain's mean with the mean of
-    all; `None` where nothing was averaged. quick: what unseen lists would cost by the variance along the chains,
-    without refits. complete: whether all steps were taken.
+    unit: the mean difference in loss between two hypotheses of a list; temperature: that of the average, `None` if it
+    is infinite; both are S times as much for a metric that is not additive. agreement: the least cosine of a chain's
+    mean with the mean of all; `None` where nothing was averaged. quick: what unseen lists would cost by the variance
+    along the chains, without refits, `None` where that is unknown. complete: whether all steps were taken.
     """
 
     weights: FloatArray
@@ -29,7 +29,7 @@ class Averaged:
     score: float
     tied_lists: int
     unit: float
-    temperature: float
+    temperature: float | None
     agreement: float | None
     chains: int
     steps: int

@@ -7,7 +7,7 @@ JASA 1990 (the mean given all but the angle, instead of the point that was drawn
 
 from __future__ import annotations
 
-from math import cos, exp, inf, sin, sqrt
+from math import cos, exp, inf, sin
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from lpmert.errors import FloatArray
 from lpmert.lines.circle import arc_within, point_on, search_circle
 from lpmert.lines.envelope import combine
-from lpmert.numeric.kernels import internal, kernel
+from lpmert.numeric.kernels import internal, kernel, norm
 
 LEAST_WIDTH = 1e-11
 """Pieces of a circle that are narrower, in radians, are skipped: floating point cannot hold them."""
@@ -36,6 +36,16 @@ class Where(NamedTuple):
     cosine: float
 
 
+class Law(NamedTuple):
+    """A density in proportion to exp(-level / temperature) where the level is at most `highest`, and 0 elsewhere.
+
+    A circle all of which is higher counts where it is least.
+    """
+
+    temperature: float
+    highest: float
+
+
 class State(NamedTuple):
     """A chain: its weights [d], of length 1, the sum of the means [d] of its circles, and how many these are [1].
 
@@ -54,14 +64,6 @@ def new_state(weights: FloatArray) -> State:
 
 
 @internal
-def _length(vector):
-    total = 0.0
-    for entry in vector:
-        total += entry * entry
-    return sqrt(total)
-
-
-@internal
 def _make_orthogonal(weights, direction):
     """Take the part along weights [d], of length 1, out of a direction [d]; return whether something is left."""
     for _ in range(2):  # the second time for rounding
@@ -70,7 +72,7 @@ def _make_orthogonal(weights, direction):
             product += weights[k] * direction[k]
         for k in range(len(weights)):
             direction[k] -= product * weights[k]
-        length = _length(direction)
+        length = norm(direction)
         if not length > 1e-9:
             return False
         for k in range(len(weights)):
@@ -79,16 +81,18 @@ def _make_orthogonal(weights, direction):
 
 
 @internal
-def _share(circle, piece, least, temperature):
+def _share(circle, piece, least, law):
     """Return the density of a piece of a circle, 1 where the loss is least."""
-    above = (circle.levels[piece] - least) / temperature
-    if above >= _NEGLIGIBLE or circle.ends[piece] - circle.begins[piece] < LEAST_WIDTH:
+    level = circle.levels[piece]
+    above = (level - least) / law.temperature
+    narrow = circle.ends[piece] - circle.begins[piece] < LEAST_WIDTH
+    if above >= _NEGLIGIBLE or narrow or level > max(law.highest, least):
         return 0.0
     return exp(-above)
 
 
 @kernel(nogil=True)
-def walk(offsets, loss, where, temperature, state, directions, draws, counted, work, buffers, circle, path):
+def walk(offsets, loss, where, law, state, directions, draws, counted, work, buffers, circle, path):
     """Let a chain go one step along each of directions [n, d], drawn at random, and write its weights into path [n, d].
 
     draws [n] between 0 and 1 choose the point on each circle; counted: whether the circles count for the mean.
@@ -116,7 +120,7 @@ def walk(offsets, loss, where, temperature, state, directions, draws, counted, w
                 least = min(least, circle.levels[piece])
         total = along = across = 0.0
         for piece in range(pieces):
-            share = _share(circle, piece, least, temperature)
+            share = _share(circle, piece, least, law)
             if share > 0.0:
                 begin, end = circle.begins[piece], circle.ends[piece]
                 total += share * (end - begin)
@@ -131,7 +135,7 @@ def walk(offsets, loss, where, temperature, state, directions, draws, counted, w
         wanted = draws[step] * total
         angle = 0.0
         for piece in range(pieces):
-            share = _share(circle, piece, least, temperature)
+            share = _share(circle, piece, least, law)
             if share > 0.0:
                 begin, end = circle.begins[piece], circle.ends[piece]
                 angle = begin + min(max(wanted / share, 0.0), end - begin)
@@ -139,7 +143,7 @@ def walk(offsets, loss, where, temperature, state, directions, draws, counted, w
                 if wanted < 0.0:
                     break
         point_on(weights, direction, angle, weights)
-        length = _length(weights)
+        length = norm(weights)
         c, s = cos(angle) / length, sin(angle) / length
         for k in range(dimension):
             weights[k] /= length

@@ -26,7 +26,7 @@ import lpmert._doors
 from lpmert.errors import DataError
 from lpmert.formats.mert_data import SCORE_TYPES, write_mert_data
 from lpmert.formats.moses import read_moses
-from lpmert.formats.weights import keeps_loss, read_weights, write_weights
+from lpmert.formats.weights import keeps_loss, read_weights, weights_text
 from lpmert.metrics.text import BleuTexts
 from lpmert.model.nbest import NBest
 
@@ -52,6 +52,13 @@ WORDS = [
 ]
 BEST_POINT = re.compile(r"Best point:\s*([\s\d\.\-e]+?)\s*=> ([\-\d\.]+)")
 """How mert-moses.pl finds the weights and the score in what `mert` printed."""
+
+
+def write_weights(path: Path, *given: Any, **options: Any) -> Any:
+    text, written = weights_text(*given, path=path, **options)
+    path.write_text(text)
+    return written
+
 
 MOSES_INI = """# tuned by hand
 [feature]
@@ -282,6 +289,17 @@ def test_bad_data_exit_with_1_and_write_nothing(here: Path, flags: list[str], st
     assert outcome.exit_code == 1
     assert re.search(message, outcome.stderr), outcome.stderr
     assert not (here / "weights.txt").exists()
+
+
+def test_weights_to_start_from_are_not_overwritten(here: Path) -> None:
+    put(here, lists())
+    (here / "weights.txt").write_text("0.2 0.3 0.5\n")
+    outcome = run(*FLAGS, "-i", "weights.txt")
+    assert outcome.exit_code == 1
+    assert (
+        "weights.txt: would overwrite 'weights.txt', which is read; give another name to one of them" in outcome.stderr
+    )
+    assert (here / "weights.txt").read_text() == "0.2 0.3 0.5\n"
 
 
 def test_weights_that_are_not_optimised_stay_as_they_were(here: Path) -> None:

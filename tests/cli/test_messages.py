@@ -165,9 +165,64 @@ class TestOverwriting:
         again = run("solve", *columns(table), "--initial-weights", tmp_path / "r.json", "-o", tmp_path / "r.json")
         assert again.exit_code == 0
 
-    def test_a_certificate_does_not_overwrite_the_lists(self, table: str) -> None:
-        assert run("solve", *columns(table), "--certificate", table).exit_code == 1
-        assert Path(table).read_text() == TABLE
+    @pytest.mark.parametrize(
+        ("command", "more"),
+        [
+            ("solve", ["--certificate", "dev.tsv"]),
+            ("solve", ["--cosine", "0.5", "--around", "weights.txt", "-o", "weights.txt"]),
+            ("check", ["--weights", "weights.txt", "-o", "weights.txt"]),
+            ("evaluate", ["-o", "dev.tsv", "--weights", "1,0"]),
+            ("evaluate", ["--weights", "weights.txt", "-o", "weights.txt"]),
+            ("train", ["-o", "dev.tsv"]),
+            ("compare", ["--methods", "grid", "--held-out", "other.tsv", "-o", "other.tsv"]),
+            ("compare", ["--methods", "grid", "--weights", "m=weights.txt", "-o", "weights.txt"]),
+            ("compare", ["--methods", "grid", "--optimum", "result.json", "-o", "result.json"]),
+            ("tune", ["--quick", "-o", "dev.tsv"]),
+            ("tune", ["--quick", "--weights-out", "dev.tsv"]),
+            ("tune", ["--quick", "--held-out", "other.tsv", "--weights-out", "other.tsv"]),
+        ],
+    )
+    def test_no_command_overwrites_what_it_reads(
+        self, table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, more: list[str]
+    ) -> None:
+        (tmp_path / "other.tsv").write_text(TABLE)
+        (tmp_path / "weights.txt").write_text("1 0.5\n")
+        lpmert.minimize(lpmert.read(table, features="am,lm", segment="utt", loss="errors")).save(
+            tmp_path / "result.json"
+        )
+        before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+        monkeypatch.chdir(tmp_path)
+        outcome = run(command, *columns("dev.tsv"), *more)
+        assert (outcome.exit_code, outcome.stdout) == (1, "")
+        assert "would overwrite" in outcome.stderr
+        assert "give another name" in outcome.stderr
+        assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+    @pytest.mark.parametrize(
+        ("command", "more"),
+        [
+            ("solve", ["-o", "new", "--certificate", "new"]),
+            ("tune", ["--quick", "-o", "new", "--weights-out", "./new"]),
+        ],
+    )
+    def test_two_outputs_do_not_go_to_one_file(
+        self, table: str, monkeypatch: pytest.MonkeyPatch, command: str, more: list[str]
+    ) -> None:
+        monkeypatch.chdir(Path(table).parent)
+        outcome = run(command, *columns(table), *more)
+        assert outcome.exit_code == 1
+        assert "new: two outputs would go to this file" in outcome.stderr
+        assert not Path("new").exists()
+
+    def test_weights_to_start_from_are_renewed(self, table: str, tmp_path: Path) -> None:
+        settings = tmp_path / "travatar.ini"
+        settings.write_text("[weight_vals]\nam=0.5\nlm=0.5\n")
+        for _ in range(2):
+            given = ["--initial-weights", settings, "-o", settings]
+            assert run("solve", *columns(table), *given).exit_code == 0
+        assert settings.read_text().startswith("[weight_vals]\nam=")
+        nbest = lpmert.read(table, features="am,lm", segment="utt", loss="errors")
+        assert lpmert.evaluate(nbest, settings).loss == lpmert.minimize(nbest).loss
 
 
 class TestEncodings:
@@ -240,8 +295,39 @@ class TestOptionsOfMetrics:
         assert losses["smoothing=add-k"] == pytest.approx(1 - np.exp(-1 / 3))
         assert run("convert", tmp_path / "lists", out, *given, "--set", "smoothing=some").exit_code != 0
 
+    @pytest.mark.parametrize(("smoothing", "loss"), [("none", 1.0), ("add-k", 1 - np.exp(-1 / 3))])
+    def test_those_of_texts_are_set_in_a_search_too(self, tmp_path: Path, smoothing: str, loss: float) -> None:
+        (tmp_path / "lists").write_text("0 ||| a b c ||| f= 1 ||| 0\n0 ||| a b c ||| f= 2 ||| 0\n")
+        (tmp_path / "ref").write_text("a b c d\n")
+        given = ["--references", tmp_path / "ref", "--metric", "sentence-bleu", "--tokenize", "none"]
+        outcome = run("solve", tmp_path / "lists", *given, "--set", f"metric.smoothing={smoothing}", "--json")
+        assert outcome.exit_code == 0, outcome.output
+        assert json.loads(outcome.stdout)["loss"] == pytest.approx(loss)
+        assert run("solve", tmp_path / "lists", *given, "--set", "metric.smoothing=some").exit_code == 2
+        assert run("solve", tmp_path / "lists", *given, "--set", "metric.none=1").exit_code == 2
+
     def test_they_are_listed(self) -> None:
         assert "smoothing=add-k" in run("methods", "--metric", "sentence-bleu").stdout
         assert "beta=2.0" in run("methods", "--metric", "chrf").stdout
         found = json.loads(run("methods", "--metric", "f1", "--json").stdout)
         assert found["options"]["beta"]["default"] == 1.0
+
+
+@pytest.mark.parametrize("command", [["solve"], ["check", "--weights", "1,0"], ["evaluate", "--weights", "1,0"]])
+def test_what_a_table_needs_is_said_after_its_name_once(table: str, command: list[str]) -> None:
+    said = run(command[0], table, *command[1:]).stderr
+    assert said.startswith(f"lpmert: error: {table}:1: say which columns to use: segment")
+
+
+@pytest.mark.parametrize(
+    "command", ["solve", "check --weights 1,0", "evaluate --weights 1,0", "train", "verify proof", "compare", "tune"]
+)
+def test_statistics_that_tell_no_metric_are_said_to_be_of_their_file(tmp_path: Path, command: str) -> None:
+    path = tmp_path / "lists.npz"
+    statistics = [[1, 2], [2, 1], [0, 3], [1, 1]]
+    lpmert.write(
+        lpmert.NBest([[1, 0], [0, 1], [2, 1], [1, 3]], [0, 2, 4], statistics, statistic_names=["x", "y"]), path
+    )
+    outcome = run(*command.split(), path)
+    assert outcome.exit_code == 1
+    assert outcome.stderr.splitlines()[-1].startswith(f"lpmert: error: {path}: the lists have the statistics x, y:")

@@ -418,3 +418,19 @@ def test_real_lists_written_in_any_format_are_read_without_options(tmp_path: Pat
         assert np.array_equal(again.statistics, nbest.statistics), kind
         assert again.texts == texts_of(kind, nbest), kind
         assert kind == "mert" or again.fingerprint == nbest.fingerprint, kind
+
+
+@pytest.mark.parametrize("form", [form for form in FORMATS if form != "best-of-n"])
+def test_in_every_format_a_statistic_can_be_a_gain(tmp_path: Path, form: str) -> None:
+    gains = [0.25, 1.0, 0.0, 0.5, 0.75, 0.125]
+    nbest = lists(statistics=gains)
+    path = tmp_path / FORMATS[form]
+    more = {"scores": tmp_path / "scores"} if form == "mert" else {}
+    write(nbest, path, form, **more, **({"score_type": "own"} if form == "mert" else {}))
+    plain = read(path, **more)
+    (name,) = plain.statistic_names
+    found = read(path, gain=name, **more)
+    assert found.statistics[:, 0].tolist() == [1 - gain for gain in plain.statistics[:, 0].tolist()]
+    assert found.statistic_names == (f"1 - {name}",)
+    with pytest.raises(DataError, match=r"gain takes the place of loss and statistics; give one of them"):
+        read(path, gain=name, loss=name, **more)

@@ -107,6 +107,16 @@ def test_an_old_moses_ini_names_features_as_its_lists_do(tmp_path: Path) -> None
     assert read_weights(path).of_features(names).tolist() == [0.3, 0.2, 0.5, -1, 0.1, -2]
 
 
+def test_every_section_of_an_old_moses_ini_is_known(tmp_path: Path) -> None:
+    # moses/Parameter.cpp: AddParam("weight-generation", "g", ...) and so on
+    short = {"weight-d": "d", "weight-generation": "g", "weight-i": "I", "weight-l": "lm", "weight-lex": "lex"}
+    short |= {"weight-t": "tm", "weight-w": "w", "weight-lr": "lr", "weight-u": "u", "weight-dlm": "dlm"}
+    path = tmp_path / "moses.ini"
+    path.write_text("".join(f"[{name}]\n{number}\n\n" for number, name in enumerate(short)))
+    found = read_weights(path)
+    assert found.by_name == {f"{label}_0": number for number, label in enumerate(short.values())}
+
+
 @pytest.mark.parametrize("form", ["joshua", "travatar.ini", "moses.ini"])
 def test_settings_may_have_weights_of_other_features_but_none_missing(tmp_path: Path, form: str) -> None:
     (tmp_path / "w").write_text(FORMS[form])

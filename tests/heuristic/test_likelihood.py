@@ -38,8 +38,8 @@ def test_the_gradient_is_that_of_the_objective(variance: float) -> None:
     lists, gold = objective(random_nbest(0))
     weights = np.array([0.3, -1.2, 0.7])
     error = check_grad(
-        lambda w: negative_log_likelihood(w, lists, gold, variance)[0],
-        lambda w: negative_log_likelihood(w, lists, gold, variance)[1],
+        lambda w: negative_log_likelihood(w, lists, gold, lists.scale**2 / variance)[0],
+        lambda w: negative_log_likelihood(w, lists, gold, lists.scale**2 / variance)[1],
         weights,
     )
     assert error < 1e-5
@@ -47,14 +47,14 @@ def test_the_gradient_is_that_of_the_objective(variance: float) -> None:
 
 def test_the_likelihood_of_two_hypotheses_is_the_logistic_function() -> None:
     lists = AllHypotheses(np.array([[2.0], [0.0]]), np.array([0, 2]), np.zeros((2, 1)), np.ones(1))
-    value, gradient = negative_log_likelihood(np.array([1.5]), lists, np.array([0.0, 1.0]))
+    value, gradient = negative_log_likelihood(np.array([1.5]), lists, np.array([0.0, 1.0]), np.zeros(1))
     assert value == pytest.approx(np.log1p(np.exp(3.0)))
     assert gradient == pytest.approx([2.0 / (1.0 + np.exp(-3.0))])
 
 
 def test_tied_hypotheses_of_least_loss_count_together() -> None:
     lists = AllHypotheses(np.array([[2.0], [0.0], [1.0]]), np.array([0, 3]), np.zeros((3, 1)), np.ones(1))
-    value, _ = negative_log_likelihood(np.array([1.0]), lists, np.array([1.0, 0.0, 1.0]))
+    value, _ = negative_log_likelihood(np.array([1.0]), lists, np.array([1.0, 0.0, 1.0]), np.zeros(1))
     e = np.exp([2.0, 0.0, 1.0])
     assert value == pytest.approx(-np.log((e[0] + e[2]) / e.sum()))
 
@@ -66,7 +66,7 @@ def test_the_weights_are_a_stationary_point_whatever_the_start(variance: float) 
     lists, gold = objective(nbest)
     for start in (None, np.array([5.0, -5.0, 5.0])):
         found = Likelihood(variance=variance).run(problem, start, 0, Clock(problem))
-        _, gradient = negative_log_likelihood(found.weights, lists, gold, variance)
+        _, gradient = negative_log_likelihood(found.weights, lists, gold, lists.scale**2 / variance)
         assert np.abs(gradient).max() <= 10 * GRADIENT_TOLERANCE * lists.n_lists
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,8 +14,8 @@ import lpmert
 from lpmert import Result, Status
 from lpmert.methods.auto import Auto
 from lpmert.methods.cells import cells
+from lpmert.methods.cells.any_lane import AnyLane
 from lpmert.methods.cells.cells import Cells, CellsSearch
-from lpmert.methods.cells.lane import Lane
 from lpmert.model.problem import Problem
 from lpmert.search.method import Incumbent
 
@@ -71,7 +72,9 @@ def same(first: Result, second: Result) -> bool:
     )
 
 
-@pytest.mark.parametrize("method", ["cells", "auto", Cells(cuts=0, leaf_lists=3)], ids=str)
+@pytest.mark.parametrize(
+    "method", ["cells", "auto", Cells(shape="simplices"), Cells(shape="simplices", cuts=0, leaf_lists=3)], ids=str
+)
 @pytest.mark.parametrize("seed", range(3))
 def test_any_number_of_threads_gives_the_same_search(method: str | Cells, seed: int) -> None:
     nbest = problem_of(seed)
@@ -125,16 +128,18 @@ def test_lanes_hold_to_brute_force(kind: str, seed: int) -> None:
         assert result.status.finished
 
 
-@pytest.mark.parametrize("metric", ["loss", "bleu"])
-def test_a_long_search_opens_lanes_and_all_of_them_work(metric: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("metric", "shape"), [("loss", "simplices"), ("loss", "boxes"), ("bleu", "auto")])
+def test_a_long_search_opens_lanes_and_all_of_them_work(
+    metric: str, shape: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     worked: set[int] = set()
-    explore = Lane.explore
+    explore = AnyLane.explore
 
-    def noted(lane: Lane, cost: int, budget: int) -> None:
+    def noted(lane: AnyLane[Any], cost: int, budget: int) -> None:
         worked.add(id(lane))
         explore(lane, cost, budget)
 
-    monkeypatch.setattr(Lane, "explore", noted)
+    monkeypatch.setattr(AnyLane, "explore", noted)
     problem = Problem(problem_of(1, 200) if metric == "loss" else counted(1, metric), metric)
     most = (
         int(problem.canonical.costs.max()) * problem.canonical.n_lists + 1
@@ -142,7 +147,7 @@ def test_a_long_search_opens_lanes_and_all_of_them_work(metric: str, monkeypatch
         else problem.canonical.cost_of_loss(1.0)
     )
     start = Incumbent(most, np.ones(problem.canonical.n_features), "")
-    search = CellsSearch(Cells(), problem.canonical, start)
+    search = CellsSearch(Cells(shape=shape), problem.canonical, start)
     while not search.finished:
         search.advance()
     assert len(worked) == cells._LANES
@@ -153,7 +158,7 @@ def test_an_error_in_a_thread_is_raised(monkeypatch: pytest.MonkeyPatch) -> None
     def broken(*_: object) -> None:
         raise RuntimeError("broken lane")
 
-    monkeypatch.setattr(Lane, "explore", broken)
+    monkeypatch.setattr(AnyLane, "explore", broken)
     with pytest.raises(RuntimeError, match="broken lane"):
         lpmert.minimize(problem_of(2), method="cells", jobs=2)
 
@@ -185,7 +190,7 @@ def test_a_cone_that_better_weights_have_ruled_out_is_not_closed(monkeypatch: py
     search.incumbent.cost = lane.top().bound
     monkeypatch.setattr(search, "_start_closing", lambda _: pytest.fail("closed for nothing"))
     search.advance()
-    assert lane.n_cones == 0
+    assert lane.n_parts == 0
 
 
 def test_jobs_are_no_part_of_what_a_method_is() -> None:

@@ -99,7 +99,7 @@ def test_every_engine_finds_the_least_loss_within_the_region(kind: str) -> None:
             with pytest.raises(RegionError):
                 lpmert.minimize(lists.nbest, region=region)
             continue
-        for method in (*FRACTIONS, "groups"):
+        for method in FRACTIONS:
             assert_within(lpmert.minimize(lists.nbest, region=region, method=method), least, limits, tolerated)
         checked += 1
     assert checked > 8
@@ -121,8 +121,8 @@ def test_many_more_regions(kind: str) -> None:
             continue
         for method in [
             *FRACTIONS,
-            "groups",
             Cells(leaf_lists=4, stalled_splits=1),
+            Cells(leaf_lists=2, shape="boxes"),
             Choices(use_cores=False),
             LpMert(lp="highs"),
         ]:
@@ -290,7 +290,7 @@ EQUAL_ONCE_REDUCED = Lists(
 )
 
 
-@pytest.mark.parametrize("method", [*FRACTIONS, "groups"])
+@pytest.mark.parametrize("method", FRACTIONS)
 @pytest.mark.parametrize(("ties", "loss"), [("first", 1.0), ("best", 0.0), ("worst", 1.0)])
 def test_hypotheses_that_equations_make_identical_count_as_one(method: str, ties: str, loss: float) -> None:
     # Without feature2 the first two are identical; w = (-2, 0, 1) chooses them, and the last of the other list.

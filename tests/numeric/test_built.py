@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -173,6 +174,74 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Wheel:
     return made
 
 
+class TestCompile:
+    """`lpmert compile`, of one kernel."""
+
+    @pytest.fixture
+    def copy(self, tmp_path: Path) -> Wheel:
+        made = Wheel(tmp_path)
+        entry = '["lpmert.numeric.kernels", "decode", "f8:2C", "i8:1C", "f8:1C", "i8:1C"]'
+        (tmp_path / "lpmert" / "numeric" / "entries.json").write_text(f'{{"tuples": {{}}, "entries": [{entry}]}}')
+        return made
+
+    def compile(self, copy: Wheel, **environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "lpmert", "compile"],
+            cwd=copy.place,
+            env={
+                **os.environ,
+                "PYTHONPATH": str(copy.place),
+                "NUMBA_CACHE_DIR": str(copy.place / "cache"),
+                **environment,
+            },
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+
+    def decoded(self, copy: Wheel) -> str:
+        code = """
+import numpy as np
+from lpmert.numeric.kernels import decode
+chosen = np.zeros(1, dtype=np.int64)
+decode(np.eye(2), np.array([0, 2]), np.array([0.0, 1.0]), chosen)
+print(chosen[0], decode._dispatcher is None)
+"""
+        return copy.run(code, NUMBA_CACHE_DIR=str(copy.place / "cache"))
+
+    def test_its_module_is_used_as_long_as_no_source_changes(self, copy: Wheel) -> None:
+        done = self.compile(copy)
+        assert done.returncode == 0, done.stderr
+        module = Path(done.stdout.strip())
+        assert module.is_relative_to(copy.place / "cache")
+        assert "compiling kernels: 0 of 1" in done.stderr
+        assert self.decoded(copy) == "1 True\n"
+        again = self.compile(copy)
+        assert (again.returncode, again.stdout) == (0, f"compiled already: {module}\n")
+        version = copy.place / "lpmert" / "version.py"
+        version.write_text(version.read_text() + "# changed\n")
+        with pytest.raises(AssertionError, match="numba"):
+            self.decoded(copy)
+
+    @pytest.mark.skipif(os.name != "posix", reason="owners")
+    def test_a_module_that_others_could_have_left_is_not_run(self, copy: Wheel) -> None:
+        module = Path(self.compile(copy).stdout.strip())
+        module.parent.chmod(0o777)
+        with pytest.raises(AssertionError, match="numba"):
+            self.decoded(copy)
+
+    def test_without_a_compiler_or_a_place_the_remedy_is_named(self, copy: Wheel) -> None:
+        done = self.compile(copy, CC="no-such-compiler")
+        assert done.returncode == 1
+        assert "compiling needs a C compiler, and none works here; install one" in done.stderr
+        assert not list(copy.place.glob("cache/built-*/*.so"))
+        (copy.place / "file").write_text("")
+        done = self.compile(copy, NUMBA_CACHE_DIR=str(copy.place / "file"))
+        assert done.returncode == 1
+        assert "cannot be written" in done.stderr
+
+
 SOLVE = """
 import json
 import lpmert
@@ -195,6 +264,31 @@ class TestWheel:
         compiled = json.loads(wheel.run(without + code, numba=True))
         assert ahead == compiled
         assert ahead["auto"][1] == 912
+
+    def test_a_solve_loads_neither_scipy_nor_what_it_does_not_use(self, wheel: Wheel) -> None:
+        code = """
+import sys
+from lpmert.cli.main import main
+main("solve {table} --segment utterance --features am,lm,words --loss errors -q".split(), standalone_mode=False)
+print(*sorted({{name.split(".")[0] for name in sys.modules}} & {{"scipy", "pulp", "networkx", "joblib", "llvmlite"}}))
+print(*sorted(name for name in sys.modules if name.startswith(("lpmert.methods.lattice", "lpmert.certificates.write"))))
+"""
+        assert wheel.run(code.format(table=ROOT / "examples/asr/nbest.tsv.gz")).endswith("\n\n\n")
+
+    def test_the_command_that_tries_published_wheels_works(self, wheel: Wheel) -> None:
+        settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["cibuildwheel"]
+        process = subprocess.run(  # noqa: S602 - as cibuildwheel does
+            settings["test-command"].format(project=ROOT),
+            shell=True,
+            cwd=wheel.place,
+            env={**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert process.returncode == 0, process.stderr
+        assert "proved optimal" in process.stdout
 
     def test_arguments_of_other_types_are_compiled_for(self, wheel: Wheel) -> None:
         code = """

@@ -26,6 +26,7 @@ DEGENERATE = ("opposite", "ulps", "nearly collinear", "offset")
 CHOICES = [
     Choices(),
     Choices(look_ahead=False),
+    Choices(by_gain=False),
     Choices(use_cores=False),
     Choices(use_witnesses=False),
     Choices(look_ahead=False, use_cores=False, use_witnesses=False),
@@ -42,6 +43,10 @@ CELLS = [
     Cells(conflict_lists=0),
     Cells(conflict_lists=3, cuts=0, leaf_lists=2),
     Cells(compare_all=True, leaf_lists=3),
+    Cells(shape="simplices", leaf_lists=2),
+    Cells(shape="boxes"),
+    Cells(shape="boxes", leaf_lists=1, compare_all=True),
+    Cells(shape="boxes", stalled_splits=1, conflict_lists=0),
     Cells(selections=Choices(use_cores=False, look_ahead=False)),
 ]
 

@@ -95,7 +95,7 @@ def test_the_methods_agree_and_a_region_is_kept_to() -> None:
 
 
 def test_methods_that_need_a_sum_over_lists_say_so() -> None:
-    for method in ("mip", "groups", "subspace", "beam"):
+    for method in ("mip", "subspace", "beam"):
         with pytest.raises(MethodError, match="additive"):
             lpmert.minimize(larger(0), metric="f1", method=method)
     with pytest.raises(MethodError, match="ties"):

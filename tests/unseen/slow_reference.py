@@ -59,10 +59,10 @@ def unit(metric, features, offsets, statistics, weights):
     return float(np.mean(means))
 
 
-def mean_on_circle(features, offsets, statistics, metric, temperature, basis, inside=lambda _: True, more=()):
+def mean_on_circle(features, offsets, statistics, metric, density, basis, inside=lambda _: True, more=()):
     """The mean direction of weights [2], exact: between any two angles at which a choice can change.
 
-    more: further angles on the sphere at which `inside` may change.
+    density: of an energy and the least of all; more: further angles on the sphere at which `inside` may change.
     """
     sphere = features @ basis
     angles = set(more)
@@ -80,8 +80,12 @@ def mean_on_circle(features, offsets, statistics, metric, temperature, basis, in
     least = min(level for _, _, level in pieces)
     mean = np.zeros(2)
     for a, b, level in pieces:
-        mean += np.exp((least - level) / temperature) * np.array([np.sin(b) - np.sin(a), np.cos(a) - np.cos(b)])
+        mean += density(level, least) * np.array([np.sin(b) - np.sin(a), np.cos(a) - np.cos(b)])
     return basis @ mean
+
+
+def gibbs(temperature):
+    return lambda level, least: np.exp((least - level) / temperature)
 
 
 def mean_on_sphere(features, offsets, statistics, metric, temperature, basis, inside, points=40_000):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
+from math import inf
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from slow_reference import (
     chosen_rows,
     cosine,
     energy,
+    gibbs,
     mean_on_circle,
     mean_on_sphere,
     random_lists,
@@ -17,15 +20,18 @@ from slow_reference import (
     whitening,
 )
 
+import lpmert
 from lpmert.methods.heuristic.och import Och
 from lpmert.metrics.base import metric_by_name
+from lpmert.model.canonical import mean_difference
 from lpmert.model.coordinates import CallerWeights
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.model.region import Linear, Region
 from lpmert.search.driver import solve
 from lpmert.unseen.average import AGREEMENT, average_weights
-from lpmert.unseen.energy import mean_difference, shares, switched
+from lpmert.unseen.averaging import Averaging
+from lpmert.unseen.energy import shares, switched
 
 NAMES = ("a", "b", "c")
 REGIONS = {
@@ -71,7 +77,7 @@ def test_in_the_plane_the_average_is_the_exact_mean(kind, name, seed):
         offsets,
         statistics,
         metric,
-        3 * scale,
+        gibbs(3 * scale),
         basis,
         lambda w: bool(inside_of(name)(w[:, None])[0]),
         ends,
@@ -81,6 +87,46 @@ def test_in_the_plane_the_average_is_the_exact_mean(kind, name, seed):
     assert cosine(found / np.linalg.norm(basis), expected / np.linalg.norm(basis)) == pytest.approx(
         1.0, abs=1e-12 if region is None else 1e-7
     )
+
+
+@pytest.mark.parametrize("kind", ["loss", "f1", "bleu"])
+@pytest.mark.parametrize(("temperature", "within"), [(10.0, None), (inf, 1.5), (2.0, 0.7)])
+def test_in_the_plane_other_averages_are_exact_too(kind, temperature, within):
+    data = features, offsets, statistics = random_lists(4, kind=kind)
+    metric, basis = metric_by_name(kind), whitening(features, offsets)
+    problem, start, average = fitted(
+        data, kind, temperature=temperature, within=inf if within is None else within, effort=0.1
+    )
+    scale = unit(metric, features, offsets, statistics, start)
+    most = inf
+    if within is not None:
+        most = energy(metric, statistics, chosen_rows(features, offsets, start)) + within * scale
+
+    def density(level, least):
+        return 0.0 if level > most else np.exp((least - level) / (temperature * scale))
+
+    expected = mean_on_circle(features, offsets, statistics, metric, density, basis)
+    found = problem.to_caller(average.weights)
+    assert cosine(found / np.linalg.norm(basis), expected / np.linalg.norm(basis)) == pytest.approx(1.0, abs=1e-12)
+    plain = problem.to_caller(fitted(data, kind, effort=0.1)[2].weights)
+    assert cosine(found, plain) < 1 - 1e-9
+
+
+def test_the_method_gives_what_tuning_averages():
+    nbest = NBest(*random_lists(3, dimension=3, lists=30), NAMES)
+    for averaging in (Averaging(), Averaging(temperature=inf, within=3.0), Averaging(temperature=10.0, chains=2)):
+        tuned = lpmert.tune(nbest, quick=True, averaging=averaging)
+        alone = lpmert.minimize(nbest, method=averaging)
+        assert alone.weights == pytest.approx(tuned.averaged.weights, rel=1e-12)
+        assert alone.status.name == "HEURISTIC"
+        assert averaging.settings() in tuned.signature
+        assert json.loads(tuned.to_json())["averaged"]["chains"] == averaging.chains
+        assert (tuned.averaged.quick is None) == (averaging.temperature == inf)
+
+
+def test_an_infinite_temperature_needs_an_end():
+    with pytest.raises(lpmert.MethodError, match="set within, too"):
+        Averaging(temperature=inf)
 
 
 def inside_of(name):

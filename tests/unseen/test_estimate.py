@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 from slow_reference import random_lists
 
+import lpmert
 from lpmert.errors import DataError
 from lpmert.metrics.base import metric_by_name
 from lpmert.model.coordinates import CallerWeights
@@ -63,12 +64,12 @@ def test_noise_is_expected_to_cost_half_of_the_lists_and_a_planted_leak_shows(mo
     for seed in range(6):
         nbest = noise(seed)
         if leaking:
-            whole = fit(estimates.Problem(nbest, "loss"), setting())
+            whole = fit(lpmert.Problem(nbest, "loss"), setting())
             monkeypatch.setattr(estimates, "fit", lambda *_, whole=whole, **__: whole)
         found = cross_validated(nbest, setting(), groups_of(None, 60), 5)
         monkeypatch.undo()
         costs += [found.optimum.value, found.averaged.value]
-        fitted.append(fit(estimates.Problem(nbest, "loss"), setting()).problem.evaluate(found_weights(nbest)).loss)
+        fitted.append(fit(lpmert.Problem(nbest, "loss"), setting()).problem.evaluate(found_weights(nbest)).loss)
     deviation = np.sqrt(60 / 4)  # of a sum of 60 fair coins
     honest = abs(np.mean(costs) - 30) < 3 * deviation / np.sqrt(6)
     assert honest != leaking
@@ -76,7 +77,7 @@ def test_noise_is_expected_to_cost_half_of_the_lists_and_a_planted_leak_shows(mo
 
 
 def found_weights(nbest):
-    return fit(estimates.Problem(nbest, "loss"), setting()).found
+    return fit(lpmert.Problem(nbest, "loss"), setting()).found
 
 
 def test_lists_of_a_source_stay_together():
@@ -130,9 +131,9 @@ def test_a_ratio_is_estimated_from_all_lists_together():
     fold = folds_of(np.arange(40), 4, 0)
     total = np.zeros(9)
     for number in range(4):
-        weights = fit(estimates.Problem(nbest.restrict(fold != number), "bleu"), setting("bleu"), 1).averaged
+        weights = fit(lpmert.Problem(nbest.restrict(fold != number), "bleu"), setting("bleu"), 1).averaged
         aside = nbest.restrict(fold == number)
-        total += estimates.Problem(aside, "bleu").evaluate(CallerWeights(weights)).statistics
+        total += lpmert.Problem(aside, "bleu").evaluate(CallerWeights(weights)).statistics
     assert found.averaged.value == metric_by_name("bleu").loss(total)
     assert found.averaged.low < found.averaged.value < found.averaged.high
 

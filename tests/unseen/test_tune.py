@@ -79,6 +79,22 @@ def test_the_optimum_is_recommended_only_where_it_is_clearly_better(monkeypatch,
         assert lpmert.tune(dev).recommended == wanted
 
 
+def test_what_is_odd_about_the_lists_is_told(caplog, tmp_path):
+    rng = np.random.default_rng(0)
+    right = (rng.random(120) < 0.5).astype(float)
+    features = rng.normal(size=(120, 2))
+    features[:, 0] += 2 * right
+    turned = lpmert.NBest(features, np.arange(0, 121, 6), right, statistic_names=["correct"])
+    expected = [f"warning: {one.message}" for one in lpmert.minimize(turned).warnings]
+    assert expected
+    caplog.clear()
+    lpmert.tune(turned, quick=True)
+    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == expected
+    lpmert.write(turned, tmp_path / "turned.tsv")
+    shown = run("tune", tmp_path / "turned.tsv", "--loss", "correct", "--quick")
+    assert " ".join(expected[0].split())[:40] in " ".join(shown.stdout.split())
+
+
 def test_fewer_than_thirty_lists_are_said_to_tell_little(lists):
     tuned = lpmert.tune(lists[0].restrict(slice(0, 29)))
     assert any("fewer than 30 lists" in note for note in tuned.notes)

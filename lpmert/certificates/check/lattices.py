@@ -52,7 +52,7 @@ def lists_of(graphs: WordGraphs, metric: str | TextMetric, limits: Sequence[Sequ
     return NBest(np.array(features), offsets, np.array(statistics), graphs.names, graphs.list_ids, columns, texts)
 
 
-def claimed_lists(graphs: WordGraphs, metric: str | TextMetric, header: Header) -> tuple[NBest, Metric]:
+def claimed_lists(graphs: WordGraphs, metric: str | TextMetric | None, header: Header) -> tuple[NBest, Metric]:
     """Return the lists of the lattices that a certificate is about, and the metric that sums their losses.
 
     Raises `CertificateError` unless its weights lose on all paths what it says, without ties, and `DataError` for what
@@ -60,7 +60,7 @@ def claimed_lists(graphs: WordGraphs, metric: str | TextMetric, header: Header) 
     """
     if not isinstance(graphs, WordGraphs):
         raise DataError(f"the second argument must be an NBest, Lattices or Hypergraphs, not {type(graphs).__name__}")
-    problem = LatticeProblem(graphs, "wer" if metric == "loss" and graphs.losses is None else metric)
+    problem = LatticeProblem(graphs, "wer" if metric in (None, "loss") and graphs.losses is None else metric or "loss")
     if list(header.weights) != list(graphs.names):
         raise CertificateError(f"the certificate is about other features: {list(header.weights)}")
     if not problem.additive:

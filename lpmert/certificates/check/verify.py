@@ -53,7 +53,7 @@ def verify(
     certificate: str | Path,
     nbest: NBest | WordGraphs,
     *,
-    metric: str | Metric | TextMetric = "loss",
+    metric: str | Metric | TextMetric | None = None,
     ties: str = "first",
 ) -> Verified:
     """Check that a certificate proves its claim for these lists, this metric and this rule for ties.
@@ -116,13 +116,16 @@ def _verified(reader: CertificateReader, nbest: NBest | WordGraphs, metric: Any,
     return _checked(reader, header, *claimed_lists(nbest, metric, header), ties)
 
 
-def _checked(reader: CertificateReader, header: Header, nbest: NBest, metric: str | Metric, ties: str) -> Verified:
+def _checked(
+    reader: CertificateReader, header: Header, nbest: NBest, metric: str | Metric | None, ties: str
+) -> Verified:
     from lpmert.certificates.check.lists import ProofLists
     from lpmert.certificates.check.tree import TreeCheck
     from lpmert.errors import CertificateError
-    from lpmert.metrics.base import AdditiveMetric, metric_by_name
+    from lpmert.metrics.base import AdditiveMetric
+    from lpmert.metrics.of_columns import metric_of
 
-    measure = metric_by_name(metric)
+    measure = metric_of(metric, nbest.statistic_names)
     measure.check(nbest.statistics)
     if not isinstance(measure, AdditiveMetric):
         raise CertificateError(f"certificates need an additive metric, which {measure.name!r:.40} is not")

@@ -17,7 +17,8 @@ from lpmert.certificates.write.cones import grow_cones
 from lpmert.certificates.write.questions import Anywhere
 from lpmert.certificates.write.selections import SelectionTree, Undercut
 from lpmert.errors import CertificateError, DataError, MethodError
-from lpmert.metrics.base import AdditiveMetric, Metric, metric_by_name
+from lpmert.metrics.base import AdditiveMetric, Metric
+from lpmert.metrics.of_columns import metric_of
 from lpmert.model import canonical
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.nbest import NBest
@@ -38,7 +39,7 @@ def write_certificate(
     nbest: NBest,
     result: Result,
     *,
-    metric: str | Metric = "loss",
+    metric: str | Metric | None = None,
     ties: str = "first",
     region: Region | None = None,
     kind: str | None = None,
@@ -50,7 +51,7 @@ def write_certificate(
     losses, or the best weights are too fine for double precision, the certificate states a bound below the loss.
     Raises `MethodError` unless the result is an optimum of these lists, and `DataError` if the file cannot be written.
     """
-    measure = metric_by_name(metric)
+    measure = metric_of(metric, nbest.statistic_names)
     if not isinstance(measure, AdditiveMetric):
         raise MethodError(f"metric {quoted(measure.name)} is not additive; certificates are about losses that are")
     _check_result(result, nbest.fingerprint)

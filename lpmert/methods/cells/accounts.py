@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import replace
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from lpmert.errors import FloatArray
+from lpmert.errors import FloatArray, IntArray
+from lpmert.methods.cells.box_stack import BoxStack
 from lpmert.methods.cells.ledger_of_ratios import Ratios
 from lpmert.methods.cells.ledger_of_sums import Sums
-from lpmert.methods.cells.stack import UPPER_COST, OpenCone, Stack
+from lpmert.methods.cells.stack import UPPER_COST, Stack
 from lpmert.methods.choices.choices import Choices
 from lpmert.methods.choices.ratio_lists import UNIT, decode_total, height_limit, height_of_all, new_bound, ratio_lists
 from lpmert.methods.choices.ratio_search import RatioChoicesSearch
@@ -28,6 +30,16 @@ _REPRICED_EVERY = 3
 
 
 Ledger = TypeVar("Ledger")
+
+
+class Survivors(NamedTuple):
+    """The hypotheses that may win in a part of the weight space, by lists; fixed, total [K]: of all other lists."""
+
+    ids: NDArray[np.int32]
+    costs: IntArray
+    ends: IntArray
+    fixed: int
+    total: FloatArray
 
 
 class Account(ABC, Generic[Ledger]):
@@ -49,11 +61,11 @@ class Account(ABC, Generic[Ledger]):
         """Return a ledger for one lane."""
 
     @abstractmethod
-    def aim(self, ledger: Ledger, stack: Stack, cost: int) -> None:
+    def aim(self, ledger: Ledger, stack: Stack | BoxStack, cost: int) -> None:
         """Let kernels look only for what costs less."""
 
     @abstractmethod
-    def found(self, ledger: Ledger, stack: Stack) -> tuple[int, FloatArray]:
+    def found(self, ledger: Ledger, stack: Stack | BoxStack) -> tuple[int, FloatArray]:
         """Return the least cost that kernels have met with these, and its weights [d]."""
 
     @abstractmethod
@@ -69,10 +81,10 @@ class Account(ABC, Generic[Ledger]):
         """Return what weights [d] found by a search of selections cost, `None` if they do not clearly cost that."""
 
     @abstractmethod
-    def selections(self, incumbent: Incumbent, part: tuple[OpenCone, FloatArray] | None) -> tuple[ChoicesSearch, int]:
+    def selections(self, incumbent: Incumbent, part: tuple[Survivors, FloatArray] | None) -> tuple[ChoicesSearch, int]:
         """Return a search with exact answers for less than the incumbent, and what is to be added to its costs.
 
-        part: a cone with the hypotheses that may win in it, and its normals; `None` for the whole weight space.
+        part: the hypotheses that may win in a part of the weight space, and its normals; `None` for all of it.
         """
 
 
@@ -91,10 +103,10 @@ class SumAccount(Account[Sums]):
     def new_ledger(self) -> Sums:
         return Sums(_LEAF_WORK, self._choices.switches(self.granularity, cores=True))
 
-    def aim(self, ledger: Sums, stack: Stack, cost: int) -> None:
+    def aim(self, ledger: Sums, stack: Stack | BoxStack, cost: int) -> None:
         stack.numbers[UPPER_COST] = cost
 
-    def found(self, ledger: Sums, stack: Stack) -> tuple[int, FloatArray]:
+    def found(self, ledger: Sums, stack: Stack | BoxStack) -> tuple[int, FloatArray]:
         return int(stack.numbers[UPPER_COST]), stack.best_weights
 
     def bound_of(self, cost: int) -> int:
@@ -106,16 +118,16 @@ class SumAccount(Account[Sums]):
     def attained(self, weights: FloatArray, cost: int) -> int | None:
         return self._canonical.strict_cost(weights)
 
-    def selections(self, incumbent: Incumbent, part: tuple[OpenCone, FloatArray] | None) -> tuple[ChoicesSearch, int]:
+    def selections(self, incumbent: Incumbent, part: tuple[Survivors, FloatArray] | None) -> tuple[ChoicesSearch, int]:
         if part is None:
             return SumChoicesSearch(self._choices, self._canonical, incumbent), 0
-        cone, normals = part
-        rows = np.ascontiguousarray(self.lists.rows[cone.ids])
+        kept, normals = part
+        rows = np.ascontiguousarray(self.lists.rows[kept.ids])
         exact = self._canonical.rounding_by_cost
-        lists = replace(self._canonical, features=rows, offsets=cone.ends, losses=cone.costs, step=self.granularity)
-        lists = replace(lists, rounding=None if exact is None else exact.take(cone.ids))
-        incumbent.cost -= cone.fixed
-        return SumChoicesSearch(self._choices, lists, incumbent, normals), cone.fixed
+        lists = replace(self._canonical, features=rows, offsets=kept.ends, losses=kept.costs, step=self.granularity)
+        lists = replace(lists, rounding=None if exact is None else exact.take(kept.ids))
+        incumbent.cost -= kept.fixed
+        return SumChoicesSearch(self._choices, lists, incumbent, normals), kept.fixed
 
 
 class RatioAccount(Account[Ratios]):
@@ -151,11 +163,11 @@ class RatioAccount(Account[Ratios]):
             np.zeros(n_columns),
         )
 
-    def aim(self, ledger: Ratios, stack: Stack, cost: int) -> None:
+    def aim(self, ledger: Ratios, stack: Stack | BoxStack, cost: int) -> None:
         ledger.loss[0] = min(ledger.loss[0], self._canonical.loss_of(cost))
         stack.numbers[UPPER_COST] = height_limit(self._ratio.kind, ledger.loss[0])
 
-    def found(self, ledger: Ratios, stack: Stack) -> tuple[int, FloatArray]:
+    def found(self, ledger: Ratios, stack: Stack | BoxStack) -> tuple[int, FloatArray]:
         return self._canonical.cost_of_loss(float(ledger.loss[0])), stack.best_weights
 
     def bound_of(self, cost: int) -> int:
@@ -168,19 +180,19 @@ class RatioAccount(Account[Ratios]):
         loss = self._canonical.totals.attained(CanonicalWeights(weights))
         return cost if loss is not None and self._canonical.cost_of_loss(loss) <= cost else None
 
-    def selections(self, incumbent: Incumbent, part: tuple[OpenCone, FloatArray] | None) -> tuple[ChoicesSearch, int]:
+    def selections(self, incumbent: Incumbent, part: tuple[Survivors, FloatArray] | None) -> tuple[ChoicesSearch, int]:
         canonical = self._canonical
         if part is None:
             return RatioChoicesSearch(self._choices, canonical, incumbent), 0
-        cone, normals = part
-        n_own = int(np.searchsorted(cone.ids[cone.ends[:-1]], len(canonical.features)))  # the limits come last
-        ends = cone.ends[: n_own + 1]
-        rows = cone.ids[: ends[-1]]
+        kept, normals = part
+        n_own = int(np.searchsorted(kept.ids[kept.ends[:-1]], len(canonical.features)))  # the limits come last
+        ends = kept.ends[: n_own + 1]
+        rows = kept.ids[: ends[-1]]
         lists = replace(
             canonical,
             features=np.ascontiguousarray(self.lists.rows[rows]),
             offsets=ends,
-            losses=replace(canonical.totals, statistics=self._ratio.statistics[rows], constant=cone.total),
+            losses=replace(canonical.totals, statistics=self._ratio.statistics[rows], constant=kept.total),
             limits=np.vstack([normals, canonical.limits]),
             rounding=None if canonical.rounding is None else canonical.rounding.take(rows).behind(normals),
         )

@@ -3,7 +3,8 @@
 Best first over a frontier of coarse cones, depth first inside each. The bound of a cone is the sum of every list's
 cheapest survivor; for a ratio metric it is a linear function below the loss, tight where the sums of the cone are, that
 tells what survivors cost. Small or stalled cones go to the search over selections, restricted to the cone; where
-rounding leaves that undecided, exact arithmetic closes the cone.
+rounding leaves that undecided, exact arithmetic closes the cone. Cones are simplicial or, for sums of many features,
+those over boxes on the faces of a cube.
 """
 
 from __future__ import annotations
@@ -17,17 +18,19 @@ from typing import Any
 import numpy as np
 
 from lpmert.configurable import option
-from lpmert.errors import FloatArray
+from lpmert.errors import FloatArray, MethodError
 from lpmert.methods.cells import kernels as kernel
 from lpmert.methods.cells import stack as layout
 from lpmert.methods.cells.accounts import Account, RatioAccount, SumAccount
+from lpmert.methods.cells.any_lane import AnyLane
+from lpmert.methods.cells.box_lane import BoxLane
+from lpmert.methods.cells.box_stack import OpenBox
 from lpmert.methods.cells.lane import Lane
-from lpmert.methods.cells.stack import OpenCone, cone_at, new_stack, put_cone, whole_cone
+from lpmert.methods.cells.stack import OpenCone
 from lpmert.methods.choices.choices import Choices
 from lpmert.methods.choices.search import ChoicesSearch
 from lpmert.model.form import Canonical
-from lpmert.numeric.cone import cone_around, covering_cones, enclosing_cone
-from lpmert.numeric.kernels import INFINITE_COST
+from lpmert.numeric.cone import cone_around, covering_cones
 from lpmert.search.method import Incumbent, Method, Search, Task
 from lpmert.system.deadline import checkpoint
 
@@ -38,7 +41,7 @@ _STAY = 5 * _SLICE
 _LANES = 4
 """Cones searched side by side; more than as many threads are of no use."""
 
-_LANE_ROWS = 10_000
+_LANE_ROWS = 8_000
 """Hypotheses of a cone for which a lane has room from the beginning; it grows when a larger one comes."""
 
 _HAND = 8
@@ -49,6 +52,9 @@ _ONE_LANE_WORK = 40 * _SLICE
 
 _LEAF_ROWS = 2500
 """Hypotheses of a cone beyond which splits without progress do not count: exact arithmetic would have too many."""
+
+_BOX_FEATURES = 4
+"""Features from which on boxes are better than simplices."""
 
 _FRONTIER_BYTES = 1 << 28
 """Beyond so much memory the frontier takes no more cones: the one at hand is searched depth first to its end."""
@@ -63,14 +69,19 @@ class Cells(Method):
         "cones with at most so many open lists go to the search over selections; none: 10, or 6 for ratio metrics",
         least=0,
     )
-    cuts: int = option(8, "cutting planes that may raise the bound of a cone; 0 for none", least=0)
-    cut_rows: int = option(2000, "most survivors of such a cone", least=0)
+    cuts: int = option(8, "cutting planes that may raise the bound of a simplex; 0 for none", least=0)
+    cut_rows: int = option(2000, "most survivors of such a simplex", least=0)
     conflict_lists: int = option(
         4000, "most open lists of a cone whose bound conflicts of pairs may raise; 0 for none", least=0
     )
     stalled_splits: int = option(4, "splits in a row, a feature, with little settled before a cone goes there", least=0)
     compare_all: bool = option(
         False, "compare all hypotheses of a list within a cone with each other, not only its cheapest with all others"
+    )
+    shape: str = option(
+        "auto",
+        "what the weight space is divided into; auto: boxes from 4 features on, but not for ratio metrics or a cosine",
+        choices=("auto", "simplices", "boxes"),
     )
     selections: Choices = field(default_factory=Choices)
     jobs: int = field(default=1, compare=False, repr=False)
@@ -85,6 +96,13 @@ class Cells(Method):
         """Return the method with so many threads."""
         return replace(self, jobs=jobs)
 
+    def boxed(self, canonical: Canonical) -> bool:
+        """Whether the weight space of a problem is divided into boxes; raises `MethodError` where it cannot be."""
+        possible = canonical.additive and canonical.cap is None
+        if self.shape == "boxes" and not possible:
+            raise MethodError("shape: boxes are for additive losses without a cosine; leave it out, or set simplices")
+        return possible and (self.shape == "boxes" or (self.shape == "auto" and canonical.n_features >= _BOX_FEATURES))
+
     def start(self, task: Task) -> CellsSearch:
         """Return a search over the whole weight space that begins with this incumbent."""
         return CellsSearch(self, task.canonical, task.incumbent)
@@ -96,8 +114,8 @@ class CellsSearch(Search):
     A long search goes on in several lanes, each with the incumbent as it was when the slice began: so the outcome is
     the same however many of them threads search at once.
 
-    roots [K, d, d]: cones to which it keeps, by default all of the weight space. Where exact arithmetic closes a cone
-    it may look beyond them, and what it finds there counts.
+    roots [K, d, d]: simplicial cones to which it keeps, by default all of the weight space. Where exact arithmetic
+    closes a cone it may look beyond them, and what it finds there counts.
     """
 
     unsettled: int | None = None
@@ -127,12 +145,11 @@ class CellsSearch(Search):
             2.0 * float(np.abs(self._lists.rows).sum(axis=1).max(initial=0.0)),
             settings.compare_all,
         )
+        self._boxed = roots is None and settings.boxed(canonical)
         self._lanes = [self._new_lane(len(self._lists.rows))]
         self._threads: ThreadPoolExecutor | None = None
-        around = None if canonical.cap is None else cone_around(canonical.cap)
-        whole = covering_cones(n_features) if around is None else around[None, :, :]
-        self._roots = whole if roots is None else roots
-        self._heap: list[tuple[int, int, OpenCone | None]] = [(0, k, None) for k in range(len(self._roots))]
+        self._roots: Any = self._cover(canonical) if roots is None else roots
+        self._heap: list[tuple[int, int, OpenCone | OpenBox | None]] = [(0, k, None) for k in range(len(self._roots))]
         self._pushed = len(self._roots)
         self._held = 0
         self._closing: tuple[ChoicesSearch, int] | None = None
@@ -162,7 +179,7 @@ class CellsSearch(Search):
 
     @property
     def open_nodes(self) -> int:
-        return len(self._heap) + sum(lane.n_cones for lane in self._lanes)
+        return len(self._heap) + sum(lane.n_parts for lane in self._lanes)
 
     @property
     def lps(self) -> int:
@@ -191,7 +208,7 @@ class CellsSearch(Search):
         if len(self._lanes) == 1 and self._lanes[0].done >= _ONE_LANE_WORK:
             self._widen()
         self._fill_lanes()
-        busy = [lane for lane in self._lanes if lane.n_cones]
+        busy = [lane for lane in self._lanes if lane.n_parts]
         cost = self.incumbent.cost
         self._each(lambda lane: lane.explore(cost, _SLICE // len(busy)), busy)
         for lane in busy:
@@ -199,7 +216,16 @@ class CellsSearch(Search):
             if not lane.closing and lane.done >= lane.work_limit and self._held < _FRONTIER_BYTES:
                 self._put_back(lane)
 
-    def _new_lane(self, n_rows: int) -> Lane:
+    def _cover(self, canonical: Canonical) -> Any:
+        """Return the cones [K, d, d] that cover the weight space, or the numbers of the faces of the cube."""
+        if self._boxed:
+            return range(2 * canonical.n_features)
+        around = None if canonical.cap is None else cone_around(canonical.cap)
+        return covering_cones(canonical.n_features) if around is None else around[None, :, :]
+
+    def _new_lane(self, n_rows: int) -> AnyLane[Any]:
+        if self._boxed:
+            return BoxLane.new(self._account, self._kernel_settings, self.incumbent.weights, n_rows)
         return Lane.new(self._account, self._kernel_settings, self._settings.cuts, self.incumbent.weights, n_rows)
 
     def _widen(self) -> None:
@@ -210,28 +236,27 @@ class CellsSearch(Search):
         if self._settings.jobs > 1:
             self._threads = ThreadPoolExecutor(min(self._settings.jobs, _LANES))
 
-    def _each(self, work: Callable[[Lane], None], lanes: list[Lane]) -> None:
+    def _each(self, work: Callable[[AnyLane[Any]], None], lanes: list[AnyLane[Any]]) -> None:
         """Work in every one of the lanes, in threads if there are any: kernels do not hold the interpreter's lock."""
         for _ in map(work, lanes) if self._threads is None else self._threads.map(work, lanes):
             pass
 
     def _fill_lanes(self) -> None:
         """Load the cones with the least bounds onto empty lanes; where there are none, lanes share their cones."""
-        if not self._heap and any(lane.n_cones == 0 for lane in self._lanes):
-            fullest = max(self._lanes, key=lambda lane: lane.n_cones)
-            if fullest.n_cones > 1:
+        if not self._heap and any(lane.n_parts == 0 for lane in self._lanes):
+            fullest = max(self._lanes, key=lambda lane: lane.n_parts)
+            if fullest.n_parts > 1:
                 self._put_back(fullest)
-        empty = [lane for lane in self._lanes if lane.n_cones == 0]
+        empty = [lane for lane in self._lanes if lane.n_parts == 0]
         for lane in empty:
             lane.work_limit = lane.done + _STAY
-            while lane.n_cones == 0 and self._heap and self._heap[0][2] is None:
+            while lane.n_parts == 0 and self._heap and self._heap[0][2] is None:
                 checkpoint()
-                root = self._roots[heapq.heappop(self._heap)[1]].copy()
-                lane.load(whole_cone(self._lists, root, self._account.total))
+                lane.load_root(self._roots[heapq.heappop(self._heap)[1]])
                 lane.prune_root(self.incumbent.cost)
                 self._take_found(lane)
-        empty = [lane for lane in empty if lane.n_cones == 0]
-        hand: list[OpenCone] = []
+        empty = [lane for lane in empty if lane.n_parts == 0]
+        hand: list[OpenCone | OpenBox] = []
         wanted = len(empty) * (_HAND if len(self._lanes) > 1 else 1)
         while len(hand) < wanted and self._heap and (cone := self._heap[0][2]) is not None:
             heapq.heappop(self._heap)
@@ -241,13 +266,13 @@ class CellsSearch(Search):
             for cone in reversed(hand[k :: len(empty)]):
                 lane.load(cone)
 
-    def _take_found(self, lane: Lane) -> None:
+    def _take_found(self, lane: AnyLane[Any]) -> None:
         self.incumbent.improve(*lane.found(), "C")
 
     def _count(self, position: int) -> int:
         return sum(lane.count(position) for lane in self._lanes)
 
-    def _put_back(self, lane: Lane) -> None:
+    def _put_back(self, lane: AnyLane[Any]) -> None:
         """Move a lane's cones to the frontier, so that the least bound of all comes next."""
         for cone in lane.take_all():
             if not self._ruled_out(cone):
@@ -255,11 +280,11 @@ class CellsSearch(Search):
                 self._pushed += 1
                 self._held += cone.nbytes
 
-    def _ruled_out(self, cone: OpenCone) -> bool:
+    def _ruled_out(self, cone: OpenCone | OpenBox) -> bool:
         """Whether a cone has nothing better than the incumbent."""
         return cone.bound > self._account.bound_of(self.incumbent.cost) - self._granularity
 
-    def _start_closing(self, lane: Lane) -> tuple[ChoicesSearch, int] | None:
+    def _start_closing(self, lane: AnyLane[Any]) -> tuple[ChoicesSearch, int] | None:
         """Return the search of the selections of a lane's top cone with exact answers, over a slightly wider cone, and
         the cost of the lists that are settled there; `None` if it has none.
 
@@ -267,28 +292,19 @@ class CellsSearch(Search):
         the whole weight space is searched.
         """
         self._exact_leaves += 1
-        enclosing = enclosing_cone(lane.top().rays)
+        enclosing = lane.enclosing()
         part = None
         if enclosing is not None:
             normals, wider = enclosing
-            kept = self._pruned(wider)
+            room = self._lanes[0]  # the only lane that always has room for all hypotheses
+            kept, found = room.survivors(wider, self.incumbent.cost)
+            self.incumbent.improve(*found, "C")
             if kept is None:
                 return None
             part = kept, normals
         return self._account.selections(Incumbent(self.incumbent.cost, self.incumbent.weights, ""), part)
 
-    def _pruned(self, rays: FloatArray) -> OpenCone | None:
-        """Return the cone of these rays [d, d] with all hypotheses that may win in it, `None` if no selection may."""
-        room = self._lanes[0]  # the only lane that always has room for all hypotheses
-        sizes = len(self._lists.costs) + 1, len(self._lists.offsets) + 1, 4, len(rays), len(self._account.total)
-        stack = new_stack(*sizes)
-        put_cone(stack, whole_cone(self._lists, rays, self._account.total))
-        self._account.aim(room.ledger, stack, self.incumbent.cost)
-        room.prune_alone(stack, int(INFINITE_COST) - 1)
-        self.incumbent.improve(*self._account.found(room.ledger, stack), "C")
-        return cone_at(stack, 0) if stack.numbers[layout.TOP] == 0 else None
-
-    def _close(self, lane: Lane) -> None:
+    def _close(self, lane: AnyLane[Any]) -> None:
         """Go on with the cone on top of a lane in exact arithmetic, and take it off when it is done."""
         if self._closing is None:
             # Another lane may have found better weights meanwhile.

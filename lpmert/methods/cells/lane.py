@@ -7,8 +7,8 @@ from typing import Any
 
 from lpmert.errors import FloatArray
 from lpmert.methods.cells import kernels as kernel
-from lpmert.methods.cells import stack as layout
-from lpmert.methods.cells.accounts import Account
+from lpmert.methods.cells.accounts import Account, Survivors
+from lpmert.methods.cells.any_lane import AnyLane
 from lpmert.methods.cells.conflicts import Conflicts, new_conflicts
 from lpmert.methods.cells.stack import (
     Child,
@@ -22,26 +22,18 @@ from lpmert.methods.cells.stack import (
     new_work,
     put_cone,
     room_for,
+    whole_cone,
 )
+from lpmert.numeric.cone import enclosing_cone
 
 
 @dataclass
-class Lane:
-    """Cones that are searched depth first. Lanes share the lists alone, so that threads may search several at once.
+class Lane(AnyLane[OpenCone]):
+    """A lane of cones."""
 
-    work_limit: the work done at which the lane's cones go back to the frontier; closing: whether the cone on top waits
-    for exact arithmetic.
-    """
-
-    account: Account[Any]
-    settings: kernel.ConeSettings
-    ledger: Any
-    stack: Stack
     children: tuple[Child, Child]
     work: Work
     conflicts: Conflicts
-    work_limit: int = 0
-    closing: bool = False
 
     @classmethod
     def new(
@@ -58,76 +50,45 @@ class Lane:
         return cls(account, settings, account.new_ledger(), stack, children, work, conflicts)
 
     @property
-    def n_cones(self) -> int:
-        return int(self.stack.numbers[layout.TOP]) + 1
-
-    @property
-    def least_bound(self) -> int | None:
-        """The least bound of a cone of the lane, or `None` if it is empty."""
-        return int(self.stack.bound[: self.n_cones].min()) if self.n_cones else None
-
-    @property
-    def done(self) -> int:
-        """Work done since the lane began."""
-        return int(self.stack.numbers[layout.DONE_WORK])
-
-    @property
     def nbytes(self) -> int:
         return sum(array.nbytes for part in (self.stack, *self.children, self.work, self.conflicts) for array in part)
 
-    def load(self, cone: OpenCone) -> None:
-        """Put a cone on top of the lane's others."""
-        while not room_for(self.stack, cone):
-            self.stack = larger(self.stack)
-        if len(cone.ids) > len(self.work.middle):
-            n_rows, n_features = cone.scores.shape
-            sizes = n_rows, len(self.account.lists.offsets) - 1, n_features, len(cone.total)
+    def load_root(self, root: FloatArray) -> None:
+        self.load(whole_cone(self.account.lists, root.copy(), self.account.total))
+
+    def load(self, part: OpenCone) -> None:
+        while not room_for(self.stack, part):
+            self._grow()
+        if len(part.ids) > len(self.work.middle):
+            n_rows, n_features = part.scores.shape
+            sizes = n_rows, len(self.account.lists.offsets) - 1, n_features, len(part.total)
             self.children = new_child(*sizes), new_child(*sizes)
             self.work = new_work(n_rows, n_features, len(self.work.cuts))
-        put_cone(self.stack, cone)
+        put_cone(self.stack, part)
 
-    def prune_root(self, cost: int) -> None:
-        """Prune the only cone, which holds all hypotheses, below a cost."""
-        self.account.aim(self.ledger, self.stack, cost)
-        limit = self.account.bound_of(cost) - self.settings.granularity
-        self.prune_alone(self.stack, limit)
+    def enclosing(self) -> tuple[FloatArray, OpenCone] | None:
+        enclosing = enclosing_cone(self.top().rays)
+        if enclosing is None:
+            return None
+        normals, wider = enclosing
+        return normals, whole_cone(self.account.lists, wider, self.account.total)
 
-    def prune_alone(self, stack: Stack, limit: int) -> None:
-        """Prune the only cone of a stack in place, below a bound; a lane of the size of the problem has room for it."""
+    def survivors(self, part: OpenCone, cost: int) -> tuple[Survivors | None, tuple[int, FloatArray]]:
+        n_lists, n_features = len(part.ends) - 1, len(part.rays)
+        stack: Stack = new_stack(len(part.ids) + 1, n_lists + 2, 4, n_features, len(part.total))
+        put_cone(stack, part)
+        kept, found = self._pruned(stack, cost)
+        return kept and Survivors(kept.ids, kept.costs, kept.ends, kept.fixed, kept.total), found
+
+    def _part_at(self, stack: Stack, t: int) -> OpenCone:
+        return cone_at(stack, t)
+
+    def _prune_alone(self, stack: Stack, limit: int) -> None:
         kernel.prune_root(self.ledger, self.account.lists, stack, self.children[0], self.work, self.settings, limit)
 
-    def explore(self, cost: int, budget: int) -> None:
-        """Search on below a cost for so much work."""
-        self.account.aim(self.ledger, self.stack, cost)
+    def _run(self, budget: int) -> int:
         room = self.children, self.work, self.conflicts
-        stop = self.done + budget
-        state = kernel.FULL
-        while state == kernel.FULL:  # what a lane had room for in the beginning makes no difference
-            left = stop - self.done
-            state = kernel.explore(self.ledger, self.account.lists, self.stack, *room, self.settings, left)
-            if state == kernel.FULL:
-                self.stack = larger(self.stack)
-        self.closing = state == kernel.HARD
+        return int(kernel.explore(self.ledger, self.account.lists, self.stack, *room, self.settings, budget))
 
-    def top(self) -> OpenCone:
-        """Return the cone that comes next."""
-        return cone_at(self.stack, self.n_cones - 1)
-
-    def drop_top(self) -> None:
-        """Take the cone on top off."""
-        self.stack.numbers[layout.TOP] -= 1
-        self.closing = False
-
-    def take_all(self) -> list[OpenCone]:
-        """Empty the lane and return its cones."""
-        cones = [cone_at(self.stack, t) for t in range(self.n_cones)]
-        self.stack.numbers[layout.TOP] = -1
-        return cones
-
-    def found(self) -> tuple[int, FloatArray]:
-        """Return the least cost that the lane has met, and its weights [D]."""
-        return self.account.found(self.ledger, self.stack)
-
-    def count(self, position: int) -> int:
-        """Return one of the numbers that the stack counts."""
-        return int(self.stack.numbers[position])
+    def _grow(self) -> None:
+        self.stack = larger(self.stack)

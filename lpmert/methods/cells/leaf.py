@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
+from lpmert.errors import IntArray
 from lpmert.methods.cells.stack import N_LISTS, N_ROWS
 from lpmert.numeric.kernels import INFINITE_COST, internal
 from lpmert.numeric.leastnorm import SortedLists, transpose_lists
 
 
+class LeafPart(NamedTuple):
+    """What is left of the lists in a part of the space. numbers: as of `stack.Child`; ids, costs [R], ends [E]."""
+
+    numbers: IntArray
+    ids: NDArray[np.int32]
+    costs: IntArray
+    ends: IntArray
+
+
 @internal(allocates=True)
 def leaf_lists(lists_of_all, child, normals):
-    """Return (the lists of a cone and after them {normal, 0} for each of its sides, the length of the longest).
+    """Return (the lists of a part of the space, and after them {normal, 0} for each of its sides, normals [k, D]; the
+    length of the longest).
 
     No zero vector may win. The rows are the features of the problem, not the scores at the rays.
     """
-    n_features = len(normals)
+    n_sides, n_features = normals.shape
     n_rows, n_lists = child.numbers[N_ROWS], child.numbers[N_LISTS]
     features = lists_of_all.rows
-    rows = np.zeros((n_rows + 2 * n_features, n_features))
-    offsets = np.empty(n_lists + n_features + 1, dtype=np.int64)
-    costs = np.empty(n_rows + 2 * n_features, dtype=np.int64)
+    rows = np.zeros((n_rows + 2 * n_sides, n_features))
+    offsets = np.empty(n_lists + n_sides + 1, dtype=np.int64)
+    costs = np.empty(n_rows + 2 * n_sides, dtype=np.int64)
     reach = np.zeros(n_features)
     for i in range(n_rows):
         costs[i] = child.costs[i]
@@ -32,7 +46,7 @@ def leaf_lists(lists_of_all, child, normals):
         offsets[a] = child.ends[a]
         if a > 0:
             longest = max(longest, offsets[a] - offsets[a - 1])
-    for k in range(n_features):
+    for k in range(n_sides):
         offsets[n_lists + k + 1] = n_rows + 2 * (k + 1)
         costs[n_rows + 2 * k] = 0
         costs[n_rows + 2 * k + 1] = INFINITE_COST

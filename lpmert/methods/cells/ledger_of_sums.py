@@ -27,7 +27,7 @@ class Sums(NamedTuple):
 
 
 @internal
-def _offer(lists, stack, weights):
+def offer(lists, stack, weights):
     """Decode weights on all lists and take them if they cost less, beyond rounding; return (cost, clear)."""
     bound = rounding_bound(lists, weights)
     cost, clear = clear_cost(lists.rows, lists.offsets, lists.costs, weights, bound)
@@ -53,7 +53,7 @@ def look_at_centre(ledger, lists, stack, child, clear):
     if clear and child.numbers[CENTRE] < stack.numbers[UPPER_COST]:
         centre = np.empty(len(child.errors))
         add_rows(child.rays, centre)
-        _offer(lists, stack, centre)
+        offer(lists, stack, centre)
 
 
 def look_inside(ledger, lists, stack, t, x):
@@ -61,32 +61,40 @@ def look_inside(ledger, lists, stack, t, x):
     for k in range(len(x)):
         for d in range(len(x)):
             weights[d] += stack.rays[t, k, d] * x[k]
-    _offer(lists, stack, weights)
+    offer(lists, stack, weights)
 
 
-def search_leaf(ledger, lists, stack, child):
-    """The search sees a slightly wider cone, where a dropped hypothesis might win. What it finds is therefore decoded
-    on all lists; if that gives another cost, the leaf's bound cannot be trusted, and the answer is ASKING.
+@internal(allocates=True)
+def search_within(ledger, lists, stack, part, normals, centre):
+    """Search the lists of a part of the weight space selection by selection, within the sides of normals [k, D].
+
+    The search sees a slightly wider part, where a dropped hypothesis might win. What it finds is therefore decoded on
+    all lists; if that gives another cost, the leaf's bound cannot be trusted, and the answer is ASKING.
     """
     n = stack.numbers
-    n[LEAVES] += 1
-    normals, certain = outer_normals(child.rays)
-    if not certain:
-        return ASKING
-    own, longest = leaf_lists(lists, child, normals)
-    n_features = len(normals)
-    corrals = new_corrals(len(own.offsets) - 1 - n_features + 2, n_features)
-    centre = np.empty(n_features)
-    add_rows(child.rays, centre)
+    own, longest = leaf_lists(lists, part, normals)
+    n_sides, n_features = normals.shape
+    corrals = new_corrals(len(own.offsets) - 1 - n_sides + 2, n_features)
     copy_entries(centre, corrals.point[0], np.int64(0), n_features)
-    upper = n[UPPER_COST] - child.numbers[FIXED]
-    tree = new_tree(own, n_features, 64, 64, 32, upper, centre)
+    upper = n[UPPER_COST] - part.numbers[FIXED]
+    tree = new_tree(own, n_sides, 64, 64, 32, upper, centre)
     scratch = new_scratch(n_features, longest)
     state = search(new_costs(tree), own, tree, corrals, scratch, ledger.selections, ledger.leaf_work)
     n[LEAF_LPS] += tree.numbers[LPS]
     n[DONE_WORK] += tree.numbers[WORK]
     if tree.numbers[UPPER] < upper:
-        cost, clear = _offer(lists, stack, tree.best_weights)
-        if not clear or cost != tree.numbers[UPPER] + child.numbers[FIXED]:
+        cost, clear = offer(lists, stack, tree.best_weights)
+        if not clear or cost != tree.numbers[UPPER] + part.numbers[FIXED]:
             return ASKING
     return state
+
+
+def search_leaf(ledger, lists, stack, child):
+    n = stack.numbers
+    n[LEAVES] += 1
+    normals, certain = outer_normals(child.rays)
+    if not certain:
+        return ASKING
+    centre = np.empty(len(normals))
+    add_rows(child.rays, centre)
+    return search_within(ledger, lists, stack, child, normals, centre)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from lpmert.methods.choices.gains import note_gain, sort_by_gain
 from lpmert.methods.choices.ledger import (
     bound_node,
     costs_of,
@@ -94,7 +95,10 @@ def _look_ahead(ledger, lists, tree, corrals, scratch, settings, most):
         for s in range(len(row)):
             if tree.chosen[s] < 0:
                 tree.attained[lists.offsets[s] + row[s]] = stamp
-    for s in range(len(tree.chosen)):
+    if settings.by_gain:
+        sort_by_gain(tree)
+    for place in range(len(tree.chosen)):
+        s = tree.order[place]
         if tree.chosen[s] >= 0:
             continue
         begin, end = lists.offsets[s], lists.offsets[s + 1]
@@ -110,6 +114,7 @@ def _look_ahead(ledger, lists, tree, corrals, scratch, settings, most):
                 return ASKING, ruled_out
             tree.chosen[s] = -1
             if verdict == FEASIBLE:
+                note_gain(tree, s, 0.0)
                 _record_witness(ledger, lists, tree, scratch, corrals.point[depth + 1])
                 if settings.use_witnesses:
                     for t in range(len(tree.chosen)):
@@ -124,7 +129,9 @@ def _look_ahead(ledger, lists, tree, corrals, scratch, settings, most):
                 after = rule_out(ledger, begin, begin + h, end)
                 if after < 0:
                     return CLOSED, ruled_out
-                n[SUM] += costs[after] - costs[begin + h]
+                raised = costs[after] - costs[begin + h]
+                note_gain(tree, s, np.float64(raised))
+                n[SUM] += raised
                 tree.pointer[s] = after - begin
             if n[SUM] > n[UPPER] - settings.granularity:
                 return CLOSED, ruled_out
@@ -224,11 +231,17 @@ def _core_bound(ledger, lists, tree, corrals, scratch, settings, most):
 
 @internal
 def _branch(ledger, lists, tree, settings):
-    """Branch on the undecided list with the fewest candidates within the slack, weighted by how cheap they are."""
+    """Branch on the undecided list with the fewest candidates within the slack, weighted by how cheap they are.
+
+    Lists outside all cores are held back, the more the cores have raised the bound towards the incumbent.
+    """
     n = tree.numbers
     depth = n[DEPTH]
     costs = costs_of(ledger, lists)
     room = slack(ledger, tree)
+    held_back = 1.0
+    if settings.use_cores:
+        held_back += (settings.core_preference - 1.0) * (n[CORE_SUM] - n[SUM]) / max(1.0, float(n[UPPER] - n[SUM]))
     best = np.inf
     chosen = -1
     for s in range(len(tree.chosen)):
@@ -237,7 +250,7 @@ def _branch(ledger, lists, tree, settings):
         begin, end = lists.offsets[s], lists.offsets[s + 1]
         weight = weigh(ledger, costs, begin, begin + tree.pointer[s], end, settings.sharpness, room)
         if settings.use_cores and tree.in_core[s] == 0:
-            weight *= settings.core_preference
+            weight *= held_back
         if weight < best:
             best = weight
             chosen = s

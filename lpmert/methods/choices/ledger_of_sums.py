@@ -75,7 +75,7 @@ def is_tight(ledger):
 
 
 def slack(ledger, tree):
-    return float(tree.numbers[UPPER] - tree.bound[tree.numbers[DEPTH]])
+    return float(tree.numbers[UPPER] - tree.numbers[SUM])
 
 
 def weigh(ledger, costs, begin, here, end, rate, slack):

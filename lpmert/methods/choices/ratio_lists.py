@@ -12,7 +12,7 @@ import numpy as np
 
 from lpmert.errors import FloatArray, IntArray, MethodError
 from lpmert.metrics.base import RatioMetric
-from lpmert.metrics.ratio_kernels import BLEU, CHRF, height_of_loss, loss_of_total, minorant
+from lpmert.metrics.ratio_kernels import BLEU, CHRF, height_of_loss, loss_of_height, loss_of_total, minorant
 from lpmert.model.canonical import group_identical
 from lpmert.model.form import Canonical
 from lpmert.numeric.half_spaces import with_half_spaces
@@ -166,7 +166,10 @@ def row_cost(ratio, slopes, row):
 
 @kernel
 def height_of_all(lists, ratio, bound):
-    """Return a height in units that no selection undercuts, by the minorant that is tight at the sums bound.at [K]."""
+    """Return a height in units that no selection undercuts, by the minorant that is tight at the sums bound.at [K].
+
+    bound.costs [M]: what each row costs more under it than the cheapest of its list.
+    """
     n_lists = len(lists.offsets) - 1
     copy_entries(ratio.constant, bound.low, np.int64(0), len(bound.low))
     copy_entries(ratio.constant, bound.high, np.int64(0), len(bound.high))
@@ -185,6 +188,15 @@ def height_of_all(lists, ratio, bound):
     for s in range(n_lists):
         least = INFINITE_COST
         for i in range(lists.offsets[s], lists.offsets[s + 1]):
-            least = min(least, row_cost(ratio, bound.slopes, i))
+            bound.costs[i] = row_cost(ratio, bound.slopes, i)
+            least = min(least, bound.costs[i])
+        for i in range(lists.offsets[s], lists.offsets[s + 1]):
+            bound.costs[i] -= least
         height += least
     return height
+
+
+def cost_of_height(canonical: Canonical, kind: int, height: int) -> int:
+    """Return a cost that nothing of at least this height, in units, undercuts."""
+    loss = loss_of_height(kind, height * UNIT)
+    return max(canonical.cost_of_loss(0.0), canonical.cost_of_loss(min(1.0, loss)))

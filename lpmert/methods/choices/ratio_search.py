@@ -10,9 +10,9 @@ from __future__ import annotations
 from lpmert.errors import IntArray
 from lpmert.methods.choices import tree as layout
 from lpmert.methods.choices.ledger_of_ratios import Heights, new_heights
-from lpmert.methods.choices.ratio_lists import UNIT, decode_total, height_limit, height_of_all, ratio_lists
+from lpmert.methods.choices.ratio_lists import cost_of_height, decode_total, height_limit, height_of_all, ratio_lists
 from lpmert.methods.choices.search import ChoicesSearch, Options
-from lpmert.metrics.ratio_kernels import loss_of_height, loss_of_total
+from lpmert.metrics.ratio_kernels import loss_of_total
 from lpmert.model.form import Canonical
 from lpmert.search.method import Incumbent
 
@@ -32,7 +32,7 @@ class RatioChoicesSearch(ChoicesSearch):
         self._aim()
         decode_total(lists, ratio, incumbent.weights, self._tree.selection, self._scratch.scores, self._ledger.target)
         self._ledger.bound.at[:] = self._ledger.target
-        self._least = self._cost_of_height(height_of_all(lists, ratio, self._ledger.bound))
+        self._least = cost_of_height(canonical, ratio.kind, height_of_all(lists, ratio, self._ledger.bound))
 
     @property
     def memory(self) -> int:
@@ -50,12 +50,7 @@ class RatioChoicesSearch(ChoicesSearch):
             self.incumbent.improve(self._canonical.cost_of_loss(loss), self._tree.best_weights, "S")
 
     def _cost_of_bound(self, bound: int) -> int:
-        return max(self._least, self._cost_of_height(bound))
-
-    def _cost_of_height(self, height: int) -> int:
-        """Return a cost that nothing of at least this height undercuts."""
-        loss = loss_of_height(self._ledger.ratio.kind, height * UNIT)
-        return max(self._canonical.cost_of_loss(0.0), self._canonical.cost_of_loss(min(1.0, loss)))
+        return max(self._least, cost_of_height(self._canonical, self._ledger.ratio.kind, bound))
 
     def _cost_of_rows(self, rows: IntArray) -> int:
         ratio = self._ledger.ratio

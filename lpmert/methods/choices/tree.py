@@ -28,7 +28,8 @@ class Tree(NamedTuple):
     branch_next [S + 1]: the list each depth branches on and its next child. bound [S + 1]: of each depth's node. pool
     [P, S]: decoded selections of witnesses; compatible [S + 2, C] those that agree with each depth's choices. attained
     [M]: last node at which a witness showed the hypothesis. residual [S]: what a list can still be charged. cores,
-    exact_cores [Q, D + 4, 2]: (list, position) sets that no weights make together.
+    exact_cores [Q, D + 4, 2]: (list, position) sets that no weights make together. asked, raised, gain [S]: how often
+    a linear program looked ahead in a list, by how much that raised bounds, and the quotient; order [S]: by gain.
     """
 
     numbers: IntArray
@@ -53,6 +54,10 @@ class Tree(NamedTuple):
     core_sizes: IntArray
     exact_cores: IntArray
     exact_core_sizes: IntArray
+    asked: IntArray
+    raised: FloatArray
+    gain: FloatArray
+    order: IntArray
     selection: IntArray
     best_weights: FloatArray
     answer_weights: FloatArray
@@ -60,13 +65,15 @@ class Tree(NamedTuple):
 
 class ChoiceSettings(NamedTuple):
     """granularity: what an improvement is at least; sharpness: how steeply costs count in branching; core_preference:
-    how much lists outside all cores are held back; switches turn devices off that never change the optimum.
+    how much lists outside all cores are held back where these raise the bound; switches turn devices off that never
+    change the optimum.
     """
 
     granularity: int
     sharpness: float
     core_preference: float
     look_ahead: bool
+    by_gain: bool
     use_cores: bool
     use_witnesses: bool
 
@@ -112,6 +119,10 @@ def new_tree(lists, n_fixed, pool_size, kept_witnesses, kept_cores, upper, weigh
         np.zeros(kept_cores, dtype=np.int64),
         np.zeros((kept_cores, n_features + 4, 2), dtype=np.int64),
         np.zeros(kept_cores, dtype=np.int64),
+        np.zeros(n_lists, dtype=np.int64),
+        np.zeros(n_lists),
+        np.full(n_lists, np.inf),
+        np.arange(n_lists),
         np.zeros(n_lists, dtype=np.int64),
         weights.copy(),
         weights.copy(),

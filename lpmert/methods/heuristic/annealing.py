@@ -14,15 +14,17 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from lpmert.configurable import option
-from lpmert.errors import FloatArray
+from lpmert.errors import FloatArray, MethodError
 from lpmert.lines.clock import Clock
+from lpmert.methods.heuristic.prior import HELP, fitted_by_folds
 from lpmert.methods.heuristic.risk import LAWS, Risk, SumOfRisks, risk_of
 from lpmert.methods.heuristic.softmax import AllHypotheses, lists_of, minimize_smooth
 from lpmert.metrics.base import AdditiveMetric, Metric
+from lpmert.model.canonical import mean_difference
 from lpmert.model.problem import Problem
 from lpmert.search.run import Comparator, Found
 
-SCHEDULES = ("entropy", "gamma")
+SCHEDULES = ("entropy", "gamma", "fixed")
 
 _MOST_DOUBLINGS = 40
 _GRADIENT, _CHANGE = 1e-8, 1e-10
@@ -43,7 +45,9 @@ class Annealing(Comparator):
     schedule "entropy": the objective is risk - T * entropy. T is halved from `first_temperature` (the paper takes 100,
     200 or 1000) to `last_temperature` (0.01 or 0.001); then the choice is quenched: T is 0 and gamma is doubled until
     the risk changes by no more than `tolerance`, relative. schedule "gamma": gamma is doubled from `first_gamma` on
-    until then, and T is 0. Each objective has the term |w|^2 / (2 variance) on the caller's weights; `inf` means none,
+    until then, and T is 0. schedule "fixed": one step, T 0 and gamma 1; its `folds` choose the variance, and count
+    weights in units of the features' spread and risk in units of the mean difference between two hypotheses of a list:
+    see prior.py. Each objective has the term |w|^2 / (2 variance) on the caller's weights; `inf` means none,
     and is what the schedule "entropy" takes unless told otherwise, "gamma" takes 1.
     The loss of a metric that is not additive counts once for every list, so that the same numbers serve.
 
@@ -54,7 +58,7 @@ class Annealing(Comparator):
     starts from weights 0 unless others are given.
     """
 
-    schedule: str = option("entropy", "what falls: the temperature, or the uncertainty", choices=SCHEDULES)
+    schedule: str = option("entropy", "what falls: the temperature, or the uncertainty, or nothing", choices=SCHEDULES)
     law: str = option("taylor", "how the expected loss is taken, see lpmert.methods.heuristic.risk", choices=LAWS)
     first_temperature: float = option(1000.0, "T0 of the schedule entropy; the paper takes 100, 200 or 1000", above=0)
     last_temperature: float = option(0.001, "where that schedule ends; the paper takes 0.01 or 0.001", above=0)
@@ -64,13 +68,20 @@ class Annealing(Comparator):
     )
     tolerance: float = option(1e-5, "relative change of the risk at which it ends", above=0)
     held_out: float = option(0.0, "share of the lists left out of the objective, to choose a step", least=0, below=1)
+    folds: int | None = option(None, f"in the schedule fixed: {HELP}", least=2)
 
     name: ClassVar[str] = "annealing"
 
+    def __post_init__(self) -> None:
+        """Check the options."""
+        super().__post_init__()
+        if self.folds is not None and self.schedule != "fixed":
+            raise MethodError(f"folds choose the variance in the schedule fixed only, not in {self.schedule}")
+
     @property
     def random(self) -> bool:
-        """Whether the seed matters: it draws the lists that are held out."""
-        return self.held_out > 0.0
+        """Whether the seed matters: it draws the lists that are held out, or the parts."""
+        return self.held_out > 0.0 or self.folds is not None
 
     def run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
         """Return the weights at the end of the schedule."""
@@ -82,7 +93,33 @@ class Annealing(Comparator):
             if count:
                 aside, lists = lists.take(np.sort(order[:count])), lists.take(np.sort(order[count:]))
         weights = np.zeros(problem.canonical.n_features) if start is None else start
+        if self.folds is not None:
+            return self._by_folds(lists, problem.metric, weights, self.folds, seed, clock)
         return self.anneal(lists, problem.metric, weights, clock, aside)
+
+    def _by_folds(
+        self, lists: AllHypotheses, metric: Metric, weights: FloatArray, folds: int, seed: int, clock: Clock
+    ) -> Found:
+        """Return the weights of least risk with the prior that costs least on parts left out."""
+        steps = 0
+
+        def fit(some: AllHypotheses, precision: FloatArray, begin: FloatArray) -> FloatArray:
+            nonlocal steps
+            risk = self._risk(some, metric)
+            slopes = risk(np.repeat(1.0 / np.diff(some.offsets), np.diff(some.offsets)))[1]
+            unit = mean_difference(slopes, some.offsets) or 1.0
+            objective = Objective(some, risk, Step(0.0, 1.0), unit * precision)
+            steps += 1
+            return minimize_smooth(objective, begin, clock, gradient=_GRADIENT, change=_CHANGE)[0]
+
+        found, _ = fitted_by_folds(lists, metric, weights, folds, seed, fit)
+        clock.keep(found)
+        return Found(found, {"schedule_steps": steps})
+
+    def _risk(self, lists: AllHypotheses, metric: Metric) -> Risk:
+        """Return the expected loss, times the lists where it is no sum over these."""
+        share = 1.0 if isinstance(metric, AdditiveMetric) else float(lists.n_lists)
+        return SumOfRisks([(share, risk_of(metric, lists, self.law))])
 
     def anneal(
         self,
@@ -93,8 +130,7 @@ class Annealing(Comparator):
         held_out: AllHypotheses | None = None,
     ) -> Found:
         """Return the end of the schedule on these lists, begun at canonical weights [d]; see the class."""
-        share = 1.0 if isinstance(metric, AdditiveMetric) else float(lists.n_lists)
-        risk = SumOfRisks([(share, risk_of(metric, lists, self.law))])
+        risk = self._risk(lists, metric)
         best, least = weights, inf
         last = inf
         steps = 0
@@ -117,6 +153,9 @@ class Annealing(Comparator):
         return Found(weights if held_out is None else best, {"schedule_steps": steps})
 
     def _steps(self) -> Iterator[Step]:
+        if self.schedule == "fixed":
+            yield Step(0.0, 1.0)
+            return
         gamma = self.first_gamma
         if self.schedule == "entropy":
             gamma = 1.0

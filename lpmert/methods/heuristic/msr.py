@@ -41,7 +41,7 @@ class MinimumSampleRisk(Comparator):
     name: ClassVar[str] = "msr"
     random = False
 
-    def train(self, nbest: NBest, *, metric: str | Metric = "loss", seed: int = 0) -> Trained:
+    def train(self, nbest: NBest, *, metric: str | Metric | None = None, seed: int = 0) -> Trained:
         """Return weights for N-best lists whose features are too many to be held dense; nothing hangs on the seed.
 
         Raises `MethodError` and `MetricError` as `lpmert.methods.heuristic.sparse.sparse_lists` does.

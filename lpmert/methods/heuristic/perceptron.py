@@ -38,7 +38,7 @@ class Perceptron(Comparator):
 
     name: ClassVar[str] = "perceptron"
 
-    def train(self, nbest: NBest, *, metric: str | Metric = "loss", seed: int = 0) -> Trained:
+    def train(self, nbest: NBest, *, metric: str | Metric | None = None, seed: int = 0) -> Trained:
         """Return weights for N-best lists whose features are too many to be held dense.
 
         Raises `MethodError` and `MetricError` as `lpmert.methods.heuristic.sparse.sparse_lists` does.

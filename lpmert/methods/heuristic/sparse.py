@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from lpmert.errors import FloatArray, IntArray, MethodError
 from lpmert.methods.heuristic import sparse_kernels as kernels
 from lpmert.methods.heuristic.softmax import first_best, lists_of, own_losses
-from lpmert.metrics.base import AdditiveMetric, Metric, losses_of_totals, metric_by_name
+from lpmert.metrics.base import AdditiveMetric, Metric, losses_of_totals
+from lpmert.metrics.of_columns import metric_of
 from lpmert.model.canonical import list_numbers
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
@@ -45,7 +46,7 @@ class Trained:
 class Trainer(Protocol):
     """A method that also trains on features that are too many to be held dense."""
 
-    def train(self, nbest: NBest, *, metric: str | Metric = "loss", seed: int = 0) -> Trained:
+    def train(self, nbest: NBest, *, metric: str | Metric | None = None, seed: int = 0) -> Trained:
         """Return weights for N-best lists."""
 
 
@@ -97,7 +98,7 @@ class SparseLists:
         return np.bincount(features[new], minlength=self.n_features)
 
 
-def sparse_lists(nbest: NBest, metric: str | Metric, base: str | None) -> tuple[SparseLists, int]:
+def sparse_lists(nbest: NBest, metric: str | Metric | None, base: str | None) -> tuple[SparseLists, int]:
     """Return N-best lists for training on top of the feature named `base`, the first one by default, and its number.
 
     Raises `MethodError` if there is no such feature, `MetricError` if the metric does not fit.
@@ -108,7 +109,7 @@ def sparse_lists(nbest: NBest, metric: str | Metric, base: str | None) -> tuple[
     rows: Any = nbest.features
     alone = rows[:, [column]]
     score = np.asarray(alone.todense() if hasattr(alone, "todense") else alone, dtype=np.float64).ravel()
-    checked = metric_by_name(metric)
+    checked = metric_of(metric, nbest.statistic_names)
     checked.check(nbest.statistics)
     return _build(rows, nbest.offsets, nbest.statistics, checked, score, np.array([column])), column
 

@@ -93,6 +93,11 @@ class Stabilised(Method):
             if not (0 <= a <= 1 + b and m >= 1):
                 raise MethodError(f"selection=(a, b, m) needs 0 <= a <= 1 + b and m >= 1; got {self.selection}")
 
+    @property
+    def remembers(self) -> bool:
+        """Whether there is a history of earlier iterations."""
+        return self.state is not None or self.earlier is not None
+
     def starts(self) -> Restarts:
         """Return how starts follow each other: random ones are drawn afresh."""
         return Restarts(self.restarts, self.stopping, walk_share=0.0)

@@ -1,0 +1,253 @@
+"""Conflicts of lists in a box: where one of two lists does not have its cheapest hypothesis, whatever the weights.
+
+As in conflicts.py, each list pays once: what it has been charged is taken off its step to the next cost.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lpmert.errors import FloatArray, IntArray
+from lpmert.methods.cells.box_stack import TINY
+from lpmert.methods.cells.stack import DONE_WORK
+from lpmert.numeric.kernels import EPSILON, internal, kernel
+
+_BLOCK = 128
+"""Items compared with another one at once."""
+
+_BUCKETS = 128
+"""Items are put in order of height as far as so many buckets tell."""
+
+_SHARE = 0.35
+"""Besides both in equal shares, so much of one item and the rest of the other are tried, and the other way round."""
+
+_NEARLY = -2e-6
+"""Margins in single precision that double precision may find to be none."""
+
+_GONE = np.float32(-8.0)
+"""Height of an item that has nothing left: below any that another one can make up for."""
+
+
+class BoxConflicts(NamedTuple):
+    """Work space for K items, each a list and its step to the next cost: what it pays where its gain is not negative.
+
+    gains [D, K]; sizes [K]: by how much they vary in the box at most; heights [K] at its centre, as shares of that;
+    steps [K], what is left of these; order [K] by height; starts: of the buckets. scaled [D, K]: what they vary by
+    along each axis, in this order, and level [K] the heights; margins [3, K].
+    """
+
+    gains: FloatArray
+    sizes: FloatArray
+    heights: FloatArray
+    steps: IntArray
+    order: IntArray
+    left: IntArray
+    starts: IntArray
+    scaled: NDArray[np.float32]
+    level: NDArray[np.float32]
+    margins: NDArray[np.float32]
+
+
+def new_box_conflicts(n_lists: int, n_features: int) -> BoxConflicts:
+    """Return work space for so many open lists."""
+
+    def whole(size: int) -> IntArray:
+        return np.empty(size, dtype=np.int64)
+
+    def single(*shape: int) -> NDArray[np.float32]:
+        return np.empty(shape, dtype=np.float32)
+
+    gains = np.empty((n_features, n_lists)), np.empty(n_lists), np.empty(n_lists)
+    order = whole(n_lists), whole(n_lists), whole(n_lists), whole(_BUCKETS + 1)
+    return BoxConflicts(*gains, *order, single(n_features, n_lists), single(n_lists), single(3, _BLOCK))
+
+
+@kernel
+def one_pays_in_box(first, second, share, other, centre, radius, rounding):
+    """Whether share times one gain [D] and other times another are surely at least 0 together in the whole box.
+
+    share, other: in 0 .. 1, and one of them 1; rounding: 0.0 if sums of gains are exact, else 1.0.
+    """
+    lead = reach = mass = 0.0
+    for d in range(len(centre)):
+        x, y = share * first[d], other * second[d]
+        both = x + y
+        lead += both * centre[d]
+        reach += abs(both) * radius[d]
+        mass += abs(x) + abs(y)
+    error = (len(centre) + 6) * EPSILON * mass + TINY
+    if share == 1.0 and other == 1.0:
+        error *= rounding
+    return lead - (reach + error) >= 0.0
+
+
+@internal
+def _add_item(room, k, step, centre, radius):
+    """Finish item k, whose gains are written; return the number of items, with this one if it has any use."""
+    lead = reach = 0.0
+    for d in range(len(centre)):
+        lead += room.gains[d, k] * centre[d]
+        reach += abs(room.gains[d, k]) * radius[d]
+    if not (0.0 < reach < np.inf) or not abs(lead) <= 2.0 * reach:
+        return k
+    room.sizes[k], room.heights[k], room.steps[k] = reach, lead / reach, step
+    return k + 1
+
+
+@internal
+def _collect(stack, t, room):
+    """Fill the items of a box's lists that have one cheapest hypothesis; return how many there are."""
+    kept, centre, radius = stack.kept, stack.centres[t], stack.radii[t]
+    n_features = len(centre)
+    k = np.int64(0)
+    for p in range(stack.first_pair[t], stack.first_pair[t] + stack.n_pairs[t]):
+        for d in range(n_features):
+            room.gains[d, k] = kept.gains[d, p]
+        k = _add_item(room, k, kept.steps[p], centre, radius)
+    first, first_end = stack.first_row[t], stack.first_end[t]
+    for a in range(first_end, first_end + stack.n_lists[t]):
+        low, high = first + kept.ends[a], first + kept.ends[a + 1]
+        if kept.costs[low + 1] == kept.costs[low]:
+            continue
+        top = -np.inf
+        best = low + 1
+        for i in range(low + 1, high):
+            score = 0.0
+            for d in range(n_features):
+                score += kept.features[d, i] * centre[d]
+            if score > top:
+                top, best = score, i
+        for d in range(n_features):
+            room.gains[d, k] = kept.features[d, best] - kept.features[d, low]
+        k = _add_item(room, k, kept.costs[low + 1] - kept.costs[low], centre, radius)
+    return k
+
+
+@internal
+def _bucket(height):
+    return min(np.int64(_BUCKETS - 1), max(np.int64(0), np.int64((height + 1.0) * (0.5 * _BUCKETS))))
+
+
+@internal
+def _sort(room, n, radius):
+    """Put n items in order of height, with all of their steps left."""
+    starts = room.starts
+    for q in range(len(starts)):
+        starts[q] = 0
+    for k in range(n):
+        starts[_bucket(room.heights[k]) + 1] += 1
+    for q in range(1, len(starts)):
+        starts[q] += starts[q - 1]
+    for k in range(n):
+        q = _bucket(room.heights[k])
+        room.order[starts[q]] = k
+        starts[q] += 1
+    for q in range(len(starts) - 1, 0, -1):
+        starts[q] = starts[q - 1]
+    starts[0] = 0
+    order = room.order[:n]
+    for x in range(len(order)):
+        room.left[x] = room.steps[order[x]]
+        room.level[x] = room.heights[order[x]]
+    for d in range(len(radius)):
+        gains, scaled, r = room.gains[d], room.scaled[d], radius[d]
+        for x in range(len(order)):
+            scaled[x] = gains[order[x]] * r / room.sizes[order[x]]
+
+
+@internal
+def _compare(room, i, begin, end):
+    """Fill the margins of item i with items begin .. end, in three shares; return whether any is not negative."""
+    level = room.level[begin:end]
+    even, more, less = room.margins[0, : end - begin], room.margins[1, : end - begin], room.margins[2, : end - begin]
+    odds = np.float32(_SHARE / (1.0 - _SHARE))
+    own = room.level[i]
+    for j in range(len(level)):
+        even[j] = own + level[j]
+        more[j] = own + odds * level[j]
+        less[j] = odds * own + level[j]
+    for d in range(len(room.scaled)):
+        others = room.scaled[d, begin:end]
+        x = room.scaled[d, i]
+        y = odds * x
+        for j in range(len(level)):
+            even[j] -= abs(x + others[j])
+            more[j] -= abs(x + odds * others[j])
+            less[j] -= abs(y + others[j])
+    found = 0
+    for j in range(len(level)):
+        found += max(even[j], max(more[j], less[j])) >= np.float32(_NEARLY)
+    return found
+
+
+@internal
+def _pays(room, i, j, block, centre, radius, rounding):
+    """Whether of items i and j (in order) one pays everywhere, in the share that seems best; block: j's place there."""
+    even, more, less = room.margins[0, block], room.margins[1, block], room.margins[2, block]
+    share = other = 1.0
+    if more > even and more >= less:
+        other = _SHARE / (1.0 - _SHARE)
+    elif less > even:
+        share = _SHARE / (1.0 - _SHARE)
+    first, second = room.order[i], room.order[j]
+    share, other = share * room.sizes[second], other * room.sizes[first]
+    larger = max(share, other)
+    return one_pays_in_box(
+        room.gains[:, first], room.gains[:, second], share / larger, other / larger, centre, radius, rounding
+    )
+
+
+@internal
+def charge_in_box(room, n, centre, radius, rounding, needed):
+    """Charge conflicts between n items until the charges exceed what is needed; return (their sum, pairs compared)."""
+    possible = np.int64(0)  # every charge is to an item that pays at the centre
+    for k in range(n):
+        if room.heights[k] >= 0.0:
+            possible += room.steps[k]
+    total = np.int64(0)
+    compared = np.int64(0)
+    if possible <= needed:
+        return total, compared
+    _sort(room, n, radius)
+    level, left = room.level, room.left
+    for i in range(n - 1, 0, -1):
+        if total > needed or total + possible <= needed:
+            break
+        if level[i] < 0.0:
+            continue
+        possible -= left[i]
+        for begin in range(room.starts[_bucket(-level[i])], i, _BLOCK):
+            if left[i] == 0 or total > needed:
+                break
+            end = min(i, begin + _BLOCK)
+            compared += end - begin
+            if _compare(room, i, begin, end) == 0:
+                continue
+            for j in range(begin, end):
+                x = j - begin
+                margin = max(room.margins[0, x], max(room.margins[1, x], room.margins[2, x]))
+                if margin >= np.float32(_NEARLY) and left[j] > 0 and _pays(room, i, j, x, centre, radius, rounding):
+                    amount = min(left[i], left[j])
+                    total += amount
+                    left[i] -= amount
+                    left[j] -= amount
+                    if level[j] >= 0.0:
+                        possible -= amount
+                    if left[j] == 0:
+                        level[j] = _GONE
+                    if left[i] == 0 or total > needed:
+                        break
+    return total, compared
+
+
+@kernel(nogil=True)
+def box_conflicts(room, stack, t, needed, rounding):
+    """Return by how much conflicts raise the bound of box t; they need not do more than exceed what is needed."""
+    n = _collect(stack, t, room)
+    stack.numbers[DONE_WORK] += stack.n_rows[t] + stack.n_pairs[t]
+    total, compared = charge_in_box(room, n, stack.centres[t], stack.radii[t], rounding, needed)
+    stack.numbers[DONE_WORK] += compared
+    return total

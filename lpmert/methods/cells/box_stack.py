@@ -1,0 +1,274 @@
+"""The state of the search over boxes: open boxes on a stack, and the children of the box at hand.
+
+A box is a part of a face of the cube: weights w with w_f = +1 or -1 for one feature f, and |w_d - c_d| <= r_d for all
+others; it stands for the cone of these weights. Centre and radii are dyadic numbers that doubles hold.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lpmert.errors import FloatArray, IntArray
+from lpmert.methods.cells.stack import TOP
+from lpmert.numeric.kernels import EPSILON, copy_entries, internal
+from lpmert.numeric.leastnorm import SortedLists
+
+# Positions in BoxChild.numbers.
+N_PAIRS, N_ROWS, N_LISTS, OWN, BOUND, CENTRE = range(6)
+
+TINY = 2.0**-1060
+"""More than what underflow takes from a sum of products."""
+
+_PLACES = (0, 10, 20, 30, 40)
+_EXACT_BITS = 49
+
+
+class Boxes(NamedTuple):
+    """Boxes, or one: what is left of their lists. Lists of two survivors are pairs; all others have rows.
+
+    gains [D, P]: dearer - cheaper hypothesis of each pair; reaches [P]: bounds on the rounding errors of their
+    products with weights of the cube; steps [P]: costs; cheap, dear [P]: hypotheses. features [D, R], row_reaches,
+    costs, ids [R]: the survivors of the other lists in order of cost; ends: of each list among the rows of its box.
+    """
+
+    gains: FloatArray
+    reaches: FloatArray
+    steps: IntArray
+    cheap: NDArray[np.int32]
+    dear: NDArray[np.int32]
+    features: FloatArray
+    row_reaches: FloatArray
+    costs: IntArray
+    ids: NDArray[np.int32]
+    ends: IntArray
+
+
+class BoxStack(NamedTuple):
+    """Open boxes, the next one last.
+
+    numbers: as in `stack.Stack`. kept: of all boxes, of which box t has n_pairs[t] pairs from first_pair[t] on, and so
+    on; n_lists[t] + 1 ends. own: what the box costs at least by its cheapest survivors; bound: that, raised by
+    conflicts here or in what it is a part of; stalled: splits since a tenth of the lists was last settled.
+    centres, radii [T, D].
+    """
+
+    numbers: IntArray
+    kept: Boxes
+    first_pair: IntArray
+    n_pairs: IntArray
+    first_row: IntArray
+    n_rows: IntArray
+    first_end: IntArray
+    n_lists: IntArray
+    own: IntArray
+    bound: IntArray
+    stalled: IntArray
+    centres: FloatArray
+    radii: FloatArray
+    best_weights: FloatArray
+
+
+class BoxChild(NamedTuple):
+    """What pruning a box leaves, like one box of a stack. numbers: see the positions above.
+
+    CENTRE: what its centre costs, at most, where rounding does not hide a winner.
+    """
+
+    numbers: IntArray
+    kept: Boxes
+    centre: FloatArray
+    radius: FloatArray
+
+
+class OpenBox(NamedTuple):
+    """One box off the stack."""
+
+    kept: Boxes
+    own: int
+    bound: int
+    stalled: int
+    centre: FloatArray
+    radius: FloatArray
+
+    @property
+    def nbytes(self) -> int:
+        return sum(array.nbytes for array in self.kept) + 300
+
+
+def new_boxes(n_pairs: int, n_rows: int, n_ends: int, n_features: int) -> Boxes:
+    """Return room for so many pairs, rows and ends."""
+    return Boxes(
+        np.empty((n_features, n_pairs)),
+        np.empty(n_pairs),
+        np.empty(n_pairs, dtype=np.int64),
+        np.empty(n_pairs, dtype=np.int32),
+        np.empty(n_pairs, dtype=np.int32),
+        np.empty((n_features, n_rows)),
+        np.empty(n_rows),
+        np.empty(n_rows, dtype=np.int64),
+        np.empty(n_rows, dtype=np.int32),
+        np.empty(n_ends, dtype=np.int64),
+    )
+
+
+def new_box_stack(n_pairs: int, n_rows: int, n_ends: int, n_boxes: int, n_features: int) -> BoxStack:
+    numbers = np.zeros(8, dtype=np.int64)
+    numbers[TOP] = -1
+    names = ("first_pair", "n_pairs", "first_row", "n_rows", "first_end", "n_lists", "own", "bound", "stalled")
+    return BoxStack(
+        numbers,
+        new_boxes(n_pairs, n_rows, n_ends, n_features),
+        **{name: np.zeros(n_boxes, dtype=np.int64) for name in names},
+        centres=np.empty((n_boxes, n_features)),
+        radii=np.empty((n_boxes, n_features)),
+        best_weights=np.zeros(n_features),
+    )
+
+
+def new_box_child(n_rows: int, n_lists: int, n_features: int) -> BoxChild:
+    kept = new_boxes(n_lists, n_rows, n_lists + 1, n_features)
+    return BoxChild(np.zeros(6, dtype=np.int64), kept, np.empty(n_features), np.empty(n_features))
+
+
+def binary_places(lists: SortedLists) -> int:
+    """Return how often an axis may be halved so that all sums of a box are still exact, -1 if they never are.
+
+    They are where the features are multiples of a power of two, and not too large for that.
+    """
+    largest = float(_magnitudes(lists).max(initial=0.0))
+    for exponent in _PLACES:
+        with np.errstate(over="ignore"):
+            scaled = np.ldexp(lists.rows, exponent)
+        if largest < 2.0**_EXACT_BITS and np.all(scaled == np.rint(scaled)):
+            return max(-1, _EXACT_BITS - exponent - max(0, int(np.frexp(largest)[1])))
+    return -1
+
+
+def _magnitudes(lists: SortedLists) -> FloatArray:
+    """Return what the products [M] of the rows with weights of the cube are at most."""
+    with np.errstate(over="ignore"):  # an infinite one proves nothing
+        return np.asarray(np.abs(lists.rows).sum(axis=1))
+
+
+def whole_box(lists: SortedLists, face: int) -> OpenBox:
+    """Return one of the 2 D faces of the cube, with all hypotheses."""
+    n_features = lists.rows.shape[1]
+    centre, radius = np.zeros(n_features), np.ones(n_features)
+    centre[face // 2], radius[face // 2] = 1.0 - 2.0 * (face % 2), 0.0
+    return box_with_all(lists, centre, radius)
+
+
+def box_with_all(lists: SortedLists, centre: FloatArray, radius: FloatArray) -> OpenBox:
+    """Return a box [D], [D] with all hypotheses."""
+    n_rows, n_features = lists.rows.shape
+    reaches = (n_features + 4) * EPSILON * _magnitudes(lists) + TINY
+    none = new_boxes(0, 0, 0, n_features)
+    ids = np.arange(n_rows, dtype=np.int32)
+    features = np.ascontiguousarray(lists.rows.T)
+    kept = none._replace(features=features, row_reaches=reaches, costs=lists.costs, ids=ids, ends=lists.offsets)
+    return OpenBox(kept, int(lists.costs[lists.offsets[:-1]].sum()), 0, 0, centre, radius)
+
+
+def larger_boxes(stack: BoxStack) -> BoxStack:
+    """Return the stack with twice the room."""
+    grown = {
+        name: np.concatenate([array, np.empty_like(array)])
+        for name, array in stack._asdict().items()
+        if name not in ("numbers", "best_weights", "kept")
+    }
+    kept: list[Any] = [np.concatenate([array, np.empty_like(array)], axis=-1) for array in stack.kept]
+    return stack._replace(**grown, kept=Boxes(*kept))
+
+
+def _place(stack: BoxStack, t: int) -> tuple[slice, slice, slice]:
+    pairs = slice(int(stack.first_pair[t]), int(stack.first_pair[t] + stack.n_pairs[t]))
+    rows = slice(int(stack.first_row[t]), int(stack.first_row[t] + stack.n_rows[t]))
+    return pairs, rows, slice(int(stack.first_end[t]), int(stack.first_end[t] + stack.n_lists[t]) + 1)
+
+
+def _parts(stack: BoxStack, t: int) -> list[Any]:
+    """Return the arrays of box t, in the order of `Boxes`."""
+    pairs, rows, ends = _place(stack, t)
+    places = [pairs] * 5 + [rows] * 4 + [ends]
+    kept: list[Any] = list(stack.kept)
+    return [array[..., place] for array, place in zip(kept, places, strict=True)]
+
+
+def box_at(stack: BoxStack, t: int) -> OpenBox:
+    kept = Boxes(*(array.copy() for array in _parts(stack, t)))
+    own, bound, stalled = int(stack.own[t]), int(stack.bound[t]), int(stack.stalled[t])
+    return OpenBox(kept, own, bound, stalled, stack.centres[t].copy(), stack.radii[t].copy())
+
+
+def put_box(stack: BoxStack, box: OpenBox) -> None:
+    """Put a box on top of the stack, which has room for it."""
+    top = int(stack.numbers[TOP]) + 1
+    stack.first_pair[top], stack.first_row[top], stack.first_end[top] = _first_free(stack)
+    stack.n_pairs[top], stack.n_rows[top] = len(box.kept.steps), len(box.kept.ids)
+    stack.n_lists[top] = len(box.kept.ends) - 1
+    for target, array in zip(_parts(stack, top), box.kept, strict=True):
+        target[...] = array
+    stack.own[top], stack.bound[top], stack.stalled[top] = box.own, box.bound, box.stalled
+    stack.centres[top], stack.radii[top] = box.centre, box.radius
+    stack.numbers[TOP] = top
+
+
+def room_for_box(stack: BoxStack, box: OpenBox) -> bool:
+    """Whether a box fits on top of the stack."""
+    pair, row, end = _first_free(stack)
+    fits = pair + len(box.kept.steps) <= len(stack.kept.steps) and row + len(box.kept.ids) <= len(stack.kept.ids)
+    return fits and end + len(box.kept.ends) <= len(stack.kept.ends) and int(stack.numbers[TOP]) + 1 < len(stack.own)
+
+
+def _first_free(stack: BoxStack) -> tuple[int, int, int]:
+    """Return the first pair, row and end beyond those of the boxes."""
+    t = int(stack.numbers[TOP])
+    if t < 0:
+        return 0, 0, 0
+    pairs, rows, ends = _place(stack, t)
+    return pairs.stop, rows.stop, ends.stop
+
+
+@internal
+def push_box(stack, child, stalled):
+    """Put a child on top of the stack, which has room for it."""
+    top = stack.numbers[TOP] + 1
+    pairs, rows, ends = np.int64(0), np.int64(0), np.int64(0)
+    if top > 0:
+        pairs = stack.first_pair[top - 1] + stack.n_pairs[top - 1]
+        rows = stack.first_row[top - 1] + stack.n_rows[top - 1]
+        ends = stack.first_end[top - 1] + stack.n_lists[top - 1] + 1
+    n_pairs, n_rows, n_lists = child.numbers[N_PAIRS], child.numbers[N_ROWS], child.numbers[N_LISTS]
+    stack.first_pair[top], stack.n_pairs[top] = pairs, n_pairs
+    stack.first_row[top], stack.n_rows[top] = rows, n_rows
+    stack.first_end[top], stack.n_lists[top] = ends, n_lists
+    stack.own[top], stack.bound[top], stack.stalled[top] = child.numbers[OWN], child.numbers[BOUND], stalled
+    kept, own = stack.kept, child.kept
+    for d in range(len(child.centre)):
+        copy_entries(own.gains[d], kept.gains[d], pairs, n_pairs)
+        copy_entries(own.features[d], kept.features[d], rows, n_rows)
+        stack.centres[top, d] = child.centre[d]
+        stack.radii[top, d] = child.radius[d]
+    copy_entries(own.reaches, kept.reaches, pairs, n_pairs)
+    copy_entries(own.steps, kept.steps, pairs, n_pairs)
+    copy_entries(own.cheap, kept.cheap, pairs, n_pairs)
+    copy_entries(own.dear, kept.dear, pairs, n_pairs)
+    copy_entries(own.row_reaches, kept.row_reaches, rows, n_rows)
+    copy_entries(own.costs, kept.costs, rows, n_rows)
+    copy_entries(own.ids, kept.ids, rows, n_rows)
+    copy_entries(own.ends, kept.ends, ends, n_lists + 1)
+    stack.numbers[TOP] = top
+
+
+@internal
+def room_for_children(stack):
+    """Whether two children of the top box fit on the stack in its place."""
+    top = stack.numbers[TOP]
+    pairs = stack.first_pair[top] + 2 * (stack.n_pairs[top] + stack.n_lists[top])
+    rows = stack.first_row[top] + 2 * stack.n_rows[top]
+    ends = stack.first_end[top] + 2 * (stack.n_lists[top] + 1)
+    fits = pairs <= len(stack.kept.steps) and rows <= len(stack.kept.ids) and ends <= len(stack.kept.ends)
+    return fits and top + 2 < len(stack.own)

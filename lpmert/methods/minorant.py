@@ -1,0 +1,133 @@
+"""A bound for a ratio metric where no search can finish: that of an additive problem below it.
+
+A linear minorant of the metric on the box of all possible sums gives every hypothesis a cost. Whatever is proved of
+these costs is proved of the metric; and what looks for weights that have them low finds good weights for the metric,
+too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+
+import numpy as np
+
+from lpmert.methods.choices.choices import Choices
+from lpmert.methods.choices.ratio_lists import cost_of_height, decode_total, height_of_all, new_bound, ratio_lists
+from lpmert.methods.choices.ratio_search import RatioChoicesSearch
+from lpmert.model.coordinates import CanonicalWeights
+from lpmert.model.form import Canonical
+from lpmert.search.method import Incumbent, Search
+
+_TANGENTS = 8
+"""Points at which the minorant is laid; the one with the highest bound is taken."""
+
+
+class MinorantSearch(Search):
+    """A resumable search of the additive problem, then of the ratio itself by selections.
+
+    start: begins the search of costs that add up.
+    """
+
+    def __init__(
+        self,
+        selections: Choices,
+        canonical: Canonical,
+        incumbent: Incumbent,
+        start: Callable[[Canonical, Incumbent], Search],
+    ) -> None:
+        self.incumbent = incumbent
+        self._selections, self._canonical = selections, canonical
+        self._kind, self._height, relaxed = lay_minorant(canonical, incumbent.weights)
+        self._inner: Search | None = None
+        self._whole: RatioChoicesSearch | None = None
+        if relaxed.n_lists:
+            below = Incumbent(relaxed.dearest, incumbent.weights, "")
+            below.improve(relaxed.clear_cost(incumbent.weights)[0], incumbent.weights, "")
+            self._inner = start(relaxed, below)
+
+    @property
+    def finished(self) -> bool:
+        return self.lower_bound >= self.incumbent.cost or (self._whole is not None and self._whole.finished)
+
+    @property
+    def unsettled(self) -> int | None:
+        """What the search of the ratio itself left unsettled; costs below the ratio are only a bound."""
+        return None if self._whole is None else self._whole.unsettled
+
+    @property
+    def lower_bound(self) -> int:
+        height = self._height + (0 if self._inner is None else self._inner.lower_bound or 0)
+        bound = cost_of_height(self._canonical, self._kind, height)
+        if self._whole is not None:
+            bound = max(bound, self._whole.lower_bound)
+        return min(bound, self.incumbent.cost)
+
+    @property
+    def nodes(self) -> int:
+        return sum(search.nodes for search in self._searches)
+
+    @property
+    def open_nodes(self) -> int:
+        return sum(search.open_nodes for search in self._searches)
+
+    @property
+    def lps(self) -> int:
+        return sum(search.lps for search in self._searches)
+
+    @property
+    def memory(self) -> int:
+        return sum(search.memory for search in self._searches)
+
+    @property
+    def _searches(self) -> list[Search]:
+        return [search for search in (self._inner, self._whole) if search is not None]
+
+    def counters(self) -> Mapping[str, int]:
+        total: Counter[str] = Counter()
+        for search in self._searches:
+            total.update(search.counters())
+        return total
+
+    def advance(self) -> None:
+        """Search the additive problem, and when that is finished the ratio."""
+        if self._inner is None or self._inner.finished:
+            if self._whole is None:
+                self._whole = RatioChoicesSearch(self._selections, self._canonical, self.incumbent)
+            self._whole.advance()
+            return
+        before = self._inner.incumbent.weights
+        self._inner.advance()
+        found = self._inner.incumbent.weights
+        if found is not before:
+            loss = self._canonical.totals.attained(found)
+            if loss is not None:
+                self.incumbent.improve(self._canonical.cost_of_loss(loss), found, "L")
+
+
+def lay_minorant(canonical: Canonical, weights: CanonicalWeights) -> tuple[int, int, Canonical]:
+    """Return the kind of the metric, a height in units, and lists whose costs, added to it, no selection's height
+    undercuts.
+
+    Of several minorants the one with the highest bound is taken: that at what the weights [d] attain, and those at sums
+    of hypotheses that were the cheapest under others.
+    """
+    lists, ratio = ratio_lists(canonical)
+    selection = np.zeros(len(lists.offsets) - 1, dtype=np.int64)
+    scores = np.zeros(int(np.diff(lists.offsets).max(initial=1)))
+    bound = new_bound(len(lists.rows), len(ratio.constant))
+    decode_total(lists, ratio, weights, selection, scores, bound.at)
+    best = bound.at.copy()
+    most = -1
+    for trial in range(_TANGENTS):
+        at = bound.at.copy()
+        height = int(height_of_all(lists, ratio, bound))
+        if height > most:
+            most, best = height, at
+        cheapest = [begin + int(bound.costs[begin:end].argmin()) for begin, end in pairwise(lists.offsets.tolist())]
+        sums = ratio.constant + ratio.statistics[cheapest].sum(axis=0)
+        bound.at[:] = at + 2.0 / (trial + 2.0) * (sums - at)  # as in the method of Frank and Wolfe
+    bound.at[:] = best
+    height = int(height_of_all(lists, ratio, bound))
+    return ratio.kind, height, canonical.with_costs(bound.costs[: len(canonical.features)].copy())

@@ -1,0 +1,61 @@
+"""What estimates are made from, N-best lists or lattices: their problems, searches, and what weights choose."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lpmert.errors import DataError, FloatArray
+from lpmert.methods.heuristic.och import Och
+from lpmert.methods.lattice.solve import first_weights, solve_lattices
+from lpmert.model.coordinates import CallerWeights
+from lpmert.model.held_out import like
+from lpmert.model.lattice_problem import LatticeProblem
+from lpmert.model.lattices import Lattices
+from lpmert.model.nbest import NBest
+from lpmert.model.problem import Problem
+from lpmert.quoting import listed
+from lpmert.result import Callback, Limits, Result
+from lpmert.search.driver import solve
+from lpmert.search.method import Method
+
+Material = NBest | Lattices
+AnyProblem = Problem | LatticeProblem
+
+
+def found_by_lines(problem: AnyProblem, limits: Limits, seed: int) -> CallerWeights:
+    """Return the best weights that line searches find, on lattices those on the paths that win."""
+    if isinstance(problem, LatticeProblem):
+        return problem.to_caller(first_weights(problem, seed, None).weights)
+    return CallerWeights(solve(Och(), problem, limits, seed=seed).weights)
+
+
+def searched(
+    method: Method,
+    problem: AnyProblem,
+    limits: Limits,
+    callback: Callback | None = None,
+    seed: int = 0,
+    initial_weights: CallerWeights | None = None,
+) -> Result:
+    """Return what a method finds."""
+    if isinstance(problem, LatticeProblem):
+        return solve_lattices(problem, method, limits, callback, seed, initial_weights)
+    return solve(method, problem, limits, callback, seed, initial_weights)
+
+
+def chosen_statistics(problem: AnyProblem, weights: CallerWeights) -> FloatArray:
+    """Return the statistics [S, K] of the hypotheses that weights [D] choose."""
+    if isinstance(problem, LatticeProblem):
+        winners = problem.decode(weights).winners
+        return np.array([[problem.loss(number, won.ways[0])] for number, won in enumerate(winners)], dtype=np.float64)
+    nbest = problem.nbest
+    return np.asarray(nbest.statistics[nbest.offsets[:-1] + problem.evaluate(weights).selection])
+
+
+def held_out_like(held_out: Material, data: Material) -> Material:
+    """Return what is held out with the features in the order of the other; raises `DataError` where they differ."""
+    if isinstance(held_out, NBest) and isinstance(data, NBest):
+        return like(held_out, data)
+    if type(held_out) is not type(data) or held_out.names != data.names:
+        raise DataError(f"what is held out must be of the same kind, with the features {listed(data.names)} in order")
+    return held_out

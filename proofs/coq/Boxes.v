@@ -1,0 +1,113 @@
+(** Boxes on the faces of the cube (B1 to B4): products with weights that lie within r d of c d in every entry. *)
+
+From Coq Require Import Reals Lra Lia Arith.
+From Lpmert Require Import Vectors.
+Open Scope R_scope.
+
+Definition in_box (D : nat) (c r w : vec) : Prop := forall d, (d < D)%nat -> Rabs (w d - c d) <= r d.
+
+(** The product at the centre, and what it varies by. *)
+Definition lead (D : nat) (g c : vec) : R := dot D g c.
+Definition reach (D : nat) (g r : vec) : R := sum D (fun d => Rabs (g d) * r d).
+
+Lemma within : forall g w c r, Rabs (w - c) <= r -> g * c - Rabs g * r <= g * w.
+Proof.
+  intros g w c r H. assert (P := Rabs_pos g). assert (Q := Rabs_mult g (w - c)).
+  assert (L : - Rabs (g * (w - c)) <= g * (w - c)) by (unfold Rabs; destruct (Rcase_abs (g * (w - c))); lra).
+  assert (Rabs g * Rabs (w - c) <= Rabs g * r) by (apply Rmult_le_compat_l; lra). nra.
+Qed.
+
+Theorem product_in_box : forall D g c r w, in_box D c r w -> lead D g c - reach D g r <= dot D g w.
+Proof.
+  intros D g c r w H. unfold lead, reach, dot. rewrite <- sum_sub. apply sum_le.
+  intros d Hd. apply within, H, Hd.
+Qed.
+
+(** No smaller bound holds: it is attained at a corner. *)
+Theorem product_at_a_corner : forall D g c r, (forall d, (d < D)%nat -> 0 <= r d) ->
+  exists w, in_box D c r w /\ dot D g w = lead D g c - reach D g r.
+Proof.
+  intros D g c r P. exists (fun d => if Rcase_abs (g d) then c d + r d else c d - r d). split.
+  - intros d Hd. specialize (P d Hd). destruct (Rcase_abs (g d)); unfold Rabs; destruct (Rcase_abs _); lra.
+  - unfold lead, reach, dot. rewrite <- sum_sub. apply sum_ext. intros d Hd.
+    unfold Rabs. destruct (Rcase_abs (g d)); ring.
+Qed.
+
+Theorem order_in_box : forall D i j c r w, in_box D c r w ->
+  reach D (fun d => j d - i d) r <= lead D (fun d => j d - i d) c -> dot D i w <= dot D j w.
+Proof.
+  intros D i j c r w H L. assert (P := product_in_box D (fun d => j d - i d) c r w H).
+  assert (dot D (fun d => j d - i d) w = dot D j w - dot D i w); [|lra].
+  unfold dot. rewrite <- sum_sub. apply sum_ext. intros. ring.
+Qed.
+
+(** The same for computed values p and q that are off by e and f at most. *)
+Theorem order_in_box_with_errors : forall D i j c r w p q e f, in_box D c r w ->
+  Rabs (p - lead D (fun d => j d - i d) c) <= e -> Rabs (q - reach D (fun d => j d - i d) r) <= f ->
+  e + f <= p - q -> dot D i w <= dot D j w.
+Proof.
+  intros D i j c r w p q e f H E F L. apply (order_in_box D i j c r w H).
+  unfold Rabs in E, F. destruct (Rcase_abs (p - _)) in E; destruct (Rcase_abs (q - _)) in F; lra.
+Qed.
+
+(** Halves of a box along an entry cover it. *)
+Definition half (v : vec) (p : nat) (a : R) : vec := fun d => if Nat.eqb d p then a else v d.
+
+Theorem halves_cover : forall D c r w p, in_box D c r w ->
+  in_box D (half c p (c p + r p / 2)) (half r p (r p / 2)) w \/
+  in_box D (half c p (c p - r p / 2)) (half r p (r p / 2)) w.
+Proof.
+  intros D c r w p H. destruct (Rle_dec (c p) (w p)) as [L|L]; [left|right]; intros d Hd; unfold half;
+    destruct (Nat.eqb_spec d p) as [->|]; auto; specialize (H p Hd); unfold Rabs in *;
+    destruct (Rcase_abs (w p - c p)) in H; destruct (Rcase_abs _); lra.
+Qed.
+
+(** Every vector that is not 0 has a positive multiple on a face of the cube. *)
+Theorem faces_cover : forall D w, (exists d, (d < D)%nat /\ w d <> 0) ->
+  exists f t, (f < D)%nat /\ 0 < t /\ Rabs (t * w f) = 1 /\ forall d, (d < D)%nat -> Rabs (t * w d) <= 1.
+Proof.
+  assert (Largest : forall D w, (0 < D)%nat ->
+    exists f, (f < D)%nat /\ forall d, (d < D)%nat -> Rabs (w d) <= Rabs (w f)).
+  { induction D as [|D IH]; intros w P; [lia|]. destruct D as [|D].
+    - exists 0%nat. split; [lia|]. intros d Hd. replace d with 0%nat by lia. lra.
+    - destruct (IH w ltac:(lia)) as [f [Hf L]]. destruct (Rle_dec (Rabs (w (S D))) (Rabs (w f))) as [M|M].
+      + exists f. split; [lia|]. intros d Hd. destruct (Nat.eq_dec d (S D)) as [->|]; auto. apply L. lia.
+      + exists (S D). split; [lia|]. intros d Hd. destruct (Nat.eq_dec d (S D)) as [->|]; [lra|].
+        assert (Rabs (w d) <= Rabs (w f)) by (apply L; lia). lra. }
+  intros D w [e [He N]]. destruct (Largest D w ltac:(lia)) as [f [Hf L]].
+  assert (0 < Rabs (w f)) by (assert (P := Rabs_pos_lt (w e) N); specialize (L e He); lra).
+  assert (T : 0 < / Rabs (w f)) by now apply Rinv_0_lt_compat.
+  exists f, (/ Rabs (w f)). repeat split; auto.
+  - rewrite Rabs_mult, (Rabs_right (/ _)) by lra. field. lra.
+  - intros d Hd. rewrite Rabs_mult, (Rabs_right (/ _)) by lra.
+    replace 1 with (/ Rabs (w f) * Rabs (w f)) by (field; lra). apply Rmult_le_compat_l; auto. lra.
+Qed.
+
+(** The sides of a box with larger radii q have a positive product with all weights of the box, and their multiples. *)
+Theorem inside_the_wider_box : forall D c r q w f s t d, in_box D c r w -> (d < D)%nat -> r d < q d ->
+  s * s = 1 -> w f = s -> 0 < t ->
+  0 < s * (c d + q d) * (t * w f) - t * w d /\ 0 < t * w d - s * (c d - q d) * (t * w f).
+Proof.
+  intros D c r q w f s t d H Hd Q S F T. specialize (H d Hd).
+  assert (L : c d - r d <= w d <= c d + r d) by (unfold Rabs in H; destruct (Rcase_abs (w d - c d)); lra).
+  rewrite F. split.
+  - replace (s * (c d + q d) * (t * s) - t * w d) with (t * ((s * s) * (c d + q d) - w d)) by ring.
+    rewrite S. apply Rmult_lt_0_compat; lra.
+  - replace (t * w d - s * (c d - q d) * (t * s)) with (t * (w d - (s * s) * (c d - q d))) by ring.
+    rewrite S. apply Rmult_lt_0_compat; lra.
+Qed.
+
+(** A mixture of two gains that is nowhere negative: at every point of the box one of them is not negative. *)
+Theorem one_of_two_in_box : forall D g h a b c r w, 0 <= a -> 0 <= b -> 0 < a + b -> in_box D c r w ->
+  reach D (fun d => a * g d + b * h d) r <= lead D (fun d => a * g d + b * h d) c ->
+  0 <= dot D g w \/ 0 <= dot D h w.
+Proof.
+  intros D g h a b c r w A B AB H L.
+  assert (P := product_in_box D (fun d => a * g d + b * h d) c r w H).
+  assert (E : dot D (fun d => a * g d + b * h d) w = a * dot D g w + b * dot D h w).
+  { unfold dot. rewrite <- !sum_scale, <- sum_add. apply sum_ext. intros. ring. }
+  destruct (Rle_dec 0 (dot D g w)) as [|G]; [left; auto|].
+  destruct (Rle_dec 0 (dot D h w)) as [|K]; [right; auto|]. exfalso.
+  destruct (Rle_lt_or_eq_dec 0 a A) as [Pa|<-]; [|nra].
+  assert (a * dot D g w < 0) by nra. assert (b * dot D h w <= 0) by nra. lra.
+Qed.

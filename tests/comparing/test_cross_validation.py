@@ -1,0 +1,372 @@
+"""Cross-validation in comparisons: nothing leaks into a fit, intervals allow for overlap, and everything is shown."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from commands import run
+from jsonschema import validate
+from scipy import stats
+from strategies import random_nbest
+
+import lpmert
+from lpmert import Limits, NBest, Problem
+from lpmert.comparing import cross_validation, picture
+from lpmert.comparing.cross_validation import OPTIMUM, Split
+from lpmert.comparing.significance import corrected_error, corrected_reach, corrected_test
+from lpmert.comparing.work import Judge
+from lpmert.methods import Averaging, Grid, Likelihood, Och, Stabilised
+from lpmert.result_schema import schema_of
+from lpmert.unseen.estimate import expected_of, folds_of
+
+FAST = {"och": Och(restarts=1), "grid": Grid(points=3), "average": Averaging(chains=1)}
+FEW_NODES = Limits(node_limit=20)
+
+
+def noise(seed, lists=24, dimension=2):
+    """Lists of two whose features say nothing about which of them is right."""
+    rng = np.random.default_rng(seed)
+    right = rng.integers(0, 2, lists)
+    losses = np.column_stack([right, 1 - right]).ravel()
+    return NBest(rng.normal(size=(2 * lists, dimension)), np.arange(0, 2 * lists + 1, 2), losses)
+
+
+def fold_by_fold(nbest, **settings):
+    """The weights of every fit by method, one repetition of three folds."""
+    found = lpmert.compare(nbest, seeds=1, cv=3, repeat=1, optimum_limits=FEW_NODES, **settings)
+    return {entry.name: [fit.weights for fit in entry.fits] for entry in found.unseen.entries}
+
+
+def leaking(nbest, methods=FAST, **settings):
+    """The names of those whose weights change where only lists held out from their fit do.
+
+    callables: functions that also get all lists, honest or not.
+    """
+    functions = settings.pop("callables", {})
+
+    def weights_on(lists):
+        own = {name: (lambda fold, _, function=function: function(fold, lists)) for name, function in functions.items()}
+        return fold_by_fold(lists, methods=methods, callables=own, **settings)
+
+    before, caught = weights_on(nbest), set()
+    fold = folds_of(np.arange(nbest.n_lists), 3, 0)
+    for number in range(3):
+        features, losses = nbest.dense_features().copy(), nbest.statistics.copy()
+        rows = (fold == number)[nbest.list_index]
+        features[rows] *= [1000.0, -0.001]
+        losses[rows] = 5.0 - 3.0 * losses[rows]
+        after = weights_on(NBest(features, nbest.offsets, losses))
+        caught |= {name for name in before if not np.array_equal(before[name][number], after[name][number])}
+    return caught
+
+
+def started_from_all(fold, everything):
+    start = lpmert.minimize(everything, method=Och(restarts=2)).weights
+    return lpmert.minimize(fold, method=Och(restarts=0), initial_weights=start).weights
+
+
+def scaled_by_all(fold, everything):
+    direction = lpmert.minimize(fold, method=Likelihood()).weights
+    return direction / everything.dense_features().std(axis=0)
+
+
+def set_by_all(fold, everything):
+    variance = 0.1 * lpmert.evaluate(everything, [1.0, 1.0]).loss
+    return lpmert.minimize(fold, method=Likelihood(variance=variance)).weights
+
+
+def honest(fold, _):
+    return lpmert.minimize(fold, method=Likelihood()).weights
+
+
+def test_lists_held_out_change_nothing_in_their_fit():
+    assert leaking(noise(1), callables={"honest": honest}) == set()
+
+
+def test_leaks_that_are_planted_are_caught():
+    functions = {"starts": started_from_all, "scaling": scaled_by_all, "settings": set_by_all, "honest": honest}
+    assert leaking(noise(3), {"och": Och(restarts=1)}, callables=functions) == {"starts", "scaling", "settings"}
+
+
+def test_a_start_of_our_own_that_leaks_is_caught(monkeypatch):
+    everything = {}
+
+    class Leaky(Judge):
+        def run(self, source, seed, limits, initial):
+            del initial
+            return super().run(source, seed, limits, everything["best"])
+
+    monkeypatch.setattr(cross_validation, "Judge", Leaky)
+    known = cross_validation.folds
+
+    def folds(problem, *others):
+        everything["best"] = lpmert.minimize(problem.nbest, method=Och(restarts=2)).weights
+        return known(problem, *others)
+
+    monkeypatch.setattr(cross_validation, "folds", folds)
+    assert "och" in leaking(noise(3), {"och": Och(restarts=0)}, optimum=None)
+
+
+def test_initial_weights_are_no_starts_of_folds():
+    nbest = noise(3)
+    plain = fold_by_fold(nbest, methods={"och": Och(restarts=0)})
+    started = fold_by_fold(nbest, methods={"och": Och(restarts=0)}, initial_weights=[-1.0, 5.0])
+    assert np.array_equal(plain["och"], started["och"])
+
+
+def test_noise_costs_half_of_the_lists_whatever_it_is_fitted_with():
+    values, here = [], []
+    for seed in range(6):
+        found = lpmert.compare(noise(seed, lists=40, dimension=4), FAST, seeds=1, cv=4, repeat=2, optimum=None).unseen
+        values.append([entry.loss.value for entry in found.entries])
+        here.append(found["och"].here)
+        assert found["och"].optimism > 0.1
+    deviation = np.sqrt(40 / 4 / 6)  # of the mean of six sums of 40 fair coins
+    assert np.all(np.abs(np.mean(values, axis=0) - 20) < 3 * deviation)
+    assert np.mean(here) < 20 - 3 * deviation
+
+
+@pytest.mark.parametrize("kind", ["loss", "f1"])
+def test_the_loss_is_that_of_all_folds_decoded_apart(kind):
+    nbest = random_nbest(5, lists=17, kind=kind)
+    metric = Problem(nbest, kind).metric
+    found = lpmert.compare(
+        nbest,
+        FAST,
+        metric=kind,
+        seeds=1,
+        seed=3,
+        cv=4,
+        repeat=3,
+        optimum_limits=FEW_NODES,
+        held_out=random_nbest(6, kind=kind),
+    )
+    for entry in found.unseen.entries:
+        losses = []
+        for repetition in range(3):
+            fold, total = folds_of(np.arange(17), 4, 3 + repetition), 0.0
+            for number in range(4):
+                weights = entry.fits[4 * repetition + number].weights
+                total = total + Problem(nbest.restrict(fold == number), kind).evaluate(weights).statistics
+            losses.append(metric.loss(total))
+        assert entry.loss.value == pytest.approx(np.mean(losses))
+        if entry.name == OPTIMUM:
+            assert entry.here == found.optimum.loss
+            assert entry.held_out == Problem(random_nbest(6, kind=kind), kind).evaluate(found.optimum.weights).loss
+        else:
+            assert entry.here == np.mean(found[entry.name].losses)
+            assert entry.held_out == np.mean(found[entry.name].held_out_losses)
+        assert entry.optimism == pytest.approx(1 - entry.here / entry.loss.value)
+    first = found.unseen.entries[0]
+    for entry in found.unseen.entries[1:]:
+        assert entry.difference.value == pytest.approx(entry.loss.value - first.loss.value)
+        assert (entry.p_value < 0.05) == (not entry.difference.low <= 0.0 <= entry.difference.high)
+
+
+def test_the_optimum_of_a_fold_is_never_worse_than_the_methods_on_the_lists_fitted_to():
+    found = lpmert.compare(random_nbest(2), FAST, seeds=1, cv=3, repeat=2, optimum_limits=FEW_NODES).unseen
+    for place, fit in enumerate(found[OPTIMUM].fits):
+        assert fit.loss <= min(entry.fits[place].loss for entry in found.entries)
+    assert found[OPTIMUM].proved == sum(fit.status.proved for fit in found[OPTIMUM].fits)
+
+
+def test_fits_of_folds_are_the_intervals_data():
+    nbest = random_nbest(5, lists=17)
+    found = lpmert.compare(nbest, FAST, seeds=1, cv=4, repeat=2, optimum=None).unseen
+    och, grid = ([fit.held_out_loss for fit in found[name].fits] for name in ("och", "grid"))
+    sizes = [np.sum(folds_of(np.arange(17), 4, seed) == number) for seed in (0, 1) for number in range(4)]
+    values = 17 * (np.array(grid) - np.array(och)) / sizes
+    error = np.sqrt((1 / 8 + 1 / 3) * values.var(ddof=1))
+    reach = stats.t.ppf(0.975, 7) * error
+    assert found["grid"].difference.half_width == pytest.approx(reach)
+    assert found["grid"].p_value == pytest.approx(2 * stats.t.sf(abs(values.mean()) / error, 7))
+
+
+def test_the_corrected_interval_by_hand():
+    values = np.array([1.0, 2.0, 3.0, 4.0])  # of variance 5 / 3, times 1 / 4 + 1 / 4
+    assert corrected_error(values, 0.25) == pytest.approx(np.sqrt(5 / 6))
+    assert corrected_reach(values, 0.25) == pytest.approx(3.182446 * np.sqrt(5 / 6), rel=1e-6)
+    assert corrected_test(values - 2.5, 0.25) == 1.0
+    assert corrected_test(np.ones(4), 0.25) == 0.0
+    assert corrected_test(np.zeros(4), 0.25) == 1.0
+
+
+def test_intervals_of_repeated_splits_hold_what_they_promise_and_naive_ones_do_not():
+    rng = np.random.default_rng(0)
+    covered = {0.25: 0, 0.0: 0}
+    for _ in range(400):
+        losses = rng.exponential(size=60)
+        values = []
+        for seed in range(10):
+            fold = folds_of(np.arange(60), 5, seed)
+            values += [losses[fold == number].mean() for number in range(5)]
+        for ratio in covered:
+            covered[ratio] += abs(np.mean(values) - 1.0) < corrected_reach(np.array(values), ratio)
+    assert covered[0.25] > 0.93 * 400
+    assert covered[0.0] < 0.75 * 400
+
+
+def test_lists_of_a_source_are_held_out_together():
+    nbest = random_nbest(5, lists=18)
+    groups = [name % 6 for name in range(18)]
+    found = lpmert.compare(nbest, FAST, seeds=1, cv=3, repeat=2, groups=groups, optimum=None).unseen
+    assert found.groups == 6
+    split = Split(np.array(groups), 3, 0, 2)
+    for repetition in range(2):
+        fold = split.of_lists(repetition)
+        assert all(len(set(fold[group::6].tolist())) == 1 for group in range(6))
+        for number in range(3):
+            weights = found["och"].fits[3 * repetition + number].weights
+            alone = lpmert.minimize(nbest.restrict(fold != number), method=FAST["och"], seed=repetition).weights
+            assert np.array_equal(weights, alone)
+
+
+def test_processes_change_nothing():
+    nbest = random_nbest(5, lists=12)
+    settings = {"seeds": 1, "cv": 3, "repeat": 1, "optimum_limits": FEW_NODES}
+    one, two = (lpmert.compare(nbest, FAST, jobs=jobs, **settings).unseen for jobs in (1, 2))
+    assert one.to_dict() == two.to_dict()
+
+
+def test_weights_that_are_given_are_left_out_and_it_is_said():
+    found = lpmert.compare(random_nbest(), FAST, seeds=1, cv=2, repeat=1, weights={"mine": [1, 2, 3]}, optimum=None)
+    assert [entry.name for entry in found.unseen.entries] == list(FAST)
+    assert any(note.startswith("mine: not fitted here") for note in found.unseen.notes)
+
+
+def test_what_was_done_before_a_stop_counts_in_whole_repetitions():
+    found = lpmert.compare(
+        random_nbest(), FAST, seeds=1, cv=2, repeat=3, optimum=None, on_stage=lambda _, done, parts: done == 5 < parts
+    )
+    assert not found.complete
+    assert (found.unseen.repetitions, found.unseen.asked) == (2, 3)
+    assert "only 2 of 3 repetitions were made" in found.unseen.notes
+    early = lpmert.compare(random_nbest(), FAST, seeds=1, cv=2, repeat=3, optimum=None, on_stage=lambda *_: True)
+    assert early.unseen is None
+
+
+@pytest.mark.parametrize(
+    ("methods", "settings", "text"),
+    [
+        ({"stabilised": Stabilised(earlier=[])}, {}, "goes on from what earlier runs left behind"),
+        ({"optimum": Och()}, {}, "name of the optimum"),
+        (FAST, {"cv": 1}, "cv"),
+        (FAST, {"repeat": 0}, "repeat"),
+        (FAST, {"groups": [1, 2]}, "one entry for each"),
+        (FAST, {"groups": ["same"] * 12}, "needs two lists, or groups"),
+    ],
+)
+def test_what_cannot_be_cross_validated_is_refused(methods, settings, text):
+    with pytest.raises(lpmert.LpmertError, match=text):
+        lpmert.compare(random_nbest(lists=12), methods, **{"cv": 2, **settings})
+
+
+def test_the_optimum_alone_is_estimated_like_line_searches():
+    nbest = noise(2, lists=40)
+    fold = folds_of(np.arange(40), 4, 0)
+    for method in (Och(), Grid(points=3), lpmert.methods.Auto()):
+        stands = Och() if method.proves else method
+        total = 0.0
+        for number in range(4):
+            weights = lpmert.minimize(nbest.restrict(fold != number), method=stands).weights
+            total += lpmert.evaluate(nbest.restrict(fold == number), weights).loss
+        assert expected_of(nbest, method, folds=4)["loss"] == total
+    assert expected_of(nbest, Och(), folds=4, time_limit=0.0) == {}
+    with pytest.raises(lpmert.MethodError, match="goes on from earlier runs"):
+        expected_of(nbest, Stabilised(earlier=[]), folds=4)
+
+
+@pytest.fixture(scope="module")
+def found():
+    return lpmert.compare(random_nbest(), FAST, seeds=1, cv=2, repeat=2, optimum_limits=FEW_NODES).unseen
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    path = tmp_path_factory.mktemp("cv") / "lists.tsv"
+    lpmert.write(noise(4, lists=30), path)
+    return path
+
+
+class TestPicture:
+    @pytest.mark.parametrize(("ending", "begins"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
+    def test_it_is_drawn_in_the_form_of_its_ending(self, found, tmp_path, ending, begins):
+        picture.draw(found, tmp_path / f"p.{ending}")
+        assert (tmp_path / f"p.{ending}").read_bytes().startswith(begins)
+
+    def test_it_shows_the_figures(self, found):
+        figure = picture._figure(found)
+        left, right = figure.axes
+        assert [label.get_text() for label in left.get_yticklabels()] == [*FAST, OPTIMUM]
+        drawn = {tuple(line.get_xydata()[0]) for line in left.lines if len(line.get_xydata()) == 1}
+        for place, entry in enumerate(found.entries):
+            assert {(entry.here, place), (entry.loss.value, place)} <= drawn
+        differences = [entry.difference.value for entry in found.entries[1:]]
+        shown = [line.get_xdata()[0] for line in right.lines if line.get_marker() == "o"]
+        assert shown == pytest.approx([0.0, *differences])
+
+    def test_what_cannot_be_drawn_is_told(self, found, tmp_path, monkeypatch):
+        with pytest.raises(lpmert.DataError, match="must end in one of"):
+            picture.draw(found, tmp_path / "p.gif")
+        monkeypatch.setattr(picture, "find_spec", lambda _: None)
+        with pytest.raises(lpmert.MethodError, match=r"pip install 'lpmert\[plots\]'"):
+            picture.draw(found, tmp_path / "p.png")
+
+
+class TestCommands:
+    def test_compare_shows_draws_and_writes(self, table):
+        drawn = table.with_name("drawn.png")
+        arguments = ("--methods", "och,average", "--seeds", "1", "--cv", "3", "--repeat", "2", "--node-limit", "20")
+        shown = run("compare", table, *arguments, "--picture", drawn)
+        assert shown.exit_code in (0, 3), shown.stderr
+        for text in ("on unseen", "optimism", "difference", "3-fold cross-validation, 2 times", "\noptimum "):
+            assert text in shown.stdout
+        assert drawn.read_bytes().startswith(b"\x89PNG")
+        written = json.loads(run("compare", table, *arguments, "--json", "--quiet").stdout)
+        validate(written, schema_of("comparison"))
+        assert [entry["name"] for entry in written["cross_validation"]["methods"]] == ["och", "average", "optimum"]
+
+    @pytest.mark.parametrize("command", [("solve",), ("check", "--weights", "1,2")])
+    def test_solve_and_check_tell_what_the_optimum_hides(self, table, command):
+        shown = run(command[0], table, *command[1:], "--cv", "5", "--source", "[0-9]$")
+        assert shown.exit_code == 0, shown.stderr
+        line = next(line for line in shown.stdout.splitlines() if line.startswith("on unseen"))
+        written = json.loads(run(command[0], table, *command[1:], "--cv", "5", "--json", "--quiet").stdout)
+        validate(written, schema_of("check" if command[0] == "check" else "result"))
+        best = written.get("optimum", written)
+        assert best["unseen"]["optimism"] == pytest.approx(1 - best["loss"] / best["unseen"]["loss"])
+        assert "hidden by optimism; 5-fold cross-validation" in line
+        assert "on unseen" not in run(command[0], table, *command[1:]).stdout
+
+    def test_results_keep_what_is_to_be_expected(self, tmp_path):
+        result = replace(lpmert.minimize(noise(4)), unseen={"loss": 3.0, "folds": 5.0})
+        result.save(tmp_path / "r.json")
+        assert lpmert.Result.load(tmp_path / "r.json").unseen == result.unseen
+
+    @pytest.mark.parametrize(
+        ("options", "said"),
+        [
+            (("solve", "--source", "a"), "--source needs --cv"),
+            (("compare", "--source", "a"), "--source needs --cv"),
+            (("compare", "--picture", "a.png"), "--picture needs --cv"),
+            (("solve", "--cv", "1"), "--cv"),
+            (("solve", "--cv", "5", "--source", "no such id"), "does not match the list id"),
+            (("compare", "--cv", "5", "--source", "("), "not a regular expression"),
+        ],
+    )
+    def test_wrong_usage_is_told(self, table, options, said):
+        shown = run(options[0], table, *options[1:])
+        assert shown.exit_code == 2
+        assert said in shown.stderr
+
+    def test_tune_takes_options_of_the_average(self, table):
+        shown = run("tune", table, "--quick", "--set", "average.temperature=10", "--json", "--quiet")
+        assert shown.exit_code == 0, shown.stderr
+        found = json.loads(shown.stdout)["averaged"]
+        assert found["temperature"] == pytest.approx(10 * found["unit"])
+        refused = run("tune", table, "--quick", "--set", "average.warmth=1")
+        assert refused.exit_code == 2
+        assert "lpmert methods average" in refused.stderr

@@ -1,0 +1,425 @@
+"""Boxes of weights: what is dropped, charged or closed in one is so at all of its weights, however near to a tie."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import pairwise, product
+
+import numpy as np
+import pytest
+from strategies import KINDS, best_loss, random_lists
+
+import lpmert
+from lpmert.errors import FloatArray
+from lpmert.methods.cells.box_conflicts import box_conflicts, new_box_conflicts, one_pays_in_box
+from lpmert.methods.cells.box_leaf import box_normals, widened
+from lpmert.methods.cells.box_prune import beats_in_box, rounds
+from lpmert.methods.cells.box_stack import (
+    BoxStack,
+    OpenBox,
+    binary_places,
+    box_with_all,
+    new_box_stack,
+    put_box,
+    whole_box,
+)
+from lpmert.methods.cells.cells import Cells, CellsSearch
+from lpmert.model.coordinates import CanonicalWeights
+from lpmert.model.form import Canonical
+from lpmert.model.problem import Problem
+from lpmert.numeric.leastnorm import SortedLists, sorted_lists
+from lpmert.search.method import Incumbent
+
+Rng = np.random.Generator
+
+SETTINGS = (
+    Cells(shape="boxes"),
+    Cells(shape="boxes", leaf_lists=1),
+    Cells(shape="boxes", leaf_lists=0, stalled_splits=2),
+    Cells(shape="boxes", conflict_lists=0, leaf_lists=2, compare_all=True),
+)
+
+
+def random_box(rng: Rng, n_features: int, splits: int | None = None) -> tuple[FloatArray, FloatArray]:
+    """A face of the cube, or a part of it after some halvings."""
+    centre, radius = np.zeros(n_features), np.ones(n_features)
+    face = int(rng.integers(n_features))
+    centre[face], radius[face] = rng.choice([-1.0, 1.0]), 0.0
+    others = [d for d in range(n_features) if d != face]
+    for _ in range(int(rng.integers(0, 20)) if splits is None else splits):
+        if others:
+            d = int(rng.choice(others))
+            if radius[d] > 2.0**-30:
+                radius[d] /= 2
+                centre[d] += rng.choice([-1.0, 1.0]) * radius[d]
+    return centre, radius
+
+
+def exact(values: FloatArray) -> list[Fraction]:
+    return [Fraction(x) for x in values.tolist()]
+
+
+def least_product(g: list[Fraction], centre: FloatArray, radius: FloatArray) -> Fraction:
+    """The least product with the corners of a box, one after the other."""
+    sides = [sorted({c - r, c + r}) for c, r in zip(exact(centre), exact(radius), strict=True)]
+    return min(sum((x * w for x, w in zip(g, corner, strict=True)), Fraction(0)) for corner in product(*sides))
+
+
+def points_inside(rng: Rng, centre: FloatArray, radius: FloatArray, count: int) -> list[list[Fraction]]:
+    """Random points of a box in exact numbers, some of them on a side or a corner, some close to one."""
+    found = []
+    for _ in range(count):
+        near = rng.choice([0.0, 1e-9, 1.0], len(centre))
+        shares = [Fraction(x) for x in (rng.choice([-1.0, 1.0], len(centre)) * (1.0 - near * rng.random(len(centre))))]
+        found.append([c + r * x for c, r, x in zip(exact(centre), exact(radius), shares, strict=True)])
+    return found
+
+
+def winners(lists: SortedLists, weights: list[Fraction]) -> list[int] | None:
+    """The row that is strictly best in every list, `None` if some tie."""
+    chosen = []
+    for begin, end in pairwise(lists.offsets.tolist()):
+        scores = [
+            sum(Fraction(x) * w for x, w in zip(row, weights, strict=True)) for row in lists.rows[begin:end].tolist()
+        ]
+        best = max(scores)
+        if scores.count(best) > 1:
+            return None
+        chosen.append(begin + scores.index(best))
+    return chosen
+
+
+def search_of(canonical: Canonical) -> CellsSearch:
+    return CellsSearch(
+        Cells(shape="boxes"), canonical, Incumbent(1 << 59, CanonicalWeights(np.ones(canonical.n_features)), "")
+    )
+
+
+def charged(lists: SortedLists, centre: FloatArray, radius: FloatArray) -> int:
+    """How far conflicts raise the bound of a box, asked for more and more; lists of two as pairs."""
+    stack = _stack_with(lists, box_with_all(lists, centre, radius))
+    rounding = rounds.py_func(binary_places(lists), centre, radius)
+    room = new_box_conflicts(len(lists.offsets) - 1, len(centre))
+    bound = 0
+    while (more := int(box_conflicts(room, stack, 0, bound, rounding))) > bound:
+        bound = more
+    return bound
+
+
+def _stack_with(lists: SortedLists, box: OpenBox) -> BoxStack:
+    """A stack with this box alone, in which lists of two are pairs."""
+    sizes = np.diff(lists.offsets)
+    two, more = np.flatnonzero(sizes == 2), np.flatnonzero(sizes > 2)
+    cheap = lists.offsets[two]
+    rows = np.concatenate([np.arange(lists.offsets[a], lists.offsets[a + 1]) for a in more] or [np.empty(0, int)])
+    kept = box.kept._replace(
+        gains=np.ascontiguousarray((lists.rows[cheap + 1] - lists.rows[cheap]).T),
+        reaches=np.zeros(len(two)),
+        steps=lists.costs[cheap + 1] - lists.costs[cheap],
+        cheap=cheap.astype(np.int32),
+        dear=(cheap + 1).astype(np.int32),
+        features=np.ascontiguousarray(lists.rows[rows].T),
+        row_reaches=np.zeros(len(rows)),
+        costs=lists.costs[rows],
+        ids=rows.astype(np.int32),
+        ends=np.concatenate([[0], np.cumsum(sizes[more])]),
+    )
+    stack = new_box_stack(len(two) + 1, len(rows) + 1, len(more) + 2, 2, len(box.centre))
+    put_box(stack, box._replace(kept=kept))
+    return stack
+
+
+def test_what_beats_in_a_box_does_so_at_every_corner() -> None:
+    rng = np.random.default_rng(0)
+    said = missed = 0
+    for _ in range(600):
+        n_features = int(rng.integers(1, 5))
+        centre, radius = random_box(rng, n_features)
+        columns = rng.integers(-4, 5, (n_features, 2)) * 2.0 ** rng.integers(-3, 3, (n_features, 1))
+        if rng.random() < 0.5:
+            columns = columns + 1e-3 * rng.normal(size=columns.shape)
+        least = least_product(
+            [x - y for x, y in zip(exact(columns[:, 0]), exact(columns[:, 1]), strict=True)], centre, radius
+        )
+        beats = bool(beats_in_box(columns, 0, 1, centre, radius, 1.0))
+        assert least >= 0 or not beats
+        said += beats
+        missed += least > Fraction(1, 10**9) and not beats
+    assert said > 50
+    assert missed == 0
+
+
+def test_leads_at_the_edge_of_rounding_do_not_count() -> None:
+    """Leads that equal the reach but for a few ulps: what counts is true, and some would count without a tolerance."""
+    rng = np.random.default_rng(1)
+    counted = misled = 0
+    for _ in range(4000):
+        centre, radius = random_box(rng, 3, 8)
+        columns = np.zeros((3, 2))
+        columns[:, 0] = rng.normal(size=3)
+        face = int(np.flatnonzero(radius == 0.0)[0])
+        rest = sum(columns[d, 0] * centre[d] - abs(columns[d, 0]) * radius[d] for d in range(3) if d != face)
+        columns[face, 0] = -rest * centre[face]
+        columns[face, 0] += int(rng.integers(-20, 60)) * float(np.spacing(columns[face, 0])) * centre[face]
+        true = least_product(exact(columns[:, 0]), centre, radius)
+        counts = bool(beats_in_box(columns, 0, 1, centre, radius, 1.0))
+        assert true >= 0 or not counts
+        counted += counts
+        misled += bool(beats_in_box(columns, 0, 1, centre, radius, 0.0)) and true < 0
+    assert counted > 100
+    assert misled > 20  # without the tolerance these would have counted
+
+
+@pytest.mark.parametrize("scale", [1.0, 2.0**-20, 2.0**-1000, 1e300])
+def test_ties_on_a_side_count_where_nothing_is_rounded(scale: float) -> None:
+    """The first hypothesis has as much as the second at one corner of the face w1 = 1, |w2| <= 1, else more."""
+    rows = np.array([[2.0, 0.0], [1.0, 1.0]]) * scale
+    centre, radius = np.array([1.0, 0.0]), np.array([0.0, 1.0])
+    columns = np.ascontiguousarray(rows.T)
+    assert beats_in_box(columns, 0, 1, centre, radius, 0.0)
+    assert not beats_in_box(columns, 0, 1, centre, radius, 1.0)
+    assert not beats_in_box(columns, 1, 0, centre, radius, 0.0)
+    assert not beats_in_box(columns, 0, 1, centre, np.array([0.0, 1.0 + 2.0**-20]), 0.0)
+
+
+def test_sums_are_called_exact_only_where_they_are() -> None:
+    def places(rows: list[list[float]]) -> int:
+        return binary_places(sorted_lists(np.array(rows), np.array([0, len(rows)]), np.arange(len(rows))))
+
+    assert places([[1.0, 2.0], [3.0, -4.0]]) == 49 - 3  # the largest sum is 7
+    assert places([[0.25, 2.0], [3.0, -4.0]]) == 49 - 3 - 10
+    assert places([[0.1, 2.0], [3.0, -4.0]]) == -1
+    assert places([[1e15, 2.0], [3.0, -4.0]]) == -1
+    assert places([[1e308, 1e308], [3.0, -4.0]]) == -1
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [([np.inf, 0.0], [0.0, 0.0]), ([np.nan, 0.0], [0.0, 0.0]), ([1e308, 1e308], [-1e308, -1e308])],
+)
+def test_what_is_no_number_beats_nothing(first: list[float], second: list[float]) -> None:
+    columns = np.array([first, second]).T.copy()
+    centre, radius = np.array([1.0, 0.5]), np.array([0.0, 0.5])
+    for rounding in (0.0, 1.0):
+        assert not beats_in_box(columns, 1, 0, centre, radius, rounding)
+    assert not beats_in_box(columns, 0, 1, centre, radius, 1.0)
+    assert not one_pays_in_box(columns[:, 0].copy(), columns[:, 1].copy(), 1.0, 1.0, centre, radius, 1.0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_wins_somewhere_in_a_box_survives_in_it(kind: str) -> None:
+    tried = 0
+    for seed in range(700, 706):
+        canonical = Problem(random_lists(kind, seed, most_features=4).nbest).canonical
+        lists = canonical.by_cost
+        if not len(lists.costs) or not canonical.n_features:
+            continue
+        rng = np.random.default_rng(seed)
+        lane = search_of(canonical)._lanes[0]
+        for _ in range(4):
+            centre, radius = random_box(rng, canonical.n_features)
+            kept, _ = lane.survivors(box_with_all(lists, centre, radius), 1 << 59)
+            assert kept is not None
+            for point in points_inside(rng, centre, radius, 6):
+                chosen = winners(lists, point)
+                if chosen is None:
+                    continue
+                tried += 1
+                survivors = set(kept.ids.tolist())
+                paid = int(lists.costs[chosen].sum())
+                open_lists = {int(np.searchsorted(lists.offsets, i, "right")) - 1 for i in survivors}
+                settled = [i for s, i in enumerate(chosen) if s not in open_lists]
+                assert all(i in survivors for s, i in enumerate(chosen) if s in open_lists), (kind, seed)
+                assert kept.fixed == lists.costs[settled].sum()
+                least = kept.fixed + int(kept.costs[kept.ends[:-1]].sum())
+                assert least <= paid, (kind, seed)
+    assert tried > 20
+
+
+def test_every_vector_lies_on_a_face_and_in_a_half() -> None:
+    rng = np.random.default_rng(2)
+    lists = sorted_lists(rng.normal(size=(4, 3)), np.array([0, 2, 4]), np.array([0, 1, 0, 1]))
+    faces = [whole_box(lists, face) for face in range(6)]
+    for _ in range(200):
+        weights = rng.normal(size=3) * 10.0 ** rng.integers(-5, 5, 3)
+        scaled = weights / np.abs(weights).max()
+        inside = [box for box in faces if (np.abs(scaled - box.centre) <= box.radius).all()]
+        assert inside
+        box = inside[0]
+        for _ in range(10):
+            axis = int(rng.choice(np.flatnonzero(box.radius)))
+            halves = []
+            for sign in (-1.0, 1.0):
+                centre, radius = box.centre.copy(), box.radius.copy()
+                radius[axis] /= 2
+                centre[axis] += sign * radius[axis]
+                halves.append(box._replace(centre=centre, radius=radius))
+            inside = [half for half in halves if (np.abs(scaled - half.centre) <= half.radius).all()]
+            assert inside
+            box = inside[0]
+
+
+@pytest.mark.parametrize("splits", [0, 5, 60])
+def test_the_sides_of_a_wider_box_hold_all_corners(splits: int) -> None:
+    rng = np.random.default_rng(splits)
+    for n_features in range(1, 5):
+        centre, radius = random_box(rng, n_features, splits)
+        normals = box_normals(centre, radius)
+        assert normals.shape == (2 * n_features - 1, n_features)
+        outside = 0
+        for normal in normals:
+            assert least_product(exact(normal), centre, radius) > 0
+            outside += least_product(exact(normal), centre, widened(radius) * 1.001) < 0
+        assert outside == 2 * n_features - 2  # all but the face itself
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_conflicts_never_charge_more_than_any_weights_of_the_box_cost(kind: str) -> None:
+    tried = 0
+    for seed in range(500, 512):
+        lists = Problem(random_lists(kind, seed, most_features=4).nbest).canonical.by_cost
+        if not len(lists.costs):
+            continue
+        rng = np.random.default_rng(seed)
+        for _ in range(4):
+            centre, radius = random_box(rng, lists.rows.shape[1])
+            bound = charged(lists, centre, radius)
+            for point in points_inside(rng, centre, radius, 8):
+                chosen = winners(lists, point)
+                if chosen is not None:
+                    tried += 1
+                    cost = int(lists.costs[chosen].sum() - lists.costs[lists.offsets[:-1]].sum())
+                    assert bound <= cost, (kind, seed, centre.tolist(), radius.tolist())
+    assert tried > 50
+
+
+def test_conflicts_find_much_of_what_opposite_lists_cost() -> None:
+    """Lists {x, -x} of random x, of which the first is free, that a small box leaves open."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(60, 3)) * [0.01, 1.0, 1.0]
+    features = np.stack([rows, -rows], axis=1).reshape(120, 3)
+    lists = sorted_lists(features, np.arange(0, 121, 2), np.tile([0, 1], 60))
+    centre, radius = np.array([1.0, 0.0, 0.0]), np.array([0.0, 0.0625, 0.0625])
+    found = [winners(lists, point) for point in points_inside(rng, centre, radius, 200)]
+    least = min(int(lists.costs[chosen].sum()) for chosen in found if chosen is not None)
+    assert 0.4 * least <= charged(lists, centre, radius) <= least
+
+
+def test_a_conflict_at_the_edge_of_rounding_does_not_count() -> None:
+    """Random gains whose mixture is nowhere negative but for a few ulps."""
+    rng = np.random.default_rng(3)
+    counted = misled = 0
+    for _ in range(4000):
+        centre, radius = random_box(rng, 3, 6)
+        face = int(np.flatnonzero(radius == 0.0)[0])
+        share, other = 1.0, float(rng.random())
+        first, second = rng.normal(size=3), rng.normal(size=3)
+        mixed = share * first + other * second
+        rest = sum(mixed[d] * centre[d] - abs(mixed[d]) * radius[d] for d in range(3) if d != face)
+        first[face] = -rest * centre[face] - other * second[face]
+        first[face] += int(rng.integers(-20, 60)) * float(np.spacing(first[face])) * centre[face]
+        true = least_product(
+            [Fraction(share) * x + Fraction(other) * y for x, y in zip(exact(first), exact(second), strict=True)],
+            centre,
+            radius,
+        )
+        counts = bool(one_pays_in_box(first, second, share, other, centre, radius, 1.0))
+        assert true >= 0 or not counts
+        counted += counts
+        mixed = share * first + other * second
+        misled += sum(mixed[d] * centre[d] - abs(mixed[d]) * radius[d] for d in range(3)) >= 0.0 > true
+    assert counted > 50
+    assert misled > 20
+
+
+def test_opposite_gains_conflict_where_nothing_is_rounded() -> None:
+    gain, centre, radius = np.array([1.0, -3.0]), np.array([1.0, 0.0]), np.array([0.0, 1.0])
+    assert one_pays_in_box(gain, -gain, 1.0, 1.0, centre, radius, 0.0)
+    assert not one_pays_in_box(gain, -gain, 1.0, 1.0, centre, radius, 1.0)
+    assert not one_pays_in_box(gain, -gain, 1.0, 0.5, centre, radius, 0.0)
+
+
+def test_two_lists_that_want_opposite_weights_cost_the_smaller_step() -> None:
+    features = np.array([[1.0, -2.0], [-1.0, 2.0], [-1.5, 2.0], [1.5, -2.0]])
+    lists = sorted_lists(features, np.array([0, 2, 4]), np.array([0, 5, 0, 3]))
+    radius = np.array([0.0, 0.5])
+    # The first pays where w2 > w1 / 2, the second where w2 < 3 w1 / 4: between these both do.
+    assert charged(lists, np.array([1.0, 0.5]), radius) == 3
+    assert charged(lists, np.array([-1.0, -0.5]), radius) == 0  # there both have their cheapest in between
+    costs = {
+        int(lists.costs[rows].sum())
+        for x in range(100)
+        if (rows := winners(lists, [Fraction(1), Fraction(x, 100)])) is not None
+    }
+    assert costs == {3, 5, 8}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_boxes_find_the_least_loss(kind: str) -> None:
+    for seed in range(800, 808):
+        lists = random_lists(kind, seed, most_features=4, most_lists=6)
+        result = lpmert.minimize(lists.nbest, method=SETTINGS[seed % len(SETTINGS)], time_limit=60)
+        expected = float(best_loss(lists))
+        assert result.loss == pytest.approx(expected, rel=1e-12, abs=1e-12), (kind, seed)
+        assert result.lower_bound == result.loss
+
+
+def test_boxes_within_a_region_find_what_simplices_find() -> None:
+    rng = np.random.default_rng(7)
+    for seed in range(6):
+        lists = random_lists("generic", seed + 40, most_features=4, most_lists=8)
+        names = [name for name in lists.nbest.names if rng.random() < 0.5]
+        region = lpmert.Region(bounds=dict.fromkeys(names, (0.0, None)))
+        boxes, simplices = (
+            lpmert.minimize(lists.nbest, method=Cells(shape=shape, leaf_lists=1), region=region)
+            for shape in ("boxes", "simplices")
+        )
+        assert boxes.loss == simplices.loss == boxes.lower_bound
+
+
+def hard(n_lists: int = 60, n_features: int = 4) -> lpmert.NBest:
+    """Lists of ten of which hidden weights explain part of the losses."""
+    rng = np.random.default_rng(5)
+    hidden = np.resize([1.0, -0.5, 0.25, 0.5], n_features)
+    features = rng.normal(size=(n_lists * 10, n_features))
+    losses = np.clip(np.rint(2.0 - features @ hidden + rng.normal(size=n_lists * 10)), 0, 8)
+    return lpmert.NBest(features=features, offsets=np.arange(0, n_lists * 10 + 1, 10), statistics=losses)
+
+
+def test_boxes_save_nodes_and_conflicts_most_of_them() -> None:
+    nbest = hard()
+    runs = {
+        name: lpmert.minimize(nbest, method=method)
+        for name, method in {
+            "boxes": Cells(shape="boxes"),
+            "alone": Cells(shape="boxes", conflict_lists=0),
+            "simplices": Cells(shape="simplices"),
+        }.items()
+    }
+    assert len({run.loss for run in runs.values()}) == 1
+    assert all(run.loss == run.lower_bound for run in runs.values())
+    nodes = {name: run.counters["nodes"] for name, run in runs.items()}
+    assert nodes["boxes"] < nodes["simplices"]
+    assert 2 * nodes["boxes"] < nodes["alone"]
+    assert runs["boxes"].counters["conflicting"] > 100
+    assert runs["alone"].counters["conflicting"] == 0
+
+
+def test_the_shape_is_chosen_by_what_is_searched() -> None:
+    def boxed(canonical: Canonical, shape: str = "auto") -> bool:
+        return Cells(shape=shape).boxed(canonical)
+
+    four, three = Problem(hard()).canonical, Problem(hard(n_features=3)).canonical
+    assert boxed(four)
+    assert not boxed(three)
+    assert boxed(three, "boxes")
+    assert not boxed(four, "simplices")
+
+
+def test_boxes_are_refused_where_there_are_none() -> None:
+    nbest = hard(8)
+    region = lpmert.Region(cosine=0.5, around=[1.0, 1.0, 1.0, 1.0])
+    with pytest.raises(lpmert.MethodError, match="set simplices"):
+        lpmert.minimize(nbest, method=Cells(shape="boxes"), region=region)
+    result = lpmert.minimize(nbest, method=Cells(), region=region)
+    assert result.loss == lpmert.minimize(nbest, method="choices", region=region).loss == result.lower_bound

@@ -1,0 +1,127 @@
+"""What is proved of costs below a ratio metric holds of the metric: no selection undercuts it, and bounds only rise."""
+
+from __future__ import annotations
+
+from itertools import pairwise, product
+from math import prod
+
+import numpy as np
+import pytest
+from shared import SHARED_DATA, needs_shared
+from strategies import KINDS, random_lists
+from test_ratio_search import METRICS, counts
+
+import lpmert
+from lpmert import NBest, Status
+from lpmert.formats.moses import read_moses
+from lpmert.methods.auto import Auto
+from lpmert.methods.choices.ratio_lists import cost_of_height
+from lpmert.methods.groups import Groups
+from lpmert.methods.minorant import MinorantSearch, lay_minorant
+from lpmert.model.coordinates import CanonicalWeights
+from lpmert.model.problem import Problem
+from lpmert.search.method import Task
+from lpmert.search.start import first_incumbent
+
+
+def many_lists(name: str, seed: int, lists: int, size: int, features: int) -> NBest:
+    """Lists with statistics that the first feature tells something about."""
+    rng = np.random.default_rng([seed, len(name)])
+    statistics = counts(rng, lists * size, name)
+    values = rng.normal(size=(lists * size, features))
+    values[:, 0] += statistics[:, 0] - statistics[:, 1]
+    return NBest(values, np.arange(0, lists * size + 1, size), statistics)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_selection_undercuts_the_minorant(kind: str) -> None:
+    """Attainable or not."""
+    tried = 0
+    for seed in range(8):
+        lists = random_lists(kind, seed, most_lists=4, most_hypotheses=4, most_features=3)
+        for name, metric in METRICS.items():
+            statistics = counts(np.random.default_rng([seed, len(name)]), len(lists.features), name)
+            form = Problem(NBest(lists.features, lists.offsets, statistics), metric).canonical
+            if not form.n_lists:
+                continue
+            weights = CanonicalWeights(np.random.default_rng(seed).normal(size=form.n_features))
+            metric_kind, height, below = lay_minorant(form, weights)
+            sizes = np.diff(form.offsets)
+            if below.n_lists != form.n_lists or prod(sizes.tolist()) > 300:
+                continue
+            tried += 1
+            for positions in product(*(range(size) for size in sizes.tolist())):
+                rows = form.offsets[:-1] + np.array(positions)
+                total = form.totals.constant + form.totals.statistics[rows].sum(axis=0)
+                cost = int(below.costs[below.offsets[:-1] + np.array(positions)].sum())
+                assert cost_of_height(form, metric_kind, height + cost) <= form.cost_of_loss(metric.loss(total))
+    assert tried
+
+
+@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize("seed", range(3))
+def test_the_bound_never_exceeds_the_optimum_and_never_falls(name: str, seed: int) -> None:
+    nbest = many_lists(name, seed, 12, 5, 3)
+    optimum = lpmert.minimize(nbest, metric=METRICS[name], method="cells")
+    assert optimum.status is Status.OPTIMAL
+    problem = Problem(nbest, METRICS[name])
+    form = problem.canonical
+    search = Groups(size=3).start(Task(problem, form, lambda: first_incumbent(problem, 0, None)))
+    assert isinstance(search, MinorantSearch)
+    bounds, losses = [], []
+    while not search.finished:
+        search.advance()
+        bounds.append(form.loss_of(search.lower_bound))
+        losses.append(form.loss_of(search.incumbent.cost))
+    assert all(a <= b for a, b in pairwise(bounds))
+    assert all(a >= b for a, b in pairwise(losses))
+    assert max(bounds) <= optimum.loss <= min(losses)
+    assert bounds[-1] == losses[-1] == optimum.loss
+
+
+def test_groups_raise_the_bound_where_lists_and_features_are_many() -> None:
+    rng = np.random.default_rng(0)
+    totals = rng.integers(8, 12, (960, 1)) - np.arange(4)
+    matches = -np.sort(-rng.integers(0, totals[:, 3:] + 1, (960, 4)))
+    statistics = np.column_stack([np.stack([matches, totals], axis=2).reshape(960, 8), np.full(960, 10)])
+    nbest = NBest(rng.normal(size=(960, 12)), np.arange(0, 961, 12), statistics.astype(float))
+    problem = Problem(nbest, METRICS["bleu"])
+    form = problem.canonical
+    incumbent = first_incumbent(problem, 0, None)
+    kind, height, _ = lay_minorant(form, incumbent.weights)
+    search = Auto().start(Task(problem, form, lambda: incumbent))
+    for _ in range(60):
+        search.advance()
+    assert search.counters()["groups"] > 0
+    assert search.lower_bound is not None
+    assert form.loss_of(cost_of_height(form, kind, height)) < form.loss_of(search.lower_bound)
+    assert search.lower_bound <= search.incumbent.cost
+
+
+def best_of_each(nbest: NBest) -> float:
+    """The score of hypotheses of which none alone can be exchanged for a better one, whatever weights choose."""
+    metric, starts, ends = METRICS["bleu"], nbest.offsets[:-1], nbest.offsets[1:]
+    rows = starts.copy()
+    total = nbest.statistics[rows].sum(axis=0)
+    least, before = metric.loss(total), np.inf
+    while least < before:
+        before = least
+        for s, (begin, end) in enumerate(zip(starts, ends, strict=True)):
+            totals = total - nbest.statistics[rows[s]] + nbest.statistics[begin:end]
+            losses = [metric.loss(row) for row in totals]
+            if min(losses) < least:
+                least = min(losses)
+                rows[s] = begin + int(np.argmin(losses))
+                total = nbest.statistics[rows].sum(axis=0)
+    return least
+
+
+@needs_shared
+@pytest.mark.slow
+def test_no_weights_choose_500_translations_as_good_as_the_best_of_each() -> None:
+    assert SHARED_DATA is not None
+    folder = SHARED_DATA / "swahili-mert-100best"
+    nbest = read_moses(folder / "run7.nbest.txt.xz", statistics=folder / "run7.bleustats.txt.xz")
+    result = lpmert.minimize(nbest, metric="bleu", time_limit=60)
+    assert result.lower_bound is not None
+    assert best_of_each(nbest) < result.lower_bound < result.loss

@@ -1,0 +1,50 @@
+"""Kernels that only other kernels call become machine code in their callers only, which compute the same."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from shared import ROOT
+
+CODE = """
+import numpy as np
+from lpmert.numeric import cone, kernels
+{setting}
+rays = np.random.default_rng(3).normal(size=(4, 4))
+normals, certain = cone.outer_normals(rays)
+print(certain, [value.hex() for value in normals.ravel().tolist()])
+library = next(iter(cone.inverse_by_columns.dispatcher.overloads.values())).library
+print(type(library).__name__, sum(1 for _ in library.get_defined_functions()))
+called = next(iter(cone.outer_normals.dispatcher.overloads.values())).library
+print(type(called).__name__, any(True for _ in called.get_defined_functions()))
+"""
+
+
+def run(folder: Path, setting: str = "") -> list[str]:
+    """What a process prints that compiles into this folder, or finds there what another one has compiled."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "NUMBA_CACHE_DIR": str(folder)}
+    command = [sys.executable, "-c", CODE.format(setting=setting)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_a_kernel_without_an_entry_is_no_machine_code_and_its_callers_compute_the_same(tmp_path: Path) -> None:
+    first = run(tmp_path / "unlinked")
+    assert first[0].startswith("True")
+    assert first[1:] == ["Unlinked 0", "JITCodeLibrary True"]
+    stock = run(tmp_path / "stock", "kernels._without_entry = lambda options: {}")
+    assert stock[0] == first[0]
+    assert stock[1].startswith("JITCodeLibrary")
+    assert stock[1] != "JITCodeLibrary 0"
+
+
+def test_what_was_kept_of_it_serves_other_callers(tmp_path: Path) -> None:
+    first = run(tmp_path)
+    (entry,) = tmp_path.glob("kernels-*/*outer_normals*.nbc")
+    entry.unlink()
+    again = run(tmp_path)
+    assert again[0] == first[0]

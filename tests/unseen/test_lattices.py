@@ -1,0 +1,150 @@
+"""Averages over all paths of lattices are those of the lists of all paths, and `tune` takes lattices."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from slow_reference import cosine, gibbs, mean_on_circle, unit, whitening
+
+import lpmert
+from lpmert import Lattices, Region
+from lpmert.metrics.base import metric_by_name
+from lpmert.model.coordinates import CallerWeights
+from lpmert.model.lattice_problem import LatticeProblem
+from lpmert.unseen import lattice_average
+from lpmert.unseen.average import average_weights
+from lpmert.unseen.averaging import Averaging
+
+WORDS = ("a", "b", "c", None)
+
+
+def drawn(seed, n_lattices=10, width=2):
+    """Random lattices of four to seven nodes, with parallel links and silent ones."""
+    rng = np.random.default_rng(seed)
+    sources, targets, offsets = [], [], [0]
+    for _ in range(n_lattices):
+        n = int(rng.integers(4, 8))
+        pairs = [(i, i + 1) for i in range(n - 1)]
+        pairs += [tuple(sorted(rng.choice(n, 2, replace=False).tolist())) for _ in range(8)]
+        sources += [i for i, _ in pairs]
+        targets += [j for _, j in pairs]
+        offsets.append(len(sources))
+    words = [WORDS[int(rng.integers(4))] for _ in sources]
+    references = [" ".join(rng.choice(["a", "b", "c"], 3).tolist()) for _ in range(n_lattices)]
+    features = rng.normal(size=(len(sources), width)) * np.array([1.0, 6.0, 0.3])[:width]
+    return Lattices(features, offsets, sources, targets, words, references)
+
+
+def lists_of_all_paths(problem):
+    """Features [M, D], offsets and losses of every path of every lattice, by plain recursion."""
+    features, losses, offsets = [], [], [0]
+    for number, graph in enumerate(problem.graphs):
+        links = list(zip(graph.sources.tolist(), graph.targets.tolist(), strict=True))
+
+        def onwards(node, links=links, last=graph.n_nodes - 1):
+            if node == last:
+                return [[]]
+            return [[k, *rest] for k, (u, v) in enumerate(links) if u == node for rest in onwards(v)]
+
+        for way in onwards(0):
+            features.append(problem.features(number, np.array(way)))
+            losses.append(problem.loss(number, np.array(way[::-1])))
+        offsets.append(len(losses))
+    return np.array(features), np.array(offsets), np.array(losses, dtype=float)[:, None]
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("region", [None, Region(bounds={"feature1": (0, None)})], ids=["everywhere", "signs"])
+def test_in_the_plane_the_average_is_the_exact_mean_over_all_paths(seed, region, monkeypatch):
+    monkeypatch.setattr(lattice_average, "DRAWN", 1000)  # so that what wins somewhere has nearly surely been seen
+    problem = LatticeProblem(drawn(seed), region=region)
+    metric, start = metric_by_name("loss"), np.array([1.0, 0.3])
+    seen = []
+
+    def on_lists(lists, begin):
+        seen.append(lists.nbest)
+        return average_weights(lists, begin)
+
+    canonical = problem.to_canonical(CallerWeights(start))
+    average = lattice_average.average_over_paths(problem, canonical, 0, on_lists)
+    won = seen[-1].dense_features(), seen[-1].offsets
+    basis, scale = whitening(*won), unit(metric, *won, seen[-1].statistics, start)
+    assert average.unit == pytest.approx(scale)
+    ends = [float(np.arctan2(*side)) for side in ((-basis[0, 0], basis[0, 1]), (basis[0, 0], -basis[0, 1]))]
+
+    def inside(weights):
+        return region is None or weights[0] > 0
+
+    everything = lists_of_all_paths(problem)
+    assert len(everything[2]) > 2 * len(won[0])
+    expected = mean_on_circle(*everything, metric, gibbs(3 * scale), basis, inside, [] if region is None else ends)
+    found = problem.to_caller(average.weights)
+    into_sphere = np.linalg.inv(basis)
+    assert cosine(into_sphere @ found, into_sphere @ expected) == pytest.approx(1.0, abs=1e-7)
+    assert problem.inside(found, strictly=True)
+    assert average.complete
+    assert np.array_equal(average.weights, average_on(problem, canonical).weights)
+
+
+def average_on(problem, start):
+    return Averaging().average(problem, start, seed=0)
+
+
+def test_winners_join_until_lists_are_right_where_chains_went(monkeypatch):
+    monkeypatch.setattr(lattice_average, "DRAWN", 1)
+    problem = LatticeProblem(drawn(2, n_lattices=20, width=3))
+    start = problem.to_canonical(CallerWeights(np.array([1.0, 0.3, 1.0])))
+    sizes = []
+
+    def on_lists(lists, begin):
+        sizes.append(lists.nbest.n_hypotheses)
+        found = average_weights(lists, begin)
+        for state in found.states[::10]:
+            true = problem.decode(lists.to_caller(state)).loss
+            wrong.append(abs(true - lists.evaluate(lists.to_caller(state)).loss) / found.temperature)
+        return found
+
+    wrong = []
+    average = lattice_average.average_over_paths(problem, start, 0, on_lists)
+    assert average.complete
+    assert sizes == sorted(sizes)
+    assert len(sizes) > 1
+    rounds = np.array(wrong).reshape(len(sizes), -1).mean(axis=1)
+    assert rounds[-1] <= 0.2 < rounds[0]
+    monkeypatch.setattr(lattice_average, "MOST_ROUNDS", 1)
+    assert not lattice_average.average_over_paths(problem, start, 0, on_lists).complete
+
+
+def test_lattices_are_tuned_and_what_is_told_is_what_decoding_gives():
+    everything = drawn(5, n_lattices=24)
+    dev, test = everything.restrict(slice(0, 16)), everything.restrict(slice(16, 24))
+    tuned = lpmert.tune(dev, held_out=test, folds=2)
+    assert tuned.optimum.status.proved
+    assert tuned.averaged.loss == lpmert.evaluate(dev, tuned.averaged.weights).loss >= tuned.optimum.loss
+    assert tuned.held_out.averaged.value == lpmert.evaluate(test, tuned.averaged.weights).loss
+    assert tuned.held_out.optimum.value == lpmert.evaluate(test, tuned.optimum.weights).loss
+    assert tuned.estimate.folds == 2
+    assert tuned.averaged.quick >= tuned.averaged.loss
+    assert tuned.weights.shape == (2,)
+
+
+def test_some_lattices_are_what_they_were():
+    lattices = drawn(3)
+    some = lattices.restrict([4, 1])
+    assert some.list_ids == (lattices.list_ids[4], lattices.list_ids[1])
+    weights = [1.0, -0.2]
+    both = [LatticeProblem(one).decode(CallerWeights(np.array(weights))).winners for one in (lattices, some)]
+    for place, number in enumerate((4, 1)):
+        own, other = LatticeProblem(some), LatticeProblem(lattices)
+        assert own.text(place, both[1][place].ways[0]) == other.text(number, both[0][number].ways[0])
+    for first, second in pairwise(some.offsets.tolist()):
+        assert second > first
+    with pytest.raises(lpmert.DataError, match="cannot choose these of 10 lattices"):
+        lattices.restrict([11])
+
+
+def test_what_is_held_out_must_be_alike():
+    with pytest.raises(lpmert.DataError, match="of the same kind"):
+        lpmert.tune(drawn(1), held_out=drawn(1, width=3), quick=True)
