@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from lpmert.metrics.text import TextMetric
     from lpmert.model.evaluation import Evaluation
     from lpmert.model.lattice_problem import LatticeProblem
-    from lpmert.model.lattices import Lattices
     from lpmert.model.nbest import NBest
     from lpmert.model.problem import Problem
     from lpmert.model.region import Region
+    from lpmert.model.word_graphs import WordGraphs
     from lpmert.result import Callback, Limits, Result
     from lpmert.search.method import Method
     from lpmert.values import Weights
@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 
 def minimize(
-    nbest: NBest | Lattices,
+    nbest: NBest | WordGraphs,
     *,
     metric: str | Metric | TextMetric | None = None,
     method: str | Method = "auto",
@@ -57,7 +57,7 @@ def minimize(
 
     Parameters
     ----------
-    nbest : NBest or Lattices
+    nbest : NBest, Lattices or Hypergraphs
         The lists, or lattices, of which all paths count.
     metric : str or Metric, optional
         What turns summed statistics into a loss: a name, `module:Class`, or an object of `lpmert.metrics`; by default
@@ -128,7 +128,7 @@ def minimize(
 
 
 def check(
-    nbest: NBest | Lattices,
+    nbest: NBest | WordGraphs,
     weights: Weights | str | Path,
     *,
     metric: str | Metric | TextMetric | None = None,
@@ -148,7 +148,7 @@ def check(
 
     Parameters
     ----------
-    nbest : NBest or Lattices
+    nbest : NBest, Lattices or Hypergraphs
         The lists, or lattices, of which all paths count.
     weights : mapping or sequence of numbers, Result, str or Path
         The weights to check, by name, in the order of the features, or in a file; the search starts from them.
@@ -188,7 +188,7 @@ def check(
 
 
 def evaluate(
-    nbest: NBest | Lattices,
+    nbest: NBest | WordGraphs,
     weights: Weights | str | Path,
     *,
     metric: str | Metric | TextMetric | None = None,
@@ -199,7 +199,7 @@ def evaluate(
 
     Parameters
     ----------
-    nbest : NBest or Lattices
+    nbest : NBest, Lattices or Hypergraphs
         The lists, or lattices, of which all paths count.
     weights : mapping or sequence of numbers, Result, str or Path
         One number for each feature, by name or in order, or a file of weights.
@@ -230,7 +230,7 @@ def evaluate(
 
 
 def certify(
-    nbest: NBest,
+    nbest: NBest | WordGraphs,
     result: Result,
     path: str | Path,
     *,
@@ -242,8 +242,8 @@ def certify(
 
     Parameters
     ----------
-    nbest : NBest
-        The lists.
+    nbest : NBest, Lattices or Hypergraphs
+        The lists, or small lattices.
     result : Result
         The proved optimum of these lists.
     path : str or Path
@@ -271,18 +271,19 @@ def certify(
     >>> lpmert.verify(path, lists).proved
     True
     """
-    from lpmert.certificates.write.certify import write_certificate
-    from lpmert.errors import DataError
-    from lpmert.result import Result
+    from lpmert.certificates.write.certify import write_certificate, write_certificate_of_graphs
+    from lpmert.model.nbest import NBest
+    from lpmert.model.problem import Problem
 
-    if not isinstance(result, Result):
-        raise DataError(f"the second argument must be a Result, not {type(result).__name__}; find one with minimize")
-    region = _problem(nbest, metric, ties, region).region
-    write_certificate(path, nbest, result, metric=metric, ties=ties, region=region)
+    problem = problem_of(nbest, metric, ties, region)
+    if isinstance(problem, Problem) and isinstance(nbest, NBest):
+        write_certificate(path, nbest, result, metric=metric, ties=ties, region=problem.region)
+    elif not isinstance(problem, Problem):
+        write_certificate_of_graphs(path, problem, result)
 
 
 def _prepared(
-    data: NBest | Lattices, metric: Any, ties: str, region: Region | None, limits: Limits
+    data: NBest | WordGraphs, metric: Any, ties: str, region: Region | None, limits: Limits
 ) -> tuple[Problem | LatticeProblem, Callable[..., Result]]:
     """Return the problem, and its search: of a method, with limits, callback, seed and first weights."""
     import lpmert.model.problem  # noqa: F401  # loading it takes longer than most problems, and does not count
@@ -305,14 +306,14 @@ def told(problem: Problem | LatticeProblem, weights: Weights) -> Evaluation:
     return replace(found := problem.evaluate(given), inside=problem.inside(given), rates=problem.rates(found.loss))
 
 
-def problem_of(data: NBest | Lattices, metric: Any, ties: str, region: Region | None) -> Problem | LatticeProblem:
+def problem_of(data: NBest | WordGraphs, metric: Any, ties: str, region: Region | None) -> Problem | LatticeProblem:
     """Return the problem on lists or lattices, with all arguments checked."""
-    from lpmert.model.lattices import Lattices
+    from lpmert.model.word_graphs import WordGraphs
 
-    if isinstance(data, Lattices):
+    if isinstance(data, WordGraphs):
         from lpmert.methods.lattice.door import lattice_problem
 
-        return lattice_problem(data, metric or "wer", ties, region)
+        return lattice_problem(data, metric or "loss", ties, region)
     return _problem(data, metric, ties, region)
 
 

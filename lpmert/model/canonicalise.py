@@ -16,7 +16,7 @@ from lpmert.model.reduction import Reduction
 from lpmert.numeric.cap import Cap
 from lpmert.numeric.rounding import Rounding
 
-_LOSS_UNIT = 2.0**-56
+LOSS_UNIT = 2.0**-56
 """What a unit of cost is worth for a metric that is not additive.
 
 1 - score is a multiple of 2**-53 in floating point; fractions of sums have a unit that tells any two of them apart.
@@ -107,7 +107,7 @@ def canonicalise(
         constant = losses.constant + folded + more
         form = replace(form, unit=losses.unit, constant=constant, rounded=losses.rounded)
     else:
-        unit = _LOSS_UNIT if losses.fraction is None else min(_LOSS_UNIT, losses.fraction.unit(losses.statistics))
+        unit = LOSS_UNIT if losses.fraction is None else min(LOSS_UNIT, losses.fraction.unit(losses.statistics))
         totals = replace(losses, statistics=values, constant=losses.constant + (folded + more))
         form = replace(form, losses=totals, unit=unit, rounded=True)
     return form, Coordinates(columns[left], scales[left], n_features, reduction), unmerged

@@ -23,25 +23,28 @@ def mark_useful(sources, targets, start, end, reached, leading):
 
 
 @kernel
-def longest_path(sources, targets, lengths, longest):
+def longest_path(sources, seconds, targets, lengths, longest):
     """Fill longest [n] with the largest sum of lengths [L] >= 0 of a path from node 0 to each node."""
     fill(longest, 0.0)
     for k in range(len(sources)):
-        longest[targets[k]] = max(longest[targets[k]], longest[sources[k]] + lengths[k])
+        length = longest[sources[k]] + longest[seconds[k]] + lengths[k]
+        longest[targets[k]] = max(longest[targets[k]], length)
 
 
 @kernel
-def count_paths(sources, targets, mantissas, exponents):
+def count_paths(sources, seconds, targets, mantissas, exponents):
     """Fill mantissas [n] and exponents [n]: mantissa * 2**exponent paths lead to a node, but for rounding."""
     fill(mantissas, 0.0)
     fill(exponents, np.int64(0))
     mantissas[0] = 1.0
     for k in range(len(sources)):
-        u, v = sources[k], targets[k]
-        if mantissas[v] == 0.0 or exponents[u] > exponents[v]:
-            mantissas[v] *= 2.0 ** float(exponents[v] - exponents[u])
-            exponents[v] = exponents[u]
-        mantissas[v] += mantissas[u] * 2.0 ** float(exponents[u] - exponents[v])
+        v = targets[k]
+        more = mantissas[sources[k]] * mantissas[seconds[k]]
+        exponent = exponents[sources[k]] + exponents[seconds[k]]
+        if mantissas[v] == 0.0 or exponent > exponents[v]:
+            mantissas[v] *= 2.0 ** float(exponents[v] - exponent)
+            exponents[v] = exponent
+        mantissas[v] += more * 2.0 ** float(exponent - exponents[v])
         while mantissas[v] >= 2.0:
             mantissas[v] *= 0.5
             exponents[v] += 1
@@ -78,18 +81,21 @@ def least_edits(sources, targets, words, reference, edits):
 
 
 @kernel
-def score_to_come(sources, targets, scores, to_come):
-    """Fill to_come [n] with the best score of a path from each node to the last one, by scores [L] of the links."""
-    fill(to_come, -np.inf)
-    to_come[len(to_come) - 1] = 0.0
-    for k in range(len(sources) - 1, -1, -1):
-        to_come[sources[k]] = max(to_come[sources[k]], to_come[targets[k]] + scores[k])
-
-
-@kernel
-def score_so_far(sources, targets, scores, so_far):
+def best_so_far(sources, seconds, targets, scores, so_far):
     """Fill so_far [n] with the best score of a path from node 0 to each node, by scores [L] of the links."""
     fill(so_far, -np.inf)
     so_far[0] = 0.0
     for k in range(len(sources)):
-        so_far[targets[k]] = max(so_far[targets[k]], so_far[sources[k]] + scores[k])
+        so_far[targets[k]] = max(so_far[targets[k]], so_far[sources[k]] + so_far[seconds[k]] + scores[k])
+
+
+@kernel
+def best_to_come(sources, seconds, targets, scores, so_far, to_come):
+    """Fill to_come [n] with the best score of what is around each node in a path, by scores [L] of the links."""
+    fill(to_come, -np.inf)
+    to_come[len(to_come) - 1] = 0.0
+    for k in range(len(sources) - 1, -1, -1):
+        after = to_come[targets[k]] + scores[k]
+        to_come[sources[k]] = max(to_come[sources[k]], after + so_far[seconds[k]])
+        if seconds[k] > 0:
+            to_come[seconds[k]] = max(to_come[seconds[k]], after + so_far[sources[k]])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import lcm
 from typing import NamedTuple
@@ -12,18 +13,20 @@ from numpy.typing import NDArray
 
 from lpmert.errors import FloatArray, IntArray, MetricError, RegionError
 from lpmert.metrics.additive import SumOfLosses
+from lpmert.metrics.kinds import exact_loss
 from lpmert.metrics.rates import error_rates
 from lpmert.metrics.text import Counter, EditTexts, TextMetric
 from lpmert.model.canonical import column_scales
-from lpmert.model.canonicalise import times
+from lpmert.model.canonicalise import LOSS_UNIT, times
 from lpmert.model.coordinates import CallerWeights, CanonicalWeights, Coordinates
 from lpmert.model.evaluation import Evaluation
-from lpmert.model.form import Canonical
-from lpmert.model.lattice_kernels import least_edits, score_so_far, score_to_come
-from lpmert.model.lattices import SILENT, Graph, Lattices
+from lpmert.model.form import Canonical, Totals
+from lpmert.model.lattice_kernels import best_so_far, best_to_come, least_edits
+from lpmert.model.lattices import Lattices
 from lpmert.model.reduction import reduce
 from lpmert.model.region import Region, limits_of
 from lpmert.model.texts import text_metric
+from lpmert.model.word_graphs import SILENT, Graph, WordGraphs
 from lpmert.numeric.kernels import EPSILON
 from lpmert.quoting import quoted
 from lpmert.values import weights_array
@@ -32,6 +35,18 @@ MOST_TIED = 64
 """Tied paths of a lattice that are looked at."""
 
 _LARGEST_LOSS = 2**40
+
+
+@dataclass(frozen=True)
+class SumOfLinks:
+    """Losses of links, summed along paths: what stands for settings of a metric on texts."""
+
+    columns: tuple[str, ...] = ("loss",)
+    signature: str = "links"
+
+    def metric(self, source: str) -> SumOfLosses:
+        """Return the metric that sums them."""
+        return SumOfLosses(source)
 
 
 class Winners(NamedTuple):
@@ -45,62 +60,72 @@ class Winners(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What weights lose on all lattices, with the winners [S] of each; strict: whether no tie between unequal losses,
-    of paths with different features, decides it.
+    """What weights lose on all lattices, as a cost, from summed statistics [K], with the winners [S] of each.
+
+    strict: whether no tie between unequal statistics, of paths with different features, decides it.
     """
 
     loss: int
+    total: FloatArray
     winners: list[Winners]
     strict: bool
 
 
 class LatticeProblem:
-    """Lattices, a metric on texts that counts whole numbers, and a region.
+    """Lattices, a metric on texts, and a region.
 
     graphs [S]: the lattices with features [L, d] in the coordinates of a search. canonical: the limits of the region
-    in these, without lists; costs are losses. Raises `MetricError` and `RegionError` for what lattices cannot take.
+    in these, without lists; costs are losses where these are additive, and else losses in fixed point.
+    rounded_features: whether equations of the region have changed features by rounding. Raises `MetricError` for a
+    metric that is neither a ratio that searches know nor a sum of whole numbers.
     """
 
-    def __init__(self, lattices: Lattices, metric: str | TextMetric = "wer", region: Region | None = None) -> None:
+    def __init__(self, lattices: WordGraphs, metric: str | TextMetric = "wer", region: Region | None = None) -> None:
         self.lattices = lattices
-        self.settings = text_metric(metric)
+        self.given_metric = metric
+        self.settings: TextMetric | SumOfLinks = SumOfLinks() if metric == "loss" else text_metric(metric)
+        if metric == "loss" and lattices.losses is None:
+            raise MetricError("metric 'loss' sums what links lose, and these have no losses; give them, or take wer")
+        if metric != "loss" and not all(lattices.references):
+            raise MetricError(f"metric {quoted(metric)} needs references, and there are none; give them, or take loss")
         numbers = sorted({len(own) for own in lattices.references})
         source = f"nrefs:{numbers[0] if len(numbers) == 1 else 'var'}|{self.settings.signature}"
-        summed = self.settings.metric(source)
-        if not isinstance(summed, SumOfLosses):
-            raise MetricError(
-                f"metric {quoted(metric)} is not additive over lattices; take wer, cer or ter, or make N-best lists"
-            )
-        self.metric = summed
+        self.metric = self.settings.metric(source)
+        self.additive = isinstance(self.metric, SumOfLosses)
         self.region = None if region is None else region.of(lattices.names)
         self._reduction = None if self.region is None else reduce(limits_of(self.region, lattices.names))
         features, labels = lattices.features, tuple[str, ...]()
-        limits = np.empty((0, lattices.n_features))
+        limits, cap = np.empty((0, lattices.n_features)), None
+        self.rounded_features = False
         if self._reduction is not None:
-            if self._reduction.columns is None or self._reduction.cap is not None:
-                raise RegionError("lattices take limits and fixed weights, but no cosine and no equations of weights")
             rounded = np.flatnonzero(self._reduction.rows_off.any(axis=1))
             if len(rounded):
                 raise RegionError(
                     f"relative to the reference, the limit {self._reduction.labels[rounded[0]]} has digits that double "
                     "precision does not hold, which lattices cannot take; use a limit with fewer digits, such as 0.125"
                 )
-            features = features[:, self._reduction.columns]
-            limits, labels = self._reduction.rows, self._reduction.labels
+            sums, off = self._reduction.features(features, lattices.offsets)
+            features, _ = (sums, None) if self._reduction.columns is not None else lattices.exact_sums(sums)
+            self.rounded_features = off is not None or not np.array_equal(features, sums)
+            limits, labels, cap = self._reduction.rows, self._reduction.labels, self._reduction.cap
         n_features = features.shape[1]
-        scales = column_scales(features, lattices.offsets)
+        scales = np.ones(n_features) if cap is not None else column_scales(features, lattices.offsets)
         self.coordinates: Coordinates[CanonicalWeights] = Coordinates(
             np.arange(n_features), scales, n_features, self._reduction
         )
         empty = np.empty((0, n_features)), np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int64)
-        self.canonical = Canonical(*empty, times(limits, scales), labels)
+        self.canonical = Canonical(*empty, times(limits, scales), labels, cap)
+        if not self.additive:
+            width = len(self.settings.columns)
+            totals = Totals(self.metric, np.empty((0, width)), np.zeros(width), self._attained)
+            self.canonical = replace(self.canonical, losses=totals, unit=LOSS_UNIT, rounded=True)
         scaled = times(features, scales)
         self.graphs = [
             lattices.graph(s)._replace(features=scaled[lattices.offsets[s] : lattices.offsets[s + 1]])
             for s in range(lattices.n_lists)
         ]
         self._counters: list[Counter | None] = [None] * lattices.n_lists
-        self._losses: list[dict[bytes, int]] = [{} for _ in self.graphs]
+        self._counted: list[dict[bytes, FloatArray]] = [{} for _ in self.graphs]
         self._references = self._word_numbers()
 
     @property
@@ -129,31 +154,40 @@ class LatticeProblem:
         """Return a loss as a share of the length of the references, where each lattice has one."""
         return error_rates(self.settings, self.lattices.references, loss)[0]
 
-    def words(self, number: int, way: NDArray[np.integer]) -> NDArray[np.int32]:
-        """Return the words, as numbers, of a path of lattice `number`: its links from the last to the first."""
-        words = self.graphs[number].words[way[::-1]]
-        return np.asarray(words[words != SILENT])
-
     def text(self, number: int, way: NDArray[np.integer]) -> str:
         """Return the text of a path."""
-        return self.lattices.text(self.words(number, way).tolist())
+        return self.lattices.text(self.lattices.words_of(number, way).tolist())
 
-    def loss(self, number: int, way: NDArray[np.integer]) -> int:
-        """Return what a path of lattice `number` loses; raises `MetricError` unless that is a whole number."""
-        words = self.words(number, way)
-        known, key = self._losses[number], words.tobytes()
+    def statistics(self, number: int, way: NDArray[np.integer]) -> FloatArray:
+        """Return the statistics [K] of a path of lattice `number`.
+
+        Raises `MetricError` where the metric is additive and this is no whole number.
+        """
+        settings = self.settings
+        if isinstance(settings, SumOfLinks):
+            return np.asarray(self._lost(number, way).sum(keepdims=True))
+        words = self.lattices.words_of(number, way)
+        known, key = self._counted[number], words.tobytes()
         if key not in known:
             counter = self._counters[number]
             if counter is None:
-                counter = self._counters[number] = self.settings.counter(self.lattices.references[number])
-            (value,) = counter(self.lattices.text(words.tolist()))
-            if value != int(value) or not 0 <= value < _LARGEST_LOSS:
+                counter = self._counters[number] = settings.counter(self.lattices.references[number])
+            values = np.array(counter(self.lattices.text(words.tolist())), dtype=np.float64)
+            if self.additive and not (values == np.rint(values)).all() & (0 <= values[0] < _LARGEST_LOSS):
                 raise MetricError(
-                    f"a hypothesis of lattice {quoted(self.lattices.list_ids[number])} loses {value}; on lattices "
-                    "losses must be whole numbers: use wer, cer or ter, not sentence by sentence"
+                    f"a hypothesis of lattice {quoted(self.lattices.list_ids[number])} loses {values[0]}; on lattices "
+                    "losses that add up must be whole numbers: use wer, cer, ter, bleu or chrf, and none per sentence"
                 )
-            known[key] = int(value)
+            known[key] = values
         return known[key]
+
+    def loss(self, number: int, way: NDArray[np.integer]) -> int:
+        """Return what a path of lattice `number` loses, for an additive metric; raises `MetricError` if not whole."""
+        return int(self.statistics(number, way)[0])
+
+    def cost(self, total: FloatArray) -> int:
+        """Return the cost of summed statistics [K]."""
+        return int(total[0]) if self.additive else self.canonical.cost_of_loss(exact_loss(self.metric, total))
 
     def features(self, number: int, way: NDArray[np.integer]) -> FloatArray:
         """Return the features [D] of a path as given, which are exact."""
@@ -162,9 +196,11 @@ class LatticeProblem:
 
     def least_loss(self, number: int, links: NDArray[np.integer] | None = None) -> int:
         """Return a loss that no path of lattice `number` through some of its links, or any, goes below."""
+        graph = self.graphs[number]
+        if isinstance(self.settings, SumOfLinks):
+            return self._least_sum(number, np.arange(len(graph.sources)) if links is None else links)
         if not self._references:
             return 0
-        graph = self.graphs[number]
         arrays = graph.sources, graph.targets, graph.words
         if links is not None:
             arrays = graph.sources[links], graph.targets[links], graph.words[links]
@@ -176,29 +212,51 @@ class LatticeProblem:
             least = min(least, int(edits[-1, -1]))
         return least
 
+    def _least_sum(self, number: int, links: NDArray[np.integer]) -> int:
+        graph = self.graphs[number]
+        best = np.empty(graph.n_nodes)
+        nodes = graph.sources[links], graph.seconds[links], graph.targets[links]
+        best_so_far(*nodes, -self._lost(number, links), best)
+        return -int(best[-1])
+
+    def _lost(self, number: int, links: NDArray[np.integer]) -> FloatArray:
+        """Return what links of lattice `number` lose."""
+        losses = self.lattices.losses
+        if losses is None:
+            raise MetricError("these links have no losses; give them")
+        return np.asarray(losses[int(self.lattices.offsets[number]) + links])
+
     @property
     def most_loss(self) -> int:
         """More than any hypothesis of all lattices together can lose, for all that is known."""
-        return _LARGEST_LOSS * len(self.graphs)
+        return _LARGEST_LOSS * len(self.graphs) if self.additive else self.canonical.cost_of_loss(1.0)
 
     def decode(self, weights: CallerWeights) -> Verdict:
         """Return the best paths at weights [D] of the caller, in exact arithmetic."""
         winners = [
             best_paths(self.lattices.graph(s), self.lattices.units, weights) for s in range(self.lattices.n_lists)
         ]
-        total, strict = 0, True
+        total, strict = np.zeros(len(self.settings.columns)), True
         for number, found in enumerate(winners):
             first = found.ways[0]
-            loss = self.loss(number, first)
-            total += loss
+            own = self.statistics(number, first)
+            total += own
             if len(found.ways) > 1 or not found.all:
-                own = self.features(number, first)
+                row = self.features(number, first)
                 same = all(
-                    self.loss(number, way) == loss or np.array_equal(self.features(number, way), own)
+                    np.array_equal(self.statistics(number, way), own) or np.array_equal(self.features(number, way), row)
                     for way in found.ways[1:]
                 )
                 strict = strict and same and found.all
-        return Verdict(total, winners, strict)
+        return Verdict(self.cost(total), total, winners, strict)
+
+    def _attained(self, weights: CanonicalWeights) -> float | Fraction | None:
+        """Return the loss of weights [d] of a search on all lattices; see `Totals`."""
+        given = self.to_caller(weights)
+        verdict = self.decode(given)
+        if not (verdict.strict and self.inside(given, strictly=True)):
+            return None
+        return exact_loss(self.metric, verdict.total)
 
     def evaluate(self, weights: object) -> Evaluation:
         """Return what weights, by name or in order, lose on all lattices, with ties found in exact arithmetic.
@@ -209,20 +267,21 @@ class LatticeProblem:
         """
         given = self.checked_weights(weights)
         verdict = self.decode(given)
-        losses = [[self.loss(number, way) for way in won.ways] for number, won in enumerate(verdict.winners)]
         rows = [
             {self.features(number, way).tobytes() for way in won.ways} for number, won in enumerate(verdict.winners)
         ]
-        every = all(won.all for won in verdict.winners)
-        total = np.array([float(verdict.loss)])
+        best = worst = None
+        if self.additive and all(won.all for won in verdict.winners):
+            losses = [[self.loss(number, way) for way in won.ways] for number, won in enumerate(verdict.winners)]
+            best, worst = float(sum(map(min, losses))), float(sum(map(max, losses)))
         return Evaluation(
-            loss=self.metric.loss(total),
-            score=self.metric.score(total),
-            statistics=total,
-            selection=np.zeros(len(losses), dtype=np.int64),
+            loss=self.metric.loss(verdict.total),
+            score=self.metric.score(verdict.total),
+            statistics=verdict.total,
+            selection=np.zeros(len(rows), dtype=np.int64),
             tied_lists=sum(len(own) > 1 or not won.all for own, won in zip(rows, verdict.winners, strict=True)),
-            loss_best_ties=float(sum(map(min, losses))) if every else None,
-            loss_worst_ties=float(sum(map(max, losses))) if every else None,
+            loss_best_ties=best,
+            loss_worst_ties=worst,
             margin=None,
             inside=self.inside(given),
         )
@@ -237,7 +296,8 @@ class LatticeProblem:
         Nothing for other metrics, and where words hold white space, so that one counts as several.
         """
         settings, lattices = self.settings, self.lattices
-        if not isinstance(settings, EditTexts) or settings.unit != "word" or settings.per_sentence:
+        edits = isinstance(settings, EditTexts) and settings.unit == "word" and not settings.per_sentence
+        if not isinstance(settings, EditTexts) or not edits or not isinstance(lattices, Lattices):
             return []
         cased: Callable[[str], str] = str.lower if settings.lowercase else str
         names = [cased(word) for word in lattices.vocabulary]
@@ -261,34 +321,37 @@ def best_paths(graph: Graph, units: FloatArray, weights: FloatArray) -> Winners:
     """
     scores = graph.features @ weights
     so_far, to_come = np.empty(graph.n_nodes), np.empty(graph.n_nodes)
-    score_so_far(graph.sources, graph.targets, scores, so_far)
-    score_to_come(graph.sources, graph.targets, scores, to_come)
-    size = float((np.abs(graph.features) @ np.abs(weights)).max()) * graph.n_nodes
-    slack = 4.0 * (graph.n_nodes + len(weights) + 4) * EPSILON * size
-    through = so_far[graph.sources] + scores + to_come[graph.targets]
+    nodes = graph.sources, graph.seconds, graph.targets
+    best_so_far(*nodes, scores, so_far)
+    best_to_come(*nodes, scores, so_far, to_come)
+    size = float((np.abs(graph.features) @ np.abs(weights)).max()) * graph.most_links
+    slack = 4.0 * (graph.most_links + len(weights) + 4) * EPSILON * size
+    through = so_far[graph.sources] + so_far[graph.seconds] + scores + to_come[graph.targets]
     links = np.flatnonzero(through >= so_far[-1] - slack)
     targets = graph.targets[links]
-    if (targets[1:] != targets[:-1]).all():  # one way into each node, and so one path
+    if (targets[1:] != targets[:-1]).all() and not graph.seconds.any():  # one way into each node, and so one path
         return Winners([links[::-1]], True)
     exact = _exact_scores(graph.features[links] / units, weights, units)
     best: dict[int, int] = {0: 0}
     leading: dict[int, list[int]] = {}
-    for link, source, target, own in zip(
-        links.tolist(), graph.sources[links].tolist(), targets.tolist(), exact, strict=True
-    ):
-        score = best[source] + own
+    for link, own in zip(links.tolist(), exact, strict=True):
+        target = int(graph.targets[link])
+        score = best[int(graph.sources[link])] + best[int(graph.seconds[link])] + own
         if target not in best or score > best[target]:
             best[target], leading[target] = score, [link]
         elif score == best[target]:
             leading[target].append(link)
     ways: list[IntArray] = []
-    waiting: list[tuple[int, tuple[int, ...]]] = [(graph.n_nodes - 1, ())]
+    waiting: list[tuple[tuple[int, ...], tuple[int, ...]]] = [((graph.n_nodes - 1,), ())]
     while waiting and len(ways) < MOST_TIED:
-        node, way = waiting.pop()
-        if node == 0:
+        nodes_left, way = waiting.pop()
+        if not nodes_left:
             ways.append(np.array(way, dtype=np.int64))
-        else:
-            waiting += [(int(graph.sources[link]), (*way, link)) for link in reversed(leading[node])]
+            continue
+        *others, node = nodes_left
+        for link in reversed(leading[node]):
+            below = [n for n in (int(graph.seconds[link]), int(graph.sources[link])) if n > 0]
+            waiting.append(((*others, *below), (*way, link)))
     return Winners(ways, not waiting)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from lpmert.model.coordinates import CallerWeights, CanonicalWeights
 from lpmert.model.doubts import too_good
 from lpmert.model.evaluation import Evaluation
+from lpmert.model.form import Canonical
 from lpmert.model.problem import Problem
 from lpmert.quoting import SHOWN_DECIMALS
 from lpmert.result import Cell, Doubt, Result, Status
@@ -64,7 +65,8 @@ def result_of(
         doubtful = not placed.holds or problem.turned or unseen > _RESOLUTION * abs(loss)
         if status is Status.OPTIMAL and doubtful:
             status = Status.OPTIMAL_TO_TOLERANCE
-        lower = loss if status is Status.OPTIMAL else min(loss, bound_on_loss(problem, outcome.lower_bound, unseen))
+        bound = bound_on_loss(problem.canonical, outcome.lower_bound, unseen)
+        lower = loss if status is Status.OPTIMAL else min(loss, bound)
     return Result(
         weights=weights,
         names=problem.nbest.names,
@@ -94,9 +96,8 @@ def result_of(
     )
 
 
-def bound_on_loss(problem: Problem, cost: int, unseen: float) -> float:
+def bound_on_loss(form: Canonical, cost: int, unseen: float = 0.0) -> float:
     """Return the bound on the loss that a bound on the cost gives, rounded down."""
-    form = problem.canonical
     exact = (form.constant + cost) * Fraction(form.unit) - Fraction(unseen)
     nearest = float(exact)
     return nearest if Fraction(nearest) <= exact else math.nextafter(nearest, -math.inf)

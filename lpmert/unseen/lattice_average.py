@@ -11,7 +11,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from lpmert.methods.lattice.solve import Pool, add, new_pool, problem_of
+from lpmert.methods.lattice.lists import Catalogue
+from lpmert.methods.lattice.solve import add, problem_of
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.problem import Problem
@@ -38,12 +39,12 @@ def average_over_paths(
 
     It is not complete if they still do not after `MOST_ROUNDS`.
     """
-    pool, rng = new_pool(problem), np.random.default_rng([seed, len(start)])
-    add(problem, pool, problem.decode(problem.to_caller(start)))
+    pool, rng = Catalogue(problem), np.random.default_rng([seed, len(start)])
+    add(pool, problem.decode(problem.to_caller(start)))
     for weights in rng.normal(size=(DRAWN, len(start))):
         if out_of_time():
             break
-        add(problem, pool, problem.decode(problem.to_caller(CanonicalWeights(weights))))
+        add(pool, problem.decode(problem.to_caller(CanonicalWeights(weights))))
     for _ in range(MOST_ROUNDS):
         lists = problem_of(problem, pool)
         found = average(lists, lists.to_canonical(problem.to_caller(start)))
@@ -57,10 +58,10 @@ def average_over_paths(
     return replace(found, weights=weights, complete=found.complete and settled, states=())
 
 
-def _wrong(problem: LatticeProblem, lists: Problem, pool: Pool, state: CanonicalWeights) -> float:
+def _wrong(problem: LatticeProblem, lists: Problem, pool: Catalogue, state: CanonicalWeights) -> float:
     """Return how far lists are from the loss of decoding lattices at weights [d], and let its winners join them."""
     weights = lists.to_caller(state)
     verdict = problem.decode(weights)
     known = lists.evaluate(weights).loss
-    add(problem, pool, verdict)
-    return abs(verdict.loss - known)
+    add(pool, verdict)
+    return abs(problem.canonical.loss_of(verdict.loss) - known)

@@ -10,7 +10,7 @@ import pytest
 
 from lpmert import DataError, Lattices, MethodError, MetricError, NBest, Region, RegionError, check, evaluate, minimize
 from lpmert.methods import Och
-from lpmert.metrics.text import BleuTexts, EditTexts
+from lpmert.metrics.text import EditTexts
 
 SAUSAGE: dict[str, Any] = {
     "features": [[1.0, 0.0], [0.0, 1.0], [0.5, 0.25]],
@@ -138,14 +138,13 @@ def test_check_tells_the_excess_of_weights_over_all_paths() -> None:
 @pytest.mark.parametrize(
     ("settings", "error", "message"),
     [
-        ({"metric": "bleu"}, MetricError, "not additive over lattices"),
+        ({"metric": "sentence-bleu"}, MetricError, "must be whole numbers"),
         ({"metric": "f1"}, MetricError, "no metric 'f1' on texts"),
         ({"metric": EditTexts(per_sentence=True), "region": None}, MetricError, "must be whole numbers"),
-        ({"metric": BleuTexts()}, MetricError, "not additive over lattices"),
         ({"method": Och()}, MethodError, "'och' needs N-best lists"),
         ({"ties": "best"}, MethodError, "ties='best'"),
-        ({"region": Region(cosine=0.9, around=[1, 1])}, RegionError, "no cosine"),
         ({"region": Region(total=1.0, bounds={"feature1": (0.1, 1)})}, RegionError, "feature1 >= 0.1 has digits"),
+        ({"region": Region(cosine=0.9, around=[1, 1], bounds={"feature1": (None, 0)})}, RegionError, "feature1"),
         ({"region": Region(bounds={"x": (0, None)})}, RegionError, "no feature 'x'"),
         ({"region": Region(nonnegative=True, bounds={"feature2": (None, 0)})}, RegionError, "feature2"),
     ],

@@ -126,7 +126,7 @@ def test_a_bound_on_real_losses_is_rounded_down() -> None:
     off = set()
     for cost in range(0, form.dearest, form.dearest // 100):
         exact = (form.constant + cost) * Fraction(form.unit)
-        bound = Fraction(bound_on_loss(problem, cost, 0.0))
+        bound = Fraction(bound_on_loss(problem.canonical, cost))
         off.add(bound == exact)
         assert 0 <= exact - bound <= Fraction(np.spacing(2e6))
     assert off == {True, False}

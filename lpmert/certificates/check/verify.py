@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
     from lpmert.certificates.format import CertificateReader, Header
     from lpmert.metrics.base import Metric
+    from lpmert.metrics.text import TextMetric
     from lpmert.model.nbest import NBest
+    from lpmert.model.word_graphs import WordGraphs
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,11 @@ class Verified:
 
 
 def verify(
-    certificate: str | Path, nbest: NBest, *, metric: str | Metric | None = None, ties: str = "first"
+    certificate: str | Path,
+    nbest: NBest | WordGraphs,
+    *,
+    metric: str | Metric | TextMetric | None = None,
+    ties: str = "first",
 ) -> Verified:
     """Check that a certificate proves its claim for these lists, this metric and this rule for ties.
 
@@ -56,8 +62,8 @@ def verify(
     ----------
     certificate : str or Path
         The file that `certify` wrote, plain or compressed.
-    nbest : NBest
-        The lists it is about.
+    nbest : NBest, Lattices or Hypergraphs
+        The lists it is about, or the lattices: their paths that may win are found anew, in exact arithmetic.
     metric, ties
         Those it is about, as for `minimize`.
 
@@ -99,17 +105,26 @@ def verify(
         raise CertificateError(f"{certificate}:{reader.line}: {shortened(str(error), LONGEST_REFUSAL)}") from error
 
 
-def _verified(reader: CertificateReader, nbest: NBest, metric: str | Metric | None, ties: str) -> Verified:
-    from lpmert.certificates.check.lists import ProofLists
-    from lpmert.certificates.check.tree import TreeCheck
-    from lpmert.errors import CertificateError, DataError
-    from lpmert.metrics.base import AdditiveMetric
-    from lpmert.metrics.of_columns import metric_of
+def _verified(reader: CertificateReader, nbest: NBest | WordGraphs, metric: Any, ties: str) -> Verified:
     from lpmert.model.nbest import NBest
 
-    if not isinstance(nbest, NBest):
-        raise DataError(f"the second argument must be an NBest, not {type(nbest).__name__}")
     header = reader.header()
+    if isinstance(nbest, NBest):
+        return _checked(reader, header, nbest, metric, ties)
+    from lpmert.certificates.check.lattices import claimed_lists  # after lists are done with: it needs more
+
+    return _checked(reader, header, *claimed_lists(nbest, metric, header), ties)
+
+
+def _checked(
+    reader: CertificateReader, header: Header, nbest: NBest, metric: str | Metric | None, ties: str
+) -> Verified:
+    from lpmert.certificates.check.lists import ProofLists
+    from lpmert.certificates.check.tree import TreeCheck
+    from lpmert.errors import CertificateError
+    from lpmert.metrics.base import AdditiveMetric
+    from lpmert.metrics.of_columns import metric_of
+
     measure = metric_of(metric, nbest.statistic_names)
     measure.check(nbest.statistics)
     if not isinstance(measure, AdditiveMetric):

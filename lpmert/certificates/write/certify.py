@@ -9,16 +9,18 @@ from pathlib import Path
 
 import numpy as np
 
+from lpmert.certificates.check.lattices import lists_of
 from lpmert.certificates.check.lists import ProofLists, limit_rows
 from lpmert.certificates.check.selections import SelectionRules
 from lpmert.certificates.format import CONES, SELECTIONS, Header, certificate_writer
 from lpmert.certificates.write.cones import grow_cones
 from lpmert.certificates.write.questions import Anywhere
 from lpmert.certificates.write.selections import SelectionTree, Undercut
-from lpmert.errors import CertificateError, MethodError
+from lpmert.errors import CertificateError, DataError, MethodError
 from lpmert.metrics.base import AdditiveMetric, Metric
 from lpmert.metrics.of_columns import metric_of
 from lpmert.model import canonical
+from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.meant import meant
 from lpmert.model.nbest import NBest
 from lpmert.model.region import Region, limits_of
@@ -53,13 +55,10 @@ def write_certificate(
     measure = metric_of(metric, nbest.statistic_names)
     if not isinstance(measure, AdditiveMetric):
         raise MethodError(f"metric {quoted(measure.name)} is not additive; certificates are about losses that are")
-    if result.status not in (Status.OPTIMAL, Status.OPTIMAL_TO_TOLERANCE):
-        raise MethodError(f"there is no optimum to certify ({result.message})")
-    if result.fingerprint != nbest.fingerprint:
-        raise MethodError("the result is that of other lists")
+    _check_result(result, nbest.fingerprint)
     if kind not in (None, CONES, SELECTIONS):
         raise MethodError(f"no kind of tree {quoted(kind)}; choose {CONES} or {SELECTIONS}")
-    limits = _limits(region, nbest)
+    limits = certified_limits(region, nbest.names)
     exponents = _exponents(nbest, limits)
     lists = ProofLists(nbest, measure, ties, exponents, limits)
     try:
@@ -88,10 +87,33 @@ def write_certificate(
             return
 
 
-def _limits(region: Region | None, nbest: NBest) -> list[list[float]]:
+def write_certificate_of_graphs(path: str | Path, problem: LatticeProblem, result: Result) -> None:
+    """Write a certificate of the optimum over all paths: one of the N-best lists of all paths that may win.
+
+    Raises `CertificateError` where these are too many for exact arithmetic, and else as `write_certificate`.
+    """
+    graphs = problem.lattices
+    _check_result(result, graphs.fingerprint)
+    lists = lists_of(graphs, problem.given_metric, certified_limits(problem.region, graphs.names))
+    own = replace(result, fingerprint=lists.fingerprint)
+    write_certificate(path, lists, own, metric=problem.metric, region=problem.region)
+
+
+def _check_result(result: Result, fingerprint: str) -> None:
+    """Raise `DataError` for what is no result, `MethodError` for one that is no optimum of these lists or lattices."""
+    if not isinstance(result, Result):
+        raise DataError(f"the second argument must be a Result, not {type(result).__name__}; find one with minimize")
+    if result.status not in (Status.OPTIMAL, Status.OPTIMAL_TO_TOLERANCE):
+        raise MethodError(f"there is no optimum to certify ({result.message})")
+    if result.fingerprint != fingerprint:
+        raise MethodError("the result is that of other lists")
+
+
+def certified_limits(region: Region | None, names: Sequence[str]) -> list[list[float]]:
+    """Return the limits [k, D] of a region; raises `MethodError` for one that certificates do not know."""
     if region is None:
         return []
-    limits = limits_of(region, nbest.names)
+    limits = limits_of(region, names)
     if len(limits.equations) or limits.centre is not None:
         raise MethodError("certificates know limits of the weights, but no weights that are given, sums or cosines")
     return [list(row) for row in limits.rows.tolist()]

@@ -6,15 +6,15 @@ from typing import Any
 
 from lpmert.errors import MethodError, MetricError, RegionError
 from lpmert.model.lattice_problem import LatticeProblem
-from lpmert.model.lattices import Lattices
 from lpmert.model.region import Region
+from lpmert.model.word_graphs import WordGraphs
 from lpmert.quoting import quoted
 
 
-def lattice_problem(lattices: Lattices, metric: Any, ties: str, region: Region | None) -> LatticeProblem:
+def lattice_problem(lattices: WordGraphs, metric: Any, ties: str, region: Region | None) -> LatticeProblem:
     """Return the problem; raises `MetricError`, `MethodError` and `RegionError` for what lattices cannot take.
 
-    metric: "loss", the default of the doors, stands for "wer".
+    metric: "loss", the default of the doors, stands for "wer" where links have no losses.
     """
     if not isinstance(metric, str) and not hasattr(metric, "counter"):
         raise MetricError(f"for lattices the metric is one on texts, wer, cer or ter, not {quoted(metric)}")
@@ -24,4 +24,4 @@ def lattice_problem(lattices: Lattices, metric: Any, ties: str, region: Region |
         )
     if region is not None and not isinstance(region, Region):
         raise RegionError(f"region must be a Region or None, not {type(region).__name__}; build one with lpmert.Region")
-    return LatticeProblem(lattices, "wer" if metric == "loss" else metric, region)
+    return LatticeProblem(lattices, "wer" if metric == "loss" and lattices.losses is None else metric, region)

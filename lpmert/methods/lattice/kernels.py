@@ -3,22 +3,67 @@
 A partial path that another one into the same node beats at every ray of the cone wins nowhere in it, whatever follows:
 that adds the same to both. What nobody beats are labels; those of the last node are the hypotheses that may win.
 
-Throughout: links sorted by target, as in `lpmert.model.lattices`; features [L, D] whose sums along paths are exact,
-rays [D, D], linearly independent.
+Throughout: links sorted by target, as in `lpmert.model.lattices`, each from a node and a second one, which is node 0 in
+lattices: there is nothing before it. Features [L, D] whose sums along paths are exact, rays [D, D], linearly
+independent.
 """
 
 from __future__ import annotations
 
-import numpy as np
+from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
+from lpmert.errors import FloatArray, IntArray
+from lpmert.methods.lattice.mixtures import drop_mixed
 from lpmert.numeric.kernels import EPSILON, fill, internal, kernel
 
 _UNDECIDED = 2
 
+_CROWD = 12
+"""Labels of a node among which those are looked for that mixtures of others beat; and so on whenever they double."""
 
-@kernel
-def survey(sources, targets, features, rays, scores, so_far, to_come):
+_AT_FIRST, _AHEAD = 0.15, 3.0
+"""Share of the work that may be done before the first link, and how much faster it may be done than links are."""
+
+
+class Links(NamedTuple):
+    """Some links of a lattice: the nodes they leave, the second ones, those they lead to [L], and features [L, D]."""
+
+    sources: NDArray[np.int32]
+    seconds: NDArray[np.int32]
+    targets: NDArray[np.int32]
+    features: FloatArray
+
+
+class Space(NamedTuple):
+    """Work space for labels: their features and scores [N, D], the two labels and the link [N, 3] each came by, which
+    are dead [N]; first [n + 1]: the first label of each node.
+    """
+
+    labels: FloatArray
+    scores: FloatArray
+    came: IntArray
+    dead: NDArray[np.bool_]
+    first: IntArray
+
+
+class Ahead(NamedTuple):
+    """What rules labels out ahead: the best score from each node on [n, D], whole paths [P, D] at the rays, slack [D]
+    that bounds the rounding of two such sums, and tolerance [D], that of the difference of two labels.
+    """
+
+    to_come: FloatArray
+    paths: FloatArray
+    slack: FloatArray
+    tolerance: FloatArray
+
+
+@kernel(nogil=True)
+def survey(links, rays, scores, so_far, to_come):
     """Fill scores [L, D] of the links at the rays, and the best ones of paths to each node, and from it, [n, D]."""
+    sources, seconds, targets, features = links
     n_rays = len(rays)
     for v in range(len(so_far)):
         fill(so_far[v], -np.inf)
@@ -31,66 +76,84 @@ def survey(sources, targets, features, rays, scores, so_far, to_come):
             for d in range(features.shape[1]):
                 score += features[k, d] * rays[r, d]
             scores[k, r] = score
-            so_far[targets[k], r] = max(so_far[targets[k], r], so_far[sources[k], r] + score)
+            reached = so_far[sources[k], r] + so_far[seconds[k], r] + score
+            so_far[targets[k], r] = max(so_far[targets[k], r], reached)
     for k in range(len(sources) - 1, -1, -1):
+        u, s = sources[k], seconds[k]
         for r in range(n_rays):
-            to_come[sources[k], r] = max(to_come[sources[k], r], to_come[targets[k], r] + scores[k, r])
+            after = to_come[targets[k], r] + scores[k, r]
+            to_come[u, r] = max(to_come[u, r], after + so_far[s, r])
+            if s > 0:
+                to_come[s, r] = max(to_come[s, r], after + so_far[u, r])
 
 
-@kernel
-def best_path(sources, targets, scores, mix, best, link, way, total):
-    """Write the links of the best path at a mix [D] of the rays into way, last first, and its scores at the rays into
-    total [D]; return how many links it has. Work space: best, link [n].
+@kernel(nogil=True)
+def best_path(links, scores, mix, best, link, stack, way):
+    """Write the links of the best path at a mix [D] of the rays into way, last first; return how many it has.
+
+    Work space: best, link [n], stack [n + 1].
     """
+    sources, seconds, targets, _ = links
     fill(best, -np.inf)
     best[0] = 0.0
     for k in range(len(sources)):
-        score = best[sources[k]]
+        score = best[sources[k]] + best[seconds[k]]
         for r in range(len(mix)):
             score += scores[k, r] * mix[r]
         if score > best[targets[k]]:
             best[targets[k]] = score
             link[targets[k]] = k
-    fill(total, 0.0)
     length = 0
-    v = len(best) - 1
-    while v > 0:
-        k = link[v]
+    stack[0] = len(best) - 1
+    waiting = 1
+    while waiting > 0:
+        waiting -= 1
+        k = link[stack[waiting]]
         way[length] = k
         length += 1
-        for r in range(len(mix)):
-            total[r] += scores[k, r]
-        v = sources[k]
+        if seconds[k] > 0:
+            stack[waiting] = seconds[k]
+            waiting += 1
+        if sources[k] > 0:
+            stack[waiting] = sources[k]
+            waiting += 1
     return length
 
 
 @internal
-def _hopeless(scores, position, to_come, node, paths, slack):
-    """Whether one whole path beats, at every ray and beyond rounding, all that goes on from here."""
-    for p in range(len(paths)):
+def _hopeless(scores, position, to_come, node, paths, slack, likely):
+    """Return which whole path beats, at every ray and beyond rounding, all that goes on from here; -1 for none.
+
+    likely: which one is looked at first.
+    """
+    for turn in range(-1, len(paths)):
+        p = likely if turn < 0 else turn
         beaten = True
         for r in range(len(slack)):
             if scores[position, r] + to_come[node, r] + slack[r] >= paths[p, r]:
                 beaten = False
                 break
         if beaten:
-            return True
-    return False
+            return p
+    return -1
 
 
-@kernel(allocates=True)
-def keep_links(sources, targets, scores, so_far, to_come, paths, slack, kept):
-    """Mark in kept [L] the links through which a path may win in the cone; return how many these are.
-
-    paths [P, D]: scores of some whole paths at the rays; slack [D] bounds the rounding of two such sums.
-    """
+@kernel(allocates=True, nogil=True)
+def keep_links(links, scores, so_far, ahead, kept):
+    """Mark in kept [L] the links through which a path may win in the cone; return how many these are."""
+    sources, seconds, targets, _ = links
     count = 0
+    likely = 0
     through = np.empty((1, scores.shape[1]))
     for k in range(len(sources)):
         for r in range(scores.shape[1]):
-            through[0, r] = so_far[sources[k], r] + scores[k, r]
-        kept[k] = not _hopeless(through, np.int64(0), to_come, targets[k], paths, slack)
-        count += kept[k]
+            through[0, r] = so_far[sources[k], r] + so_far[seconds[k], r] + scores[k, r]
+        path = _hopeless(through, np.int64(0), ahead.to_come, targets[k], ahead.paths, ahead.slack, likely)
+        kept[k] = path < 0
+        if path >= 0:
+            likely = path
+        else:
+            count += 1
     return count
 
 
@@ -136,7 +199,7 @@ def _beats(labels, scores, i, j, rays, tolerance):
 
 
 @internal
-def _add(labels, scores, dead, begin, n, likely, rays, tolerance):
+def compare_with_all(labels, scores, dead, begin, n, likely, rays, tolerance):
     """Compare label n with those before it, from `begin`; return which one beats it, or -1. Those it beats are marked
     dead. likely: which one is looked at first; what beat one label often beats the next.
     """
@@ -155,94 +218,122 @@ def _add(labels, scores, dead, begin, n, likely, rays, tolerance):
 
 
 @internal
-def _move(labels, scores, dead, source, target):
-    for d in range(labels.shape[1]):
-        labels[target, d] = labels[source, d]
-    for r in range(scores.shape[1]):
-        scores[target, r] = scores[source, r]
-    dead[target] = False
+def _close_ranks(space, begin, end):
+    """Take the dead among the labels begin .. end out, in place; return the new end."""
+    labels, scores, came, dead = space.labels, space.scores, space.came, space.dead
+    n = begin
+    for i in range(begin, end):
+        if dead[i]:
+            continue
+        if i != n:
+            for d in range(labels.shape[1]):
+                labels[n, d] = labels[i, d]
+            for r in range(scores.shape[1]):
+                scores[n, r] = scores[i, r]
+            for c in range(3):
+                came[n, c] = came[i, c]
+            dead[n] = False
+        n += 1
+    return n
 
 
-@kernel
-def frontier(sources, targets, features, rays, to_come, paths, slack, tolerance, most_work, space):
-    """Find the labels of the last node; return (first, end, work): rows of space.labels, first = -1 where the labels
-    find no room in the space, or comparing them is too much work.
+@kernel(nogil=True)
+def frontier(links, n_nodes, rays, ahead, most_work, space, game):
+    """Find the labels of the last node; return (first, end, work, links done): rows of space.labels, first = -1 where
+    the labels find no room in the space, or comparing them is too much work.
 
-    tolerance [D] bounds the rounding of the difference of two scores of labels. Of labels with the same features the
-    first one stays: that which came by an earlier link, or from an earlier label.
+    Of labels with the same features the first one stays: that which came by an earlier link, or from earlier labels.
     """
-    labels, scores, came, dead, first = space.labels, space.scores, space.came, space.dead, space.first
+    sources, seconds, targets, features = links
+    labels, scores, came, dead, first = space
+    tolerance = ahead.tolerance
     n_rays, n_features = rays.shape
-    n_nodes = len(to_come)
     room = len(labels) - 1
     fill(labels[0], 0.0)
     fill(scores[0], 0.0)
-    came[0, 0] = came[0, 1] = -1
+    came[0, 2] = -1
+    dead[0] = False
     first[0] = 0
     first[1] = 1
     n, work, k = 1, 0, 0
+    path = 0
     for v in range(1, n_nodes):
         begin = n
         likely = -1
+        crowd = begin + _CROWD
         while k < len(sources) and targets[k] == v:
             for i in range(first[sources[k]], first[sources[k] + 1]):
-                if n >= room or work > most_work:
-                    return -1, -1, work
-                for d in range(n_features):
-                    labels[n, d] = labels[i, d] + features[k, d]
-                for r in range(n_rays):
-                    score = 0.0
+                for j in range(first[seconds[k]], first[seconds[k] + 1]):
+                    if n >= crowd:
+                        work += drop_mixed(labels, scores, dead, begin, n, rays, game)
+                        n = _close_ranks(space, begin, n)
+                        crowd = max(begin + _CROWD, 2 * n - begin)
+                        likely = -1
+                    if n >= room or work > most_work * min(1.0, _AT_FIRST + _AHEAD * k / len(sources)):
+                        return -1, -1, work, k
                     for d in range(n_features):
-                        score += labels[n, d] * rays[r, d]
-                    scores[n, r] = score
-                work += 1
-                if _hopeless(scores, n, to_come, v, paths, slack):
-                    continue
-                winner = _add(labels, scores, dead, begin, n, likely, rays, tolerance)
-                if winner >= 0:
-                    work += 1 if winner == likely else winner - begin
-                    likely = winner
-                else:
-                    work += n - begin
-                    came[n, 0], came[n, 1] = i, k
-                    n += 1
+                        labels[n, d] = labels[i, d] + labels[j, d] + features[k, d]
+                    for r in range(n_rays):
+                        score = 0.0
+                        for d in range(n_features):
+                            score += labels[n, d] * rays[r, d]
+                        scores[n, r] = score
+                    work += 1
+                    found = _hopeless(scores, n, ahead.to_come, v, ahead.paths, ahead.slack, path)
+                    if found >= 0:
+                        path = found
+                        continue
+                    winner = compare_with_all(labels, scores, dead, begin, n, likely, rays, tolerance)
+                    if winner >= 0:
+                        work += 1 if winner == likely else winner - begin
+                        likely = winner
+                    else:
+                        work += n - begin
+                        came[n, 0], came[n, 1], came[n, 2] = i, j, k
+                        n += 1
             k += 1
-        end = n
-        n = begin
-        for i in range(begin, end):
-            if not dead[i]:
-                _move(labels, scores, dead, i, n)
-                came[n, 0], came[n, 1] = came[i, 0], came[i, 1]
-                n += 1
+        n = _close_ranks(space, begin, n)
+        if n > begin + 2:
+            work += drop_mixed(labels, scores, dead, begin, n, rays, game)
+            n = _close_ranks(space, begin, n)
         first[v + 1] = n
-    return first[n_nodes - 1], n, work
+    return first[n_nodes - 1], n, work, k
 
 
-@kernel
-def trace(came, first, end, lengths, ways):
-    """Write the links of each label first .. end, last first, one label after the other, and their numbers [n]."""
+@kernel(nogil=True)
+def trace(came, first, end, stack, lengths, ways):
+    """Write the links of each label first .. end, last first, one label after the other, and their numbers [n]; return
+    how many links that are, which need not find room. Work space: stack [n + 1].
+    """
     place = 0
     for i in range(first, end):
         begin = place
-        label = i
-        while came[label, 0] >= 0:
+        stack[0] = i
+        waiting = 1
+        while waiting > 0:
+            waiting -= 1
+            label = stack[waiting]
             if place < len(ways):
-                ways[place] = came[label, 1]
+                ways[place] = came[label, 2]
             place += 1
-            label = came[label, 0]
+            for c in range(1, -1, -1):
+                if came[label, c] > 0:
+                    stack[waiting] = came[label, c]
+                    waiting += 1
         lengths[i - first] = place - begin
     return place
 
 
-@kernel
-def drop_beaten(features, rays, tolerance, scores, dead):
-    """Mark in dead [n] the rows of features [n, D] that another one beats at every ray; scores [n, D] is work space."""
+@kernel(nogil=True)
+def leading(paths, rays, tolerance, scores, dead, game):
+    """Mark in dead [n] the paths, of features [n, D], that others beat at every ray; scores [n, D] at the rays."""
     likely = -1
-    for i in range(len(features)):
+    for i in range(len(paths)):
         for r in range(len(rays)):
             score = 0.0
-            for d in range(features.shape[1]):
-                score += features[i, d] * rays[r, d]
+            for d in range(paths.shape[1]):
+                score += paths[i, d] * rays[r, d]
             scores[i, r] = score
-        likely = _add(features, scores, dead, np.int64(0), i, likely, rays, tolerance)
+        likely = compare_with_all(paths, scores, dead, np.int64(0), i, likely, rays, tolerance)
         dead[i] = likely >= 0
+    drop_mixed(paths, scores, dead, np.int64(0), len(paths), rays, game)

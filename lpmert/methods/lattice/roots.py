@@ -8,7 +8,8 @@ from fractions import Fraction
 import numpy as np
 
 from lpmert.errors import FloatArray
-from lpmert.numeric.cone import covering_cones
+from lpmert.numeric.cap import Cap
+from lpmert.numeric.cone import cone_around, covering_cones
 
 _MOST_CONES = 4096
 _FACTOR_BITS = (10, 6, 3)
@@ -19,14 +20,16 @@ _RAY_BITS = 40
 Ray = tuple[Fraction, ...]
 
 
-def cones_of_region(limits: FloatArray) -> FloatArray:
-    """Return cones [K, D, D] that cover all weights with limits [k, D] @ w >= 0; rays are rows, and exact.
+def cones_of_region(limits: FloatArray, cap: Cap | None = None) -> FloatArray:
+    """Return cones [K, D, D] that cover all weights of a cap with limits [k, D] @ w >= 0; rays are rows, and exact.
 
     A cone that a limit cuts is split at a point of an edge, in exact arithmetic, until each part lies on one side.
     Where that point needs too many bits, a little of the outside stays; where there would be too many cones the last
     ones stay uncut. None are left where all but a face of every cone is outside.
     """
-    cones = [[tuple(map(Fraction, ray)) for ray in cone] for cone in covering_cones(limits.shape[1]).tolist()]
+    around = None if cap is None else cone_around(cap)
+    whole = covering_cones(limits.shape[1]) if around is None else around[None, :, :]
+    cones = [[tuple(map(Fraction, ray)) for ray in cone] for cone in whole.tolist()]
     for row in limits.tolist():
         normal = tuple(map(Fraction, row))
         done: list[list[Ray]] = []

@@ -7,6 +7,7 @@ Once all lattices have their hypotheses, the rest of the cone is searched as N-b
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -16,7 +17,9 @@ import numpy as np
 from lpmert.configurable import Configurable, option
 from lpmert.errors import FloatArray, IntArray
 from lpmert.methods.cells.cells import Cells, CellsSearch
-from lpmert.methods.lattice.parts import Expander, Hypotheses, Links, Part
+from lpmert.methods.lattice.edges import even_edges
+from lpmert.methods.lattice.lists import Lists, no_lists
+from lpmert.methods.lattice.parts import Expander, OpenLattice, all_mixes
 from lpmert.methods.lattice.roots import cones_of_region
 from lpmert.model.canonical import least_costs, with_limits
 from lpmert.model.coordinates import CanonicalWeights
@@ -28,7 +31,14 @@ from lpmert.system.deadline import checkpoint
 _SLICE = 20_000_000
 """Work on lattices before limits are looked at: about a twentieth of a second."""
 
-_MOST_DOUBLINGS = 10
+
+_SPLIT_WORK = 50_000
+"""What it costs to split a cone, for each lattice: for so much work the last open ones are looked at again."""
+
+_MORE_WORK = 8
+
+_EARLY_SPLITS, _MOST_DOUBLINGS = 10, 20
+"""Splits after which lattices are given more work, and how often at most it is doubled."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +47,9 @@ class LatticeSettings(Configurable):
 
     labels: int = option(200_000, "room for partial paths of one lattice in one cone", least=1)
     comparisons: int = option(
-        500_000,
-        "of partial paths of a lattice, beyond which a cone is split first; every second split allows twice as many",
+        40,
+        "of partial paths of a lattice, for each of its links, beyond which a cone is split first; after ten splits "
+        "every second one allows twice as many",
         least=1,
     )
 
@@ -46,13 +57,80 @@ class LatticeSettings(Configurable):
 
 
 class Cone(NamedTuple):
-    """An open cone: rays [d, d], splits that led to it, a bound, and what a cone around it left of each lattice."""
+    """A cone that waits: rays [d, d], splits that led to it, a bound, and what a cone around it left of the lattices:
+    few hypotheses each, or open.
+
+    mixes [m, d]: of the rays, where best paths are not known from a cone around it; the first is the middle.
+    """
 
     rays: FloatArray
+    mixes: FloatArray
     depth: int
     bound: int
-    parts: list[Part]
-    nbytes: int
+    lists: Lists
+    open: dict[int, OpenLattice]
+
+    @property
+    def nbytes(self) -> int:
+        """Memory, which two cones share."""
+        return 4 * len(self.lists.ids) + sum(lattice.nbytes for lattice in self.open.values()) // 2
+
+
+class Sight:
+    """What is found of the lattices in a cone, one after the other: those that have few hypotheses first, at once.
+
+    lists, open: so far, with what a cone around it left of those that were not looked at; bound: on the cost; middle:
+    the summed statistics [K] in the middle, if all were looked at there.
+    """
+
+    def __init__(self, expander: Expander, cone: Cone, comparisons: int) -> None:
+        self._expander, self._cone = expander, cone
+        self.lists, self.bound, middle, scores = expander.narrowed(cone.lists, cone.rays)
+        self.middle: FloatArray | None = middle
+        self.bound += sum(lattice.least for lattice in cone.open.values())
+        self.open = dict(cone.open)
+        self._found: dict[int, IntArray] = {}
+        self._scores = [(scores, self.lists.ends[1:])]
+        self._waiting = sorted(cone.open, key=lambda number: -cone.open[number].needed)
+        self._link_work = comparisons << min(max(0, cone.depth - _EARLY_SPLITS) // 2, _MOST_DOUBLINGS)
+        self._again = True
+
+    @property
+    def complete(self) -> bool:
+        """Whether all lattices were looked at."""
+        return not self._waiting
+
+    def look(self) -> None:
+        """Look at the next lattice."""
+        number = self._waiting.pop()
+        before = self.open.pop(number)
+        view = self._expander.view(number, before, self._cone.rays, self._cone.mixes, self._link_work)
+        self._scores.append((view.leading, np.array([len(view.leading)])))
+        if view.part is None:
+            self._found[number] = view.ids
+            least = int(self._expander.catalogue.losses(view.ids).min())
+        else:
+            self.open[number], least = view.part, view.part.least
+        self.bound += max(least, before.least) - before.least
+        self.middle = None if self.middle is None or view.middle is None else self.middle + view.middle
+        if not self._waiting and self._again:
+            self._again = False
+            worth = _SPLIT_WORK * (len(self.open) + len(self._found) + len(self.lists.numbers))
+            if sum(lattice.needed for lattice in self.open.values()) <= worth:
+                self._waiting = list(self.open)
+                self._link_work *= _MORE_WORK
+        if not self._waiting:
+            self.lists = self.lists.joined(self._found)
+            self._found = {}
+
+    @property
+    def scores(self) -> tuple[FloatArray, IntArray]:
+        """Scores [n, D] at the rays of the paths of lattices that no others beat, and their ends [s + 1]."""
+        ends, last = [np.zeros(1, dtype=np.int64)], 0
+        for scores, own in self._scores:
+            ends.append(own + last)
+            last += len(scores)
+        return np.concatenate([scores for scores, _ in self._scores]), np.concatenate(ends)
 
 
 @dataclass
@@ -60,7 +138,7 @@ class Leaf:
     """A cone in which all lattices have hypotheses, searched as N-best lists; fixed: what is added to its costs."""
 
     rays: FloatArray
-    parts: list[Hypotheses]
+    lists: Lists
     search: CellsSearch
     fixed: int
     claimed: int
@@ -73,7 +151,7 @@ class Leaf:
 class LatticeSearch(Search):
     """A resumable search over the weights for lattices. The costs of its incumbent are losses.
 
-    seen [S]: of each lattice the hypotheses, by their features, that may win in some cone.
+    catalogue: the hypotheses that may win in some cone.
     """
 
     unsettled: int | None = None
@@ -81,15 +159,14 @@ class LatticeSearch(Search):
     def __init__(self, problem: LatticeProblem, incumbent: Incumbent, settings: LatticeSettings, cells: Cells) -> None:
         self.problem, self.incumbent, self._settings, self._cells = problem, incumbent, settings, cells
         self._expander = Expander(problem, settings.labels)
-        self.seen: list[dict[bytes, IntArray]] = [{} for _ in problem.graphs]
+        self.catalogue = self._expander.catalogue
         self._heap: list[tuple[int, int, Cone]] = []
         self._pushed = self._held = 0
         self._cone: Cone | None = None
-        self._new: list[Part] = []
-        self._bound = self._middle = 0
+        self._sight: Sight | None = None
         self._leaf: Leaf | None = None
         self._cones = self._leaves = self._spurious = 0
-        self._inner: dict[str, int] = {}
+        self._inner: Counter[str] = Counter()
         self._begun = False
 
     @property
@@ -136,7 +213,7 @@ class LatticeSearch(Search):
             "leaves": self._leaves,
             "expanded": self._expander.expanded,
             "too_many": self._expander.failed,
-            "survivors": sum(map(len, self.seen)),
+            "survivors": len(self.catalogue),
             "lps": self.lps,
             "spurious": self._spurious,
         }
@@ -152,18 +229,18 @@ class LatticeSearch(Search):
         else:
             self._cone = heapq.heappop(self._heap)[2]
             self._held -= self._cone.nbytes
-            self._new, self._bound, self._middle = [], 0, 0
+            self._sight = None
             self._cones += 1
 
     def _counted(self, name: str) -> int:
         leaf = self._leaf
-        return self._inner.get(name, 0) + (0 if leaf is None else leaf.search.counters()[name])
+        return self._inner[name] + (0 if leaf is None else leaf.search.counters()[name])
 
     def _begin(self) -> None:
-        parts: list[Part] = [self._expander.whole(number) for number in range(len(self.problem.graphs))]
-        bound = sum(part.least for part in parts)
-        for rays in cones_of_region(self.problem.canonical.limits):
-            self._push(Cone(rays, 0, bound, parts, 0))
+        lattices = {number: self._expander.whole(number) for number in range(len(self.problem.graphs))}
+        bound = sum(lattice.least for lattice in lattices.values())
+        for rays in cones_of_region(self.problem.canonical.limits, self.problem.canonical.cap):
+            self._push(Cone(rays, all_mixes(len(rays)), 0, bound, no_lists(), lattices))
         self._begun = True
 
     def _push(self, cone: Cone) -> None:
@@ -173,74 +250,56 @@ class LatticeSearch(Search):
 
     def _look_into(self, cone: Cone) -> None:
         """Find what is left of the lattices in a cone, one after the other; then bound it, and split or search it."""
+        sight = self._sight
+        if sight is None:
+            sight = self._sight = Sight(self._expander, cone, self._settings.comparisons)
         stop = self._expander.work + _SLICE
-        most_work = self._settings.comparisons << min(cone.depth // 2, _MOST_DOUBLINGS)
-        if not self._new:
-            self._bound = sum(part.least for part in cone.parts)
-        while len(self._new) < len(cone.parts):
-            if self._bound >= self.incumbent.cost:
-                self._cone = None
-                return
+        while sight.bound < self.incumbent.cost and not sight.complete:
             if self._expander.work > stop:
                 return
             checkpoint()
-            number = len(self._new)
-            part, middle = self._expander.part(number, cone.parts[number], cone.rays, most_work)
-            self._bound += max(part.least, cone.parts[number].least) - cone.parts[number].least
-            self._middle += middle
-            self._new.append(part)
+            sight.look()
         self._cone = None
-        if self._bound >= self.incumbent.cost:
+        if sight.bound >= self.incumbent.cost:
             return
-        if self._middle < self.incumbent.cost:
+        if sight.middle is not None and self.problem.cost(sight.middle) < self.incumbent.cost:
             self._look_at(CanonicalWeights(cone.rays.sum(axis=0)))
-        hypotheses = [part for part in self._new if isinstance(part, Hypotheses)]
-        if len(hypotheses) == len(self._new):
-            self._leaves += 1
-            self._leaf = self._new_leaf(cone.rays, hypotheses)
+        rays, edges = even_edges(cone.rays, *sight.scores)
+        if sight.open:
+            bound = max(cone.bound, sight.bound)
+            self._split(cone._replace(rays=rays, bound=bound, lists=sight.lists, open=sight.open), edges)
         else:
-            self._split(cone._replace(parts=self._new, bound=max(cone.bound, self._bound)))
+            self._leaves += 1
+            self._leaf = self._new_leaf(rays, sight.lists)
 
-    def _split(self, cone: Cone) -> None:
-        """Halve the longest edge of a cone, its rays scaled to length 1."""
-        unit = cone.rays / np.abs(cone.rays).sum(axis=1, keepdims=True)
-        lengths = np.abs(unit[:, None, :] - unit[None, :, :]).sum(axis=2)
-        p, q = np.unravel_index(int(np.argmax(lengths)), lengths.shape)
-        a, b = cone.rays[p], cone.rays[q]
-        # A longer ray would draw the middle to itself; powers of two keep it exact.
-        b = b * np.ldexp(1.0, int(np.frexp(np.abs(a).sum() / np.abs(b).sum())[1]) - 1)
-        if len(a) == 1 or not all(exact_sum(x, y) for x, y in zip(a, b, strict=True)):
+    def _split(self, cone: Cone, edges: list[tuple[int, int]]) -> None:
+        """Halve the first edge of a cone that has an exact middle."""
+        for p, q in edges:
+            if all(exact_sum(x, y) for x, y in zip(cone.rays[p], cone.rays[q], strict=True)):
+                break
+        else:
             self._leave_unsettled(cone.bound)
             return
-        middle = a + b
-        middle = np.ldexp(middle, -int(np.frexp(np.abs(middle).max())[1]))
-        shared = sum(part.nbytes for part in cone.parts) // 2
+        middle = cone.rays[p] + cone.rays[q]
         for moved in (p, q):
             rays = cone.rays.copy()
             rays[moved] = middle
-            self._push(cone._replace(rays=rays, depth=cone.depth + 1, nbytes=shared))
+            self._push(cone._replace(rays=rays, mixes=all_mixes(len(rays))[[0, 1 + moved]], depth=cone.depth + 1))
 
-    def _new_leaf(self, rays: FloatArray, parts: list[Hypotheses]) -> Leaf:
+    def _new_leaf(self, rays: FloatArray, lists: Lists) -> Leaf:
         """Return the search of a cone as N-best lists."""
-        offsets = np.cumsum([0, *(len(part.losses) for part in parts)])
-        costs, fixed = least_costs(np.concatenate([part.losses for part in parts]), offsets)
-        rows = np.concatenate([part.features for part in parts])
-        for number, part in enumerate(parts):
-            for row, way in zip(part.features, part.ways, strict=True):
-                self._see(number, row, way)
         form = self.problem.canonical
-        features, bounds, values = with_limits(rows, offsets, costs, form.limits)
-        lists = replace(form, features=np.ascontiguousarray(features), offsets=bounds, losses=values, step=1)
+        rows, fixed = np.ascontiguousarray(self.catalogue.features[lists.ids]), 0
+        if self.problem.additive:
+            costs, fixed = least_costs(self.catalogue.losses(lists.ids), lists.ends)
+            features, offsets, values = with_limits(rows, lists.ends, costs, form.limits)
+            problem = replace(form, features=np.ascontiguousarray(features), offsets=offsets, losses=values, step=1)
+        else:
+            totals = replace(form.totals, statistics=self.catalogue.statistics[lists.ids])
+            problem = replace(form, features=rows, offsets=lists.ends, losses=totals)
         upper = self.incumbent.cost
         start = Incumbent(upper - fixed, self.incumbent.weights, "")
-        return Leaf(rays, parts, CellsSearch(self._cells, lists, start, rays[None, :, :]), fixed, upper)
-
-    def _see(self, number: int, features: FloatArray, way: Links) -> None:
-        """Remember a hypothesis; of those with the same features the one that stands for them."""
-        known = self.seen[number]
-        key = (features + 0.0).tobytes()
-        if key not in known or way.tolist() < known[key].tolist():
-            known[key] = np.asarray(way, dtype=np.int64)
+        return Leaf(rays, lists, CellsSearch(self._cells, problem, start, rays[None, :, :]), fixed, upper)
 
     def _search_leaf(self, leaf: Leaf) -> None:
         search = leaf.search
@@ -251,7 +310,7 @@ class LatticeSearch(Search):
         if search.finished or leaf.bound >= self.incumbent.cost:
             if search.unsettled is not None:
                 self._leave_unsettled(search.unsettled + leaf.fixed)
-            self._count_inner(search)
+            self._inner.update(search.counters())
             self._leaf = None
 
     def _examined(self, leaf: Leaf) -> bool:
@@ -266,29 +325,18 @@ class LatticeSearch(Search):
             leaf.claimed = claim
             return True
         self._spurious += 1
-        parts = [self._with(number, part, verdict) for number, part in enumerate(leaf.parts)]
-        if all(new is old for new, old in zip(parts, leaf.parts, strict=True)):
+        winners = {
+            number: np.unique([*ids, *(self.catalogue.add(number, way) for way in verdict.winners[number].ways)])
+            for number, ids in leaf.lists.split().items()
+        }
+        lists = no_lists().joined(winners)
+        if len(lists.ids) == len(leaf.lists.ids):
             self._leave_unsettled(claim)
             leaf.claimed = claim
             return True
-        self._count_inner(search)
-        self._leaf = self._new_leaf(leaf.rays, parts)
+        self._inner.update(search.counters())
+        self._leaf = self._new_leaf(leaf.rays, lists)
         return False
-
-    def _with(self, number: int, part: Hypotheses, verdict: Verdict) -> Hypotheses:
-        """Return the hypotheses of a lattice with its winners among them."""
-        known = {(row + 0.0).tobytes() for row in part.features}
-        features, losses, ways = [part.features], [part.losses], list(part.ways)
-        for way in verdict.winners[number].ways:
-            row = self.problem.graphs[number].features[way].sum(axis=0) + 0.0
-            if row.tobytes() not in known:
-                known.add(row.tobytes())
-                features.append(row[None, :])
-                losses.append(np.array([self.problem.loss(number, way)], dtype=np.int64))
-                ways.append(way.astype(np.int32))
-        if len(features) == 1:
-            return part
-        return Hypotheses(np.concatenate(features), np.concatenate(losses), ways)
 
     def _look_at(self, weights: CanonicalWeights) -> Verdict:
         """Decode weights [d] on all lattices, and take them if they lose less, in the region and without ties."""
@@ -297,10 +345,6 @@ class LatticeSearch(Search):
         if verdict.strict and self.problem.inside(given, strictly=True):
             self.incumbent.improve(verdict.loss, weights, "C")
         return verdict
-
-    def _count_inner(self, search: CellsSearch) -> None:
-        for name, value in search.counters().items():
-            self._inner[name] = self._inner.get(name, 0) + value
 
     def _leave_unsettled(self, cost: int) -> None:
         self.unsettled = cost if self.unsettled is None else min(self.unsettled, cost)

@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from lpmert.errors import FloatArray, IntArray, MethodError
+from lpmert.errors import FloatArray, MethodError
 from lpmert.methods.auto import Auto
 from lpmert.methods.cells.cells import Cells
+from lpmert.methods.lattice.lists import Catalogue
 from lpmert.methods.lattice.roots import cones_of_region
 from lpmert.methods.lattice.search import LatticeSearch, LatticeSettings
 from lpmert.model.coordinates import CallerWeights, CanonicalWeights
@@ -21,7 +22,7 @@ from lpmert.result import Callback, Limits, Result, Status
 from lpmert.search.driver import Course, run
 from lpmert.search.method import Incumbent, Method, Search
 from lpmert.search.moved import moved, normalised
-from lpmert.search.report import Outcome, result_of
+from lpmert.search.report import Outcome, bound_on_loss, result_of
 from lpmert.search.start import first_incumbent
 from lpmert.system.deadline import out_of_time
 from lpmert.version import __version__
@@ -30,9 +31,6 @@ _PERTURBATIONS = 24
 
 _FIRST_CONES = 16
 """Cones in whose middle first weights are looked for."""
-
-Pool = list[dict[bytes, IntArray]]
-"""For each lattice paths by their features, as links from the last to the first."""
 
 _MOST_ROUNDS = 30
 """How often weights are placed anew because paths win there that no cone has shown before."""
@@ -84,7 +82,7 @@ def first_weights(problem: LatticeProblem, seed: int, given: CallerWeights | Non
     own = None if given is None or not given.any() else problem.to_canonical(given)
     rng = np.random.default_rng(seed)
     sizes = [0.0, *(10.0 ** (-8 + k / 3) for k in range(_PERTURBATIONS))]
-    pool = new_pool(problem)
+    pool = Catalogue(problem)
     best = any_weights(problem)
 
     def look(weights: FloatArray, source: str) -> bool:
@@ -92,7 +90,7 @@ def first_weights(problem: LatticeProblem, seed: int, given: CallerWeights | Non
         new = False
         for candidate in moved(weights, sizes, lambda: rng.normal(size=len(start))):
             verdict = problem.decode(problem.to_caller(CanonicalWeights(candidate)))
-            new = add(problem, pool, verdict) or new
+            new = add(pool, verdict) or new
             if verdict.strict and problem.inside(problem.to_caller(CanonicalWeights(candidate)), strictly=True):
                 best.improve(verdict.loss, candidate, source)
                 break
@@ -103,7 +101,7 @@ def first_weights(problem: LatticeProblem, seed: int, given: CallerWeights | Non
     look(start, "L")
     if own is not None:
         look(own, "I")
-    for rays in cones_of_region(problem.canonical.limits)[:_FIRST_CONES]:
+    for rays in cones_of_region(problem.canonical.limits, problem.canonical.cap)[:_FIRST_CONES]:
         if out_of_time():
             return best
         look(rays.sum(axis=0), "L")
@@ -127,15 +125,11 @@ def any_weights(problem: LatticeProblem) -> Incumbent:
 def _reported(problem: LatticeProblem, method: Method, search: Search, outcome: Outcome, seed: int) -> Result:
     """Return the result on the lists of all hypotheses that may win in some cone, once these hold all winners there."""
     lattices = problem.lattices
-    pool = new_pool(problem)
-    if isinstance(search, LatticeSearch):
-        for number, known in enumerate(search.seen):
-            for way in known.values():
-                see(problem, pool, number, way)
+    pool = search.catalogue if isinstance(search, LatticeSearch) else Catalogue(problem)
     found = problem.to_caller(outcome.weights)
     ahead = [normalised(found), CallerWeights(np.ldexp(found, -int(np.frexp(np.abs(found).sum())[1])))]
     for weights in ahead:
-        add(problem, pool, problem.decode(weights))
+        add(pool, problem.decode(weights))
     for _ in range(_MOST_ROUNDS):
         lists = problem_of(problem, pool)
         shift = lists.canonical.constant
@@ -143,20 +137,21 @@ def _reported(problem: LatticeProblem, method: Method, search: Search, outcome: 
         own = replace(outcome, cost=outcome.cost - shift, weights=lists.to_canonical(found), lower_bound=bound)
         result = result_of(method, lists, search, own, seed)
         placed = CallerWeights(result.weights)
-        if not add(problem, pool, problem.decode(placed)) or out_of_time():
+        if not add(pool, problem.decode(placed)) or out_of_time():
             break
     holding = [weights for weights in (placed, *ahead) if _holds(problem, weights, outcome.cost)]
     weights = holding[0] if holding else ahead[0]
     evaluation = problem.evaluate(weights)
     status, loss = outcome.status, evaluation.loss
-    if status is Status.OPTIMAL and not holding:
+    if status is Status.OPTIMAL and (problem.rounded_features or not holding):
         status = Status.OPTIMAL_TO_TOLERANCE
+    lower = None if outcome.lower_bound is None else min(loss, bound_on_loss(problem.canonical, outcome.lower_bound))
     return Result(
         weights=weights,
         names=lattices.names,
         loss=loss,
         score=evaluation.score,
-        lower_bound=None if outcome.lower_bound is None else min(loss, float(outcome.lower_bound)),
+        lower_bound=loss if status is Status.OPTIMAL else lower,
         status=status,
         method=method.name,
         statistics=evaluation.statistics,
@@ -180,35 +175,24 @@ def _holds(problem: LatticeProblem, weights: CallerWeights, loss: int) -> bool:
     return verdict.strict and verdict.loss == loss and problem.inside(weights, strictly=True)
 
 
-def new_pool(problem: LatticeProblem) -> Pool:
-    """Return empty lists."""
-    return [{} for _ in problem.graphs]
+def add(pool: Catalogue, verdict: Verdict) -> bool:
+    """Add the winners of a verdict to the hypotheses; return whether one of them is new."""
+    before = len(pool)
+    for number, won in enumerate(verdict.winners):
+        for way in won.ways:
+            pool.add(number, way)
+    return len(pool) > before
 
 
-def see(problem: LatticeProblem, pool: Pool, number: int, way: IntArray) -> bool:
-    """Add a path of a lattice to its list unless one with the same features stands for it; return whether it is new."""
-    key = (problem.features(number, way) + 0.0).tobytes()
-    known = pool[number].get(key)
-    if known is None or way.tolist() < known.tolist():
-        pool[number][key] = way
-    return known is None
-
-
-def add(problem: LatticeProblem, pool: Pool, verdict: Verdict) -> bool:
-    """Add the winners of a verdict to the lists; return whether one of them is new."""
-    new = [see(problem, pool, number, way) for number, won in enumerate(verdict.winners) for way in won.ways]
-    return any(new)
-
-
-def problem_of(problem: LatticeProblem, pool: Pool) -> Problem:
+def problem_of(problem: LatticeProblem, pool: Catalogue) -> Problem:
     """Return the problem on N-best lists of these paths, in the order in which they stand for each other."""
     lattices = problem.lattices
-    ways = [sorted(known.values(), key=lambda way: way.tolist()) for known in pool]
+    ways = [sorted(pool.of_lattice(s), key=lambda way: way.tolist()) for s in range(lattices.n_lists)]
     pairs = [(number, way) for number, own in enumerate(ways) for way in own]
     nbest = NBest(
         np.array([problem.features(number, way) for number, way in pairs]),
         np.cumsum([0, *map(len, ways)]),
-        np.array([[float(problem.loss(number, way))] for number, way in pairs]),
+        np.array([problem.statistics(number, way) for number, way in pairs]),
         lattices.names,
         lattices.list_ids,
         problem.settings.columns,

@@ -1,0 +1,82 @@
+"""The hypotheses that may win of those lattices that have few of them, as lists: each kept once for all cones."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lpmert.errors import IntArray
+from lpmert.model.lattice_problem import LatticeProblem
+
+Way = NDArray[np.int32]
+
+
+class Catalogue:
+    """Hypotheses of all lattices, by numbers that stay: features [n, d], statistics [n, K], and ways, their links.
+
+    Of those of a lattice with the same features the first stands for all.
+    """
+
+    def __init__(self, problem: LatticeProblem) -> None:
+        self._problem = problem
+        self._ids: list[dict[bytes, int]] = [{} for _ in problem.graphs]
+        self.features = np.empty((256, problem.canonical.n_features))
+        self.statistics = np.empty((256, len(problem.settings.columns)))
+        self.ways: list[Way] = []
+
+    def add(self, number: int, way: NDArray[np.integer]) -> int:
+        """Return the number of a hypothesis of lattice `number`."""
+        row = self._problem.graphs[number].features[way].sum(axis=0) + 0.0
+        key = row.tobytes()
+        known = self._ids[number].get(key)
+        if known is not None and self.ways[known].tolist() <= way.tolist():
+            return known
+        new = len(self.ways)
+        if new == len(self.features):
+            self.features = np.concatenate([self.features, np.empty_like(self.features)])
+            self.statistics = np.concatenate([self.statistics, np.empty_like(self.statistics)])
+        self.features[new], self.statistics[new] = row, self._problem.statistics(number, way)
+        self.ways.append(way.astype(np.int32))
+        self._ids[number][key] = new
+        return new
+
+    def losses(self, ids: IntArray) -> IntArray:
+        """Return the losses [n] of hypotheses where these are additive, and else 0 for each."""
+        return np.asarray(self.statistics[ids, 0].astype(np.int64) if self._problem.additive else np.zeros_like(ids))
+
+    def of_lattice(self, number: int) -> list[Way]:
+        """Return the ways of the hypotheses of a lattice."""
+        return [self.ways[known] for known in self._ids[number].values()]
+
+    def __len__(self) -> int:
+        """Return how many there are, of paths with the same features one."""
+        return sum(map(len, self._ids))
+
+
+class Lists(NamedTuple):
+    """The hypotheses ids[ends[a]] .. ids[ends[a + 1] - 1] of lattice numbers[a], by their numbers in a catalogue."""
+
+    numbers: IntArray
+    ends: IntArray
+    ids: IntArray
+
+    def joined(self, others: dict[int, IntArray]) -> Lists:
+        """Return these lists with those of other lattices after them."""
+        lengths = [len(ids) for ids in others.values()]
+        return Lists(
+            np.concatenate([self.numbers, np.array(list(others), dtype=np.int64)]),
+            np.concatenate([self.ends, self.ends[-1] + np.cumsum(lengths, dtype=np.int64)]),
+            np.concatenate([self.ids, *others.values()]),
+        )
+
+    def split(self) -> dict[int, IntArray]:
+        """Return the hypotheses by the number of their lattice, in the order of these numbers."""
+        own = dict(zip(self.numbers.tolist(), np.split(self.ids, self.ends[1:-1]), strict=True))
+        return dict(sorted(own.items()))
+
+
+def no_lists() -> Lists:
+    """Return none."""
+    return Lists(np.empty(0, dtype=np.int64), np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int64))

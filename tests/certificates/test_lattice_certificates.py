@@ -1,0 +1,102 @@
+"""Certificates of lattices and hypergraphs: what they prove, and that they break where lattices or claims change."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import oracle
+import pytest
+from drawn_hypergraphs import DrawnHypergraphs
+from drawn_lattices import Drawn, least_loss, limits_of
+
+import lpmert
+from lpmert import CertificateError, Lattices, MethodError, Region
+from lpmert.certificates.check.lattices import lists_of
+
+
+def test_certificates_of_lattices_prove_the_optimum_of_all_paths(tmp_path: Path) -> None:
+    proved = 0
+    for seed in range(40):
+        width = 1 + seed % 3
+        drawn = Drawn(seed, ("integers", "dyadic", "ternary")[seed % 3], 2, width)
+        region, limits = limits_of(seed // 3, width)
+        if not all(any(drawn.paths(s)) for s in range(2)) or len(drawn.paths(0)) * len(drawn.paths(1)) > 300:
+            continue
+        lattices, path = drawn.lattices(), tmp_path / f"{seed}.json"
+        found = lpmert.minimize(lattices, region=region)
+        lpmert.certify(lattices, found, path, region=region)
+        checked = lpmert.verify(path, lattices)
+        assert checked.proved
+        assert checked.loss == least_loss(drawn, limits)
+        proved += 1
+    assert proved > 20
+
+
+def test_certificates_of_hypergraphs_prove_the_optimum_of_all_derivations(tmp_path: Path) -> None:
+    for seed in range(20):
+        graphs, path = DrawnHypergraphs(seed, 2, 2, 20).graphs(), tmp_path / f"{seed}.json"
+        found = lpmert.minimize(graphs)
+        lpmert.certify(graphs, found, path)
+        checked = lpmert.verify(path, graphs)
+        assert checked.proved
+        assert checked.loss == found.loss
+
+
+def test_the_lists_of_a_certificate_hold_every_path_that_wins_somewhere() -> None:
+    for seed in range(30):
+        drawn = Drawn(seed, "dyadic", 1, 1 + seed % 3)
+        if not any(drawn.paths(0)):
+            continue
+        features, offsets, _ = drawn.listed()
+        winners = {tuple(float(x) for x in features[row]) for (row,) in oracle.attainable(features, offsets, [])}
+        lists = lists_of(drawn.lattices(), "wer", [])
+        assert winners <= {tuple(row) for row in lists.dense_features().tolist()}
+
+
+@pytest.fixture
+def proof(tmp_path: Path) -> tuple[Lattices, Path]:
+    drawn = Drawn(3, "integers", 2, 2)
+    lattices, path = drawn.lattices(), tmp_path / "proof.json"
+    lpmert.certify(lattices, lpmert.minimize(lattices), path)
+    return lattices, path
+
+
+def test_a_certificate_does_not_hold_for_other_lattices(proof: tuple[Lattices, Path]) -> None:
+    _, path = proof
+    with pytest.raises(CertificateError, match="weights lose"):
+        lpmert.verify(path, Drawn(4, "integers", 2, 2).lattices())
+    with pytest.raises(CertificateError, match="weights lose"):
+        lpmert.verify(path, proof[0], metric="cer")
+    with pytest.raises(CertificateError, match="additive"):
+        lpmert.verify(path, proof[0], metric="chrf")
+
+
+def test_a_certificate_with_another_claim_breaks(proof: tuple[Lattices, Path]) -> None:
+    lattices, path = proof
+    first, *rest = path.read_text(encoding="utf-8").split("\n", 1)
+    for key in ("loss", "bound"):
+        header = json.loads(first.removesuffix(', "tree": [') + "}")
+        header[key] = str(int(header[key]) - 1)
+        path.write_text("\n".join([json.dumps(header)[:-1] + ', "tree": [', *rest]), encoding="utf-8")
+        with pytest.raises(CertificateError):
+            lpmert.verify(path, lattices)
+
+
+def test_what_cannot_be_certified_is_said(proof: tuple[Lattices, Path], tmp_path: Path) -> None:
+    lattices, _ = proof
+    found = lpmert.minimize(lattices)
+    with pytest.raises(MethodError, match="other lists"):
+        lpmert.certify(Drawn(4, "integers", 2, 2).lattices(), found, tmp_path / "no.json")
+    around = Region(cosine=0.5, around=[1.0, 1.0])
+    with pytest.raises(MethodError, match="limits of the weights"):
+        lpmert.certify(lattices, lpmert.minimize(lattices, region=around), tmp_path / "no.json", region=around)
+
+
+def test_a_lattice_too_large_for_exact_arithmetic_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    from lpmert.certificates.check import lattices as check
+
+    monkeypatch.setattr(check, "_MOST_LABELS", 1)
+    monkeypatch.setattr(check, "_MOST_CONES", 50)
+    with pytest.raises(CertificateError, match="too large for a certificate"):
+        lists_of(Drawn(3, "dyadic", 2, 2).lattices(), "wer", [])

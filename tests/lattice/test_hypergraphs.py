@@ -1,0 +1,169 @@
+"""Hypergraphs: what is refused, and the optimum over all derivations, against these one by one in exact arithmetic."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import oracle
+import pytest
+from drawn_hypergraphs import DrawnHypergraphs
+from drawn_lattices import Drawn, edits, limits_of
+from strategies import many_more
+
+import lpmert
+from lpmert import DataError, Hypergraphs, Lattices, NBest, Status
+from lpmert.methods.auto import Auto
+from lpmert.methods.lattice.search import LatticeSettings
+from lpmert.methods.lattice.solve import solve_lattices
+from lpmert.metrics.text import TEXT_METRICS
+from lpmert.model.lattice_problem import LatticeProblem
+
+GRAMMAR: dict[str, Any] = {
+    "features": [[1, 0], [0, 1], [0, 2], [3, 0]],
+    "offsets": [0, 4],
+    "heads": [1, 2, 0, 0],
+    "tails": [[], [], [1, 2], [2, 1, 2]],
+    "outputs": [["la"], ["casa", "blanca"], [0, 1], [2, "y", 0, 1]],
+    "references": ["la casa blanca"],
+}
+"""The goal is 0: "la casa blanca", or "casa blanca y casa blanca la"."""
+
+
+def built(**changes: Any) -> Hypergraphs:
+    return Hypergraphs(**{**GRAMMAR, **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"tails": [[0], [], [1, 2], [2, 1, 2]], "outputs": [["la", 0], *GRAMMAR["outputs"][1:]]}, "goal; give goals"),
+        (
+            {"tails": [[0], [], [1, 2], [2, 1, 2]], "outputs": [["la", 0], *GRAMMAR["outputs"][1:]], "goals": [0]},
+            r"cycle, \d -> \d",
+        ),
+        ({"heads": [1, 2, 0, 3]}, "0 and 3 could both be the goal"),
+        ({"goals": [7]}, "no derivation of node 7"),
+        ({"outputs": [["la"], ["casa"], [0, 0], [2, 0, 1]]}, r"edge 2 .*must name each of its 2 tails once"),
+        ({"outputs": [["la"], ["casa"], [0], [2, 0, 1]]}, r"edge 2 .*must name each of its 2 tails once"),
+        ({"outputs": [["la"], "casa", [0, 1], [2, 0, 1]]}, r"output of edge 1"),
+        ({"outputs": [["la"], ["casa"], [0, 1]]}, "outputs must be a sequence of 4"),
+        ({"tails": [[], [], [1, -2], [2, 1, 2]]}, r"tails of edge 2 \(from 0\) must be whole numbers"),
+        ({"tails": [[], [], [1, 2]]}, "tails must be a sequence of 4"),
+        ({"losses": [1, 2, 0.5, 3]}, "losses must be 4 whole numbers"),
+        ({"references": None}, "give references, or losses"),
+    ],
+)
+def test_what_is_no_hypergraph_is_refused_by_name(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        built(**changes)
+
+
+def test_texts_are_put_together_from_outputs() -> None:
+    graphs = built()
+    problem = LatticeProblem(graphs)
+    said = [problem.text(0, problem.decode(np.array(w)).winners[0].ways[0]) for w in ([0.0, 1.0], [1.0, 0.0])]
+    assert said == ["la casa blanca", "casa blanca y casa blanca la"]  # with the features 1, 3 and 4, 2
+    assert 10 ** float(graphs.log10_paths[0]) == pytest.approx(2)
+    assert graphs.n_links == 4
+
+
+def listed(drawn: DrawnHypergraphs, metric: str) -> tuple[list[list[Fraction]], list[int], list[int], list[str]]:
+    """Features, offsets, losses and texts of all derivations."""
+    features, offsets, losses, texts = [], [0], [], []
+    for number, reference in enumerate(drawn.references):
+        for edges, words in drawn.derivations(number):
+            features.append(drawn.sums(edges))
+            by_words = edits(words, reference.split())
+            losses.append(by_words if metric == "wer" else int(sum(drawn.losses[edge] for edge in edges)))
+            texts.append(" ".join(words))
+        offsets.append(len(features))
+    return features, offsets, losses, texts
+
+
+def check(seed: int, metric: str, settings: LatticeSettings | None = None) -> None:
+    rng = np.random.default_rng(2000 + seed)
+    n_graphs, width = int(rng.integers(1, 4)), int(rng.integers(1, 4))
+    drawn = DrawnHypergraphs(seed, n_graphs, width, (400, 20, 7)[n_graphs - 1])
+    region, limits = limits_of(seed, width)
+    problem = LatticeProblem(drawn.graphs(), metric, region)
+    result = solve_lattices(problem, Auto(), settings=settings)
+    features, offsets, losses, _ = listed(drawn, metric)
+    selections = oracle.attainable(features, offsets, limits)
+    expected = min(sum(losses[row] for row in rows) for rows in selections)
+    assert (result.loss, result.lower_bound, result.status) == (expected, expected, Status.OPTIMAL)
+    exact = [Fraction(weight) for weight in result.weights.tolist()]
+    total = 0
+    for start, end in pairwise(offsets):
+        scores = [sum(w * x for w, x in zip(exact, row, strict=True)) for row in features[start:end]]
+        total += losses[start + scores.index(max(scores))]
+    assert total == expected
+
+
+@pytest.mark.parametrize("metric", ["wer", "loss"])
+@pytest.mark.parametrize("block", [0, *(many_more(block) for block in range(1, 12))])
+def test_the_optimum_is_that_of_all_derivations(metric: str, block: int) -> None:
+    for seed in range(40 * block, 40 * block + 40):
+        check(seed, metric)
+
+
+@pytest.mark.parametrize("comparisons", [1, 3])
+def test_hypergraphs_that_stay_open_at_first_end_with_the_same_optimum(comparisons: int) -> None:
+    for seed in range(500, 530):
+        check(seed, "wer", LatticeSettings(comparisons=comparisons))
+
+
+@pytest.mark.parametrize("metric", ["bleu", "chrf"])
+def test_ratio_metrics_end_where_lists_of_all_derivations_end(metric: str) -> None:
+    seen = 0
+    for seed in range(700, 725):
+        drawn = DrawnHypergraphs(seed, 2, 2, 30, words="aaab")
+        drawn.references = ["a a a a b a a", "a a a a a"]
+        features, offsets, _, texts = listed(drawn, "wer")
+        statistics = [
+            TEXT_METRICS[metric].counter([drawn.references[number]])(text)
+            for number, (start, end) in enumerate(pairwise(offsets))
+            for text in texts[start:end]
+        ]
+        lists = NBest(np.array(features, dtype=float), offsets, np.array(statistics, dtype=float))
+        found = lpmert.minimize(drawn.graphs(), metric=metric)
+        wanted = lpmert.minimize(lists, metric=TEXT_METRICS[metric].metric(""))
+        assert (found.loss, found.status) == (wanted.loss, wanted.status)
+        assert found.lower_bound == found.loss
+        seen += wanted.loss < 1.0
+    assert seen > 5
+
+
+def test_a_lattice_is_a_hypergraph_of_edges_with_one_tail() -> None:
+    for seed in range(800, 830):
+        drawn = Drawn(seed, "integers", 2, 2)
+        if not all(any(drawn.paths(s)) for s in range(2)):
+            continue
+        # Edges into a node come in their order, and the axiom of the start before them.
+        features: list[list[float]] = []
+        heads: list[int] = []
+        tails: list[tuple[int, ...]] = []
+        outputs: list[tuple[str | int, ...]] = []
+        offsets = [0]
+        for s in range(2):
+            features.append([0.0, 0.0])
+            heads.append(drawn.starts[s])
+            tails.append(())
+            outputs.append(())
+            for link in range(drawn.offsets[s], drawn.offsets[s + 1]):
+                features.append(drawn.features[link].tolist())
+                heads.append(drawn.targets[link])
+                tails.append((drawn.sources[link],))
+                word = drawn.words[link]
+                outputs.append((0,) if word is None else (0, word))
+            offsets.append(len(heads))
+        goals = [int(end) for end in drawn.ends]
+        if any(start in drawn.targets[drawn.offsets[s] : drawn.offsets[s + 1]] for s, start in enumerate(drawn.starts)):
+            continue
+        graphs = Hypergraphs(features, offsets, heads, tails, outputs, drawn.references, goals=goals)
+        lattices: Lattices = drawn.lattices()
+        one, other = lpmert.minimize(graphs, metric="wer"), lpmert.minimize(lattices, metric="wer")
+        assert (one.loss, one.status) == (other.loss, other.status)
+        assert graphs.log10_paths == pytest.approx(lattices.log10_paths)

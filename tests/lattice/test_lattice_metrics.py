@@ -1,0 +1,173 @@
+"""Metrics, losses and regions on lattices: they end where N-best lists of all paths end; equal lattices end alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from drawn_lattices import Drawn
+from strategies import many_more
+
+import lpmert
+from lpmert import DataError, Lattices, Linear, MetricError, NBest, Region
+from lpmert.errors import FloatArray
+from lpmert.metrics.base import Metric
+from lpmert.metrics.text import TEXT_METRICS
+
+Links = tuple[list[Any], list[int], list[int], list[Any]]
+"""Features, sources, targets and words."""
+
+METRICS = ("wer", "cer", "ter", "bleu", "chrf")
+
+
+def texts_of(drawn: Drawn) -> list[str]:
+    ways = [way for number in range(len(drawn.references)) for way in drawn.paths(number)]
+    return [" ".join(word for link in reversed(way) if (word := drawn.words[link]) is not None) for way in ways]
+
+
+def all_paths(drawn: Drawn, metric: str) -> tuple[NBest, Metric]:
+    """N-best lists of all paths, and the metric that sums their statistics."""
+    features, offsets, _ = drawn.listed()
+    texts, settings = texts_of(drawn), TEXT_METRICS[metric]
+    statistics = [
+        settings.counter([reference])(text)
+        for reference, (start, end) in zip(drawn.references, pairwise(offsets), strict=True)
+        for text in texts[start:end]
+    ]
+    return NBest(np.array(features, dtype=float), offsets, np.array(statistics, dtype=float)), settings.metric("")
+
+
+def region_of(seed: int, width: int) -> Region | None:
+    rng = np.random.default_rng(seed)
+    first, second = "feature1", f"feature{width}"
+    return [
+        None,
+        Region(nonnegative=True),
+        Region(cosine=0.7, around=rng.normal(size=width).tolist()),
+        Region(linear=[Linear({first: 1.0, second: -2.0}, 0, 0)], bounds={first: (0, None)}),
+        Region(fixed={first: 1.0}, bounds={second: (-2.0, 2.0)}),
+    ][seed % 5]
+
+
+def drawn_with_long_references(seed: int, kind: str, width: int) -> Drawn | None:
+    rng = np.random.default_rng(4000 + seed)
+    drawn = Drawn(seed, kind, int(rng.integers(1, 4)), width)
+    drawn.words = [None if word is None else "aaab"[k % 4] for k, word in enumerate(drawn.words)]
+    drawn.references = [" ".join(rng.choice(list("aaab"), rng.integers(4, 7)).tolist()) for _ in drawn.references]
+    return drawn if all(any(drawn.paths(s)) for s in range(len(drawn.references))) else None
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("block", [0, *(many_more(block) for block in range(1, 8))])
+def test_all_metrics_and_regions_end_where_lists_of_all_paths_end(metric: str, block: int) -> None:
+    for seed in range(25 * block, 25 * block + 25):
+        width = 2 + seed % 2
+        drawn = drawn_with_long_references(seed, ("integers", "dyadic")[seed // 5 % 2], width)
+        if drawn is None:
+            continue
+        lists, measure = all_paths(drawn, metric)
+        region = region_of(seed, width)
+        found = lpmert.minimize(drawn.lattices(), metric=metric, region=region)
+        wanted = lpmert.minimize(lists, metric=measure, region=region)
+        assert (found.loss, found.status, found.lower_bound) == (wanted.loss, wanted.status, wanted.lower_bound), seed
+        assert lpmert.evaluate(drawn.lattices(), found, metric=metric).loss == found.loss
+
+
+@pytest.mark.parametrize("metric", ["sentence-bleu", "sentence-ter"])
+def test_losses_that_are_no_whole_numbers_are_refused(metric: str) -> None:
+    lattices = Lattices([[1.0], [2.0]], [0, 2], [0, 0], [1, 1], ["a", "b"], ["a b c"])
+    with pytest.raises(MetricError, match="whole numbers"):
+        lpmert.minimize(lattices, metric=metric)
+
+
+def test_links_have_losses_that_add_up() -> None:
+    features = [[1.0, 0.0], [0.0, 1.0], [2.0, 1.0], [0.0, 3.0]]
+    lattices = Lattices(features, [0, 4], [0, 0, 1, 1], [1, 1, 2, 2], ["a", "b", "c", None], losses=[3, 1, 4, 2])
+    # The best of the first two links is free to choose, the third wins at (1, 0), the fourth at (0, 1).
+    assert lpmert.evaluate(lattices, [1, 0]).loss == 7
+    assert lpmert.evaluate(lattices, [0, 1]).loss == 3
+    found = lpmert.minimize(lattices)
+    assert (found.loss, found.lower_bound) == (3, 3)
+    with pytest.raises(MetricError, match="needs references"):
+        lpmert.minimize(lattices, metric="wer")
+    with pytest.raises(DataError, match="whole numbers"):
+        Lattices(features, [0, 4], [0, 0, 1, 1], [1, 1, 2, 2], ["a", "b", "c", None], losses=[3, 1, -4, 2])
+
+
+# Lattices that hold the same hypotheses
+
+
+def rebuilt(paths: list[list[tuple[FloatArray, Any]]]) -> Links:
+    """Features, sources, targets and words of a lattice with one path beside the other, from one start to one end."""
+    features: list[Any] = []
+    sources: list[int] = []
+    targets: list[int] = []
+    words: list[Any] = []
+    new = 2
+    for path in paths:
+        node = 0
+        for k, (row, word) in enumerate(path):
+            last = k + 1 == len(path)
+            features.append(row)
+            words.append(word)
+            sources.append(node)
+            targets.append(1 if last else new)
+            node = new
+            new += 0 if last else 1
+    return features, sources, targets, words
+
+
+def trie(paths: list[list[tuple[FloatArray, Any]]], *, reverse: bool) -> Links:
+    """The same with common beginnings (or with reverse, ends) of paths shared: what determinising (minimising) does."""
+    start, end = (1, 0) if reverse else (0, 1)
+    known: dict[tuple[Any, ...], int] = {(): start}
+    features: list[Any] = []
+    sources: list[int] = []
+    targets: list[int] = []
+    words: list[Any] = []
+    made: set[tuple[Any, ...]] = set()
+    for path in paths:
+        key: tuple[Any, ...] = ()
+        steps = path[::-1] if reverse else path
+        for k, (row, word) in enumerate(steps):
+            before, key = known[key], (*key, (tuple(row.tolist()), word))
+            final = k + 1 == len(steps)
+            after = end if final else known.setdefault(key, len(known) + 1)
+            if (key, final) not in made:
+                made.add((key, final))
+                features.append(row)
+                words.append(word)
+                sources.append(after if reverse else before)
+                targets.append(before if reverse else after)
+    return features, sources, targets, words
+
+
+@pytest.mark.parametrize("reshape", [rebuilt, lambda p: trie(p, reverse=False), lambda p: trie(p, reverse=True)])
+@pytest.mark.parametrize("metric", ["wer", "chrf"])
+def test_unfolded_determinised_and_minimised_lattices_have_the_same_optimum(
+    reshape: Callable[[Any], Links], metric: str
+) -> None:
+    for seed in range(300, 320):
+        drawn = Drawn(seed, "large", 2, 2)  # no two paths with the same features
+        if not all(any(drawn.paths(s)) for s in range(2)):
+            continue
+        features: list[Any] = []
+        sources: list[int] = []
+        targets: list[int] = []
+        words: list[Any] = []
+        offsets = [0]
+        for s in range(2):
+            paths = [[(drawn.features[k], drawn.words[k]) for k in reversed(way)] for way in drawn.paths(s)]
+            for gathered, more in zip((features, sources, targets, words), reshape(paths), strict=True):
+                gathered += more
+            offsets.append(len(features))
+        other = Lattices(
+            np.array(features), offsets, sources, targets, words, drawn.references, starts=[0, 0], ends=[1, 1]
+        )
+        one = drawn.lattices()
+        assert other.log10_paths == pytest.approx(one.log10_paths)
+        found, again = lpmert.minimize(one, metric=metric), lpmert.minimize(other, metric=metric)
+        assert (found.loss, found.lower_bound, found.status) == (again.loss, again.lower_bound, again.status)
