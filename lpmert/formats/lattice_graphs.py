@@ -13,7 +13,7 @@ from lpmert.errors import DataError
 from lpmert.formats.lattice import SILENT, Counts, counted_words
 from lpmert.formats.slf import SCORE_NAMES, WORDS
 from lpmert.formats.slf_bulk import Links, links_of_text
-from lpmert.formats.utterances import References, read_transcripts, utterance_files, utterance_of
+from lpmert.formats.utterances import References, of_lists, read_transcripts, utterance_files, utterance_of
 from lpmert.model.lattices import Lattices
 from lpmert.quoting import listed, quoted
 from lpmert.system.files import read_text
@@ -91,7 +91,8 @@ def load_lattices(
                 raise DataError(
                     f"no {name} scores, which other lattices have; add them, or read this lattice separately", path=path
                 )
-    spoken = _references(references, ids, partial)
+    transcripts = references if isinstance(references, str | Path) else None
+    spoken = of_lists(read_transcripts(references), ids, transcripts, partial, what="lattice")
     vocabulary: dict[str, int] = {}
     silences = -1
     place: dict[str | None, tuple[int, str | None]] = {None: (silences, None)}
@@ -127,7 +128,7 @@ def load_lattices(
         np.concatenate([part.sources for part in parts]),
         np.concatenate([part.targets for part in parts]),
         numbers,
-        [spoken[utterance] for utterance in ids],
+        spoken,
         vocabulary=list(vocabulary),
         starts=[part.start for part in parts],
         ends=[part.end for part in parts],
@@ -178,16 +179,3 @@ def _decoded(data: bytes, name: str) -> str:
         raise DataError(
             "not UTF-8; convert it, and do not compress files within an archive", path=name, line=line
         ) from error
-
-
-def _references(references: References, ids: Sequence[str], partial: bool) -> dict[str, str]:
-    path = None if isinstance(references, dict) or not isinstance(references, str | Path) else references
-    spoken = read_transcripts(references)
-    for utterance in ids:
-        if utterance not in spoken:
-            raise DataError(f"no reference for utterance {quoted(utterance)}; add it, or omit the lattice", path=path)
-    for utterance in spoken:
-        if not partial and utterance not in ids:
-            trouble = f"no lattice for the reference of {quoted(utterance)}; add it, or allow a part with partial"
-            raise DataError(trouble, path=path)
-    return spoken

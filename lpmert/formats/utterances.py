@@ -160,7 +160,7 @@ def references_by_list(
 ) -> list[tuple[str, ...]]:
     """Return the references of each list; the arguments are those of `with_references`."""
     if isinstance(references, Mapping):
-        return [(text,) for text in _of_lists(dict(references), list_ids, None, partial)]
+        return [(text,) for text in of_lists(dict(references), list_ids, None, partial)]
     files = [references] if isinstance(references, str | Path) else list(references)
     rows = {path: list(lines(path)) for path in files}
     numbered = [path for path in files if _by_number(rows[path], list_ids, by_line)]
@@ -170,7 +170,7 @@ def references_by_list(
     columns = [
         _of_numbers(rows[path], list_ids, path, partial)
         if path in numbered
-        else _of_lists(read_transcripts(path), list_ids, path, partial)
+        else of_lists(read_transcripts(path), list_ids, path, partial)
         for path in files
     ]
     return list(zip(*columns, strict=True))
@@ -209,14 +209,20 @@ def _of_numbers(rows: Sequence[tuple[int, str]], list_ids: Sequence[str], path: 
     return [rows[number][1].strip(_WHITE) for number in numbers]
 
 
-def _of_lists(spoken: Mapping[str, str], list_ids: Sequence[str], path: str | Path | None, partial: bool) -> list[str]:
+def of_lists(
+    spoken: Mapping[str, str], list_ids: Sequence[str], path: str | Path | None, partial: bool, *, what: str = "list"
+) -> list[str]:
+    """Return the words of each utterance in `list_ids`; what: they are called so in messages, a list or a lattice.
+
+    Raises `DataError` if a list has no reference, or, unless `partial`, a reference no list.
+    """
     known = {*list_ids}
     for utterance in list_ids:
         if utterance not in spoken:
-            raise DataError(f"no reference for utterance {quoted(utterance)}; add it, or omit the list", path=path)
+            raise DataError(f"no reference for utterance {quoted(utterance)}; add it, or omit the {what}", path=path)
     for utterance in spoken:
         if not partial and utterance not in known:
-            trouble = f"no list for the reference of {quoted(utterance)}; add it, or allow a part with partial=True"
+            trouble = f"no {what} for the reference of {quoted(utterance)}; add it, or allow a part with partial=True"
             raise DataError(f"{trouble} (--partial)", path=path)
     return [spoken[utterance] for utterance in list_ids]
 
