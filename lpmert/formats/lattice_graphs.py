@@ -16,10 +16,9 @@ from lpmert.formats.slf_bulk import Links, links_of_text
 from lpmert.formats.utterances import References, of_lists, read_transcripts, utterance_files, utterance_of
 from lpmert.model.lattices import Lattices
 from lpmert.quoting import listed, quoted
-from lpmert.system.files import read_text
+from lpmert.system.files import COMPRESSED_ENDINGS, decoded, read_text
 
 _LATTICE_ENDINGS = frozenset({".slf", ".lat", ".lattice", ".htk"})
-_COMPRESSED = frozenset({".gz", ".xz", ".zst"})
 _VARIANT = re.compile(r"\(\d+\)$")
 
 Sources = str | Path | Sequence[str | Path]
@@ -72,15 +71,13 @@ def load_lattices(
     """
     counted = counted_words(counts or {})
     left_out = SILENT | set(silent)
-    ids: list[str] = []
-    parts: list[Links] = []
-    paths: list[str | Path] = []
+    found: dict[str, tuple[str | Path, Links]] = {}
     for utterance, path, text in _texts(source):
-        if utterance in ids:
+        if utterance in found:
             raise DataError(f"utterance {quoted(utterance)} comes twice; rename one", path=path)
-        ids.append(utterance)
-        paths.append(path)
-        parts.append(links_of_text(text, path))
+        found[utterance] = path, links_of_text(text, path)
+    ids = list(found)
+    paths, parts = [path for path, _ in found.values()], [part for _, part in found.values()]
     present = {name for part in parts for name in part.scores}
     names = [*(name for name in SCORE_NAMES if name in present), WORDS, *(counts or {})]
     if len(set(names)) < len(names):
@@ -147,7 +144,7 @@ def _texts(source: Sources) -> Iterator[tuple[str, str | Path, str]]:
         return
     path = Path(source)
     endings = path.suffixes[-2:]
-    inner = endings[-2] if len(endings) == 2 and endings[-1] in _COMPRESSED else path.suffix
+    inner = endings[-2] if len(endings) == 2 and endings[-1] in COMPRESSED_ENDINGS else path.suffix
     if inner in _LATTICE_ENDINGS and not path.is_dir():
         yield utterance_of(path), path, read_text(path)
     elif path.is_file() and tarfile.is_tarfile(path):
@@ -166,16 +163,6 @@ def _members(path: Path) -> Iterator[tuple[str, str, str]]:
                 stream = archive.extractfile(member)
                 if stream is not None:
                     name = f"{path}/{member.name}"
-                    yield utterance_of(Path(member.name)), name, _decoded(stream.read(), name)
+                    yield utterance_of(Path(member.name)), name, decoded(stream.read(), name).replace("\r\n", "\n")
     except (tarfile.TarError, EOFError, OSError) as error:
         raise DataError(f"the archive is damaged: {error}", path=path) from error
-
-
-def _decoded(data: bytes, name: str) -> str:
-    try:
-        return data.decode("utf-8").replace("\r\n", "\n")
-    except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
-        raise DataError(
-            "not UTF-8; convert it, and do not compress files within an archive", path=name, line=line
-        ) from error
