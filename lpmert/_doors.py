@@ -291,7 +291,7 @@ def evaluate(
     from lpmert.model.word_graphs import WordGraphs
 
     if isinstance(nbest, WordGraphs):
-        return lattice_problem(nbest, metric, ties, region).evaluate(given_weights(weights, "weights"))
+        return lattice_problem(nbest, metric, ties, _region(region)).evaluate(given_weights(weights, "weights"))
     problem = _problem(nbest, metric, ties, region)
     given = problem.checked_weights(given_weights(weights, "weights"))
     return replace(found := problem.evaluate(given), inside=problem.inside(given), rates=problem.rates(found.loss))
@@ -363,26 +363,32 @@ def _prepared(
 
     with Deadline(limits.time_limit).running() as deadline:
         if isinstance(data, WordGraphs):
-            lattices = lattice_problem(data, metric, ties, region)
+            lattices = lattice_problem(data, metric, ties, _region(region))
             return lattices, partial(solve_lattices, lattices, started=deadline.started)
         problem = _problem(data, metric, ties, region)
         return problem, lambda method, *rest: partial(solve, method, problem, started=deadline.started)(*rest)
 
 
 def _problem(nbest: NBest, metric: Any, ties: str, region: Region | None) -> Problem:
-    from lpmert.errors import DataError, RegionError
-    from lpmert.formats.weights import region_around
+    from lpmert.errors import DataError
     from lpmert.model.nbest import NBest
     from lpmert.model.problem import Problem
-    from lpmert.model.region import Region
 
     if not isinstance(nbest, NBest):
         raise DataError(
             f"the first argument must be an NBest, not {type(nbest).__name__}; build one with lpmert.NBest(...)"
         )
+    return Problem(nbest, metric, ties=ties, region=_region(region))
+
+
+def _region(region: Region | None) -> Region | None:
+    from lpmert.errors import RegionError
+    from lpmert.formats.weights import region_around
+    from lpmert.model.region import Region
+
     if region is not None and not isinstance(region, Region):
         raise RegionError(f"region must be a Region or None, not {type(region).__name__}; build one with lpmert.Region")
-    return Problem(nbest, metric, ties=ties, region=region_around(region))
+    return region_around(region)
 
 
 def _settings(
