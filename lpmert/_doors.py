@@ -287,12 +287,8 @@ def evaluate(
     (1.0, [1, 1], 0)
     """
     from lpmert.formats.weights import given_weights
-    from lpmert.methods.lattice.door import lattice_problem
-    from lpmert.model.word_graphs import WordGraphs
 
-    if isinstance(nbest, WordGraphs):
-        return lattice_problem(nbest, metric, ties, _region(region)).evaluate(given_weights(weights, "weights"))
-    problem = _problem(nbest, metric, ties, region)
+    problem = problem_of(nbest, metric, ties, region)
     given = problem.checked_weights(given_weights(weights, "weights"))
     return replace(found := problem.evaluate(given), inside=problem.inside(given), rates=problem.rates(found.loss))
 
@@ -355,18 +351,26 @@ def _prepared(
 ) -> tuple[Problem | LatticeProblem, Callable[..., Result]]:
     """Return the problem, and its search: of a method, with limits, callback, seed and first weights."""
     import lpmert.model.problem  # noqa: F401  # loading it takes longer than most problems, and does not count
-    from lpmert.methods.lattice.door import lattice_problem
     from lpmert.methods.lattice.solve import solve_lattices
-    from lpmert.model.word_graphs import WordGraphs
+    from lpmert.model.problem import Problem
     from lpmert.search.driver import solve
     from lpmert.system.deadline import Deadline
 
     with Deadline(limits.time_limit).running() as deadline:
-        if isinstance(data, WordGraphs):
-            lattices = lattice_problem(data, metric, ties, _region(region))
-            return lattices, partial(solve_lattices, lattices, started=deadline.started)
-        problem = _problem(data, metric, ties, region)
+        problem = problem_of(data, metric, ties, region)
+        if not isinstance(problem, Problem):
+            return problem, partial(solve_lattices, problem, started=deadline.started)
         return problem, lambda method, *rest: partial(solve, method, problem, started=deadline.started)(*rest)
+
+
+def problem_of(data: NBest | WordGraphs, metric: Any, ties: str, region: Region | None) -> Problem | LatticeProblem:
+    """Return the problem on lists or lattices, with all arguments checked."""
+    from lpmert.methods.lattice.door import lattice_problem
+    from lpmert.model.word_graphs import WordGraphs
+
+    if isinstance(data, WordGraphs):
+        return lattice_problem(data, metric, ties, _region(region))
+    return _problem(data, metric, ties, region)
 
 
 def _problem(nbest: NBest, metric: Any, ties: str, region: Region | None) -> Problem:

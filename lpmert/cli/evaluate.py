@@ -10,7 +10,7 @@ import click
 
 from lpmert.cli.arguments import parse_weights
 from lpmert.cli.console import evaluation_report, put, say
-from lpmert.cli.reading import Reading, reading_options
+from lpmert.cli.reading import Reading, reading_options, sizes
 from lpmert.cli.shared import TIES, data_argument, metric_for, metric_option
 
 
@@ -35,20 +35,25 @@ def evaluate(
     quiet: bool,
     **options: Any,
 ) -> None:
-    """Show what given weights cost on the lists in DATA; nothing is searched. DATA is as for `lpmert solve`.
+    """Show what given weights cost on the lists or lattices in DATA; nothing is searched.
 
-    The JSON has the hypothesis that is chosen from each list, counted from 0.
+    DATA is as for `lpmert solve`.
+    The JSON has the hypothesis that is chosen from each list, counted from 0; of lattices that is the best path.
     """
     import lpmert
+    from lpmert._doors import problem_of
     from lpmert.result import SCHEMA
     from lpmert.system.files import write_text
 
     reading = Reading.taken(data, options, metric)
-    nbest = reading.read()
+    nbest = reading.read_whole()
     if not quiet:
-        say(f"{', '.join(data)}: {nbest.n_lists:,} lists, {nbest.n_hypotheses:,} hypotheses")
-    summed = metric_for(nbest) if metric is None or "references" in reading.flags else metric
-    problem = lpmert.Problem(nbest, summed, ties=ties)
+        say(f"{reading.name}: {sizes(nbest)}")
+    if not isinstance(nbest, lpmert.NBest):
+        summed = reading.text_metric
+    else:
+        summed = metric_for(nbest) if metric is None or "references" in reading.flags else metric
+    problem = problem_of(nbest, summed, ties, None)
     given = problem.checked_weights(parse_weights(weights, nbest.names, "--weights"))
     found = lpmert.evaluate(nbest, given, metric=summed, ties=ties)
     found = replace(found, rates={**found.rates, **reading.rates(nbest, found.loss)})

@@ -19,7 +19,7 @@ from lpmert.formats.utterances import words_of
 from lpmert.quoting import quoted
 from lpmert.system.files import lines
 
-COST, GRAPH, ACOUSTIC = "cost", "graph", "acoustic"
+COST, GRAPH, ACOUSTIC = "cost", "graph_cost", "acoustic_cost"
 EPSILON = frozenset({"<eps>", "<epsilon>"})
 
 Symbols = Mapping[int, str]

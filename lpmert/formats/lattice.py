@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lpmert.metrics.text import TextMetric
 
 _UNSCALED = dict.fromkeys(("acoustic", "lm", "ngram", "pronunciation", "transition"), 1.0)
-_COSTS = dict.fromkeys(("cost", "graph", "word_cost", "connection_cost"), -1.0)
+_COSTS = dict.fromkeys(("cost", "graph_cost", "acoustic_cost", "word_cost", "connection_cost"), -1.0)
 
 
 def read_lattices(

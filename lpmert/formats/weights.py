@@ -24,6 +24,7 @@ from lpmert.system.files import read_text, write_text
 from lpmert.values import in_order
 
 if TYPE_CHECKING:
+    from lpmert.model.lattice_problem import LatticeProblem
     from lpmert.model.problem import Problem
     from lpmert.model.region import Region
 
@@ -190,7 +191,7 @@ def weights_text(
     raise DataError("not even 17 digits keep the loss of these weights; write them without scaling", path=place)
 
 
-def keeps_loss(problem: Problem, weights: FloatArray) -> Keeps:
+def keeps_loss(problem: Problem | LatticeProblem, weights: FloatArray) -> Keeps:
     """Return what tells whether other weights [D] have the loss of these, tie no more lists, and stay in the region."""
     exact = problem.evaluate(weights)
     inside = problem.inside(problem.checked_weights(weights))
