@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from functools import cached_property
 from math import inf
@@ -84,7 +85,37 @@ class Space:
         return (low, high) if low <= 0.0 <= high and low < high else (-inf, inf)
 
 
-class LineSearch(Space):
+class Lineal(Space):
+    """Line searches in a space: what descents need of them."""
+
+    @abstractmethod
+    def at(self, weights: FloatArray) -> float:
+        """Return the level of decoding with weights [D]."""
+
+    @abstractmethod
+    def loss_of(self, level: float) -> float:
+        """Return the loss of a level."""
+
+    @abstractmethod
+    def along(self, weights: FloatArray, direction: FloatArray, *, low: float = -inf, high: float = inf) -> Step:
+        """Return the best step on the line weights + t direction, low <= t <= high, within the limits."""
+
+    @abstractmethod
+    def best_coordinate(self, weights: FloatArray, coordinates: IntArray | None = None) -> tuple[int, Step]:
+        """Return the coordinate whose line from weights [D] has the best step, and that step.
+
+        coordinates: those to try, by default all; the first of equals wins.
+        """
+
+
+def interval_of(name: str) -> int:
+    """Return the number that kernels have for one of `INTERVALS`; raises `MethodError` for another name."""
+    if name not in INTERVALS:
+        raise MethodError(f"interval={quoted(name)} is none of {', '.join(INTERVALS)}")
+    return INTERVALS[name]
+
+
+class LineSearch(Lineal):
     """Line searches on lists in canonical form; source: Och, ACL 2003.
 
     A level is a sum of costs, or the ratio metric's loss. Lines keep to the limits and the cap where their start does.
@@ -93,11 +124,9 @@ class LineSearch(Space):
     """
 
     def __init__(self, canonical: Canonical, interval: str = "midpoint", smoothing: float = SMOOTHING) -> None:
-        if interval not in INTERVALS:
-            raise MethodError(f"interval={quoted(interval)} is none of {', '.join(INTERVALS)}")
         super().__init__(canonical)
         self._loss = loss_of_form(canonical)
-        self._interval, self._smoothing = INTERVALS[interval], smoothing
+        self._interval, self._smoothing = interval_of(interval), smoothing
         self._work = new_workspace(self._features, self._offsets)
         self._scored: FloatArray | None = None
         self._buffers = kernels.new_buffers(self._offsets, len(self._loss.constant))
