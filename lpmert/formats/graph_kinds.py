@@ -10,7 +10,7 @@ _SEARCH_GRAPH = re.compile(r"\d+ hyp=\d+ stack=\d+( |$)")
 _CDEC = re.compile(r'\{\s*"rules"\s*:\s*\[\s*\d+\s*,\s*"')
 _TRAVATAR = re.compile(r'\{\s*"(nodes"\s*:\s*\[\s*\{|(words|edges)"\s*:\s*\[.*"nodes"\s*:\s*\[\s*\{)')
 _ARC = re.compile(r"\d+[ \t]+\d+([ \t]+\S+){1,3}\s*")
-_FINAL = re.compile(r"\d+([ \t]+(-?[0-9.]+(e[-+]?\d+)?|Infinity|inf|\S+,\S*))?\s*", re.IGNORECASE)
+_STATE = re.compile(r"\d+(\s|$)")
 
 
 def kind_of_graph(text: str) -> str | None:
@@ -32,7 +32,6 @@ def kind_of_graph(text: str) -> str | None:
         return "cdec"
     if _TRAVATAR.match(first):
         return "travatar"
-    whole = rows if text.endswith("\n") or len(rows) == 1 else rows[:-1]  # the last line may be cut off
-    if _ARC.fullmatch(first) and all(_ARC.fullmatch(row) or _FINAL.fullmatch(row) for row in whole):
+    if _ARC.fullmatch(first) and all(map(_STATE.match, rows)):
         return "fst"
     return "kaldi-lattice" if len(first.split()) == 1 and len(rows) > 1 and _ARC.match(rows[1]) else None

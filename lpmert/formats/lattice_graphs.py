@@ -26,6 +26,9 @@ SILENT = frozenset({NULL, "<s>", "</s>", "!SENT_START", "!SENT_END"}) | EPSILON
 """Words of a lattice that are no words of the hypothesis."""
 
 _SLF_ENDINGS = frozenset({".slf", ".lat", ".lattice", ".htk"})
+_HEAD = 1 << 16
+"""Characters that tell the format."""
+
 _VARIANT = re.compile(r"\(\d+\)$")
 
 Counts = Mapping[str, Iterable[str]]
@@ -255,7 +258,13 @@ def _names(parts: Sequence[_Part], counts: Counts, features: Sequence[str] | str
                 f"no {missing[0]} scores, which other lattices have; add them, or read this lattice separately",
                 path=part.path,
             )
-    return names if features is None else matched([features] if isinstance(features, str) else features, names, names)
+    if features is None:
+        return names
+    chosen = matched([features] if isinstance(features, str) else features, names, names)
+    for name in chosen:
+        if name not in names:
+            raise DataError(f"no feature {quoted(name)}; the features are {listed(names)}")
+    return chosen
 
 
 def _edges(part: _Part, speech: _Speech, counts: Counts) -> _Part:
@@ -343,7 +352,7 @@ def _of_text(
 def _kind(text: str, path: str | Path) -> str | None:
     """Return the format that a text looks like, or, where it tells nothing, the ending of its file."""
     endings = [ending for ending in Path(path).suffixes[-2:] if ending not in COMPRESSED_ENDINGS]
-    return kind_of_graph(text) or ("slf" if endings[-1:] and endings[-1] in _SLF_ENDINGS else None)
+    return kind_of_graph(text[:_HEAD]) or ("slf" if endings[-1:] and endings[-1] in _SLF_ENDINGS else None)
 
 
 def kinds_of_graphs() -> list[str]:
