@@ -42,11 +42,11 @@ def nbest(
 
     reading = Reading.taken(data, options, metric)
     kind = to_format or format_of_target(output)
+    if not reading.whole:
+        raise click.UsageError(f"{reading.name} holds N-best lists already, or --n-best asks for some; here it is -n.")
     with noting_reads() as sources:
-        lattices = reading.read_whole()
+        lattices: Any = reading.read_whole()
     check_not_read(output, sources)
-    if isinstance(lattices, lpmert.NBest):
-        raise click.UsageError(f"{reading.name} holds N-best lists already, or lists are asked for with --n-best.")
     if not quiet:
         say(f"{reading.name}: {sizes(lattices)}")
     given = parse_weights(weights, lattices.names, "--weights")
