@@ -209,7 +209,7 @@ def solve(
     def certify(data: Data, result: Result, stop: Interrupts, shared: Shared) -> None:
         from lpmert.certificates.write.certify import write_certificate
 
-        if certificate is None:
+        if certificate is None or not isinstance(data, lpmert.NBest):
             return
         if stop.pressed:
             say("no certificate written: interrupted")

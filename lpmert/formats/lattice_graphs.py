@@ -260,7 +260,7 @@ def _names(parts: Sequence[_Part], counts: Counts, features: Sequence[str] | str
             )
     if features is None:
         return names
-    chosen = matched([features] if isinstance(features, str) else features, names, names)
+    chosen = list(matched([features] if isinstance(features, str) else features, names, names))
     for name in chosen:
         if name not in names:
             raise DataError(f"no feature {quoted(name)}; the features are {listed(names)}")
@@ -325,11 +325,11 @@ def _parts(source: Sources, format: str | None, symbols: Symbols | None) -> Iter
     path = Path(source)
     if not path.is_dir() and is_archive(path):
         members = sorted(archive_members(path), key=lambda member: member[0])
-        for name, text in members:
-            yield from _of_text(utterance_of(Path(name)), f"{path}/{name}", text, format, symbols)
+        for name, member in members:
+            yield from _of_text(utterance_of(Path(name)), f"{path}/{name}", member, format, symbols)
         return
-    text = None if path.is_dir() else read_text(path)
-    if text is not None and (format or _kind(text, path)):
+    text = "" if path.is_dir() else read_text(path)
+    if not path.is_dir() and (format or _kind(text, path)):
         yield from _of_text(utterance_of(path), path, text, format, symbols)
         return
     for utterance, file in utterance_files(path):

@@ -74,10 +74,11 @@ class LinkList:
 
     def links(self, start: int, end: int, *, nodes: Sequence[int] = (), complete: bool = False) -> Links:
         """Return all links, of a lattice that begins and ends at these nodes."""
-        arrays = [np.array(one, dtype=np.int64) for one in (self._sources, self._targets, self._words, self._lines)]
-        return Links(
-            *arrays[:3], list(self._numbers), _columns(self._rows), start, end, arrays[3], nodes, complete=complete
+        sources, targets, words, lines = (
+            np.array(one, dtype=np.int64) for one in (self._sources, self._targets, self._words, self._lines)
         )
+        vocabulary, scores = list(self._numbers), _columns(self._rows)
+        return Links(sources, targets, words, vocabulary, scores, start, end, lines, nodes, complete=complete)
 
 
 class EdgeList:
@@ -136,7 +137,8 @@ def links_of_edges(edges: Edges) -> Links | None:
     found = LinkList()
     for head, tails, outputs, row, line in zip(edges.heads, edges.tails, edges.outputs, rows, edges.lines, strict=True):
         node = tails[0] if tails else start
-        words = [one for one in outputs if isinstance(one, str)] or [None]
+        words: list[str | None] = [one for one in outputs if isinstance(one, str)]
+        words = words or [None]
         for place, word in enumerate(words):
             last = place == len(words) - 1
             found.add(node, head if last else fresh, word, names, row if place == 0 else zeros, line)
