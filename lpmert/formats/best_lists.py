@@ -10,16 +10,21 @@ import numpy as np
 
 from lpmert.errors import DataError, FloatArray
 from lpmert.formats.kbest import Arc, distinct_best
+from lpmert.model.lattice_kernels import score_so_far, score_to_come
 from lpmert.model.lattice_problem import exact_scores
-from lpmert.model.lattices import SILENT, Lattices
+from lpmert.model.lattices import SILENT, Graph, Lattices
 from lpmert.model.nbest import MAGNITUDE_LIMIT, NBest
 from lpmert.model.texts import measure_texts
+from lpmert.numeric.kernels import EPSILON
 from lpmert.quoting import quoted
 from lpmert.values import weights_array, whole_number
 
 if TYPE_CHECKING:
     from lpmert.metrics.text import TextMetric
     from lpmert.values import Weights
+
+_FEWEST_LINKS, _LINKS, _MORE = 200, 4, 4
+"""How many links of a lattice are looked at first, how many more for each hypothesis, and times how many more later."""
 
 
 def n_best(
@@ -75,18 +80,43 @@ def best_lists(lattices: Lattices, weights: Sequence[FloatArray], n: int, metric
     offsets = [0]
     for number in range(lattices.n_lists):
         graph = lattices.graph(number)
-        scores = exact_scores(graph.features / lattices.units, weights[number], lattices.units)
-        names = [None if word == SILENT else lattices.vocabulary[word] for word in graph.words.tolist()]
-        arcs = [*map(Arc, graph.sources.tolist(), graph.targets.tolist(), names, scores)]
-        for way in distinct_best(arcs, 0, graph.n_nodes - 1, n):
-            own = graph.features[list(way.arcs)].sum(axis=0)
-            if np.abs(own).max() > MAGNITUDE_LIMIT:
+        for words, row in _best(graph, lattices.units, weights[number], n):
+            if np.abs(row).max() > MAGNITUDE_LIMIT:
                 raise DataError(
                     f"lattice {quoted(lattices.list_ids[number])}: the scores of a path add up beyond "
                     f"{MAGNITUDE_LIMIT:g}; rescale them"
                 )
-            features.append(own)
-            texts.append(" ".join(way.words))
+            features.append(row)
+            texts.append(lattices.text(words))
         offsets.append(len(texts))
     lists = NBest(np.array(features), offsets, np.zeros(len(texts)), lattices.names, lattices.list_ids, texts=texts)
     return measure_texts(lists, lattices.references, metric)[0]
+
+
+def _best(graph: Graph, units: FloatArray, weights: FloatArray, n: int) -> list[tuple[list[int], FloatArray]]:
+    """Return the words, by number, and the features [D] of the n best hypotheses of a lattice.
+
+    Links that are on no good path are left out at first. That loses nothing as long as the last hypothesis found is
+    better, beyond rounding, than whatever goes through these links; otherwise more links are taken.
+    """
+    scores = graph.features @ weights
+    so_far, to_come = np.empty(graph.n_nodes), np.empty(graph.n_nodes)
+    score_so_far(graph.sources, graph.targets, scores, so_far)
+    score_to_come(graph.sources, graph.targets, scores, to_come)
+    through = so_far[graph.sources] + scores + to_come[graph.targets]
+    size = float((np.abs(graph.features) @ np.abs(weights)).max()) * graph.n_nodes
+    slack = 8.0 * (graph.n_nodes + len(weights) + 4) * EPSILON * size
+    count = _FEWEST_LINKS + _LINKS * n
+    while True:
+        every = count >= len(through) or not np.isfinite(slack)
+        floor = -np.inf if every else float(np.partition(through, -count)[-count])
+        links = np.arange(len(through)) if every else np.flatnonzero(through >= floor)
+        exact = exact_scores(graph.features[links] / units, weights, units)
+        ends = graph.sources[links].tolist(), graph.targets[links].tolist()
+        names = [None if word == SILENT else word for word in graph.words[links].tolist()]
+        found = distinct_best([*map(Arc, *ends, names, exact)], 0, graph.n_nodes - 1, n)
+        ways = [links[list(way.arcs)] for way in found]
+        rows = [graph.features[way].sum(axis=0) for way in ways]
+        if every or (len(found) == n and float(rows[-1] @ weights) > floor + slack):
+            return [([int(word) for word in way.words], row) for way, row in zip(found, rows, strict=True)]
+        count *= _MORE
