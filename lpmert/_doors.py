@@ -350,9 +350,8 @@ def _prepared(
     data: NBest | WordGraphs, metric: Any, ties: str, region: Region | None, limits: Limits
 ) -> tuple[Problem | LatticeProblem, Callable[..., Result]]:
     """Return the problem, and its search: of a method, with limits, callback, seed and first weights."""
-    import lpmert.model.problem  # noqa: F401  # loading it takes longer than most problems, and does not count
     from lpmert.methods.lattice.solve import solve_lattices
-    from lpmert.model.problem import Problem
+    from lpmert.model.problem import Problem  # loading it takes longer than most problems, and does not count
     from lpmert.search.driver import solve
     from lpmert.system.deadline import Deadline
 
@@ -365,16 +364,18 @@ def _prepared(
 
 def problem_of(data: NBest | WordGraphs, metric: Any, ties: str, region: Region | None) -> Problem | LatticeProblem:
     """Return the problem on lists or lattices, with all arguments checked."""
+    from lpmert.formats.weights import checked_region
     from lpmert.methods.lattice.door import lattice_problem
     from lpmert.model.word_graphs import WordGraphs
 
     if isinstance(data, WordGraphs):
-        return lattice_problem(data, metric, ties, _region(region))
+        return lattice_problem(data, metric, ties, checked_region(region))
     return _problem(data, metric, ties, region)
 
 
 def _problem(nbest: NBest, metric: Any, ties: str, region: Region | None) -> Problem:
     from lpmert.errors import DataError
+    from lpmert.formats.weights import checked_region
     from lpmert.model.nbest import NBest
     from lpmert.model.problem import Problem
 
@@ -382,17 +383,7 @@ def _problem(nbest: NBest, metric: Any, ties: str, region: Region | None) -> Pro
         raise DataError(
             f"the first argument must be an NBest, not {type(nbest).__name__}; build one with lpmert.NBest(...)"
         )
-    return Problem(nbest, metric, ties=ties, region=_region(region))
-
-
-def _region(region: Region | None) -> Region | None:
-    from lpmert.errors import RegionError
-    from lpmert.formats.weights import region_around
-    from lpmert.model.region import Region
-
-    if region is not None and not isinstance(region, Region):
-        raise RegionError(f"region must be a Region or None, not {type(region).__name__}; build one with lpmert.Region")
-    return region_around(region)
+    return Problem(nbest, metric, ties=ties, region=checked_region(region))
 
 
 def _settings(

@@ -20,7 +20,8 @@ from lpmert.formats.utterances import utterance_files, with_references, words_of
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
 from lpmert.registry import FORMATS
-from lpmert.system.files import BYTE_ORDER_MARK, STDIN, archive_members, head_of, is_archive, line_limit, open_bytes
+from lpmert.system.archives import archive_members, is_archive
+from lpmert.system.files import BYTE_ORDER_MARK, STDIN, head_of, line_limit, open_bytes
 
 Source = str | Path | Sequence[str | Path] | Mapping[str, str | Path]
 """A file or folder, several files (runs), or for scores the files by name of the feature."""

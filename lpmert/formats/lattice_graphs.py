@@ -20,7 +20,8 @@ from lpmert.formats.utterances import References, references_by_list, utterance_
 from lpmert.model.lattices import Lattices
 from lpmert.quoting import listed, quoted
 from lpmert.registry import FORMATS
-from lpmert.system.files import COMPRESSED_ENDINGS, archive_members, is_archive, line_limit, read_text
+from lpmert.system.archives import archive_members, is_archive
+from lpmert.system.files import COMPRESSED_ENDINGS, line_limit, read_text
 
 SILENT = frozenset({NULL, "<s>", "</s>", "!SENT_START", "!SENT_END"}) | EPSILON
 """Words of a lattice that are no words of the hypothesis."""

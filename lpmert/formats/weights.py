@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lpmert.errors import DataError, FloatArray
+from lpmert.errors import DataError, FloatArray, RegionError
 from lpmert.formats.numbers import number_of_json, number_of_text
 from lpmert.formats.unique import repeated, unique_keys
 from lpmert.formats.weight_forms import SETTINGS, form_of, slots
@@ -137,8 +137,15 @@ def given_weights(weights: Any, what: str = "weights") -> Any:
     return read_weights(text)
 
 
-def region_around(region: Region | None) -> Region | None:
-    """Return a region around weights that may be a text, see `given_weights`, as searches take it."""
+def checked_region(region: Region | None) -> Region | None:
+    """Return a region, around weights that may be a text, see `given_weights`, as searches take it.
+
+    Raises `RegionError` for what is no region.
+    """
+    from lpmert.model.region import Region
+
+    if region is not None and not isinstance(region, Region):
+        raise RegionError(f"region must be a Region or None, not {type(region).__name__}; build one with lpmert.Region")
     if region is None or not isinstance(region.around, str | os.PathLike):
         return region
     return replace(region, around=given_weights(region.around, "around"))

@@ -10,7 +10,6 @@ import os
 import shlex
 import shutil
 import sys
-import tarfile
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
@@ -39,7 +38,6 @@ _REMEDY = "allow more with --max-line-length (max_line_length) if that is right"
 _GZIP_MAGIC = b"\x1f\x8b"
 _XZ_MAGIC = b"\xfd7zXZ\x00"
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-_TAR_BLOCK, _TAR_MAGIC = 512, slice(257, 262)
 
 _OTHER_MARKS = (
     (codecs.BOM_UTF32_LE, "UTF-32"),
@@ -206,18 +204,19 @@ def _check_lengths(data: bytes, most: int, path: str | Path, first: int) -> None
 
 def whole(stream: io.BufferedReader, path: str | Path) -> bytes:
     """Return all that a stream holds; raises `DataError` where that is too much for a file not read by lines."""
-    content = stream.read(_most_of_a_whole() + 1)
+    content = stream.read(most_of_a_whole() + 1)
     check_size(len(content), path)
     return content
 
 
-def _most_of_a_whole() -> int:
+def most_of_a_whole() -> int:
+    """Return how many bytes a file may have that is not read by lines."""
     return longest_line.get() * LINES_OF_A_WHOLE
 
 
 def check_size(size: int, path: str | Path) -> None:
     """Raise `DataError` where a file has more bytes than one that is not read by lines may have."""
-    most = _most_of_a_whole()
+    most = most_of_a_whole()
     if size > most:
         raise DataError(f"more than {most:,} bytes, {LINES_OF_A_WHOLE} times those of a line; {_REMEDY}", path=path)
 
@@ -241,29 +240,8 @@ def decoded(data: bytes, path: str | Path, first_line: int = 1) -> str:
         raise DataError(trouble, path=path, line=line) from error
 
 
-def is_archive(path: str | Path) -> bool:
-    """Whether a file, decompressed, begins as a tar archive does."""
-    return str(path) != STDIN and head_of(path, _TAR_BLOCK)[_TAR_MAGIC].startswith(b"ustar")
-
-
-def archive_members(path: str | Path) -> Iterator[tuple[str, str]]:
-    """Yield name and text of the files of a tar archive, each of them perhaps compressed.
-
-    Raises `DataError`, which names archive and file, for what is damaged, too large or not UTF-8.
-    """
-    with open_bytes(path) as stream:
-        try:
-            with tarfile.open(fileobj=stream, mode="r|") as archive:
-                for member in archive:
-                    part = archive.extractfile(member) if member.isfile() else None
-                    if part is not None:
-                        name = f"{path}/{member.name}"
-                        yield member.name, _text_of_member(part.read(_most_of_a_whole() + 1), name)
-        except tarfile.TarError as error:
-            raise DataError(f"the archive is damaged: {error}", path=path) from error
-
-
-def _text_of_member(packed: bytes, name: str) -> str:
+def text_of(packed: bytes, name: str) -> str:
+    """Return what `read_text` does for a file of these bytes; name is that in errors."""
     try:
         data = whole(_decompressed(io.BytesIO(packed), name), name)
     except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
