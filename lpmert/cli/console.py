@@ -269,7 +269,7 @@ class Scale:
 
 
 def result_report(result: Result, scale: Scale | None = None, paths: str = "") -> str:
-    """Return a result as text: status, loss, bound, gap, ties, weights, time, counters; paths: how many, for lattices."""
+    """Return a result as text: status, loss, bound, gap, ties, weights, time, counters; paths: how many there are."""
     figures = [*_loss_figures(result), ("lower bound", number(result.lower_bound)), ("gap", _gap(result))]
     table = [_feature_column(result), column("weight", result.weights.tolist()), *_more_columns(result, scale)]
     headline = _headline(result.message, good=result.status.proved and not result.warnings)

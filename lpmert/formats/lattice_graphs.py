@@ -21,7 +21,7 @@ from lpmert.model.lattices import Lattices
 from lpmert.quoting import listed, quoted
 from lpmert.registry import FORMATS
 from lpmert.system.archives import archive_members, is_archive
-from lpmert.system.files import COMPRESSED_ENDINGS, line_limit, read_text
+from lpmert.system.files import COMPRESSED_ENDINGS, check_lines, line_limit, read_text
 
 SILENT = frozenset({NULL, "<s>", "</s>", "!SENT_START", "!SENT_END"}) | EPSILON
 """Words of a lattice that are no words of the hypothesis."""
@@ -340,6 +340,7 @@ def _parts(source: Sources, format: str | None, symbols: Symbols | None) -> Iter
 def _of_text(
     utterance: str, path: str | Path, text: str, format: str | None, symbols: Symbols | None
 ) -> Iterator[_Part]:
+    check_lines(text, path)
     kind = format or _kind(text, path)
     if kind is None:
         raise DataError(f"is no lattice of {listed(kinds_of_graphs())}; give the format", path=path)

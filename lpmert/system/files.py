@@ -221,6 +221,12 @@ def check_size(size: int, path: str | Path) -> None:
         raise DataError(f"more than {most:,} bytes, {LINES_OF_A_WHOLE} times those of a line; {_REMEDY}", path=path)
 
 
+def check_lines(text: str, path: str | Path) -> None:
+    """Raise `DataError` where a line of a whole text is longer than `longest_line`."""
+    if len(text) > longest_line.get():
+        _check_lengths(text.encode("utf-8"), longest_line.get(), path, 1)
+
+
 def read_text(path: str | Path) -> str:
     """Return a whole text file as one string; CRLF becomes LF. Raises `DataError` as `lines` does."""
     with open_bytes(path) as stream:
