@@ -10,11 +10,12 @@ import numpy as np
 
 from lpmert.errors import DataError, FloatArray
 from lpmert.formats.kbest import Arc, distinct_best
-from lpmert.model.lattice_kernels import score_so_far, score_to_come
+from lpmert.model.lattice_kernels import best_so_far, best_to_come
 from lpmert.model.lattice_problem import exact_scores
-from lpmert.model.lattices import SILENT, Graph, Lattices
+from lpmert.model.lattices import Lattices
 from lpmert.model.nbest import MAGNITUDE_LIMIT, NBest
 from lpmert.model.texts import measure_texts
+from lpmert.model.word_graphs import SILENT, Graph
 from lpmert.numeric.kernels import EPSILON
 from lpmert.quoting import quoted
 from lpmert.values import weights_array, whole_number
@@ -101,11 +102,12 @@ def _best(graph: Graph, units: FloatArray, weights: FloatArray, n: int) -> list[
     """
     scores = graph.features @ weights
     so_far, to_come = np.empty(graph.n_nodes), np.empty(graph.n_nodes)
-    score_so_far(graph.sources, graph.targets, scores, so_far)
-    score_to_come(graph.sources, graph.targets, scores, to_come)
+    nodes = graph.sources, graph.seconds, graph.targets
+    best_so_far(*nodes, scores, so_far)
+    best_to_come(*nodes, scores, so_far, to_come)
     through = so_far[graph.sources] + scores + to_come[graph.targets]
-    size = float((np.abs(graph.features) @ np.abs(weights)).max()) * graph.n_nodes
-    slack = 8.0 * (graph.n_nodes + len(weights) + 4) * EPSILON * size
+    size = float((np.abs(graph.features) @ np.abs(weights)).max()) * graph.most_links
+    slack = 8.0 * (graph.most_links + len(weights) + 4) * EPSILON * size
     count = _FEWEST_LINKS + _LINKS * n
     while True:
         every = count >= len(through) or not np.isfinite(slack)

@@ -15,7 +15,7 @@ from lpmert.errors import FloatArray, IntArray, MethodError
 from lpmert.lines import line_search_kernels as kernels
 from lpmert.lines.envelope import combine, new_workspace, unit_of
 from lpmert.lines.line_search_kernels import ADDITIVE, MIDPOINT, SMOOTHED, WIDEST, Loss
-from lpmert.metrics.base import RatioMetric
+from lpmert.metrics.base import Metric, RatioMetric
 from lpmert.model.canonical import list_numbers
 from lpmert.model.form import Canonical
 from lpmert.quoting import quoted
@@ -209,10 +209,20 @@ def loss_of_form(canonical: Canonical) -> Loss:
     if canonical.additive:
         return Loss(ADDITIVE, np.empty(0), canonical.costs, np.empty((0, 0)), np.empty(0))
     totals = canonical.totals
-    if not isinstance(totals.metric, RatioMetric):
+    return loss_of_metric(totals.metric, totals.statistics, totals.constant, additive=False)
+
+
+def loss_of_metric(metric: Metric, statistics: FloatArray, constant: FloatArray, *, additive: bool) -> Loss:
+    """Return what hypotheses with statistics [M, K] cost, for kernels; constant [K] is added to their sums.
+
+    additive: the only statistic is a loss, a whole number, and the constant is 0. Raises `MethodError` for a metric
+    that kernels cannot compute.
+    """
+    if additive:
+        return Loss(ADDITIVE, np.empty(0), statistics[:, 0].astype(np.int64), np.empty((0, 0)), np.empty(0))
+    if not isinstance(metric, RatioMetric):
         raise MethodError(
-            f"line search takes sums over lists and the ratio metrics of lpmert, not {quoted(totals.metric.name)}; "
+            f"line search takes sums over lists and the ratio metrics of lpmert, not {quoted(metric.name)}; "
             "give the metric `kind`, `parameters` and `losses_of_totals`, see lpmert.metrics.base.RatioMetric"
         )
-    kind, parameters = totals.metric.kind, totals.metric.parameters
-    return Loss(kind, parameters, np.empty(0, dtype=np.int64), totals.statistics, totals.constant)
+    return Loss(metric.kind, metric.parameters, np.empty(0, dtype=np.int64), statistics, constant)

@@ -97,9 +97,9 @@ def test_the_envelope_of_a_graph_is_that_of_all_its_paths(seed: int) -> None:
     lattices = drawn(seed, 1, 2, whole=seed % 2 == 0)
     graph = lattices.graph(0)
     a, b = graph.features[:, 0].copy(), graph.features[:, 1].copy()
-    store, one, other = new_lines(4096), new_lines(4096), new_lines(4096)
+    store, *spaces = (new_lines(4096) for _ in range(4))
     first = np.empty(graph.n_nodes + 1, dtype=np.int64)
-    begin, end = find_envelope(graph.sources, graph.targets, a, b, first, store, one, other)
+    begin, end = find_envelope(graph.sources, graph.seconds, graph.targets, a, b, first, store, *spaces)
     paths = all_paths(lattices, 0)
     rows = [(sum(map(Fraction, a[path].tolist())), sum(map(Fraction, b[path].tolist()))) for path in paths]
     slopes = store.slopes[begin:end]
@@ -180,7 +180,8 @@ def test_room_for_lines_grows_as_it_must() -> None:
     graph = Lattices(rng.normal(size=(4 * n, 2)), [0, 4 * n], sources, targets, [None] * (4 * n), [""]).graph(0)
     a, b = graph.features.T.copy()
     first = np.empty(graph.n_nodes + 1, dtype=np.int64)
-    small, large = [new_lines(16) for _ in range(3)], [new_lines(1 << 14) for _ in range(3)]
-    assert find_envelope(graph.sources, graph.targets, a, b, first, *small)[0] == -1
-    begin, end = find_envelope(graph.sources, graph.targets, a, b, first, *large)
+    small, large = [new_lines(16) for _ in range(4)], [new_lines(1 << 14) for _ in range(4)]
+    nodes = graph.sources, graph.seconds, graph.targets
+    assert find_envelope(*nodes, a, b, first, *small)[0] == -1
+    begin, end = find_envelope(*nodes, a, b, first, *large)
     assert end - begin > n
