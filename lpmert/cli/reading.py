@@ -19,10 +19,10 @@ from lpmert.quoting import listed, quoted
 from lpmert.registry import FORMATS, Registry
 
 if TYPE_CHECKING:
-    from lpmert.model.lattices import Lattices
     from lpmert.model.nbest import NBest
+    from lpmert.model.word_graphs import WordGraphs
 
-    Data = NBest | Lattices
+    Data = NBest | WordGraphs
 
 Value = TypeVar("Value")
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -340,10 +340,10 @@ def sizes(data: Data) -> str:
 
     if isinstance(data, NBest):
         return f"{data.n_lists:,} lists, {data.n_hypotheses:,} hypotheses"
-    return f"{data.n_lists:,} lattices, {paths_of(data)}"
+    return f"{data.n_lists:,} {type(data).__name__.lower()}, {paths_of(data)}"
 
 
-def paths_of(lattices: Lattices) -> str:
+def paths_of(lattices: WordGraphs) -> str:
     """Return how many links lattices have, and how many paths the one with the most."""
     return f"{lattices.n_links:,} links, up to 10^{float(lattices.log10_paths.max()):.0f} paths each"
 

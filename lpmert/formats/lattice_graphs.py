@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from lpmert.formats.links import Edges, Links, check_paths, edges_of_links, link
 from lpmert.formats.roles import matched
 from lpmert.formats.slf import NULL, SCORE_NAMES, WORDS
 from lpmert.formats.utterances import References, references_by_list, utterance_files, utterance_of
+from lpmert.model.hypergraphs import Hypergraphs
 from lpmert.model.lattices import Lattices
 from lpmert.quoting import listed, quoted
 from lpmert.registry import FORMATS
@@ -40,7 +41,7 @@ Parse = Callable[[str, str | Path, Symbols | None], Iterable[tuple[str | None, L
 class Loaded(NamedTuple):
     """Lattices or hypergraphs, and for each what its file gives as factors of the scores."""
 
-    lattices: Any
+    lattices: Lattices | Hypergraphs
     scales: list[Mapping[str, float]]
 
 
@@ -56,7 +57,7 @@ def load_lattices(
     symbols: str | Path | None = None,
     partial: bool = False,
     max_line_length: int | None = None,
-) -> Lattices:
+) -> Lattices | Hypergraphs:
     """Read lattices or hypergraphs with all their paths.
 
     Parameters
@@ -115,8 +116,7 @@ def load_lattices(
             symbols=symbols,
             partial=partial,
         )
-    lattices: Lattices = loaded.lattices
-    return lattices
+    return loaded.lattices
 
 
 class _Part(NamedTuple):
@@ -293,9 +293,7 @@ def _hypergraphs(
     references: Sequence[tuple[str, ...]],
     features: Sequence[str] | str | None,
     counts: Counts,
-) -> Any:
-    from lpmert.model.hypergraphs import Hypergraphs
-
+) -> Hypergraphs:
     del counts  # among the scores
     names = _names(parts, {}, features)
     graphs: list[Edges] = [part.graph for part in parts if isinstance(part.graph, Edges)]

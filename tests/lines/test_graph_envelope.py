@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 import lpmert
-from lpmert import Lattices, Region
+from lpmert import Hypergraphs, Lattices, Region
 from lpmert.lines.graph_envelope import find_envelope, new_lines, way_of
 from lpmert.lines.lattice_search import LatticeLineSearch
 from lpmert.methods import Och
 from lpmert.model.lattice_problem import LatticeProblem
+from lpmert.model.texts import measure_texts
+from lpmert.model.word_graphs import Graph
 
 WORDS = ("a", "b", "c", None)
 
@@ -185,3 +187,113 @@ def test_room_for_lines_grows_as_it_must() -> None:
     assert find_envelope(*nodes, a, b, first, *small)[0] == -1
     begin, end = find_envelope(*nodes, a, b, first, *large)
     assert end - begin > n
+
+
+def forest(seed: int, n_graphs: int, width: int, most: int = 60) -> Hypergraphs:
+    """Random hypergraphs with at most so many derivations: edges have up to three tails in any order, some twice."""
+    rng = np.random.default_rng(seed)
+    while True:
+        found = _forest(rng, n_graphs, width)
+        if found.log10_paths.max() <= np.log10(most):
+            return found
+
+
+def _forest(rng: np.random.Generator, n_graphs: int, width: int) -> Hypergraphs:
+    offsets, heads, tails, outputs, references = [0], [], [], [], []
+    for _ in range(n_graphs):
+        n = int(rng.integers(2, 6))
+        for node in range(n):
+            for _ in range(int(rng.integers(1, 4))):
+                own = rng.integers(0, node, int(rng.integers(0, 4))).tolist() if node else []
+                if node == n - 1 and not own:
+                    own = [node - 1]
+                said = [*range(len(own)), *rng.choice(["a", "b", "c"], int(rng.integers(0, 3))).tolist()]
+                heads.append(node)
+                tails.append(own)
+                outputs.append([said[place] for place in rng.permutation(len(said)).tolist()])
+        offsets.append(len(heads))
+        references.append(" ".join(rng.choice(["a", "b", "c"], 3).tolist()))
+    features = rng.normal(size=(len(heads), width))
+    goals = [max(heads[a:b]) for a, b in pairwise(offsets)]
+    return Hypergraphs(features, offsets, heads, tails, outputs, references, goals=goals)
+
+
+def derivations(graph: Graph) -> list[list[int]]:
+    """All derivations of the last node, each as its links in the order of a walk from the root."""
+    links = list(zip(graph.sources.tolist(), graph.seconds.tolist(), graph.targets.tolist(), strict=True))
+
+    def of(node: int) -> list[list[int]]:
+        if node == 0:
+            return [[]]
+        return [
+            [k, *first, *second]
+            for k, (u, v, target) in enumerate(links)
+            if target == node
+            for first in of(u)
+            for second in of(v)
+        ]
+
+    return of(graph.n_nodes - 1)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_envelope_of_a_hypergraph_is_that_of_all_its_derivations(seed: int) -> None:
+    graph = forest(seed, 1, 2, 400).graph(0)
+    ways = derivations(graph)
+    a, b = graph.features[:, 0].copy(), graph.features[:, 1].copy()
+    store, *spaces = (new_lines(1 << 14) for _ in range(4))
+    first = np.empty(graph.n_nodes + 1, dtype=np.int64)
+    begin, end = find_envelope(graph.sources, graph.seconds, graph.targets, a, b, first, store, *spaces)
+    assert begin >= 0
+    assert (np.diff(store.slopes[begin:end]) > 0).all()
+    for line in range(begin, end):
+        way = way_of(store, line)
+        assert way.tolist() in ways
+        assert store.intercepts[line] == pytest.approx(a[way].sum(), abs=1e-12)
+        assert store.slopes[line] == pytest.approx(b[way].sum(), abs=1e-12)
+    rows = np.array([[a[way].sum(), b[way].sum()] for way in ways])
+    for t in np.concatenate([[-1e6, 1e6], np.linspace(-5, 5, 41)]).tolist():
+        found = max(store.intercepts[begin:end] + t * store.slopes[begin:end])
+        assert found == pytest.approx((rows @ [1.0, t]).max(), rel=1e-12, abs=1e-9)
+
+
+@pytest.mark.parametrize("metric", ["wer", "bleu"])
+@pytest.mark.parametrize("seed", range(12))
+def test_a_line_through_hypergraphs_is_that_of_the_lists_of_all_derivations(seed: int, metric: str) -> None:
+    forests = forest(seed, 3, 3)
+    every = [derivations(forests.graph(number)) for number in range(3)]
+    problem = LatticeProblem(forests, metric)
+    rows = [problem.features(number, np.array(way)) for number, own in enumerate(every) for way in own]
+    texts = [problem.text(number, np.array(way)) for number, own in enumerate(every) for way in own]
+    offsets = np.cumsum([0, *map(len, every)])
+    plain = lpmert.NBest(np.array(rows), offsets, np.zeros(len(rows)), texts=texts)
+    lists, summed = measure_texts(plain, forests.references, metric)
+    rng = np.random.default_rng(seed)
+    weights, direction = rng.normal(size=3), rng.normal(size=3)
+    step = LatticeLineSearch(problem).along(problem.to_canonical(weights), problem.to_canonical(direction))
+    scores, slopes = np.array(rows) @ weights, np.array(rows) @ direction
+    crossings = [
+        (scores[i] - scores[j]) / (slopes[j] - slopes[i])
+        for begin, end in pairwise(offsets.tolist())
+        for i in range(begin, end)
+        for j in range(begin, i)
+        if abs(slopes[j] - slopes[i]) > 1e-12
+    ]
+    ends = np.unique([*crossings, 0.0])
+    middles = [ends[0] - 1, *((ends[1:] + ends[:-1]) / 2), ends[-1] + 1]
+    problem_of_lists = lpmert.Problem(lists, summed)
+    losses = [problem_of_lists.evaluate(weights + t * direction).loss for t in middles[:: max(1, len(middles) // 300)]]
+    assert step.level <= min(losses) + 1e-12
+    reached = problem.to_caller(problem.to_canonical(weights) + step.t * problem.to_canonical(direction))
+    assert lpmert.evaluate(forests, reached, metric=metric).loss == pytest.approx(step.level, abs=1e-12)
+
+
+def test_och_takes_hypergraphs_and_ratios() -> None:
+    forests = forest(7, 5, 3)
+    for metric in ("wer", "bleu"):
+        best = lpmert.minimize(forests, metric=metric)
+        result = lpmert.minimize(forests, metric=metric, method=Och(restarts=3))
+        assert best.status.proved
+        assert result.lower_bound is None
+        assert result.loss >= best.loss
+        assert result.loss == lpmert.evaluate(forests, result.weights, metric=metric).loss
