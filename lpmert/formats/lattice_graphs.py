@@ -171,7 +171,7 @@ def load(
     scales = [{} if isinstance(part.graph, Edges) else part.graph.scales for part in parts]
     if any(one is None for one in linear):
         edges = [_edges(part, speech, counts or {}) for part in parts]
-        return Loaded(_hypergraphs(edges, ids, spoken, features, counts or {}), scales)
+        return Loaded(_hypergraphs(edges, spoken, features), scales)
     graphs = [part._replace(graph=one) for part, one in zip(parts, linear, strict=True) if one is not None]
     return Loaded(_lattices(graphs, spoken, features, counts or {}, speech), scales)
 
@@ -289,27 +289,36 @@ def _edges(part: _Part, speech: _Speech, counts: Counts) -> _Part:
 
 def _hypergraphs(
     parts: Sequence[_Part],
-    ids: Sequence[str],
     references: Sequence[tuple[str, ...]],
     features: Sequence[str] | str | None,
-    counts: Counts,
 ) -> Hypergraphs:
-    del counts  # among the scores
     names = _names(parts, {}, features)
+    try:
+        return _joined(parts, references, names)
+    except DataError:
+        for part, own in zip(parts, references, strict=True):
+            try:
+                _joined([part], [own], names)
+            except DataError as error:  # says in which file
+                raise DataError(str(error), path=part.path) from error
+        raise
+
+
+def _joined(parts: Sequence[_Part], references: Sequence[tuple[str, ...]], names: Sequence[str]) -> Hypergraphs:
     graphs: list[Edges] = [part.graph for part in parts if isinstance(part.graph, Edges)]
-    rows: FloatArray = np.concatenate(
-        [np.column_stack([graph.scores.get(name, np.zeros(len(graph.heads))) for name in names]) for graph in graphs]
-    )
+    rows: list[FloatArray] = [
+        np.column_stack([graph.scores.get(name, np.zeros(len(graph.heads))) for name in names]) for graph in graphs
+    ]
     return Hypergraphs(
-        rows,
+        np.concatenate(rows),
         np.cumsum([0, *(len(graph.heads) for graph in graphs)]),
-        [head for graph in graphs for head in graph.heads],
+        np.array([head for graph in graphs for head in graph.heads], dtype=np.int64),
         [tails for graph in graphs for tails in graph.tails],
         [outputs for graph in graphs for outputs in graph.outputs],
         references,
         goals=[graph.goal for graph in graphs],
         names=names,
-        list_ids=ids,
+        list_ids=[part.utterance for part in parts],
     )
 
 

@@ -6,11 +6,11 @@ import gzip
 import io
 import math
 import tarfile
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,6 +22,8 @@ from lpmert.formats.detect import detect
 from lpmert.formats.lattice_graphs import load_lattices
 from lpmert.formats.links import Edges
 from lpmert.formats.mecab import links_of_lattice
+from lpmert.model.coordinates import CallerWeights
+from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.registry import FORMATS
 
 Found = dict[str, dict[str, float]]
@@ -318,6 +320,57 @@ def test_edges_of_travatar_lead_to_node_0() -> None:
     assert edges.goal == 0
 
 
+def test_hypergraphs_are_searched_over_all_derivations(tmp_path: Path) -> None:
+    chart = load_lattices(written(tmp_path, CHART), {"x": "of my a house"})
+    assert isinstance(chart, lpmert.Hypergraphs)
+    assert chart.names == ("LM", "PhrasePenalty_1")
+    problem = LatticeProblem(chart)
+    for weights, text, features in (
+        ([1.0, 0.0], "of my the house", [-7.0, 1.0]),
+        ([1.0, -1.0], "of my a house", [-7.5, 0.0]),
+    ):
+        (way,) = problem.decode(CallerWeights(np.array(weights))).winners[0].ways
+        assert problem.text(0, way) == text
+        assert problem.features(0, way).tolist() == features
+    assert lpmert.minimize(chart).loss == 0
+    cdec = load_lattices(written(tmp_path, CDEC), {"x": "Z X"})
+    assert cdec.names == ("f1", "f2", "g")
+    assert lpmert.evaluate(cdec, [1, 1, 1]).loss == 0
+    travatar = load_lattices(written(tmp_path, TRAVATAR), {"x": "go he now"})
+    assert lpmert.evaluate(travatar, {"w": 1, "lm": 1}).loss == 1
+
+
+def test_words_of_hypergraphs_are_counted_and_left_out(tmp_path: Path) -> None:
+    chart = load_lattices(written(tmp_path, CHART), {"x": "my house"}, silent=["of"], counts={"articles": ["the", "a"]})
+    assert chart.names == ("LM", "PhrasePenalty_1", "articles")
+    problem = LatticeProblem(chart)
+    (way,) = problem.decode(CallerWeights(np.array([1.0, 0.0, 0.0]))).winners[0].ways
+    assert problem.text(0, way) == "my house"
+    assert problem.features(0, way).tolist() == [-7.0, 1.0, 1.0]
+
+
+def test_lattices_beside_hypergraphs_are_hypergraphs_too(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "chart").write_text(CHART)
+    (folder / "phrases").write_text(PHRASES)
+    both = load_lattices(folder, {"chart": "of my a house", "phrases": "a big house"})
+    assert isinstance(both, lpmert.Hypergraphs)
+    assert both.names == ("LM", "PhrasePenalty_1", "LM0", "WordPenalty0")
+    assert [round(10**digits) for digits in both.log10_paths.tolist()] == [2, 2]
+    assert lpmert.minimize(both).loss == 0
+    with pytest.raises(DataError, match="these are hypergraphs, of which no N-best lists are made"):
+        lpmert.read(folder, references={"chart": "a", "phrases": "a"})
+
+
+def test_hypergraphs_with_a_cycle_are_refused_with_their_file(tmp_path: Path) -> None:
+    content = TRAVATAR.replace('{"id": 1, "head": 1, "trg"', '{"id": 1, "head": 1, "tails": [0], "trg"')
+    path = written(tmp_path, content.replace('"words": ["he"]', '"words": ["he", -1]'))
+    with pytest.raises(DataError, match="cycle") as caught:
+        load_lattices(path, {"x": "a"})
+    assert caught.value.path == str(path)
+
+
 def test_several_hypergraphs_of_a_file_are_called_by_their_lines() -> None:
     for kind, content in (("cdec", CDEC), ("travatar", TRAVATAR)):
         assert [name for name, _ in FORMATS.build(kind).graphs(2 * content, "x", None)] == ["0", "1"]
@@ -337,15 +390,14 @@ def test_content_tells_the_format_plain_compressed_and_in_archives(tmp_path: Pat
                 entry.size = len(inner)
                 archive.addfile(entry, io.BytesIO(inner))
             assert detect(path) == kind
-    if kind not in ("cdec", "travatar"):
-        graphs = FORMATS.build(kind).graphs(content.decode(), "x", None)
-        ids = [name or "x" for name, _ in graphs]
-        whole = load_lattices(path, dict.fromkeys(ids, "a"))
-        assert whole.list_ids == tuple(ids)
-        (tmp_path / "folder").mkdir()
-        (tmp_path / "folder/x").write_bytes(content)
-        assert detect(tmp_path / "folder") == kind
-        assert load_lattices(tmp_path / "folder", dict.fromkeys(ids, "a")).fingerprint == whole.fingerprint
+    graphs = FORMATS.build(kind).graphs(content.decode(), "x", None)
+    ids = [name or "x" for name, _ in graphs]
+    whole = load_lattices(path, dict.fromkeys(ids, "a"))
+    assert whole.list_ids == tuple(ids)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder/x").write_bytes(content)
+    assert detect(tmp_path / "folder") == kind
+    assert load_lattices(tmp_path / "folder", dict.fromkeys(ids, "a")).fingerprint == whole.fingerprint
 
 
 CYCLE = "0 1 a\n1 2 b\n2 1 c\n1 3 d\n3\n"
@@ -455,12 +507,9 @@ def test_damaged_files_are_read_or_refused_with_their_name(tmp_path: Path, kind:
     path = tmp_path / "x"
     path.write_bytes(damaged(data, KINDS[kind].encode(), PIECES, cut=True))
     ids = dict.fromkeys(["x", *map(str, range(12)), "one", "two"], "a")
-    parse: Callable[[], Any] = lambda: load_lattices(path, ids, format=kind, partial=True)  # noqa: E731
-    if kind in ("cdec", "travatar"):
-        parse = lambda: list(FORMATS.build(kind).graphs(path.read_text(), path, None))  # noqa: E731
-        if b"\xff" in path.read_bytes():
-            return
-    read_or_refused(path, parse, unless="no reference for utterance")
+    read_or_refused(
+        path, lambda: load_lattices(path, ids, format=kind, partial=True), unless="no reference for utterance"
+    )
 
 
 class Node(SimpleNamespace):
