@@ -65,9 +65,12 @@ def generated(n_features: int) -> Dataset:
 def _all(fillers: bool) -> Lattices:
     folder = datasets.shared_path(_FOLDER)
     counts = {"fillers": _FILLERS} if fillers else None
-    return load_lattices(
+    found = load_lattices(
         folder / "lattices.tar.xz", folder / "references.tsv.gz", silent=_FILLERS, counts=counts, variants=True
     )
+    if not isinstance(found, Lattices):
+        raise TypeError("these are hypergraphs")
+    return found
 
 
 @cache
