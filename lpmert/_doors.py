@@ -380,9 +380,8 @@ def _problem(nbest: NBest, metric: Any, ties: str, region: Region | None) -> Pro
     from lpmert.model.problem import Problem
 
     if not isinstance(nbest, NBest):
-        raise DataError(
-            f"the first argument must be an NBest, not {type(nbest).__name__}; build one with lpmert.NBest(...)"
-        )
+        kind = type(nbest).__name__
+        raise DataError(f"the first argument must be an NBest, not {kind}; build one with lpmert.NBest(...)")
     return Problem(nbest, metric, ties=ties, region=checked_region(region))
 
 
@@ -413,8 +412,6 @@ def _method(method: str | Method) -> Method:
 
     found = METHODS.build(method) if isinstance(method, str) else method
     if not isinstance(found, Method):
-        raise MethodError(
-            f"a method must be one of {listed(METHODS.names())}, or an object of a class derived from "
-            f"lpmert.methods.Method; got {quoted(method)}"
-        )
+        names = f"one of {listed(METHODS.names())}, or an object of a class derived from lpmert.methods.Method"
+        raise MethodError(f"a method must be {names}; got {quoted(method)}")
     return found

@@ -11,7 +11,7 @@ import click
 from lpmert.cli.arguments import parse_weights
 from lpmert.cli.console import evaluation_report, put, say
 from lpmert.cli.reading import Reading, reading_options, sizes
-from lpmert.cli.shared import TIES, data_argument, metric_for, metric_option
+from lpmert.cli.shared import TIES, data_argument, metric_given, metric_option
 
 
 @click.command()
@@ -49,10 +49,7 @@ def evaluate(
     nbest = reading.read_whole()
     if not quiet:
         say(f"{reading.name}: {sizes(nbest)}")
-    if not isinstance(nbest, lpmert.NBest):
-        summed = reading.text_metric
-    else:
-        summed = metric_for(nbest) if metric is None or "references" in reading.flags else metric
+    summed = metric_given(metric, reading, nbest)
     problem = problem_of(nbest, summed, ties, None)
     given = problem.checked_weights(parse_weights(weights, nbest.names, "--weights"))
     found = lpmert.evaluate(nbest, given, metric=summed, ties=ties)

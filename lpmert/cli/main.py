@@ -192,8 +192,6 @@ def solve(
     def search(data: Data, callback: Callback | None, shared: Shared) -> Result:
         from lpmert._doors import minimize
 
-        if certificate is not None and shared.paths:
-            raise click.UsageError("--certificate is for N-best lists: make some with --n-best, or leave it out.")
         target.check(data.names)
         start = None if initial_weights is None else shared.weights(initial_weights, "--initial-weights")
         return minimize(data, initial_weights=start, callback=callback, **shared.search_arguments())
@@ -207,9 +205,7 @@ def solve(
         return target.text(problem, result, weights).removesuffix("\n")
 
     def certify(data: Data, result: Result, stop: Interrupts, shared: Shared) -> None:
-        from lpmert.certificates.write.certify import write_certificate
-
-        if certificate is None or not isinstance(data, lpmert.NBest):
+        if certificate is None:
             return
         if stop.pressed:
             say("no certificate written: interrupted")
@@ -218,7 +214,7 @@ def solve(
         else:
             arguments = shared.search_arguments()
             settings = {name: arguments[name] for name in ("metric", "ties", "region")}
-            write_certificate(certificate, data, result, **settings)
+            lpmert.certify(data, result, certificate, **settings)
 
     _run(Shared.of(**options), search, certify, writes=certificate, text=None if target.form == JSON else text)
 

@@ -201,6 +201,15 @@ def metric_for(nbest: NBest) -> str | Metric:
     return found
 
 
+def metric_given(metric: str | None, reading: Reading, data: Data) -> Any:
+    """Return the metric of lists or lattices: what is given, or what the statistics or the texts tell."""
+    from lpmert.model.nbest import NBest
+
+    if not isinstance(data, NBest):
+        return reading.text_metric
+    return metric_for(data) if metric is None or "references" in reading.flags else metric
+
+
 class _Metric(Registered):
     """A registered metric, or one on texts."""
 

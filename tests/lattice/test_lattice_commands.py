@@ -106,6 +106,27 @@ def test_weights_come_out_in_the_forms_of_tools(tmp_path: Path) -> None:
     assert json.loads(done(on_lattices("evaluate", "--weights", written, "--json")))["loss"] == best
 
 
+def test_bleu_is_proved_over_all_paths() -> None:
+    found = json.loads(done(on_lattices("solve", *REGION, "--metric", "bleu", "--json")))
+    assert found["loss"] == found["lower_bound"]
+    other = json.loads(done(on_lattices("evaluate", "--metric", "bleu", "--weights", "1,9.5,0", "--json")))
+    assert other["score"] <= found["score"]
+
+
+def test_certificates_of_lattices_are_written_and_verified(tmp_path: Path) -> None:
+    (tmp_path / "x.fst").write_text("0 1 the 1\n0 1 a 0.5\n1 2 cat 2\n1 2 cut 1.5\n2\n")
+    (tmp_path / "y.fst").write_text("0 1 so 1\n0 2 no 2\n1 2 <eps> 0.25\n2\n")
+    (tmp_path / "text").write_text("x the cut\ny no\n")
+    files = (tmp_path / "x.fst", tmp_path / "y.fst", "--references", tmp_path / "text")
+    proof = tmp_path / "proof.json"
+    found = json.loads(done(run("solve", *files, "--certificate", proof, "--json")))
+    verified = json.loads(done(run("verify", proof, *files, "--json")))
+    assert verified["proved"]
+    assert verified["lower_bound"] == found["loss"]
+    (tmp_path / "text").write_text("x the cat\ny no\n")
+    assert run("verify", proof, *files).exit_code == 5
+
+
 def test_och_searches_lines_over_all_paths() -> None:
     found = json.loads(done(on_lattices("solve", *REGION, "--method", "och", "--set", "restarts=1", "--json")))
     assert found["lower_bound"] is None
@@ -120,9 +141,8 @@ def test_och_searches_lines_over_all_paths() -> None:
         (("--loss", "errors"), 2, "--loss does not apply to whole lattices"),
         (("--deduplicate",), 2, "--deduplicate does not apply to whole lattices"),
         (("--segment", "utt"), 2, "--segment does not apply"),
-        (("--certificate", "proof.json"), 2, "--certificate is for N-best lists"),
         (("--method", "choices"), 1, "'choices' needs N-best lists"),
-        (("--metric", "bleu"), 1, "not additive over lattices"),
+        (("--metric", "sentence-bleu"), 1, "must be whole numbers"),
         (("--scale", "am=1"), 2, "no feature 'am'"),
         (("--ties", "best"), 1, "ties='best'"),
         (("--features", "am"), 1, "no feature 'am'"),
