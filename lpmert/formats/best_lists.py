@@ -69,7 +69,8 @@ def n_best(
     from lpmert.formats.weights import given_weights
 
     if not isinstance(lattices, Lattices):
-        raise DataError(f"the first argument must be Lattices, not {type(lattices).__name__}; see lpmert.load_lattices")
+        kind = type(lattices).__name__
+        raise DataError(f"lists are made of Lattices, see lpmert.load_lattices, and not of {kind}: search these whole")
     given = weights_array(given_weights(weights, "weights"), lattices.names)
     return best_lists(lattices, [given] * lattices.n_lists, whole_number(n, "n", 1), metric)
 

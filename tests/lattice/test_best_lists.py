@@ -101,5 +101,5 @@ def test_arguments_that_do_not_fit_are_refused(arguments: dict[str, object], mes
 
 
 def test_lists_are_no_lattices() -> None:
-    with pytest.raises(DataError, match="must be Lattices, not NBest"):
+    with pytest.raises(DataError, match="and not of NBest: search these whole"):
         lpmert.n_best(lpmert.NBest([[1.0]], [0, 1], [[0]]), [1.0])  # type: ignore[arg-type]

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import Result
+from click.testing import CliRunner, Result
 from commands import run
 from shared import ROOT
 
 import lpmert
 from lpmert import Region
+from lpmert.cli.main import main
 from lpmert.formats.lattice import read_lattices
 
 LATTICES, TEXT = ROOT / "examples/speech/lattices", ROOT / "examples/speech/text"
@@ -111,6 +112,16 @@ def test_bleu_is_proved_over_all_paths() -> None:
     assert found["loss"] == found["lower_bound"]
     other = json.loads(done(on_lattices("evaluate", "--metric", "bleu", "--weights", "1,9.5,0", "--json")))
     assert other["score"] <= found["score"]
+
+
+def test_archives_of_kaldi_come_through_a_pipe(tmp_path: Path) -> None:
+    archive = "one \n0 1 5 1.5,2,3_3\n0 1 6 1,2.5,3\n1 0.5,0,\n\ntwo \n0 1 6 1,2,\n1\n\n"
+    (tmp_path / "words.txt").write_text("<eps> 0\nthe 5\na 6\n")
+    (tmp_path / "text").write_text("one the\ntwo a\n")
+    arguments = ["solve", "-", "--references", tmp_path / "text", "--symbols", tmp_path / "words.txt", "--json"]
+    outcome = CliRunner().invoke(main, [*map(str, arguments)], input=archive)
+    found = json.loads(done(outcome))
+    assert (found["loss"], list(found["weights"])) == (0, ["graph_cost", "acoustic_cost", "words"])
 
 
 def test_certificates_of_lattices_are_written_and_verified(tmp_path: Path) -> None:
