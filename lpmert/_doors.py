@@ -336,14 +336,13 @@ def certify(
     True
     """
     from lpmert.certificates.write.certify import write_certificate, write_certificate_of_graphs
-    from lpmert.methods.lattice.door import lattice_problem
     from lpmert.model.word_graphs import WordGraphs
 
+    problem: Any = problem_of(nbest, metric, ties, region)
     if isinstance(nbest, WordGraphs):
-        write_certificate_of_graphs(path, lattice_problem(nbest, metric, ties, region), result)
+        write_certificate_of_graphs(path, problem, result)
     else:
-        region = _problem(nbest, metric, ties, region).region
-        write_certificate(path, nbest, result, metric=metric, ties=ties, region=region)
+        write_certificate(path, nbest, result, metric=metric, ties=ties, region=problem.region)
 
 
 def _prepared(
