@@ -379,8 +379,9 @@ def _problem(nbest: NBest, metric: Any, ties: str, region: Region | None) -> Pro
     from lpmert.model.problem import Problem
 
     if not isinstance(nbest, NBest):
-        kind = type(nbest).__name__
-        raise DataError(f"the first argument must be an NBest, not {kind}; build one with lpmert.NBest(...)")
+        raise DataError(
+            f"the first argument must be an NBest, not {type(nbest).__name__}; build one with lpmert.NBest(...)"
+        )
     return Problem(nbest, metric, ties=ties, region=checked_region(region))
 
 

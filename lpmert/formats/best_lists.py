@@ -69,8 +69,10 @@ def n_best(
     from lpmert.formats.weights import given_weights
 
     if not isinstance(lattices, Lattices):
-        kind = type(lattices).__name__
-        raise DataError(f"lists are made of Lattices, see lpmert.load_lattices, and not of {kind}: search these whole")
+        raise DataError(
+            "lists are made of Lattices, see lpmert.load_lattices, "
+            f"and not of {type(lattices).__name__}: search these whole"
+        )
     given = weights_array(given_weights(weights, "weights"), lattices.names)
     return best_lists(lattices, [given] * lattices.n_lists, whole_number(n, "n", 1), metric)
 

@@ -215,7 +215,7 @@ def _of_numbers(rows: Sequence[tuple[int, str]], list_ids: Sequence[str], path: 
 
 
 def _of_lists(
-    spoken: Mapping[str, str], list_ids: Sequence[str], path: str | Path | None, partial: bool, what: str
+    spoken: Mapping[str, str], list_ids: Sequence[str], path: str | Path | None, partial: bool, what: str = "list"
 ) -> list[str]:
     known = {*list_ids}
     for utterance in list_ids:
