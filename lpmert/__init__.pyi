@@ -17,6 +17,7 @@ from .errors import LpmertError as LpmertError
 from .errors import MethodError as MethodError
 from .errors import MetricError as MetricError
 from .errors import RegionError as RegionError
+from .formats.best_lists import n_best as n_best
 from .formats.detect import read as read
 from .formats.detect import write as write
 from .formats.frames import to_columns as to_columns

@@ -313,27 +313,28 @@ def problem_of(data: NBest | WordGraphs, metric: Any, ties: str, region: Region 
     if isinstance(data, WordGraphs):
         from lpmert.methods.lattice.door import lattice_problem
 
-        return lattice_problem(data, metric or "loss", ties, region)
+        return lattice_problem(data, metric or "loss", ties, _checked(region))
     return _problem(data, metric, ties, region)
 
 
 def _problem(nbest: NBest, metric: Any, ties: str, region: Region | None) -> Problem:
-    from lpmert.errors import DataError, RegionError
+    from lpmert.errors import DataError
     from lpmert.model.nbest import NBest
     from lpmert.model.problem import Problem
-    from lpmert.model.region import Region
 
     if not isinstance(nbest, NBest):
         raise DataError(
             f"the first argument must be an NBest, not {type(nbest).__name__}; build one with lpmert.NBest(...)"
         )
-    if region is not None and not isinstance(region, Region):
-        raise RegionError(f"region must be a Region or None, not {type(region).__name__}; build one with lpmert.Region")
-    if region is not None:
-        from lpmert.formats.weights import region_around
+    return Problem(nbest, metric, ties=ties, region=_checked(region))
 
-        region = region_around(region)
-    return Problem(nbest, metric, ties=ties, region=region)
+
+def _checked(region: Region | None) -> Region | None:
+    if region is None:
+        return None
+    from lpmert.formats.weights import checked_region
+
+    return checked_region(region)
 
 
 def _settings(
@@ -363,8 +364,6 @@ def _method(method: str | Method) -> Method:
 
     found = METHODS.build(method) if isinstance(method, str) else method
     if not isinstance(found, Method):
-        raise MethodError(
-            f"a method must be one of {listed(METHODS.names())}, or an object of a class derived from "
-            f"lpmert.methods.Method; got {quoted(method)}"
-        )
+        names = f"one of {listed(METHODS.names())}, or an object of a class derived from lpmert.methods.Method"
+        raise MethodError(f"a method must be {names}; got {quoted(method)}")
     return found

@@ -103,8 +103,29 @@ def everything() -> None:
     for metric, make in PROBLEMS.items():
         lpmert.tune(make(14, 3), metric=metric, quick=True, time_limit=_TIME)
         improve(Problem(make(14, 6), metric))
+    word_graphs()
     for method in ("cells", "choices", "groups", "lp-mert"):
         lpmert.minimize(random_nbest(3, lists=150, size=20, dimension=6), method=method, time_limit=_TIME)
+
+
+def word_graphs() -> None:
+    """Go through the doors for lattices and hypergraphs."""
+    speech = ROOT / "examples" / "speech"
+    lattices = lpmert.load_lattices(speech / "lattices", speech / "text")
+    hypergraphs = lpmert.Hypergraphs(
+        [[1.0, 0.0, 0.5], [0.0, 1.0, 0.0], [0.0, 2.0, 1.0], [1.0, 1.0, 0.0]],
+        [0, 4],
+        [1, 1, 2, 0],
+        [[], [], [], [1, 2]],
+        [["hour"], ["our"], ["an"], [1, 0]],
+        ["an hour"],
+    )
+    region = lpmert.Region(fixed={"acoustic": 1.0}, bounds={"lm": (1.0, 30.0), "words": (-20.0, 20.0)})
+    for metric in ("wer", "bleu"):
+        for method in ("auto", "och"):
+            lpmert.minimize(lattices, metric=metric, method=method, region=region, time_limit=_TIME)
+            lpmert.minimize(hypergraphs, metric=metric, method=method, time_limit=_TIME)
+    lpmert.n_best(lattices, [1.0, 9.5, 0.0], n=5)
 
 
 def kernels() -> list[Kernel]:

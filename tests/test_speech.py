@@ -1,9 +1,10 @@
-"""The shell commands in docs/speech.md work on the example files, one after the other."""
+"""The shell commands in docs/speech.md and docs/lattices.md work on the example files, one after the other."""
 
 from __future__ import annotations
 
 import re
 import shlex
+from glob import glob
 from pathlib import Path
 
 import pytest
@@ -15,19 +16,20 @@ from lpmert.formats.slf import read_lattice, write_lattice
 from lpmert.system.files import read_text
 
 
-def test_shell_commands_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("page", "left"), [("speech", "dev.tsv"), ("lattices", "best.tsv")])
+def test_shell_commands_of_the_page_run(page: str, left: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"^```sh\n(.*?)^```", (ROOT / "docs/speech.md").read_text(), re.MULTILINE | re.DOTALL)
+    blocks = re.findall(r"^```sh\n(.*?)^```", (ROOT / f"docs/{page}.md").read_text(), re.MULTILINE | re.DOTALL)
     commands = [line for block in blocks for line in block.splitlines()]
     assert commands
     for command in commands:
         program, *arguments = shlex.split(command)
         assert program == "lpmert"
-        outcome = run(*arguments)
+        outcome = run(*[name for word in arguments for name in sorted(glob(word)) or [word]])
         assert outcome.exit_code == 0, outcome.output
     assert "proved optimal" in outcome.output
-    assert (tmp_path / "dev.tsv").exists()
+    assert (tmp_path / left).exists()
 
 
 def test_example_lattices_are_written_as_they_are_read(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ NAMES = (
     "risk",
     "msr",
     "unseen",
+    "lattices",
 )
 """In the order of the report."""
 

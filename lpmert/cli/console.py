@@ -269,14 +269,14 @@ class Scale:
     value: float
 
 
-def result_report(result: Result, scale: Scale | None = None) -> str:
-    """Return a result as text: status, loss, bound and gap, ties, weights, time and counters."""
+def result_report(result: Result, scale: Scale | None = None, paths: str = "") -> str:
+    """Return a result as text: status, loss, bound, gap, ties, weights, time, counters; paths: how many there are."""
     figures = [*_loss_figures(result), ("lower bound", number(result.lower_bound)), ("gap", _gap(result))]
     figures.append(("on unseen", unseen_text(result)))
     table = [_feature_column(result), column("weight", result.weights.tolist()), *_more_columns(result, scale)]
     headline = _headline(result.message, good=result.status.proved and not result.warnings)
     return "\n\n".join(
-        [headline, *warned(result), labelled(figures), side_by_side(table), labelled(_run_facts(result, scale))]
+        [headline, *warned(result), labelled(figures), side_by_side(table), labelled(_run_facts(result, scale, paths))]
     )
 
 
@@ -286,8 +286,8 @@ def summary(result: Result) -> str:
     return f"{result.message} (loss {loss}, lower bound {bound}, gap {_gap(result)})"
 
 
-def check_report(check: Check, scale: Scale | None = None) -> str:
-    """Return what the checked weights lose against the optimum or its bounds, as text."""
+def check_report(check: Check, scale: Scale | None = None, paths: str = "") -> str:
+    """Return what the checked weights lose against the optimum or its bounds, as text; paths as for `result_report`."""
     best = check.optimum
     figures = [*_loss_figures(check), ("optimum" if best.status.proved else "best found", number(best.loss))]
     if not best.status.proved:
@@ -301,7 +301,7 @@ def check_report(check: Check, scale: Scale | None = None) -> str:
         good=check.excess == 0 and best.status.proved and check.inside and not (check.wins_by_ties or best.warnings),
     )
     return "\n\n".join(
-        [headline, *warned(best), labelled(figures), side_by_side(table), labelled(_run_facts(best, scale))]
+        [headline, *warned(best), labelled(figures), side_by_side(table), labelled(_run_facts(best, scale, paths))]
     )
 
 
@@ -391,8 +391,10 @@ def _scaled(result: Result, scale: Scale) -> list[float] | None:
     return scaled
 
 
-def _run_facts(result: Result, scale: Scale | None) -> list[tuple[str, str | Mapping[str, str]]]:
+def _run_facts(result: Result, scale: Scale | None, paths: str) -> list[tuple[str, str | Mapping[str, str]]]:
     facts: list[tuple[str, str | Mapping[str, str]]] = []
+    if paths:
+        facts.append(("paths", f"{paths}; {result.counters.get('survivors', 0):,} may win in a cone that was searched"))
     if scale is not None and _scaled(result, scale) is None:
         facts.append(("not scaled", f"no positive factor brings {scale.name} to {scale.value:g}"))
     facts.append(("inside by", {label: number(distance) for label, distance in result.region.items()}))

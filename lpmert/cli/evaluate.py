@@ -13,8 +13,8 @@ from lpmert.cli.arguments import parse_weights
 from lpmert.cli.console import evaluation_report, say
 from lpmert.cli.delivery import Place, delivering
 from lpmert.cli.main import naming
-from lpmert.cli.reading import Reading, reading_options
-from lpmert.cli.shared import TIES, data_argument, metric_for, metric_option
+from lpmert.cli.reading import Reading, reading_options, sizes
+from lpmert.cli.shared import TIES, data_argument, metric_given, metric_option
 
 
 @click.command()
@@ -38,9 +38,10 @@ def evaluate(
     quiet: bool,
     **options: Any,
 ) -> None:
-    """Show what given weights cost on the lists in DATA; nothing is searched. DATA is as for `lpmert solve`.
+    """Show what given weights cost on the lists or lattices in DATA; nothing is searched.
 
-    The JSON has the hypothesis that is chosen from each list, counted from 0.
+    DATA is as for `lpmert solve`.
+    The JSON has the hypothesis that is chosen from each list, counted from 0; of lattices that is the best path.
     """
     import lpmert
     from lpmert._doors import problem_of, told
@@ -48,10 +49,10 @@ def evaluate(
 
     reading = Reading.taken(data, options, metric)
     with naming(reading.name), delivering(Place(as_json, output, quiet)) as deliver:
-        nbest = reading.read()
+        nbest = reading.read_whole()
         if not quiet:
-            say(f"{', '.join(data)}: {nbest.n_lists:,} lists, {nbest.n_hypotheses:,} hypotheses")
-        summed = metric_for(nbest) if metric is None or "references" in reading.flags else metric
+            say(f"{reading.name}: {sizes(nbest)}")
+        summed = metric_given(metric, reading, nbest)
         given = parse_weights(weights, nbest.names, "--weights").of_features(nbest.names).tolist()
         problem = problem_of(nbest, summed, ties, None)
         found = told(problem, given)

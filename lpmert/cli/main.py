@@ -32,19 +32,19 @@ from lpmert.cli.console import (
     warning_lines,
 )
 from lpmert.cli.delivery import ExitCode, Talk, delivering, exit_code
-from lpmert.cli.reading import ARGUMENTS
+from lpmert.cli.reading import ARGUMENTS, described, sizes
 from lpmert.cli.shared import Shared, shared_options
 from lpmert.cli.stages import Stages
 from lpmert.cli.unseen import Asked, asking, with_optimism
 from lpmert.cli.weights_out import FORMS, JSON, Target
-from lpmert.quoting import LONGEST_MESSAGE, WARNINGS, listed, shortened
+from lpmert.quoting import LONGEST_MESSAGE, WARNINGS, shortened
 from lpmert.system.interrupts import Interrupts
 
 if TYPE_CHECKING:
     import re
 
     from lpmert.checked import Check
-    from lpmert.model.nbest import NBest
+    from lpmert.cli.reading import Data
     from lpmert.result import Callback, Result
 
 
@@ -53,7 +53,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "evaluate": ("lpmert.cli.evaluate:evaluate", "Show what given weights cost; nothing is searched."),
     "schema": ("lpmert.cli.schema:schema", "Print the JSON Schema of what other commands write."),
     "convert": ("lpmert.cli.convert:convert", "Convert N-best lists from one format to another."),
-    "lattices": ("lpmert.cli.lattices:lattices", "Tune or check weights over all paths of lattices."),
+    "nbest": ("lpmert.cli.nbest:nbest", "Write the best hypotheses of lattices as N-best lists."),
     "compile": ("lpmert.cli.compile:compile_kernels", "Compile all kernels now, so that later commands start at once."),
     "methods": ("lpmert.cli.methods:methods", "List the methods, or the options of one of them."),
     "loop": ("lpmert.cli.loop:loop", "Tune a decoder's weights with the decoder in the loop."),
@@ -186,11 +186,11 @@ def solve(
     source: re.Pattern[str] | None,
     **options: Any,
 ) -> None:
-    """Find the weights with the least loss on the lists in DATA.
+    """Find the weights with the least loss on the lists or lattices in DATA.
 
     DATA are files or folders in any format that `lpmert convert` reads or writes, plain or compressed; several are
     pooled by list, - is stdin. What a file does not tell (in a table, which columns are what), options say; the help of
-    `lpmert convert` and docs/formats.md describe them.
+    `lpmert convert` and docs/formats.md describe them. Of lattices all paths count, or with --n-best the best ones.
 
     The progress column Src says what found the best weights so far: I given weights, L line searches, C a cell of the
     weight space, S a selection, X exact arithmetic, W the sweep, E full enumeration, G parts solved separately.
@@ -205,26 +205,24 @@ def solve(
     """
     target = Target.of(write, options["output"], roles)
 
-    def search(nbest: NBest, callback: Callback | None, shared: Shared) -> Result:
+    def search(data: Data, callback: Callback | None, shared: Shared) -> Result:
         from lpmert._doors import minimize
 
-        target.check(nbest.names)
+        target.check(data.names)
         start = None if initial_weights is None else shared.weights(initial_weights, "--initial-weights")
-        return minimize(nbest, initial_weights=start, callback=callback, **shared.search_arguments())
+        return minimize(data, initial_weights=start, callback=callback, **shared.search_arguments())
 
-    def text(nbest: NBest, result: Result, shared: Shared) -> str:
-        from lpmert.model.problem import Problem
+    def text(data: Data, result: Result, shared: Shared) -> str:
+        from lpmert._doors import problem_of
 
         arguments, scale = shared.search_arguments(), shared.scale
-        problem = Problem(nbest, arguments["metric"], ties=arguments["ties"], region=arguments["region"])
+        problem = problem_of(data, arguments["metric"], arguments["ties"], arguments["region"])
         weights = result.weights if scale is None else result.scaled_to(scale.name, scale.value)
         return target.text(problem, result, weights).removesuffix("\n")
 
-    def certify(nbest: NBest, result: Result, stop: Interrupts, shared: Shared) -> None:
+    def certify(data: Data, result: Result, stop: Interrupts, shared: Shared) -> None:
         if certificate is None:
             return
-        from lpmert.certificates.write.certify import write_certificate
-
         if stop.pressed:
             say("no certificate written: interrupted")
         elif result.status not in (lpmert.Status.OPTIMAL, lpmert.Status.OPTIMAL_TO_TOLERANCE):
@@ -232,7 +230,7 @@ def solve(
         else:
             arguments = shared.search_arguments()
             settings = {name: arguments[name] for name in ("metric", "ties", "region")}
-            write_certificate(certificate, nbest, result, **settings)
+            lpmert.certify(data, result, certificate, **settings)
 
     _run(
         Shared.of(**options),
@@ -257,11 +255,11 @@ def check(weights: str, cv: int | None, source: re.Pattern[str] | None, **option
     for `lpmert solve`.
     """
 
-    def search(nbest: NBest, callback: Callback | None, shared: Shared) -> Check:
+    def search(data: Data, callback: Callback | None, shared: Shared) -> Check:
         from lpmert._doors import check as check_weights
 
         given = shared.weights(weights, "--weights")
-        return check_weights(nbest, given, callback=callback, **shared.search_arguments())
+        return check_weights(data, given, callback=callback, **shared.search_arguments())
 
     _run(Shared.of(**options), Asked(cv, source), search)
 
@@ -269,27 +267,27 @@ def check(weights: str, cv: int | None, source: re.Pattern[str] | None, **option
 def _run(
     shared: Shared,
     asked: Asked,
-    search: Callable[[NBest, Callback | None, Shared], Result | Check],
-    finish: Callable[[NBest, Result, Interrupts, Shared], None] = lambda *_: None,
+    search: Callable[[Data, Callback | None, Shared], Result | Check],
+    finish: Callable[[Data, Result, Interrupts, Shared], None] = lambda *_: None,
     writes: str | None = None,
     renews: bool = False,
-    text: Callable[[NBest, Result, Shared], str] | None = None,
+    text: Callable[[Data, Result, Shared], str] | None = None,
 ) -> NoReturn:
     """Read the data, search, deliver the outcome, do what is left, and exit with the code of the status."""
     with _logging_to_stderr(shared):
         with delivering(shared, writes, renews=renews) as deliver:
-            nbest, seconds = _read(shared)
+            data, seconds = _read(shared, whole=True)
             with naming(shared.reading.name):
-                shared = shared.on(nbest)
+                shared = shared.on(data)
             shared.search_arguments()  # wrong usage is told before the table of progress begins
             with Interrupts() as stop:
                 with naming(shared.reading.name):
-                    expected, shared = asked.estimate(nbest, shared, None if shared.quiet else Stages())
+                    expected, shared = asked.estimate(data, shared, None if shared.quiet else Stages())
                 progress = nullcontext() if shared.quiet else ProgressLog(time_limit=shared.time_limit)
                 with naming(shared.reading.name), progress as callback:
-                    outcome = search(nbest, callback, shared)
+                    outcome = search(data, callback, shared)
                 result = outcome if isinstance(outcome, lpmert.Result) else outcome.optimum
-                rates = shared.reading.rates(nbest, result.loss, outcome.loss)
+                rates = shared.reading.rates(data, result.loss, outcome.loss)
                 result = replace(
                     result, seconds={"read": seconds, **result.seconds}, rates={**result.rates, **rates[0]}
                 )
@@ -303,8 +301,8 @@ def _run(
                 if text is None:
                     deliver(outcome.to_json, partial(_report, outcome, shared))
                 else:
-                    deliver(*2 * (partial(text, nbest, result, shared),))
-        finish(nbest, result, stop, shared)
+                    deliver(*2 * (partial(text, data, result, shared),))
+        finish(data, result, stop, shared)
     raise click.exceptions.Exit(exit_code(result.status, stop))
 
 
@@ -329,8 +327,8 @@ def say_outcome(result: Result, *, shown: bool) -> None:
 
 def _report(outcome: Result | Check, shared: Shared) -> str:
     if isinstance(outcome, lpmert.Result):
-        return result_report(outcome, shared.scale)
-    return check_report(outcome, shared.scale)
+        return result_report(outcome, shared.scale, shared.paths)
+    return check_report(outcome, shared.scale, shared.paths)
 
 
 @contextmanager
@@ -348,17 +346,14 @@ def _logging_to_stderr(shared: Talk) -> Iterator[None]:
         package_logger.setLevel(logging.NOTSET)
 
 
-def _read(shared: Shared) -> tuple[NBest, float]:
-    """Return the lists, and the seconds it took."""
+def _read(shared: Shared, *, whole: bool = False) -> tuple[Any, float]:
+    """Return the lists, and the seconds it took; whole: lattices as such, unless N-best lists of them are asked for."""
     reading = shared.reading
     start = time.perf_counter()
     with naming(reading.name):
-        nbest = reading.read()
+        data = reading.read_whole() if whole else reading.read()
     seconds = time.perf_counter() - start
     if not shared.quiet:
-        say(
-            f"{reading.name}: {nbest.n_lists:,} lists, {nbest.n_hypotheses:,} hypotheses, "
-            f"{nbest.n_features} features, read in {seconds:.2f}s; seed {shared.seed}"
-        )
-        say(f"features {listed(nbest.names)}; statistics {listed(nbest.statistic_names)}")
-    return nbest, seconds
+        say(f"{reading.name}: {sizes(data)}, {data.n_features} features, read in {seconds:.2f}s; seed {shared.seed}")
+        say(described(data))
+    return data, seconds

@@ -15,11 +15,14 @@ import click
 from click.shell_completion import CompletionItem
 
 from lpmert.cli.arguments import column_names, finite, size
-from lpmert.quoting import quoted
+from lpmert.quoting import listed, quoted
 from lpmert.registry import FORMATS, Registry
 
 if TYPE_CHECKING:
     from lpmert.model.nbest import NBest
+    from lpmert.model.word_graphs import WordGraphs
+
+    Data = NBest | WordGraphs
 
 Value = TypeVar("Value")
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -32,6 +35,9 @@ _READER_NAMES: Mapping[str, Mapping[str, str]] = {
     "scores": {"text_file": "texts"},
 }
 """What the reader of a format calls a flag, where the names differ."""
+
+_NAMED_FILES = 4
+"""Of more than these, only the first is named."""
 
 _OF_METRICS = ("tokenize", "lowercase")
 _OF_ALL = ("features", "loss", "gain", "statistics", "references", "metric", "partial")
@@ -119,17 +125,29 @@ _OPTIONS = (
         metavar="TEXT",
         help="Scores: separates the id of the list from the number in a key. [default: -]",
     ),
-    click.option("--n-best", type=click.IntRange(min=1), metavar="N", help="SLF: hypotheses per list. [default: 100]"),
     click.option(
-        "--scales", multiple=True, type=named(finite, "NUMBER"), metavar="NAME=NUMBER", help="SLF: weight of a score."
+        "--n-best",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Lattices: the N best hypotheses of each. [default: all; 100 where only lists will do]",
+    ),
+    click.option(
+        "--scales",
+        multiple=True,
+        type=named(finite, "NUMBER"),
+        metavar="NAME=NUMBER",
+        help="Lattices, with N best hypotheses: weight of a score.",
     ),
     click.option(
         "--counts",
         multiple=True,
         type=named(column_names, "WORD,WORD"),
         metavar="NAME=WORD,WORD",
-        help="SLF: words to count as a feature.",
+        help="Lattices: words to count as a feature, which are no words of the text.",
     ),
+    click.option("--silent", type=column_names, metavar="WORD,WORD", help="Lattices: more words that are not spoken."),
+    click.option("--variants", is_flag=True, help="Lattices: word(2) is another pronunciation of word."),
+    click.option("--symbols", metavar="FILE", help="Lattices of Kaldi and OpenFst: words by number."),
 )
 
 
@@ -155,7 +173,7 @@ _FLAGS = (
     *("format", "deduplicate", "segment", "features", "loss", "gain", "statistics", "text", "group"),
     *("references", "tokenize", "lowercase", "partial"),
     *("statistics_file", "last_field", "drop_texts", "scores", "text_file", "losses", "separator"),
-    *("n_best", "scales", "counts"),
+    *("n_best", "scales", "counts", "silent", "variants", "symbols"),
 )
 
 
@@ -204,7 +222,8 @@ class Reading:
     @property
     def name(self) -> str:
         """What messages call the lists."""
-        return ", ".join(self.files)
+        more = len(self.files) - _NAMED_FILES
+        return ", ".join(self.files) if more <= 0 else f"{self.files[0]} and {more + _NAMED_FILES - 1} more files"
 
     @property
     def source(self) -> Any:
@@ -237,7 +256,33 @@ class Reading:
             raise told from error
         return nbest.deduplicate() if self.deduplicate else nbest
 
-    def rates(self, nbest: NBest, *losses: float) -> list[dict[str, float]]:
+    @cached_property
+    def whole(self) -> bool:
+        """Whether these are lattices of which all paths are asked for."""
+        from lpmert.formats.detect import format_by_name
+
+        return "n_best" not in self.flags and format_by_name(self.plan[0]).graphs is not None
+
+    def read_whole(self) -> Data:
+        """Return the lists, or lattices with all their paths unless N-best lists are asked for; raises as `read`."""
+        if not self.whole:
+            return self.read()
+        from lpmert.formats.lattice_graphs import load_lattices
+
+        kind, options, rest = self.plan
+        options = {name: value for name, value in options.items() if name != "metric"}
+        for name in (*rest, *(name for name in ("scales", "loss", "statistics") if name in options)):
+            raise click.UsageError(f"{flag(name)} does not apply to whole lattices ({kind}).")
+        if self.deduplicate:
+            raise click.UsageError("--deduplicate does not apply to whole lattices.")
+        return load_lattices(self.source, format=self.format, **options)
+
+    @property
+    def text_metric(self) -> Any:
+        """The metric on texts that the flags ask for, by name or with settings."""
+        return self.plan[1].get("metric", "wer")
+
+    def rates(self, nbest: Data, *losses: float) -> list[dict[str, float]]:
         """Return losses that were counted against references as rates, where their length is known."""
         if "references" not in self.flags:
             return [{} for _ in losses]
@@ -287,6 +332,28 @@ def by_names(pairs: Iterable[tuple[str, Value]], what: str) -> dict[str, Value]:
             raise click.UsageError(f"{what} names {name} twice.")
         found[name] = value
     return found
+
+
+def sizes(data: Data) -> str:
+    """Return how many lists and hypotheses there are, or how many lattices, links and paths."""
+    from lpmert.model.nbest import NBest
+
+    if isinstance(data, NBest):
+        return f"{data.n_lists:,} lists, {data.n_hypotheses:,} hypotheses"
+    return f"{data.n_lists:,} {type(data).__name__.lower()}, {paths_of(data)}"
+
+
+def paths_of(lattices: WordGraphs) -> str:
+    """Return how many links lattices have, and how many paths the one with the most."""
+    return f"{lattices.n_links:,} links, up to 10^{float(lattices.log10_paths.max()):.0f} paths each"
+
+
+def described(data: Data) -> str:
+    """Return the names of the features and, of lists, of the statistics."""
+    from lpmert.model.nbest import NBest
+
+    features = f"features {listed(data.names)}"
+    return f"{features}; statistics {listed(data.statistic_names)}" if isinstance(data, NBest) else features
 
 
 def flag(name: str) -> str:

@@ -21,12 +21,13 @@ from lpmert.cli.arguments import (
     size,
 )
 from lpmert.cli.console import Scale
-from lpmert.cli.reading import Reading, Registered, reading_options
+from lpmert.cli.reading import Reading, Registered, paths_of, reading_options
 from lpmert.metrics.columns import TEXT_METRICS
 from lpmert.quoting import listed, quoted
 from lpmert.registry import METHODS, METRICS
 
 if TYPE_CHECKING:
+    from lpmert.cli.reading import Data
     from lpmert.formats.weights import WeightsFile
     from lpmert.metrics.base import Metric
     from lpmert.model.nbest import NBest
@@ -71,6 +72,9 @@ class Shared:
     features: tuple[str, ...] = ()
     """Those of the lists, as soon as these are read."""
 
+    paths: str = ""
+    """How many those of lattices are, as soon as these are read."""
+
     @classmethod
     def of(cls, data: Sequence[str], **options: Any) -> Shared:
         """Return the values of options; checks what one says against another, before anything is read."""
@@ -89,14 +93,18 @@ class Shared:
         """Return the same for other files."""
         return replace(self, reading=replace(self.reading, files=files))
 
-    def on(self, nbest: NBest) -> Shared:
+    def on(self, data: Data) -> Shared:
         """Return the same for these lists, with their features and, where it is not given, the metric."""
-        if self.scale is not None and self.scale.name not in nbest.names:
-            features = listed(nbest.names)
+        from lpmert.model.nbest import NBest
+
+        if self.scale is not None and self.scale.name not in data.names:
+            features = listed(data.names)
             raise click.BadParameter(
                 f"no feature {quoted(self.scale.name)}; the features are {features}.", param_hint="--scale"
             )
-        return replace(self, features=nbest.names, metric=self.metric or metric_for(nbest))
+        if isinstance(data, NBest):
+            return replace(self, features=data.names, metric=self.metric or metric_for(data))
+        return replace(self, features=data.names, metric=self.reading.text_metric, paths=paths_of(data))
 
     def region(self) -> Region | None:
         """Return where the weights may lie; `None` for everywhere."""
@@ -190,6 +198,15 @@ def metric_for(nbest: NBest) -> str | Metric:
     from lpmert.metrics.of_columns import metric_of
 
     return "loss" if len(nbest.statistic_names) == 1 else metric_of(None, nbest.statistic_names)
+
+
+def metric_given(metric: str | None, reading: Reading, data: Data) -> Any:
+    """Return the metric of lists or lattices: what is given, or what the statistics or the texts tell."""
+    from lpmert.model.nbest import NBest
+
+    if not isinstance(data, NBest):
+        return reading.text_metric
+    return metric_for(data) if metric is None or "references" in reading.flags else metric
 
 
 class _Metric(Registered):

@@ -11,7 +11,7 @@ import lpmert
 from lpmert.cli.console import column, put
 from lpmert.cli.main import naming
 from lpmert.cli.reading import Reading, reading_options
-from lpmert.cli.shared import TIES, data_argument, metric_for, metric_option
+from lpmert.cli.shared import TIES, data_argument, metric_given, metric_option
 from lpmert.cli.text_tables import side_by_side
 
 
@@ -32,15 +32,16 @@ def verify(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Check that CERTIFICATE, written by `lpmert solve --certificate`, proves its claim about the lists in DATA.
+    """Check that CERTIFICATE, written by `lpmert solve --certificate`, proves its claim about DATA.
 
-    This runs no search and trusts no solver: every step is decided in exact arithmetic. Pass the same options as to
-    `lpmert solve`. If the certificate does not hold, the exit code is 5 and the message says where it fails.
+    DATA are lists or lattices. This runs no search and trusts no solver: every step is decided in exact arithmetic.
+    Pass the same options as to `lpmert solve`. If the certificate does not hold, the exit code is 5 and the message
+    says where it fails.
     """
     reading = Reading.taken(data, options, metric)
     with naming(reading.name):
-        nbest = reading.read()
-        summed = metric_for(nbest) if metric is None or "references" in reading.flags else metric
+        nbest = reading.read_whole()
+        summed = metric_given(metric, reading, nbest)
         found = lpmert.verify(certificate, nbest, metric=summed, ties=ties)
     if as_json:
         put(

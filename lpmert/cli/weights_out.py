@@ -13,6 +13,7 @@ import click
 if TYPE_CHECKING:
     from lpmert.errors import FloatArray
     from lpmert.formats.weights import WeightsFile
+    from lpmert.model.lattice_problem import LatticeProblem
     from lpmert.model.problem import Problem
     from lpmert.result import Result
 
@@ -54,10 +55,11 @@ class Target:
         if self.like is not None:
             self.like.of_features(names)
 
-    def text(self, problem: Problem, result: Result, weights: FloatArray) -> str:
+    def text(self, problem: Problem | LatticeProblem, result: Result, weights: FloatArray) -> str:
         """Return the content of the file for weights [D] of a result, in their scale unless a file says another."""
         from lpmert.formats.toolkits import TOOLKITS, settings_text
         from lpmert.formats.weights import WeightsFile, keeps_loss, weights_text
+        from lpmert.model.problem import Problem
         from lpmert.search.decimals import few_decimals
 
         if self.form == JSON:
@@ -68,5 +70,5 @@ class Target:
         like = self.like
         if self.form == NAMES:
             like = WeightsFile.of_lines(names)
-        shorten = partial(few_decimals, problem)
+        shorten = partial(few_decimals, problem) if isinstance(problem, Problem) else None
         return weights_text(names, weights, keeps, like=like, scaled=self.form == UPDATE, shorten=shorten)[0]

@@ -12,6 +12,7 @@ from typing import Any
 from lpmert.errors import DataError
 from lpmert.formats.format import Format
 from lpmert.formats.gains import losses_of_gains
+from lpmert.formats.graph_kinds import kind_of_graph
 from lpmert.formats.roles import matched
 from lpmert.formats.rows import format_of_name, json_kind
 from lpmert.formats.scores import ROLES
@@ -20,6 +21,7 @@ from lpmert.formats.utterances import utterance_files, with_references, words_of
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
 from lpmert.registry import FORMATS
+from lpmert.system.archives import archive_members, is_archive
 from lpmert.system.files import BYTE_ORDER_MARK, STDIN, head_of, line_limit, open_bytes
 
 Source = str | Path | Sequence[str | Path] | Mapping[str, str | Path]
@@ -29,7 +31,6 @@ Source = str | Path | Sequence[str | Path] | Mapping[str, str | Path]
 logger = logging.getLogger("lpmert")
 
 _HEAD = 1 << 16
-_SLF = re.compile(r"(VERSION|V|UTTERANCE|U|NODES|N|I)=")
 _SRILM = re.compile(r"NBestList[12]\.0\b|\(-?[0-9.]+\) |(-?[0-9.]+(e[-+]?[0-9]+)?[ \t]+){2}[0-9]+([ \t]|$)")
 _BEST_OF_N = re.compile(r'(?<!\\)"candidates"\s*:\s*\[\s*(\]|.*?(?<!\\)"scores"\s*:\s*\{)', re.DOTALL)
 _REMEDY = f"give the format, one of {listed(FORMATS.own)}, or module:Name"
@@ -203,6 +204,8 @@ def detect(source: Source) -> str:
         head = head_of(source, _HEAD)
         if not head:
             raise DataError("empty file", path=source)
+        if is_archive(source):
+            head = next((text for _, text in archive_members(source)), "").encode()
         kind = _by_magic(head) or (None if format_of_name(source) else _by_ending(source))
         kind = kind or _by_first_line(head, source)
     if kind is None:
@@ -253,6 +256,9 @@ def _by_first_line(head: bytes, path: str | Path) -> str | None:
         )
     if first.startswith("FEATURES_"):
         return "mert"
+    graph = kind_of_graph(head.decode(errors="replace"))
+    if graph is not None:
+        return graph
     in_json = json_kind(head)
     if in_json is not None:
         return "best-of-n" if _BEST_OF_N.search(head.decode(errors="replace")) else in_json
@@ -269,11 +275,9 @@ def _by_first_line(head: bytes, path: str | Path) -> str | None:
 
 
 def _by_utterance(head: bytes) -> str | None:
-    """Return slf or srilm if the first bytes of the file of one utterance look like it."""
+    """Return a format of lattices, or srilm, if the first bytes of the file of one utterance look like it."""
     first = next((line for line in _lines(head) if not line.startswith("#")), "")
-    if _SLF.match(first):
-        return "slf"
-    return "srilm" if _SRILM.match(first) else None
+    return kind_of_graph(head.decode(errors="replace")) or ("srilm" if _SRILM.match(first) else None)
 
 
 def _by_manifest(path: str | Path, first: str) -> str | None:

@@ -1,13 +1,17 @@
-"""What a format of N-best lists is: the functions that read and write it."""
+"""What a format of N-best lists or lattices is: the functions that read and write it."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from lpmert.formats.links import Edges, Links
 from lpmert.model.nbest import NBest
+
+Graphs = Callable[..., Iterable[tuple[str | None, Links | Edges]]]
+"""Takes a text, its path, and words by number or `None`; yields each graph, and its utterance if the text says it."""
 
 
 @dataclass(frozen=True)
@@ -16,7 +20,8 @@ class Format:
 
     reader(source, **options) returns the lists; writer(lists, path, **options) writes them, `None` where the format is
     only read. pooled: several files are one set of lists. endings: of the names of such files, such as ".lists". fixed:
-    options of both that are not the caller's to set.
+    options of both that are not the caller's to set. graphs: for a format of lattices or hypergraphs, what reads them
+    whole from the text of a file; see `lpmert.formats.links`.
     """
 
     description: str
@@ -25,6 +30,7 @@ class Format:
     pooled: bool = False
     endings: tuple[str, ...] = ()
     fixed: Mapping[str, Any] = field(default_factory=dict)
+    graphs: Graphs | None = None
 
     @property
     def reader_options(self) -> dict[str, bool]:

@@ -12,12 +12,16 @@ Trace = tuple["Trace", int] | None
 """The arcs of a path from the last to the first, each with those before it."""
 
 
+Word = str | int
+"""A word, or its number."""
+
+
 class Arc(NamedTuple):
     """An arc from node `source` to node `target`, a larger number; without a word it leaves no mark."""
 
     source: int
     target: int
-    word: str | None
+    word: Word | None
     score: float
 
 
@@ -25,7 +29,7 @@ class Arc(NamedTuple):
 class Path:
     """The words of a path and the indices of its arcs."""
 
-    words: tuple[str, ...]
+    words: tuple[Word, ...]
     arcs: tuple[int, ...]
 
 
@@ -53,7 +57,7 @@ def distinct_best(arcs: Sequence[Arc], start: int, end: int, n: int) -> list[Pat
 
     found: list[Path] = []
     newest_first = count(0, -1)  # of equal priorities the longest goes on, which keeps the search narrow
-    queue: list[tuple[int, int, tuple[str, ...], _Reached | Trace]] = []
+    queue: list[tuple[int, int, tuple[Word, ...], _Reached | Trace]] = []
     if start in best_rest:
         queue.append((-best_rest[start], next(newest_first), (), {start: (0, None)}))
     while queue and len(found) < n:
@@ -76,10 +80,10 @@ _Reached = dict[int, tuple[int, Trace]]
 
 def _follow(
     reached: _Reached, arcs: Sequence[Arc], scores: Sequence[int], leaving: Mapping[int, Sequence[int]]
-) -> tuple[_Reached, dict[str, _Reached]]:
+) -> tuple[_Reached, dict[Word, _Reached]]:
     """Return the nodes that arcs without words lead to, the given ones included, and those one word further."""
     silent = dict(reached)
-    spoken: dict[str, _Reached] = {}
+    spoken: dict[Word, _Reached] = {}
     waiting = sorted(reached)
     while waiting:  # by number, so that every node is final when its turn comes
         node = heappop(waiting)

@@ -1,62 +1,96 @@
-"""Whole lattices from files: all paths count, and not only the best ones of each."""
+"""Whole lattices and hypergraphs from files: all paths count, and not only the best ones of each."""
 
 from __future__ import annotations
 
 import re
-import tarfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
-from lpmert.errors import DataError
-from lpmert.formats.lattice import SILENT, Counts, counted_words
-from lpmert.formats.slf import SCORE_NAMES, WORDS
-from lpmert.formats.slf_bulk import Links, links_of_text
-from lpmert.formats.utterances import References, read_transcripts, utterance_files, utterance_of
+from lpmert.errors import DataError, FloatArray
+from lpmert.formats.fst_text import EPSILON, Symbols, read_symbols
+from lpmert.formats.graph_kinds import kind_of_graph
+from lpmert.formats.links import Edges, Links, check_paths, edges_of_links, links_of_edges
+from lpmert.formats.roles import matched
+from lpmert.formats.slf import NULL, SCORE_NAMES, WORDS
+from lpmert.formats.utterances import References, references_by_list, utterance_files, utterance_of
+from lpmert.model.hypergraphs import Hypergraphs
 from lpmert.model.lattices import Lattices
 from lpmert.quoting import listed, quoted
-from lpmert.system.files import read_text
+from lpmert.registry import FORMATS
+from lpmert.system.archives import archive_members, is_archive
+from lpmert.system.files import COMPRESSED_ENDINGS, check_lines, line_limit, read_text
 
-_LATTICE_ENDINGS = frozenset({".slf", ".lat", ".lattice", ".htk"})
-_COMPRESSED = frozenset({".gz", ".xz", ".zst"})
+SILENT = frozenset({NULL, "<s>", "</s>", "!SENT_START", "!SENT_END"}) | EPSILON
+"""Words of a lattice that are no words of the hypothesis."""
+
+_SLF_ENDINGS = frozenset({".slf", ".lat", ".lattice", ".htk"})
+_HEAD = 1 << 16
+"""Characters that tell the format."""
+
 _VARIANT = re.compile(r"\(\d+\)$")
 
+Counts = Mapping[str, Iterable[str]]
 Sources = str | Path | Sequence[str | Path]
+Parse = Callable[[str, str | Path, Symbols | None], Iterable[tuple[str | None, Links | Edges]]]
+
+
+class Loaded(NamedTuple):
+    """Lattices or hypergraphs, and for each what its file gives as factors of the scores."""
+
+    lattices: Lattices | Hypergraphs
+    scales: list[Mapping[str, float]]
 
 
 def load_lattices(
     source: Sources,
-    references: References,
+    references: References | Sequence[str | Path],
     *,
+    format: str | None = None,
+    features: Sequence[str] | str | None = None,
     counts: Counts | None = None,
     silent: Iterable[str] = (),
     variants: bool = False,
+    symbols: str | Path | None = None,
     partial: bool = False,
-) -> Lattices:
-    """Read lattices in HTK's SLF with all their paths.
+    max_line_length: int | None = None,
+) -> Lattices | Hypergraphs:
+    """Read lattices or hypergraphs with all their paths.
 
     Parameters
     ----------
     source : str or path, or a sequence of them
-        A lattice (a file that ends in .slf, .lat, .lattice or .htk, perhaps compressed), several, a tar archive of
-        them, or a folder or manifest as for `lpmert.formats.read_lattices`. Utterances are called like their files.
-    references : str, path or mapping
-        Words by utterance: a Kaldi `text` file, a trn file, a table with the header utterance, reference, or a mapping.
+        A file, several, a tar archive or a folder of them, or a manifest as for `lpmert.formats.read_lattices`; all of
+        them perhaps compressed. Utterances are called as the file says, or else like their files.
+    references : str, path, sequence or mapping
+        Words by utterance: a Kaldi `text` file, a trn file, a table with the header utterance, reference, or a mapping;
+        or, where utterances are called by numbers, one sentence a line. Several files for several references.
+    format : str, optional
+        slf, kaldi-lattice, fst, pocketsphinx, moses-graph, hypergraph, cdec, travatar, or mecab; by default what each
+        file looks like.
+    features : sequence of str, optional
+        Those to take: names, or patterns such as `LM*`.
     counts : mapping from name to words, optional
         More features: how many of these words (silences, fillers) a path holds. They are no words of the text.
     silent : iterable of str
         More words that are left out of the text, beside !NULL, <eps> and the sentence marks.
     variants : bool
         Whether `word(2)` is a second pronunciation of `word`.
+    symbols : str or path, optional
+        Words by number, for lattices of Kaldi and OpenFst that have numbers: lines `word number`.
     partial : bool
         Whether there may be references without a lattice.
+    max_line_length : int, optional
+        Most bytes of a line, 64 MiB by default.
 
     Returns
     -------
-    Lattices
-        The features are the scores that the lattices hold (acoustic, lm, ngram, pronunciation, duration, x1, ..., x9;
-        natural logarithms), `words`, and those of `counts`.
+    Lattices or Hypergraphs
+        The features are the scores that the files hold, and, unless these are all features of a decoder's model,
+        `words`; and those of `counts`. Hypergraphs only where an edge has several tails.
 
     Raises
     ------
@@ -70,124 +104,266 @@ def load_lattices(
     >>> lattices.n_lists, lattices.names
     (12, ('acoustic', 'lm', 'words'))
     """
-    counted = counted_words(counts or {})
-    left_out = SILENT | set(silent)
-    ids: list[str] = []
-    parts: list[Links] = []
-    paths: list[str | Path] = []
-    for utterance, path, text in _texts(source):
-        if utterance in ids:
-            raise DataError(f"utterance {quoted(utterance)} comes twice; rename one", path=path)
-        ids.append(utterance)
-        paths.append(path)
-        parts.append(links_of_text(text, path))
-    present = {name for part in parts for name in part.scores}
-    names = [*(name for name in SCORE_NAMES if name in present), WORDS, *(counts or {})]
-    if len(set(names)) < len(names):
-        raise DataError(f"counts has a name that is a feature already: {listed(names)}")
-    for path, part in zip(paths, parts, strict=True):
-        for name in sorted(present - set(part.scores)):
-            if len(part.sources) > 1:
+    with line_limit(max_line_length):
+        loaded = load(
+            source,
+            references,
+            format=format,
+            features=features,
+            counts=counts,
+            silent=silent,
+            variants=variants,
+            symbols=symbols,
+            partial=partial,
+        )
+    return loaded.lattices
+
+
+class _Part(NamedTuple):
+    """One graph, and where it comes from."""
+
+    utterance: str
+    path: str | Path
+    graph: Links | Edges
+
+
+class _Speech(NamedTuple):
+    """What words are: those counted, by name, those left out, and whether word(2) is word."""
+
+    counted: Mapping[str, str]
+    left_out: frozenset[str]
+    variants: bool
+
+    def spoken(self, word: str | None) -> tuple[str | None, str | None]:
+        """Return the word of the text, `None` for none, and the name under which it is counted."""
+        if word is None:
+            return None, None
+        plain = (_VARIANT.sub("", word) if self.variants else word) or word
+        mute = word in self.left_out or word in self.counted or plain in self.left_out
+        return None if mute else plain, self.counted.get(word)
+
+
+def load(
+    source: Sources,
+    references: References | Sequence[str | Path],
+    *,
+    format: str | None,
+    features: Sequence[str] | str | None,
+    counts: Counts | None,
+    silent: Iterable[str],
+    variants: bool,
+    symbols: str | Path | None,
+    partial: bool,
+) -> Loaded:
+    """Return what `load_lattices` returns, and the factors that files give for scores."""
+    speech = _Speech(counted_words(counts or {}), SILENT | frozenset(silent), variants)
+    table = None if symbols is None else read_symbols(symbols)
+    found: dict[str, _Part] = {}
+    for part in _parts(source, format, table):
+        if part.utterance in found:
+            raise DataError(f"utterance {quoted(part.utterance)} comes twice; rename one", path=part.path)
+        found[part.utterance] = part
+    if not found:
+        raise DataError("no lattice in it", path=str(source))
+    ids, parts = list(found), [*found.values()]
+    spoken = references_by_list(ids, references, partial, what="lattice")
+    linear = [links_of_edges(part.graph) if isinstance(part.graph, Edges) else part.graph for part in parts]
+    scales = [{} if isinstance(part.graph, Edges) else part.graph.scales for part in parts]
+    if any(one is None for one in linear):
+        edges = [_edges(part, speech, counts or {}) for part in parts]
+        return Loaded(_hypergraphs(edges, spoken, features), scales)
+    graphs = [part._replace(graph=one) for part, one in zip(parts, linear, strict=True) if one is not None]
+    return Loaded(_lattices(graphs, spoken, features, counts or {}, speech), scales)
+
+
+def counted_words(counts: Counts) -> dict[str, str]:
+    """Return the name under which each word is counted; raises `DataError` for a word under two names."""
+    counted: dict[str, str] = {}
+    for name, words in counts.items():
+        if isinstance(words, str):
+            raise DataError(f"counts[{quoted(name)}] must be a sequence of words, not the one string {quoted(words)}")
+        for word in words:
+            if counted.setdefault(word, name) != name:
                 raise DataError(
-                    f"no {name} scores, which other lattices have; add them, or read this lattice separately", path=path
+                    f"counts has {quoted(word)} under {quoted(counted[word])} and {quoted(name)}; choose one"
                 )
-    spoken = _references(references, ids, partial)
+    return counted
+
+
+def _lattices(
+    parts: Sequence[_Part],
+    references: Sequence[tuple[str, ...]],
+    features: Sequence[str] | str | None,
+    counts: Counts,
+    speech: _Speech,
+) -> Lattices:
+    graphs: list[Links] = [part.graph for part in parts if isinstance(part.graph, Links)]
+    names = _names(parts, counts, features)
     vocabulary: dict[str, int] = {}
     silences = -1
-    place: dict[str | None, tuple[int, str | None]] = {None: (silences, None)}
-    for word in dict.fromkeys(word for part in parts for word in part.vocabulary):
-        if word is None:
-            continue
-        plain = _VARIANT.sub("", word) if variants else word
-        mute = word in left_out or word in counted or plain in left_out
-        number = silences if mute else vocabulary.setdefault(plain or word, len(vocabulary))
-        place[word] = number, counted.get(word)
-    known = [[place[word] for word in part.vocabulary] for part in parts]
-    numbers = np.concatenate(
-        [np.array([number for number, _ in own])[part.words] for own, part in zip(known, parts, strict=True)]
-    )
-    n_links = [len(part.sources) for part in parts]
-    features = np.zeros((len(numbers), len(names)))
+    known = []
+    for graph in graphs:
+        said = [speech.spoken(word) for word in graph.vocabulary]
+        numbers = [silences if word is None else vocabulary.setdefault(word, len(vocabulary)) for word, _ in said]
+        known.append((np.array(numbers, dtype=np.int64)[graph.words], [name for _, name in said]))
+    numbers_of_links = np.concatenate([numbers for numbers, _ in known])
+    rows = np.zeros((len(numbers_of_links), len(names)))
     for column, name in enumerate(names):
-        if name == WORDS:
-            features[:, column] = numbers >= 0
-        elif name in present:
-            zeros = [np.zeros(n) for n in n_links]
-            own = [part.scores.get(name, zero) for part, zero in zip(parts, zeros, strict=True)]
-            features[:, column] = np.concatenate(own)
-        else:
+        if name == WORDS and not any(WORDS in graph.scores for graph in graphs):
+            rows[:, column] = numbers_of_links >= 0
+        elif name in counts:
             own = [
-                np.array([count == name for _, count in known_here])[part.words]
-                for known_here, part in zip(known, parts, strict=True)
+                np.array([counted == name for counted in names_counted])[graph.words]
+                for graph, (_, names_counted) in zip(graphs, known, strict=True)
             ]
-            features[:, column] = np.concatenate(own)
-    return Lattices(
-        features,
-        np.cumsum([0, *n_links]),
-        np.concatenate([part.sources for part in parts]),
-        np.concatenate([part.targets for part in parts]),
-        numbers,
-        [spoken[utterance] for utterance in ids],
-        vocabulary=list(vocabulary),
-        starts=[part.start for part in parts],
-        ends=[part.end for part in parts],
+            rows[:, column] = np.concatenate(own)
+        else:
+            rows[:, column] = np.concatenate([graph.scores.get(name, np.zeros(len(graph.words))) for graph in graphs])
+    try:
+        return Lattices(
+            rows,
+            np.cumsum([0, *(len(graph.words) for graph in graphs)]),
+            np.concatenate([graph.sources for graph in graphs]),
+            np.concatenate([graph.targets for graph in graphs]),
+            numbers_of_links,
+            references,
+            vocabulary=list(vocabulary),
+            starts=[graph.start for graph in graphs],
+            ends=[graph.end for graph in graphs],
+            names=names,
+            list_ids=[part.utterance for part in parts],
+        )
+    except DataError:
+        for part, graph in zip(parts, graphs, strict=True):
+            check_paths(graph, part.path)  # says in which file and line
+        raise
+
+
+def _names(parts: Sequence[_Part], counts: Counts, features: Sequence[str] | str | None) -> list[str]:
+    """Return the names of the features; raises `DataError` where a lattice lacks one that it must have."""
+    graphs = [part.graph for part in parts]
+    scores = dict.fromkeys(chain.from_iterable(graph.scores for graph in graphs))
+    complete = [isinstance(graph, Edges) or graph.complete for graph in graphs]
+    order = {name: place for place, name in enumerate(SCORE_NAMES)}
+    names = sorted(scores, key=lambda name: order.get(name, len(order)))
+    if not all(complete):
+        names.append(WORDS)
+    names += counts
+    if len(set(names)) < len(names):
+        raise DataError(f"counts has a name that is a feature already: {listed(names)}")
+    for part, whole in zip(parts, complete, strict=True):
+        missing = sorted(scores.keys() - part.graph.scores.keys())
+        alone = isinstance(part.graph, Links) and len(part.graph.sources) < 2
+        if missing and not whole and not alone:
+            raise DataError(
+                f"no {missing[0]} scores, which other lattices have; add them, or read this lattice separately",
+                path=part.path,
+            )
+    if features is None:
+        return names
+    chosen = list(matched([features] if isinstance(features, str) else features, names, names))
+    for name in chosen:
+        if name not in names:
+            raise DataError(f"no feature {quoted(name)}; the features are {listed(names)}")
+    return chosen
+
+
+def _edges(part: _Part, speech: _Speech, counts: Counts) -> _Part:
+    """Return a hypergraph without the words that are not spoken, and with those counted as scores."""
+    graph = part.graph
+    if isinstance(graph, Links):
+        words = [graph.vocabulary[word] for word in graph.words.tolist()]
+        graph = edges_of_links(graph, words)
+    outputs, counted = [], {name: np.zeros(len(graph.heads)) for name in counts}
+    for place, own in enumerate(graph.outputs):
+        kept = []
+        for one in own:
+            word, name = (one, None) if isinstance(one, int) else speech.spoken(one)
+            if word is not None:
+                kept.append(word)
+            if name is not None:
+                counted[name][place] += 1.0
+        outputs.append(tuple(kept))
+    return part._replace(graph=graph._replace(outputs=outputs, scores={**graph.scores, **counted}))
+
+
+def _hypergraphs(
+    parts: Sequence[_Part],
+    references: Sequence[tuple[str, ...]],
+    features: Sequence[str] | str | None,
+) -> Hypergraphs:
+    names = _names(parts, {}, features)
+    try:
+        return _joined(parts, references, names)
+    except DataError:
+        for part, own in zip(parts, references, strict=True):
+            try:
+                _joined([part], [own], names)
+            except DataError as error:  # says in which file
+                raise DataError(str(error), path=part.path) from error
+        raise
+
+
+def _joined(parts: Sequence[_Part], references: Sequence[tuple[str, ...]], names: Sequence[str]) -> Hypergraphs:
+    graphs: list[Edges] = [part.graph for part in parts if isinstance(part.graph, Edges)]
+    rows: list[FloatArray] = [
+        np.column_stack([graph.scores.get(name, np.zeros(len(graph.heads))) for name in names]) for graph in graphs
+    ]
+    return Hypergraphs(
+        np.concatenate(rows),
+        np.cumsum([0, *(len(graph.heads) for graph in graphs)]),
+        np.array([head for graph in graphs for head in graph.heads], dtype=np.int64),
+        [tails for graph in graphs for tails in graph.tails],
+        [outputs for graph in graphs for outputs in graph.outputs],
+        references,
+        goals=[graph.goal for graph in graphs],
         names=names,
-        list_ids=ids,
+        list_ids=[part.utterance for part in parts],
     )
 
 
-def _texts(source: Sources) -> Iterator[tuple[str, str | Path, str]]:
-    """Yield utterance, path and text of every lattice."""
+def _parts(source: Sources, format: str | None, symbols: Symbols | None) -> Iterator[_Part]:
+    """Yield every graph of files, archives and folders."""
     if not isinstance(source, str | Path):
         if not source:
             raise DataError("no lattices; name at least one file")
         for one in source:
-            yield from _texts(one)
+            yield from _parts(one, format, symbols)
         return
     path = Path(source)
-    endings = path.suffixes[-2:]
-    inner = endings[-2] if len(endings) == 2 and endings[-1] in _COMPRESSED else path.suffix
-    if inner in _LATTICE_ENDINGS and not path.is_dir():
-        yield utterance_of(path), path, read_text(path)
-    elif path.is_file() and tarfile.is_tarfile(path):
-        yield from _members(path)
-    else:
-        for utterance, file in utterance_files(path):
-            yield utterance, file, read_text(file)
+    if not path.is_dir() and is_archive(path):
+        members = sorted(archive_members(path), key=lambda member: member[0])
+        for name, member in members:
+            yield from _of_text(utterance_of(Path(name)), f"{path}/{name}", member, format, symbols)
+        return
+    text = "" if path.is_dir() else read_text(path)
+    if not path.is_dir() and (format or _kind(text, path)):
+        yield from _of_text(utterance_of(path), path, text, format, symbols)
+        return
+    for utterance, file in utterance_files(path):
+        yield from _of_text(utterance, file, read_text(file), format, symbols)
 
 
-def _members(path: Path) -> Iterator[tuple[str, str, str]]:
-    """Yield utterance, name and text of the files of a tar archive, ordered by name."""
-    try:
-        with tarfile.open(path) as archive:
-            members = sorted((member for member in archive if member.isfile()), key=lambda member: member.name)
-            for member in members:
-                stream = archive.extractfile(member)
-                if stream is not None:
-                    name = f"{path}/{member.name}"
-                    yield utterance_of(Path(member.name)), name, _decoded(stream.read(), name)
-    except (tarfile.TarError, EOFError, OSError) as error:
-        raise DataError(f"the archive is damaged: {error}", path=path) from error
+def _of_text(
+    utterance: str, path: str | Path, text: str, format: str | None, symbols: Symbols | None
+) -> Iterator[_Part]:
+    check_lines(text, path)
+    kind = format or _kind(text, path)
+    if kind is None:
+        raise DataError(f"is no lattice of {listed(kinds_of_graphs())}; give the format", path=path)
+    parse = FORMATS.build(kind).graphs
+    if parse is None:
+        raise DataError(f"format {quoted(kind)} has no lattices; choose one of {listed(kinds_of_graphs())}", path=path)
+    for own, graph in parse(text, path, symbols):
+        yield _Part(utterance if own is None else own, path, graph)
 
 
-def _decoded(data: bytes, name: str) -> str:
-    try:
-        return data.decode("utf-8").replace("\r\n", "\n")
-    except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
-        raise DataError(
-            "not UTF-8; convert it, and do not compress files within an archive", path=name, line=line
-        ) from error
+def _kind(text: str, path: str | Path) -> str | None:
+    """Return the format that a text looks like, or, where it tells nothing, the ending of its file."""
+    endings = [ending for ending in Path(path).suffixes[-2:] if ending not in COMPRESSED_ENDINGS]
+    return kind_of_graph(text[:_HEAD]) or ("slf" if endings[-1:] and endings[-1] in _SLF_ENDINGS else None)
 
 
-def _references(references: References, ids: Sequence[str], partial: bool) -> dict[str, str]:
-    path = None if isinstance(references, dict) or not isinstance(references, str | Path) else references
-    spoken = read_transcripts(references)
-    for utterance in ids:
-        if utterance not in spoken:
-            raise DataError(f"no reference for utterance {quoted(utterance)}; add it, or omit the lattice", path=path)
-    for utterance in spoken:
-        if not partial and utterance not in ids:
-            trouble = f"no lattice for the reference of {quoted(utterance)}; add it, or allow a part with partial"
-            raise DataError(trouble, path=path)
-    return spoken
+def kinds_of_graphs() -> list[str]:
+    """Return the names of the formats of lattices and hypergraphs."""
+    return [name for name in FORMATS.names() if FORMATS.build(name).graphs is not None]

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import re
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
 from lpmert.errors import FloatArray, IntArray
+from lpmert.formats.fst_text import Symbols
+from lpmert.formats.links import Links
 from lpmert.formats.slf import SCORE_NAMES, Lattice, keys_of_scores, lattice_of_lines
 from lpmert.model.nbest import MAGNITUDE_LIMIT
 
@@ -24,24 +26,18 @@ _TO_BLANKS = bytes.maketrans(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvw
 _ENDS = ("J", "S", "E")
 
 
-class Links(NamedTuple):
-    """The links of a lattice: sources, targets, words [L] as places in a vocabulary, scores by name [L]; start and end.
-
-    One more link, to a node of its own, stands for the word and the scores of
-    the first node, or of the last one where links have those of the node before them.
-    """
-
-    sources: IntArray
-    targets: IntArray
-    words: IntArray
-    vocabulary: list[str | None]
-    scores: dict[str, FloatArray]
-    start: int
-    end: int
+def slf_lattices(text: str, path: str | Path, symbols: Symbols | None) -> Iterator[tuple[str | None, Links]]:
+    """Yield the links of the lattice of a text, which is called like its file; symbols are not looked at."""
+    del symbols
+    yield None, links_of_text(text, path)
 
 
 def links_of_text(text: str, path: str | Path) -> Links:
-    """Return the links of the lattice in a text; path is named in errors. Raises `DataError` as `read_lattice` does."""
+    """Return the links of the lattice in a text; path is named in errors. Raises `DataError` as `read_lattice` does.
+
+    One more link, to a node of its own, stands for the word and the scores of the first node, or of the last one where
+    links have those of the node before them.
+    """
     return _in_bulk(text, path) or _one_by_one(lattice_of_lines(enumerate(text.split("\n"), 1), path))
 
 
@@ -59,6 +55,7 @@ def _one_by_one(lattice: Lattice) -> Links:
         np.arange(len(words)),
         words,
         scores,
+        np.array([-1 if link.line is None else link.line for link in lattice.links], dtype=np.int64),
         lattice,
     )
 
@@ -69,15 +66,20 @@ def _with_outer(
     words: IntArray,
     vocabulary: list[str | None],
     scores: dict[str, FloatArray],
+    lines: IntArray,
     lattice: Lattice,
 ) -> Links:
     start, end, n = lattice.start, lattice.end, len(lattice.nodes)
     outer = lattice.nodes[start if lattice.forward else end]
     words, vocabulary = np.append(words, len(vocabulary)), [*vocabulary, outer.word]
     more = {name: np.append(values, outer.scores.get(name, 0.0)) for name, values in scores.items()}
+    of_nodes, lines = (*range(n), end), np.append(lines, outer.line or -1)
     if lattice.forward:  # the new node comes first, so that links go on leading to larger ones
-        return Links(np.append(sources + 1, 0), np.append(targets, start) + 1, words, vocabulary, more, 0, end + 1)
-    return Links(np.append(sources, end), np.append(targets, n), words, vocabulary, more, start, n)
+        sources, targets, of_nodes = np.append(sources + 1, 0), np.append(targets, start) + 1, (start, *range(n))
+        start, end = 0, end + 1
+    else:
+        sources, targets, end = np.append(sources, end), np.append(targets, n), n
+    return Links(sources, targets, words, vocabulary, more, start, end, lines, of_nodes, lattice.scales)
 
 
 def _in_bulk(text: str, path: str | Path) -> Links | None:
@@ -146,7 +148,8 @@ def _rest(head: str, count: str, table: FloatArray, names: list[str], path: str 
         if name not in scores:
             scores[name] = np.array([node.scores.get(name, 0.0) for node in nodes])[inner]
     in_order = {name: scores[name] for name in SCORE_NAMES if name in scores}
-    return _with_outer(sources, targets, inner, [node.word for node in nodes], in_order, lattice)
+    lines = np.arange(len(sources)) + head.count("\n") + 1
+    return _with_outer(sources, targets, inner, [node.word for node in nodes], in_order, lines, lattice)
 
 
 def _factor(base: str) -> float | None:

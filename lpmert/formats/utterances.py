@@ -26,7 +26,7 @@ MANIFEST = "manifest"
 References = str | Path | Mapping[str, str]
 """Words by utterance, or the file that holds them."""
 
-_ENDINGS = (".nbest", ".score", ".scores", ".txt", ".lat", ".lattice", ".slf", ".htk")
+_ENDINGS = (".nbest", ".score", ".scores", ".txt", ".lat", ".lattice", ".slf", ".htk", ".fst", ".hg", ".json")
 _HEADER = ["utterance", "reference"]
 _WHITE = " \t\n\r\v\f"
 _WORD = re.compile(r"[^ \t\n\r\v\f]+")  # str.split would split at no-break and ideographic spaces too
@@ -156,11 +156,16 @@ def with_references(
 
 
 def references_by_list(
-    list_ids: Sequence[str], references: References | Sequence[str | Path], partial: bool, *, by_line: bool = False
+    list_ids: Sequence[str],
+    references: References | Sequence[str | Path],
+    partial: bool,
+    *,
+    by_line: bool = False,
+    what: str = "list",
 ) -> list[tuple[str, ...]]:
-    """Return the references of each list; the arguments are those of `with_references`."""
+    """Return the references of each list; the arguments are those of `with_references`. what: lists, in messages."""
     if isinstance(references, Mapping):
-        return [(text,) for text in _of_lists(dict(references), list_ids, None, partial)]
+        return [(text,) for text in _of_lists(dict(references), list_ids, None, partial, what)]
     files = [references] if isinstance(references, str | Path) else list(references)
     rows = {path: list(lines(path)) for path in files}
     numbered = [path for path in files if _by_number(rows[path], list_ids, by_line)]
@@ -170,7 +175,7 @@ def references_by_list(
     columns = [
         _of_numbers(rows[path], list_ids, path, partial)
         if path in numbered
-        else _of_lists(read_transcripts(path), list_ids, path, partial)
+        else _of_lists(read_transcripts(path), list_ids, path, partial, what)
         for path in files
     ]
     return list(zip(*columns, strict=True))
@@ -209,14 +214,16 @@ def _of_numbers(rows: Sequence[tuple[int, str]], list_ids: Sequence[str], path: 
     return [rows[number][1].strip(_WHITE) for number in numbers]
 
 
-def _of_lists(spoken: Mapping[str, str], list_ids: Sequence[str], path: str | Path | None, partial: bool) -> list[str]:
+def _of_lists(
+    spoken: Mapping[str, str], list_ids: Sequence[str], path: str | Path | None, partial: bool, what: str = "list"
+) -> list[str]:
     known = {*list_ids}
     for utterance in list_ids:
         if utterance not in spoken:
-            raise DataError(f"no reference for utterance {quoted(utterance)}; add it, or omit the list", path=path)
+            raise DataError(f"no reference for utterance {quoted(utterance)}; add it, or omit the {what}", path=path)
     for utterance in spoken:
         if not partial and utterance not in known:
-            trouble = f"no list for the reference of {quoted(utterance)}; add it, or allow a part with partial=True"
+            trouble = f"no {what} for the reference of {quoted(utterance)}; add it, or allow a part with partial=True"
             raise DataError(f"{trouble} (--partial)", path=path)
     return [spoken[utterance] for utterance in list_ids]
 

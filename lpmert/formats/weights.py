@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lpmert.errors import DataError, FloatArray
+from lpmert.errors import DataError, FloatArray, RegionError
 from lpmert.formats.numbers import number_of_json, number_of_text
 from lpmert.formats.unique import repeated, unique_keys
 from lpmert.formats.weight_forms import SETTINGS, form_of, slots
@@ -24,6 +24,7 @@ from lpmert.system.files import read_text
 from lpmert.values import in_order
 
 if TYPE_CHECKING:
+    from lpmert.model.lattice_problem import LatticeProblem
     from lpmert.model.problem import Problem
     from lpmert.model.region import Region
 
@@ -136,8 +137,15 @@ def given_weights(weights: Any, what: str = "weights") -> Any:
     return read_weights(text)
 
 
-def region_around(region: Region | None) -> Region | None:
-    """Return a region around weights that may be a text, see `given_weights`, as searches take it."""
+def checked_region(region: Region | None) -> Region | None:
+    """Return a region, around weights that may be a text, see `given_weights`, as searches take it.
+
+    Raises `RegionError` for what is no region.
+    """
+    from lpmert.model.region import Region
+
+    if region is not None and not isinstance(region, Region):
+        raise RegionError(f"region must be a Region or None, not {type(region).__name__}; build one with lpmert.Region")
     if region is None or not isinstance(region.around, str | os.PathLike):
         return region
     return replace(region, around=given_weights(region.around, "around"))
@@ -174,7 +182,7 @@ def weights_text(
     raise DataError("not even 17 digits keep the loss of these weights; write them without scaling", path=place)
 
 
-def keeps_loss(problem: Problem, weights: FloatArray) -> Keeps:
+def keeps_loss(problem: Problem | LatticeProblem, weights: FloatArray) -> Keeps:
     """Return what tells whether other weights [D] have the loss of these, tie no more lists, and stay in the region."""
     exact = problem.evaluate(weights)
     inside = problem.inside(problem.checked_weights(weights))

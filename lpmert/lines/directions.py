@@ -8,9 +8,10 @@ import numpy as np
 
 from lpmert.errors import FloatArray
 from lpmert.lines.clock import Clock
-from lpmert.lines.line_search import LineSearch, Step
+from lpmert.lines.line_search import Lineal, Step
 from lpmert.lines.restarts import Descent, Restarts
 from lpmert.model.coordinates import CanonicalWeights
+from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.problem import Problem
 
 DIRECTIONS = ("greedy", "cyclic", "powell", "random")
@@ -21,8 +22,8 @@ PATIENCE = 3
 
 
 def local_optima(
-    problem: Problem,
-    search: LineSearch,
+    problem: Problem | LatticeProblem,
+    search: Lineal,
     restarts: Restarts,
     directions: str,
     start: FloatArray | None,
@@ -43,9 +44,7 @@ def local_optima(
     return restarts.run(search, DESCENTS[directions], first, np.random.default_rng(seed), clock)
 
 
-def greedy(
-    search: LineSearch, weights: FloatArray, _rng: np.random.Generator, clock: Clock
-) -> tuple[FloatArray, float]:
+def greedy(search: Lineal, weights: FloatArray, _rng: np.random.Generator, clock: Clock) -> tuple[FloatArray, float]:
     """Move along the coordinate that lowers the level most, until none does."""
     level = search.at(weights)
     every = left = np.arange(search.dimension)
@@ -59,9 +58,7 @@ def greedy(
     return weights, level
 
 
-def cyclic(
-    search: LineSearch, weights: FloatArray, _rng: np.random.Generator, clock: Clock
-) -> tuple[FloatArray, float]:
+def cyclic(search: Lineal, weights: FloatArray, _rng: np.random.Generator, clock: Clock) -> tuple[FloatArray, float]:
     """Move along one coordinate after the other, until a round of all of them has not lowered the level."""
     level = search.at(weights)
     coordinate = failures = 0
@@ -75,7 +72,7 @@ def cyclic(
 
 
 def random_directions(
-    search: LineSearch, weights: FloatArray, rng: np.random.Generator, clock: Clock
+    search: Lineal, weights: FloatArray, rng: np.random.Generator, clock: Clock
 ) -> tuple[FloatArray, float]:
     """Move along random directions, until `PATIENCE` times D of them in a row have not lowered the level."""
     level = search.at(weights)
@@ -88,9 +85,7 @@ def random_directions(
     return weights, level
 
 
-def powell(
-    search: LineSearch, weights: FloatArray, _rng: np.random.Generator, clock: Clock
-) -> tuple[FloatArray, float]:
+def powell(search: Lineal, weights: FloatArray, _rng: np.random.Generator, clock: Clock) -> tuple[FloatArray, float]:
     """Move along each of D directions in turn, replacing one by where a round led, until a round does not help.
 
     The direction of the largest fall is replaced where Powell's criterion says so (Press and others, Numerical Recipes,
@@ -126,7 +121,7 @@ DESCENTS: Mapping[str, Descent] = dict(zip(DIRECTIONS, (greedy, cyclic, powell, 
 
 
 def _moved(
-    search: LineSearch, weights: FloatArray, level: float, direction: FloatArray, step: Step
+    search: Lineal, weights: FloatArray, level: float, direction: FloatArray, step: Step
 ) -> tuple[FloatArray, float] | None:
     """Return the weights a step away and their level, or `None` if decoding there does not lower the level."""
     if not step.level < level:

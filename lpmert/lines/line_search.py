@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from functools import cached_property
 from math import inf
@@ -15,7 +16,7 @@ from lpmert.lines import line_search_kernels as kernels
 from lpmert.lines.circle import Circle, arc_within, new_circle, search_circle
 from lpmert.lines.envelope import combine, new_workspace, unit_of
 from lpmert.lines.line_search_kernels import ADDITIVE, MIDPOINT, SMOOTHED, WIDEST, Loss
-from lpmert.metrics.base import RatioMetric
+from lpmert.metrics.base import Metric, RatioMetric
 from lpmert.model.canonical import list_numbers, standardised
 from lpmert.model.form import Canonical
 from lpmert.quoting import quoted
@@ -87,7 +88,37 @@ class Space:
         return (low, high) if low <= 0.0 <= high and low < high else (-inf, inf)
 
 
-class LineSearch(Space):
+class Lineal(Space):
+    """Line searches in a space: what descents need of them."""
+
+    @abstractmethod
+    def at(self, weights: FloatArray) -> float:
+        """Return the level of decoding with weights [D]."""
+
+    @abstractmethod
+    def loss_of(self, level: float) -> float:
+        """Return the loss of a level."""
+
+    @abstractmethod
+    def along(self, weights: FloatArray, direction: FloatArray, *, low: float = -inf, high: float = inf) -> Step:
+        """Return the best step on the line weights + t direction, low <= t <= high, within the limits."""
+
+    @abstractmethod
+    def best_coordinate(self, weights: FloatArray, coordinates: IntArray | None = None) -> tuple[int, Step]:
+        """Return the coordinate whose line from weights [D] has the best step, and that step.
+
+        coordinates: those to try, by default all; the first of equals wins.
+        """
+
+
+def interval_of(name: str) -> int:
+    """Return the number that kernels have for one of `INTERVALS`; raises `MethodError` for another name."""
+    if name not in INTERVALS:
+        raise MethodError(f"interval={quoted(name)} is none of {', '.join(INTERVALS)}")
+    return INTERVALS[name]
+
+
+class LineSearch(Lineal):
     """Line searches on lists in canonical form; source: Och, ACL 2003.
 
     A level is a sum of costs, or the ratio metric's loss. Lines keep to the limits and the cap where their start does.
@@ -96,11 +127,9 @@ class LineSearch(Space):
     """
 
     def __init__(self, canonical: Canonical, interval: str = "midpoint", smoothing: float = SMOOTHING) -> None:
-        if interval not in INTERVALS:
-            raise MethodError(f"interval={quoted(interval)} is none of {', '.join(INTERVALS)}")
         super().__init__(canonical)
         self._loss = loss_of_form(canonical)
-        self._interval, self._smoothing = INTERVALS[interval], smoothing
+        self._interval, self._smoothing = interval_of(interval), smoothing
         self._work = new_workspace(self._features, self._offsets)
         self._scored: FloatArray | None = None
         self._buffers = kernels.new_buffers(self._offsets, len(self._loss.constant))
@@ -197,10 +226,20 @@ def loss_of_form(canonical: Canonical) -> Loss:
     if canonical.additive:
         return Loss(ADDITIVE, np.empty(0), canonical.costs, np.empty((0, 0)), np.empty(0))
     totals = canonical.totals
-    if not isinstance(totals.metric, RatioMetric):
+    return loss_of_metric(totals.metric, totals.statistics, totals.constant, additive=False)
+
+
+def loss_of_metric(metric: Metric, statistics: FloatArray, constant: FloatArray, *, additive: bool) -> Loss:
+    """Return what hypotheses with statistics [M, K] cost, for kernels; constant [K] is added to their sums.
+
+    additive: the only statistic is a loss, a whole number, and the constant is 0. Raises `MethodError` for a metric
+    that kernels cannot compute.
+    """
+    if additive:
+        return Loss(ADDITIVE, np.empty(0), statistics[:, 0].astype(np.int64), np.empty((0, 0)), np.empty(0))
+    if not isinstance(metric, RatioMetric):
         raise MethodError(
-            f"line search takes sums over lists and the ratio metrics of lpmert, not {quoted(totals.metric.name)}; "
+            f"line search takes sums over lists and the ratio metrics of lpmert, not {quoted(metric.name)}; "
             "give the metric `kind`, `parameters` and `losses_of_totals`, see lpmert.metrics.base.RatioMetric"
         )
-    kind, parameters = totals.metric.kind, totals.metric.parameters
-    return Loss(kind, parameters, np.empty(0, dtype=np.int64), totals.statistics, totals.constant)
+    return Loss(metric.kind, metric.parameters, np.empty(0, dtype=np.int64), statistics, constant)

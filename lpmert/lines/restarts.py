@@ -11,7 +11,7 @@ import numpy as np
 from lpmert.errors import FloatArray, MethodError
 from lpmert.lines.clock import Clock
 from lpmert.lines.envelope import unit_of
-from lpmert.lines.line_search import LineSearch, Space
+from lpmert.lines.line_search import Lineal, Space
 from lpmert.quoting import quoted
 
 STOPPING = ("fixed", "foster-kuhn")
@@ -19,7 +19,7 @@ STOPPING = ("fixed", "foster-kuhn")
 LEAST_STARTS = 10
 """Starts that the rule of Foster and Kuhn makes at least."""
 
-Descent = Callable[[LineSearch, FloatArray, np.random.Generator, Clock], tuple[FloatArray, float]]
+Descent = Callable[[Lineal, FloatArray, np.random.Generator, Clock], tuple[FloatArray, float]]
 """Returns the local optimum [d] that a search from weights [d] ends in, and its level."""
 
 
@@ -54,7 +54,7 @@ class Restarts:
 
     def run(
         self,
-        search: LineSearch,
+        search: Lineal,
         descend: Descent,
         given: Iterable[FloatArray],
         rng: np.random.Generator,
@@ -85,7 +85,7 @@ class Restarts:
             return starts < given + self.count
         return starts < max(LEAST_STARTS, given, 2 * best_start)
 
-    def _step(self, search: LineSearch, weights: FloatArray, rng: np.random.Generator) -> FloatArray:
+    def _step(self, search: Lineal, weights: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Return weights [d] a random step away, within the limits if the step meets them."""
         largest = np.abs(weights * search.spread).max()
         deviation = self.walk_deviation * 10.0 ** -rng.random()

@@ -127,7 +127,7 @@ def loop(
     """
     from lpmert._doors import _settings
     from lpmert.errors import DataError, RegionError
-    from lpmert.formats.weights import given_weights, region_around
+    from lpmert.formats.weights import checked_region, given_weights
     from lpmert.looping.journal import Journal
     from lpmert.looping.looped import Looped
     from lpmert.looping.measure import Measure
@@ -149,7 +149,7 @@ def loop(
         raise DataError("resume needs the folder of the loop")
     if (held_out is None) != (held_out_references is None) and references is not None:
         raise DataError("held-out inputs need both a decoder and references: held_out and held_out_references")
-    region = region_around(region)
+    region = checked_region(region)
     if region is not None and region.cosine is not None:
         raise RegionError("the region of a loop cannot have a cosine, which limits its steps; use bounds instead")
     first = named_weights(given_weights(weights))

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from lpmert.errors import FloatArray
 from lpmert.metrics.additive import SumOfLosses
 from lpmert.metrics.base import Metric
 from lpmert.metrics.ratio import LinearFraction
-
-if TYPE_CHECKING:
-    from lpmert.metrics.text import TextMetric
 
 ACCURACY, ERROR_RATE = "accuracy", "error_rate"
 
@@ -28,8 +24,8 @@ def rates_of(metric: Metric, statistics: FloatArray, loss: float, n_lists: int) 
     return {}
 
 
-def error_rates(settings: TextMetric, references: Sequence[Sequence[str]], *losses: float) -> list[dict[str, float]]:
-    """Return edits that were counted against references as rates, for each loss.
+def error_rates(settings: object, references: Sequence[Sequence[str]], *losses: float) -> list[dict[str, float]]:
+    """Return edits that were counted by a metric on texts as rates, for each loss.
 
     Empty where what to divide by is not known: with several references it depends on which are nearest.
     """

@@ -331,7 +331,7 @@ def best_paths(graph: Graph, units: FloatArray, weights: FloatArray) -> Winners:
     targets = graph.targets[links]
     if (targets[1:] != targets[:-1]).all() and not graph.seconds.any():  # one way into each node, and so one path
         return Winners([links[::-1]], True)
-    exact = _exact_scores(graph.features[links] / units, weights, units)
+    exact = exact_scores(graph.features[links] / units, weights, units)
     best: dict[int, int] = {0: 0}
     leading: dict[int, list[int]] = {}
     for link, own in zip(links.tolist(), exact, strict=True):
@@ -355,7 +355,7 @@ def best_paths(graph: Graph, units: FloatArray, weights: FloatArray) -> Winners:
     return Winners(ways, not waiting)
 
 
-def _exact_scores(multiples: FloatArray, weights: FloatArray, units: FloatArray) -> list[int]:
+def exact_scores(multiples: FloatArray, weights: FloatArray, units: FloatArray) -> list[int]:
     """Return the scores of rows of whole multiples [n, d] of the units [d], times one common positive factor."""
     factors = [Fraction(weight) * Fraction(unit) for weight, unit in zip(weights.tolist(), units.tolist(), strict=True)]
     common = lcm(*(factor.denominator for factor in factors))

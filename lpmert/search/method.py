@@ -194,6 +194,8 @@ class Method(Configurable, ABC):
     """Whether the method can use several threads."""
     takes_caps: ClassVar[bool] = False
     """Whether the method keeps to a cosine around given weights."""
+    takes_lattices: ClassVar[bool] = False
+    """Whether its `start` takes a task whose problem is a `LatticeProblem`."""
 
     @property
     def random(self) -> bool:

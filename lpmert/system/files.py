@@ -216,16 +216,27 @@ def _check_lengths(data: bytes, most: int, path: str | Path, first: int) -> None
 
 def whole(stream: io.BufferedReader, path: str | Path) -> bytes:
     """Return all that a stream holds; raises `DataError` where that is too much for a file not read by lines."""
-    content = stream.read(longest_line.get() * LINES_OF_A_WHOLE + 1)
+    content = stream.read(most_of_a_whole() + 1)
     check_size(len(content), path)
     return content
 
 
+def most_of_a_whole() -> int:
+    """Return how many bytes a file may have that is not read by lines."""
+    return longest_line.get() * LINES_OF_A_WHOLE
+
+
 def check_size(size: int, path: str | Path) -> None:
     """Raise `DataError` where a file has more bytes than one that is not read by lines may have."""
-    most = longest_line.get() * LINES_OF_A_WHOLE
+    most = most_of_a_whole()
     if size > most:
         raise DataError(f"more than {most:,} bytes, {LINES_OF_A_WHOLE} times those of a line; {_REMEDY}", path=path)
+
+
+def check_lines(text: str, path: str | Path) -> None:
+    """Raise `DataError` where a line of a whole text is longer than `longest_line`."""
+    if len(text) > longest_line.get():
+        _check_lengths(text.encode("utf-8"), longest_line.get(), path, 1)
 
 
 def read_text(path: str | Path) -> str:
@@ -245,6 +256,15 @@ def decoded(data: bytes, path: str | Path, first_line: int = 1) -> str:
         line = first_line + error.object.count(b"\n", 0, error.start)
         trouble = f"byte {error.object[error.start]:#04x} is not UTF-8; convert the file to UTF-8"
         raise DataError(trouble, path=path, line=line) from error
+
+
+def text_of(packed: bytes, name: str) -> str:
+    """Return what `read_text` does for a file of these bytes; name is that in errors."""
+    try:
+        data = whole(_decompressed(io.BytesIO(packed), name), name)
+    except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
+        raise _damaged(name, error) from error
+    return decoded(data, name).replace("\r\n", "\n")
 
 
 def write_text(path: str | Path, text: str) -> None:

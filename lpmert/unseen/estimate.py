@@ -52,7 +52,8 @@ class Setting(NamedTuple):
 
     def problem(self, data: Material, region: Region | None = None) -> AnyProblem:
         """Return the problem on some data, in a region or everywhere."""
-        return problem_of(data, self.metric if self.asked is None else self.asked, self.ties, region)
+        of_sums = self.asked is None and isinstance(data, NBest)
+        return problem_of(data, self.metric if of_sums else self.asked, self.ties, region)
 
 
 class Fit(NamedTuple):

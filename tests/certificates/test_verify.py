@@ -231,6 +231,8 @@ class TestIndependence:
             "lpmert.metrics",
             "lpmert.metrics.additive",
             "lpmert.metrics.base",
+            "lpmert.metrics.columns",
+            "lpmert.metrics.of_columns",
             "lpmert.model",
             "lpmert.model.meant",
             "lpmert.model.nbest",

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ from mutations import damaged, examples, read_or_refused
 
 from lpmert.errors import DataError
 from lpmert.formats.kbest import Arc, distinct_best
-from lpmert.formats.lattice import best_hypotheses, read_lattices
+from lpmert.formats.lattice import read_lattices
 from lpmert.formats.slf import SCORE_NAMES, Lattice, Link, Node, read_lattice, write_lattice
 
 ON_LINKS = """# made by hand, after the HTK book
@@ -58,9 +60,15 @@ def lattice_of(tmp_path: Path, content: str | bytes) -> Lattice:
     return read_lattice(path)
 
 
-def hypotheses(lattice: Lattice, n: int = 100, **more: object) -> list[tuple[str, dict[str, float]]]:
-    found = best_hypotheses(lattice, n, **more)  # type: ignore[arg-type]
-    return [(" ".join(found_.words), {k: v for k, v in found_.features.items() if v}) for found_ in found]
+def hypotheses(lattice: Lattice, n: int = 100, **more: Any) -> list[tuple[str, dict[str, float]]]:
+    """Texts and features, but for those that are 0, of the n best hypotheses of a lattice, written and read."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "x.slf"
+        write_lattice(lattice, path)
+        lists = read_lattices(path, {"x": ""}, n_best=n, **more)
+    assert lists.texts is not None
+    rows = [dict(zip(lists.names, row, strict=True)) for row in lists.dense_features().tolist()]
+    return [(text, {k: v for k, v in row.items() if v}) for text, row in zip(lists.texts, rows, strict=True)]
 
 
 def test_words_and_scores_of_links(tmp_path: Path) -> None:
@@ -242,8 +250,7 @@ def test_errors_name_file_and_line(tmp_path: Path, content: str | bytes, line: i
     [
         ("start=0 end=1\nN=2 L=2\n" + REST + "J=1 S=1 E=0 a=0\n", (5, 6), "the links make a cycle"),
         ("start=0 end=1\nN=2 L=2\n" + REST + "J=1 S=1 E=1 a=0\n", (6,), "the links make a cycle: 1 -> 1"),
-        ("start=1 end=0\nN=2 L=1\n" + REST, (3,), "no path from node 1 to node 0"),
-        ("N=3 L=2\nI=2\n" + REST.replace("a=-1", "a=1e150") + "J=1 S=1 E=2 a=1e150\n", (None,), "add up beyond"),
+        ("start=1 end=0\nN=2 L=1\n" + REST, (4,), "no path from node 1 to node 0"),
     ],
 )
 def test_lattices_without_hypotheses_are_refused(
@@ -288,7 +295,6 @@ def test_lattices_must_hold_the_same_scores(tmp_path: Path) -> None:
     [
         ({"n_best": 0}, "n_best is 0"),
         ({"scales": {"language": 1.0}}, "scales has 'language'; the features are acoustic, lm, words"),
-        ({"scales": {"lm": 1e308}}, "the scores times their scales are beyond double precision"),
         ({"counts": {"lm": ["x"]}}, "counts has a name that is a feature already"),
         ({"counts": {"silences": "<sil>"}}, "must be a sequence of words"),
         ({"counts": {"a": ["x"], "b": ["x"]}}, "counts has 'x' under 'a' and 'b'"),
@@ -384,15 +390,21 @@ def test_features_of_hypotheses_give_the_order_of_the_scales(
     )
     lattice = Lattice(tuple(Node() for _ in range(n_nodes)), links, 0, n_nodes - 1)
     if not best_by_words(arcs, n_nodes - 1):
-        with pytest.raises(DataError, match="no path from node 0"):
-            best_hypotheses(lattice, 5)
+        with pytest.raises(DataError, match="no path from node"):
+            hypotheses(lattice, 5)
         return
     scales = {"acoustic": acoustic, "lm": lm, "words": penalty}
-    found = best_hypotheses(lattice, 5, scales=scales)
-    totals = [math.fsum(scales[name] * hypothesis.features[name] for name in scales) for hypothesis in found]
-    reach = max(sum(abs(scales[name] * hypothesis.features[name]) for name in scales) for hypothesis in found)
+    found = hypotheses(lattice, 5, scales={name: scales[name] for name in (*lattice.score_names, "words")})
+    totals = [math.fsum(scales[name] * row.get(name, 0.0) for name in scales) for _, row in found]
+    reach = max(sum(abs(scales[name] * row.get(name, 0.0)) for name in scales) for _, row in found)
     assert all(first >= second - 1e-9 * reach for first, second in pairwise(totals))
-    assert all(hypothesis.features["words"] == len(hypothesis.words) for hypothesis in found)
+    assert all(row.get("words", 0) == len(text.split()) for text, row in found)
+
+
+def test_scores_that_add_up_beyond_the_limit_are_refused(tmp_path: Path) -> None:
+    content = "N=3 L=2\nI=2\n" + REST.replace("a=-1", "a=1e150") + "J=1 S=1 E=2 a=1e150\n"
+    with pytest.raises(DataError, match="lattice 'x': the scores of a path add up beyond"):
+        hypotheses(lattice_of(tmp_path, content))
 
 
 word = st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters=" "), min_size=1, max_size=4)

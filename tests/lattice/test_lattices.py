@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lpmert import DataError, Lattices, MethodError, MetricError, NBest, Region, RegionError, check, evaluate, minimize
-from lpmert.methods import Och
+from lpmert.methods import Choices
 from lpmert.metrics.text import EditTexts
 
 SAUSAGE: dict[str, Any] = {
@@ -141,7 +141,7 @@ def test_check_tells_the_excess_of_weights_over_all_paths() -> None:
         ({"metric": "sentence-bleu"}, MetricError, "must be whole numbers"),
         ({"metric": "f1"}, MetricError, "no metric 'f1' on texts"),
         ({"metric": EditTexts(per_sentence=True), "region": None}, MetricError, "must be whole numbers"),
-        ({"method": Och()}, MethodError, "'och' needs N-best lists"),
+        ({"method": Choices()}, MethodError, "'choices' needs N-best lists"),
         ({"ties": "best"}, MethodError, "ties='best'"),
         ({"region": Region(total=1.0, bounds={"feature1": (0.1, 1)})}, RegionError, "feature1 >= 0.1 has digits"),
         ({"region": Region(cosine=0.9, around=[1, 1], bounds={"feature1": (None, 0)})}, RegionError, "feature1"),

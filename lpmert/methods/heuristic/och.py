@@ -12,12 +12,11 @@ from typing import ClassVar
 from lpmert.configurable import option
 from lpmert.errors import FloatArray
 from lpmert.lines.clock import Clock
-from lpmert.lines.directions import (
-    DIRECTIONS,
-    local_optima,
-)
-from lpmert.lines.line_search import INTERVALS, SMOOTHING, LineSearch
+from lpmert.lines.directions import DIRECTIONS, local_optima
+from lpmert.lines.lattice_search import LatticeLineSearch
+from lpmert.lines.line_search import INTERVALS, SMOOTHING, Lineal, LineSearch
 from lpmert.lines.restarts import STOPPING, Restarts
+from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.problem import Problem
 from lpmert.search.run import Comparator, Found
 
@@ -26,7 +25,8 @@ from lpmert.search.run import Comparator, Found
 class Och(Comparator):
     """Line searches from the start (or equal weights) and from random weights; the best local optimum wins.
 
-    The baseline of Galley and Quirk (EMNLP 2011) is `directions="powell"`.
+    On lattices the lines are searched over all paths (Macherey, Och, Thayer and Uszkoreit, EMNLP 2008). The baseline of
+    Galley and Quirk (EMNLP 2011) is `directions="powell"`.
     """
 
     directions: str = option(
@@ -46,12 +46,17 @@ class Och(Comparator):
     smoothing: float = option(SMOOTHING, "of the interval smoothed, in units of |w| / |d|", above=0)
 
     name: ClassVar[str] = "och"
+    takes_lattices: ClassVar[bool] = True
 
     def _restarts(self) -> Restarts:
         return Restarts(self.restarts, self.stopping, self.walk_share, self.walk_deviation)
 
-    def run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
+    def run(self, problem: Problem | LatticeProblem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
         """Return the best local optimum."""
-        search = LineSearch(problem.canonical, self.interval, self.smoothing)
+        search: Lineal
+        if isinstance(problem, LatticeProblem):
+            search = LatticeLineSearch(problem, self.interval, self.smoothing)
+        else:
+            search = LineSearch(problem.canonical, self.interval, self.smoothing)
         optima = local_optima(problem, search, self._restarts(), self.directions, start, seed, clock)
         return Found(min(optima, key=lambda item: item[0])[1], {"starts": len(optima), "line_searches": clock.steps})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lpmert.errors import MethodError, MetricError, RegionError
+from lpmert.errors import MethodError, MetricError
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.region import Region
 from lpmert.model.word_graphs import WordGraphs
@@ -22,6 +22,4 @@ def lattice_problem(lattices: WordGraphs, metric: Any, ties: str, region: Region
         raise MethodError(
             f"ties={quoted(ties)} is for N-best lists; of paths that no weights tell apart the first one counts"
         )
-    if region is not None and not isinstance(region, Region):
-        raise RegionError(f"region must be a Region or None, not {type(region).__name__}; build one with lpmert.Region")
     return LatticeProblem(lattices, "wer" if metric == "loss" and lattices.losses is None else metric, region)

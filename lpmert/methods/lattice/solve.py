@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from lpmert.model.problem import Problem
 from lpmert.quoting import quoted
 from lpmert.result import Callback, Limits, Result, Status
 from lpmert.search.driver import Course, run
-from lpmert.search.method import Incumbent, Method, Search
+from lpmert.search.method import Incumbent, Method, Search, Task
 from lpmert.search.moved import moved, normalised
 from lpmert.search.report import Outcome, bound_on_loss, result_of
 from lpmert.search.start import first_incumbent
@@ -48,17 +49,23 @@ def solve_lattices(
 ) -> Result:
     """Find the weights with the least loss over all paths of lattices, as far as the limits allow.
 
-    method: `cells`, or `auto`, which is the same here. initial_weights [D] of the caller start the search. started: as
-    for `lpmert.search.driver.solve`. Raises `MethodError` for other methods, `RegionError` for an empty region.
+    method: `cells`, `auto`, which is the same here, or one that takes lattices by itself. initial_weights [D] of the
+    caller start the search. started: as for `lpmert.search.driver.solve`. Raises `MethodError` for other methods,
+    `RegionError` for an empty region.
     """
     cells = method.cells if isinstance(method, Auto) else method
-    if not isinstance(cells, Cells):
+    if not (isinstance(cells, Cells) or method.takes_lattices):
         raise MethodError(
-            f"method {quoted(method.name)} needs N-best lists; lattices are searched by cells (or auto, the same here)"
+            f"method {quoted(method.name)} needs N-best lists; lattices are searched by cells (or auto, the same here) "
+            "or och"
         )
 
     def begin(course: Course, find: Callable[[Callable[[], Incumbent]], Incumbent]) -> Search:
-        del course
+        if not isinstance(cells, Cells):
+            initial = None if initial_weights is None else problem.to_canonical(initial_weights)
+            initial = initial if initial is not None and initial.any() else None
+            lists = cast(Problem, problem)  # what takes lattices asks of it what both have
+            return method.start(Task(lists, problem.canonical, lambda: any_weights(problem), course, seed, initial))
         try:
             incumbent = find(lambda: first_weights(problem, seed, initial_weights))
         except KeyboardInterrupt:

@@ -1,0 +1,351 @@
+"""All paths of lattices: the proof, its growth with links, lists and features, and what lists of best paths lose."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+
+import lpmert
+from benchmarks import datasets
+from benchmarks.harness import Answer, Benchmark, Dataset, Judgement, Task
+from benchmarks.lists import thinned, warm_up
+from benchmarks.rows import Row, find
+from benchmarks.tables import Table, mebibytes, number, seconds
+from lpmert.errors import BoolArray
+from lpmert.formats.best_lists import n_best
+from lpmert.formats.lattice_graphs import load_lattices
+from lpmert.methods.auto import Auto
+from lpmert.methods.heuristic.och import Och
+from lpmert.model.lattice_kernels import best_so_far, best_to_come
+from lpmert.model.lattice_problem import LatticeProblem
+from lpmert.model.lattices import Lattices
+from lpmert.model.region import Region
+from lpmert.result import Result
+from lpmert.search.method import Method
+
+TIME_LIMIT = 120.0
+_FOLDER = "asr-lattices"
+_FILLERS = ("<sil>", "[NOISE]", "[SPEECH]")
+N_LATTICES = 100
+DECODER = {"acoustic": 1.0, "lm": 9.5, "words": -0.63}
+"""Weights of the recogniser, with which lists of the best hypotheses are made."""
+
+UNTUNED = {"acoustic": 1.0, "lm": 3.0, "words": 0.0}
+"""Those with which lists may be made before anything is tuned."""
+
+_BOX = {"lm": (3.0, 20.0), "words": (-12.0, 12.0)}
+NARROW = Region(fixed={"acoustic": 1.0}, bounds=_BOX)
+FILLERS = Region(fixed={"acoustic": 1.0}, bounds={**_BOX, "fillers": (-40.0, 10.0)})
+WIDE = Region(bounds={"acoustic": (0.0, None)})
+OPTIMUM = 386.0
+"""Word errors of all 100 lattices within `NARROW`; for 60 of them, 228."""
+
+BEAMS = (50.0, 100.0, 200.0, 400.0, 1600.0)
+LISTS = (12, 25, 50)
+SIZES = (1, 10, 100, 1000)
+
+
+def speech(*, fillers: bool = False, lists: int = N_LATTICES, beam: float | None = None) -> Dataset:
+    """Return the lattices of a speech recogniser, or the first of them, with links within a beam of the best path."""
+    name = f"{_FOLDER}-{lists}" + ("-fillers" if fillers else "") + ("" if beam is None else f"-beam{beam:g}")
+    return Dataset(name, partial(_speech, fillers, lists, beam), partial(datasets.missing, _FOLDER))
+
+
+def generated(n_features: int) -> Dataset:
+    """Return 40 lattices of 30 places with 6 links each and skips, of which hidden weights explain part of the errors.
+
+    All numbers come from whole-number arithmetic on a generator's raw bits.
+    """
+    return Dataset(f"generated-S40-L240-D{n_features}", partial(_generated, n_features))
+
+
+@cache
+def _all(fillers: bool) -> Lattices:
+    folder = datasets.shared_path(_FOLDER)
+    counts = {"fillers": _FILLERS} if fillers else None
+    found = load_lattices(
+        folder / "lattices.tar.xz", folder / "references.tsv.gz", silent=_FILLERS, counts=counts, variants=True
+    )
+    if not isinstance(found, Lattices):
+        raise TypeError("these are hypergraphs")
+    return found
+
+
+@cache
+def _speech(fillers: bool, lists: int, beam: float | None) -> Lattices:
+    whole = _all(fillers)
+    if beam is None:
+        return restricted(whole, lists)
+    weights = np.array([DECODER.get(name, 0.0) for name in whole.names])
+    kept = []
+    for place in range(whole.n_lists):
+        graph = whole.graph(place)
+        scores = graph.features @ weights
+        so_far, to_come = np.empty(graph.n_nodes), np.empty(graph.n_nodes)
+        nodes = graph.sources, graph.seconds, graph.targets
+        best_so_far(*nodes, scores, so_far)
+        best_to_come(*nodes, scores, so_far, to_come)
+        kept.append(so_far[graph.sources] + scores + to_come[graph.targets] >= so_far[-1] - beam)
+    return restricted(whole, lists, np.concatenate(kept))
+
+
+def restricted(lattices: Lattices, lists: int, links: BoolArray | None = None) -> Lattices:
+    """Return the first lattices, with some of their links."""
+    end = int(lattices.offsets[lists])
+    chosen = np.arange(end) if links is None else np.flatnonzero(links[:end])
+    return Lattices(
+        lattices.features[chosen],
+        np.searchsorted(chosen, lattices.offsets[: lists + 1]),
+        lattices.sources[chosen],
+        lattices.targets[chosen],
+        lattices.words[chosen],
+        lattices.references[:lists],
+        vocabulary=lattices.vocabulary,
+        starts=np.zeros(lists, dtype=np.int64),
+        ends=lattices.n_nodes[:lists] - 1,
+        names=lattices.names,
+        list_ids=lattices.list_ids[:lists],
+    )
+
+
+@cache
+def _generated(n_features: int) -> Lattices:
+    n_lists, places, width = 40, 30, 6
+    bits = np.random.PCG64(1)
+    raw = (bits.random_raw(n_lists * places * (width + 2) * (n_features + 2)) >> np.uint64(44)).astype(np.int64)
+    draws = raw.reshape(n_lists, places, width + 2, n_features + 2)
+    features, sources, targets, words, offsets, references = [], [], [], [], [0], []
+    for one in draws:
+        spoken = one[:, 0, n_features] % 5
+        for place in range(places):
+            for link in range(width + (place + 2 <= places)):
+                skips = link == width
+                word = int(spoken[place] if link == 0 else one[place, link, n_features] % 9)
+                row = (one[place, link, :n_features] - 2**19) / 2.0**18
+                row[0] += 1.0 if word == spoken[place] else 0.0
+                features.append(row)
+                sources.append(place)
+                targets.append(place + (2 if skips else 1))
+                words.append(-1 if skips else word)
+        offsets.append(len(features))
+        references.append(" ".join(f"w{word}" for word in spoken.tolist()))
+    vocabulary = [f"w{word}" for word in range(9)]
+    return Lattices(np.array(features), offsets, sources, targets, np.array(words), references, vocabulary=vocabulary)
+
+
+def box(n_features: int) -> Region:
+    """Return the region of the generated lattices: the first weight 1, the others between -1 and 1."""
+    names = [f"feature{number}" for number in range(2, n_features + 1)]
+    return Region(fixed={"feature1": 1.0}, bounds=dict.fromkeys(names, (-1.0, 1.0)))
+
+
+@dataclass(frozen=True)
+class AllPaths:
+    """The word errors of the best paths of lattices, within a region; label: the region's name."""
+
+    region: Region
+    label: str
+
+    @property
+    def name(self) -> str:
+        """The metric and the region."""
+        return f"wer, {self.label}"
+
+    def prepare(self, data: Lattices) -> None:
+        """Count the paths."""
+        data.log10_paths  # noqa: B018
+
+    def problem(self, data: Lattices) -> LatticeProblem:
+        """Return the problem that solvers are to solve."""
+        return LatticeProblem(data, "wer", self.region)
+
+    def judge(self, data: Lattices, answer: Answer) -> Judgement:
+        """Decode all paths with the weights, in exact arithmetic."""
+        if answer.weights is None:
+            return Judgement(None, None, {})
+        evaluation = self.problem(data).evaluate(answer.weights)
+        sizes = {"links": data.n_links, "log10_paths": float(data.log10_paths.max())}
+        if not evaluation.inside:
+            return Judgement(None, None, {**sizes, "outside": True})
+        return Judgement(evaluation.loss, evaluation.score, sizes)
+
+
+@dataclass(frozen=True)
+class OnPaths:
+    """A method on all paths."""
+
+    method: Method
+
+    @property
+    def name(self) -> str:
+        """The settings that differ from their defaults."""
+        return self.method.settings()
+
+    def skip(self, data: Lattices, objective: AllPaths) -> str | None:
+        """Return nothing: each method here takes all lattices."""
+        del data, objective
+        return None
+
+    def warm_up(self) -> None:
+        """Solve toy lattices, so that no kernel is compiled later."""
+        _warm_up(self.method)
+
+    def solve(self, data: Lattices, objective: AllPaths, seed: int, time_limit: float) -> Answer:
+        """Solve with the clock on."""
+        result = lpmert.minimize(
+            data, metric="wer", method=self.method, region=objective.region, time_limit=time_limit, seed=seed
+        )
+        return _answer(result, {"parts": dict(result.seconds), "trace": thinned(result.trace)})
+
+
+@dataclass(frozen=True)
+class OnLists:
+    """The optimum of lists of the n best hypotheses, at the weights of the decoder, or untuned ones."""
+
+    n: int
+    tuned: bool = True
+
+    @property
+    def name(self) -> str:
+        """How many hypotheses."""
+        return f"{self.n} best" if self.tuned else f"{self.n} best, untuned"
+
+    def skip(self, data: Lattices, objective: AllPaths) -> str | None:
+        """Return nothing: lists can be made of all lattices."""
+        del data, objective
+        return None
+
+    def warm_up(self) -> None:
+        """Solve toy lists, so that no kernel is compiled later."""
+        warm_up(Auto())
+
+    def solve(self, data: Lattices, objective: AllPaths, seed: int, time_limit: float) -> Answer:
+        """Make the lists, and solve them, with the clock on."""
+        started = time.process_time()
+        lists = n_best(data, DECODER if self.tuned else UNTUNED, n=self.n)
+        made = time.process_time() - started
+        result = lpmert.minimize(lists, region=objective.region, time_limit=time_limit, seed=seed)
+        details = {"list_loss": result.loss, "hypotheses": lists.n_hypotheses, "making": made}
+        return _answer(result, details, proof=False)
+
+
+def _answer(result: Result, details: Mapping[str, Any], *, proof: bool = True) -> Answer:
+    """Return what a result says; proof: whether its bound is one for all paths."""
+    status = result.status.name.lower()
+    return Answer(
+        weights=result.weights,
+        status=status if proof else f"lists: {status}",
+        lower_bound=result.lower_bound if proof else None,
+        counters=dict(result.counters),
+        details=details,
+    )
+
+
+@cache
+def _warm_up(method: Method) -> None:
+    """Let a method solve toy lattices, once a process."""
+    for n_features in (3, 4):
+        toy = restricted(_generated(n_features), 3)
+        lpmert.minimize(toy, metric="wer", method=method, region=box(n_features), time_limit=2.0)
+
+
+def tasks() -> Iterator[Task]:
+    """Yield the proofs, those for growth, and the lists of the best paths."""
+    proof = OnPaths(Auto())
+    narrow, wide, more = AllPaths(NARROW, "narrow"), AllPaths(WIDE, "wide"), AllPaths(FILLERS, "narrow")
+    task = partial(Task, time_limit=TIME_LIMIT)
+    yield task(speech(), narrow, proof, optimum=OPTIMUM, proof=True)
+    yield task(speech(), wide, proof)
+    yield task(speech(fillers=True), more, proof)
+    for method in (Och(restarts=0), Och(restarts=3)):
+        yield task(speech(), narrow, OnPaths(method), optimum=OPTIMUM)
+    for lists in LISTS:
+        yield task(speech(lists=lists), narrow, proof)
+    for beam in BEAMS:
+        yield task(speech(beam=beam), narrow, proof)
+    for n_features in (2, 3, 4, 5):
+        yield task(generated(n_features), AllPaths(box(n_features), "box"), proof)
+    for tuned in (True, False):
+        for n in SIZES:
+            yield task(speech(), narrow, OnLists(n, tuned), optimum=OPTIMUM)
+
+
+def render(rows: list[Row]) -> Iterator[Table]:
+    """Yield the tables of proofs, of growth, and of lists."""
+    on_paths = [row for row in rows if " best" not in row.solver]
+    headings = ("lattices", "region", "solver", "links", "paths", "status", "errors", "bound", "nodes", "survivors")
+    parts: tuple[tuple[str, Callable[[Row], bool]], ...] = (
+        ("All paths of the lattices of a speech recogniser", lambda row: row.dataset in _WHOLE),
+        ("Fewer lattices, and fewer links in each", lambda row: row.dataset.startswith(_FOLDER)),
+        ("Generated lattices with more features", lambda row: row.dataset.startswith("generated")),
+    )
+    shown: set[tuple[str, str, str, int]] = set()
+    for title, wanted in parts:
+        chosen = [row for row in on_paths if wanted(row) and row.key not in shown]
+        shown |= {row.key for row in chosen}
+        if chosen:
+            yield Table(title, (*headings, "seconds", "MiB"), [*map(_line, chosen)], _NOTE, left=3)
+    yield from _of_lists(rows)
+
+
+_WHOLE = (f"{_FOLDER}-{N_LATTICES}", f"{_FOLDER}-{N_LATTICES}-fillers")
+_NOTE = (
+    "narrow: acoustic = 1, lm 3 to 20, words -12 to 12, fillers -40 to 10; wide: all weights with acoustic >= 0; box: "
+    "the first weight 1, the others -1 to 1. paths: of the lattice with the most. survivors: hypotheses that may win "
+    "in a cone that was searched. seconds: of the processor, after loading. beam: links on paths within so much of "
+    "the best one."
+)
+
+
+def _line(row: Row) -> list[str]:
+    region = row.objective.removeprefix("wer, ")
+    paths = row.details.get("log10_paths")
+    return [
+        row.dataset,
+        region,
+        row.solver,
+        number(row.details.get("links")),
+        "-" if paths is None else f"10^{paths:.0f}",
+        row.status.replace("_", " "),
+        number(row.loss),
+        number(row.lower_bound),
+        number(row.counters.get("nodes")),
+        number(row.counters.get("survivors")),
+        seconds(row.processor_seconds),
+        mebibytes(row.peak_bytes),
+    ]
+
+
+def _of_lists(rows: list[Row]) -> Iterator[Table]:
+    """Yield what weights lose on all paths that are the best for lists of N hypotheses."""
+    body = [
+        [
+            row.solver,
+            number(row.details.get("hypotheses")),
+            number(row.details.get("list_loss")),
+            number(row.loss),
+            seconds(row.processor_seconds),
+        ]
+        for row in rows
+        if " best" in row.solver
+    ]
+    proofs = find(rows, dataset=_WHOLE[0], objective="wer, narrow", solver=OnPaths(Auto()).name)
+    if not body:
+        return
+    for row in proofs:
+        body.append(["all paths", "-", "-", number(row.loss), seconds(row.processor_seconds)])
+    headings = ("tuned on", "hypotheses", "errors on the lists", "errors on all paths", "seconds")
+    note = (
+        "The lists hold the best hypotheses with different words at acoustic = 1, lm = 9.5, words = -0.63, the weights "
+        "of the recogniser, or untuned ones, 1, 3, 0, and are tuned to their proved optimum, within the narrow region. "
+        "seconds: of the processor, with making the lists."
+    )
+    yield Table("What tuning on lists of the same lattices loses", headings, body, note)
+
+
+BENCHMARK = Benchmark("lattices", "All paths of lattices", tasks, render)

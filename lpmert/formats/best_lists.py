@@ -1,0 +1,127 @@
+"""N-best lists of lattices: their best hypotheses with different words at given weights, in exact order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lpmert.errors import DataError, FloatArray
+from lpmert.formats.kbest import Arc, distinct_best
+from lpmert.model.lattice_kernels import best_so_far, best_to_come
+from lpmert.model.lattice_problem import exact_scores
+from lpmert.model.lattices import Lattices
+from lpmert.model.nbest import MAGNITUDE_LIMIT, NBest
+from lpmert.model.texts import measure_texts
+from lpmert.model.word_graphs import SILENT, Graph
+from lpmert.numeric.kernels import EPSILON
+from lpmert.quoting import quoted
+from lpmert.values import weights_array, whole_number
+
+if TYPE_CHECKING:
+    from lpmert.metrics.text import TextMetric
+    from lpmert.values import Weights
+
+_FEWEST_LINKS, _LINKS, _MORE = 200, 4, 4
+"""How many links of a lattice are looked at first, how many more for each hypothesis, and times how many more later."""
+
+
+def n_best(
+    lattices: Lattices, weights: Weights | str | Path, *, n: int = 100, metric: str | TextMetric = "wer"
+) -> NBest:
+    """Return the best hypotheses of each lattice, with different words, as N-best lists.
+
+    Parameters
+    ----------
+    lattices : Lattices
+        The lattices.
+    weights : mapping or sequence of numbers, Result, str or Path
+        What the order depends on: one number for each feature, by name or in order, or a file of weights.
+    n : int
+        Most hypotheses of a list.
+    metric : str or TextMetric
+        What is counted against the references: "wer", "cer", "ter", "bleu", ..., or its settings.
+
+    Returns
+    -------
+    NBest
+        The lists, the best hypothesis first. Of the paths with the same words the best one gives the features. Sums
+        and comparisons are exact.
+
+    Raises
+    ------
+    DataError, MetricError
+        Where an argument cannot be used.
+
+    Notes
+    -----
+    The search is that of Mohri and Riley, An efficient algorithm for the n-best-strings problem, ICSLP 2002.
+
+    Examples
+    --------
+    >>> import lpmert
+    >>> lattices = lpmert.Lattices([[1], [2]], [0, 2], [0, 0], [1, 1], ["a", "an"], ["an"], names=["lm"])
+    >>> lpmert.n_best(lattices, {"lm": 1}).texts
+    ('an', 'a')
+    """
+    from lpmert.formats.weights import given_weights
+
+    if not isinstance(lattices, Lattices):
+        raise DataError(
+            "lists are made of Lattices, see lpmert.load_lattices, "
+            f"and not of {type(lattices).__name__}: search these whole"
+        )
+    given = weights_array(given_weights(weights, "weights"), lattices.names)
+    return best_lists(lattices, [given] * lattices.n_lists, whole_number(n, "n", 1), metric)
+
+
+def best_lists(lattices: Lattices, weights: Sequence[FloatArray], n: int, metric: str | TextMetric) -> NBest:
+    """Return the lists of n hypotheses of each lattice by weights [S][D] of its own."""
+    features: list[FloatArray] = []
+    texts: list[str] = []
+    offsets = [0]
+    for number in range(lattices.n_lists):
+        graph = lattices.graph(number)
+        for words, row in _best(graph, lattices.units, weights[number], n):
+            if np.abs(row).max() > MAGNITUDE_LIMIT:
+                raise DataError(
+                    f"lattice {quoted(lattices.list_ids[number])}: the scores of a path add up beyond "
+                    f"{MAGNITUDE_LIMIT:g}; rescale them"
+                )
+            features.append(row)
+            texts.append(lattices.text(words))
+        offsets.append(len(texts))
+    lists = NBest(np.array(features), offsets, np.zeros(len(texts)), lattices.names, lattices.list_ids, texts=texts)
+    return measure_texts(lists, lattices.references, metric)[0]
+
+
+def _best(graph: Graph, units: FloatArray, weights: FloatArray, n: int) -> list[tuple[list[int], FloatArray]]:
+    """Return the words, by number, and the features [D] of the n best hypotheses of a lattice.
+
+    Links that are on no good path are left out at first. That loses nothing as long as the last hypothesis found is
+    better, beyond rounding, than whatever goes through these links; otherwise more links are taken.
+    """
+    scores = graph.features @ weights
+    so_far, to_come = np.empty(graph.n_nodes), np.empty(graph.n_nodes)
+    nodes = graph.sources, graph.seconds, graph.targets
+    best_so_far(*nodes, scores, so_far)
+    best_to_come(*nodes, scores, so_far, to_come)
+    through = so_far[graph.sources] + scores + to_come[graph.targets]
+    size = float((np.abs(graph.features) @ np.abs(weights)).max()) * graph.most_links
+    slack = 8.0 * (graph.most_links + len(weights) + 4) * EPSILON * size
+    count = _FEWEST_LINKS + _LINKS * n
+    while True:
+        every = count >= len(through) or not np.isfinite(slack)
+        floor = -np.inf if every else float(np.partition(through, -count)[-count])
+        links = np.arange(len(through)) if every else np.flatnonzero(through >= floor)
+        exact = exact_scores(graph.features[links] / units, weights, units)
+        ends = graph.sources[links].tolist(), graph.targets[links].tolist()
+        names = [None if word == SILENT else word for word in graph.words[links].tolist()]
+        found = distinct_best([*map(Arc, *ends, names, exact)], 0, graph.n_nodes - 1, n)
+        ways = [links[list(way.arcs)] for way in found]
+        rows = [graph.features[way].sum(axis=0) for way in ways]
+        if every or (len(found) == n and float(rows[-1] @ weights) > floor + slack):
+            return [([int(word) for word in way.words], row) for way, row in zip(found, rows, strict=True)]
+        count *= _MORE

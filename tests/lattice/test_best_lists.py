@@ -1,0 +1,105 @@
+"""The best hypotheses of lattices, held to all of their paths in exact arithmetic."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import lpmert
+from lpmert import DataError, Lattices
+from lpmert.formats import best_lists
+
+WORDS = ("a", "b", None)
+
+
+def drawn(seed: int) -> Lattices:
+    """Two random lattices with parallel links, silent ones, and features that tie."""
+    rng = np.random.default_rng(seed)
+    sources, targets, offsets = [], [], [0]
+    for _ in range(2):
+        n = int(rng.integers(2, 7))
+        pairs = [(i, i + 1) for i in range(n - 1)]
+        pairs += [tuple(sorted(rng.choice(n, 2, replace=False).tolist())) for _ in range(rng.integers(0, 10))]
+        sources += [i for i, _ in pairs]
+        targets += [j for _, j in pairs]
+        offsets.append(len(sources))
+    shape = len(sources), 2
+    features = rng.integers(-2, 3, size=shape).astype(float) if seed % 2 else rng.normal(size=shape)
+    words = [WORDS[int(rng.integers(3))] for _ in sources]
+    return Lattices(features, offsets, sources, targets, words, ["a b", "b"])
+
+
+def best_by_text(lattices: Lattices, number: int, weights: list[float]) -> dict[str, Fraction]:
+    """The exact score of the best path of each text, by enumeration."""
+    graph = lattices.graph(number)
+    exact = [Fraction(0)] * len(graph.sources)
+    for k, row in enumerate(graph.features.tolist()):
+        exact[k] = sum((Fraction(x) * Fraction(w) for x, w in zip(row, weights, strict=True)), Fraction(0))
+    best: dict[str, Fraction] = {}
+
+    def onwards(node: int, said: tuple[str, ...], score: Fraction) -> None:
+        if node == graph.n_nodes - 1:
+            text = " ".join(said)
+            best[text] = max(score, best.get(text, score))
+        for k in np.flatnonzero(graph.sources == node).tolist():
+            word = int(graph.words[k])
+            more = said if word < 0 else (*said, lattices.vocabulary[word])
+            onwards(int(graph.targets[k]), more, score + exact[k])
+
+    onwards(0, (), Fraction(0))
+    return best
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_lists_hold_the_best_texts_of_all_paths_in_exact_order(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(best_lists, "_FEWEST_LINKS", 1)  # so that links are left out of small lattices, too
+    monkeypatch.setattr(best_lists, "_LINKS", 1)
+    monkeypatch.setattr(best_lists, "_MORE", 2)
+    lattices = drawn(seed)
+    rng = np.random.default_rng(seed)
+    for n in (1, 3, 40):
+        weights = rng.normal(size=2).tolist() if seed % 3 else [1.0, -1.0]
+        lists = lpmert.n_best(lattices, weights, n=n)
+        assert lists.texts is not None
+        for number in range(2):
+            expected = best_by_text(lattices, number, weights)
+            begin, end = lists.offsets[number : number + 2].tolist()
+            texts = lists.texts[begin:end]
+            assert len(set(texts)) == len(texts) == min(n, len(expected))
+            assert [expected[text] for text in texts] == sorted(expected.values(), reverse=True)[:n]
+            for text, row in zip(texts, lists.dense_features()[begin:end].tolist(), strict=True):
+                score = sum((Fraction(x) * Fraction(w) for x, w in zip(row, weights, strict=True)), Fraction(0))
+                assert score == expected[text]
+
+
+def test_the_first_hypotheses_are_what_decoding_chooses() -> None:
+    for seed in range(0, 40, 2):
+        lattices = drawn(seed)
+        weights = np.random.default_rng(seed).normal(size=2)
+        lists = lpmert.n_best(lattices, weights, n=5)
+        assert lpmert.evaluate(lists, weights).loss == lpmert.evaluate(lattices, weights).loss
+
+
+def test_other_metrics_count_other_statistics() -> None:
+    lists = lpmert.n_best(drawn(1), [1, 1], n=4, metric="bleu")
+    assert len(lists.statistic_names) == 9
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"weights": [1.0]}, "2 features"),
+        ({"weights": {"x": 1.0, "y": 2.0}}, "feature1"),
+        ({"n": 0}, "n must be a whole number"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_refused(arguments: dict[str, object], message: str) -> None:
+    with pytest.raises(lpmert.LpmertError, match=message):
+        lpmert.n_best(drawn(1), **{"weights": [1.0, 1.0], **arguments})  # type: ignore[arg-type]
+
+
+def test_lists_are_no_lattices() -> None:
+    with pytest.raises(DataError, match="and not of NBest: search these whole"):
+        lpmert.n_best(lpmert.NBest([[1.0]], [0, 1], [[0]]), [1.0])  # type: ignore[arg-type]

@@ -1,0 +1,188 @@
+"""Lattices on the command line: the same door as for lists, and what is refused there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from commands import run
+from shared import ROOT
+
+import lpmert
+from lpmert import Region
+from lpmert.cli.main import main
+from lpmert.formats.lattice import read_lattices
+
+LATTICES, TEXT = ROOT / "examples/speech/lattices", ROOT / "examples/speech/text"
+REGION = ("--fix", "acoustic=1", "--bounds", "lm:1..30,words:-20..20")
+WEIGHTS = {"acoustic": 1.0, "lm": 9.5, "words": 0.0}
+
+
+def on_lattices(command: str, *more: object) -> Result:
+    return run(command, LATTICES, "--references", TEXT, *more)
+
+
+def done(outcome: Result) -> str:
+    assert outcome.exit_code == 0, outcome.output
+    return outcome.stdout
+
+
+def test_solve_proves_the_least_loss_of_all_paths_and_says_how_many_there_are() -> None:
+    lattices = lpmert.load_lattices(LATTICES, TEXT)
+    region = Region(fixed={"acoustic": 1.0}, bounds={"lm": (1.0, 30.0), "words": (-20.0, 20.0)})
+    best = lpmert.minimize(lattices, region=region)
+    files = sorted(LATTICES.iterdir())
+    outcome = run("solve", *files, "--references", TEXT, *REGION, "--json")
+    found = json.loads(done(outcome))
+    assert found["loss"] == found["lower_bound"] == best.loss
+    assert found["fingerprint"] == lattices.fingerprint
+    assert found["rates"]["error_rate"] == pytest.approx(best.loss / 86)  # words in the references
+    digits = round(float(lattices.log10_paths.max()))
+    assert f"u01.slf.gz and 11 more files: 12 lattices, 5,227 links, up to 10^{digits} paths each" in outcome.stderr
+    shown = done(on_lattices("solve", *REGION))
+    assert f"paths         5,227 links, up to 10^{digits} paths each; {best.counters['survivors']} may win" in shown
+
+
+def test_n_best_makes_lists_of_lattices() -> None:
+    options = ("--n-best", "20", "--scales", "lm=9.5", "--scales", "words=0")
+    found = json.loads(done(on_lattices("solve", *options, *REGION, "--json")))
+    lists = read_lattices(LATTICES, TEXT, n_best=20, scales={"lm": 9.5, "words": 0.0})
+    assert found["fingerprint"] == lists.fingerprint
+    assert "may win in a cone" not in done(on_lattices("solve", *options, *REGION))
+
+
+def test_check_and_evaluate_take_all_paths() -> None:
+    lattices = lpmert.load_lattices(LATTICES, TEXT)
+    loss = lpmert.evaluate(lattices, WEIGHTS).loss
+    found = json.loads(done(on_lattices("check", *REGION, "--weights", "1,9.5,0", "--json")))
+    assert (found["loss"], found["excess"]) == (loss, loss - found["optimum"]["loss"])
+    found = json.loads(done(on_lattices("evaluate", "--weights", "1,9.5,0", "--json")))
+    assert (found["loss"], found["fingerprint"]) == (loss, lattices.fingerprint)
+    characters = json.loads(done(on_lattices("evaluate", "--metric", "cer", "--weights", "1,9.5,0", "--json")))
+    assert characters["loss"] == lpmert.evaluate(lattices, WEIGHTS, metric="cer").loss > loss
+
+
+def test_nbest_writes_the_best_hypotheses_which_solve_opens(tmp_path: Path) -> None:
+    path = tmp_path / "best.tsv"
+    outcome = on_lattices("nbest", "--weights", "lm=9.5,acoustic=1,words=0", "-n", "7", "-o", path)
+    assert done(outcome) == ""
+    assert f"{path}: 12 lists, 84 hypotheses; features acoustic, lm, words; statistics loss" in outcome.stderr
+    lists = read_lattices(LATTICES, TEXT, n_best=7, scales={"lm": 9.5, "words": 0.0})
+    assert lpmert.read(path).texts == lists.texts
+    assert (
+        json.loads(done(run("solve", path, *REGION, "--json")))["loss"]
+        == lpmert.minimize(
+            lists, region=Region(fixed={"acoustic": 1.0}, bounds={"lm": (1.0, 30.0), "words": (-20.0, 20.0)})
+        ).loss
+    )
+    first = run("evaluate", path, "--weights", "1,9.5,0", "--json")
+    assert json.loads(done(first))["loss"] == lpmert.evaluate(lpmert.load_lattices(LATTICES, TEXT), WEIGHTS).loss
+
+
+def test_words_are_counted_left_out_and_unified(tmp_path: Path) -> None:
+    content = "N=4 L=4\nI=0\nI=1 W=<sil>\nI=2 W=the(2)\nI=3 W=um\n"
+    content += "J=0 S=0 E=1 a=-1\nJ=1 S=1 E=2 a=-2\nJ=2 S=2 E=3 a=-3\nJ=3 S=0 E=2 a=-5\n"
+    (tmp_path / "x.slf").write_text(content)
+    (tmp_path / "text").write_text("x the\n")
+    options = ("--references", tmp_path / "text", "--variants", "--silent", "um", "--counts", "silences=<sil>")
+    out = tmp_path / "x.tsv"
+    done(run("nbest", tmp_path / "x.slf", *options, "--weights", "1,0,0", "-n", "3", "-o", out))
+    lists = lpmert.read(out)
+    assert (lists.names, lists.texts) == (("acoustic", "words", "silences"), ("the",))
+    assert lists.dense_features().tolist() == [[-6.0, 1.0, 1.0]]
+    found = json.loads(done(run("solve", tmp_path / "x.slf", *options, "--features", "acoustic,words", "--json")))
+    assert list(found["weights"]) == ["acoustic", "words"]
+
+
+def test_weights_come_out_in_the_forms_of_tools(tmp_path: Path) -> None:
+    for form in ("numbers", "names", "kaldi", "pocketsphinx"):
+        assert done(on_lattices("solve", *REGION, "--write", form)).strip()
+    numbers = done(on_lattices("solve", *REGION, "--write", "numbers")).split()
+    written = tmp_path / "weights.txt"
+    written.write_text(" ".join(numbers))
+    best = json.loads(done(on_lattices("solve", *REGION, "--json")))["loss"]
+    assert json.loads(done(on_lattices("evaluate", "--weights", written, "--json")))["loss"] == best
+
+
+def test_bleu_is_proved_over_all_paths() -> None:
+    found = json.loads(done(on_lattices("solve", *REGION, "--metric", "bleu", "--json")))
+    assert found["loss"] == found["lower_bound"]
+    other = json.loads(done(on_lattices("evaluate", "--metric", "bleu", "--weights", "1,9.5,0", "--json")))
+    assert other["score"] <= found["score"]
+
+
+def test_archives_of_kaldi_come_through_a_pipe(tmp_path: Path) -> None:
+    archive = "one \n0 1 5 1.5,2,3_3\n0 1 6 1,2.5,3\n1 0.5,0,\n\ntwo \n0 1 6 1,2,\n1\n\n"
+    (tmp_path / "words.txt").write_text("<eps> 0\nthe 5\na 6\n")
+    (tmp_path / "text").write_text("one the\ntwo a\n")
+    arguments = ["solve", "-", "--references", tmp_path / "text", "--symbols", tmp_path / "words.txt", "--json"]
+    outcome = CliRunner().invoke(main, [*map(str, arguments)], input=archive)
+    found = json.loads(done(outcome))
+    assert (found["loss"], list(found["weights"])) == (0, ["graph_cost", "acoustic_cost", "words"])
+
+
+def test_certificates_of_lattices_are_written_and_verified(tmp_path: Path) -> None:
+    (tmp_path / "x.fst").write_text("0 1 the 1\n0 1 a 0.5\n1 2 cat 2\n1 2 cut 1.5\n2\n")
+    (tmp_path / "y.fst").write_text("0 1 so 1\n0 2 no 2\n1 2 <eps> 0.25\n2\n")
+    (tmp_path / "text").write_text("x the cut\ny no\n")
+    files = (tmp_path / "x.fst", tmp_path / "y.fst", "--references", tmp_path / "text")
+    proof = tmp_path / "proof.json"
+    found = json.loads(done(run("solve", *files, "--certificate", proof, "--json")))
+    verified = json.loads(done(run("verify", proof, *files, "--json")))
+    assert verified["proved"]
+    assert verified["lower_bound"] == found["loss"]
+    (tmp_path / "text").write_text("x the cat\ny no\n")
+    assert run("verify", proof, *files).exit_code == 5
+
+
+def test_och_searches_lines_over_all_paths() -> None:
+    found = json.loads(done(on_lattices("solve", *REGION, "--method", "och", "--set", "restarts=1", "--json")))
+    assert found["lower_bound"] is None
+    best = json.loads(done(on_lattices("solve", *REGION, "--json")))
+    assert found["loss"] >= best["loss"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("--scales", "lm=2"), 2, "--scales does not apply to whole lattices"),
+        (("--loss", "errors"), 2, "--loss does not apply to whole lattices"),
+        (("--deduplicate",), 2, "--deduplicate does not apply to whole lattices"),
+        (("--segment", "utt"), 2, "--segment does not apply"),
+        (("--method", "choices"), 1, "'choices' needs N-best lists"),
+        (("--metric", "sentence-bleu"), 1, "must be whole numbers"),
+        (("--scale", "am=1"), 2, "no feature 'am'"),
+        (("--ties", "best"), 1, "ties='best'"),
+        (("--features", "am"), 1, "no feature 'am'"),
+    ],
+)
+def test_what_whole_lattices_cannot_take_is_refused(arguments: tuple[str, ...], code: int, message: str) -> None:
+    outcome = on_lattices("solve", *arguments)
+    assert outcome.exit_code == code
+    assert message in outcome.output.replace("\n", " ")
+
+
+def test_missing_references_and_wrong_data_are_told(tmp_path: Path) -> None:
+    outcome = run("solve", LATTICES)
+    assert outcome.exit_code == 2
+    assert "--references is needed for reading slf" in outcome.output
+    table = tmp_path / "lists.tsv"
+    table.write_text("utt\tam\terrors\na\t1\t0\na\t2\t1\n")
+    outcome = run("nbest", table, "--weights", "1", "-o", tmp_path / "out.tsv")
+    assert outcome.exit_code == 2
+    assert "holds N-best lists already" in outcome.output
+    mine = tmp_path / "x.slf"
+    mine.write_bytes((LATTICES / "u01.slf.gz").read_bytes())
+    outcome = run("nbest", mine, "--references", TEXT, "--partial", "--weights", "1,1,1", "-o", mine)
+    assert outcome.exit_code != 0
+
+
+def test_convert_and_compare_make_lists_of_lattices(tmp_path: Path) -> None:
+    out = tmp_path / "x.npz"
+    done(run("convert", LATTICES, out, "--references", TEXT, "--n-best", "3"))
+    assert lpmert.read(out).fingerprint == read_lattices(LATTICES, TEXT, n_best=3).fingerprint
+    outcome: Any = on_lattices("compare", "--n-best", "5", "--methods", "och", "--seeds", "1", *REGION)
+    assert "och" in done(outcome)

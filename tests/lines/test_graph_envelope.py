@@ -1,0 +1,299 @@
+"""Line searches over all paths of lattices, held to brute force over the paths."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import lpmert
+from lpmert import Hypergraphs, Lattices, Region
+from lpmert.lines.graph_envelope import find_envelope, new_lines, way_of
+from lpmert.lines.lattice_search import LatticeLineSearch
+from lpmert.methods import Och
+from lpmert.model.lattice_problem import LatticeProblem
+from lpmert.model.texts import measure_texts
+from lpmert.model.word_graphs import Graph
+
+WORDS = ("a", "b", "c", None)
+
+
+def drawn(seed: int, n_lattices: int, width: int, *, whole: bool) -> Lattices:
+    """Random lattices of at most seven nodes, with parallel links and silent ones."""
+    rng = np.random.default_rng(seed)
+    sources, targets, offsets = [], [], [0]
+    for _ in range(n_lattices):
+        n = int(rng.integers(2, 8))
+        pairs = [(i, i + 1) for i in range(n - 1)]
+        pairs += [tuple(sorted(rng.choice(n, 2, replace=False).tolist())) for _ in range(rng.integers(0, 9))]
+        sources += [i for i, _ in pairs]
+        targets += [j for _, j in pairs]
+        offsets.append(len(sources))
+    shape = len(sources), width
+    features = rng.integers(-3, 4, size=shape).astype(float) if whole else rng.normal(size=shape)
+    words = [WORDS[int(rng.integers(4))] for _ in sources]
+    references = [" ".join(rng.choice(["a", "b", "c"], rng.integers(0, 4)).tolist()) for _ in range(n_lattices)]
+    return Lattices(features, offsets, sources, targets, words, references)
+
+
+def all_paths(lattices: Lattices, number: int) -> list[list[int]]:
+    """All paths of a lattice, as links within it."""
+    graph = lattices.graph(number)
+    links = list(zip(graph.sources.tolist(), graph.targets.tolist(), strict=True))
+
+    def onwards(node: int) -> list[list[int]]:
+        if node == graph.n_nodes - 1:
+            return [[]]
+        return [[k, *rest] for k, (u, v) in enumerate(links) if u == node for rest in onwards(v)]
+
+    return onwards(0)
+
+
+def edits(first: list[str], second: list[str]) -> int:
+    row = list(range(len(second) + 1))
+    for i, x in enumerate(first, 1):
+        diagonal, row[0] = row[0], i
+        for j, y in enumerate(second, 1):
+            diagonal, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, diagonal + (x != y))
+    return row[-1]
+
+
+class Paths:
+    """Every path of all lattices: exact features, and word edits."""
+
+    def __init__(self, lattices: Lattices) -> None:
+        self.rows: list[list[tuple[list[Fraction], int]]] = []
+        for number in range(lattices.n_lists):
+            graph = lattices.graph(number)
+            reference = lattices.references[number][0].split()
+            own = []
+            for path in all_paths(lattices, number):
+                said = [lattices.vocabulary[word] for word in graph.words[path].tolist() if word >= 0]
+                exact = [[Fraction(value) for value in row] for row in graph.features[path].tolist()]
+                own.append(([sum(column, Fraction(0)) for column in zip(*exact, strict=True)], edits(said, reference)))
+            self.rows.append(own)
+
+    def lines(self, weights: list[Fraction], direction: list[Fraction]) -> list[list[tuple[Fraction, Fraction, int]]]:
+        def dot(one: list[Fraction], other: list[Fraction]) -> Fraction:
+            return sum((x * y for x, y in zip(one, other, strict=True)), Fraction(0))
+
+        return [[(dot(row, weights), dot(row, direction), cost) for row, cost in own] for own in self.rows]
+
+    def best_on_line(self, weights: np.ndarray, direction: np.ndarray) -> int:
+        """The least loss in an open interval of the line, by all crossings of all pairs of paths."""
+        lines = self.lines([*map(Fraction, weights.tolist())], [*map(Fraction, direction.tolist())])
+        crossings = sorted({(a[0] - b[0]) / (b[1] - a[1]) for own in lines for a in own for b in own if a[1] != b[1]})
+        ends = [crossings[0] - 1, *crossings, crossings[-1] + 1] if crossings else [Fraction(-1), Fraction(1)]
+        middles = [(a + b) / 2 for a, b in pairwise(ends)]
+        return min(self.loss_at(lines, t) for t in middles)
+
+    @staticmethod
+    def loss_at(lines: list[list[tuple[Fraction, Fraction, int]]], t: Fraction) -> int:
+        return sum(max(own, key=lambda line: (line[0] + t * line[1], -line[2]))[2] for own in lines)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_envelope_of_a_graph_is_that_of_all_its_paths(seed: int) -> None:
+    lattices = drawn(seed, 1, 2, whole=seed % 2 == 0)
+    graph = lattices.graph(0)
+    a, b = graph.features[:, 0].copy(), graph.features[:, 1].copy()
+    store, *spaces = (new_lines(4096) for _ in range(4))
+    first = np.empty(graph.n_nodes + 1, dtype=np.int64)
+    begin, end = find_envelope(graph.sources, graph.seconds, graph.targets, a, b, first, store, *spaces)
+    paths = all_paths(lattices, 0)
+    rows = [(sum(map(Fraction, a[path].tolist())), sum(map(Fraction, b[path].tolist()))) for path in paths]
+    slopes = store.slopes[begin:end]
+    assert (np.diff(slopes) > 0).all()
+    for line in range(begin, end):
+        way = way_of(store, line)
+        assert way[::-1].tolist() in paths
+        assert store.intercepts[line] == pytest.approx(a[way].sum(), abs=1e-12)
+        assert store.slopes[line] == pytest.approx(b[way].sum(), abs=1e-12)
+    for t in np.concatenate([[-1e6, 1e6], np.linspace(-5, 5, 41)]).tolist():
+        most = max(float(x + Fraction(t) * y) for x, y in rows)
+        found = max(store.intercepts[begin:end] + t * slopes)
+        assert found == pytest.approx(most, rel=1e-12, abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_line_search_finds_the_least_loss_of_all_paths_on_the_line(seed: int) -> None:
+    lattices = drawn(seed, 4, 3, whole=False)
+    problem, paths = LatticeProblem(lattices), Paths(lattices)
+    search = LatticeLineSearch(problem)
+    rng = np.random.default_rng(seed)
+    weights, direction = rng.normal(size=3), rng.normal(size=3)
+    # the search works on features times powers of two, which its coordinates undo
+    given = [problem.to_caller(one) for one in (weights, direction)]
+    step = search.along(weights, direction)
+    assert step.level == paths.best_on_line(*given)
+    reached = weights + step.t * direction
+    assert search.at(reached) == step.level == lpmert.evaluate(lattices, problem.to_caller(reached)).loss
+    assert search.at(weights) == lpmert.evaluate(lattices, given[0]).loss
+
+
+def test_a_line_keeps_to_its_ends_and_to_the_region() -> None:
+    lattices = drawn(3, 5, 3, whole=False)
+    problem = LatticeProblem(lattices, region=Region(nonnegative=True))
+    search = LatticeLineSearch(problem)
+    weights, direction = np.ones(3), np.array([1.0, -1.0, 0.25])
+    assert 0.0 <= search.along(weights, direction, low=0.0, high=0.125).t <= 0.125
+    free = search.along(weights, direction)
+    assert (problem.to_caller(weights + free.t * direction) >= 0).all()
+
+
+@pytest.mark.parametrize("directions", ["greedy", "cyclic", "powell", "random"])
+def test_och_on_lattices_never_goes_below_the_optimum_and_does_not_get_worse(directions: str) -> None:
+    for seed in range(3):
+        lattices = drawn(seed, 6, 3, whole=seed == 1)
+        start = np.random.default_rng(seed).normal(size=3)
+        before = lpmert.evaluate(lattices, start).loss
+        result = lpmert.minimize(
+            lattices, method=Och(directions=directions, restarts=2), initial_weights=start, region=Region()
+        )
+        best = lpmert.minimize(lattices)
+        assert result.lower_bound is None
+        assert best.status.proved
+        assert best.loss <= result.loss == lpmert.evaluate(lattices, result.weights).loss
+        assert result.loss <= before or lpmert.evaluate(lattices, start).tied_lists
+
+
+def test_och_on_lattices_is_och_on_the_lists_of_all_paths() -> None:
+    lattices = drawn(11, 6, 3, whole=False)
+    paths = Paths(lattices)
+    rows = [row for own in paths.rows for row, _ in own]
+    offsets = np.cumsum([0, *map(len, paths.rows)])
+    lists = lpmert.NBest(
+        np.array([[float(x) for x in row] for row in rows]), offsets, [[c] for own in paths.rows for _, c in own]
+    )
+    start = [1.0, -0.5, 0.25]
+    for interval in ("midpoint", "widest", "smoothed"):
+        method = Och(restarts=0, interval=interval)
+        on_graphs = lpmert.minimize(lattices, method=method, initial_weights=start)
+        on_lists = lpmert.minimize(lists, method=method, initial_weights=start)
+        assert on_graphs.loss == on_lists.loss
+
+
+def test_room_for_lines_grows_as_it_must() -> None:
+    n = 60
+    rng = np.random.default_rng(0)
+    sources, targets = np.repeat(np.arange(n), 4), np.repeat(np.arange(1, n + 1), 4)
+    graph = Lattices(rng.normal(size=(4 * n, 2)), [0, 4 * n], sources, targets, [None] * (4 * n), [""]).graph(0)
+    a, b = graph.features.T.copy()
+    first = np.empty(graph.n_nodes + 1, dtype=np.int64)
+    small, large = [new_lines(16) for _ in range(4)], [new_lines(1 << 14) for _ in range(4)]
+    nodes = graph.sources, graph.seconds, graph.targets
+    assert find_envelope(*nodes, a, b, first, *small)[0] == -1
+    begin, end = find_envelope(*nodes, a, b, first, *large)
+    assert end - begin > n
+
+
+def forest(seed: int, n_graphs: int, width: int, most: int = 60) -> Hypergraphs:
+    """Random hypergraphs with at most so many derivations: edges have up to three tails in any order, some twice."""
+    rng = np.random.default_rng(seed)
+    while True:
+        found = _forest(rng, n_graphs, width)
+        if found.log10_paths.max() <= np.log10(most):
+            return found
+
+
+def _forest(rng: np.random.Generator, n_graphs: int, width: int) -> Hypergraphs:
+    offsets, heads, tails, outputs, references = [0], [], [], [], []
+    for _ in range(n_graphs):
+        n = int(rng.integers(2, 6))
+        for node in range(n):
+            for _ in range(int(rng.integers(1, 4))):
+                own = rng.integers(0, node, int(rng.integers(0, 4))).tolist() if node else []
+                if node == n - 1 and not own:
+                    own = [node - 1]
+                said = [*range(len(own)), *rng.choice(["a", "b", "c"], int(rng.integers(0, 3))).tolist()]
+                heads.append(node)
+                tails.append(own)
+                outputs.append([said[place] for place in rng.permutation(len(said)).tolist()])
+        offsets.append(len(heads))
+        references.append(" ".join(rng.choice(["a", "b", "c"], 3).tolist()))
+    features = rng.normal(size=(len(heads), width))
+    goals = [max(heads[a:b]) for a, b in pairwise(offsets)]
+    return Hypergraphs(features, offsets, heads, tails, outputs, references, goals=goals)
+
+
+def derivations(graph: Graph) -> list[list[int]]:
+    """All derivations of the last node, each as its links in the order of a walk from the root."""
+    links = list(zip(graph.sources.tolist(), graph.seconds.tolist(), graph.targets.tolist(), strict=True))
+
+    def of(node: int) -> list[list[int]]:
+        if node == 0:
+            return [[]]
+        return [
+            [k, *first, *second]
+            for k, (u, v, target) in enumerate(links)
+            if target == node
+            for first in of(u)
+            for second in of(v)
+        ]
+
+    return of(graph.n_nodes - 1)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_envelope_of_a_hypergraph_is_that_of_all_its_derivations(seed: int) -> None:
+    graph = forest(seed, 1, 2, 400).graph(0)
+    ways = derivations(graph)
+    a, b = graph.features[:, 0].copy(), graph.features[:, 1].copy()
+    store, *spaces = (new_lines(1 << 14) for _ in range(4))
+    first = np.empty(graph.n_nodes + 1, dtype=np.int64)
+    begin, end = find_envelope(graph.sources, graph.seconds, graph.targets, a, b, first, store, *spaces)
+    assert begin >= 0
+    assert (np.diff(store.slopes[begin:end]) > 0).all()
+    for line in range(begin, end):
+        way = way_of(store, line)
+        assert way.tolist() in ways
+        assert store.intercepts[line] == pytest.approx(a[way].sum(), abs=1e-12)
+        assert store.slopes[line] == pytest.approx(b[way].sum(), abs=1e-12)
+    rows = np.array([[a[way].sum(), b[way].sum()] for way in ways])
+    for t in np.concatenate([[-1e6, 1e6], np.linspace(-5, 5, 41)]).tolist():
+        found = max(store.intercepts[begin:end] + t * store.slopes[begin:end])
+        assert found == pytest.approx((rows @ [1.0, t]).max(), rel=1e-12, abs=1e-9)
+
+
+@pytest.mark.parametrize("metric", ["wer", "bleu"])
+@pytest.mark.parametrize("seed", range(12))
+def test_a_line_through_hypergraphs_is_that_of_the_lists_of_all_derivations(seed: int, metric: str) -> None:
+    forests = forest(seed, 3, 3)
+    every = [derivations(forests.graph(number)) for number in range(3)]
+    problem = LatticeProblem(forests, metric)
+    rows = [problem.features(number, np.array(way)) for number, own in enumerate(every) for way in own]
+    texts = [problem.text(number, np.array(way)) for number, own in enumerate(every) for way in own]
+    offsets = np.cumsum([0, *map(len, every)])
+    plain = lpmert.NBest(np.array(rows), offsets, np.zeros(len(rows)), texts=texts)
+    lists, summed = measure_texts(plain, forests.references, metric)
+    rng = np.random.default_rng(seed)
+    weights, direction = rng.normal(size=3), rng.normal(size=3)
+    step = LatticeLineSearch(problem).along(problem.to_canonical(weights), problem.to_canonical(direction))
+    scores, slopes = np.array(rows) @ weights, np.array(rows) @ direction
+    crossings = [
+        (scores[i] - scores[j]) / (slopes[j] - slopes[i])
+        for begin, end in pairwise(offsets.tolist())
+        for i in range(begin, end)
+        for j in range(begin, i)
+        if abs(slopes[j] - slopes[i]) > 1e-12
+    ]
+    ends = np.unique([*crossings, 0.0])
+    middles = [ends[0] - 1, *((ends[1:] + ends[:-1]) / 2), ends[-1] + 1]
+    problem_of_lists = lpmert.Problem(lists, summed)
+    losses = [problem_of_lists.evaluate(weights + t * direction).loss for t in middles[:: max(1, len(middles) // 300)]]
+    assert step.level <= min(losses) + 1e-12
+    reached = problem.to_caller(problem.to_canonical(weights) + step.t * problem.to_canonical(direction))
+    assert lpmert.evaluate(forests, reached, metric=metric).loss == pytest.approx(step.level, abs=1e-12)
+
+
+def test_och_takes_hypergraphs_and_ratios() -> None:
+    forests = forest(7, 5, 3)
+    for metric in ("wer", "bleu"):
+        best = lpmert.minimize(forests, metric=metric)
+        result = lpmert.minimize(forests, metric=metric, method=Och(restarts=3))
+        assert best.status.proved
+        assert result.lower_bound is None
+        assert result.loss >= best.loss
+        assert result.loss == lpmert.evaluate(forests, result.weights, metric=metric).loss
