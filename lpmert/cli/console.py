@@ -293,7 +293,7 @@ def check_report(check: Check, scale: Scale | None = None, paths: str = "") -> s
     if not best.status.proved:
         figures.append(("lower bound", number(best.lower_bound)))
     figures += [("excess", _excess(check)), ("search", best.message), ("on unseen", unseen_text(best))]
-    given = column("these weights", _l1_normalised(check.weights.tolist()))
+    given = column("these weights", (check.weights / (math.fsum(map(abs, check.weights.tolist())) or 1.0)).tolist())
     found = column("better weights" if check.excess > 0 else "weights found", best.weights.tolist())
     table = [_feature_column(best), given, found, *_more_columns(best, scale)]
     headline = _headline(
@@ -415,8 +415,3 @@ def column(heading: str, values: Sequence[float]) -> list[str]:
     sizes = [abs(value) for value in values if value and math.isfinite(value)]
     form = "f" if not sizes or min(sizes) >= _LEAST_FIXED_POINT else "e"
     return [heading, *(f"{value + 0.0:.{SHOWN_DECIMALS}{form}}" for value in values)]
-
-
-def _l1_normalised(weights: Sequence[float]) -> list[float]:
-    total = math.fsum(map(abs, weights))
-    return [weight / total for weight in weights] if total else list(weights)

@@ -58,6 +58,8 @@ def _decimals(values: FloatArray) -> int | None:
             if decimals > _MOST_DECIMALS or largest * 10.0**decimals >= 10.0**_MOST_DIGITS:
                 return None
         begin, size = begin + size, _BLOCK
+    if not decimals:  # whole numbers, of which any size may be there
+        return None
     for begin in range(0, len(values), _BLOCK):
         whole = np.rint(values[begin : begin + _BLOCK] * 10.0**decimals).astype(np.int64)
         if (whole % 5**decimals).any():

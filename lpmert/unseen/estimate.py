@@ -18,6 +18,7 @@ from lpmert._doors import problem_of
 from lpmert.errors import DataError, FloatArray, IntArray, MethodError
 from lpmert.metrics.base import Metric
 from lpmert.model.coordinates import CallerWeights
+from lpmert.model.nbest import NBest
 from lpmert.model.region import Region
 from lpmert.quoting import quoted
 from lpmert.result import Limits
