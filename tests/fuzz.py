@@ -28,6 +28,8 @@ WORTHS = (*LOSSES, *METRICS)
 STOPPED = {Status.TIME_LIMIT, Status.NODE_LIMIT, Status.GAP, Status.TARGET, Status.MEMORY_LIMIT}
 ROUNDING = 1e-12
 """Of losses that are no exact sums, relative: the resolution of fixed point that docs/exactness.md promises."""
+EQUATIONS = 1e-9
+"""What weights may miss an equation by, relative to the sum of its terms without their signs."""
 
 _SECONDS = 10.0
 """What a search may take; one that takes longer counts as stopped, and is held to its bound only."""
@@ -59,6 +61,7 @@ def check_result(given: Given, result: Result, least: Fraction | float | None) -
     """
     about = f"{given.name}: {result.method} says {result.status.name} {result.loss!r}, bound {result.lower_bound!r}"
     attained, strict = given.attained(result.weights.tolist())
+    assert _fulfils(result.weights.tolist(), given.equations), f"{about}, but off the equations"
     slack = (
         0.0 if given.exact else ROUNDING * max(abs(float(attained)), abs(float(attained if least is None else least)))
     )
@@ -221,6 +224,12 @@ def _cosine_reaches(weights: Sequence[float], centre: Sequence[float], least: fl
     product = sum(a * b for a, b in zip(first, second, strict=True))
     squares = sum(a * a for a in first) * sum(b * b for b in second)
     return product > 0 and product * product >= Fraction(least) ** 2 * squares
+
+
+def _fulfils(weights: Sequence[float], equations: Sequence[Sequence[Fraction]]) -> bool:
+    """Whether weights fulfil equations but for rounding, in relation to the terms of these."""
+    terms = [[Fraction(w) * value for w, value in zip(weights, row, strict=True)] for row in equations]
+    return all(abs(sum(row)) <= Fraction(EQUATIONS) * sum(map(abs, row)) for row in terms)
 
 
 CHECKS = {

@@ -139,14 +139,14 @@ class Given:
             chosen.append(rows[one.index(one[winners[0]])])
         return self.total(chosen), strict
 
-    def on_equations(self, weights: Sequence[float]) -> list[Fraction]:
-        """The weights nearby that fulfil the equations exactly: the same where these leave weights free."""
-        free = [next(d for d, value in enumerate(own) if value == 1 and self._alone(d)) for own in self._basis]
-        parts = [[Fraction(weights[d]) * value for value in own] for d, own in zip(free, self._basis, strict=True)]
+    def on_equations(self, weights: Sequence[float | Fraction]) -> list[Fraction]:
+        """The weights nearby that fulfil the equations exactly: these set the last weights that they can."""
+        # Mirrored, so that the last columns become the pivots; a basis vector begins with the weight that stays.
+        mirrored = oracle.null_space([row[::-1] for row in self.equations], len(weights))
+        basis = [own[::-1] for own in mirrored]
+        stays = [Fraction(next(w for w, value in zip(weights, own, strict=True) if value)) for own in basis]
+        parts = [[weight * value for value in own] for weight, own in zip(stays, basis, strict=True)]
         return [sum(column, Fraction(0)) for column in zip(*parts, strict=True)]
-
-    def _alone(self, d: int) -> bool:
-        return sum(1 for own in self._basis if own[d]) == 1
 
 
 def feature_names(width: int) -> list[str]:

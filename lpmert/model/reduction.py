@@ -206,7 +206,7 @@ def _products(row: Row, columns: Sequence[Column]) -> list[Fraction]:
 
 def _null_space(equations: Sequence[Row], width: int) -> tuple[list[Column], IntArray]:
     """Return a basis of the weights whose product with every equation [e][D] is 0, in exact arithmetic, and the weight
-    [d] that is each column's alone, where it has a 1.
+    [d] that is each column's alone, where it has a 1: each equation sets the last weight that it can.
     """
     table = [list(row) for row in equations]
     pivots: list[int] = []

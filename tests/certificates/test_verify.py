@@ -182,6 +182,22 @@ class TestWriting:
         with pytest.raises(MethodError, match="limits"):
             write_certificate(path, nbest, lpmert.minimize(nbest, region=region), region=region)
 
+    def test_limits_that_doubles_do_not_hold_are_not_certified_as_others(self, path: Path) -> None:
+        """3 times 0.3 needs more than 53 bits, 2 times 0.3 does not."""
+        nbest, _ = base("selections")
+        for value in (2.0, 3.0):
+            region = Region(fixed={"feature1": value}, linear=[Linear({"feature2": 0.3}, lower=-0.1)])
+            result = lpmert.minimize(nbest, region=region)
+            if value == 3.0:
+                with pytest.raises(MethodError, match="fewer digits"):
+                    write_certificate(path, nbest, result, region=region)
+                continue
+            write_certificate(path, nbest, result, region=region)
+            limits = [limit for limit in verify(path, nbest).limits if limit["feature2"]]
+            assert [Fraction(one["feature1"]) / Fraction(one["feature2"]) for one in limits] == [
+                Fraction(0.1) / (2 * Fraction(0.3))
+            ]
+
     def test_a_lower_loss_than_claimed_is_found_and_stated(self, path: Path) -> None:
         """A wrong claim of an engine ends in a certificate that tells the gap."""
         lists = random_lists("generic", 5)

@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from fuzz import check_result
-from problems import METRICS, decimals, feature_names, problem
+from problems import METRICS, Given, decimals, feature_names, problem
 from strategies import FRACTIONS, RATIOS, SUMS, Lists, many_more
 
 import lpmert
@@ -28,13 +28,19 @@ PLAIN = ("integers", "lattice", "floats", "duplicates")
 HARD = ("nearly tied", "thin cones", "large offset", "nearly collinear", "mixed magnitudes")
 
 
-def solve_and_check(features: str, worth: str, seed: int, method: str) -> Status:
-    """Solve a problem within decimal limits, and hold the result to exact arithmetic."""
+def within_decimals(features: str, worth: str, seed: int) -> Given:
+    """A problem with limits and equations in decimals."""
     rng = np.random.default_rng([seed, 99])
     given = problem(features, worth, seed)
     settings, rows, equations = decimals(rng, given.features.shape[1])
     name = f"{given.name}, {settings}"
-    given = replace(given, name=name, region=Region(**settings), rows=rows, equations=equations)
+    return replace(given, name=name, region=Region(**settings), rows=rows, equations=equations)
+
+
+def solve_and_check(features: str, worth: str, seed: int, method: str) -> Status:
+    """Solve a problem within decimal limits, and hold the result to exact arithmetic."""
+    given = within_decimals(features, worth, seed)
+    name = given.name
     try:
         result = lpmert.minimize(given.nbest, metric=given.metric, method=method, region=given.region, time_limit=20)
     except RegionError:
@@ -55,6 +61,31 @@ def test_every_method_is_right_about_equations_and_limits_in_decimals(features: 
             seen[solve_and_check(features, "small", seed, method)] += 1
     proved = seen[Status.OPTIMAL]
     assert proved >= 0.9 * (proved + seen[Status.OPTIMAL_TO_TOLERANCE])
+
+
+@pytest.mark.parametrize(
+    ("features", "seed", "method"), [("large offset", 57, "cells"), ("mixed magnitudes", 53, "exhaustive")]
+)
+def test_in_a_cell_thinner_than_rounding_the_last_weights_are_those_that_equations_set(
+    features: str, seed: int, method: str
+) -> None:
+    """Other weights nearby fulfil the equations too, and lie outside the cell: which ones are meant is a convention."""
+    given = within_decimals(features, "small", seed)
+    result = lpmert.minimize(given.nbest, region=given.region, method=method)
+    assert result.status is Status.OPTIMAL
+    check_result(given, result, given.least)
+    weights = [Fraction(value) for value in result.weights.tolist()]
+    meant = given.on_equations(weights)
+    held = [d for d, (a, b) in enumerate(zip(meant, weights, strict=True)) if a == b]
+    assert len(held) >= len(weights) - len(given.equations)
+    assert all(sum(a * w for a, w in zip(row, meant, strict=True)) == 0 for row in given.equations)
+    assert given.attained(meant) == (result.loss, True)
+    others = list(weights)  # with the first weight of each equation set by the rest of it
+    for row in given.equations:
+        d = next(d for d, a in enumerate(row) if a)
+        others[d] = -sum(a * weights[k] for k, a in enumerate(row) if k != d) / row[d]
+    assert all(sum(a * w for a, w in zip(row, others, strict=True)) == 0 for row in given.equations)
+    assert given.attained(others) != (result.loss, True)
 
 
 @pytest.mark.parametrize("worth", METRICS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -115,8 +116,16 @@ def certified_limits(region: Region | None, names: Sequence[str]) -> list[list[f
         return []
     limits = limits_of(region, names)
     if len(limits.equations) or limits.centre is not None:
-        raise MethodError("certificates know limits of the weights, but no weights that are given, sums or cosines")
-    return [list(row) for row in limits.rows.tolist()]
+        raise MethodError(
+            "certificates know limits of the weights, but no cosine, second fixed weight or other equation"
+        )
+    rows: list[list[float]] = limits.rows.tolist()
+    if any(tuple(map(Fraction, row)) != exact for row, exact in zip(rows, limits.exact_rows, strict=True)):
+        raise MethodError(
+            "certificates hold limits in double precision, and these need more, relative to the weight or sum that is "
+            "fixed; give numbers with fewer digits, such as 0.25 for 0.3"
+        )
+    return rows
 
 
 def _write(path: str | Path, header: Header, lists: ProofLists) -> None:
