@@ -20,8 +20,8 @@ from lpmert.system.interrupts import Interrupts
 if TYPE_CHECKING:
     import re
 
+    from lpmert.cli.reading import Data
     from lpmert.formats.weights import WeightsFile
-    from lpmert.model.nbest import NBest
     from lpmert.unseen.averaging import Averaging
     from lpmert.unseen.estimate import Estimate
     from lpmert.unseen.tuned import Tuned
@@ -48,7 +48,7 @@ def tune(
     weights_like: str | None,
     **options: Any,
 ) -> None:
-    """Find weights for lists that nobody has seen yet, from the lists in DATA.
+    """Find weights for lists that nobody has seen yet, from the lists or lattices in DATA.
 
     Weights that are best on the lists at hand have been fitted to their noise, too. This averages weights instead,
     estimates by cross-validation what both cost on unseen lists, and recommends one of them: the average, unless the
@@ -67,8 +67,8 @@ def tune(
 
     template = None if weights_like is None else read_weights(weights_like)
     with _logging_to_stderr(shared), delivering(shared, weights_out) as deliver:
-        nbest = _read(shared)[0]
-        others = None if held_out is None else _read(shared.of_files(held_out))[0]
+        nbest = _read(shared, whole=True)[0]
+        others = None if held_out is None else _read(shared.of_files(held_out), whole=True)[0]
         with naming(shared.reading.name):
             shared = shared.on(nbest)
         arguments = shared.search_arguments()
@@ -95,12 +95,12 @@ def tune(
     raise click.exceptions.Exit(exit_code(tuned.optimum.status, stop))
 
 
-def _write(tuned: Tuned, nbest: NBest, arguments: dict[str, Any], path: str, like: WeightsFile | None) -> None:
-    from lpmert._doors import _problem
+def _write(tuned: Tuned, nbest: Data, arguments: dict[str, Any], path: str, like: WeightsFile | None) -> None:
+    from lpmert._doors import problem_of
     from lpmert.formats.weights import keeps_loss, weights_text
     from lpmert.system.files import write_text
 
-    problem = _problem(nbest, arguments["metric"], arguments["ties"], arguments["region"])
+    problem = problem_of(nbest, arguments["metric"], arguments["ties"], arguments["region"])
     keeps = keeps_loss(problem, tuned.weights)
     text, _ = weights_text(nbest.names, tuned.weights, keeps, like=like, scaled=like is not None, path=path)
     write_text(path, text)

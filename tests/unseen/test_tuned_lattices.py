@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
 
 import numpy as np
 import pytest
+from commands import finished
+from shared import ROOT
 from slow_reference import cosine, gibbs, mean_on_circle, unit, whitening
 
 import lpmert
@@ -148,3 +151,19 @@ def test_some_lattices_are_what_they_were():
 def test_what_is_held_out_must_be_alike():
     with pytest.raises(lpmert.DataError, match="of the same kind"):
         lpmert.tune(drawn(1), held_out=drawn(1, width=3), quick=True)
+
+
+def test_the_command_takes_lattices_and_writes_weights_that_decode_as_it_says(tmp_path):
+    place = tmp_path / "weights.txt"
+    code, out, log = finished(
+        *("tune", "examples/speech/lattices", "--references", "examples/speech/text", "--fix", "acoustic=1"),
+        *("--bounds", "lm:1..30,words:-20..20", "--quick", "--json", "-q", "--weights-out", place),
+        cwd=ROOT,
+    )
+    assert code == 0, log
+    told = json.loads(out)
+    lattices = lpmert.load_lattices(ROOT / "examples/speech/lattices", ROOT / "examples/speech/text")
+    region = Region(fixed={"acoustic": 1}, bounds={"lm": (1, 30), "words": (-20, 20)})
+    assert told["optimum"]["lower_bound"] == told["optimum"]["loss"] == lpmert.minimize(lattices, region=region).loss
+    assert lpmert.evaluate(lattices, told["averaged"]["weights"]).loss == told["averaged"]["loss"]
+    assert lpmert.evaluate(lattices, place).loss == lpmert.evaluate(lattices, told["weights"]).loss
