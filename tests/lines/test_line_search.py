@@ -211,7 +211,8 @@ def test_smoothed_interval_has_the_least_mean_level_around_its_middle(seed, kind
     middles = [(low + high) / 2 for low, high in pairwise(thresholds)]
     middles += [thresholds[0] - radius, thresholds[-1] + radius] if len(thresholds) else [0.0]
     step = search.along(weights, direction)
-    assert mean(step.t) == pytest.approx(min(map(mean, middles)), abs=1e-9)
+    # a threshold is known to some digits of its size, and the interval ends that far from where it should
+    assert mean(step.t) == pytest.approx(min(map(mean, middles)), abs=1e-9 * max(1.0, abs(step.t)))
     assert step.level == pytest.approx(levels[np.searchsorted(thresholds, step.t)], abs=1e-9)
 
 
