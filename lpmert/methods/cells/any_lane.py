@@ -10,13 +10,11 @@ from lpmert.errors import FloatArray
 from lpmert.methods.cells import stack as layout
 from lpmert.methods.cells.accounts import Account, Survivors
 from lpmert.methods.cells.box_stack import OpenBox
+from lpmert.methods.cells.kernels import FULL, HARD
 from lpmert.methods.cells.stack import OpenCone
 from lpmert.numeric.kernels import INFINITE_COST
 
 Part = TypeVar("Part", OpenCone, OpenBox)
-
-EMPTY, PAUSED, FULL, HARD = range(4)
-"""How the kernel of a lane ends: see `kernels.explore`."""
 
 
 @dataclass

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from lpmert.methods.cells.any_lane import EMPTY, FULL, HARD, PAUSED
 from lpmert.methods.cells.box_conflicts import box_conflicts
 from lpmert.methods.cells.box_leaf import search_box
 from lpmert.methods.cells.box_prune import prune_box, rounds
 from lpmert.methods.cells.box_stack import BOUND, CENTRE, N_LISTS, N_PAIRS, N_ROWS, push_box, room_for_children
+from lpmert.methods.cells.kernels import EMPTY, FULL, HARD, PAUSED
 from lpmert.methods.cells.ledger_of_sums import offer
 from lpmert.methods.cells.stack import CONFLICTING, DONE_WORK, NODES, TOP, UPPER_COST
 from lpmert.methods.choices.kernels import ASKING, DONE
