@@ -11,6 +11,7 @@ import tomllib
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import commands
 import numpy as np
 import pytest
 from shared import ROOT
@@ -338,3 +339,24 @@ other.join()
 print(*seen)
 """
         assert sum(int(one) > 0 for one in wheel.run(code).split()) > 10
+
+
+def test_kernels_can_be_built_without_what_only_searches_need() -> None:
+    """Who builds a wheel has numba, numpy and scipy; the modules of all kernels must do with these."""
+    code = """
+import sys
+for name in ("highspy", "networkx", "pulp", "sacrebleu", "rapidfuzz", "click", "rich", "joblib"):
+    sys.modules[name] = None
+from importlib import import_module
+from lpmert.numeric.built import read_entries
+table = read_entries()
+names = {fields[0] for fields in table["tuples"].values()} | {module for module, *_ in table["entries"]}
+for name in sorted(names):
+    import_module(name)
+print(len(names))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=commands.environment(), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 20
