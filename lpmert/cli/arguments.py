@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
-from lpmert.cli.console import Scale
 from lpmert.quoting import listed, quoted
 
 if TYPE_CHECKING:
@@ -19,6 +19,14 @@ if TYPE_CHECKING:
 Range = tuple[float | None, float | None]
 
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Show the weights also times the positive factor that brings the feature `name` to `value`."""
+
+    name: str
+    value: float
 
 
 def column_names(text: str) -> tuple[str, ...]:

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lpmert.cli.arguments import column_names, nonnegative
-from lpmert.cli.console import ProgressLog, duration, number, say
+from lpmert.cli.console import say
 from lpmert.cli.delivery import delivering, exit_code
+from lpmert.cli.figures import duration, number
 from lpmert.cli.main import _logging_to_stderr, _read, naming
+from lpmert.cli.progress import ProgressLog
 from lpmert.cli.reading import Registered
 from lpmert.cli.shared import Shared, shared_options
 from lpmert.cli.stages import Stages
@@ -26,8 +28,9 @@ from lpmert.system.interrupts import Interrupts
 if TYPE_CHECKING:
     import re
 
-    from lpmert.comparing.comparison import Comparison, Run
-    from lpmert.comparing.cross_validation import CrossValidation
+    from lpmert.comparing.comparison import Comparison
+    from lpmert.comparing.expected import CrossValidation
+    from lpmert.comparing.run import Run
     from lpmert.result import Result
     from lpmert.search.method import Method
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import click
 
-from lpmert.cli.console import COMPILING_SECONDS, put, say
+from lpmert.cli.console import put, say
+from lpmert.cli.progress import COMPILING_SECONDS
 
 _KEPT = 3
 """Modules for other states of the sources that are kept: several checkouts may take turns."""

@@ -10,10 +10,11 @@ from typing import Any
 import click
 
 from lpmert.cli.arguments import parse_weights
-from lpmert.cli.console import evaluation_report, say
+from lpmert.cli.console import say
 from lpmert.cli.delivery import Place, delivering
 from lpmert.cli.main import naming
 from lpmert.cli.reading import Reading, reading_options, sizes
+from lpmert.cli.reports import evaluation_report
 from lpmert.cli.shared import TIES, data_argument, metric_given, metric_option
 
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lpmert.cli.console import column, number, percent, say
+from lpmert.cli.console import say
 from lpmert.cli.delivery import ExitCode, delivering
+from lpmert.cli.figures import column, number, percent
 from lpmert.cli.main import _logging_to_stderr
 from lpmert.cli.text_tables import labelled, side_by_side
 from lpmert.system.interrupts import Interrupts

@@ -20,19 +20,11 @@ import click
 
 import lpmert
 from lpmert.cli.arguments import names_by_name
-from lpmert.cli.console import (
-    LogHandler,
-    ProgressLog,
-    check_report,
-    open_streams,
-    result_report,
-    say,
-    silence,
-    summary,
-    warning_lines,
-)
+from lpmert.cli.console import LogHandler, open_streams, say, silence
 from lpmert.cli.delivery import ExitCode, Talk, delivering, exit_code
+from lpmert.cli.progress import ProgressLog
 from lpmert.cli.reading import ARGUMENTS, described, sizes
+from lpmert.cli.reports import check_report, result_report, summary, warning_lines
 from lpmert.cli.shared import Shared, shared_options
 from lpmert.cli.stages import Stages
 from lpmert.cli.unseen import Asked, asking, with_optimism

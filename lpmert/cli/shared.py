@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from lpmert.cli.arguments import (
+    Scale,
     assignment,
     bounds,
     finite,
@@ -20,7 +21,6 @@ from lpmert.cli.arguments import (
     share,
     size,
 )
-from lpmert.cli.console import Scale
 from lpmert.cli.reading import Reading, Registered, paths_of, reading_options
 from lpmert.metrics.columns import TEXT_METRICS
 from lpmert.quoting import listed, quoted

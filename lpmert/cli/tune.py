@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from lpmert.cli.console import ProgressLog, column, number, warned
 from lpmert.cli.delivery import delivering, exit_code
+from lpmert.cli.figures import column, number
 from lpmert.cli.main import _logging_to_stderr, _read, naming, say_outcome
+from lpmert.cli.progress import ProgressLog
+from lpmert.cli.reports import warned
 from lpmert.cli.shared import Shared, shared_options
 from lpmert.cli.stages import Stages
 from lpmert.cli.text_tables import labelled, side_by_side

@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 import lpmert
-from lpmert.cli.console import column, put
+from lpmert.cli.console import put
+from lpmert.cli.figures import column
 from lpmert.cli.main import naming
 from lpmert.cli.reading import Reading, reading_options
 from lpmert.cli.shared import TIES, data_argument, metric_given, metric_option

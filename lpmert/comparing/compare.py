@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lpmert.comparing.comparison import Comparison, Run
+    from lpmert.comparing.comparison import Comparison
     from lpmert.comparing.cross_validation import Split
+    from lpmert.comparing.run import Run
     from lpmert.metrics.base import Metric
     from lpmert.model.nbest import NBest
     from lpmert.model.problem import Problem
@@ -130,8 +131,9 @@ def compare(
     """
     from lpmert._doors import _method, _problem
     from lpmert.comparing.comparison import Comparison, Entry
-    from lpmert.comparing.cross_validation import OPTIMUM, expected
+    from lpmert.comparing.cross_validation import expected
     from lpmert.comparing.cross_validation import folds as refits
+    from lpmert.comparing.expected import OPTIMUM
     from lpmert.comparing.foreign import sources
     from lpmert.comparing.work import Judge, RunTask, collect
     from lpmert.errors import MethodError

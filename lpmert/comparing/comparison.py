@@ -7,59 +7,18 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median, stdev
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from lpmert.errors import FloatArray, IntArray
-from lpmert.result import SCHEMA, Result, Status
-
-if TYPE_CHECKING:
-    from lpmert.comparing.cross_validation import CrossValidation
+from lpmert.comparing.expected import CrossValidation
+from lpmert.comparing.run import Run
+from lpmert.result import SCHEMA, Result
 
 BEST_OF = 10
 DRAWS = 1000
 _FEWEST = 3
 """Runs that a correlation needs at least."""
-
-
-@dataclass(frozen=True)
-class Run:
-    """One run of a method, or weights that were given, judged by decoding.
-
-    weights [D]; loss and score are what `Problem.evaluate` gives on the lists tuned on, with `tied_lists` tied; inside:
-    whether the weights lie in the region. The held-out figures are `None` without held-out lists. seconds: without the
-    compilation of kernels. status: how the run ended, `None` for given weights; seed likewise. selection [S] and
-    held_out_selection: hypotheses chosen, from 0.
-    """
-
-    weights: FloatArray
-    loss: float
-    score: float
-    tied_lists: int
-    inside: bool
-    held_out_loss: float | None
-    held_out_score: float | None
-    seconds: float
-    seed: int | None
-    status: Status | None
-    selection: IntArray
-    held_out_selection: IntArray | None
-
-    def to_dict(self, names: Sequence[str]) -> dict[str, Any]:
-        """Return the run as plain numbers and strings, without its selections."""
-        return {
-            "seed": self.seed,
-            "loss": self.loss,
-            "score": self.score,
-            "tied_lists": self.tied_lists,
-            "inside": self.inside,
-            "held_out_loss": self.held_out_loss,
-            "held_out_score": self.held_out_score,
-            "seconds": self.seconds,
-            "status": None if self.status is None else self.status.name.lower(),
-            "weights": dict(zip(names, self.weights.tolist(), strict=True)),
-        }
 
 
 @dataclass(frozen=True)

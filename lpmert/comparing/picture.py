@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lpmert.comparing.cross_validation import CrossValidation, Expected
+from lpmert.comparing.expected import CrossValidation, Expected
 from lpmert.errors import DataError, MethodError
 from lpmert.quoting import listed
 

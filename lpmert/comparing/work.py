@@ -10,8 +10,9 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Protocol
 
-from lpmert.comparing.comparison import Difference, Run
+from lpmert.comparing.comparison import Difference
 from lpmert.comparing.foreign import Source
+from lpmert.comparing.run import Run
 from lpmert.comparing.significance import bootstrap_interval, permutation_test
 from lpmert.errors import IntArray, MethodError
 from lpmert.model.coordinates import CallerWeights

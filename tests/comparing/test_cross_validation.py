@@ -15,7 +15,8 @@ from strategies import random_nbest
 import lpmert
 from lpmert import Limits, NBest, Problem
 from lpmert.comparing import cross_validation, picture
-from lpmert.comparing.cross_validation import OPTIMUM, Split
+from lpmert.comparing.cross_validation import Split
+from lpmert.comparing.expected import OPTIMUM
 from lpmert.comparing.significance import corrected_error, corrected_reach, corrected_test
 from lpmert.comparing.work import Judge
 from lpmert.methods import Averaging, Grid, Likelihood, Och, Stabilised

@@ -12,8 +12,11 @@ import click
 import numpy as np
 import pytest
 
-from lpmert.cli import console
-from lpmert.cli.console import HEADER, ProgressLog, Scale, duration, number, percent, progress_line, result_report
+from lpmert.cli import progress as table
+from lpmert.cli.arguments import Scale
+from lpmert.cli.figures import duration, number, percent
+from lpmert.cli.progress import HEADER, ProgressLog, progress_line
+from lpmert.cli.reports import result_report
 from lpmert.result import Cell, Progress, Result, Status, relative_gap
 from lpmert.system.compilation import Compilation
 
@@ -140,7 +143,7 @@ def test_compiling_is_told_on_the_live_line_or_now_and_then(
     now = 1000.0
     monkeypatch.setattr("time.monotonic", lambda: now)
     one = Compilation()
-    monkeypatch.setattr(console, "compilation", lambda: one)
+    monkeypatch.setattr(table, "compilation", lambda: one)
 
     def compile_some() -> None:
         nonlocal now
@@ -169,7 +172,7 @@ def test_the_live_line_fits_eighty_columns_and_says_how_to_stop() -> None:
 
     for bound, limit in itertools.product((None, 1700.0), (None, 7200.0)):
         screen = Console(width=80, record=True, file=io.StringIO())
-        screen.print(console._live_line(progress(3599.0, bound=bound), limit))
+        screen.print(table._live_line(progress(3599.0, bound=bound), limit))
         shown = screen.export_text().splitlines()
         assert len(shown) == 1
         assert "Ctrl-C stops" in shown[0]
