@@ -83,7 +83,8 @@ class Limits:
 class Progress:
     """One line of the log: where a running search stands.
 
-    `source` is one letter for what found a new incumbent since the last line, or an empty string.
+    `source` is one letter for what found a new incumbent since the last line, or an empty string; `phase` says what the
+    search works on.
     """
 
     seconds: float
@@ -95,6 +96,7 @@ class Progress:
     lps: int
     source: str
     weights: FloatArray
+    phase: str = "searching"
 
 
 Callback = Callable[[Progress], object]

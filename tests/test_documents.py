@@ -15,7 +15,7 @@ from shared import ROOT
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "proofs" / "README.md"]
 COMPARED = re.compile(
     r"(the least loss|certificate holds|och|grid|mira|nelder-mead|proved|stopped|optimal|there are|loss|"
-    r"lower bound|gap|on unseen|average|best found|optimum|excess|search|am|lm|words|passes=60|step=0.01)\b"
+    r"lower bound|gap|auto|on unseen|average|best found|optimum|excess|search|am|lm|words|passes=60|step=0.01)\b"
 )
 DIGITS = 2e-3
 TIME = re.compile(r"[0-9.]+s")
@@ -65,7 +65,7 @@ def test_a_command_prints_what_the_document_shows(command: str, output: list[str
     assert program == "lpmert"
     code, out, log = finished(*arguments, cwd=ROOT)
     assert code == 0, log
-    printed = out.split("\n")
+    printed = [*out.split("\n"), *log.split("\n")]
     shown = [line for line in output if COMPARED.match(line)]
     assert shown, "the document shows no line that could be compared"
     missing = [line for line in shown if not any(same(line, other) for other in printed)]

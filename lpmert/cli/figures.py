@@ -39,6 +39,16 @@ def duration(seconds: float) -> str:
     return f"{minutes}m{int(seconds % 60):02}s" if minutes < 100 else f"{minutes // 60}h{minutes % 60:02}m"
 
 
+def short(value: float | None) -> str:
+    """Return a number with up to seven digits; a dash where it is unknown."""
+    return "-" if value is None else f"{value:.7g}"
+
+
+def short_count(value: int) -> str:
+    """Return a count in at most eight characters, up to a million millions."""
+    return str(value) if value < 10_000_000 else f"{value / 1e6:.1f}M"
+
+
 def column(heading: str, values: Sequence[float]) -> list[str]:
     """Return numbers with their decimal points below each other, under a heading."""
     sizes = [abs(value) for value in values if value and math.isfinite(value)]

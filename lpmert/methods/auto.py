@@ -4,6 +4,7 @@ best.
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -16,8 +17,11 @@ from lpmert.methods.groups import GroupedSearch, Groups
 from lpmert.methods.minorant import MinorantSearch
 from lpmert.methods.sweep import Sweep
 from lpmert.metrics.base import RatioMetric
+from lpmert.model.form import Canonical
 from lpmert.search.improve import Improver
 from lpmert.search.method import Incumbent, Method, Search, Task
+
+logger = logging.getLogger("lpmert")
 
 _FEW_LISTS = 12
 """With so few lists the selections are searched first, whatever the number of features."""
@@ -82,42 +86,56 @@ class Auto(Method):
         return replace(self, cells=self.cells.with_jobs(jobs))
 
     def start(self, task: Task) -> Search:
-        """Return the search, or the pair of searches, for this task."""
+        """Return the search, or the pair of searches, for this task; the log says which, and why."""
         canonical = task.canonical
         if not canonical.additive:
             return self._start_ratio(task)
         if canonical.n_features <= 2 and canonical.cap is None and canonical.rounding is None:
+            _chosen(canonical, "sweep", "the directions of two weights form a circle")
             return Sweep().start(task)
         if canonical.n_lists <= _FEW_LISTS:
+            _chosen(canonical, "choices", "few lists have few selections")
             return self.choices.start(task)
         if canonical.cap is not None and canonical.n_features > _MOST_CAPPED_FEATURES:
+            _chosen(canonical, "choices", "cones fit a cosine around given weights poorly")
             return self._in_turns(task, self.choices.start(task))
         pairs = bool((canonical.offsets[1:] - canonical.offsets[:-1] == 2).all())
         if canonical.n_features > _MOST_CELL_FEATURES:
             if canonical.n_lists > _SOME_LISTS and not pairs:
                 return self._start_bound(task)
+            _chosen(canonical, "choices in turns with groups", "the features are too many to split the weight space")
             selections = self.choices.start(task)
             return self._in_turns(task, selections, lambda: self.groups.start(task), _GROUPS_SHARE)
         some = canonical.n_lists <= _SOME_LISTS and canonical.n_features >= _SOME_FEATURES
-        both: tuple[Cells | Choices, ...] = (self.cells, self.choices)
-        first, second = both[::-1] if pairs or some else both
-        share = _CHOICES_SHARE if first is self.choices else _CELLS_SHARE
-        return self._in_turns(task, first.start(task), lambda: second.start(task), share)
+        if pairs or some:
+            why = "lists of two choose by one halfspace each" if pairs else "the lists are few for so many features"
+            _chosen(canonical, "choices in turns with cells", why)
+            return self._in_turns(task, self.choices.start(task), lambda: self.cells.start(task), _CHOICES_SHARE)
+        _chosen(canonical, "cells in turns with choices", "the features are few for so many lists")
+        return self._in_turns(task, self.cells.start(task), lambda: self.choices.start(task), _CELLS_SHARE)
 
     def _start_ratio(self, task: Task) -> Search:
         canonical = task.canonical
         if canonical.n_features <= 2 and canonical.cap is None:
+            _chosen(canonical, "cells", "two weights have few cells")
             return self.cells.start(task)
         if canonical.n_lists <= _FEW_LISTS:
+            _chosen(canonical, "choices", "few lists have few selections")
             return self.choices.start(task)
         many_features = canonical.n_features > _MOST_CELL_FEATURES
         if many_features and canonical.n_lists > _SOME_LISTS and canonical.cap is None:
             return self._start_bound(task)
         if canonical.cap is not None or many_features:
+            why = (
+                "the features are too many to split the weight space" if many_features else "cones fit a cosine poorly"
+            )
+            _chosen(canonical, "choices", why)
             return self._in_turns(task, self.choices.start(task))
+        _chosen(canonical, "cells in turns with choices", "the features are few for so many lists")
         return self._in_turns(task, self.cells.start(task), lambda: self.choices.start(task), _RATIO_SHARE)
 
     def _start_bound(self, task: Task) -> Search:
+        _chosen(task.canonical, "groups in turns with choices", "the lists and features are too many for a proof")
         bound = self.groups.start(task)
         return self._in_turns(task, bound, lambda: self.choices.start(task), _BOUND_SHARE)
 
@@ -128,6 +146,20 @@ class Auto(Method):
         lines = form.additive or isinstance(form.totals.metric, RatioMetric)
         improver = Improver(task, self.improving) if lines and self.improving else None
         return Portfolio(first, start_second, task.incumbent, share, improver)
+
+
+def _chosen(canonical: Canonical, method: str, why: str) -> None:
+    """Tell what was chosen, and why."""
+    kind = "a sum of losses" if canonical.additive else "a loss that is no sum"
+    logger.info(
+        "auto: %s, as %s; left after preparation: %d lists, %d hypotheses, %d features, %s",
+        method,
+        why,
+        canonical.n_lists,
+        len(canonical.features),
+        canonical.n_features,
+        kind,
+    )
 
 
 class Portfolio(Search):
@@ -168,6 +200,10 @@ class Portfolio(Search):
     @property
     def lower_bound(self) -> int:
         return max(search.lower_bound for search in self._searches)
+
+    @property
+    def phase(self) -> str:
+        return " and ".join(search.phase for search in self._searches)
 
     @property
     def nodes(self) -> int:

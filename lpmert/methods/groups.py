@@ -82,6 +82,8 @@ class Groups(Method):
 class GroupedSearch(Search):
     """A resumable search that raises the bound by groups of lists, and in turn looks for better weights."""
 
+    phase = "groups of lists"
+
     def __init__(self, settings: Groups, canonical: Canonical, incumbent: Incumbent) -> None:
         self.incumbent = incumbent
         self._settings = settings

@@ -30,6 +30,8 @@ class MinorantSearch(Search):
     start: begins the search of costs that add up.
     """
 
+    phase = "groups of lists"
+
     def __init__(
         self,
         selections: Choices,

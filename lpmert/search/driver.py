@@ -204,7 +204,7 @@ class Course(Watch):
         self._told, self._told_cost = self._deadline.seconds, incumbent.cost
         counts = search.nodes, search.open_nodes
         gap, weights = relative_gap(loss, lower), self._problem.to_caller(incumbent.weights)
-        point = Progress(self._told, *counts, lower, loss, gap, search.lps, source, weights)
+        point = Progress(self._told, *counts, lower, loss, gap, search.lps, source, weights, search.phase)
         with unheeded():
             wished = self._callback(point)
         if wished and self.status is None:

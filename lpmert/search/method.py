@@ -75,6 +75,11 @@ class Search(ABC):
         return self.unsettled is None or self.unsettled >= self.incumbent.cost
 
     @property
+    def phase(self) -> str:
+        """What the search works on, in a word or two for people."""
+        return "searching"
+
+    @property
     def known(self) -> bool:
         """Whether the cost of the incumbent is known yet; before, nothing is shown."""
         return True

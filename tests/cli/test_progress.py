@@ -15,6 +15,7 @@ import pytest
 from lpmert.cli import progress as table
 from lpmert.cli.arguments import Scale
 from lpmert.cli.figures import duration, number, percent
+from lpmert.cli.live import picture
 from lpmert.cli.progress import HEADER, ProgressLog, progress_line
 from lpmert.cli.reports import result_report
 from lpmert.result import Cell, Progress, Result, Status, relative_gap
@@ -167,15 +168,42 @@ def test_compiling_is_told_on_the_live_line_or_now_and_then(
     assert capsys.readouterr().err == ""
 
 
-def test_the_live_line_fits_eighty_columns_and_says_how_to_stop() -> None:
+def seen(report: Progress, first: Progress, limit: float | None = None, columns: int = 80) -> list[str]:
     from rich.console import Console
 
+    screen = Console(width=columns, record=True, file=io.StringIO())
+    screen.print(picture(report, first, limit, columns))
+    return screen.export_text().splitlines()
+
+
+@pytest.mark.parametrize("columns", [32, 40, 80, 200])
+def test_the_live_view_fits_the_terminal_and_says_how_to_stop(columns: int) -> None:
     for bound, limit in itertools.product((None, 1700.0), (None, 7200.0)):
-        screen = Console(width=80, record=True, file=io.StringIO())
-        screen.print(table._live_line(progress(3599.0, bound=bound), limit))
-        shown = screen.export_text().splitlines()
-        assert len(shown) == 1
-        assert "Ctrl-C stops" in shown[0]
+        shown = seen(progress(3599.0, bound=bound), progress(1.0, bound=bound), limit, columns)
+        assert len(shown) == 4
+        assert max(map(len, shown)) <= columns
+        assert shown[0].startswith("59m59s")
+        assert shown[3] == "Ctrl-C stops and keeps the best"
+
+
+def test_the_bar_closes_from_both_ends() -> None:
+    def bar(bound: float, loss: float) -> tuple[int, int, int]:
+        line = seen(progress(2.0, bound=bound, loss=loss), progress(1.0, bound=0.0, loss=80.0))[1]
+        assert line.startswith(f"{bound:g} ")
+        assert f" {loss:g}  gap" in line
+        found = re.fullmatch(r"(━*)(─*)(━*)", line.split()[1])
+        assert found
+        return len(found[1]), len(found[2]), len(found[3])
+
+    assert bar(0.0, 80.0) == (0, 40, 0)
+    assert bar(20.0, 80.0) == (10, 30, 0)
+    assert bar(20.0, 60.0) == (10, 20, 10)
+    assert bar(59.9, 60.0) == (29, 1, 10)
+    assert bar(60.0, 60.0) == (40, 0, 0)  # both parts meet
+
+
+def test_a_method_without_a_bound_shows_none() -> None:
+    assert "no bound" in seen(progress(2.0, bound=None), progress(1.0, bound=None))[1]
 
 
 @pytest.mark.parametrize(

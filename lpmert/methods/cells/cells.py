@@ -118,6 +118,7 @@ class CellsSearch(Search):
     closes a cone it may look beyond them, and what it finds there counts.
     """
 
+    phase = "cones"
     unsettled: int | None = None
 
     def __init__(

@@ -56,6 +56,7 @@ class ChoicesSearch(Search):
     lists: for kernels, the last n_fixed of them half-spaces, decided for good.
     """
 
+    phase = "selections"
     _ledger: Costs | Heights
     unsettled: int | None = None
 

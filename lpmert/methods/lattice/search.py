@@ -154,6 +154,7 @@ class LatticeSearch(Search):
     catalogue: the hypotheses that may win in some cone.
     """
 
+    phase = "cones"
     unsettled: int | None = None
 
     def __init__(self, problem: LatticeProblem, incumbent: Incumbent, settings: LatticeSettings, cells: Cells) -> None:
