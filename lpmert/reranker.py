@@ -44,6 +44,8 @@ else:
 
 
 TUNE = "tune"
+EXACT = "exact"
+"""The optimum of the lists fitted to, by the default of `minimize`."""
 
 
 class Reranker(BaseEstimator):
@@ -54,8 +56,8 @@ class Reranker(BaseEstimator):
     metric : str or Metric, optional
         What turns summed statistics into a loss, as for `minimize`.
     method : str or Method
-        "tune" for weights that hold on unseen lists (`lpmert.tune`), or how to search for the optimum: "auto", "och",
-        or an object of `lpmert.methods`.
+        "tune" for weights that hold on unseen lists (`lpmert.tune`), "exact" for the optimum of these lists, or a
+        method of `minimize`: a name such as "och", or an object of `lpmert.methods`.
     gain : bool
         Whether y says how good a row is, not what it costs.
     group_column : int or str, optional
@@ -90,7 +92,7 @@ class Reranker(BaseEstimator):
     --------
     >>> import lpmert
     >>> X, y, groups = [[1, 0], [0, 1], [2, 1], [1, 3]], [0, 1, 1, 0], ["a", "a", "b", "b"]
-    >>> model = lpmert.Reranker(method="auto").fit(X, y, groups)
+    >>> model = lpmert.Reranker(method="exact").fit(X, y, groups)
     >>> model.choose(X, groups).tolist(), model.score(X, y, groups)
     ([0, 3], 0.0)
     """
@@ -147,7 +149,9 @@ class Reranker(BaseEstimator):
         nbest = X if isinstance(X, NBest) else self._lists(X, y, groups)
         self.n_features_in_ = nbest.n_features + (not isinstance(X, NBest) and self.group_column is not None)
         search: Any = tune if self.method == TUNE else minimize
-        settings: dict[str, Any] = {"quick": True} if self.method == TUNE else {"method": self.method}
+        settings: dict[str, Any] = {"quick": True} if self.method == TUNE else {}
+        if self.method not in (TUNE, EXACT):
+            settings = {"method": self.method}
         self.result_: Result | Tuned = search(
             nbest,
             metric=self.metric,
