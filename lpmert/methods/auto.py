@@ -5,8 +5,7 @@ best.
 from __future__ import annotations
 
 import logging
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from lpmert.configurable import option
@@ -18,6 +17,7 @@ from lpmert.methods.minorant import MinorantSearch
 from lpmert.methods.sweep import Sweep
 from lpmert.metrics.base import RatioMetric
 from lpmert.model.form import Canonical
+from lpmert.search.combined import Combined
 from lpmert.search.improve import Improver
 from lpmert.search.method import Incumbent, Method, Search, Task
 
@@ -162,7 +162,7 @@ def _chosen(canonical: Canonical, method: str, why: str) -> None:
     )
 
 
-class Portfolio(Search):
+class Portfolio(Combined):
     """One or two searches that share the incumbent: the first has a head start and the larger share of the turns.
 
     Each slice is an amount of work, not of time, so that the outcome does not depend on the machine's speed. So is that
@@ -177,9 +177,10 @@ class Portfolio(Search):
         share: int,
         improver: Improver | None = None,
     ) -> None:
-        self.incumbent = incumbent
+        super().__init__(incumbent)
         self._improver = improver
-        self._searches: list[Engine] = [first]
+        self._first = first
+        self._second: Engine | None = None
         self._start_second = start_second
         self._share = share
         self._turn = 0
@@ -206,26 +207,8 @@ class Portfolio(Search):
         return " and ".join(search.phase for search in self._searches)
 
     @property
-    def nodes(self) -> int:
-        return sum(search.nodes for search in self._searches)
-
-    @property
-    def open_nodes(self) -> int:
-        return sum(search.open_nodes for search in self._searches)
-
-    @property
-    def lps(self) -> int:
-        return sum(search.lps for search in self._searches)
-
-    @property
-    def memory(self) -> int:
-        return sum(search.memory for search in self._searches)
-
-    def counters(self) -> Mapping[str, int]:
-        total: Counter[str] = Counter()
-        for search in self._searches:
-            total.update(search.counters())
-        return total
+    def _searches(self) -> list[Engine]:
+        return [self._first] if self._second is None else [self._first, self._second]
 
     def advance(self) -> None:
         """Give the next search in turn a slice."""
@@ -233,8 +216,8 @@ class Portfolio(Search):
             self._improver.earn()
         self._turn += 1
         if self._start_second is None or self._turn <= _HEAD_START or self._turn % (self._share + 1) != 0:
-            self._searches[0].advance()
+            self._first.advance()
             return
-        if len(self._searches) == 1:
-            self._searches.append(self._start_second())
-        self._searches[1].advance()
+        if self._second is None:
+            self._second = self._start_second()
+        self._second.advance()

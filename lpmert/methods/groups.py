@@ -7,8 +7,7 @@ Lists that share no feature with the others are a problem of their own: the opti
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Mapping
+from collections import deque
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -23,7 +22,8 @@ from lpmert.methods.subspace import improve, random_numbers
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.form import Canonical
 from lpmert.numeric.kernels import decode
-from lpmert.search.method import Incumbent, Method, Search, Task
+from lpmert.search.combined import Combined
+from lpmert.search.method import Incumbent, Method, Task
 from lpmert.system.deadline import checkpoint
 
 _PATIENCE = 20
@@ -79,13 +79,13 @@ class Groups(Method):
         )
 
 
-class GroupedSearch(Search):
+class GroupedSearch(Combined):
     """A resumable search that raises the bound by groups of lists, and in turn looks for better weights."""
 
     phase = "groups of lists"
 
     def __init__(self, settings: Groups, canonical: Canonical, incumbent: Incumbent) -> None:
-        self.incumbent = incumbent
+        super().__init__(incumbent)
         self._settings = settings
         self._canonical = canonical
         self._rng = random_numbers(incumbent)
@@ -96,8 +96,7 @@ class GroupedSearch(Search):
         self._queue: deque[_Group] = deque()
         self._improvements = 0
         self._credit = 0
-        self._searches = 0
-        self._counted: Counter[str] = Counter()
+        self._counted["groups"] = 0
 
     @property
     def unsettled(self) -> int | None:
@@ -113,26 +112,12 @@ class GroupedSearch(Search):
         return min(self._root.lower_bound, self.incumbent.cost)
 
     @property
-    def nodes(self) -> int:
-        return sum(search.nodes for search in self._open()) + self._counted["nodes"]
-
-    @property
     def open_nodes(self) -> int:
-        return sum(search.open_nodes for search in self._open()) + len(self._queue)
+        return super().open_nodes + len(self._queue)
 
     @property
-    def lps(self) -> int:
-        return sum(search.lps for search in self._open()) + self._counted["lps"]
-
-    @property
-    def memory(self) -> int:
-        return sum(search.memory for search in self._open())
-
-    def counters(self) -> Mapping[str, int]:
-        total = Counter({"groups": self._searches, **self._counted})
-        for search in self._open():
-            total.update(search.counters())
-        return total
+    def _searches(self) -> list[SumChoicesSearch]:
+        return [group.search for group in self._queue if group.search is not None]
 
     def advance(self) -> None:
         """Search on in the group whose turn it is, or for better weights; before that, form the groups."""
@@ -167,9 +152,6 @@ class GroupedSearch(Search):
             self._sample = []
         self._queue.extend(self._root.leaves())
 
-    def _open(self) -> list[SumChoicesSearch]:
-        return [group.search for group in self._queue if group.search is not None]
-
     def _improve(self) -> None:
         canonical, incumbent, budget = self._canonical, self.incumbent, self._next_work
         self._improvements += 1
@@ -193,7 +175,7 @@ class GroupedSearch(Search):
         group = self._queue[0]
         if group.search is None:
             group.search = self._start(group)
-            self._searches += 1
+            self._counted["groups"] += 1
         group.search.advance()
         group.slices += 1
         if group.search.finished:
@@ -204,7 +186,7 @@ class GroupedSearch(Search):
 
     def _close(self, group: _Group, search: SumChoicesSearch) -> None:
         """Keep what a finished search found; the group's parent can begin when all its parts are closed."""
-        self._counted.update(search.counters())
+        self._put_away(search)
         group.close()
         parent = group.parent
         if parent is not None and all(part.closed for part in parent.parts):

@@ -7,8 +7,7 @@ too.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
@@ -18,13 +17,14 @@ from lpmert.methods.choices.ratio_lists import cost_of_height, decode_total, hei
 from lpmert.methods.choices.ratio_search import RatioChoicesSearch
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.form import Canonical
+from lpmert.search.combined import Combined
 from lpmert.search.method import Incumbent, Search
 
 _TANGENTS = 8
 """Points at which the minorant is laid; the one with the highest bound is taken."""
 
 
-class MinorantSearch(Search):
+class MinorantSearch(Combined):
     """A resumable search of the additive problem, then of the ratio itself by selections.
 
     start: begins the search of costs that add up.
@@ -39,7 +39,7 @@ class MinorantSearch(Search):
         incumbent: Incumbent,
         start: Callable[[Canonical, Incumbent], Search],
     ) -> None:
-        self.incumbent = incumbent
+        super().__init__(incumbent)
         self._selections, self._canonical = selections, canonical
         self._kind, self._height, relaxed = lay_minorant(canonical, incumbent.weights)
         self._inner: Search | None = None
@@ -67,30 +67,8 @@ class MinorantSearch(Search):
         return min(bound, self.incumbent.cost)
 
     @property
-    def nodes(self) -> int:
-        return sum(search.nodes for search in self._searches)
-
-    @property
-    def open_nodes(self) -> int:
-        return sum(search.open_nodes for search in self._searches)
-
-    @property
-    def lps(self) -> int:
-        return sum(search.lps for search in self._searches)
-
-    @property
-    def memory(self) -> int:
-        return sum(search.memory for search in self._searches)
-
-    @property
     def _searches(self) -> list[Search]:
         return [search for search in (self._inner, self._whole) if search is not None]
-
-    def counters(self) -> Mapping[str, int]:
-        total: Counter[str] = Counter()
-        for search in self._searches:
-            total.update(search.counters())
-        return total
 
     def advance(self) -> None:
         """Search the additive problem, and when that is finished the ratio."""

@@ -8,8 +8,7 @@ that every method for additive losses decides it, as exactly as it does anything
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from fractions import Fraction
 from itertools import chain
 
@@ -20,6 +19,7 @@ from lpmert.model.canonical import least_costs, whole_fractions
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.form import Canonical
 from lpmert.quoting import quoted
+from lpmert.search.combined import Combined
 from lpmert.search.method import Incumbent, Search
 from lpmert.search.moved import moved
 
@@ -29,7 +29,7 @@ Start = Callable[[Canonical, Incumbent], Search]
 """Begins a search for the least sum of costs."""
 
 
-class FractionSearch(Search):
+class FractionSearch(Combined):
     """A resumable search for the least fraction: additive searches one after another, each for a lower loss.
 
     The incumbent's cost is its loss in the problem's fixed point, whose unit tells any two losses apart; in between the
@@ -43,7 +43,7 @@ class FractionSearch(Search):
         fraction = totals.fraction
         if fraction is None:
             raise MethodError(f"metric {quoted(totals.metric.name)} is no fraction of sums")
-        self.incumbent = incumbent
+        super().__init__(incumbent)
         self._canonical = canonical
         self._start = start
         above, below = (fraction.above.tolist(), fraction.more_above), (fraction.below.tolist(), fraction.more_below)
@@ -54,8 +54,6 @@ class FractionSearch(Search):
         self._least_below = self._more_below  # the least of every list is 0
         self._inner: Search | None = None
         self._looked_at = 0
-        self._counted: dict[str, int] = {}
-        self._nodes = self._lps = 0
         self._proved = False
         self._proves = True
         self._bound = 0
@@ -82,7 +80,9 @@ class FractionSearch(Search):
 
     def _search(self, raw: IntArray, more: int, goal: int) -> None:
         """Start the search for a selection whose numbers `raw` [m] add up, with `more`, to less than the goal."""
-        self._nodes, self._lps, self._counted = self.nodes, self.lps, dict(self.counters())
+        if self._inner is not None:
+            self._put_away(self._inner)
+            self._inner = None
         costs, least = least_costs(raw, self._canonical.offsets)
         self._goal = goal - more - least
         section = self._canonical.with_costs(costs)
@@ -90,7 +90,7 @@ class FractionSearch(Search):
         known = -(-self._goal // section.granularity) * section.granularity
         inner = Incumbent(known, self.incumbent.weights, self.incumbent.source)
         self._looked_at = known
-        self._counted["additive_searches"] = self._counted.get("additive_searches", 0) + 1
+        self._counted["additive_searches"] += 1
         self._inner = self._start(section, inner) if section.n_lists else None
         self._proves = self._proves and (self._inner is None or self._inner.lower_bound is not None)
 
@@ -121,26 +121,8 @@ class FractionSearch(Search):
         return self._canonical.cost_of_loss(loss)
 
     @property
-    def nodes(self) -> int:
-        return self._nodes + (0 if self._inner is None else self._inner.nodes)
-
-    @property
-    def open_nodes(self) -> int:
-        return 0 if self._inner is None else self._inner.open_nodes
-
-    @property
-    def lps(self) -> int:
-        return self._lps + (0 if self._inner is None else self._inner.lps)
-
-    @property
-    def memory(self) -> int:
-        return 0 if self._inner is None else self._inner.memory
-
-    def counters(self) -> Mapping[str, int]:
-        """Return what all additive searches counted together."""
-        total = Counter(self._counted)
-        total.update({} if self._inner is None else self._inner.counters())
-        return total
+    def _searches(self) -> list[Search]:
+        return [] if self._inner is None else [self._inner]
 
     def advance(self) -> None:
         """Search on for a slice of work; where the additive search has ended, take what it found and start the next."""

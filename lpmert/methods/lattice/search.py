@@ -7,7 +7,6 @@ Once all lattices have their hypotheses, the rest of the cone is searched as N-b
 from __future__ import annotations
 
 import heapq
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -25,7 +24,8 @@ from lpmert.model.canonical import least_costs, with_limits
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.lattice_problem import LatticeProblem, Verdict
 from lpmert.numeric.cone import exact_sum
-from lpmert.search.method import Incumbent, Search
+from lpmert.search.combined import Combined
+from lpmert.search.method import Incumbent
 from lpmert.system.deadline import checkpoint
 
 _SLICE = 20_000_000
@@ -148,7 +148,7 @@ class Leaf:
         return self.search.lower_bound + self.fixed
 
 
-class LatticeSearch(Search):
+class LatticeSearch(Combined):
     """A resumable search over the weights for lattices. The costs of its incumbent are losses.
 
     catalogue: the hypotheses that may win in some cone.
@@ -158,7 +158,8 @@ class LatticeSearch(Search):
     unsettled: int | None = None
 
     def __init__(self, problem: LatticeProblem, incumbent: Incumbent, settings: LatticeSettings, cells: Cells) -> None:
-        self.problem, self.incumbent, self._settings, self._cells = problem, incumbent, settings, cells
+        super().__init__(incumbent)
+        self.problem, self._settings, self._cells = problem, settings, cells
         self._expander = Expander(problem, settings.labels)
         self.catalogue = self._expander.catalogue
         self._heap: list[tuple[int, int, Cone]] = []
@@ -167,7 +168,6 @@ class LatticeSearch(Search):
         self._sight: Sight | None = None
         self._leaf: Leaf | None = None
         self._cones = self._leaves = self._spurious = 0
-        self._inner: Counter[str] = Counter()
         self._begun = False
 
     @property
@@ -192,20 +192,19 @@ class LatticeSearch(Search):
 
     @property
     def nodes(self) -> int:
-        return self._cones + self._counted("nodes")
+        return self._cones + super().nodes
 
     @property
     def open_nodes(self) -> int:
-        inner = 0 if self._leaf is None else self._leaf.search.open_nodes
-        return len(self._heap) + (self._cone is not None) + inner
-
-    @property
-    def lps(self) -> int:
-        return self._counted("lps")
+        return len(self._heap) + (self._cone is not None) + super().open_nodes
 
     @property
     def memory(self) -> int:
-        return self._held + (0 if self._leaf is None else self._leaf.search.memory)
+        return self._held + super().memory
+
+    @property
+    def _searches(self) -> list[CellsSearch]:
+        return [] if self._leaf is None else [self._leaf.search]
 
     def counters(self) -> Mapping[str, int]:
         return {
@@ -232,10 +231,6 @@ class LatticeSearch(Search):
             self._held -= self._cone.nbytes
             self._sight = None
             self._cones += 1
-
-    def _counted(self, name: str) -> int:
-        leaf = self._leaf
-        return self._inner[name] + (0 if leaf is None else leaf.search.counters()[name])
 
     def _begin(self) -> None:
         lattices = {number: self._expander.whole(number) for number in range(len(self.problem.graphs))}
@@ -311,7 +306,7 @@ class LatticeSearch(Search):
         if search.finished or leaf.bound >= self.incumbent.cost:
             if search.unsettled is not None:
                 self._leave_unsettled(search.unsettled + leaf.fixed)
-            self._inner.update(search.counters())
+            self._put_away(search)
             self._leaf = None
 
     def _examined(self, leaf: Leaf) -> bool:
@@ -335,7 +330,7 @@ class LatticeSearch(Search):
             self._leave_unsettled(claim)
             leaf.claimed = claim
             return True
-        self._inner.update(search.counters())
+        self._put_away(search)
         self._leaf = self._new_leaf(leaf.rays, lists)
         return False
 
