@@ -127,15 +127,16 @@ def compare(
     The exit code is 3 if a limit stopped the search for the optimum. DATA is as for `lpmert solve`.
     """
     from lpmert.comparing.compare import compare as compare_methods
-    from lpmert.comparing.picture import check_drawing, draw
+    from lpmert.comparing.picture import draw
     from lpmert.result import Limits, Result
+    from lpmert.system.pictures import check_picture
 
     shared = Shared.of(**options)
     Asked(cv, source)
     if picture is not None:
         if cv is None:
             raise click.UsageError("--picture needs --cv.")
-        check_drawing(picture)
+        check_picture(picture)
     if shared.scale is not None:
         raise click.UsageError(
             "--scale does not apply here: the report shows no weights; the JSON output has them all."

@@ -83,6 +83,10 @@ def loop(
         raise click.UsageError("--forget keeps no folder: it goes with neither --folder nor --resume.")
     from lpmert.looping.config import read_config
     from lpmert.looping.loop import loop as run
+    from lpmert.system.pictures import check_picture
+
+    if plot is not None:
+        check_picture(plot)
 
     template = _template(weights_like)
     shared = _Destination(as_json, output, quiet, verbose)

@@ -2,31 +2,18 @@
 
 from __future__ import annotations
 
-import io
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lpmert.comparing.expected import CrossValidation, Expected
-from lpmert.errors import DataError, MethodError
-from lpmert.quoting import listed
+from lpmert.system.pictures import check_picture, write_picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-ENDINGS = (".png", ".svg", ".pdf")
-
 _WIDTH, _ROW, _MARGIN = 10.0, 0.42, 1.5
 """Of the picture, of a method, and of all around them, in inches."""
-
-
-def check_drawing(path: str | Path) -> None:
-    """Raise `MethodError` where nothing can draw, and `DataError` for an ending that means no picture."""
-    if find_spec("matplotlib") is None:
-        raise MethodError("matplotlib is not installed; pip install 'lpmert[plots]'")
-    if Path(path).suffix.lower() not in ENDINGS:
-        raise DataError(f"the name of a picture must end in one of {listed(ENDINGS)}", path=str(path))
 
 
 def draw(found: CrossValidation, path: str | Path) -> None:
@@ -34,13 +21,8 @@ def draw(found: CrossValidation, path: str | Path) -> None:
 
     Raises `MethodError` without matplotlib, `DataError` for another ending or where the file cannot be written.
     """
-    check_drawing(path)
-    from lpmert.system.files import atomic_writer
-
-    picture = io.BytesIO()
-    _figure(found).savefig(picture, format=Path(path).suffix[1:].lower(), dpi=150)
-    with atomic_writer(path) as stream:
-        stream.buffer.write(picture.getbuffer())
+    check_picture(path)
+    write_picture(_figure(found), path)
 
 
 def _figure(found: CrossValidation) -> Figure:

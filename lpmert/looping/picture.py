@@ -5,23 +5,28 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lpmert.errors import DataError
 from lpmert.looping.looped import Looped
+from lpmert.system.pictures import check_picture, write_picture
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _INCHES = (7.0, 4.0)
-_DPI = 150
 
 
-def figure(looped: Looped) -> Figure:
-    """Return the picture; raises `DataError` without matplotlib."""
-    try:
-        from matplotlib.figure import Figure as Canvas
-        from matplotlib.ticker import MaxNLocator
-    except ImportError as error:
-        raise DataError("a picture needs matplotlib; install lpmert[plots]") from error
+def draw(looped: Looped, path: str | Path) -> None:
+    """Write the picture of a loop to a file; its ending says in which form.
+
+    Raises `MethodError` without matplotlib, `DataError` for another ending or where the file cannot be written.
+    """
+    check_picture(path)
+    write_picture(_figure(looped), path)
+
+
+def _figure(looped: Looped) -> Figure:
+    from matplotlib.figure import Figure as Canvas
+    from matplotlib.ticker import MaxNLocator
+
     found = Canvas(figsize=_INCHES, layout="constrained")
     axes: Any = found.add_subplot()
     numbers = [one.number for one in looped.iterations]
@@ -43,11 +48,3 @@ def figure(looped: Looped) -> Figure:
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False)
     return found
-
-
-def draw(looped: Looped, path: str | Path) -> None:
-    """Draw the picture into a PNG, SVG or PDF file, by its ending; raises `DataError` where that fails."""
-    try:
-        figure(looped).savefig(path, dpi=_DPI)
-    except (OSError, ValueError) as error:
-        raise DataError(str(error), path=path) from error

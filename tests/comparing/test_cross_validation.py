@@ -21,6 +21,7 @@ from lpmert.comparing.significance import corrected_error, corrected_reach, corr
 from lpmert.comparing.work import Judge
 from lpmert.methods import Averaging, Grid, Likelihood, Och, Stabilised
 from lpmert.result_schema import schema_of
+from lpmert.system import pictures
 from lpmert.unseen.estimate import expected_of, folds_of
 
 FAST = {"och": Och(restarts=1), "grid": Grid(points=3), "average": Averaging(chains=1)}
@@ -312,7 +313,7 @@ class TestPicture:
     def test_what_cannot_be_drawn_is_told(self, found, tmp_path, monkeypatch):
         with pytest.raises(lpmert.DataError, match="must end in one of"):
             picture.draw(found, tmp_path / "p.gif")
-        monkeypatch.setattr(picture, "find_spec", lambda _: None)
+        monkeypatch.setattr(pictures, "find_spec", lambda _: None)
         with pytest.raises(lpmert.MethodError, match=r"pip install 'lpmert\[plots\]'"):
             picture.draw(found, tmp_path / "p.png")
 

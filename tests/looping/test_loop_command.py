@@ -75,6 +75,9 @@ def test_limits_and_wrong_usage(tmp_path: Path) -> None:
     missing = run("loop", tmp_path / "none.toml")
     assert (missing.exit_code, "none.toml: cannot be read" in missing.stderr) == (1, True)
     assert run("loop", config, "--resume", "-o", config).exit_code == 1
+    undrawn = run("loop", config, "--folder", tmp_path / "other", "--plot", tmp_path / "loop.gif")
+    assert (undrawn.exit_code, "must end in one of" in undrawn.stderr) == (1, True)
+    assert not (tmp_path / "other").exists()  # told before anything is decoded
     assert config.read_text().startswith("\nweights")
 
 
