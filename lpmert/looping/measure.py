@@ -13,7 +13,8 @@ from lpmert.formats.utterances import References, references_by_list
 from lpmert.looping.decoder import Decoded
 from lpmert.metrics.base import Metric
 from lpmert.metrics.of_columns import metric_of
-from lpmert.metrics.text import Counter, EditTexts
+from lpmert.metrics.rates import ERROR_RATE, error_rates
+from lpmert.metrics.text import Counter
 from lpmert.model.nbest import NBest
 from lpmert.model.texts import measure_texts, text_metric
 
@@ -83,13 +84,7 @@ class Measure:
 
     def rate(self, loss: float) -> float | None:
         """Return a loss as a share of the words or characters of the references, where it is one."""
-        settings = self._settings
-        if not isinstance(settings, EditTexts) or settings.per_sentence:
-            return None
-        if any(len(several) != 1 for several in self._by_list.values()):
-            return None
-        length = sum(settings.length(own[0]) for own in self._by_list.values())
-        return loss / length if length else None
+        return error_rates(self._settings, [*self._by_list.values()], loss)[0].get(ERROR_RATE)
 
     def _counter(self, name: str) -> Counter:
         if name not in self._counters and self._settings is not None:
