@@ -50,6 +50,7 @@ class Place:
     as_json: bool
     output: str | None
     quiet: bool
+    verbose: int = 0
 
 
 class ExitCode(IntEnum):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lpmert.cli.console import say
-from lpmert.cli.delivery import ExitCode, delivering
+from lpmert.cli.delivery import ExitCode, Place, delivering
 from lpmert.cli.figures import column, number, percent
 from lpmert.cli.main import _logging_to_stderr
 from lpmert.cli.text_tables import labelled, side_by_side
@@ -24,13 +24,6 @@ _HEAD = (
     f"{'Iter':>4} {'Loss':>10} {'Rate':>7} {'HeldOut':>10} {'PoolLoss':>10} {'Angle':>6} {'Pool':>9} {'New':>7} "
     f"{'Differ':>6} {'Missed':>6} {'Time':>8}"
 )
-
-
-class _Destination:
-    """Where the outcome goes."""
-
-    def __init__(self, as_json: bool, output: str | None, quiet: bool, verbose: int) -> None:
-        self.as_json, self.output, self.quiet, self.verbose = as_json, output, quiet, verbose
 
 
 @click.command()
@@ -89,7 +82,7 @@ def loop(
         check_picture(plot)
 
     template = _template(weights_like)
-    shared = _Destination(as_json, output, quiet, verbose)
+    shared = Place(as_json, output, quiet, verbose)
     with _logging_to_stderr(shared), delivering(shared, weights_out, plot) as deliver:
         found = read_config(config)
         given = {name: value for name, value in options.items() if value is not None}
