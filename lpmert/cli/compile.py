@@ -7,12 +7,14 @@ import shutil
 import tempfile
 import time
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import click
 
 from lpmert.cli.console import put, say
 from lpmert.cli.progress import COMPILING_SECONDS
+from lpmert.cli.stages import Stages
 
 _KEPT = 3
 """Modules for other states of the sources that are kept: several checkouts may take turns."""
@@ -56,25 +58,12 @@ def _built(scratch: Path, quiet: bool) -> Path:
     try:
         from lpmert.numeric.ahead import build
 
-        return build(scratch, (lambda *_: None) if quiet else _Progress())
+        told = partial(Stages(COMPILING_SECONDS, at_once=True), "compiling kernels")
+        return build(scratch, (lambda *_: None) if quiet else told)
     except ModuleNotFoundError as error:
         raise LpmertError(f"compiling needs {error.name}; install it: pip install {error.name}") from error
     except RuntimeError as error:
         raise LpmertError("compiling needs a C compiler, and none works here; install one, such as gcc") from error
-
-
-class _Progress:
-    """Says from time to time how many kernels have been compiled."""
-
-    def __init__(self) -> None:
-        self._said = time.perf_counter()
-
-    def __call__(self, done: int, number: int) -> None:
-        """Take one report."""
-        now = time.perf_counter()
-        if done == 0 or now - self._said >= COMPILING_SECONDS:
-            self._said = now
-            say(f"compiling kernels: {done} of {number}")
 
 
 def _tidy(place: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 from lpmert.cli.console import say
@@ -11,14 +12,18 @@ STAGE_SECONDS = 1.0
 
 
 class Stages:
-    """Says from time to time how far a stage is."""
+    """Says from time to time how far a stage is.
 
-    def __init__(self) -> None:
-        self._said = time.perf_counter()
+    every: least seconds between two lines; at_once: the first report is said, too.
+    """
+
+    def __init__(self, every: float = STAGE_SECONDS, *, at_once: bool = False) -> None:
+        self._every = every
+        self._said = -math.inf if at_once else time.perf_counter()
 
     def __call__(self, stage: str, done: int, parts: int) -> None:
         """Take one report."""
         now = time.perf_counter()
-        if now - self._said >= STAGE_SECONDS:
+        if now - self._said >= self._every:
             self._said = now
             say(f"{stage}: {done:,} of {parts:,}")
