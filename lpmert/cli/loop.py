@@ -13,10 +13,10 @@ from lpmert.cli.delivery import ExitCode, Place, delivering
 from lpmert.cli.figures import column, number, percent
 from lpmert.cli.main import _logging_to_stderr
 from lpmert.cli.text_tables import labelled, side_by_side
+from lpmert.cli.weights_out import BesideOutcome
 from lpmert.system.interrupts import Interrupts
 
 if TYPE_CHECKING:
-    from lpmert.formats.weights import WeightsFile
     from lpmert.looping.looped import Iteration, Looped
 
 _HEADER_EVERY = 20
@@ -70,18 +70,17 @@ def loop(
 
     The exit code is 3 if a limit ended the loop.
     """
-    if weights_like is not None and weights_out is None:
-        raise click.UsageError("--weights-like needs --weights-out.")
     if forget and (resume or folder is not None):
         raise click.UsageError("--forget keeps no folder: it goes with neither --folder nor --resume.")
+    import numpy as np
+
     from lpmert.looping.config import read_config
     from lpmert.looping.loop import loop as run
     from lpmert.system.pictures import check_picture
 
     if plot is not None:
         check_picture(plot)
-
-    template = _template(weights_like)
+    beside = BesideOutcome.of(weights_out, weights_like)
     shared = Place(as_json, output, quiet, verbose)
     with _logging_to_stderr(shared), delivering(shared, weights_out, plot) as deliver:
         found = read_config(config)
@@ -99,8 +98,8 @@ def loop(
             for line in (*(f"warning: {one}" for one in looped.warnings), looped.reason):
                 say(line)
         deliver(looped.to_json, partial(looped_report, looped))
-        if weights_out is not None:
-            _write(looped, weights_out, template)
+        same = partial(np.array_equal, looped.weights)
+        beside.write(looped.names, looped.weights, lambda: same, named=True)
         if plot is not None:
             from lpmert.looping.picture import draw
 
@@ -108,23 +107,6 @@ def loop(
     if stop.pressed:
         raise click.exceptions.Exit(128 + stop.number)
     raise click.exceptions.Exit(ExitCode.FINISHED if looped.finished else ExitCode.STOPPED)
-
-
-def _template(like: str | None) -> WeightsFile | None:
-    from lpmert.formats.weights import read_weights
-
-    return None if like is None else read_weights(like)
-
-
-def _write(looped: Looped, path: str, like: WeightsFile | None) -> None:
-    import numpy as np
-
-    from lpmert.formats.weights import WeightsFile, weights_text
-    from lpmert.system.files import write_text
-
-    template = WeightsFile.of_lines(looped.names) if like is None else like
-    same = partial(np.array_equal, looped.weights)
-    write_text(path, weights_text(looped.names, looped.weights, same, like=template, path=path)[0])
 
 
 class _Table:

@@ -17,13 +17,14 @@ from lpmert.cli.shared import Shared, shared_options
 from lpmert.cli.stages import Stages
 from lpmert.cli.text_tables import labelled, side_by_side
 from lpmert.cli.unseen import source_option, sources_of
+from lpmert.cli.weights_out import BesideOutcome
 from lpmert.system.interrupts import Interrupts
 
 if TYPE_CHECKING:
     import re
 
     from lpmert.cli.reading import Data
-    from lpmert.formats.weights import WeightsFile
+    from lpmert.formats.weights import Keeps
     from lpmert.unseen.averaging import Averaging
     from lpmert.unseen.estimate import Estimate
     from lpmert.unseen.tuned import Tuned
@@ -62,12 +63,9 @@ def tune(
     """
     shared = Shared.of(**options)
     averaging, shared = shared.for_method("average")
-    if weights_like is not None and weights_out is None:
-        raise click.UsageError("--weights-like needs --weights-out.")
-    from lpmert.formats.weights import read_weights
+    beside = BesideOutcome.of(weights_out, weights_like)
     from lpmert.unseen.tune import tune as tune_weights
 
-    template = None if weights_like is None else read_weights(weights_like)
     with _logging_to_stderr(shared), delivering(shared, weights_out) as deliver:
         nbest = _read(shared, whole=True)[0]
         others = None if held_out is None else _read(shared.of_files(held_out), whole=True)[0]
@@ -92,20 +90,16 @@ def tune(
             if not shared.quiet:
                 say_outcome(tuned.optimum, shown=not shared.as_json and shared.output is None)
             deliver(tuned.to_json, partial(tuned_report, tuned))
-            if weights_out is not None:
-                _write(tuned, nbest, arguments, weights_out, template)
+            beside.write(nbest.names, tuned.weights, partial(_keeps, tuned, nbest, arguments), scaled=True)
     raise click.exceptions.Exit(exit_code(tuned.optimum.status, stop))
 
 
-def _write(tuned: Tuned, nbest: Data, arguments: dict[str, Any], path: str, like: WeightsFile | None) -> None:
+def _keeps(tuned: Tuned, nbest: Data, arguments: dict[str, Any]) -> Keeps:
     from lpmert._doors import problem_of
-    from lpmert.formats.weights import keeps_loss, weights_text
-    from lpmert.system.files import write_text
+    from lpmert.formats.weights import keeps_loss
 
     problem = problem_of(nbest, arguments["metric"], arguments["ties"], arguments["region"])
-    keeps = keeps_loss(problem, tuned.weights)
-    text, _ = weights_text(nbest.names, tuned.weights, keeps, like=like, scaled=like is not None, path=path)
-    write_text(path, text)
+    return keeps_loss(problem, tuned.weights)
 
 
 def tuned_report(tuned: Tuned) -> str:

@@ -1,8 +1,8 @@
-"""Where `lpmert solve` writes weights, and in which form: JSON, the files of decoders, the settings of toolkits."""
+"""Where commands write weights, and in which form: JSON, the files of decoders, the settings of toolkits."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -12,7 +12,7 @@ import click
 
 if TYPE_CHECKING:
     from lpmert.errors import FloatArray
-    from lpmert.formats.weights import WeightsFile
+    from lpmert.formats.weights import Keeps, WeightsFile
     from lpmert.model.lattice_problem import LatticeProblem
     from lpmert.model.problem import Problem
     from lpmert.result import Result
@@ -24,7 +24,10 @@ _OF_ENDING = {".ini": UPDATE, ".config": UPDATE, ".txt": NUMBERS}
 
 @dataclass(frozen=True)
 class Target:
-    """The form of the weights; `like` is the file to bring up to date, `roles` are features by role."""
+    """The form of the weights that `solve` writes.
+
+    like: the file to bring up to date. roles: features by role.
+    """
 
     form: str
     like: WeightsFile | None = None
@@ -72,3 +75,43 @@ class Target:
             like = WeightsFile.of_lines(names)
         shorten = partial(few_decimals, problem) if isinstance(problem, Problem) else None
         return weights_text(names, weights, keeps, like=like, scaled=self.form == UPDATE, shorten=shorten)[0]
+
+
+@dataclass(frozen=True)
+class BesideOutcome:
+    """A file for weights beside the outcome of a command, `None` for none; they take the form of `like`."""
+
+    path: str | None
+    like: WeightsFile | None
+
+    @staticmethod
+    def of(weights_out: str | None, weights_like: str | None) -> BesideOutcome:
+        """Return what these options say; raises `DataError` if the file whose form is wanted has no weights."""
+        if weights_like is None:
+            return BesideOutcome(weights_out, None)
+        if weights_out is None:
+            raise click.UsageError("--weights-like needs --weights-out.")
+        from lpmert.formats.weights import read_weights
+
+        return BesideOutcome(weights_out, read_weights(weights_like))
+
+    def write(
+        self,
+        names: Sequence[str],
+        weights: FloatArray,
+        keeps: Callable[[], Keeps],
+        *,
+        named: bool = False,
+        scaled: bool = False,
+    ) -> None:
+        """Write weights [D], if there is a file for them, as `weights_text` does.
+
+        keeps: returns what tells whether fewer digits will do. named: without `like`, in lines with their names.
+        """
+        if self.path is None:
+            return
+        from lpmert.formats.weights import WeightsFile, weights_text
+        from lpmert.system.files import write_text
+
+        like = WeightsFile.of_lines(names) if self.like is None and named else self.like
+        write_text(self.path, weights_text(names, weights, keeps(), like=like, scaled=scaled, path=self.path)[0])
