@@ -9,13 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lpmert.errors import DataError, IntArray
-from lpmert.model.nbest import checked_labels, checked_offsets, real_matrix
 from lpmert.model.word_graphs import (
     SILENT,
     WordGraphs,
-    check_magnitudes,
     checked_losses,
     checked_references,
+    checked_rows,
     numbered_words,
     ranks_of,
     whole_numbers,
@@ -91,18 +90,11 @@ class Hypergraphs(WordGraphs):
         names: Sequence[str] | None = None,
         list_ids: Sequence[str | int] | None = None,
     ) -> None:
-        rows = real_matrix(features, "features")
-        n_links, n_features = rows.shape
-        bounds = checked_offsets(offsets, n_links, "links")
-        n_graphs = len(bounds) - 1
-        ids = checked_labels(range(n_graphs) if list_ids is None else list_ids, n_graphs, "list_ids")
-        default = [f"feature{number}" for number in range(1, n_features + 1)]
-        own_names = checked_labels(default if names is None else names, n_features, "names")
-        check_magnitudes(rows, bounds, ids, own_names)
-        derived = whole_numbers(heads, n_links, "heads")
-        wanted = None if goals is None else whole_numbers(goals, n_graphs, "goals")
-        lost = checked_losses(losses, n_links)
-        needed, said = _tails(tails, n_links), _outputs(outputs, tails, n_links)
+        rows, bounds, own_names, ids = checked_rows(features, offsets, names, list_ids)
+        derived = whole_numbers(heads, len(rows), "heads")
+        wanted = None if goals is None else whole_numbers(goals, len(ids), "goals")
+        lost = checked_losses(losses, len(rows))
+        needed, said = _tails(tails, len(rows)), _outputs(outputs, tails, len(rows))
         links: list[tuple[int, int, int, int]] = []
         places, counts = [0], []
         for s, list_id in enumerate(ids):

@@ -10,12 +10,11 @@ from numpy.typing import ArrayLike
 
 from lpmert.errors import DataError, IntArray
 from lpmert.model.lattice_kernels import mark_useful
-from lpmert.model.nbest import checked_labels, checked_offsets, real_matrix
 from lpmert.model.word_graphs import (
     WordGraphs,
-    check_magnitudes,
     checked_losses,
     checked_references,
+    checked_rows,
     numbered_words,
     ranks_of,
     whole_numbers,
@@ -92,18 +91,11 @@ class Lattices(WordGraphs):
         names: Sequence[str] | None = None,
         list_ids: Sequence[str | int] | None = None,
     ) -> None:
-        rows = real_matrix(features, "features")
-        n_links, n_features = rows.shape
-        bounds = checked_offsets(offsets, n_links, "links")
-        n_lattices = len(bounds) - 1
-        ids = checked_labels(range(n_lattices) if list_ids is None else list_ids, n_lattices, "list_ids")
-        default = [f"feature{number}" for number in range(1, n_features + 1)]
-        own_names = checked_labels(default if names is None else names, n_features, "names")
-        check_magnitudes(rows, bounds, ids, own_names)
-        numbers, known = numbered_words(words, vocabulary, n_links)
-        both = whole_numbers(sources, n_links, "sources"), whole_numbers(targets, n_links, "targets")
-        firsts = None if starts is None else whole_numbers(starts, n_lattices, "starts")
-        lasts = None if ends is None else whole_numbers(ends, n_lattices, "ends")
+        rows, bounds, own_names, ids = checked_rows(features, offsets, names, list_ids)
+        numbers, known = numbered_words(words, vocabulary, len(rows))
+        both = whole_numbers(sources, len(rows), "sources"), whole_numbers(targets, len(rows), "targets")
+        firsts = None if starts is None else whole_numbers(starts, len(ids), "starts")
+        lasts = None if ends is None else whole_numbers(ends, len(ids), "ends")
         kept, counts, parts = [], [], []
         for s, list_id in enumerate(ids):
             links = slice(int(bounds[s]), int(bounds[s + 1]))
@@ -113,7 +105,7 @@ class Lattices(WordGraphs):
             parts.append(found)
             counts.append(int(found[1][-1]) + 1)
         chosen = np.concatenate(kept)
-        lost = checked_losses(losses, n_links)
+        lost = checked_losses(losses, len(rows))
         left = np.concatenate([found[0] for found in parts]).astype(np.int32)
         self._set(
             features=rows[chosen],

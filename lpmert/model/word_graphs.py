@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lpmert.errors import DataError, FloatArray, IntArray
 from lpmert.model.lattice_kernels import count_paths, longest_path
-from lpmert.model.nbest import MAGNITUDE_LIMIT, checked_labels
+from lpmert.model.nbest import MAGNITUDE_LIMIT, checked_labels, checked_offsets, real_matrix
 from lpmert.quoting import quoted
 
 SILENT = -1
@@ -181,8 +181,38 @@ class WordGraphs:
         return " ".join(self.vocabulary[word] for word in words)
 
 
-def check_magnitudes(rows: FloatArray, offsets: IntArray, ids: Sequence[str], names: Sequence[str]) -> None:
-    """Raise `DataError` for features [L, D] that are not finite, or too large."""
+class Rows(NamedTuple):
+    """Features [L, D] of links, where those of each graph begin and the last ones end, and what both are called."""
+
+    features: FloatArray
+    offsets: IntArray
+    names: tuple[str, ...]
+    list_ids: tuple[str, ...]
+
+
+def checked_rows(
+    features: ArrayLike,
+    offsets: ArrayLike,
+    names: Sequence[str] | None,
+    list_ids: Sequence[str | int] | None,
+) -> Rows:
+    """Return features with names and ids, which are counted where there are none.
+
+    Raises `DataError` where sizes disagree, a name or id comes twice, or a number is not finite or too large.
+    """
+    rows = real_matrix(features, "features")
+    n_links, n_features = rows.shape
+    bounds = checked_offsets(offsets, n_links, "links")
+    n_graphs = len(bounds) - 1
+    ids = checked_labels(range(n_graphs) if list_ids is None else list_ids, n_graphs, "list_ids")
+    default = [f"feature{number}" for number in range(1, n_features + 1)]
+    found = Rows(rows, bounds, checked_labels(default if names is None else names, n_features, "names"), ids)
+    _check_magnitudes(found)
+    return found
+
+
+def _check_magnitudes(given: Rows) -> None:
+    rows, offsets, names, ids = given
     fits = np.abs(rows) <= MAGNITUDE_LIMIT  # false for NaN
     if not fits.all():
         link, column = divmod(int(np.argmin(fits)), len(names))
