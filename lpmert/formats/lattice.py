@@ -14,7 +14,7 @@ from lpmert.formats.format import Format, Graphs
 from lpmert.formats.fst_text import fst_lattices, kaldi_lattices
 from lpmert.formats.hypergraphs import text_hypergraphs
 from lpmert.formats.json_hypergraphs import cdec_hypergraphs, travatar_hypergraphs
-from lpmert.formats.lattice_graphs import Counts, Sources, load
+from lpmert.formats.lattice_graphs import Counts, Sources, Speech, load
 from lpmert.formats.mecab import mecab_lattices
 from lpmert.formats.moses_graph import moses_graphs
 from lpmert.formats.pocketsphinx import pocketsphinx_lattices
@@ -55,17 +55,8 @@ def read_lattices(
     """
     if n_best < 1:
         raise DataError(f"n_best is {n_best}; a list needs at least one hypothesis")
-    lattices, given = load(
-        source,
-        references,
-        format=format,
-        features=None,
-        counts=counts,
-        silent=silent,
-        variants=variants,
-        symbols=symbols,
-        partial=partial,
-    )
+    speech = Speech.of(counts, silent, variants)
+    lattices, given = load(source, references, speech, format, symbols, partial=partial)
     place = source if isinstance(source, str | Path) else None
     if not isinstance(lattices, Lattices):
         raise DataError("these are hypergraphs, of which no N-best lists are made: search them whole", path=place)

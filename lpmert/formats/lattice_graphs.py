@@ -105,18 +105,8 @@ def load_lattices(
     (12, ('acoustic', 'lm', 'words'))
     """
     with line_limit(max_line_length):
-        loaded = load(
-            source,
-            references,
-            format=format,
-            features=features,
-            counts=counts,
-            silent=silent,
-            variants=variants,
-            symbols=symbols,
-            partial=partial,
-        )
-    return loaded.lattices
+        speech = Speech.of(counts, silent, variants)
+        return load(source, references, speech, format, symbols, features=features, partial=partial).lattices
 
 
 class _Part(NamedTuple):
@@ -127,12 +117,18 @@ class _Part(NamedTuple):
     graph: Links | Edges
 
 
-class _Speech(NamedTuple):
-    """What words are: those counted, by name, those left out, and whether word(2) is word."""
+class Speech(NamedTuple):
+    """What words are: those counted, under which of these names, those left out, and whether word(2) is word."""
 
+    names: tuple[str, ...]
     counted: Mapping[str, str]
     left_out: frozenset[str]
     variants: bool
+
+    @staticmethod
+    def of(counts: Counts | None, silent: Iterable[str], variants: bool) -> Speech:
+        """Return what the arguments of `load_lattices` say; raises `DataError` for a word under two names."""
+        return Speech(tuple(counts or ()), counted_words(counts or {}), SILENT | frozenset(silent), variants)
 
     def spoken(self, word: str | None) -> tuple[str | None, str | None]:
         """Return the word of the text, `None` for none, and the name under which it is counted."""
@@ -146,17 +142,14 @@ class _Speech(NamedTuple):
 def load(
     source: Sources,
     references: References | Sequence[str | Path],
-    *,
+    speech: Speech,
     format: str | None,
-    features: Sequence[str] | str | None,
-    counts: Counts | None,
-    silent: Iterable[str],
-    variants: bool,
     symbols: str | Path | None,
+    *,
+    features: Sequence[str] | str | None = None,
     partial: bool,
 ) -> Loaded:
     """Return what `load_lattices` returns, and the factors that files give for scores."""
-    speech = _Speech(counted_words(counts or {}), SILENT | frozenset(silent), variants)
     table = None if symbols is None else read_symbols(symbols)
     found: dict[str, _Part] = {}
     for part in _parts(source, format, table):
@@ -170,10 +163,10 @@ def load(
     linear = [links_of_edges(part.graph) if isinstance(part.graph, Edges) else part.graph for part in parts]
     scales = [{} if isinstance(part.graph, Edges) else part.graph.scales for part in parts]
     if any(one is None for one in linear):
-        edges = [_edges(part, speech, counts or {}) for part in parts]
+        edges = [_edges(part, speech) for part in parts]
         return Loaded(_hypergraphs(edges, spoken, features), scales)
     graphs = [part._replace(graph=one) for part, one in zip(parts, linear, strict=True) if one is not None]
-    return Loaded(_lattices(graphs, spoken, features, counts or {}, speech), scales)
+    return Loaded(_lattices(graphs, spoken, features, speech), scales)
 
 
 def counted_words(counts: Counts) -> dict[str, str]:
@@ -194,11 +187,10 @@ def _lattices(
     parts: Sequence[_Part],
     references: Sequence[tuple[str, ...]],
     features: Sequence[str] | str | None,
-    counts: Counts,
-    speech: _Speech,
+    speech: Speech,
 ) -> Lattices:
     graphs: list[Links] = [part.graph for part in parts if isinstance(part.graph, Links)]
-    names = _names(parts, counts, features)
+    names = _names(parts, speech.names, features)
     vocabulary: dict[str, int] = {}
     silences = -1
     known = []
@@ -211,7 +203,7 @@ def _lattices(
     for column, name in enumerate(names):
         if name == WORDS and not any(WORDS in graph.scores for graph in graphs):
             rows[:, column] = numbers_of_links >= 0
-        elif name in counts:
+        elif name in speech.names:
             own = [
                 np.array([counted == name for counted in names_counted])[graph.words]
                 for graph, (_, names_counted) in zip(graphs, known, strict=True)
@@ -239,7 +231,7 @@ def _lattices(
         raise
 
 
-def _names(parts: Sequence[_Part], counts: Counts, features: Sequence[str] | str | None) -> list[str]:
+def _names(parts: Sequence[_Part], counts: Sequence[str], features: Sequence[str] | str | None) -> list[str]:
     """Return the names of the features; raises `DataError` where a lattice lacks one that it must have."""
     graphs = [part.graph for part in parts]
     scores = dict.fromkeys(chain.from_iterable(graph.scores for graph in graphs))
@@ -268,13 +260,13 @@ def _names(parts: Sequence[_Part], counts: Counts, features: Sequence[str] | str
     return chosen
 
 
-def _edges(part: _Part, speech: _Speech, counts: Counts) -> _Part:
+def _edges(part: _Part, speech: Speech) -> _Part:
     """Return a hypergraph without the words that are not spoken, and with those counted as scores."""
     graph = part.graph
     if isinstance(graph, Links):
         words = [graph.vocabulary[word] for word in graph.words.tolist()]
         graph = edges_of_links(graph, words)
-    outputs, counted = [], {name: np.zeros(len(graph.heads)) for name in counts}
+    outputs, counted = [], {name: np.zeros(len(graph.heads)) for name in speech.names}
     for place, own in enumerate(graph.outputs):
         kept = []
         for one in own:
@@ -292,7 +284,7 @@ def _hypergraphs(
     references: Sequence[tuple[str, ...]],
     features: Sequence[str] | str | None,
 ) -> Hypergraphs:
-    names = _names(parts, {}, features)
+    names = _names(parts, (), features)
     try:
         return _joined(parts, references, names)
     except DataError:
