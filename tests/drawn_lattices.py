@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import oracle
 
 from lpmert import Region
+from lpmert.errors import FloatArray
 from lpmert.model.lattices import Lattices
+from lpmert.model.word_graphs import Graph
 
 Path = tuple[int, ...]
 WORDS = ("a", "b", "c", None)
@@ -23,6 +27,54 @@ def edits(first: list[str], second: list[str]) -> int:
     return row[-1]
 
 
+def random_pairs(rng: np.random.Generator, n: int, more: int) -> list[tuple[int, ...]]:
+    """Links of a lattice of n nodes: from each node to the next, and `more` that lead forward, too."""
+    return [(i, i + 1) for i in range(n - 1)] + [
+        tuple(sorted(rng.choice(n, 2, replace=False).tolist())) for _ in range(more)
+    ]
+
+
+def random_links(
+    rng: np.random.Generator, n_lattices: int, nodes: tuple[int, int], more: int | tuple[int, int]
+) -> tuple[list[int], list[int], list[int]]:
+    """Offsets, sources and targets of random lattices with parallel links.
+
+    nodes: of a lattice, from the first number to below the second; more: links beyond those to the next node, likewise.
+    """
+    sources, targets, offsets = [], [], [0]
+    for _ in range(n_lattices):
+        n = int(rng.integers(*nodes))
+        pairs = random_pairs(rng, n, more if isinstance(more, int) else int(rng.integers(*more)))
+        sources += [i for i, _ in pairs]
+        targets += [j for _, j in pairs]
+        offsets.append(len(sources))
+    return offsets, sources, targets
+
+
+def all_paths(graph: Graph) -> list[list[int]]:
+    """All paths of a lattice, as links within it, from the start on."""
+    links = list(zip(graph.sources.tolist(), graph.targets.tolist(), strict=True))
+
+    def onwards(node: int) -> list[list[int]]:
+        if node == graph.n_nodes - 1:
+            return [[]]
+        return [[k, *rest] for k, (u, v) in enumerate(links) if u == node for rest in onwards(v)]
+
+    return onwards(0)
+
+
+def decoded_loss(
+    features: Sequence[Sequence[Fraction]], offsets: Sequence[int], losses: Sequence[int], weights: FloatArray
+) -> int:
+    """What the first hypotheses with the highest scores lose at these weights, in exact arithmetic."""
+    exact = [Fraction(weight) for weight in weights.tolist()]
+    total = 0
+    for start, end in pairwise(offsets):
+        scores = [sum(w * x for w, x in zip(exact, row, strict=True)) for row in features[start:end]]
+        total += losses[start + scores.index(max(scores))]
+    return total
+
+
 class Drawn:
     """Random small lattices as they are given, and all their paths in the order in which they stand for each other."""
 
@@ -35,8 +87,7 @@ class Drawn:
         for _ in range(n_lattices):
             n = int(rng.integers(2, 7))
             numbers = rng.permutation(n)  # nodes need not be numbered along the links
-            links = [(i, i + 1) for i in range(n - 1)]
-            links += [tuple(sorted(rng.choice(n, 2, replace=False).tolist())) for _ in range(rng.integers(0, 8))]
+            links = random_pairs(rng, n, int(rng.integers(0, 8)))
             for place in rng.permutation(len(links)).tolist():
                 i, j = links[place]
                 self.sources.append(int(numbers[i]))

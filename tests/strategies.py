@@ -16,8 +16,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from lpmert.errors import FloatArray, IntArray
+from lpmert.model.form import Canonical
 from lpmert.model.nbest import NBest
+from lpmert.numeric.leastnorm import SortedLists
 from lpmert.registry import METHODS
+from lpmert.search.method import Search
 
 FRACTIONS = tuple(n for n in METHODS.own if n != "sweep" and getattr(METHODS.find(n), "takes_fractions", False))
 """Methods that prove the least fraction of sums, and the least sum, over any number of features."""
@@ -241,6 +244,39 @@ def exact_decode(lists: Lists, weights: FloatArray, ties: str = "first") -> tupl
             best = min(same, key=lambda i: (-losses[i], i))
         winners.append(best)
     return winners, tied
+
+
+def clear_winners(lists: SortedLists, weights: Sequence[Fraction]) -> list[int] | None:
+    """The row that is strictly best in every list in exact arithmetic, `None` if hypotheses tie for a best place."""
+    chosen = []
+    for begin, end in pairwise(lists.offsets.tolist()):
+        rows = lists.rows[begin:end].tolist()
+        scores = [sum(Fraction(x) * w for x, w in zip(row, weights, strict=True)) for row in rows]
+        best = max(scores)
+        if scores.count(best) > 1:
+            return None
+        chosen.append(begin + scores.index(best))
+    return chosen
+
+
+def exact_cost(lists: SortedLists, weights: Sequence[Fraction]) -> int | None:
+    """What weights cost beyond the least of every list, whose rows come by cost; `None` if hypotheses tie."""
+    chosen = clear_winners(lists, weights)
+    return None if chosen is None else int((lists.costs[chosen] - lists.costs[lists.offsets[:-1]]).sum())
+
+
+def assert_closes_on(optimum: float, search: Search, form: Canonical) -> None:
+    """Run a search to its end: bounds never fall, losses never rise, and both end at the optimum, which none passes."""
+    bounds, losses = [], []
+    while not search.finished:
+        search.advance()
+        assert search.lower_bound is not None
+        bounds.append(form.loss_of(search.lower_bound))
+        losses.append(form.loss_of(search.incumbent.cost))
+    assert all(a <= b for a, b in pairwise(bounds))
+    assert all(a >= b for a, b in pairwise(losses))
+    assert max(bounds) <= optimum <= min(losses)
+    assert bounds[-1] == losses[-1] == optimum
 
 
 def loss_of(lists: Lists, selection: list[int] | IntArray) -> Fraction:

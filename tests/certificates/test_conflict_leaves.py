@@ -11,16 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 from certificates import Document, layout, random_nbest
-from strategies import KINDS, random_lists
+from strategies import KINDS
+from test_proof_cones import lists_and_cone
 
 import lpmert
 from lpmert import CertificateError, NBest, verify
-from lpmert.certificates.check.cones import IntegerCone, midpoint, orthants, part, whole_cone
-from lpmert.certificates.check.lists import ProofLists
 from lpmert.certificates.check.selections import SelectionRules
 from lpmert.certificates.write.certify import write_certificate
 from lpmert.certificates.write.conflicts import conflicts_of
-from lpmert.metrics.additive import SumOfLosses
 
 
 @pytest.fixture(scope="module")
@@ -110,23 +108,11 @@ def test_a_cone_without_its_conflicts_is_refused(tmp_path: Path, written: tuple[
         verify(path, nbest)
 
 
-def random_cone(kind: str, seed: int) -> tuple[ProofLists, IntegerCone]:
-    lists = random_lists(kind, seed, most_features=4)
-    exponents = dict.fromkeys(lists.nbest.names, 0)
-    proof = ProofLists(lists.nbest, SumOfLosses(), "first", exponents)
-    rng = np.random.default_rng(seed)
-    cone = whole_cone(proof, list(orthants(len(exponents)))[rng.integers(2 ** len(exponents))])
-    for _ in range(int(rng.integers(0, 8)) if len(exponents) > 1 else 0):
-        p, q = (int(k) for k in rng.permutation(len(exponents))[:2])
-        cone = part(proof, cone, p, midpoint(cone.rays[p], cone.rays[q]))
-    return proof, cone
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_choice_inside_a_cone_costs_less_than_its_conflicts_say(kind: str) -> None:
     rng = np.random.default_rng(0)
     for seed in range(700, 720):
-        proof, cone = random_cone(kind, seed)
+        _, proof, cone = lists_and_cone(kind, seed, 8)
         target = cone.bound
         while target < cone.bound + 50 and (record := conflicts_of(proof, cone, target + 1)) is not None:
             target += 1

@@ -14,14 +14,14 @@ from lpmert.certificates.check.lists import ProofLists
 from lpmert.metrics.additive import SumOfLosses
 
 
-def lists_and_cone(kind: str, seed: int) -> tuple[Lists, ProofLists, IntegerCone]:
-    """Random lists and a random small cone, and what the checker keeps in it."""
+def lists_and_cone(kind: str, seed: int, splits: int = 40) -> tuple[Lists, ProofLists, IntegerCone]:
+    """Random lists and a random cone after fewer than so many splits, and what the checker keeps in it."""
     lists = random_lists(kind, seed, most_features=4)
     exponents = dict.fromkeys(lists.nbest.names, 0)
     proof = ProofLists(lists.nbest, SumOfLosses(), "first", exponents)
     rng = np.random.default_rng(seed)
     cone = whole_cone(proof, list(orthants(len(exponents)))[rng.integers(2 ** len(exponents))])
-    for _ in range(int(rng.integers(0, 40)) if len(exponents) > 1 else 0):
+    for _ in range(int(rng.integers(0, splits)) if len(exponents) > 1 else 0):
         p, q = (int(k) for k in rng.permutation(len(exponents))[:2])
         cone = part(proof, cone, p, midpoint(cone.rays[p], cone.rays[q]))
     return lists, proof, cone

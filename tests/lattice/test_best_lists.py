@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from drawn_lattices import random_links
 
 import lpmert
 from lpmert import DataError, Lattices
@@ -17,14 +18,7 @@ WORDS = ("a", "b", None)
 def drawn(seed: int) -> Lattices:
     """Two random lattices with parallel links, silent ones, and features that tie."""
     rng = np.random.default_rng(seed)
-    sources, targets, offsets = [], [], [0]
-    for _ in range(2):
-        n = int(rng.integers(2, 7))
-        pairs = [(i, i + 1) for i in range(n - 1)]
-        pairs += [tuple(sorted(rng.choice(n, 2, replace=False).tolist())) for _ in range(rng.integers(0, 10))]
-        sources += [i for i, _ in pairs]
-        targets += [j for _, j in pairs]
-        offsets.append(len(sources))
+    offsets, sources, targets = random_links(rng, 2, (2, 7), (0, 10))
     shape = len(sources), 2
     features = rng.integers(-2, 3, size=shape).astype(float) if seed % 2 else rng.normal(size=shape)
     words = [WORDS[int(rng.integers(3))] for _ in sources]

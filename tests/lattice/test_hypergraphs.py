@@ -10,7 +10,7 @@ import numpy as np
 import oracle
 import pytest
 from drawn_hypergraphs import DrawnHypergraphs
-from drawn_lattices import Drawn, edits, limits_of
+from drawn_lattices import Drawn, decoded_loss, edits, limits_of
 from strategies import many_more
 
 import lpmert
@@ -94,12 +94,7 @@ def check(seed: int, metric: str, settings: LatticeSettings | None = None) -> No
     selections = oracle.attainable(features, offsets, limits)
     expected = min(sum(losses[row] for row in rows) for rows in selections)
     assert (result.loss, result.lower_bound, result.status) == (expected, expected, Status.OPTIMAL)
-    exact = [Fraction(weight) for weight in result.weights.tolist()]
-    total = 0
-    for start, end in pairwise(offsets):
-        scores = [sum(w * x for w, x in zip(exact, row, strict=True)) for row in features[start:end]]
-        total += losses[start + scores.index(max(scores))]
-    assert total == expected
+    assert decoded_loss(features, offsets, losses, result.weights) == expected
 
 
 @pytest.mark.parametrize("metric", ["wer", "loss"])

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-from itertools import pairwise
-
 import numpy as np
 import pytest
-from drawn_lattices import Drawn, least_loss, limits_of
+from drawn_lattices import Drawn, decoded_loss, least_loss, limits_of
 from shared import asr_lattices, needs_shared
 from strategies import many_more
 
@@ -42,13 +39,7 @@ def check(seed: int, kind: str, settings: LatticeSettings | None = None, *, most
         assert result.status is Status.OPTIMAL_TO_TOLERANCE
         assert kind == "steep"
     # What the weights say they lose is what decoding with them loses.
-    features, offsets, losses = drawn.listed()
-    exact = [Fraction(weight) for weight in result.weights.tolist()]
-    total = 0
-    for start, end in pairwise(offsets):
-        scores = [sum(w * x for w, x in zip(exact, row, strict=True)) for row in features[start:end]]
-        total += losses[start + scores.index(max(scores))]
-    assert total == expected
+    assert decoded_loss(*drawn.listed(), result.weights) == expected
 
 
 KINDS = ("integers", "ternary", "dyadic", "large", "steep")

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from drawn_lattices import all_paths, edits, random_links
 
 import lpmert
 from lpmert import Hypergraphs, Lattices, Region
@@ -23,41 +24,12 @@ WORDS = ("a", "b", "c", None)
 def drawn(seed: int, n_lattices: int, width: int, *, whole: bool) -> Lattices:
     """Random lattices of at most seven nodes, with parallel links and silent ones."""
     rng = np.random.default_rng(seed)
-    sources, targets, offsets = [], [], [0]
-    for _ in range(n_lattices):
-        n = int(rng.integers(2, 8))
-        pairs = [(i, i + 1) for i in range(n - 1)]
-        pairs += [tuple(sorted(rng.choice(n, 2, replace=False).tolist())) for _ in range(rng.integers(0, 9))]
-        sources += [i for i, _ in pairs]
-        targets += [j for _, j in pairs]
-        offsets.append(len(sources))
+    offsets, sources, targets = random_links(rng, n_lattices, (2, 8), (0, 9))
     shape = len(sources), width
     features = rng.integers(-3, 4, size=shape).astype(float) if whole else rng.normal(size=shape)
     words = [WORDS[int(rng.integers(4))] for _ in sources]
     references = [" ".join(rng.choice(["a", "b", "c"], rng.integers(0, 4)).tolist()) for _ in range(n_lattices)]
     return Lattices(features, offsets, sources, targets, words, references)
-
-
-def all_paths(lattices: Lattices, number: int) -> list[list[int]]:
-    """All paths of a lattice, as links within it."""
-    graph = lattices.graph(number)
-    links = list(zip(graph.sources.tolist(), graph.targets.tolist(), strict=True))
-
-    def onwards(node: int) -> list[list[int]]:
-        if node == graph.n_nodes - 1:
-            return [[]]
-        return [[k, *rest] for k, (u, v) in enumerate(links) if u == node for rest in onwards(v)]
-
-    return onwards(0)
-
-
-def edits(first: list[str], second: list[str]) -> int:
-    row = list(range(len(second) + 1))
-    for i, x in enumerate(first, 1):
-        diagonal, row[0] = row[0], i
-        for j, y in enumerate(second, 1):
-            diagonal, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, diagonal + (x != y))
-    return row[-1]
 
 
 class Paths:
@@ -69,7 +41,7 @@ class Paths:
             graph = lattices.graph(number)
             reference = lattices.references[number][0].split()
             own = []
-            for path in all_paths(lattices, number):
+            for path in all_paths(graph):
                 said = [lattices.vocabulary[word] for word in graph.words[path].tolist() if word >= 0]
                 exact = [[Fraction(value) for value in row] for row in graph.features[path].tolist()]
                 own.append(([sum(column, Fraction(0)) for column in zip(*exact, strict=True)], edits(said, reference)))
@@ -102,7 +74,7 @@ def test_the_envelope_of_a_graph_is_that_of_all_its_paths(seed: int) -> None:
     store, *spaces = (new_lines(4096) for _ in range(4))
     first = np.empty(graph.n_nodes + 1, dtype=np.int64)
     begin, end = find_envelope(graph.sources, graph.seconds, graph.targets, a, b, first, store, *spaces)
-    paths = all_paths(lattices, 0)
+    paths = all_paths(graph)
     rows = [(sum(map(Fraction, a[path].tolist())), sum(map(Fraction, b[path].tolist()))) for path in paths]
     slopes = store.slopes[begin:end]
     assert (np.diff(slopes) > 0).all()

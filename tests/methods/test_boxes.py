@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from itertools import pairwise, product
+from itertools import product
 
 import numpy as np
 import pytest
-from strategies import KINDS, best_loss, random_lists
+from strategies import KINDS, best_loss, clear_winners, exact_cost, random_lists
 
 import lpmert
 from lpmert.errors import FloatArray
@@ -74,20 +74,6 @@ def points_inside(rng: Rng, centre: FloatArray, radius: FloatArray, count: int) 
         shares = [Fraction(x) for x in (rng.choice([-1.0, 1.0], len(centre)) * (1.0 - near * rng.random(len(centre))))]
         found.append([c + r * x for c, r, x in zip(exact(centre), exact(radius), shares, strict=True)])
     return found
-
-
-def winners(lists: SortedLists, weights: list[Fraction]) -> list[int] | None:
-    """The row that is strictly best in every list, `None` if some tie."""
-    chosen = []
-    for begin, end in pairwise(lists.offsets.tolist()):
-        scores = [
-            sum(Fraction(x) * w for x, w in zip(row, weights, strict=True)) for row in lists.rows[begin:end].tolist()
-        ]
-        best = max(scores)
-        if scores.count(best) > 1:
-            return None
-        chosen.append(begin + scores.index(best))
-    return chosen
 
 
 def search_of(canonical: Canonical) -> CellsSearch:
@@ -222,7 +208,7 @@ def test_what_wins_somewhere_in_a_box_survives_in_it(kind: str) -> None:
             kept, _ = lane.survivors(box_with_all(lists, centre, radius), 1 << 59)
             assert kept is not None
             for point in points_inside(rng, centre, radius, 6):
-                chosen = winners(lists, point)
+                chosen = clear_winners(lists, point)
                 if chosen is None:
                     continue
                 tried += 1
@@ -316,11 +302,9 @@ def test_conflicts_never_charge_more_than_any_weights_of_the_box_cost(kind: str)
             centre, radius = random_box(rng, lists.rows.shape[1])
             bound = charged(lists, centre, radius)
             for point in points_inside(rng, centre, radius, 8):
-                chosen = winners(lists, point)
-                if chosen is not None:
-                    tried += 1
-                    cost = int(lists.costs[chosen].sum() - lists.costs[lists.offsets[:-1]].sum())
-                    assert bound <= cost, (kind, seed, centre.tolist(), radius.tolist())
+                cost = exact_cost(lists, point)
+                tried += cost is not None
+                assert cost is None or bound <= cost, (kind, seed, centre.tolist(), radius.tolist())
     assert tried > 50
 
 
@@ -331,8 +315,8 @@ def test_conflicts_find_much_of_what_opposite_lists_cost() -> None:
     features = np.stack([rows, -rows], axis=1).reshape(120, 3)
     lists = sorted_lists(features, np.arange(0, 121, 2), np.tile([0, 1], 60))
     centre, radius = np.array([1.0, 0.0, 0.0]), np.array([0.0, 0.0625, 0.0625])
-    found = [winners(lists, point) for point in points_inside(rng, centre, radius, 200)]
-    least = min(int(lists.costs[chosen].sum()) for chosen in found if chosen is not None)
+    found = [exact_cost(lists, point) for point in points_inside(rng, centre, radius, 200)]
+    least = min(cost for cost in found if cost is not None)
     assert 0.4 * least <= charged(lists, centre, radius) <= least
 
 
@@ -377,12 +361,8 @@ def test_two_lists_that_want_opposite_weights_cost_the_smaller_step() -> None:
     # The first pays where w2 > w1 / 2, the second where w2 < 3 w1 / 4: between these both do.
     assert charged(lists, np.array([1.0, 0.5]), radius) == 3
     assert charged(lists, np.array([-1.0, -0.5]), radius) == 0  # there both have their cheapest in between
-    costs = {
-        int(lists.costs[rows].sum())
-        for x in range(100)
-        if (rows := winners(lists, [Fraction(1), Fraction(x, 100)])) is not None
-    }
-    assert costs == {3, 5, 8}
+    costs = {exact_cost(lists, [Fraction(1), Fraction(x, 100)]) for x in range(100)}
+    assert costs - {None} == {3, 5, 8}
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from itertools import pairwise
 
 import numpy as np
 import pytest
-from strategies import KINDS, Lists, best_loss, random_lists
+from strategies import KINDS, Lists, best_loss, exact_cost, random_lists
 
 import lpmert
 from lpmert.errors import FloatArray
@@ -37,20 +36,6 @@ def bound_of(lists: SortedLists, rays: FloatArray) -> int:
     while (more := int(conflict_bound(room, stack, 0, bound))) > bound:
         bound = more
     return bound
-
-
-def exact_cost(lists: SortedLists, weights: list[Fraction]) -> int | None:
-    """What weights cost beyond the least of every list, `None` if hypotheses tie for the best place."""
-    total = 0
-    for begin, end in pairwise(lists.offsets.tolist()):
-        scores = [
-            sum(Fraction(x) * w for x, w in zip(row, weights, strict=True)) for row in lists.rows[begin:end].tolist()
-        ]
-        best = max(scores)
-        if scores.count(best) > 1:
-            return None
-        total += int(lists.costs[begin + scores.index(best)] - lists.costs[begin])
-    return total
 
 
 def points_inside(rng: np.random.Generator, rays: FloatArray, count: int) -> list[list[Fraction]]:

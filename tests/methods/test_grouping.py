@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.linalg import block_diag
 from shared import needs_shared, swahili
-from strategies import KINDS, Lists, best_loss, exact_decode, gaussian_lists, loss_of, random_lists
+from strategies import KINDS, Lists, assert_closes_on, best_loss, exact_decode, gaussian_lists, loss_of, random_lists
 from tolerance import Tolerated
 
 import lpmert
@@ -50,15 +50,7 @@ def test_the_bound_never_exceeds_the_optimum_and_never_falls(size: int) -> None:
         problem = Problem(lists.nbest)
         form = problem.canonical
         search = GroupedSearch(Groups(size=size), form, first_incumbent(problem, seed, None))
-        bounds, losses = [], []
-        while not search.finished:
-            search.advance()
-            bounds.append(form.loss_of(search.lower_bound))
-            losses.append(form.loss_of(search.incumbent.cost))
-        assert all(a <= b for a, b in pairwise(bounds))
-        assert all(a >= b for a, b in pairwise(losses))
-        assert max(bounds) <= optimum.loss <= min(losses)
-        assert bounds[-1] == losses[-1] == optimum.loss
+        assert_closes_on(optimum.loss, search, form)
 
 
 def test_groups_of_one_list_give_the_sum_of_the_least_attainable_losses() -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import pairwise, product
+from itertools import product
 from math import prod
 
 import numpy as np
 import pytest
 from shared import SHARED_DATA, needs_shared
-from strategies import KINDS, random_lists
+from strategies import KINDS, assert_closes_on, random_lists
 from test_ratio_search import METRICS, counts
 
 import lpmert
@@ -68,15 +68,7 @@ def test_the_bound_never_exceeds_the_optimum_and_never_falls(name: str, seed: in
     form = problem.canonical
     search = Groups(size=3).start(Task(problem, form, lambda: first_incumbent(problem, 0, None)))
     assert isinstance(search, MinorantSearch)
-    bounds, losses = [], []
-    while not search.finished:
-        search.advance()
-        bounds.append(form.loss_of(search.lower_bound))
-        losses.append(form.loss_of(search.incumbent.cost))
-    assert all(a <= b for a, b in pairwise(bounds))
-    assert all(a >= b for a, b in pairwise(losses))
-    assert max(bounds) <= optimum.loss <= min(losses)
-    assert bounds[-1] == losses[-1] == optimum.loss
+    assert_closes_on(optimum.loss, search, form)
 
 
 def test_groups_raise_the_bound_where_lists_and_features_are_many() -> None:

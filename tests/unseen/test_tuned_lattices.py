@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from commands import finished
+from drawn_lattices import all_paths, random_links
 from shared import ROOT
 from slow_reference import cosine, gibbs, mean_on_circle, unit, whitening
 
@@ -26,14 +27,7 @@ WORDS = ("a", "b", "c", None)
 def drawn(seed, n_lattices=10, width=2):
     """Random lattices of four to seven nodes, with parallel links and silent ones."""
     rng = np.random.default_rng(seed)
-    sources, targets, offsets = [], [], [0]
-    for _ in range(n_lattices):
-        n = int(rng.integers(4, 8))
-        pairs = [(i, i + 1) for i in range(n - 1)]
-        pairs += [tuple(sorted(rng.choice(n, 2, replace=False).tolist())) for _ in range(8)]
-        sources += [i for i, _ in pairs]
-        targets += [j for _, j in pairs]
-        offsets.append(len(sources))
+    offsets, sources, targets = random_links(rng, n_lattices, (4, 8), 8)
     words = [WORDS[int(rng.integers(4))] for _ in sources]
     references = [" ".join(rng.choice(["a", "b", "c"], 3).tolist()) for _ in range(n_lattices)]
     features = rng.normal(size=(len(sources), width)) * np.array([1.0, 6.0, 0.3])[:width]
@@ -44,14 +38,7 @@ def lists_of_all_paths(problem):
     """Features [M, D], offsets and losses of every path of every lattice, by plain recursion."""
     features, losses, offsets = [], [], [0]
     for number, graph in enumerate(problem.graphs):
-        links = list(zip(graph.sources.tolist(), graph.targets.tolist(), strict=True))
-
-        def onwards(node, links=links, last=graph.n_nodes - 1):
-            if node == last:
-                return [[]]
-            return [[k, *rest] for k, (u, v) in enumerate(links) if u == node for rest in onwards(v)]
-
-        for way in onwards(0):
+        for way in all_paths(graph):
             features.append(problem.features(number, np.array(way)))
             losses.append(problem.loss(number, np.array(way[::-1])))
         offsets.append(len(losses))
