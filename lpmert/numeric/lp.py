@@ -9,36 +9,28 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
 
-import highspy
 import numpy as np
 from numpy.typing import NDArray
 
-from lpmert.errors import FloatArray, IntArray, LpmertError
+from lpmert.errors import FloatArray, IntArray
 from lpmert.numeric import rational
 from lpmert.numeric.cap import Cap
+from lpmert.numeric.margin_program import TOLERANCE, MarginProgram
 from lpmert.numeric.projection import reach_cap
 from lpmert.numeric.rounding import Rounding, exact_differences
-from lpmert.system.deadline import checkpoint, time_left
+from lpmert.system.deadline import checkpoint
 
 Chosen = Mapping[int, int] | tuple[IntArray, IntArray]
 
 # HiGHS drops matrix entries of at most 1e-9; they are set to zero here instead, which the exact checks would notice.
 _SMALLEST_COEFFICIENT = 1e-9
-_TOLERANCE = 1e-10
 _UNDECIDED_MARGIN = 1e-8
 _ROUNDINGS = 64
-_HIGHS_SECONDS = 0.1
-"""What a program may take beyond the time limit: most take a hundredth of that."""
 
 _EPSILON = float(np.finfo(np.float64).eps)
 _SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
 _NO_ROWS: IntArray = np.empty(0, dtype=np.int64)
-
-
-class SolverError(LpmertError):
-    """HiGHS refused or warned about a model."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +80,7 @@ class LinOptimizer:
         if not (np.abs(self.features) <= np.finfo(np.float64).max / 4).all():
             raise ValueError("features must be finite, and so must their differences; scale the columns down")
         self.counters: Counter[str] = Counter(lps=0, lp_iterations=0, lp_rows=0, lp_failures=0, exact_decisions=0)
-        self._model = _Model(self.features.shape[1])
+        self._model = MarginProgram(self.features.shape[1])
 
     def solve(self, chosen: Chosen, *, start: FloatArray | None = None, rows: IntArray | None = None) -> Verdict:
         """Decide whether the chosen hypotheses are attainable together.
@@ -272,7 +264,7 @@ class _Decision:
             if optimum is None:
                 break
             weights, margin, _ = optimum
-            new = self._below(weights, margin - _TOLERANCE)
+            new = self._below(weights, margin - TOLERANCE)
         if start is not None and not self.comparisons.confirmed(weights) and self.comparisons.confirmed(first):
             weights = first
         return weights, float(self.comparisons.margins(weights)[0].min())
@@ -357,64 +349,3 @@ class _Decision:
         core = tuple(self.comparisons.triple(i) for i, m in zip(support, multipliers, strict=True) if m)
         factors = tuple(m for m in multipliers if m)
         return Verdict(False, self.comparisons.other[self.held], self.iterations, core=core, multipliers=factors)
-
-
-class _Model:
-    """The program "maximise t with normal.w >= t for all held normals, w in [-1, 1]^D" inside one HiGHS object."""
-
-    def __init__(self, width: int) -> None:
-        options: dict[str, Any] = {
-            "output_flag": False,
-            "threads": 1,
-            "presolve": "off",
-            "primal_feasibility_tolerance": _TOLERANCE,
-            "dual_feasibility_tolerance": _TOLERANCE,
-        }
-        self._highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
-        for name, value in options.items():
-            _expect_ok(self._highs.setOptionValue(name, value), f"the option {name}")
-        self._columns = np.arange(width + 1, dtype=np.int32)
-        self._cost = np.append(np.zeros(width), -1.0)
-        self._upper = np.append(np.ones(width), highspy.kHighsInf)
-
-    def clear(self) -> None:
-        """Start again without rows."""
-        layout, sense = int(highspy.MatrixFormat.kRowwise), int(highspy.ObjSense.kMinimize)
-        columns = (self._cost, -self._upper, self._upper)
-        empty, index = np.empty(0), np.empty(0, dtype=np.int32)
-        matrix = (empty, empty, np.zeros(1, dtype=np.int32), index, empty, np.zeros_like(self._columns))
-        status = self._highs.passModel(len(self._cost), 0, 0, layout, sense, 0.0, *columns, *matrix)
-        _expect_ok(status, "the empty model")
-
-    def add(self, normals: FloatArray) -> None:
-        """Add rows normal.w - t >= 0 for normals [R, D]; the basis of the last run is kept."""
-        count = len(normals)
-        filled = np.hstack([normals, np.full((count, 1), -1.0)])
-        present = filled != 0
-        starts = np.concatenate([[0], np.cumsum(present.sum(axis=1))[:-1]]).astype(np.int32)
-        indices = np.broadcast_to(self._columns, filled.shape)[present]
-        lower, upper = np.zeros(count), np.full(count, highspy.kHighsInf)
-        status = self._highs.addRows(count, lower, upper, len(indices), starts, indices, filled[present])
-        _expect_ok(status, "the rows")
-
-    def run(self) -> tuple[FloatArray, float, FloatArray, int] | None:
-        """Return the optimal weights [D], margin, row duals [R] and iterations; `None` if HiGHS ends without them."""
-        left = time_left()
-        if left is not None:
-            self._highs.setOptionValue("time_limit", self._highs.getRunTime() + left + _HIGHS_SECONDS)
-        status = self._highs.run()
-        if status != highspy.HighsStatus.kOk or self._highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
-            return None
-        solution = self._highs.getSolution()
-        values = np.array(solution.col_value)
-        return (
-            values[:-1],
-            float(values[-1]),
-            np.array(solution.row_dual),
-            self._highs.getInfo().simplex_iteration_count,
-        )
-
-
-def _expect_ok(status: highspy.HighsStatus, what: str) -> None:
-    if status != highspy.HighsStatus.kOk:
-        raise SolverError(f"HiGHS did not accept {what} without complaint ({status.name})")

@@ -14,7 +14,8 @@ from oracle import is_strictly_best, strictly_feasible
 from scipy.optimize import linprog
 
 from lpmert.errors import FloatArray, IntArray
-from lpmert.numeric.lp import LinOptimizer, SolverError, Verdict, _Model
+from lpmert.numeric.lp import LinOptimizer, Verdict
+from lpmert.numeric.margin_program import MarginProgram, SolverError
 
 
 def pairs(*rows: tuple[float, ...]) -> tuple[FloatArray, IntArray, dict[int, int]]:
@@ -127,7 +128,7 @@ def test_coefficients_that_highs_would_drop_still_decide(tiny: float) -> None:
 
 
 def test_highs_complaint_about_a_small_coefficient_is_an_error() -> None:
-    model = _Model(2)
+    model = MarginProgram(2)
     model.clear()
     with pytest.raises(SolverError, match="kWarning"):
         model.add(np.array([[1.0, 1e-10]]))
