@@ -10,10 +10,11 @@ import numpy as np
 
 from lpmert.errors import DataError, FloatArray
 from lpmert.formats.kbest import Arc, distinct_best
+from lpmert.model.given import MAGNITUDE_LIMIT
 from lpmert.model.lattice_kernels import best_so_far, best_to_come
 from lpmert.model.lattice_problem import exact_scores
 from lpmert.model.lattices import Lattices
-from lpmert.model.nbest import MAGNITUDE_LIMIT, NBest
+from lpmert.model.nbest import NBest
 from lpmert.model.texts import measure_texts
 from lpmert.model.word_graphs import SILENT, Graph
 from lpmert.numeric.kernels import EPSILON

@@ -12,7 +12,7 @@ import numpy as np
 
 from lpmert.errors import FloatArray
 from lpmert.formats.numbers import number_of_text
-from lpmert.model.nbest import MAGNITUDE_LIMIT
+from lpmert.model.given import MAGNITUDE_LIMIT
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

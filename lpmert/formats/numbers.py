@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lpmert.errors import DataError
-from lpmert.model.nbest import MAGNITUDE_LIMIT
+from lpmert.model.given import MAGNITUDE_LIMIT
 
 
 def number_of_text(cell: str, what: str, path: str | Path, line: int) -> float:

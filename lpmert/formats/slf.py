@@ -16,7 +16,7 @@ from lpmert.errors import DataError
 from lpmert.formats.named import number_text
 from lpmert.formats.numbers import count_of_text, number_of_text
 from lpmert.formats.utterances import words_of
-from lpmert.model.nbest import MAGNITUDE_LIMIT
+from lpmert.model.given import MAGNITUDE_LIMIT
 from lpmert.quoting import quoted
 from lpmert.system.files import lines, write_text
 

@@ -14,7 +14,7 @@ from lpmert.errors import FloatArray, IntArray
 from lpmert.formats.fst_text import Symbols
 from lpmert.formats.links import Links
 from lpmert.formats.slf import SCORE_NAMES, Lattice, keys_of_scores, lattice_of_lines
-from lpmert.model.nbest import MAGNITUDE_LIMIT
+from lpmert.model.given import MAGNITUDE_LIMIT
 
 _FIRST_LINK = re.compile(r"^J=", re.MULTILINE)
 _COUNT = re.compile(r"(?<![^ \t\n])(?:L|LINKS)=(\d+)(?=[ \t\n])")

@@ -28,7 +28,8 @@ from lpmert.formats.rows import (
 from lpmert.formats.table_writer import write_table
 from lpmert.formats.unique import repeated
 from lpmert.formats.utterances import References, with_references
-from lpmert.model.nbest import MAGNITUDE_LIMIT, NBest
+from lpmert.model.given import MAGNITUDE_LIMIT
+from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
 from lpmert.registry import TABLES
 from lpmert.system.files import line_limit, open_bytes

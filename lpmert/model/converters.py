@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lpmert.errors import DataError
-from lpmert.model.nbest import NBest, real_matrix
+from lpmert.model.given import real_matrix
+from lpmert.model.nbest import NBest
 from lpmert.quoting import quoted
 
 

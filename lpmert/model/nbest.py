@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,15 +14,21 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lpmert.errors import DataError, FloatArray, IntArray
+from lpmert.model.given import (
+    MAGNITUDE_LIMIT,
+    check_shape,
+    checked_labels,
+    checked_offsets,
+    checked_strings,
+    checked_texts,
+    real_matrix,
+    real_numbers,
+)
 from lpmert.quoting import listed, quoted
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-MAGNITUDE_LIMIT = 1e150
-"""Largest feature or statistic accepted: products of two and sums of many stay finite in double precision."""
-
-_EXACT_INTEGERS = 2**53
 _FINGERPRINT_TAG = b"lpmert nbest 1"
 
 
@@ -86,7 +91,7 @@ class NBest:
     ) -> None:
         feature_rows: Any = features
         feature_rows = _csr(features) if _is_sparse(features) else real_matrix(feature_rows, "features", copy=copy)
-        statistic_rows = _numbers(statistics, "statistics")
+        statistic_rows = real_numbers(statistics, "statistics")
         statistic_rows = real_matrix(
             statistic_rows[:, None] if statistic_rows.ndim == 1 else statistic_rows, "statistics", copy=copy
         )
@@ -109,7 +114,7 @@ class NBest:
         hold("names", checked_labels(names, n_features, "names"))
         hold("statistic_names", checked_labels(statistic_names, n_statistics, "statistic_names"))
         hold("list_ids", checked_labels(range(n_lists) if list_ids is None else list_ids, n_lists, "list_ids"))
-        hold("texts", None if texts is None else _texts(texts, n_hypotheses))
+        hold("texts", None if texts is None else checked_texts(texts, n_hypotheses))
         hold("offsets", bounds)
         hold("features", feature_rows)
         hold("statistics", statistic_rows)
@@ -282,51 +287,17 @@ class NBest:
             )
 
 
-def real_matrix(values: ArrayLike, what: str, *, copy: bool = True) -> FloatArray:
-    """Return a float64 array [M, columns], C-contiguous and without negative zeros; with `copy`, a fresh one.
-
-    Raises `DataError`, naming the argument `what`, unless the values are real numbers in rows of equal length.
-    """
-    array = _numbers(values, what)
-    _check_shape(array.shape, what)
-    make = np.array if copy else np.asarray
-    matrix: FloatArray = make(array, dtype=np.float64, order="C")
-    matrix = matrix if matrix.flags.writeable else matrix.copy()
-    matrix += 0.0  # turns -0.0 into 0.0, so that equal rows have equal bytes
-    return matrix
-
-
 def _is_sparse(values: object) -> bool:
     # a sparse matrix can only exist once scipy.sparse is loaded, which takes too long to load for nothing
     sparse = sys.modules.get("scipy.sparse")
     return sparse is not None and bool(sparse.issparse(values))
 
 
-def _numbers(values: Any, what: str) -> Any:
-    """Return the values as an array of real numbers, of whatever type and shape."""
-    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
-        raise DataError(f"{what} has masked entries; fill them or leave their hypotheses out")
-    try:
-        array = np.asarray(values)
-    except ValueError as error:
-        raise DataError(f"{what} must be a rectangular array of numbers: {error}") from error
-    if array.dtype.kind not in "biuf":
-        raise DataError(f"{what} must be real numbers, not {array.dtype}")
-    if array.dtype.kind in "iu" and array.size and max(int(array.max()), -int(array.min())) > _EXACT_INTEGERS:
-        raise DataError(f"{what} has integers beyond 2**53, which float64 cannot hold exactly; rescale them")
-    return array
-
-
-def _check_shape(shape: tuple[int, ...], what: str) -> None:
-    if len(shape) != 2 or 0 in shape:
-        raise DataError(f"{what} must have one row a hypothesis and at least one column, not shape {shape}")
-
-
 def _csr(values: Any) -> csr_array:
     from scipy.sparse import csr_array
 
-    _check_shape(values.shape, "features")
-    _numbers(values.tocoo().data, "features")
+    check_shape(values.shape, "features")
+    real_numbers(values.tocoo().data, "features")
     rows = csr_array(values, dtype=np.float64, copy=True)
     rows.sum_duplicates()
     rows.eliminate_zeros()
@@ -354,26 +325,6 @@ def _row_keys(rows: Any) -> list[bytes]:
     return [buffer[start : start + width] for start in range(0, len(buffer), width)]
 
 
-def checked_offsets(values: ArrayLike, count: int, what: str = "hypotheses") -> IntArray:
-    """Return where each list begins and the last one ends; raises `DataError` unless they cut `count` of what there is
-    into lists that are not empty.
-    """
-    array = _numbers(values, "offsets")
-    if array.dtype.kind not in "iu" or array.ndim != 1 or len(array) < 2:
-        raise DataError(f"offsets must be one-dimensional, with at least two integers: 0, ..., number of {what}")
-    offsets: IntArray = np.array(array, dtype=np.int64)
-    if offsets[0] != 0 or offsets[-1] != count:
-        raise DataError(
-            f"offsets must run from 0 to {count}, the number of {what}; these run from {offsets[0]} to {offsets[-1]}"
-        )
-    steps = np.diff(offsets)
-    if (steps <= 0).any():
-        number = int(np.argmax(steps <= 0))
-        trouble = "is empty; leave it out" if steps[number] == 0 else "ends before it begins"
-        raise DataError(f"offsets must increase: list {number} (from 0) {trouble}")
-    return offsets
-
-
 def _from_sizes(sizes: IntArray) -> IntArray:
     return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes)])
 
@@ -384,37 +335,8 @@ def _ranges(starts: IntArray, ends: IntArray) -> IntArray:
     return np.asarray(np.arange(sizes.sum()) + np.repeat(starts - np.cumsum(sizes) + sizes, sizes))
 
 
-def _strings(values: Sequence[Any], what: str) -> list[Any]:
-    if isinstance(values, str):
-        raise DataError(f"{what} must be a sequence of strings, not the one string {quoted(values)}")
-    return list(values)
-
-
 def _places(names: Sequence[str], there: Sequence[str], what: str) -> list[int]:
-    for name in _strings(names, "names"):
+    for name in checked_strings(names, "names"):
         if name not in there:
             raise DataError(f"no {what} {quoted(name)}; the {what}s are {listed(there)}")
     return [there.index(name) for name in names]
-
-
-def checked_labels(values: Sequence[str | int], count: int, what: str) -> tuple[str, ...]:
-    """Return labels as strings; raises `DataError`, naming the argument `what`, unless all `count` are different."""
-    labels = _strings(values, what)
-    if len(labels) != count:
-        raise DataError(f"{what} has {len(labels)} entries; {count} are needed")
-    for label in labels:
-        if isinstance(label, bool) or not isinstance(label, str | int | np.integer) or label == "":
-            raise DataError(f"{what} must be strings that are not empty, not {quoted(label)}")
-    strings = tuple(map(str, labels))
-    if len(set(strings)) != count:
-        raise DataError(f"{what} has {quoted(Counter(strings).most_common(1)[0][0])} twice; all must differ")
-    return strings
-
-
-def _texts(values: Sequence[str], count: int) -> tuple[str, ...]:
-    texts = _strings(values, "texts")
-    if len(texts) != count:
-        raise DataError(f"texts has {len(texts)} entries; {count} are needed, one a hypothesis")
-    if wrong := [text for text in texts if not isinstance(text, str)]:
-        raise DataError(f"texts must be strings, not {quoted(wrong[0])}")
-    return tuple(map(str, texts))

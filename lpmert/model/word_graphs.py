@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lpmert.errors import DataError, FloatArray, IntArray
+from lpmert.model.given import MAGNITUDE_LIMIT, checked_labels, checked_offsets, real_matrix
 from lpmert.model.lattice_kernels import count_paths, longest_path
-from lpmert.model.nbest import MAGNITUDE_LIMIT, checked_labels, checked_offsets, real_matrix
 from lpmert.quoting import quoted
 
 SILENT = -1

@@ -250,6 +250,7 @@ class TestIndependence:
             "lpmert.metrics.columns",
             "lpmert.metrics.of_columns",
             "lpmert.model",
+            "lpmert.model.given",
             "lpmert.model.meant",
             "lpmert.model.nbest",
             "lpmert.numeric",

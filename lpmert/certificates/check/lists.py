@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from lpmert.errors import CertificateError, FloatArray, IntArray
 from lpmert.metrics.base import AdditiveMetric
+from lpmert.model.given import MAGNITUDE_LIMIT
 from lpmert.model.meant import meant
-from lpmert.model.nbest import MAGNITUDE_LIMIT, NBest
+from lpmert.model.nbest import NBest
 from lpmert.numeric import rational
 
 REPRESENTATIVE: Mapping[str, Callable[[int, int], int]] = {"first": lambda first, _: first, "best": min, "worst": max}

@@ -1,0 +1,104 @@
+"""What callers give as arrays and labels, checked."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from lpmert.errors import DataError, FloatArray, IntArray
+from lpmert.quoting import quoted
+
+MAGNITUDE_LIMIT = 1e150
+"""Largest feature or statistic accepted: products of two and sums of many stay finite in double precision."""
+
+_EXACT_INTEGERS = 2**53
+
+
+def real_matrix(values: ArrayLike, what: str, *, copy: bool = True) -> FloatArray:
+    """Return a float64 array [M, columns], C-contiguous and without negative zeros; with `copy`, a fresh one.
+
+    Raises `DataError`, naming the argument `what`, unless the values are real numbers in rows of equal length.
+    """
+    array = real_numbers(values, what)
+    check_shape(array.shape, what)
+    make = np.array if copy else np.asarray
+    matrix: FloatArray = make(array, dtype=np.float64, order="C")
+    matrix = matrix if matrix.flags.writeable else matrix.copy()
+    matrix += 0.0  # turns -0.0 into 0.0, so that equal rows have equal bytes
+    return matrix
+
+
+def real_numbers(values: Any, what: str) -> Any:
+    """Return the values as an array of real numbers, of whatever type and shape."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise DataError(f"{what} has masked entries; fill them or leave their hypotheses out")
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise DataError(f"{what} must be a rectangular array of numbers: {error}") from error
+    if array.dtype.kind not in "biuf":
+        raise DataError(f"{what} must be real numbers, not {array.dtype}")
+    if array.dtype.kind in "iu" and array.size and max(int(array.max()), -int(array.min())) > _EXACT_INTEGERS:
+        raise DataError(f"{what} has integers beyond 2**53, which float64 cannot hold exactly; rescale them")
+    return array
+
+
+def check_shape(shape: tuple[int, ...], what: str) -> None:
+    """Raise `DataError` unless a shape has rows, and columns."""
+    if len(shape) != 2 or 0 in shape:
+        raise DataError(f"{what} must have one row a hypothesis and at least one column, not shape {shape}")
+
+
+def checked_offsets(values: ArrayLike, count: int, what: str = "hypotheses") -> IntArray:
+    """Return where each list begins and the last one ends; raises `DataError` unless they cut `count` of what there is
+    into lists that are not empty.
+    """
+    array = real_numbers(values, "offsets")
+    if array.dtype.kind not in "iu" or array.ndim != 1 or len(array) < 2:
+        raise DataError(f"offsets must be one-dimensional, with at least two integers: 0, ..., number of {what}")
+    offsets: IntArray = np.array(array, dtype=np.int64)
+    if offsets[0] != 0 or offsets[-1] != count:
+        raise DataError(
+            f"offsets must run from 0 to {count}, the number of {what}; these run from {offsets[0]} to {offsets[-1]}"
+        )
+    steps = np.diff(offsets)
+    if (steps <= 0).any():
+        number = int(np.argmax(steps <= 0))
+        trouble = "is empty; leave it out" if steps[number] == 0 else "ends before it begins"
+        raise DataError(f"offsets must increase: list {number} (from 0) {trouble}")
+    return offsets
+
+
+def checked_strings(values: Sequence[Any], what: str) -> list[Any]:
+    """Return a sequence as a list; raises `DataError` for one string, which is a sequence, too."""
+    if isinstance(values, str):
+        raise DataError(f"{what} must be a sequence of strings, not the one string {quoted(values)}")
+    return list(values)
+
+
+def checked_labels(values: Sequence[str | int], count: int, what: str) -> tuple[str, ...]:
+    """Return labels as strings; raises `DataError`, naming the argument `what`, unless all `count` are different."""
+    labels = checked_strings(values, what)
+    if len(labels) != count:
+        raise DataError(f"{what} has {len(labels)} entries; {count} are needed")
+    for label in labels:
+        if isinstance(label, bool) or not isinstance(label, str | int | np.integer) or label == "":
+            raise DataError(f"{what} must be strings that are not empty, not {quoted(label)}")
+    strings = tuple(map(str, labels))
+    if len(set(strings)) != count:
+        raise DataError(f"{what} has {quoted(Counter(strings).most_common(1)[0][0])} twice; all must differ")
+    return strings
+
+
+def checked_texts(values: Sequence[str], count: int) -> tuple[str, ...]:
+    """Return the texts of hypotheses; raises `DataError` unless they are `count` strings."""
+    texts = checked_strings(values, "texts")
+    if len(texts) != count:
+        raise DataError(f"texts has {len(texts)} entries; {count} are needed, one a hypothesis")
+    if wrong := [text for text in texts if not isinstance(text, str)]:
+        raise DataError(f"texts must be strings, not {quoted(wrong[0])}")
+    return tuple(map(str, texts))
