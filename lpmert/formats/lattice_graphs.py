@@ -22,7 +22,8 @@ from lpmert.model.lattices import Lattices
 from lpmert.quoting import listed, quoted
 from lpmert.registry import FORMATS
 from lpmert.system.archives import archive_members, is_archive
-from lpmert.system.files import COMPRESSED_ENDINGS, check_lines, line_limit, read_text
+from lpmert.system.files import check_lines, line_limit, read_text
+from lpmert.system.packing import COMPRESSED_ENDINGS
 
 SILENT = frozenset({NULL, "<s>", "</s>", "!SENT_START", "!SENT_END"}) | EPSILON
 """Words of a lattice that are no words of the hypothesis."""

@@ -17,7 +17,8 @@ from lpmert.formats.roles import Columns, Head
 from lpmert.formats.unique import repeated
 from lpmert.quoting import listed, quoted
 from lpmert.registry import TABLES
-from lpmert.system.files import BYTE_ORDER_MARK, COMPRESSED_ENDINGS, Lines, blocks_of_lines, check_size, whole
+from lpmert.system.files import BYTE_ORDER_MARK, Lines, blocks_of_lines, check_size, whole
+from lpmert.system.packing import COMPRESSED_ENDINGS
 
 _ENDINGS = {
     ".tsv": "tsv",

@@ -16,7 +16,8 @@ from lpmert.formats.numbers import number_of_text
 from lpmert.formats.utterances import References, made_folder, measured, read_keyed, words_of
 from lpmert.model.nbest import NBest
 from lpmert.quoting import quoted
-from lpmert.system.files import COMPRESSED_ENDINGS, read_text, write_text
+from lpmert.system.files import read_text, write_text
+from lpmert.system.packing import COMPRESSED_ENDINGS
 
 Keyed = dict[str, tuple[int, str]]
 Files = Mapping[str, str | Path]

@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike
 from lpmert.errors import DataError
 from lpmert.model.nbest import NBest
 from lpmert.quoting import quoted
-from lpmert.system.files import COMPRESSED_ENDINGS, lines
+from lpmert.system.files import lines
+from lpmert.system.packing import COMPRESSED_ENDINGS
 
 if TYPE_CHECKING:
     from lpmert.metrics.text import TextMetric

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import codecs
-import gzip
 import io
-import lzma
 import os
 import shlex
 import shutil
 import sys
-import zlib
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TextIO
 
 from lpmert.errors import DataError
 from lpmert.quoting import quoted, shortened
+from lpmert.system.packing import DAMAGED, compressor, damaged, decompressed
 from lpmert.system.scratch import Sink, scratch_file, writing_to
 
 STDIN = "-"
-COMPRESSED_ENDINGS = (".gz", ".xz", ".zst")
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 longest_line: ContextVar[int] = ContextVar("longest_line", default=64 << 20)
@@ -35,9 +32,6 @@ _to_write: ContextVar[tuple[str | Path, ...]] = ContextVar("to_write", default=(
 _BLOCK_BYTES = 1 << 20
 _SHOWN = 100
 _REMEDY = "allow more with --max-line-length (max_line_length) if that is right"
-_GZIP_MAGIC = b"\x1f\x8b"
-_XZ_MAGIC = b"\xfd7zXZ\x00"
-_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 
 _OTHER_MARKS = (
     (codecs.BOM_UTF32_LE, "UTF-32"),
@@ -65,11 +59,11 @@ def open_bytes(path: str | Path) -> Iterator[io.BufferedReader]:
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", path=path) from error
     try:
-        stream = _decompressed(raw, path)
+        stream = decompressed(raw, path)
         check_encoding(stream.peek(_LOOKED_AT)[:_LOOKED_AT], path)
         yield stream
-    except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
-        raise _damaged(path, error) from error
+    except DAMAGED as error:
+        raise damaged(path, error) from error
     except OSError as error:
         if error.filename is not None:
             raise
@@ -144,9 +138,9 @@ def head_of(path: str | Path, most: int) -> bytes:
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", path=path) from error
     try:
-        plain: bytes = _decompressed(io.BytesIO(packed), path).read1(most)
-    except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
-        raise _damaged(path, error) from error
+        plain: bytes = decompressed(io.BytesIO(packed), path).read1(most)
+    except DAMAGED as error:
+        raise damaged(path, error) from error
     return plain
 
 
@@ -261,9 +255,9 @@ def decoded(data: bytes, path: str | Path, first_line: int = 1) -> str:
 def text_of(packed: bytes, name: str) -> str:
     """Return what `read_text` does for a file of these bytes; name is that in errors."""
     try:
-        data = whole(_decompressed(io.BytesIO(packed), name), name)
-    except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
-        raise _damaged(name, error) from error
+        data = whole(decompressed(io.BytesIO(packed), name), name)
+    except DAMAGED as error:
+        raise damaged(name, error) from error
     return decoded(data, name).replace("\r\n", "\n")
 
 
@@ -302,7 +296,7 @@ def _packed(sink: Sink, target: Path) -> Iterator[TextIO]:
     """Open a text stream into a file, which is open at the end of the block unless this raises."""
     raw = io.BufferedWriter(sink)
     try:
-        with _compressor(raw, target) as packed:
+        with compressor(raw, target) as packed:
             text = io.TextIOWrapper(packed, encoding="utf-8", newline="\n")
             try:
                 yield text
@@ -322,98 +316,3 @@ def _packed(sink: Sink, target: Path) -> Iterator[TextIO]:
             trouble = f"{quoted(around)} holds half of a surrogate pair, no character; replace it"
             raise DataError(trouble, path=sink.path) from error
         raise
-
-
-class _Ahead(io.RawIOBase):
-    """A stream that cannot go back, such as a pipe, with the bytes that were read from it to look at them."""
-
-    def __init__(self, head: bytes, rest: BinaryIO) -> None:
-        self._head, self._rest = head, rest
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        data = self._head[: len(buffer)] or self._rest.read(len(buffer))
-        self._head = self._head[len(data) :]
-        buffer[: len(data)] = data
-        return len(data)
-
-
-def _decompressed(stream: BinaryIO, path: str | Path) -> io.BufferedReader:
-    head = stream.read(max(len(_GZIP_MAGIC), len(_XZ_MAGIC), len(_ZSTD_MAGIC)))
-    if stream.seekable():
-        stream.seek(-len(head), os.SEEK_CUR)
-    else:
-        stream = io.BufferedReader(_Ahead(head, stream))
-    if head.startswith(_GZIP_MAGIC):
-        plain: Any = gzip.GzipFile(fileobj=stream, mode="rb")
-    elif head.startswith(_XZ_MAGIC):
-        plain = lzma.LZMAFile(stream)  # noqa: SIM115
-    elif head.startswith(_ZSTD_MAGIC):
-        plain = _Zstandard(stream, path)
-    elif isinstance(stream, io.BufferedReader):
-        return stream  # a second reader around standard input would close it
-    else:
-        plain = stream
-    return io.BufferedReader(plain)
-
-
-class _Zstandard(io.RawIOBase):
-    """What the frames of a stream hold; zstandard's own reader takes a truncated frame for the end of the file."""
-
-    _STEP = 1 << 10  # a block of 128 KiB may take 4 bytes
-
-    def __init__(self, stream: BinaryIO, path: str | Path) -> None:
-        self._stream, self._path = stream, path
-        self._module = _zstandard(path)
-        self._frame: Any = None
-        self._packed, self._plain = b"", memoryview(b"")
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        while not self._plain:
-            self._packed = self._packed or self._stream.read(self._STEP)
-            if not self._packed:
-                if self._frame is not None:
-                    raise _damaged(self._path, "the last frame is incomplete")
-                return 0
-            self._advance()
-        part, self._plain = self._plain[: len(buffer)], self._plain[len(buffer) :]
-        buffer[: len(part)] = part
-        return len(part)
-
-    def _advance(self) -> None:
-        self._frame = self._frame or self._module.ZstdDecompressor().decompressobj()
-        try:
-            self._plain = memoryview(self._frame.decompress(self._packed))
-        except self._module.ZstdError as error:
-            raise _damaged(self._path, error) from error
-        self._packed = b""
-        if self._frame.eof:
-            self._packed, self._frame = self._frame.unused_data, None
-
-
-def _compressor(raw: BinaryIO, target: Path) -> AbstractContextManager[Any]:
-    if target.suffix == ".gz":
-        return gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0)
-    if target.suffix == ".xz":
-        return lzma.LZMAFile(raw, "wb")
-    if target.suffix == ".zst":
-        writer: AbstractContextManager[Any] = _zstandard(target).ZstdCompressor().stream_writer(raw, closefd=False)
-        return writer
-    return nullcontext(raw)
-
-
-def _zstandard(path: str | Path) -> Any:
-    try:
-        import zstandard
-    except ImportError as error:
-        raise DataError("zstandard is not installed; install lpmert[zst]", path=path) from error
-    return zstandard
-
-
-def _damaged(path: str | Path, why: object) -> DataError:
-    return DataError(f"the compressed file is damaged or ends early ({why}); make or copy it again", path=path)

@@ -261,6 +261,7 @@ class TestIndependence:
             "lpmert.system.deadline",
             "lpmert.system.files",
             "lpmert.system.interrupts",
+            "lpmert.system.packing",
             "lpmert.system.scratch",
         }
 

@@ -1,0 +1,120 @@
+"""Streams of bytes, packed by gzip, xz or zstandard: told by content on reading, by the ending on writing."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import lzma
+import os
+import zlib
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from lpmert.errors import DataError
+
+COMPRESSED_ENDINGS = (".gz", ".xz", ".zst")
+DAMAGED = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error)
+"""What unpacking raises for bytes that are damaged, or end early."""
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_XZ_MAGIC = b"\xfd7zXZ\x00"
+_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+
+
+class _Ahead(io.RawIOBase):
+    """A stream that cannot go back, such as a pipe, with the bytes that were read from it to look at them."""
+
+    def __init__(self, head: bytes, rest: BinaryIO) -> None:
+        self._head, self._rest = head, rest
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._head[: len(buffer)] or self._rest.read(len(buffer))
+        self._head = self._head[len(data) :]
+        buffer[: len(data)] = data
+        return len(data)
+
+
+def decompressed(stream: BinaryIO, path: str | Path) -> io.BufferedReader:
+    """Return what a stream holds, which reading may find `DAMAGED`; path is its name in errors."""
+    head = stream.read(max(len(_GZIP_MAGIC), len(_XZ_MAGIC), len(_ZSTD_MAGIC)))
+    if stream.seekable():
+        stream.seek(-len(head), os.SEEK_CUR)
+    else:
+        stream = io.BufferedReader(_Ahead(head, stream))
+    if head.startswith(_GZIP_MAGIC):
+        plain: Any = gzip.GzipFile(fileobj=stream, mode="rb")
+    elif head.startswith(_XZ_MAGIC):
+        plain = lzma.LZMAFile(stream)  # noqa: SIM115
+    elif head.startswith(_ZSTD_MAGIC):
+        plain = _Zstandard(stream, path)
+    elif isinstance(stream, io.BufferedReader):
+        return stream  # a second reader around standard input would close it
+    else:
+        plain = stream
+    return io.BufferedReader(plain)
+
+
+class _Zstandard(io.RawIOBase):
+    """What the frames of a stream hold; zstandard's own reader takes a truncated frame for the end of the file."""
+
+    _STEP = 1 << 10  # a block of 128 KiB may take 4 bytes
+
+    def __init__(self, stream: BinaryIO, path: str | Path) -> None:
+        self._stream, self._path = stream, path
+        self._module = _zstandard(path)
+        self._frame: Any = None
+        self._packed, self._plain = b"", memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._plain:
+            self._packed = self._packed or self._stream.read(self._STEP)
+            if not self._packed:
+                if self._frame is not None:
+                    raise damaged(self._path, "the last frame is incomplete")
+                return 0
+            self._advance()
+        part, self._plain = self._plain[: len(buffer)], self._plain[len(buffer) :]
+        buffer[: len(part)] = part
+        return len(part)
+
+    def _advance(self) -> None:
+        self._frame = self._frame or self._module.ZstdDecompressor().decompressobj()
+        try:
+            self._plain = memoryview(self._frame.decompress(self._packed))
+        except self._module.ZstdError as error:
+            raise damaged(self._path, error) from error
+        self._packed = b""
+        if self._frame.eof:
+            self._packed, self._frame = self._frame.unused_data, None
+
+
+def compressor(raw: BinaryIO, target: Path) -> AbstractContextManager[Any]:
+    """Return a stream that packs into `raw` as the ending of the target says, and does not close it."""
+    if target.suffix == ".gz":
+        return gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0)
+    if target.suffix == ".xz":
+        return lzma.LZMAFile(raw, "wb")
+    if target.suffix == ".zst":
+        writer: AbstractContextManager[Any] = _zstandard(target).ZstdCompressor().stream_writer(raw, closefd=False)
+        return writer
+    return nullcontext(raw)
+
+
+def _zstandard(path: str | Path) -> Any:
+    try:
+        import zstandard
+    except ImportError as error:
+        raise DataError("zstandard is not installed; install lpmert[zst]", path=path) from error
+    return zstandard
+
+
+def damaged(path: str | Path, why: object) -> DataError:
+    """Return the error for what cannot be unpacked."""
+    return DataError(f"the compressed file is damaged or ends early ({why}); make or copy it again", path=path)
