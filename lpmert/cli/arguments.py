@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+import os
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from lpmert.quoting import listed, quoted
+from lpmert.registry import Registry
 
 if TYPE_CHECKING:
     from lpmert.formats.weights import WeightsFile
@@ -27,6 +31,31 @@ class Scale:
 
     name: str
     value: float
+
+
+class Registered(click.ParamType[str]):
+    """The name of what is registered, or module:Name, looked for in the current folder too."""
+
+    def __init__(self, registry: Registry) -> None:
+        self.registry, self.name = registry, registry.kind
+
+    def get_metavar(self, *_: Any, **__: Any) -> str:
+        """Return what stands for the value in the help."""
+        return f"[{'|'.join(self.registry.own)}|...]"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the name if there is such a thing."""
+        if ":" in value:
+            if os.getcwd() not in sys.path:
+                sys.path.append(os.getcwd())
+        elif value not in self.registry.own and value not in self.registry.names():
+            self.fail(f"{self.registry.unknown(value)}.", param, ctx)
+        return value
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Return the names that begin with what is typed."""
+        del ctx, param
+        return [CompletionItem(name) for name in self.registry.names() if name.startswith(incomplete)]
 
 
 def column_names(text: str) -> tuple[str, ...]:

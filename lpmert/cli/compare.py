@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lpmert.cli.arguments import column_names, nonnegative
+from lpmert.cli.arguments import Registered, column_names, nonnegative
 from lpmert.cli.console import say
 from lpmert.cli.delivery import delivering, exit_code
 from lpmert.cli.figures import duration, number
 from lpmert.cli.main import _logging_to_stderr, _read, naming
 from lpmert.cli.progress import ProgressLog
-from lpmert.cli.reading import Registered
 from lpmert.cli.shared import Shared, shared_options
 from lpmert.cli.stages import Stages
 from lpmert.cli.text_tables import side_by_side

@@ -6,9 +6,10 @@ from typing import Any
 
 import click
 
-from lpmert.cli.arguments import assignment
+from lpmert.cli.arguments import Registered, assignment
 from lpmert.cli.console import say
-from lpmert.cli.reading import Reading, Registered, flag, reading_options
+from lpmert.cli.reading import Reading, flag
+from lpmert.cli.reading_options import reading_options
 from lpmert.formats.detect import format_by_name, format_of_target, write, writer_of
 from lpmert.quoting import listed
 from lpmert.registry import FORMATS

@@ -13,7 +13,8 @@ from lpmert.cli.arguments import parse_weights
 from lpmert.cli.console import say
 from lpmert.cli.delivery import Place, delivering
 from lpmert.cli.main import naming
-from lpmert.cli.reading import Reading, reading_options, sizes
+from lpmert.cli.reading import Reading, sizes
+from lpmert.cli.reading_options import reading_options
 from lpmert.cli.reports import evaluation_report
 from lpmert.cli.shared import TIES, data_argument, metric_given, metric_option
 

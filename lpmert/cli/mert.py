@@ -15,7 +15,7 @@ from lpmert.cli.arguments import column_names, nonnegative
 from lpmert.cli.console import put, say
 from lpmert.cli.delivery import ExitCode, exit_code
 from lpmert.cli.progress import ProgressLog
-from lpmert.cli.reading import line_length_option
+from lpmert.cli.reading_options import line_length_option
 from lpmert.errors import DataError, FloatArray
 from lpmert.quoting import listed, quoted
 from lpmert.result import Result, Status

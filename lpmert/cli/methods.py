@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lpmert.cli.arguments import Registered
 from lpmert.cli.console import put
-from lpmert.cli.reading import Registered
 from lpmert.registry import METHODS, METRICS
 
 if TYPE_CHECKING:

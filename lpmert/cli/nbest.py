@@ -6,9 +6,10 @@ from typing import Any
 
 import click
 
-from lpmert.cli.arguments import parse_weights
+from lpmert.cli.arguments import Registered, parse_weights
 from lpmert.cli.console import say
-from lpmert.cli.reading import Reading, Registered, described, reading_options, sizes
+from lpmert.cli.reading import Reading, described, sizes
+from lpmert.cli.reading_options import reading_options
 from lpmert.cli.shared import data_argument
 from lpmert.formats.detect import format_of_target, write
 from lpmert.registry import FORMATS

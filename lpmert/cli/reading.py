@@ -1,22 +1,19 @@
-"""What all commands that read lists have in common: one set of options for all formats."""
+"""What commands read: the lists or lattices that their options ask for."""
 
 from __future__ import annotations
 
 import os
 import shlex
-import sys
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from inspect import signature
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-from click.shell_completion import CompletionItem
 
-from lpmert.cli.arguments import column_names, finite, size
+from lpmert.cli.reading_options import FILE_BY_NAME, FLAGS
 from lpmert.quoting import listed, quoted
-from lpmert.registry import FORMATS, Registry
 
 if TYPE_CHECKING:
     from lpmert.model.nbest import NBest
@@ -25,7 +22,6 @@ if TYPE_CHECKING:
     Data = NBest | WordGraphs
 
 Value = TypeVar("Value")
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 ARGUMENTS = "lpmert.arguments"
 """Key, in what click keeps of a run, of the words of the command line."""
@@ -42,146 +38,6 @@ _NAMED_FILES = 4
 _OF_METRICS = ("tokenize", "lowercase")
 _OF_ALL = ("features", "loss", "gain", "statistics", "references", "metric", "partial")
 """What `read` looks after where a reader does not."""
-
-
-def named(convert: Callable[[str], Value], kind: str) -> Callable[[str], tuple[str, Value]]:
-    """Return a function from NAME=VALUE to name and value, which raises `click.BadParameter` for anything else."""
-
-    def parse(text: str) -> tuple[str, Value]:
-        name, equals, value = text.partition("=")
-        if not (name and equals and value):
-            raise click.BadParameter(f"{quoted(text)} is not NAME={kind}.")
-        return name, convert(value)
-
-    parse.__name__ = f"NAME={kind}"
-    return parse
-
-
-_FILE_BY_NAME = named(str, "FILE")
-
-
-class Registered(click.ParamType[str]):
-    """The name of what is registered, or module:Name, looked for in the current folder too."""
-
-    def __init__(self, registry: Registry) -> None:
-        self.registry, self.name = registry, registry.kind
-
-    def get_metavar(self, *_: Any, **__: Any) -> str:
-        """Return what stands for the value in the help."""
-        return f"[{'|'.join(self.registry.own)}|...]"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the name if there is such a thing."""
-        if ":" in value:
-            if os.getcwd() not in sys.path:
-                sys.path.append(os.getcwd())
-        elif value not in self.registry.own and value not in self.registry.names():
-            self.fail(f"{self.registry.unknown(value)}.", param, ctx)
-        return value
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Return the names that begin with what is typed."""
-        del ctx, param
-        return [CompletionItem(name) for name in self.registry.names() if name.startswith(incomplete)]
-
-
-_OPTIONS = (
-    click.option("--from", "format", type=Registered(FORMATS), help="Format of DATA. [default: told by its content]"),
-    click.option("--deduplicate", is_flag=True, help="Drop hypotheses that repeat an earlier one in their list."),
-    click.option("--segment", metavar="COLUMN", help="Tables: column that tells which list a row belongs to."),
-    click.option(
-        "--features", type=column_names, metavar="A,B,C", help="Features: names, patterns such as 'LM*', or all."
-    ),
-    click.option("--gain", metavar="COLUMN", help="Column of what is better if higher, or in tables true and false."),
-    click.option("--loss", metavar="COLUMN", help="Column of the loss of a hypothesis, such as its word errors."),
-    click.option(
-        "--statistics",
-        type=column_names,
-        metavar="A,B,C",
-        help="What the metric sums, instead of --loss. Moses: names.",
-    ),
-    click.option("--text", metavar="COLUMN", help="Tables: column of the text."),
-    click.option("--group", is_flag=True, help="Tables, moses: allow the rows of a list to lie apart."),
-    click.option(
-        "--references", multiple=True, metavar="FILE", help="Count the loss from the texts: what they should be."
-    ),
-    click.option(
-        "--tokenize", metavar="NAME", help="Texts: tokenizer of sacrebleu, for bleu. none: split at white space."
-    ),
-    click.option("--lowercase", is_flag=True, help="Texts: ignore case."),
-    click.option("--partial", is_flag=True, help="Texts: allow references without a list."),
-    click.option("--statistics-file", multiple=True, metavar="FILE", help="Moses: file of statistics, one per file."),
-    click.option("--last-field", is_flag=True, help="Moses: the last field has the statistics."),
-    click.option("--drop-texts", is_flag=True, help="Moses: do not keep the texts."),
-    click.option(
-        "--scores", multiple=True, metavar="FILE", help="Mert: file of scores, one per file. ESPnet: which scores."
-    ),
-    click.option("--text-file", metavar="FILE", help="Scores: file of the texts."),
-    click.option(
-        "--losses", multiple=True, type=_FILE_BY_NAME, metavar="NAME=FILE", help="Scores: files of statistics."
-    ),
-    click.option(
-        "--separator",
-        metavar="TEXT",
-        help="Scores: separates the id of the list from the number in a key. [default: -]",
-    ),
-    click.option(
-        "--n-best",
-        type=click.IntRange(min=1),
-        metavar="N",
-        help="Lattices: the N best hypotheses of each. [default: all; 100 where only lists will do]",
-    ),
-    click.option(
-        "--scales",
-        multiple=True,
-        type=named(finite, "NUMBER"),
-        metavar="NAME=NUMBER",
-        help="Lattices, with N best hypotheses: weight of a score.",
-    ),
-    click.option(
-        "--counts",
-        multiple=True,
-        type=named(column_names, "WORD,WORD"),
-        metavar="NAME=WORD,WORD",
-        help="Lattices: words to count as a feature, which are no words of the text.",
-    ),
-    click.option("--silent", type=column_names, metavar="WORD,WORD", help="Lattices: more words that are not spoken."),
-    click.option("--variants", is_flag=True, help="Lattices: word(2) is another pronunciation of word."),
-    click.option("--symbols", metavar="FILE", help="Lattices of Kaldi and OpenFst: words by number."),
-)
-
-
-def _limit_lines(ctx: click.Context, _: click.Parameter, value: int | None) -> None:
-    if value is not None:
-        from lpmert.system.files import line_limit
-
-        ctx.with_resource(line_limit(value))
-
-
-line_length_option = click.option(
-    "--max-line-length",
-    type=size,
-    metavar="SIZE",
-    callback=_limit_lines,
-    expose_value=False,
-    help="Reject files with a longer line.  [default: 64MiB]",
-)
-"""For all commands that read data."""
-
-
-_FLAGS = (
-    *("format", "deduplicate", "segment", "features", "loss", "gain", "statistics", "text", "group"),
-    *("references", "tokenize", "lowercase", "partial"),
-    *("statistics_file", "last_field", "drop_texts", "scores", "text_file", "losses", "separator"),
-    *("n_best", "scales", "counts", "silent", "variants", "symbols"),
-)
-
-
-def reading_options(command: Command) -> Command:
-    """Add the options that all commands have which read lists."""
-    for option in reversed((*_OPTIONS, line_length_option)):
-        command = option(command)
-    return command
 
 
 @dataclass(frozen=True)
@@ -205,7 +61,7 @@ class Reading:
 
         metric is that of texts, and settings are its options; both count only with references.
         """
-        given = {name: options.pop(name) for name in _FLAGS}
+        given = {name: options.pop(name) for name in FLAGS}
         format, deduplicate = given.pop("format"), given.pop("deduplicate")
         flags = {name: _value(name, value) for name, value in given.items() if value not in (None, False, ())}
         if sum(name in flags for name in ("loss", "gain", "statistics")) > 1:
@@ -230,9 +86,9 @@ class Reading:
         """What to read: files, or files by name of the feature where they are given as NAME=FILE."""
         by_name = ["=" in file and not os.path.exists(file) for file in self.files]
         if self.format == "scores" and not (len(self.files) == 1 and os.path.isdir(self.files[0])):
-            return by_names(map(_FILE_BY_NAME, self.files), "DATA")
+            return by_names(map(FILE_BY_NAME, self.files), "DATA")
         if self.format is None and all(by_name):
-            return by_names(map(_FILE_BY_NAME, self.files), "DATA")
+            return by_names(map(FILE_BY_NAME, self.files), "DATA")
         return self.files[0] if len(self.files) == 1 else self.files
 
     def read(self, unused: Collection[str] = ()) -> NBest:

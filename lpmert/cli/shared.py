@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from lpmert.cli.arguments import (
+    Registered,
     Scale,
     assignment,
     bounds,
@@ -21,7 +22,8 @@ from lpmert.cli.arguments import (
     share,
     size,
 )
-from lpmert.cli.reading import Reading, Registered, paths_of, reading_options
+from lpmert.cli.reading import Reading, paths_of
+from lpmert.cli.reading_options import reading_options
 from lpmert.metrics.columns import TEXT_METRICS
 from lpmert.quoting import listed, quoted
 from lpmert.registry import METHODS, METRICS

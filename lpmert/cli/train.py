@@ -8,11 +8,12 @@ from typing import Any
 
 import click
 
-from lpmert.cli.arguments import assignment
+from lpmert.cli.arguments import Registered, assignment
 from lpmert.cli.console import say
 from lpmert.cli.delivery import Place, delivering
 from lpmert.cli.main import naming
-from lpmert.cli.reading import Reading, Registered, reading_options
+from lpmert.cli.reading import Reading
+from lpmert.cli.reading_options import reading_options
 from lpmert.cli.shared import configured, data_argument, metric_for, metric_option
 from lpmert.registry import METHODS
 

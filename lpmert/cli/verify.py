@@ -11,7 +11,8 @@ import lpmert
 from lpmert.cli.console import put
 from lpmert.cli.figures import column
 from lpmert.cli.main import naming
-from lpmert.cli.reading import Reading, reading_options
+from lpmert.cli.reading import Reading
+from lpmert.cli.reading_options import reading_options
 from lpmert.cli.shared import TIES, data_argument, metric_given, metric_option
 from lpmert.cli.text_tables import side_by_side
 

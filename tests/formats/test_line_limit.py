@@ -258,7 +258,13 @@ class TestQuotes:
         checked = [*(ROOT / "lpmert/formats").glob("*.py"), *(ROOT / "lpmert/certificates/check").glob("*.py")]
         checked += [
             ROOT / "lpmert" / name
-            for name in ("model/given.py", "model/nbest.py", "cli/arguments.py", "certificates/format.py", "model/converters.py")
+            for name in (
+                "model/given.py",
+                "model/nbest.py",
+                "cli/arguments.py",
+                "certificates/format.py",
+                "model/converters.py",
+            )
         ]
         found = [
             f"{path.relative_to(ROOT)}:{node.lineno}"
