@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import sys
 import threading
@@ -15,6 +16,11 @@ logger = logging.getLogger("lpmert")
 
 Watcher = Callable[[int, int], object]
 """Gets the number of kernels compiled, and of those and what they are known to need."""
+
+
+_COLLECT_AFTER = 100_000
+"""New objects after which Python looks for garbage while kernels are compiled. numba keeps most of the many that it
+makes, so that looking as often as usual takes a tenth of the time."""
 
 
 class Compilation:
@@ -34,12 +40,16 @@ class Compilation:
         self._needed: set[str] = set()
         self._compiled: set[str] = set()
         self._watchers: list[Watcher] = []
+        self._collects_after = gc.get_threshold()
 
     def begin(self, name: str) -> None:
         """Note that the compilation of a function begins, by its module and name."""
         with self._lock:
             if self._depth == 0:
                 self._since = time.perf_counter()
+                self._collects_after = gc.get_threshold()
+                if 0 < self._collects_after[0] < _COLLECT_AFTER:
+                    gc.set_threshold(_COLLECT_AFTER, *self._collects_after[1:])
             self._depth += 1
             say = not self._said and name.partition(".")[0] == "lpmert"
             self._said = self._said or say
@@ -53,6 +63,7 @@ class Compilation:
                 return  # another thread began it before anybody listened
             self._depth -= 1
             if self._depth == 0:
+                gc.set_threshold(*self._collects_after)
                 self._spans.append((self._since, time.perf_counter()))
                 self._total += self._spans[-1][1] - self._since
             if name in self._needed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 
@@ -101,6 +102,26 @@ def test_kernels_are_counted_as_they_are_compiled() -> None:
     one.begin("unwatched")
     one.end("unwatched")
     assert seen == [(1, 3), (1, 2), (2, 2), (3, 3)]
+
+
+def test_garbage_is_looked_for_rarely_while_kernels_are_compiled_and_as_before_afterwards() -> None:
+    usual = gc.get_threshold()
+    one = Compilation()
+    try:
+        gc.set_threshold(700, 7, 3)
+        one.begin("outer")
+        one.begin("inner")
+        one.end("inner")
+        assert gc.get_threshold() == (100_000, 7, 3)
+        one.end("outer")
+        assert gc.get_threshold() == (700, 7, 3)
+        gc.set_threshold(0)  # never: whoever said so is heeded
+        one.begin("another")
+        assert gc.get_threshold()[0] == 0
+        one.end("another")
+        assert gc.get_threshold()[0] == 0
+    finally:
+        gc.set_threshold(*usual)
 
 
 def test_a_checkpoint_raises_only_where_somebody_heeds_it() -> None:
