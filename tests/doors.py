@@ -16,6 +16,7 @@ from shared import ROOT
 from strategies import random_nbest
 
 import lpmert
+from lpmert.formats.lattice import read_lattices
 from lpmert.model.problem import Problem
 from lpmert.numeric.ahead import entries
 from lpmert.numeric.kernels import Kernel
@@ -126,6 +127,7 @@ def word_graphs() -> None:
             lpmert.minimize(lattices, metric=metric, method=method, region=region, time_limit=_TIME)
             lpmert.minimize(hypergraphs, metric=metric, method=method, time_limit=_TIME)
     lpmert.n_best(lattices, [1.0, 9.5, 0.0], n=5)
+    read_lattices(speech / "lattices", speech / "text", n_best=5, scales={"lm": 9.5})
 
 
 def kernels() -> list[Kernel]:

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from lpmert.formats.weights import WeightsFile
     from lpmert.model.region import Linear
 
+    NameType = click.ParamType[str]
+else:
+    NameType = click.ParamType  # which takes no brackets before click 8.4
+
 Range = tuple[float | None, float | None]
 
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
@@ -33,7 +37,7 @@ class Scale:
     value: float
 
 
-class Registered(click.ParamType[str]):
+class Registered(NameType):
     """The name of what is registered, or module:Name, looked for in the current folder too."""
 
     def __init__(self, registry: Registry) -> None:

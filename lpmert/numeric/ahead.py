@@ -79,7 +79,7 @@ def _type(argument: str, tuples: dict[str, list[str]]) -> Any:
         kind = getattr(import_module(module), argument.partition("/")[0])
         return types.BaseTuple.from_types([_type(field, tuples) for field in fields], kind)
     element, _, shape = argument.partition(":")
-    return types.Array(from_dtype(np.dtype(element)), int(shape[:-1]), shape[-1])
+    return types.Array(from_dtype(np.dtype(element)), int(shape[0]), shape[1], readonly=shape.endswith("r"))
 
 
 def entries(compiled: Iterable[tuple[str, str, tuple[Any, ...]]]) -> dict[str, Any]:
@@ -93,7 +93,7 @@ def entries(compiled: Iterable[tuple[str, str, tuple[Any, ...]]]) -> dict[str, A
         for module, name, signature in sorted(compiled, key=str)
         if all(_buildable(kind) for kind in signature)
     }
-    order = sorted(found, key=lambda entry: (entry[:2], sum(kind.endswith("A") for kind in entry[2:]), entry))
+    order = sorted(found, key=lambda entry: (entry[:2], sum(kind.endswith(("A", "Ar")) for kind in entry[2:]), entry))
     return {"tuples": dict(sorted(tuples.items())), "entries": [list(entry) for entry in order]}
 
 
@@ -103,7 +103,7 @@ def _buildable(kind: Any) -> bool:
     if isinstance(kind, types.UniTuple):
         return _buildable(kind.dtype)
     if isinstance(kind, types.Array):
-        return bool(kind.mutable and kind.aligned)
+        return bool(kind.aligned)
     return kind in _NUMBERS.values()
 
 
@@ -120,5 +120,5 @@ def _described(kind: Any, tuples: dict[str, list[str]]) -> str:
     if isinstance(kind, types.UniTuple):
         return f"{_described(kind.dtype, tuples)}*{kind.count}"
     if isinstance(kind, types.Array):
-        return f"{np.dtype(str(kind.dtype)).str[1:]}:{kind.ndim}{kind.layout}"
+        return f"{np.dtype(str(kind.dtype)).str[1:]}:{kind.ndim}{kind.layout}{'' if kind.mutable else 'r'}"
     return next(name for name, own in _NUMBERS.items() if own == kind)

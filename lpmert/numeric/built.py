@@ -5,8 +5,9 @@ built for; numba compiles for all else. `entries.json` says what that is, for ea
 
     module, kernel, argument, argument, ...
 
-An argument is f8, i8 or b1; an array such as f8:2C with its element, dimensions and layout (C, F, or A for any); or the
-name of a named tuple, whose module and fields stand in `tuples`. Child*2 is a tuple of two of them.
+An argument is f8, i8 or b1; an array such as f8:2C with its element, dimensions and layout (C, F, or A for any), followed
+by r if the array may be read-only; or the name of a named tuple, whose module and fields stand in `tuples`. Child*2 is
+a tuple of two of them.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from functools import cache
 from importlib import import_module
 from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.util import module_from_spec, spec_from_file_location
+from operator import attrgetter
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -36,11 +38,18 @@ OWN = "built-"
 _PACKAGE = Path(__file__).resolve().parent.parent
 _ENTRIES = Path(__file__).with_name("entries.json")
 _SCALARS = {"i8": (int, np.int64), "f8": (float, np.float64), "b1": (bool, np.bool_)}
-_LAYOUTS = {"C": "carray", "F": "farray", "A": "behaved"}
-"""Flags of arrays that are writable, too: numba compiles other kernels for those that are not."""
+_LAYOUTS: dict[str, Callable[[Any], object]] = {
+    "C": attrgetter("carray"),
+    "F": attrgetter("farray"),
+    "A": attrgetter("behaved"),
+    "Cr": lambda flags: flags.c_contiguous and flags.aligned,
+    "Fr": lambda flags: flags.f_contiguous and flags.aligned,
+    "Ar": attrgetter("aligned"),
+}
+"""What flags of an array say of its layout; all arrays are aligned, and writable unless they may be read-only."""
 
 Kind = tuple[Any, ...]
-"""What an argument must be: (classes of a number,), (class, kinds of the fields), or (dtype, dimensions, flag)."""
+"""What an argument must be: (classes of a number,), (class, kinds of the fields), or (dtype, dimensions, layout)."""
 
 
 def built_kernel(module: str, name: str, otherwise: Callable[..., Any]) -> Callable[..., Any] | None:
@@ -172,7 +181,7 @@ def _kind(argument: str, tuples: dict[str, list[str]]) -> Kind:
         module, *fields = tuples[argument]
         return getattr(import_module(module), argument.partition("/")[0]), _kinds(fields, tuples)
     element, _, shape = argument.partition(":")
-    return np.dtype(element), int(shape[:-1]), _LAYOUTS[shape[-1]]
+    return np.dtype(element), int(shape[0]), _LAYOUTS[shape[1:]]
 
 
 def _fit(values: Sequence[Any], kinds: Sequence[Kind]) -> bool:
@@ -181,7 +190,7 @@ def _fit(values: Sequence[Any], kinds: Sequence[Kind]) -> bool:
         if len(kind) == 3:
             if value.__class__ is not np.ndarray or value.dtype != kind[0] or value.ndim != kind[1]:
                 return False
-            if not getattr(value.flags, kind[2]):
+            if not kind[2](value.flags):
                 return False
         elif len(kind) == 2:
             if value.__class__ is not kind[0] or len(value) != len(kind[1]) or not _fit(value, kind[1]):

@@ -116,7 +116,7 @@ def _without_entry(options: dict[str, Any]) -> dict[str, Any]:
         return {}
     try:
         from lpmert.numeric.unlinked import UnlinkedCompiler
-    except ImportError:  # a numba whose parts have moved: it takes longer
+    except ImportError:  # a numba whose parts are elsewhere: it takes longer
         return {}
     return {"pipeline_class": UnlinkedCompiler}
 

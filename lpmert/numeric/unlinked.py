@@ -11,12 +11,16 @@ from __future__ import annotations
 from typing import Any
 
 import llvmlite.binding as _llvm
+import numba
 from numba.core.codegen import JITCodeLibrary as _JITCodeLibrary
 from numba.core.compiler import CompilerBase as _CompilerBase
 from numba.core.compiler import DefaultPassBuilder as _DefaultPassBuilder
 from numba.core.compiler_machinery import FunctionPass as _FunctionPass
 from numba.core.compiler_machinery import register_pass
 from numba.core.typed_passes import NopythonTypeInference
+
+if numba.version_info.short < (0, 63):
+    raise ImportError("its libraries are made otherwise before numba 0.63")
 
 llvm: Any = _llvm
 JITCodeLibrary: Any = _JITCodeLibrary

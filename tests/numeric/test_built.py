@@ -38,6 +38,12 @@ def fits(kind: str, value: object) -> bool:
     return built._fit([value], built._kinds([kind], TUPLES))
 
 
+def _read_only() -> np.ndarray[Any, Any]:
+    rows = ROWS.copy()
+    rows.flags.writeable = False
+    return rows
+
+
 @pytest.mark.parametrize(
     ("kind", "value"),
     [
@@ -52,6 +58,10 @@ def fits(kind: str, value: object) -> bool:
         ("f8:2F", ROWS.T),
         ("f8:1A", ROWS[:, 0]),
         ("i4:1C", np.zeros(3, dtype=np.int32)),
+        ("f8:2Cr", ROWS),
+        ("f8:2Cr", _read_only()),
+        ("f8:2Fr", _read_only().T),
+        ("f8:1Ar", _read_only()[:, 0]),
         ("Pair", Pair(ROWS, 1)),
         ("Pair/2", Pair(ROWS[:, 1], False)),
         ("Pair*2", (Pair(ROWS, 1), Pair(ROWS, 2))),
@@ -59,12 +69,6 @@ def fits(kind: str, value: object) -> bool:
 )
 def test_what_an_entry_was_built_for_is_let_in(kind: str, value: object) -> None:
     assert fits(kind, value)
-
-
-def _read_only() -> np.ndarray[Any, Any]:
-    rows = ROWS.copy()
-    rows.flags.writeable = False
-    return rows
 
 
 @pytest.mark.parametrize(
@@ -87,6 +91,10 @@ def _read_only() -> np.ndarray[Any, Any]:
         ("f8:2C", np.frombuffer(bytearray(65), dtype=np.float64, offset=1).reshape(4, 2)),
         ("f8:2C", np.ma.zeros((4, 2))),
         ("f8:2F", ROWS),
+        ("f8:2Cr", _read_only().T),
+        ("f8:2Fr", _read_only()),
+        ("f8:2Cr", np.frombuffer(bytes(65), dtype=np.float64, offset=1).reshape(4, 2)),
+        ("f8:2Ar", np.frombuffer(bytes(65), dtype=np.float64, offset=1).reshape(4, 2)),
         ("i8:1C", np.zeros(3, dtype=np.uint64)),
         ("i8:1C", np.zeros(3, dtype="m8[s]")),
         ("Pair*2", (Pair(ROWS, 1),)),
@@ -107,6 +115,7 @@ DOORS = """
 import doors
 from lpmert.numeric import built
 doors.go_through(["cells", "choices", "sweep", "och", "random"], ["loss", "bleu"], ["everywhere"])
+doors.word_graphs()
 held = {(module, name) for module, name, *_ in built.read_entries()["entries"]}
 print(*sorted({name for module, name, _ in doors.compiled() if (module, name) not in held}))
 """
@@ -130,17 +139,19 @@ def test_the_table_is_written_as_it_is_read() -> None:
     pair = types.NamedTuple([rows, numba.int64], Pair)
     other = types.NamedTuple([types.Array(numba.float64, 1, "A"), numba.boolean], Pair)
     read_only = types.Array(numba.float64, 2, "C", readonly=True)
+    unaligned = types.Array(numba.float64, 2, "C", aligned=False)
     table = entries(
         [
             ("a", "f", (other,)),
             ("a", "f", (pair,)),
             ("a", "f", (read_only,)),
+            ("a", "f", (unaligned,)),
             ("a", "g", (numba.float64, types.UniTuple(pair, 2))),
         ]
     )
     assert table == {
         "tuples": {"Pair": [__name__, "f8:1A", "b1"], "Pair/2": [__name__, "f8:2C", "i8"]},
-        "entries": [["a", "f", "Pair"], ["a", "f", "Pair/2"], ["a", "g", "f8", "Pair/2*2"]],
+        "entries": [["a", "f", "Pair"], ["a", "f", "Pair/2"], ["a", "f", "f8:2Cr"], ["a", "g", "f8", "Pair/2*2"]],
     }
 
 
@@ -278,9 +289,8 @@ print(*sorted(name for name in sys.modules if name.startswith(("lpmert.methods.l
 
     def test_the_command_that_tries_published_wheels_works(self, wheel: Wheel) -> None:
         settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["cibuildwheel"]
-        process = subprocess.run(  # noqa: S602 - as cibuildwheel does
-            settings["test-command"].format(project=ROOT),
-            shell=True,
+        process = subprocess.run(
+            ["bash", "-c", settings["test-command"].format(project=ROOT)],
             cwd=wheel.place,
             env={**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"},
             capture_output=True,
