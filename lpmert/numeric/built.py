@@ -5,9 +5,9 @@ built for; numba compiles for all else. `entries.json` says what that is, for ea
 
     module, kernel, argument, argument, ...
 
-An argument is f8, i8 or b1; an array such as f8:2C with its element, dimensions and layout (C, F, or A for any), followed
-by r if the array may be read-only; or the name of a named tuple, whose module and fields stand in `tuples`. Child*2 is
-a tuple of two of them.
+An argument is f8, i8 or b1; an array such as f8:2C with its element, dimensions and layout (C, F, or A for any), and r
+at the end if it may be read-only; or the name of a named tuple, whose module and fields stand in `tuples`. Child*2 is a
+tuple of two of them.
 """
 
 from __future__ import annotations

@@ -187,13 +187,14 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Wheel:
 
 
 class TestCompile:
-    """`lpmert compile`, of one kernel."""
+    """`lpmert compile`, of one kernel, for lists that can be written and lists that cannot."""
 
     @pytest.fixture
     def copy(self, tmp_path: Path) -> Wheel:
         made = Wheel(tmp_path)
         entry = '["lpmert.numeric.kernels", "decode", "f8:2C", "i8:1C", "f8:1C", "i8:1C"]'
-        (tmp_path / "lpmert" / "numeric" / "entries.json").write_text(f'{{"tuples": {{}}, "entries": [{entry}]}}')
+        both = f"{entry}, {entry.replace('f8:2C', 'f8:2Cr')}"
+        (tmp_path / "lpmert" / "numeric" / "entries.json").write_text(f'{{"tuples": {{}}, "entries": [{both}]}}')
         return made
 
     def compile(self, copy: Wheel, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -216,9 +217,11 @@ class TestCompile:
         code = """
 import numpy as np
 from lpmert.numeric.kernels import decode
-chosen = np.zeros(1, dtype=np.int64)
-decode(np.eye(2), np.array([0, 2]), np.array([0.0, 1.0]), chosen)
-print(chosen[0], decode._dispatcher is None)
+for writable in (True, False):
+    features, chosen = np.eye(2), np.zeros(1, dtype=np.int64)
+    features.flags.writeable = writable
+    decode(features, np.array([0, 2]), np.array([0.0, 1.0]), chosen)
+    print(chosen[0], decode._dispatcher is None)
 """
         return copy.run(code, NUMBA_CACHE_DIR=str(copy.place / "cache"))
 
@@ -227,8 +230,8 @@ print(chosen[0], decode._dispatcher is None)
         assert done.returncode == 0, done.stderr
         module = Path(done.stdout.strip())
         assert module.is_relative_to(copy.place / "cache")
-        assert "compiling kernels: 0 of 1" in done.stderr
-        assert self.decoded(copy) == "1 True\n"
+        assert "compiling kernels: 0 of 2" in done.stderr
+        assert self.decoded(copy) == "1 True\n1 True\n"
         again = self.compile(copy)
         assert (again.returncode, again.stdout) == (0, f"compiled already: {module}\n")
         version = copy.place / "lpmert" / "version.py"
