@@ -55,12 +55,18 @@ def sources() -> set[str]:
     return {file.relative_to(ROOT).as_posix() for file in files}
 
 
+def pages() -> set[str]:
+    """The manual pages and completions, which are installed beside the package."""
+    return {file.relative_to(ROOT).as_posix() for file in (ROOT / "share").rglob("*") if file.is_file()}
+
+
 def test_the_wheel_holds_the_package_and_nothing_else(published: Path) -> None:
     wheel = one(published, "*.whl")
     assert wheel.name == f"lpmert-{lpmert.__version__}-py3-none-any.whl"
     names = set(zipfile.ZipFile(wheel).namelist())
     described = {name for name in names if name.startswith(f"lpmert-{lpmert.__version__}.dist-info/")}
-    assert names - described == sources()
+    beside = {f"lpmert-{lpmert.__version__}.data/data/{page}" for page in pages()}
+    assert names - described == sources() | beside
     assert {"lpmert/py.typed", "lpmert/__init__.pyi", "lpmert/numeric/entries.json"} <= names
 
 
@@ -72,6 +78,7 @@ def test_the_archive_holds_what_it_takes_to_build(published: Path) -> None:
     assert beside == {
         *("pyproject.toml", "setup.py", "setup.cfg", "MANIFEST.in", "PKG-INFO"),
         *("README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff", "SECURITY.md"),
+        *pages(),
     }
 
 
