@@ -13,6 +13,7 @@ NAMES = (
     "growth",
     "lines",
     "ablation",
+    "published",
     "switches",
     "four",
     "hull",
@@ -22,12 +23,13 @@ NAMES = (
     "beam",
     "stability",
     "risk",
+
     "msr",
+
     "unseen",
     "lattices",
 )
 """In the order of the report."""
-
 
 def benchmark(name: str) -> Benchmark:
     """Return the benchmark of this name."""
