@@ -23,13 +23,12 @@ NAMES = (
     "beam",
     "stability",
     "risk",
-
     "msr",
-
     "unseen",
     "lattices",
 )
 """In the order of the report."""
+
 
 def benchmark(name: str) -> Benchmark:
     """Return the benchmark of this name."""
