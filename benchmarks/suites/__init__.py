@@ -23,7 +23,9 @@ NAMES = (
     "beam",
     "stability",
     "risk",
+    "annealing",
     "msr",
+    "adaptation",
     "unseen",
     "lattices",
 )
