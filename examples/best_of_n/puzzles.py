@@ -16,6 +16,7 @@ import sys
 import warnings
 from collections import Counter
 from difflib import SequenceMatcher
+from itertools import pairwise
 
 PUZZLES, CANDIDATES, EARLIER = 240, 16, 200
 EXAMPLES, SEEN, PROBES, TESTS = 3, 2, 20, 40
@@ -147,15 +148,13 @@ class Bigrams:
         self.pairs, self.firsts = Counter(), Counter()
         for program in programs:
             tokens = ["^", *tokens_of(program), "$"]
-            self.pairs.update(zip(tokens, tokens[1:]))
+            self.pairs.update(pairwise(tokens))
             self.firsts.update(tokens[:-1])
         self.words = len({token for pair in self.pairs for token in pair})
 
     def __call__(self, program):
         tokens = ["^", *tokens_of(program), "$"]
-        return sum(
-            math.log((self.pairs[pair] + 1) / (self.firsts[pair[0]] + self.words)) for pair in zip(tokens, tokens[1:])
-        )
+        return sum(math.log((self.pairs[pair] + 1) / (self.firsts[pair[0]] + self.words)) for pair in pairwise(tokens))
 
 
 def puzzle(number, target, rng, runs, likely):
@@ -169,12 +168,12 @@ def puzzle(number, target, rng, runs, likely):
     outputs = [[runs(text_of(program), one) for one in probes] for program in programs]
     voices = Counter(map(repr, outputs))
     candidates = []
-    for program, output in zip(programs, outputs):
+    for program, output in zip(programs, outputs, strict=True):
         text = text_of(program)
         given = [runs(text, one) for one, _ in examples]
         scores = {
-            "examples": sum(a == b for a, (_, b) in zip(given, examples)),
-            "likeness": round(sum(likeness(a, b) for a, (_, b) in zip(given, examples)) / EXAMPLES, 4),
+            "examples": sum(a == b for a, (_, b) in zip(given, examples, strict=True)),
+            "likeness": round(sum(likeness(a, b) for a, (_, b) in zip(given, examples, strict=True)) / EXAMPLES, 4),
             "runs": sum(one is not None for one in output),
             "types": sum(type(one) is type(examples[0][1]) for one in output),
             "votes": voices[repr(output)] - 1,

@@ -144,7 +144,7 @@ def loop(
         "och" if method == AVERAGE else method, search_seconds, None, None, None, None, jobs, seed
     )
     if solver.remembers:
-        raise MethodError(f"a loop keeps what its iterations leave behind; leave state and earlier out of {solver.name}")
+        raise MethodError(f"a loop keeps what iterations leave behind; leave state and earlier out of {solver.name}")
     n, iterations, patience = (
         whole_number(value, name, 1) for value, name in ((n, "n"), (iterations, "iterations"), (patience, "patience"))
     )

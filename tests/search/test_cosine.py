@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -300,7 +300,7 @@ def test_a_cosine_of_nothing_is_half_of_the_plane(seed: int, method: str) -> Non
                 turns += [turn for turn in (angle, angle - 2, angle + 2) if -1.0 < turn < 1.0]
     turns = sorted(turns)
     least = np.inf
-    for low, high in zip(turns[:-1], turns[1:], strict=True):
+    for low, high in pairwise(turns):
         angle = (low + high) * np.pi / 4
         scores = (features @ (np.cos(angle) * centre + np.sin(angle) * along)).reshape(5, 4)
         least = min(least, losses[offsets[:-1] + scores.argmax(axis=1)].sum())

@@ -61,8 +61,8 @@ class Stabilised(Method):
     distance, each over its maximum in P, where v = 1 - a / (iteration + b), iterations count from 1, and the distance
     is the least Euclidean one to the weights of the last m iterations, all with absolute values that sum to 1.
     The weights of the first decoding are among them if they are given as initial weights. regularised: the quality is
-    the mean over 10 perturbations of the caller's weights, by a variance of 0.001 where the largest weight is 1. Quality
-    is 1 - loss, or 1 / loss where losses are sums over lists.
+    the mean over 10 perturbations of the caller's weights, by a variance of 0.001 where the largest weight is 1.
+    Quality is 1 - loss, or 1 / loss where losses are sums over lists.
     """
 
     reseed: bool = option(True, "random starts differ from iteration to iteration")
