@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import pairwise, product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -114,7 +114,7 @@ def background_model(sentences: Sequence[Sequence[str]]) -> Probability:
 
 def scored(texts: Texts, model: Probability, share: float) -> FloatArray:
     """Return the converter's score of every conversion plus a share of its log10-probability in a model."""
-    base = texts.lists.features[:, [0]].toarray().ravel()
+    base = _sparse_features(texts)[:, [0]].toarray().ravel()
     if share == 0.0:
         return base
     own = [sum(np.log10(model(a, b)) for a, b in pairwise(["<s>", *words, "</s>"])) for words in texts.words]
@@ -227,11 +227,15 @@ class Discriminative:
         return Answer(scores, "heuristic", None, dict(trained.counters), {"share": share})
 
 
+def _sparse_features(texts: Texts) -> Any:
+    return texts.lists.features
+
+
 def _based_on(texts: Texts, scores: FloatArray) -> NBest:
     """Return lists whose first feature are these scores [M]."""
     from scipy.sparse import coo_array, hstack
 
-    features = hstack([coo_array(scores[:, None]), texts.lists.features[:, 1:]]).tocsr()
+    features: Any = hstack([coo_array(scores[:, None]), _sparse_features(texts)[:, 1:]], format="csr")
     return NBest(features, texts.lists.offsets, texts.lists.statistics)
 
 
@@ -298,8 +302,8 @@ def tasks() -> Iterator[Task]:
         for solver in (*MODELS, *LEARNERS):
             yield Task(domain_fold(domain, number), Adapted(), solver, time_limit=TIME_LIMIT)
     for number in range(FOLDS):
-        for solver in CURVES:
-            yield Task(fold(number), Errors(), solver, time_limit=TIME_LIMIT)
+        for curve in CURVES:
+            yield Task(fold(number), Errors(), curve, time_limit=TIME_LIMIT)
 
 
 def render(rows: list[Row]) -> Iterator[Table | Figure]:

@@ -198,8 +198,8 @@ def _starts(rows: list[Row]) -> Iterator[Table]:
             ]
         if {*cells} != {"-"}:
             body.append([str(beam), *cells])
-    headings = ("beam", *("from equal weights", "found", "passes", "LPs", "CPU s"))
-    headings = (*headings, *("from line searches", "found", "passes", "LPs", "CPU s"))
+    outcome = ("found", "passes", "LPs", "CPU s")
+    headings = ("beam", "from equal weights", *outcome, "from line searches", *outcome)
     note = (
         f"Mean sentence BLEU+1 of {FEW} lists, 14 features; at most {TO_THE_END:g} seconds each, {TIME_LIMIT:g} for "
         "beams 3 and 300 from line searches. Stopped: the beam had not come to its end."
