@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -10,12 +11,13 @@ import pytest
 from oracle import best_loss
 
 import lpmert
-from benchmarks import datasets
+from benchmarks import bigrams, datasets
+from benchmarks.halves import Halves
 from benchmarks.harness import Answer, Task, measure
 from benchmarks.lists import Loss, Near
 from benchmarks.simulated import Sentences, Simulated
 from benchmarks.suites import adaptation, annealing, beam, published, stability
-from lpmert.methods import Stabilised
+from lpmert.methods import MinimumSampleRisk, Stabilised
 from lpmert.model.nbest import NBest
 
 
@@ -89,16 +91,16 @@ def test_a_cosine_of_minus_one_is_that_of_all_weights() -> None:
 
 
 def test_map_estimates_are_probabilities_between_the_background_and_the_sentences_adapted_to() -> None:
-    background = adaptation.background_model([["a", "b"], ["a", "c", "a"]])
+    background = bigrams.background_model([["a", "b"], ["a", "c", "a"]])
     words = ["a", "b", "c", "d", "</s>"]
     known = sum(background("a", word) for word in words[:3] + words[4:])
-    assert known + (adaptation._WORDS - 4) * background("a", "d") == pytest.approx(1.0)
+    assert known + (bigrams.WORDS - 4) * background("a", "d") == pytest.approx(1.0)
     own = [["a", "d"], ["a", "d"], ["a", "b"]]
     for mass in (0.5, 40.0):
-        model = adaptation.Bigrams(own, background, mass)
+        model = bigrams.Bigrams(own, background, mass)
         for word, count in (("d", 2), ("b", 1), ("c", 0)):
             assert model("a", word) == pytest.approx((count + mass * background("a", word)) / (3 + mass))
-    assert adaptation.Bigrams(own, background, 1e12)("a", "d") == pytest.approx(background("a", "d"))
+    assert bigrams.Bigrams(own, background, 1e12)("a", "d") == pytest.approx(background("a", "d"))
 
 
 def test_conversions_are_scored_by_converter_and_model_and_judged_by_what_they_cost() -> None:
@@ -120,3 +122,21 @@ def test_conversions_are_scored_by_converter_and_model_and_judged_by_what_they_c
     judged = adaptation.Adapted().judge(data, Answer(np.concatenate([scores, -scores]), "heuristic"))
     assert (judged.loss, judged.details["held_out_loss"]) == (5.0, 1.0)
     assert math.isfinite(adaptation.background_share(texts))
+
+
+def test_learning_curves_begin_with_the_base_feature_and_end_where_training_does() -> None:
+    rng = np.random.default_rng(3)
+    lists = NBest(rng.normal(size=(60, 6)), np.arange(0, 61, 6), rng.integers(0, 5, 60))
+    halves = Halves(lists.restrict(slice(0, 6)), lists.restrict(slice(6, 10)))
+    curve = adaptation.Curve(3)
+    answer = curve.solve(halves, adaptation.BySearch(), 0, 60.0)
+    trained = MinimumSampleRisk(kept=3).train(halves.train)
+    judged = adaptation.BySearch().judge(halves, answer)
+    assert answer.weights[0].tolist() == [1.0, 0, 0, 0, 0, 0]
+    assert answer.weights[-1].tolist() == trained.weights.tolist()
+    assert judged.details["training"][0] == trained.loss_before
+    assert judged.loss == trained.loss
+    assert all(np.diff(answer.details["searches"]) > 0)
+    row = measure(Task(datasets.generated(2, 3, 2), Loss(), published.SOLVERS[1]))
+    row = replace(row, details={"searches": [0, 4, 9], "training": [7.0, 5.0, 3.0]})
+    assert adaptation.by_search(row, "training", [1, 3, 4, 8, 9, 20]).tolist() == [7.0, 7.0, 5.0, 5.0, 3.0, 3.0]
