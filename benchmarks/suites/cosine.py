@@ -77,8 +77,8 @@ def render(rows: list[Row]) -> Iterator[Table | Figure]:
             note = (
                 f"{lists.text}, of unit deviation within lists, around the weights that line searches find on all "
                 f"lists. 0: half of all weights, -1: all. What lies between these two is no convex region, but its "
-                f"optimum lies between theirs. >: no proof in {TIME_LIMIT:g} seconds; -: not tried, as a narrower cap "
-                "took too long, or not run."
+                f"optimum lies between theirs. >: no proof in {TIME_LIMIT:g} seconds, below 0.84 in 20; -: not tried "
+                "because a narrower cap took too long, or not run."
             )
             what = "seconds to its end, which is no proof" if solver is SOLVERS[-1] else "seconds to the proof"
             title = f"{lists.text}, within a cosine: {what}, {solver.name}"
