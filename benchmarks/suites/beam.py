@@ -37,7 +37,7 @@ ALL_BEAMS = (3, 10, 30, 100, 300, 1000)
 FEW = 32
 """Lists on which all beams are run to their ends, from good weights and from weak ones."""
 
-TO_THE_END = 20.0
+TO_THE_END = 10.0
 POWELL = Solve(Och(directions="powell", restarts=20), "Powell, 20 restarts")
 ENDLESS = Solve(Och(directions="powell", restarts=10**9), "Powell, restarts without end")
 SUBSPACE = Solve(Subspace(patience=10**9), "subspace")
@@ -67,14 +67,14 @@ class FromEqual:
         warm_up(Beam(self.beam))
 
     def solve(self, data: NBest, objective: Poses, _seed: int, time_limit: float) -> Answer:
-        """Search pass by pass, or until the time is over."""
-        began = time.perf_counter()
+        """Search pass by pass, or until the time is over, in processor seconds."""
+        began = time.process_time()
         problem = objective.problem(data)
         form = problem.canonical
         equal = CanonicalWeights(1.0 / LineSearch(form).spread)
         begin = problem.evaluate(problem.to_caller(equal)).loss
         search = BeamSearch(self.beam, form, Incumbent(form.cost_of_loss(begin), equal, ""))
-        while not search.finished and time.perf_counter() - began < time_limit:
+        while not search.finished and time.process_time() - began < time_limit:
             search.advance()
         weights = problem.to_caller(search.incumbent.weights)
         status = "heuristic" if search.finished else "time_limit"
@@ -101,7 +101,8 @@ def tasks() -> Iterator[Task]:
     for beam in ALL_BEAMS:
         for starting in (WEAK, GOOD):
             if starting is WEAK or beam not in BEAM:
-                yield Task(lists(FEW), Loss(), starting[beam], SEEDS[0], TO_THE_END)
+                limit = TO_THE_END if starting is WEAK else 2 * TO_THE_END
+                yield Task(lists(FEW), Loss(), starting[beam], SEEDS[0], limit)
 
 
 def render(rows: list[Row]) -> Iterator[Table | Figure]:
@@ -201,8 +202,9 @@ def _starts(rows: list[Row]) -> Iterator[Table]:
     outcome = ("found", "passes", "LPs", "CPU s")
     headings = ("beam", "from equal weights", *outcome, "from line searches", *outcome)
     note = (
-        f"Mean sentence BLEU+1 of {FEW} lists, 14 features; at most {TO_THE_END:g} seconds each, {TIME_LIMIT:g} for "
-        "beams 3 and 300 from line searches. Stopped: the beam had not come to its end."
+        f"Mean sentence BLEU+1 of {FEW} lists, 14 features. From equal weights, at most {TO_THE_END:g} processor "
+        f"seconds each; from line searches, at most {2 * TO_THE_END:g} seconds of a busy machine, {TIME_LIMIT:g} for "
+        "beams 3 and 300. Stopped: the beam had not come to its end."
     )
     if body:
         yield Table(f"All beams on {FEW} lists, from weak and good weights", headings, body, note)

@@ -21,7 +21,7 @@ from lpmert.search.method import Incumbent
 
 N_FEATURES = 13
 SETS = ((0, 2), (2, 4), (4, 6), (0, 4), (4, 8), (8, 12), (0, 8), (24, 32))
-TIME_LIMIT = 40.0
+TIME_LIMIT = 20.0
 
 
 @dataclass(frozen=True)
@@ -41,13 +41,13 @@ class Alone:
         warm_up(self.method)
 
     def solve(self, data: NBest, objective: Poses, _seed: int, time_limit: float) -> Answer:
-        """Ask for combinations until the first one is known, or the time is over."""
-        began = time.perf_counter()
+        """Ask for combinations until the first one is known, or the time is over, in processor seconds."""
+        began = time.process_time()
         problem = objective.problem(data)
         form = problem.canonical
         nothing = Incumbent(form.dearest + 1, CanonicalWeights(np.ones(form.n_features)), "")
         search = DivideSearch(self.method, form, nothing)
-        while not search.finished and time.perf_counter() - began < time_limit:
+        while not search.finished and time.process_time() - began < time_limit:
             search.advance()
         found = search.incumbent.cost <= form.dearest
         status = "time_limit" if not search.finished else "optimal" if search.settled else "optimal_to_tolerance"
@@ -96,8 +96,8 @@ def render(rows: list[Row]) -> Iterator[Table]:
         f"Combinations tested by length. Swahili translation, the first {N_FEATURES} features, 100-best, 1 - sentence "
         "BLEU+1. As published: the objective w.(h - centroid), HiGHS, a balanced tree, no first weights. The second "
         "variant differs in its linear programs alone: strict, and in a kernel. The last one has all additions and "
-        f"begins with line searches. >: stopped after {TIME_LIMIT:g} seconds. A loss in brackets is not proved: the "
-        "published objective accepts ties, and the search says where that might matter."
+        f"begins with line searches. >: stopped after {TIME_LIMIT:g} processor seconds, its loss in brackets. ms an LP: "
+        "of the whole run, over its programs."
     )
     yield Table("LP-MERT as published, 13 features (Table 1)", headings, body, note, left=3)
 
