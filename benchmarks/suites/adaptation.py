@@ -82,7 +82,7 @@ class Adaptation:
 
 def scored(texts: Texts, model: Probability, share: float) -> FloatArray:
     """Return the converter's score of every conversion plus a share of its log10-probability in a model."""
-    base = _sparse_features(texts)[:, [0]].toarray().ravel()
+    base: FloatArray = _sparse_features(texts)[:, [0]].toarray().ravel()
     if share == 0.0:
         return base
     own = [sum(np.log10(model(a, b)) for a, b in pairwise(["<s>", *words, "</s>"])) for words in texts.words]
