@@ -59,7 +59,10 @@ class Loss:
 
 @dataclass(frozen=True)
 class Near(Loss):
-    """The loss within a cosine around the weights that line searches find on the lists `around` loads."""
+    """The loss within a cosine around the weights that line searches find on the lists `around` loads.
+
+    A cosine of -1 is that of all weights.
+    """
 
     cosine: float = 0.99
     around: Callable[[], NBest] | None = None
@@ -76,7 +79,8 @@ class Near(Loss):
     def problem(self, data: NBest) -> Problem:
         """Return the problem within the cosine."""
         around = dict(zip(data.names, self._middle(data).tolist(), strict=True))
-        return Problem(data, self.metric, region=Region(cosine=self.cosine, around=around))
+        region = Region(cosine=self.cosine, around=around) if self.cosine > -1.0 else None
+        return Problem(data, self.metric, region=region)
 
     def _middle(self, data: NBest) -> FloatArray:
         return line_search_weights(data if self.around is None else self.around())

@@ -13,6 +13,7 @@ NAMES = (
     "growth",
     "lines",
     "ablation",
+    "published",
     "switches",
     "four",
     "hull",
@@ -22,7 +23,9 @@ NAMES = (
     "beam",
     "stability",
     "risk",
+    "annealing",
     "msr",
+    "adaptation",
     "unseen",
     "lattices",
 )

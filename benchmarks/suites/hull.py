@@ -181,6 +181,6 @@ BENCHMARK = Benchmark(
     "The convex hull of a list against linear programs",
     tasks,
     render,
-    source="Galley and Quirk, EMNLP 2011, Figure 2",
+    source="Galley and Quirk, EMNLP 2011, Figure 2, in kind",
     apart=True,
 )

@@ -125,7 +125,7 @@ SOLVERS = (
 
 
 @cache
-def _sparse() -> NBest:
+def sparse_conversions() -> NBest:
     """Return the lists with the converter's trigram score, then counts of words and of pairs of words."""
     from scipy.sparse import coo_array
 
@@ -153,7 +153,7 @@ def reference_characters() -> int:
 
 @cache
 def _fold(number: int) -> Halves:
-    whole = _sparse()
+    whole = sparse_conversions()
     order = np.arange(whole.n_lists)
     return Halves(whole.restrict(order[order % FOLDS != number]), whole.restrict(order[order % FOLDS == number]))
 

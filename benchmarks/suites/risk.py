@@ -303,5 +303,5 @@ BENCHMARK = Benchmark(
     "Minimum risk annealing beside likelihood, line search and the optimum",
     tasks,
     render,
-    source="Smith and Eisner, COLING/ACL 2006, Table 1 and Figures 1 to 4, in kind",
+    source="Smith and Eisner, COLING/ACL 2006, Table 1 and Figures 1 and 2, in kind",
 )

@@ -28,8 +28,9 @@ class Restarts:
     """How starts follow each other.
 
     count: random starts, after those that are given. stopping "foster-kuhn": instead of `count`, at least
-    `LEAST_STARTS` starts in all, and whenever one of them yields a new best, at least as many further ones as there
-    were so far (Foster and Kuhn, Stabilizing Minimum Error Rate Training, WMT 2009, section 3). walk_share: the share
+    `LEAST_STARTS` starts in all, given ones among them, and whenever one of them yields a new best, at least as many
+    further ones as there were so far (Foster and Kuhn, Stabilizing Minimum Error Rate Training, WMT 2009, section 3);
+    given ones that come after that are left out. walk_share: the share
     of random starts that step from the best weights so far (random walk) rather than being drawn afresh;
     walk_deviation: greatest standard deviation of such a step, for weights whose largest is 1 and features that vary
     alike; each step draws its own between that and a tenth of it, evenly in the logarithm (after Moore and Quirk,
@@ -83,7 +84,7 @@ class Restarts:
     def _goes_on(self, starts: int, given: int, best_start: int) -> bool:
         if self.stopping == "fixed":
             return starts < given + self.count
-        return starts < max(LEAST_STARTS, given, 2 * best_start)
+        return starts < max(LEAST_STARTS, 2 * best_start)
 
     def _step(self, search: Lineal, weights: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Return weights [d] a random step away, within the limits if the step meets them."""

@@ -68,7 +68,8 @@ def loop(
     region : Region, optional
         Where the weights may lie; without a cosine.
     method : str or Method
-        How a pool is searched, as for `minimize`; or "average", for weights that hold on other inputs.
+        How a pool is searched, as for `minimize`; or "average", for weights that hold on other inputs. "stabilised"
+        says itself where to decode next; its steps need no confirmation.
     equal_words : {"all", "latest", "best"}
         What the pool keeps of hypotheses with the same words and other features.
     held_out : Decoder, optional
@@ -126,7 +127,7 @@ def loop(
     [1.0, 0.0]
     """
     from lpmert._doors import _settings
-    from lpmert.errors import DataError, RegionError
+    from lpmert.errors import DataError, MethodError, RegionError
     from lpmert.formats.weights import checked_region, given_weights
     from lpmert.looping.journal import Journal
     from lpmert.looping.looped import Looped
@@ -142,6 +143,8 @@ def loop(
     solver, limits, seed = _settings(
         "och" if method == AVERAGE else method, search_seconds, None, None, None, None, jobs, seed
     )
+    if solver.remembers:
+        raise MethodError(f"a loop keeps what iterations leave behind; leave state and earlier out of {solver.name}")
     n, iterations, patience = (
         whole_number(value, name, 1) for value, name in ((n, "n"), (iterations, "iterations"), (patience, "patience"))
     )

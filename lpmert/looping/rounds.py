@@ -101,7 +101,7 @@ class Rounds:
             score=output.cost.score,
             rate=output.cost.rate,
             held_out_loss=None if held_out is None else held_out.cost.loss,
-            accepted=centre is None or output.cost.loss <= centre.loss,
+            accepted=centre is None or self._stepping.explores or output.cost.loss <= centre.loss,
             hypotheses=lists.n_hypotheses,
             new_hypotheses=growth.hypotheses,
             new_words=growth.words,
@@ -138,12 +138,15 @@ class Rounds:
 
     def _step(self, number: int, angle: float | None) -> Step:
         kept = None if self._journal is None else self._journal.step(number)
-        if kept is not None:
-            return Step(**kept)
-        checkpoint()
         start = _vector(self._centre.weights) if self._centre is not None else np.empty(0)
+        if kept is not None:
+            step = Step(**kept)
+            self._stepping.remember(step, start)
+            return step
+        checkpoint()
         step = self._stepping.step(self._pool.lists(start), start, angle, self._deadline)
         checkpoint()  # a search that was cut short is not kept
+        self._stepping.remember(step, start)
         if self._journal is not None:
             with unheeded():
                 self._journal.keep_step(number, step.to_dict())

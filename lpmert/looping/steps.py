@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from lpmert.errors import FloatArray
 from lpmert.looping.measure import Measure
+from lpmert.methods.heuristic.stabilised import Iteration, Stabilised
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.model.region import Region
 from lpmert.result import Limits
 from lpmert.search.driver import solve
 from lpmert.search.method import Method
+from lpmert.search.moved import normalised
 from lpmert.system.deadline import Deadline
 from lpmert.unseen.estimate import Setting, fit
 
@@ -28,7 +30,8 @@ AVERAGE = "average"
 class Step:
     """Weights to decode with next; loss and bound: on the pool, within the angle in degrees, `None` for no limit.
 
-    stays: nothing on the pool is better than the weights that the step started from.
+    stays: nothing on the pool is better than the weights that the step started from. optima: where later steps of a
+    method that remembers start [n, D].
     """
 
     weights: Mapping[str, float]
@@ -37,6 +40,7 @@ class Step:
     angle: float | None
     stays: bool
     seconds: float
+    optima: Sequence[Sequence[float]] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the step as plain numbers and dictionaries."""
@@ -47,7 +51,7 @@ class Step:
 class Stepping:
     """How steps are made: a method, or `None` for averages, and what all steps have in common.
 
-    first: the weights [D] whose scale all others get.
+    first: the weights [D] whose scale all others get. history: what the steps so far left behind, for `stabilised`.
     """
 
     method: Method | None
@@ -57,6 +61,23 @@ class Stepping:
     first: FloatArray
     jobs: int
     seed: int
+    history: list[Iteration] = field(default_factory=list)
+
+    @property
+    def explores(self) -> bool:
+        """Whether steps go where the method says, and not where the pool's loss is least: to weights that are new."""
+        return isinstance(self.method, Stabilised)
+
+    def remember(self, step: Step, start: FloatArray) -> None:
+        """Take a step from weights [D] into the history, be it new or from before the loop was stopped."""
+        if self.explores:
+            self.history[:] = self._before(start)
+            weights = normalised(np.array([*step.weights.values()]))
+            self.history.append(Iteration(weights, tuple(map(np.array, step.optima))))
+
+    def _before(self, start: FloatArray) -> list[Iteration]:
+        """Return the history, with the weights [D] of the first decoding if it is empty."""
+        return [*self.history] or [Iteration(normalised(start), ())]
 
     def step(self, lists: NBest, start: FloatArray, angle: float | None, deadline: Deadline) -> Step:
         """Return the step from weights [D], at most an angle in degrees away."""
@@ -67,20 +88,24 @@ class Stepping:
         left = [one for one in (self.limits.time_limit, deadline.left) if one is not None]
         limits = replace(self.limits, time_limit=min(left) if left else None)
         bound = None
+        earlier = self._before(start)
         if self.method is None:
             setting = Setting(self.measure.metric, "first", problem.region, self.seed, self.jobs, deadline)
             weights = fit(problem, setting).averaged
             loss = problem.evaluate(weights).loss
             stays = np.allclose(_direction(weights), _direction(start), rtol=0.0, atol=1e-9)
         else:
-            found = solve(self.method, problem, limits, None, self.seed, problem.checked_weights(start))
+            method = replace(self.method, earlier=earlier) if isinstance(self.method, Stabilised) else self.method
+            found = solve(method, problem, limits, None, self.seed, problem.checked_weights(start))
             weights, loss, bound = problem.checked_weights(found.weights), found.loss, found.lower_bound
-            stays = not loss < before  # weights that are as good, but others, would have the loop wander
+            # weights that are as good, but others, would have the loop wander
+            stays = not loss < before and not self.explores
         if stays:
             weights, loss = problem.checked_weights(start), before
         scaled = start if stays else scaled_like(weights, names, self.region, self.first)
         by_name = dict(zip(names, np.asarray(scaled).tolist(), strict=True))
-        return Step(by_name, loss, bound, angle, bool(stays), own.seconds)
+        optima = [one.tolist() for one in earlier[-1].optima]
+        return Step(by_name, loss, bound, angle, bool(stays), own.seconds, optima)
 
 
 def scaled_like(weights: FloatArray, names: Sequence[str], region: Region | None, first: FloatArray) -> FloatArray:

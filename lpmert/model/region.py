@@ -69,7 +69,7 @@ class Region:
     total : float, optional
         Sum of all weights.
     cosine : float, optional
-        Least cosine with the weights `around`, in the caller's own feature scaling.
+        Least cosine with the weights `around`, in the caller's own feature scaling; at least 0.
     around : mapping or sequence of numbers, Result, str or Path, optional
         Weights by name, in the order of the features, or in a file.
 
@@ -288,11 +288,15 @@ def _cap(region: Region, builder: _Builder) -> tuple[FloatArray | None, float | 
     if region.cosine is None or region.around is None:
         return None, None
     cosine = _number(region.cosine, "the cosine")
-    if not 0.0 < cosine < 1.0:
-        raise RegionError(f"the cosine must lie between 0 and 1, both excluded; got {cosine:g}")
+    if not 0.0 <= cosine < 1.0:
+        reason = "; beyond a right angle weights are no convex region: search without a cosine" if cosine < 0.0 else ""
+        raise RegionError(f"the cosine must be 0 or more and below 1; got {cosine:g}{reason}")
     centre = _centre(region.around, builder.names)
     if not centre.any():
         raise RegionError("the weights given as around are all 0")
+    if cosine == 0.0:  # a half-space, which all methods take
+        builder.at_least(centre, 0.0, "cosine >= 0")
+        return None, None
     return centre, cosine
 
 

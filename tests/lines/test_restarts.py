@@ -33,7 +33,7 @@ def problem_of(seed=0, *, lists=30, size=8, dimension=4, region=None):
     return Problem(nbest, region=region)
 
 
-def starts_of(levels, *, stopping="foster-kuhn", count=3):
+def starts_of(levels, *, stopping="foster-kuhn", count=3, given=1):
     """How many starts are made if the n-th of them ends at the n-th level (then at the last one for ever)."""
     problem = problem_of()
     queue = list(levels)
@@ -43,7 +43,7 @@ def starts_of(levels, *, stopping="foster-kuhn", count=3):
 
     rule = Restarts(count, stopping)
     clock, rng = Clock(problem), np.random.default_rng(0)
-    return len(rule.run(LineSearch(problem.canonical), descend, [np.ones(4)], rng, clock))
+    return len(rule.run(LineSearch(problem.canonical), descend, [np.ones(4)] * given, rng, clock))
 
 
 @given(st.lists(st.integers(0, 20), min_size=1, max_size=40))
@@ -61,6 +61,12 @@ def test_foster_and_kuhn_stop_after_as_many_starts_as_the_best_needed(levels):
 def test_foster_and_kuhn_start_ten_times_at_least():
     assert starts_of([5]) == LEAST_STARTS == 10
     assert starts_of([5, 5, 5, 5, 5, 5, 4]) == 14
+
+
+def test_given_starts_are_among_the_ten_and_those_beyond_are_left_out():
+    assert starts_of([5], given=25) == 10
+    assert starts_of([5, 4, 4, 4, 4, 4, 4, 3], given=25) == 16
+    assert starts_of([5], given=25, stopping="fixed", count=2) == 27
 
 
 def test_a_fixed_number_of_restarts_follows_the_given_starts():

@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from looping.toy import NAMES, Hypotheses, decoded, universe
 
 import lpmert
 from lpmert.looping import journal, steps
+from lpmert.methods import Stabilised
 
 START = {"am": 1.0, "lm": 0.01, "words": 0.0}
 
@@ -372,3 +374,59 @@ def test_minimize_stays_at_the_weights_given_where_none_are_better() -> None:
 
 class _Measured:
     metric = lpmert.metrics.SumOfLosses()
+
+
+def test_stabilised_tuning_goes_where_it_says_and_the_answer_is_the_decoders_best() -> None:
+    toy = Toy(1)
+    method = Stabilised(selection=(10.9, 9.9, 3), stopping="fixed", restarts=9)  # nearly by distance alone
+    found = lpmert.loop(toy, START, references=toy.references, n=3, method=method, iterations=6, patience=6)
+    losses = [one.loss for one in found.iterations]
+    assert losses == [word_errors(toy, one.weights) for one in found.iterations]
+    assert found.loss == min(losses) < losses[0]
+    assert all(one.accepted and one.angle is None for one in found.iterations)
+    assert losses != sorted(losses, reverse=True)  # it explores: a step may cost more than the one before
+
+
+def test_stabilised_tuning_begins_far_from_the_first_weights_where_distance_alone_counts() -> None:
+    toy = Toy(1)
+
+    def second(selection: tuple[float, float, int] | None) -> np.ndarray:
+        method = Stabilised(selection=selection, stopping="fixed", restarts=15)
+        found = lpmert.loop(toy, START, references=toy.references, n=5, method=method, iterations=2)
+        weights = np.array([*found.iterations[1].weights.values()])
+        return np.asarray(np.linalg.norm(weights / abs(weights).sum() - first / abs(first).sum()))
+
+    first = np.array([*START.values()])
+    assert second((10.0, 9.0, 3)) > second(None)  # v = 1 - 10 / (1 + 9) = 0 in the first iteration
+
+
+def test_stabilised_tuning_that_is_killed_remembers_its_history(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    toy = Toy(2)
+    settings: dict[str, Any] = {"n": 3, "iterations": 4, "patience": 9}
+    settings |= {"method": Stabilised(stopping="fixed", restarts=2, regularised=True)}
+    whole = plain(lpmert.loop(toy, START, references=toy.references, **settings))
+    write = journal._write
+    for fatal in (4, 6):
+        count = [0]
+
+        def failing(place: Path, content: object, count: list[int] = count, fatal: int = fatal) -> None:
+            count[0] += 1
+            if count[0] == fatal + 1:
+                raise Crash
+            write(place, content)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(journal, "_write", failing)
+        folder = tmp_path / str(fatal)
+        with pytest.raises(Crash):
+            lpmert.loop(Toy(2), START, references=toy.references, folder=folder, **settings)
+        monkeypatch.setattr(journal, "_write", write)
+        found = lpmert.loop(Toy(2), START, references=toy.references, folder=folder, resume=True, **settings)
+        assert plain(found) == whole
+
+
+def test_a_loop_refuses_a_history_of_its_own() -> None:
+    toy = Toy()
+    with pytest.raises(lpmert.MethodError, match="leave state and earlier out"):
+        lpmert.loop(toy, START, references=toy.references, method=Stabilised(earlier=[]))

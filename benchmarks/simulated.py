@@ -1,0 +1,96 @@
+"""A decoder that costs next to nothing: it knows all hypotheses it can ever give, and gives the n best.
+
+What it knows are the lists of several runs of a real decoder, joined. Its search has no errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+
+import numpy as np
+
+import lpmert
+from benchmarks import datasets
+from benchmarks.harness import Dataset
+from lpmert.errors import FloatArray
+from lpmert.model.nbest import NBest
+
+RUNS = (3, 5, 7)
+N_TRAIN = 150
+SMALL = ("Distortion0_0", "LM0_0", "WordPenalty0_0", "PhrasePenalty0_0", *(f"TranslationModel0_{k}" for k in range(4)))
+"""The features of a translation system without its lexical reordering."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sentences:
+    """All hypotheses of the sentences to tune on, and those of two test sets."""
+
+    train: NBest
+    tests: tuple[NBest, NBest]
+
+    @property
+    def first_weights(self) -> dict[str, float]:
+        """Weights to decode with first: equal ones, for features brought to the same spread within lists."""
+        return dict(zip(self.train.names, (1.0 / spread_within(self.train)).tolist(), strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class Simulated:
+    """Gives of each list the hypotheses that score best, the first one of equals before."""
+
+    everything: NBest
+
+    def decode(self, weights: Mapping[str, float], n: int) -> lpmert.Decoded:
+        """Return the n best of each list."""
+        everything = self.everything
+        scores = everything.dense_features() @ np.array([weights[name] for name in everything.names])
+        owner = everything.list_index
+        order = np.lexsort((np.arange(len(scores)), -scores, owner))
+        rows = order[np.arange(len(scores)) - everything.offsets[owner] < n]
+        sizes = np.minimum(np.diff(everything.offsets), n)
+        return lpmert.Decoded(
+            NBest(
+                everything.dense_features()[rows],
+                np.concatenate([[0], np.cumsum(sizes)]),
+                everything.statistics[rows],
+                everything.names,
+                everything.list_ids,
+                everything.statistic_names,
+            )
+        )
+
+
+def spread_within(nbest: NBest) -> FloatArray:
+    """Return the deviation [D] of each feature within lists, 1 where it does not vary."""
+    features, starts = nbest.dense_features(), nbest.offsets[:-1]
+    means = np.add.reduceat(features, starts, axis=0) / np.diff(nbest.offsets)[:, None]
+    deviation = (features - means[nbest.list_index]).std(axis=0)
+    return np.where(deviation > 0.0, deviation, 1.0)
+
+
+@cache
+def _all_runs() -> NBest:
+    first, *others = (datasets.swahili_counts(run) for run in RUNS)
+    for run in others:
+        first = first.merge(run)
+    return first.deduplicate()
+
+
+@cache
+def _sentences(names: tuple[str, ...]) -> Sentences:
+    whole = _all_runs()
+    chosen = whole.select_features(names).deduplicate() if names else whole
+    order = np.arange(N_TRAIN, whole.n_lists)
+    return Sentences(chosen.restrict(slice(0, N_TRAIN)), (chosen.restrict(order[::2]), chosen.restrict(order[1::2])))
+
+
+def translations(names: Sequence[str] = ()) -> Dataset:
+    """Return the sentences of a translation system, with some of its features or all."""
+    size = f"{len(names)}" if names else "14"
+    return Dataset(f"swahili decoder, {size} features", partial(_sentences, tuple(names)), _skip)
+
+
+def _skip() -> str | None:
+    return next((reason for run in RUNS if (reason := datasets.swahili(run=run).skip()) is not None), None)
