@@ -78,7 +78,8 @@ def check_kind(
     if isinstance(kind, bool) or not isinstance(kind, int | np.integer) or kind not in (BLEU, FRACTION, CHRF, PER):
         raise MetricError(
             f"metric {quoted(name)} has kind {quoted(kind)}, and kernels know BLEU ({BLEU}), FRACTION ({FRACTION}), "
-            f"CHRF ({CHRF}) and PER ({PER}) of lpmert.metrics.ratio_kernels; omit kind for any other loss: heuristics accept it"
+            f"CHRF ({CHRF}) and PER ({PER}) of lpmert.metrics.ratio_kernels; omit kind for any other loss: heuristics "
+            "accept it"
         )
     if columns is None:
         columns = tuple(str(k) for k in range(width))

@@ -131,8 +131,8 @@ class Per(_InKernels):
     """Position-independent error rate: (the longer of hypothesis and reference - words that match) / reference.
 
     All lengths and matches are sums over the lists. The loss is 1 where more is wrong than the references are long, and
-    without references; the score is 1 - loss. Source: Tillmann et al., Accelerated DP Based Search for Statistical Translation, Eurospeech 1997;
-    with Moses' PerScorer.cpp, whose score goes on below 0.
+    without references; the score is 1 - loss. Source: Tillmann et al., Accelerated DP Based Search for Statistical
+    Translation, Eurospeech 1997, with counts as in Moses' PerScorer.cpp, whose score goes on below 0.
     """
 
     @property

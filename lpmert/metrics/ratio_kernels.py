@@ -159,22 +159,23 @@ def _chrf_minorant(squared, low, high, at, slopes):
 
 @internal
 def _per_minorant(low, high, at, slopes):
-    """Words of the reference that are missing, or words that are wrong: what there are more of at this point.
+    """Words of the reference that are missing, words that are wrong, or a mean of both where the box has room.
 
     Where the length of the reference is open, its ends take its place. Wrong words count for at most all of it.
     """
     least, most = low[2], high[2]
     if least < 1.0:
         return 0.0, 0.0  # whether there is a reference is open
-    constant = 0.0
     whole = max(most, high[1] - low[0])
-    if 1.0 - at[0] / least >= (at[1] - at[0]) / whole:
-        constant = 1.0
-        slopes[0] = -1.0 / least
-    else:
-        slopes[0] = -1.0 / whole
-        slopes[1] = 1.0 / whole
-    return constant, 1.0 + high[0] / least + high[1] / whole
+    shorter = at[2] - at[1]
+    missing = 1.0 if shorter >= 0.0 else 0.0
+    room = min(at[2] - low[1], high[1] - at[2])
+    if room > 0.0:
+        missing = min(1.0, max(0.0, 0.5 + shorter / (2.0 * room)))
+    wrong = 1.0 - missing
+    slopes[0] = -(missing / least + wrong / whole)
+    slopes[1] = wrong / whole
+    return missing, 1.0 + high[0] / least + high[1] / whole
 
 
 @kernel
