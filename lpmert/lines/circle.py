@@ -56,9 +56,9 @@ def new_circle(offsets: IntArray) -> Circle:
 def _first(values, wanted):
     """Return the first place where values [n] are as wanted, which some are."""
     count = len(values)
-    after = np.int64(0)
+    after = 0
     for i in range(count):  # to the end, without a branch: many at a time
-        after = max(after, (count - i) if values[i] == wanted else np.int64(0))
+        after = max(after, count - i if values[i] == wanted else 0)
     return count - after
 
 
