@@ -134,8 +134,8 @@ def render(rows: list[Row]) -> Iterator[Table]:
         ["lists", "fitted to / held out", "D", *names],
         lines,
         "Means over the splits, below 0 where it is better; ± is the interval of 95 % after Nadeau and Bengio (2003); "
-        "in brackets the splits that it is better and worse on. What was not run on all of them is about those that were, "
-        "and its last rows about fewer lists.",
+        "in brackets the splits that it is better and worse on. What was not run on all of them is "
+        "about those that were, and its last rows about fewer lists.",
         left=2,
     )
     yield _seconds(rows, names)
