@@ -147,6 +147,7 @@ METRICS = Registry(
         "bleu": "lpmert.metrics.ratio:Bleu",
         "chrf": "lpmert.metrics.ratio:Chrf",
         "f1": "lpmert.metrics.ratio:f_beta",
+        "per": "lpmert.metrics.ratio:Per",
         "precision": "lpmert.metrics.ratio:precision",
         "recall": "lpmert.metrics.ratio:recall",
     },

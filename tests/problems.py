@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from lpmert import Linear, NBest, Region
 from lpmert.metrics.base import Metric
-from lpmert.metrics.ratio import Bleu, Chrf, LinearFraction, f_beta, precision, recall
+from lpmert.metrics.ratio import Bleu, Chrf, LinearFraction, Per, f_beta, precision, recall
 
 Array = NDArray[np.float64]
 Rng = np.random.Generator
@@ -336,6 +336,12 @@ def chrf_loss(sums: Sequence[int], beta: float = 2.0) -> float:
     return 1.0 - (1 + beta**2) * p * r / (beta**2 * p + r) / len(orders) if p + r else 1.0
 
 
+def per_loss(sums: Sequence[int]) -> Fraction:
+    """Moses' PerScorer.cpp: 1 - (correct - what the hypothesis is too long) / reference, here at most 1."""
+    correct, length, reference = sums
+    return 1 - max(Fraction(0), Fraction(correct - max(0, length - reference), reference)) if reference else Fraction(1)
+
+
 WER = LinearFraction("wer", ("errors", "words"), (1, 0), (0, 1), higher_is_better=False)
 EVERY_FRACTION = (f_beta(), f_beta(2), f_beta(0.5), precision(), recall())
 
@@ -371,11 +377,21 @@ def _chrf_counts(rng: Rng, offsets: list[int]) -> Array:
     return np.stack([hypothesis, reference, match], axis=2).reshape(-1, 6).astype(float)
 
 
+def _per_counts(rng: Rng, offsets: list[int]) -> Array:
+    length = rng.integers(0, 12, offsets[-1])
+    reference = rng.integers(0, 12, offsets[-1])
+    if rng.random() < 0.7:  # one reference a list
+        reference = np.repeat(reference[offsets[:-1]], np.diff(offsets))
+    correct = rng.integers(0, np.minimum(length, reference) + 1)
+    return np.column_stack([correct, length, reference]).astype(float)
+
+
 METRICS: Mapping[str, tuple[Metric, Loss, Callable[[Rng, list[int]], Array]]] = {
     **{metric.name: (metric, fractions_loss(metric), _f_counts) for metric in EVERY_FRACTION},
     "wer": (WER, fractions_loss(WER), _wer_counts),
     "bleu": (Bleu(), bleu_loss, _bleu_counts),
     "chrf": (Chrf(char_order=2), chrf_loss, _chrf_counts),
+    "per": (Per(), per_loss, _per_counts),
 }
 
 

@@ -1,4 +1,4 @@
-"""The shell commands in docs/speech.md and docs/lattices.md work on the example files, one after the other."""
+"""The shell commands in docs/speech.md, lattices.md and translation.md work on the example files, one by one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from lpmert.formats.slf import read_lattice, write_lattice
 from lpmert.system.files import read_text
 
 
-@pytest.mark.parametrize(("page", "left"), [("speech", "dev.tsv"), ("lattices", "best.tsv")])
+@pytest.mark.parametrize(
+    ("page", "left"), [("speech", "dev.tsv"), ("lattices", "best.tsv"), ("translation", "tuned.ini")]
+)
 def test_shell_commands_of_the_page_run(page: str, left: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.chdir(tmp_path)

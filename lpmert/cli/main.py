@@ -274,7 +274,7 @@ def _run(
             shared.search_arguments()  # wrong usage is told before the table of progress begins
             with Interrupts() as stop:
                 with naming(shared.reading.name):
-                    expected, shared = asked.estimate(data, shared, None if shared.quiet else Stages())
+                    expected, shared = asked.estimate(data, shared, stop, None if shared.quiet else Stages())
                 progress = nullcontext() if shared.quiet else ProgressLog(time_limit=shared.time_limit)
                 with naming(shared.reading.name), progress as callback:
                     outcome = search(data, callback, shared)

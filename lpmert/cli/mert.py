@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from lpmert.search.method import Method
     from lpmert.system.deadline import Deadline
 
-SCORES = ("BLEU", "WER", "TER", "CDER", "CHRF")
+SCORES = ("BLEU", "PER", "WER", "TER", "CDER", "CHRF")
 LINE_SEARCHES = ("powell", "random-direction", "random")
 WEIGHTS_FILE = "weights.txt"
 TIME_LIMIT = 60.0
@@ -282,8 +282,8 @@ def _task(nbest: NBest, score_type: str, settings: Mapping[str, str]) -> _Task:
     from lpmert.metrics.ratio import Chrf, LinearFraction
     from lpmert.model.nbest import NBest
 
-    if score_type == "BLEU":
-        return _Task(nbest, "bleu", lambda loss: 1.0 - loss)
+    if score_type in ("BLEU", "PER"):
+        return _Task(nbest, score_type.lower(), lambda loss: 1.0 - loss)
     if score_type == "CHRF":
         beta = settings.get("beta")
         chrf = Chrf(6, 0, _CHRF_BETA if beta is None else number_of_text(beta, "beta in --scconfig", "--scconfig", 1))

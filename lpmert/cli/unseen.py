@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from lpmert.cli.console import say
 from lpmert.quoting import quoted
 
 if TYPE_CHECKING:
     from lpmert.cli.shared import Shared
     from lpmert.model.nbest import NBest
     from lpmert.result import Result
+    from lpmert.system.interrupts import Interrupts
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -66,9 +68,12 @@ class Asked:
             raise click.UsageError("--source needs --cv.")
 
     def estimate(
-        self, nbest: NBest, shared: Shared, on_stage: Callable[[str, int, int], object] | None
+        self, nbest: NBest, shared: Shared, stop: Interrupts, on_stage: Callable[[str, int, int], object] | None
     ) -> tuple[Mapping[str, float], Shared]:
-        """Return what is to be expected, nothing if it was not asked for, and the options with the time left."""
+        """Return what is to be expected, nothing if it was not asked for, and the options with the time left.
+
+        Ctrl-C ends the estimate alone, as the search is still to come.
+        """
         if self.folds is None:
             return {}, shared
         from lpmert.system.deadline import Deadline
@@ -84,6 +89,9 @@ class Asked:
             on_stage=on_stage,
             **{name: arguments[name] for name in ("metric", "ties", "region", "seed", "time_limit")},
         )
+        if not found:
+            why = "was interrupted, and the search goes on" if stop.forgiven() else "did not end in time"
+            say(f"warning: cross-validation {why}: nothing is known of unseen lists")
         return found, replace(shared, time_limit=deadline.left)
 
 

@@ -17,7 +17,7 @@ from lpmert.formats.named import NamedRows, number_text, numbers_of_words, rows_
 from lpmert.formats.numbers import count_of_text
 from lpmert.formats.unique import repeated
 from lpmert.formats.utterances import words_of
-from lpmert.metrics.columns import BLEU_COLUMNS, ERROR_COLUMNS, TER_COLUMNS
+from lpmert.metrics.columns import BLEU_COLUMNS, ERROR_COLUMNS, PER_COLUMNS, TER_COLUMNS
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
 from lpmert.system.files import atomic_writer, decoded, head_of, lines, open_bytes, whole
@@ -27,7 +27,7 @@ SCORE_TYPES: Mapping[str, tuple[str, ...]] = {
     "WER": ERROR_COLUMNS,
     "CDER": ERROR_COLUMNS,
     "TER": TER_COLUMNS,
-    "PER": ("correct", "length", "reference_length"),
+    "PER": PER_COLUMNS,
     "CHRF": (
         *(f"{what}_char_{order}" for order in range(1, 7) for what in ("match", "hypothesis", "reference")),
         "length",

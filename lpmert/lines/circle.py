@@ -21,8 +21,8 @@ from lpmert.numeric.kernels import internal, kernel
 class Circle(NamedTuple):
     """Arrays that the circles on the same lists share.
 
-    outer [M]: on which halves a hypothesis may win. rows [M], offsets [S + 1], intercepts, slopes [M]: those that may
-    win on the half at hand, list by list; one more place, as they are written before it is clear that they may. begins,
+    outer [M]: on which halves a hypothesis may win. rows [M + 1], offsets [S + 1], intercepts, slopes [M]: those that
+    may win on the half at hand, list by list; rows are written before it is clear that they may. begins,
     ends, levels [2 M + 4]: the pieces of a circle, in radians, and what they cost.
     """
 
@@ -53,42 +53,42 @@ def new_circle(offsets: IntArray) -> Circle:
 
 
 @internal
-def _first(values, begin, wanted):
-    """Return the first place from begin on where values [M] are as wanted, which some are."""
-    while values[begin] != wanted:
-        begin += 1
-    return begin
+def _first(values, wanted):
+    """Return the first place where values [n] are as wanted, which some are."""
+    count = len(values)
+    after = 0
+    for i in range(count):  # to the end, without a branch: many at a time
+        after = max(after, count - i if values[i] == wanted else 0)
+    return count - after
 
 
 @internal
-def _mark_outer(x, y, offsets, outer):
-    """Mark in outer [M] the rows that may win on the half of the circle around x by 1, on the other one by 2.
+def _mark_outer(x, y, outer):
+    """Mark in outer [n] the points of a list that may win on the half of the circle around x by 1, on the other by 2.
 
     The extreme points of a list make a quadrilateral. A point strictly inside both of its edges on one side is no
     vertex of the hull on that side.
     """
-    for s in range(len(offsets) - 1):
-        begin, end = offsets[s], offsets[s + 1]
-        low_x = high_x = x[begin]
-        low_y = high_y = y[begin]
-        for i in range(begin + 1, end):
-            low_x, high_x = min(low_x, x[i]), max(high_x, x[i])
-            low_y, high_y = min(low_y, y[i]), max(high_y, y[i])
-        left, right = _first(x, begin, low_x), _first(x, begin, high_x)
-        bottom, top = _first(y, begin, low_y), _first(y, begin, high_y)
-        left_y, right_y, bottom_x, top_x = y[left], y[right], x[bottom], x[top]
-        ax, ay = bottom_x - low_x, low_y - left_y
-        bx, by = high_x - bottom_x, right_y - low_y
-        cx, cy = top_x - high_x, high_y - right_y
-        dx, dy = low_x - top_x, left_y - high_y
-        for i in range(begin, end):
-            right_of = (bx * (y[i] - low_y) - by * (x[i] - bottom_x) <= 0.0) | (
-                cx * (y[i] - right_y) - cy * (x[i] - high_x) <= 0.0
-            )
-            left_of = (ax * (y[i] - left_y) - ay * (x[i] - low_x) <= 0.0) | (
-                dx * (y[i] - high_y) - dy * (x[i] - top_x) <= 0.0
-            )
-            outer[i] = np.uint8(right_of) | (np.uint8(left_of) << np.uint8(1))
+    low_x = high_x = x[0]
+    low_y = high_y = y[0]
+    for i in range(1, len(x)):
+        low_x, high_x = min(low_x, x[i]), max(high_x, x[i])
+        low_y, high_y = min(low_y, y[i]), max(high_y, y[i])
+    left, right = _first(x, low_x), _first(x, high_x)
+    bottom, top = _first(y, low_y), _first(y, high_y)
+    left_y, right_y, bottom_x, top_x = y[left], y[right], x[bottom], x[top]
+    ax, ay = bottom_x - low_x, low_y - left_y
+    bx, by = high_x - bottom_x, right_y - low_y
+    cx, cy = top_x - high_x, high_y - right_y
+    dx, dy = low_x - top_x, left_y - high_y
+    for i in range(len(x)):
+        right_of = (bx * (y[i] - low_y) - by * (x[i] - bottom_x) <= 0.0) | (
+            cx * (y[i] - right_y) - cy * (x[i] - high_x) <= 0.0
+        )
+        left_of = (ax * (y[i] - left_y) - ay * (x[i] - low_x) <= 0.0) | (
+            dx * (y[i] - high_y) - dy * (x[i] - top_x) <= 0.0
+        )
+        outer[i] = np.uint8(right_of) | (np.uint8(left_of) << np.uint8(1))
 
 
 @internal
@@ -96,14 +96,17 @@ def _half(offsets, loss, work, buffers, circle, side, sign):
     """Return thresholds and levels of the line sign * (work.intercepts + t work.slopes), from rows marked by side."""
     kept = 0
     for s in range(len(offsets) - 1):
-        for i in range(offsets[s], offsets[s + 1]):
-            circle.rows[kept] = i
-            kept += (circle.outer[i] & side) != 0
+        begin, end = offsets[s], offsets[s + 1]
+        outer = circle.outer[begin:end]
+        for i in range(len(outer)):
+            circle.rows[kept] = begin + i
+            kept += (outer[i] & side) != 0
         circle.offsets[s + 1] = kept
-    for k in range(kept):
-        circle.intercepts[k] = sign * work.intercepts[circle.rows[k]]
-        circle.slopes[k] = sign * work.slopes[circle.rows[k]]
-    count = find_events(circle.intercepts[:kept], circle.slopes[:kept], circle.offsets, work)
+    rows, x, y = circle.rows[:kept], circle.intercepts[:kept], circle.slopes[:kept]
+    for k in range(len(rows)):
+        x[k] = sign * work.intercepts[rows[k]]
+        y[k] = sign * work.slopes[rows[k]]
+    count = find_events(x, y, circle.offsets, work)
     for s in range(len(circle.offsets) - 1):
         work.start[s] = circle.rows[work.start[s]]
     for e in range(count):
@@ -132,7 +135,9 @@ def search_circle(offsets, loss, low, high, work, buffers, circle):
 
     -pi <= low <= 0 <= high <= pi. Neighbouring pieces may have the same level; their order is not that of the angles.
     """
-    _mark_outer(work.intercepts, work.slopes, offsets, circle.outer)
+    for s in range(len(offsets) - 1):
+        begin, end = offsets[s], offsets[s + 1]
+        _mark_outer(work.intercepts[begin:end], work.slopes[begin:end], circle.outer[begin:end])
     pieces = 0
     thresholds, levels = _half(offsets, loss, work, buffers, circle, np.uint8(1), np.float64(1.0))
     begin = -pi / 2

@@ -75,12 +75,14 @@ def combine(transposed, weights, scores):  # type: ignore[no-untyped-def]
     dimension, count = transposed.shape
     for begin in range(0, count, _BLOCK):
         end = min(begin + _BLOCK, count)
-        for i in range(begin, end):
-            scores[i] = weights[0] * transposed[0, i]
+        # through slices: counted from 0 to their length, loops are known not to wrap around, and run many at a time
+        part, row = scores[begin:end], transposed[0, begin:end]
+        for i in range(len(part)):
+            part[i] = weights[0] * row[i]
         for k in range(1, dimension):
-            weight = weights[k]
-            for i in range(begin, end):
-                scores[i] += weight * transposed[k, i]
+            weight, row = weights[k], transposed[k, begin:end]
+            for i in range(len(part)):
+                part[i] += weight * row[i]
 
 
 @internal
@@ -109,13 +111,12 @@ def _split(intercepts, slopes, left, right, low, high, candidates):  # type: ign
     kept = 0
     for position in range(low, high):
         i = candidates[0, position]
-        if slopes[i] < slope:
-            if (intercepts[i] - intercepts[left]) * left_run > (slopes[i] - slopes[left]) * left_rise:
-                candidates[0, middle] = i
-                middle += 1
-        elif slopes[i] > slope and (intercepts[i] - top) * right_run > (slopes[i] - slope) * right_rise:
-            candidates[1, kept] = i
-            kept += 1
+        across, up = slopes[i], intercepts[i]
+        # written in any case and then kept or not: a branch that nobody can predict costs more
+        candidates[0, middle] = i
+        candidates[1, kept] = i
+        middle += (across < slope) & ((up - intercepts[left]) * left_run > (across - slopes[left]) * left_rise)
+        kept += (across > slope) & ((up - top) * right_run > (across - slope) * right_rise)
     for position in range(kept):
         candidates[0, middle + position] = candidates[1, position]
     return farthest, middle, middle + kept

@@ -29,7 +29,7 @@ class Restarts:
 
     count: random starts, after those that are given. stopping "foster-kuhn": instead of `count`, at least
     `LEAST_STARTS` starts in all, given ones among them, and whenever one of them yields a new best, at least as many
-    further ones as there were so far (Foster and Kuhn, Stabilizing Minimum Error Rate Training, WMT 2009, section 3);
+    further ones as there were so far (Foster and Kuhn, Stabilizing Minimum Error Rate Training, WMT 2009);
     given ones that come after that are left out. walk_share: the share
     of random starts that step from the best weights so far (random walk) rather than being drawn afresh;
     walk_deviation: greatest standard deviation of such a step, for weights whose largest is 1 and features that vary

@@ -7,6 +7,7 @@ from .base import RatioMetric as RatioMetric
 from .ratio import Bleu as Bleu
 from .ratio import Chrf as Chrf
 from .ratio import LinearFraction as LinearFraction
+from .ratio import Per as Per
 from .ratio import f_beta as f_beta
 from .ratio import precision as precision
 from .ratio import recall as recall

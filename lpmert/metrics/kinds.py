@@ -9,7 +9,7 @@ import numpy as np
 
 from lpmert.errors import FloatArray, IntArray, MetricError
 from lpmert.metrics.base import AdditiveMetric, Metric, RatioMetric, check_counts
-from lpmert.metrics.ratio_kernels import BLEU, CHRF, FRACTION, loss_of_total
+from lpmert.metrics.ratio_kernels import BLEU, CHRF, FRACTION, PER, loss_of_total
 from lpmert.quoting import listed, quoted
 
 LARGEST_FACTOR = 10**6
@@ -75,15 +75,16 @@ def check_kind(
     least 0, which is at most 1 unless it is a fraction.
     """
     width = statistics.shape[1]
-    if isinstance(kind, bool) or not isinstance(kind, int | np.integer) or kind not in (BLEU, FRACTION, CHRF):
+    if isinstance(kind, bool) or not isinstance(kind, int | np.integer) or kind not in (BLEU, FRACTION, CHRF, PER):
         raise MetricError(
-            f"metric {quoted(name)} has kind {quoted(kind)}, and kernels know BLEU ({BLEU}), FRACTION ({FRACTION}) and "
-            f"CHRF ({CHRF}) of lpmert.metrics.ratio_kernels; omit kind for any other loss: heuristics accept it"
+            f"metric {quoted(name)} has kind {quoted(kind)}, and kernels know BLEU ({BLEU}), FRACTION ({FRACTION}), "
+            f"CHRF ({CHRF}) and PER ({PER}) of lpmert.metrics.ratio_kernels; omit kind for any other loss: heuristics "
+            "accept it"
         )
     if columns is None:
         columns = tuple(str(k) for k in range(width))
     check_counts(name, columns, statistics)
-    number = {BLEU: 0, FRACTION: 2 * width + 2, CHRF: 1}[int(kind)]
+    number = {BLEU: 0, FRACTION: 2 * width + 2, CHRF: 1, PER: 0}[int(kind)]
     if not (
         isinstance(parameters, np.ndarray)
         and parameters.dtype == np.float64
@@ -94,7 +95,8 @@ def check_kind(
             f"metric {quoted(name)}: its kind takes parameters as a float64 array of {number} finite numbers, see "
             f"lpmert.metrics.ratio_kernels; got {quoted(parameters)}"
         )
-    {BLEU: _check_bleu, FRACTION: _check_fraction, CHRF: _check_chrf}[int(kind)](name, columns, parameters, statistics)
+    checks = {BLEU: _check_bleu, FRACTION: _check_fraction, CHRF: _check_chrf, PER: _check_per}
+    checks[int(kind)](name, columns, parameters, statistics)
 
 
 def _check_bleu(name: str, columns: tuple[str, ...], parameters: FloatArray, statistics: FloatArray) -> None:
@@ -129,6 +131,20 @@ def _check_chrf(name: str, columns: tuple[str, ...], parameters: FloatArray, sta
         raise MetricError(
             f"metric {quoted(name)}: hypothesis {row} (from 0) has {statistics[row, 3 * order + 2]:g} matches among "
             f"{least[row, order]:g} n-grams; the columns of each order must be hypothesis, reference, match"
+        )
+
+
+def _check_per(name: str, columns: tuple[str, ...], parameters: FloatArray, statistics: FloatArray) -> None:
+    del parameters
+    if statistics.shape[1] != 3:
+        raise MetricError(f"metric {quoted(name)} is of kind PER, which takes 3 statistics columns, not {len(columns)}")
+    least = np.minimum(statistics[:, 1], statistics[:, 2])
+    beyond = np.flatnonzero(statistics[:, 0] > least)
+    if len(beyond):
+        row = int(beyond[0])
+        raise MetricError(
+            f"metric {quoted(name)}: hypothesis {row} (from 0) has {statistics[row, 0]:g} matches among "
+            f"{least[row]:g} words; the columns must be {listed(columns)}, in this order"
         )
 
 

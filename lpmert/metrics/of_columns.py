@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from lpmert.errors import MetricError
 from lpmert.metrics.additive import SumOfLosses
 from lpmert.metrics.base import Metric, metric_by_name
-from lpmert.metrics.columns import BLEU_COLUMNS, ERROR_COLUMNS, F_COLUMNS, TER_COLUMNS, chrf_orders
+from lpmert.metrics.columns import BLEU_COLUMNS, ERROR_COLUMNS, F_COLUMNS, PER_COLUMNS, TER_COLUMNS, chrf_orders
 from lpmert.quoting import listed
 
 
@@ -35,7 +35,7 @@ def metric_of_columns(names: Sequence[str]) -> Metric | None:
     columns = tuple(names)
     if len(columns) == 1:
         return SumOfLosses()
-    from lpmert.metrics.ratio import Bleu, Chrf, LinearFraction, f_beta  # with kernels, which checkers do without
+    from lpmert.metrics.ratio import Bleu, Chrf, LinearFraction, Per, f_beta  # with kernels, which checkers do without
 
     if columns == BLEU_COLUMNS:
         return Bleu()
@@ -45,5 +45,7 @@ def metric_of_columns(names: Sequence[str]) -> Metric | None:
         return LinearFraction("error-rate", columns, (1, 0), (0, 1), higher_is_better=False)
     if columns == TER_COLUMNS:
         return LinearFraction("ter", columns, (1, 0, 0), (0, 1, 0), higher_is_better=False)
+    if columns == PER_COLUMNS:
+        return Per()
     orders = chrf_orders(columns)
     return None if orders is None else Chrf(*orders)

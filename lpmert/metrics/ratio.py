@@ -1,4 +1,4 @@
-"""Metrics that are ratios of summed statistics: corpus BLEU, corpus chrF, precision, recall, F_beta."""
+"""Metrics that are ratios of summed statistics: corpus BLEU, corpus chrF, PER, precision, recall, F_beta."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from lpmert.errors import FloatArray, MetricError
 from lpmert.metrics import ratio_kernels as kernel
-from lpmert.metrics.columns import BLEU_COLUMNS, F_COLUMNS, chrf_columns
+from lpmert.metrics.columns import BLEU_COLUMNS, F_COLUMNS, PER_COLUMNS, chrf_columns
 from lpmert.metrics.kinds import LARGEST_FACTOR, check_kind
 from lpmert.quoting import listed, quoted
 
@@ -124,6 +124,40 @@ class Chrf(_InKernels):
     def score(self, total: FloatArray) -> float:
         """Return chrF, 0 to 100, of summed statistics [K]."""
         return 100.0 * (1.0 - self.loss(total))
+
+
+@dataclass(frozen=True)
+class Per(_InKernels):
+    """Position-independent error rate: (the longer of hypothesis and reference - words that match) / reference.
+
+    All lengths and matches are sums over the lists. The loss is 1 where more is wrong than the references are long, and
+    without references; the score is 1 - loss. Source: Tillmann et al., Accelerated DP Based Search for Statistical
+    Translation, Eurospeech 1997, with counts as in Moses' PerScorer.cpp, whose score goes on below 0.
+    """
+
+    @property
+    def name(self) -> str:
+        return "per"
+
+    @property
+    def signature(self) -> str:
+        return "metric:per|columns:3"
+
+    @property
+    def kind(self) -> int:
+        return kernel.PER
+
+    @property
+    def parameters(self) -> FloatArray:
+        return np.empty(0)
+
+    def check(self, statistics: FloatArray) -> None:
+        """Raise `MetricError` unless statistics [M, 3] are counts in the order of `PER_COLUMNS`."""
+        check_kind(self.name, self.kind, self.parameters, statistics, PER_COLUMNS)
+
+    def score(self, total: FloatArray) -> float:
+        """Return 1 - loss of summed statistics [3]."""
+        return 1.0 - self.loss(total)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 BLEU: totals match_1, total_1, ..., match_4, total_4, reference length; no parameters.
 FRACTION: (a.x + a0) / (b.x + b0); parameters a [K], a0, b [K], b0; 1 where the denominator is 0.
 CHRF: totals hypothesis, reference and matching n-grams of each order; parameters [beta^2].
+PER: totals match, hypothesis and reference words; no parameters.
 
 `lpmert.metrics.kinds.check_kind` refuses every other kind, and statistics that a formula does not take: the loss of
 what it lets pass is at least 0, and at most 1 unless it is a fraction.
@@ -14,7 +15,7 @@ import numpy as np
 
 from lpmert.numeric.kernels import EPSILON, fill, internal, kernel
 
-BLEU, FRACTION, CHRF = range(3)
+BLEU, FRACTION, CHRF, PER = range(4)
 
 _WIDEST = 256.0
 """No tangent is taken at less than this share of the largest sum: its slope would drown the others in rounding."""
@@ -42,6 +43,9 @@ def loss_of_total(kind, parameters, total):
             above += parameters[k] * total[k]
             below += parameters[n_columns + 1 + k] * total[k]
         return above / below if below > 0.0 else 1.0
+    if kind == PER:
+        wrong = max(total[1], total[2]) - total[0]
+        return wrong / total[2] if wrong < total[2] else 1.0
     if kind != CHRF:
         return np.nan
     precision = 0.0
@@ -153,6 +157,27 @@ def _chrf_minorant(squared, low, high, at, slopes):
     return constant, size
 
 
+@internal
+def _per_minorant(low, high, at, slopes):
+    """Words of the reference that are missing, words that are wrong, or a mean of both where the box has room.
+
+    Where the length of the reference is open, its ends take its place. Wrong words count for at most all of it.
+    """
+    least, most = low[2], high[2]
+    if least < 1.0:
+        return 0.0, 0.0  # whether there is a reference is open
+    whole = max(most, high[1] - low[0])
+    shorter = at[2] - at[1]
+    missing = 1.0 if shorter >= 0.0 else 0.0
+    room = min(at[2] - low[1], high[1] - at[2])
+    if room > 0.0:
+        missing = min(1.0, max(0.0, 0.5 + shorter / (2.0 * room)))
+    wrong = 1.0 - missing
+    slopes[0] = -(missing / least + wrong / whole)
+    slopes[1] = wrong / whole
+    return missing, 1.0 + high[0] / least + high[1] / whole
+
+
 @kernel
 def minorant(kind, parameters, low, high, at, slopes):
     """Fill slopes [K] and return a constant so that height(x) >= constant + slopes . x for all whole x in the box.
@@ -160,13 +185,15 @@ def minorant(kind, parameters, low, high, at, slopes):
     low, high [K]: the box of summed statistics; at [K]: where in it the bound should be good. The constant is rounded
     down by what its computation may be off; it is infinite where every x in the box has a loss of 1, and the slopes are
     0 where no bound but 0 is known, as for a fraction (see search/fractional.py). Source: tangents of the convex and
-    chords of the concave terms of the logarithm of BLEU.
+    chords of the concave terms of the logarithm of BLEU; PER is the larger of two sums.
     """
     fill(slopes, 0.0)
     if kind == BLEU:
         constant, size = _bleu_minorant(low, high, at, slopes)
     elif kind == CHRF:
         constant, size = _chrf_minorant(parameters[0], low, high, at, slopes)
+    elif kind == PER:
+        constant, size = _per_minorant(low, high, at, slopes)
     else:
         return 0.0
     if not size < _LARGEST:

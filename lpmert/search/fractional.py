@@ -56,12 +56,12 @@ class FractionSearch(Combined):
         self._looked_at = 0
         self._proved = False
         self._proves = True
-        self._bound = 0
         loss = totals.attained(incumbent.weights)
         if loss is None:  # only ties are known: no loss is above that of the largest numerator and least denominator
             most = int(np.maximum.reduceat(self._above, starts).sum()) + self._more_above
             loss = max(1, -(-most // max(1, self._least_below)))
         self._take(Fraction(loss), incumbent.weights, incumbent.source)
+        self._bound = canonical.cost_of_loss(self._of_oracle())
         self._begin()
 
     def _take(self, loss: Fraction, weights: CanonicalWeights, source: str) -> None:
@@ -69,6 +69,19 @@ class FractionSearch(Combined):
         self._known = loss
         self.incumbent.cost = self._canonical.cost_of_loss(loss)
         self.incumbent.weights, self.incumbent.source = weights, source
+
+    def _of_oracle(self) -> Fraction:
+        """Return the least fraction of a selection, attainable or not, or the loss known if that is lower."""
+        offsets, loss = self._canonical.offsets, self._known
+        while True:
+            p, q = loss.numerator, loss.denominator
+            costs, least = least_costs(q * self._above - p * self._below, offsets)
+            if least + q * self._more_above - p * self._more_below >= 0:
+                return min(loss, Fraction(1)) if self._least_below == 0 else loss  # a denominator of 0 counts as 1
+            free = np.flatnonzero(costs == 0)
+            rows = free[np.searchsorted(free, offsets[:-1])]
+            above, below = int(self._above[rows].sum()), int(self._below[rows].sum())
+            loss = Fraction(above + self._more_above, below + self._more_below)
 
     def _begin(self) -> None:
         """Start the search for a lower loss than that of the incumbent."""

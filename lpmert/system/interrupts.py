@@ -125,6 +125,12 @@ class Interrupts:
         finally:
             self._raising = False
 
+    def forgiven(self) -> bool:
+        """Return whether Ctrl-C came, and forget it: it has ended a part of the work. The other signals end all."""
+        forgiven = self.pressed and self.number == signal.SIGINT
+        self.pressed = self.pressed and not forgiven
+        return forgiven
+
     def _press(self, number: int, frame: FrameType | None) -> None:
         first = not self.pressed
         if first:

@@ -249,7 +249,7 @@ def test_the_flags_that_scripts_have_are_taken(here: Path, flags: list[str]) -> 
         (["-x"], "No such option"),
         (["--scconfig", "regtype:median"], "regtype is none, average or min, not 'median'"),
         (["--scconfig", "smooth:1"], "smooth must be 0"),
-        (["--sctype", "PER"], "'PER' is not one of"),
+        (["--sctype", "METEOR"], "'METEOR' is not one of"),
         (["-o", "w_0"], "no feature 'w_0'; the features are d_0, lm_0, lm_1"),
         (["-P", "w_0"], "no feature 'w_0'"),
         (["-t", "simplex"], "'simplex' is not one of"),
@@ -583,6 +583,36 @@ def test_chrf_of_moses_is_proved_and_its_score_is_that_of_moses(here: Path, beta
     assert found is not None
     assert float(found[2]) == pytest.approx(chrf(written(here)), abs=1e-6)
     assert max(chrf(weights) for weights in rng.normal(size=(3000, 3))) <= float(found[2]) + 1e-6
+    assert "proved optimal" in outcome.stderr
+
+
+def test_per_of_moses_is_proved_and_its_score_is_that_of_moses(here: Path) -> None:
+    rng = np.random.default_rng(6)
+    references = [rng.integers(0, 6, rng.integers(3, 9)).tolist() for _ in range(8)]
+    guesses = [rng.integers(0, 6, rng.integers(1, 12)).tolist() for _ in range(48)]
+
+    def counts(number: int) -> list[int]:
+        """As PerScorer.cpp counts them: the multisets' common words, and both lengths."""
+        guess, reference = guesses[number], references[number // 6]
+        return [sum(min(guess.count(word), reference.count(word)) for word in set(guess)), len(guess), len(reference)]
+
+    statistics = np.array([counts(number) for number in range(48)], dtype=float)
+    nbest = NBest(rng.normal(size=(48, 3)), np.arange(0, 49, 6), statistics, NAMES, statistic_names=SCORE_TYPES["PER"])
+    write_mert_data(nbest, here / "features", scores=here / "scores")
+    assert (here / "scores").read_text().split()[4] == "PER"
+    (here / "init.opt").write_text("1 0 0\n")
+    outcome = run("-d", "3", "--ffile", "features", "--scfile", "scores", "--sctype", "PER", "-v", "0")
+    assert outcome.exit_code == 0, outcome.stderr
+
+    def score(weights: np.ndarray) -> float:
+        scores = (nbest.dense_features() @ weights).reshape(8, 6)
+        correct, length, reference = statistics.reshape(8, 6, 3)[np.arange(8), scores.argmax(axis=1)].sum(axis=0)
+        return float((correct - max(0.0, length - reference)) / reference)
+
+    found = BEST_POINT.search(outcome.stderr)
+    assert found is not None
+    assert float(found[2]) == pytest.approx(score(written(here)), abs=1e-6)
+    assert max(score(weights) for weights in rng.normal(size=(3000, 3))) <= float(found[2]) + 1e-6
     assert "proved optimal" in outcome.stderr
 
 

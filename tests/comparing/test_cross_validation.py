@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import signal
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -342,6 +344,28 @@ class TestCommands:
         assert best["unseen"]["optimism"] == pytest.approx(1 - best["loss"] / best["unseen"]["loss"])
         assert "hidden by optimism; 5-fold cross-validation" in line
         assert "on unseen" not in run(command[0], table, *command[1:]).stdout
+
+    @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, "OPTIMAL"), (signal.SIGTERM, "INTERRUPTED")])
+    def test_ctrl_c_ends_the_cross_validation_and_not_the_search_after_it(self, table, monkeypatch, number, status):
+        monkeypatch.setattr(sys.modules["lpmert.cli.main"], "Stages", lambda: lambda *_: signal.raise_signal(number))
+        # as in a command, where SIGTERM is taken like Ctrl-C
+        before = signal.signal(number, signal.default_int_handler)
+        try:
+            shown = run("solve", table, "--cv", "5", "--json")
+        finally:
+            signal.signal(number, before)
+        written = json.loads(shown.stdout)
+        whole = json.loads(run("solve", table, "--json", "--quiet").stdout)
+        assert written["status"].upper() == status
+        assert not written["unseen"]
+        assert "warning: cross-validation" in shown.stderr
+        if status == "OPTIMAL":
+            assert shown.exit_code == 0
+            assert written["loss"] == whole["loss"]
+            assert "was interrupted, and the search goes on" in shown.stderr
+        else:
+            assert shown.exit_code == 128 + number
+            assert written["lower_bound"] <= whole["loss"] <= written["loss"]
 
     def test_results_keep_what_is_to_be_expected(self, tmp_path):
         result = replace(lpmert.minimize(noise(4)), unseen={"loss": 3.0, "folds": 5.0})

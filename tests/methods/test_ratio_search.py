@@ -18,14 +18,14 @@ from lpmert import NBest, Result, Status
 from lpmert.errors import FloatArray
 from lpmert.methods.cells.cells import Cells
 from lpmert.methods.choices.choices import Choices
-from lpmert.metrics.ratio import Bleu, Chrf
+from lpmert.metrics.ratio import Bleu, Chrf, Per
 from lpmert.metrics.text import BleuTexts
 from lpmert.model.problem import Problem
 from lpmert.model.region import Linear, Region
 from lpmert.model.texts import measure_texts
 from lpmert.search.method import Method
 
-METRICS = {"bleu": Bleu(), "chrf": Chrf(char_order=3)}
+METRICS = {"bleu": Bleu(), "chrf": Chrf(char_order=3), "per": Per()}
 SETTINGS: list[Method] = [
     Choices(use_witnesses=False),
     Choices(look_ahead=False),
@@ -51,11 +51,14 @@ def _poor_start(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def counts(rng: np.random.Generator, n: int, name: str) -> FloatArray:
-    """Statistics [n, 9] of short sentences, with many zeros."""
+    """Statistics [n, K] of short sentences, with many zeros."""
     if name == "bleu":
         totals = np.maximum(rng.integers(0, 9, (n, 1)) - np.arange(4), 0)
         matches = rng.binomial(totals, rng.random((n, 1)))
         return np.hstack([np.stack([matches, totals], axis=2).reshape(n, 8), rng.integers(1, 9, (n, 1))]).astype(float)
+    if name == "per":
+        sizes = rng.integers(1, 9, (n, 2))
+        return np.column_stack([rng.binomial(sizes.min(axis=1), rng.random(n)), sizes]).astype(float)
     sizes = rng.integers(0, 9, (n, 3, 2))
     matches = rng.binomial(sizes.min(axis=2), rng.random((n, 1)))
     return np.concatenate([sizes, matches[:, :, None]], axis=2).reshape(n, 9).astype(float)

@@ -14,17 +14,26 @@ from sacrebleu.metrics import BLEU
 from lpmert.errors import FloatArray, MetricError
 from lpmert.metrics.additive import SumOfLosses, ZeroOne
 from lpmert.metrics.base import AdditiveMetric, Metric, RatioMetric, losses_of_totals, metric_by_name
-from lpmert.metrics.ratio import BLEU_COLUMNS, Bleu, Chrf, LinearFraction, f_beta, precision, recall
+from lpmert.metrics.ratio import BLEU_COLUMNS, Bleu, Chrf, LinearFraction, Per, f_beta, precision, recall
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.registry import METRICS
 
-RATIOS = [Bleu(), Chrf(), Chrf(char_order=2, word_order=1, beta=1.0), f_beta(), f_beta(0.5), precision(), recall()]
-RATIO_IDS = ["bleu", "chrf", "chrf++", "f1", "f0.5", "precision", "recall"]
+RATIOS = [
+    Bleu(),
+    Chrf(),
+    Chrf(char_order=2, word_order=1, beta=1.0),
+    f_beta(),
+    f_beta(0.5),
+    precision(),
+    recall(),
+    Per(),
+]
+RATIO_IDS = ["bleu", "chrf", "chrf++", "f1", "f0.5", "precision", "recall", "per"]
 
 
 def n_columns(metric: Any) -> int:
-    return len(BLEU_COLUMNS) if isinstance(metric, Bleu) else len(metric.columns)
+    return {Bleu: len(BLEU_COLUMNS), Per: 3}.get(type(metric)) or len(metric.columns)
 
 
 def bleu_total(matches: str, totals: str, reference: int) -> FloatArray:

@@ -14,11 +14,12 @@ from numba import njit
 
 from lpmert.errors import FloatArray
 from lpmert.methods.choices.ratio_lists import UNIT, Ratio, lay_bound, new_bound
-from lpmert.metrics.ratio import Bleu, Chrf, LinearFraction, f_beta, precision, recall
+from lpmert.metrics.ratio import Bleu, Chrf, LinearFraction, Per, f_beta, precision, recall
 from lpmert.metrics.ratio_kernels import (
     BLEU,
     CHRF,
     FRACTION,
+    PER,
     height_of_loss,
     loss_of_height,
     loss_of_total,
@@ -26,8 +27,15 @@ from lpmert.metrics.ratio_kernels import (
     minorant,
 )
 
-BOUNDED = [Bleu(), Chrf(), Chrf(char_order=1), Chrf(char_order=2, word_order=1, beta=1.0), Chrf(char_order=1, beta=0.0)]
-BOUNDED_IDS = ["bleu", "chrf", "chrf1", "chrf++", "chrf-precision"]
+BOUNDED = [
+    Bleu(),
+    Chrf(),
+    Chrf(char_order=1),
+    Chrf(char_order=2, word_order=1, beta=1.0),
+    Chrf(char_order=1, beta=0.0),
+    Per(),
+]
+BOUNDED_IDS = ["bleu", "chrf", "chrf1", "chrf++", "chrf-precision", "per"]
 FRACTIONS = [f_beta(), f_beta(0.5), precision(), recall()]
 
 
@@ -62,7 +70,18 @@ def loss_by_hand(metric: Any, total: FloatArray) -> float:
         above = sum(f * count for f, count in zip(metric.numerator, counts, strict=True))
         below = sum(f * count for f, count in zip(metric.denominator, counts, strict=True))
         return float(above / below) if below else 1.0
-    return float(chrf_loss(metric, counts))
+    return float(loss_in_rationals(metric, counts))
+
+
+def loss_in_rationals(metric: Any, counts: list[Fraction]) -> Fraction:
+    """Return the loss of chrF or PER in rationals."""
+    if isinstance(metric, Per):
+        correct, length, reference = counts
+        if not reference:
+            return Fraction(1)
+        score = (correct - max(Fraction(0), length - reference)) / reference  # as PerScorer.cpp has it
+        return 1 - max(Fraction(0), score)
+    return chrf_loss(metric, counts)
 
 
 def chrf_loss(metric: Chrf, counts: list[Fraction]) -> Fraction:
@@ -89,8 +108,8 @@ def test_losses_are_those_of_the_formula_and_of_the_metric(metric: Any, largest:
 
 
 def test_each_metric_has_a_kind_of_its_own() -> None:
-    assert (Bleu().kind, f_beta().kind, Chrf().kind) == (BLEU, FRACTION, CHRF)
-    assert len({BLEU, FRACTION, CHRF}) == 3
+    assert (Bleu().kind, f_beta().kind, Chrf().kind, Per().kind) == (BLEU, FRACTION, CHRF, PER)
+    assert len({BLEU, FRACTION, CHRF, PER}) == 4
 
 
 @pytest.mark.parametrize("metric", [*BOUNDED, *FRACTIONS], ids=[*BOUNDED_IDS, "f1", "f0.5", "precision", "recall"])
@@ -123,7 +142,7 @@ def height_exactly(metric: Any, total: FloatArray) -> Fraction:
                 / 4
             )
         return Fraction(logs) + max(Fraction(0), Fraction(counts[8], counts[1]) - 1) + Fraction(1, 10**40)
-    return chrf_loss(metric, [Fraction(count) for count in counts])
+    return loss_in_rationals(metric, [Fraction(count) for count in counts])
 
 
 def box(rng: np.random.Generator, metric: Any) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
@@ -136,7 +155,13 @@ def box(rng: np.random.Generator, metric: Any) -> tuple[FloatArray, FloatArray, 
     if rng.random() < 0.2 and isinstance(metric, Bleu):
         spread[:, 8] = spread[0, 8]  # one reference length
     if rng.random() < 0.2:
-        starts = slice(0, 8, 2) if isinstance(metric, Bleu) else slice(2, None, 3)
+        starts = (
+            slice(0, 8, 2)
+            if isinstance(metric, Bleu)
+            else slice(0, 1)
+            if isinstance(metric, Per)
+            else slice(2, None, 3)
+        )
         spread[:, starts] = 0.0  # no new match
     points = base + spread
     low, high = points.min(axis=0), points.max(axis=0)
@@ -150,6 +175,8 @@ def corners(metric: Any, low: FloatArray, high: FloatArray, rng: np.random.Gener
     points = np.where(drawn < 0, np.minimum(inside, high), drawn)
     if isinstance(metric, Bleu):
         possible = (points[:, 0:8:2] <= points[:, 1:8:2]).all(axis=1)
+    elif isinstance(metric, Per):
+        possible = points[:, 0] <= np.minimum(points[:, 1], points[:, 2])
     else:
         possible = (points[:, 2::3] <= np.minimum(points[:, 0::3], points[:, 1::3])).all(axis=1)
     chosen: FloatArray = points[possible]
@@ -210,12 +237,18 @@ def test_minorants_meet_the_height_at_the_corner_asked_for(metric: Any) -> None:
         # a corner: every statistic at one end of its interval, matches not a small share of their largest sum
         if isinstance(metric, Bleu):
             first[8] = rng.integers(20, 500)
+        elif isinstance(metric, Per):
+            first[0] = np.minimum(first[0], first[1:].min())
         else:
             first[2::3] = np.minimum(first[2::3], np.minimum(first[0::3], first[1::3]))
         other = np.maximum(1.0, first + rng.integers(-15, 16, len(first)))
         low, high = np.minimum(first, other), np.maximum(first, other)
         if isinstance(metric, Bleu) and low[1] < high[8] and high[1] > low[8] and low[8] < high[8]:
             continue  # the brevity term may bend within the box
+        if isinstance(metric, Per):
+            low[2] = high[2] = first[2]  # the references of lists are given
+            if high[1] - low[0] > first[2]:
+                continue  # the loss stops at 1 within the box
         slopes = np.zeros(len(first))
         constant = minorant(metric.kind, metric.parameters, low, high, first, slopes)
         height = height_of_loss(metric.kind, metric.loss(first))

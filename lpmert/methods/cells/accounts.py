@@ -15,7 +15,8 @@ from lpmert.methods.cells.ledger_of_ratios import Ratios
 from lpmert.methods.cells.ledger_of_sums import Sums
 from lpmert.methods.cells.stack import UPPER_COST, Stack
 from lpmert.methods.choices.choices import Choices
-from lpmert.methods.choices.ratio_lists import UNIT, decode_total, height_limit, height_of_all, new_bound, ratio_lists
+from lpmert.methods.choices.oracle_bound import oracle_height
+from lpmert.methods.choices.ratio_lists import UNIT, height_limit, new_bound, ratio_lists
 from lpmert.methods.choices.ratio_search import RatioChoicesSearch
 from lpmert.methods.choices.search import ChoicesSearch, SumChoicesSearch
 from lpmert.metrics.ratio_kernels import loss_of_height
@@ -142,13 +143,7 @@ class RatioAccount(Account[Ratios]):
         self.lists, self._ratio = ratio_lists(canonical)
         self.total = self._ratio.constant
         self._least = 0
-        self._least = self.cost_of(self._height_near(weights))
-
-    def _height_near(self, weights: FloatArray) -> int:
-        """Return a height that no selection undercuts, by a minorant that is tight at what weights [d] attain."""
-        ledger = self.new_ledger()
-        decode_total(self.lists, self._ratio, weights, ledger.selection, ledger.scores, ledger.bound.at)
-        return int(height_of_all(self.lists, self._ratio, ledger.bound))
+        self._least = self.cost_of(oracle_height(self.lists, self._ratio, weights)[0])
 
     def new_ledger(self) -> Ratios:
         n_rows, n_columns = self._ratio.statistics.shape
@@ -196,4 +191,4 @@ class RatioAccount(Account[Ratios]):
             limits=np.vstack([normals, canonical.limits]),
             rounding=None if canonical.rounding is None else canonical.rounding.take(rows).behind(normals),
         )
-        return RatioChoicesSearch(self._choices, lists, incumbent), 0
+        return RatioChoicesSearch(self._choices, lists, incumbent, tangents=1), 0  # a part: its search is short

@@ -12,7 +12,7 @@ import numpy as np
 
 from lpmert.errors import FloatArray, IntArray, MethodError
 from lpmert.metrics.base import RatioMetric
-from lpmert.metrics.ratio_kernels import BLEU, CHRF, height_of_loss, loss_of_height, loss_of_total, minorant
+from lpmert.metrics.ratio_kernels import BLEU, CHRF, PER, height_of_loss, loss_of_height, loss_of_total, minorant
 from lpmert.model.canonical import group_identical
 from lpmert.model.form import Canonical
 from lpmert.numeric.half_spaces import with_half_spaces
@@ -73,10 +73,10 @@ def ratio_lists(canonical: Canonical) -> tuple[SortedLists, Ratio]:
     """
     totals, n_own = canonical.totals, len(canonical.features)
     metric = totals.metric
-    if not isinstance(metric, RatioMetric) or metric.kind not in (BLEU, CHRF):
+    if not isinstance(metric, RatioMetric) or metric.kind not in (BLEU, CHRF, PER):
         raise MethodError(
             f"metric {quoted(metric.name)} is neither additive nor a ratio metric with losses_of_totals, parameters "
-            "and the kind BLEU or CHRF; only heuristics take it"
+            "and the kind BLEU, CHRF or PER; only heuristics take it"
         )
     rows, offsets, counts = with_half_spaces(
         canonical.features, canonical.offsets, totals.statistics, canonical.limits, 0.0

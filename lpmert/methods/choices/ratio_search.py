@@ -10,7 +10,8 @@ from __future__ import annotations
 from lpmert.errors import IntArray
 from lpmert.methods.choices import tree as layout
 from lpmert.methods.choices.ledger_of_ratios import Heights, new_heights
-from lpmert.methods.choices.ratio_lists import cost_of_height, decode_total, height_limit, height_of_all, ratio_lists
+from lpmert.methods.choices.oracle_bound import TANGENTS, oracle_height
+from lpmert.methods.choices.ratio_lists import cost_of_height, decode_total, height_limit, ratio_lists
 from lpmert.methods.choices.search import ChoicesSearch, Options
 from lpmert.metrics.ratio_kernels import loss_of_total
 from lpmert.model.form import Canonical
@@ -18,11 +19,14 @@ from lpmert.search.method import Incumbent
 
 
 class RatioChoicesSearch(ChoicesSearch):
-    """A resumable search over the selections of lists with a ratio metric, within their limits."""
+    """A resumable search over the selections of lists with a ratio metric, within their limits.
+
+    tangents: of the bound that it begins with, see `oracle_height`.
+    """
 
     _ledger: Heights
 
-    def __init__(self, options: Options, canonical: Canonical, incumbent: Incumbent) -> None:
+    def __init__(self, options: Options, canonical: Canonical, incumbent: Incumbent, tangents: int = TANGENTS) -> None:
         self._canonical = canonical
         lists, ratio = ratio_lists(canonical)
         switches = options.switches(1, cores=False)
@@ -32,7 +36,8 @@ class RatioChoicesSearch(ChoicesSearch):
         self._aim()
         decode_total(lists, ratio, incumbent.weights, self._tree.selection, self._scratch.scores, self._ledger.target)
         self._ledger.bound.at[:] = self._ledger.target
-        self._least = cost_of_height(canonical, ratio.kind, height_of_all(lists, ratio, self._ledger.bound))
+        height, _ = oracle_height(lists, ratio, incumbent.weights, tangents)
+        self._least = cost_of_height(canonical, ratio.kind, height)
 
     @property
     def memory(self) -> int:

@@ -167,8 +167,8 @@ class Extremity:
     def _passes_published_test(self, part: IntArray, positions: IntArray, cap: Cap) -> bool:
         """Whether the weights of the cell with the largest product with the cap's centre lie in the cap.
 
-        Galley and Quirk, section 6. The answer is a corner of the box around the origin, which can lie outside of the
-        cap although the cell reaches into it.
+        Galley and Quirk, EMNLP 2011, on searches within a cosine. The answer is a corner of the box around the origin,
+        which can lie outside of the cap although the cell reaches into it.
         """
         differences = self._differences(part, positions)
         answer = _box_program(cap.unit, differences)

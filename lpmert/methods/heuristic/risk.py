@@ -1,6 +1,6 @@
 """The expected loss of choosing hypotheses at random, and its slopes by their probabilities.
 
-Source: Smith and Eisner, Minimum Risk Annealing for Training Log-Linear Models, COLING/ACL 2006, section 4. Losses that
+Source: Smith and Eisner, Minimum Risk Annealing for Training Log-Linear Models, COLING/ACL 2006. Losses that
 are sums over lists are linear in the probabilities. A precision, an F measure or BLEU is a ratio of sums: the expected
 value of minus its logarithm is a weighted sum of E[log X] over sums X of one column, and of E[max(R / A - 1, 0)] for
 BLEU's brevity penalty. How such an expectation is taken is the *law*:

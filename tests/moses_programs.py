@@ -1,0 +1,118 @@
+"""What `mert-moses.pl` calls, standing in for Moses: a decoder and an extractor, in plain Python without the package.
+
+The model is a file of sentences, each with hypotheses of words and features. Run as
+`python moses_programs.py decoder|extractor ...` with the options that the script gives to Moses' programs.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shlex
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+NAMES = ("Distortion0", "LM0", "TM0", "TM0")
+
+
+def option(words: list[str], name: str, count: int = 1) -> list[str]:
+    """Return the words after an option."""
+    place = words.index(name)
+    return words[place + 1 : place + 1 + count]
+
+
+def decoded(model: list[Any], weights: list[float], size: int) -> list[list[Any]]:
+    """Return the best hypotheses of every sentence, the best first."""
+
+    def score(hypothesis: Any) -> float:
+        return sum(w * f for w, f in zip(weights, hypothesis["features"], strict=True))
+
+    return [sorted(sentence, key=score, reverse=True)[:size] for sentence in model]
+
+
+def weights_of(text: str) -> list[float]:
+    """Return the weights in `LM0= 0.5 TM0= 0.2 0.1`, whose names come in any order."""
+    found: dict[str, list[float]] = {}
+    for word in text.split():
+        if word.endswith("="):
+            name = word[:-1]
+            found[name] = []
+        else:
+            found[name].append(float(word))
+    return [found[name][NAMES[:place].count(name)] for place, name in enumerate(NAMES)]
+
+
+def decoder(words: list[str]) -> None:
+    """moses: -config FILE, -show-weights, -weight-overwrite WEIGHTS, -n-best-list FILE SIZE; the best to stdout."""
+    settings = json.loads(Path(option(words, "-config")[0]).read_text().splitlines()[-1])
+    if "-show-weights" in words:
+        for name in dict.fromkeys(NAMES):
+            own = [str(w) for w, other in zip(settings["weights"], NAMES, strict=True) if other == name]
+            sys.stdout.write(f"{name}= {' '.join(own)}\n")
+        return
+    weights = weights_of(option(words, "-weight-overwrite")[0])
+    path, size = option(words, "-n-best-list", 2)
+    with Path(path).open("w") as file:
+        for number, best in enumerate(decoded(settings["model"], weights, int(size))):
+            sys.stdout.write(f"{best[0]['words']}\n")
+            for one in best:
+                labels = [f"{name}= {value}" for name, value in zip(NAMES[:3], one["features"][:3], strict=True)]
+                scores = f"{' '.join(labels)} {one['features'][3]}"
+                total = sum(w * f for w, f in zip(weights, one["features"], strict=True))
+                file.write(f"{number} ||| {one['words']} ||| {scores} ||| {total}\n")
+
+
+def bleu_counts(words: str, reference: str) -> list[int]:
+    """Return matches and n-grams of the orders 1 to 4, and the length of the reference."""
+    counts = []
+    guess, truth = words.split(), reference.split()
+    for order in range(1, 5):
+        grams, known = (
+            Counter(tuple(text[i : i + order]) for i in range(len(text) - order + 1)) for text in (guess, truth)
+        )
+        counts += [sum((grams & known).values()), sum(grams.values())]
+    return [*counts, len(truth)]
+
+
+def extractor(words: list[str]) -> None:
+    """extractor: --scfile FILE --ffile FILE -r REFERENCE -n N-BEST, whose files are like Moses'."""
+    references = Path(option(words, "-r")[0]).read_text().splitlines()
+    lists: dict[int, list[list[str]]] = {}
+    with gzip.open(option(words, "-n")[0], "rt") as lines:
+        for line in lines:
+            lists.setdefault(int(line.split(" ||| ")[0]), []).append(line.split(" ||| "))
+    names = " ".join(f"{name}_{NAMES[:place].count(name)}" for place, name in enumerate(NAMES))
+    with (
+        Path(option(words, "--ffile")[0]).open("w") as features,
+        Path(option(words, "--scfile")[0]).open("w") as scores,
+    ):
+        for number, best in lists.items():
+            features.write(f"FEATURES_TXT_BEGIN_0 {number} {len(best)} {len(NAMES)} {names} \n")
+            scores.write(f"SCORES_TXT_BEGIN_0 {number} {len(best)} 9 BLEU\n")
+            for one in best:
+                values = [word for word in one[2].split() if not word.endswith("=")]
+                features.write(" ".join(values) + " \n")
+                scores.write(" ".join(map(str, bleu_counts(one[1], references[number]))) + " \n")
+            features.write("FEATURES_TXT_END_0\n")
+            scores.write("SCORES_TXT_END_0\n")
+
+
+def install(folder: Path) -> None:
+    """Write executables: Moses' programs, and `mert`, which is ours."""
+    python, here = shlex.quote(sys.executable), shlex.quote(__file__)
+    folder.mkdir()
+    for name, command in (
+        ("moses", f"{python} {here} decoder"),
+        ("extractor", f"{python} {here} extractor"),
+        ("mert", f"{python} -m lpmert mert"),
+        *((unused, "false") for unused in ("pro", "kbmira", "evaluator")),
+    ):
+        path = folder / name
+        path.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+        path.chmod(0o755)
+
+
+if __name__ == "__main__":
+    {"decoder": decoder, "extractor": extractor}[sys.argv[1]](sys.argv[2:])
