@@ -28,23 +28,25 @@ def binary_places(values: FloatArray, tried: Iterable[int] = COARSE) -> int | No
     return None
 
 
+def single_products(rays: FloatArray) -> BoolArray:
+    """Return which rays [K, D] have one entry only, a power of two of 1 or more: products with it are not rounded."""
+    largest = np.abs(rays).max(axis=1, initial=0.0)
+    return np.asarray((np.count_nonzero(rays, axis=1) == 1) & (np.frexp(largest)[0] == 0.5) & (largest >= 1.0))
+
+
 def exact_products(rays: FloatArray, features: FloatArray, largest: float) -> BoolArray:
     """Return for which rays [K, D] products with features [M, D] are sums without any rounding, in whatever order.
 
     largest: what the absolute values of a row of features sum up to at most. With features that are multiples of 2^-p
     and a ray of 2^-q, all partial sums are multiples of 2^-(p + q), and 53 bits hold them where they are not too large.
-    Where a ray has one entry, a power of two, nothing is added up.
     """
-    single = (np.count_nonzero(rays, axis=1) == 1) & (np.abs(np.frexp(rays)[0]).max(axis=1, initial=0.0) == 0.5)
-    exact = np.asarray(single & (np.abs(rays).max(axis=1, initial=0.0) >= 1.0))
-    if exact.all():
-        return exact
+    exact = np.zeros(len(rays), dtype=bool)
     places = binary_places(features)
     if places is None:
         return exact
-    for k in np.flatnonzero(~exact).tolist():
-        own = binary_places(rays[k], _FINE)
+    for k, ray in enumerate(rays):
+        own = binary_places(ray, _FINE)
         if own is not None:
-            size = largest * float(np.abs(rays[k]).max(initial=0.0))
+            size = largest * float(np.abs(ray).max(initial=0.0))
             exact[k] = size < np.ldexp(1.0, _EXACT_BITS - places - own)
     return exact

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 
 from lpmert.errors import FloatArray
-from lpmert.numeric.dyadic import binary_places, exact_products
+from lpmert.numeric.dyadic import binary_places, exact_products, single_products
 
 
 def products_are_exact(ray: FloatArray, features: FloatArray) -> bool:
@@ -65,5 +65,6 @@ def test_the_last_bit_that_doubles_hold_decides() -> None:
 
 def test_one_entry_that_is_a_power_of_two_rounds_nothing() -> None:
     features = np.array([[0.1, 0.7], [1e300, 5e-324]])
-    rays = np.array([[0.0, -1.0], [2.0, 0.0], [0.0, 3.0], [0.0, 0.5]])
-    assert exact_products(rays, features, 1e300).tolist() == [True, True, False, False]  # half of 5e-324 is no number
+    rays = np.array([[0.0, -1.0], [2.0, 0.0], [0.0, 3.0], [0.0, 0.5], [1.0, 1.0], [0.0, 0.0]])
+    assert single_products(rays).tolist() == [True, True, False, False, False, False]  # half of 5e-324 is no number
+    assert [products_are_exact(ray, features) for ray in rays[:4]] == [True, True, False, False]

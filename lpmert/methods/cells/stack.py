@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpmert.errors import FloatArray, IntArray
-from lpmert.numeric.dyadic import exact_products
+from lpmert.numeric.dyadic import exact_products, single_products
 from lpmert.numeric.kernels import copy_entries, copy_rows, internal
 from lpmert.numeric.leastnorm import SortedLists
 
@@ -187,16 +187,19 @@ def whole_cone(lists: SortedLists, rays: FloatArray, total: FloatArray) -> OpenC
 def _scores_at(rays: FloatArray, features: FloatArray, spread: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the scores [M, D] of features [M, D] at rays [D, D], and what they are off at each of these at most."""
     n_features = features.shape[1]
-    largest = float(np.abs(features).sum(axis=1).max(initial=0.0))
     if (np.count_nonzero(rays, axis=1) == 1).all():  # an orthant: no products to add up
         axis = np.abs(rays).argmax(axis=1)
         scores = np.ascontiguousarray(features[:, axis] * rays[np.arange(n_features), axis])
     else:
         scores = np.ascontiguousarray(features @ rays.T)
-    size = np.abs(rays).max(initial=0.0) * largest
     epsilon = np.finfo(np.float64).eps
-    errors = np.where(exact_products(rays, features, largest), 0.0, n_features * epsilon * size)
-    return scores, errors + (1.0 + 8.0 * n_features * epsilon) * (np.abs(rays) @ spread)
+    errors = (1.0 + 8.0 * n_features * epsilon) * (np.abs(rays) @ spread)
+    rounded = ~single_products(rays)
+    if rounded.any():
+        largest = float(np.abs(features).sum(axis=1).max(initial=0.0))
+        rounded[rounded] = ~exact_products(rays[rounded], features, largest)
+        errors += np.where(rounded, n_features * epsilon * (np.abs(rays).max(initial=0.0) * largest), 0.0)
+    return scores, errors
 
 
 def cone_of(lists: SortedLists, rays: FloatArray, part: Survivors, bound: int) -> OpenCone:
