@@ -130,13 +130,12 @@ def test_many_boundaries_in_a_corner_are_no_obstacle(monkeypatch: pytest.MonkeyP
     expected = lpmert.minimize(nbest, method=Cells(shape="simplices"))
     assert expected.status is lpmert.Status.OPTIMAL
     divided = []
-    cones = box_lane.cones_of_box
 
     def noted(centre: FloatArray, side: FloatArray) -> FloatArray:
         divided.append(centre)
-        return cones(centre, side)
+        return cones_of_box(centre, side)
 
-    monkeypatch.setattr(box_lane, "cones_of_box", noted)
+    monkeypatch.setattr("lpmert.methods.cells.box_lane.cones_of_box", noted)
     for splits in (1, 4):
         result = lpmert.minimize(nbest, method=Cells(shape="boxes", stalled_splits=splits), time_limit=60)
         assert result.status is lpmert.Status.OPTIMAL

@@ -103,7 +103,7 @@ class BoxLane(AnyLane[OpenBox]):
         shares = np.where(reach > 0, shares / np.where(reach > 0, reach, 1.0), 0.0)
         form = (shares * steps[:, None]).T @ shares
         signs = np.array(list(product((1.0, -1.0), repeat=len(radius))))
-        return signs[np.argmin(((signs @ form) * signs).sum(axis=1))] * radius
+        return np.asarray(signs[np.argmin(((signs @ form) * signs).sum(axis=1))] * radius)
 
     def survivors(self, part: OpenBox, cost: int) -> tuple[Survivors | None, tuple[int, FloatArray]]:
         lists = self.account.lists

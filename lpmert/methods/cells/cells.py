@@ -155,12 +155,14 @@ class CellsSearch(Search):
         )
         self._boxed = roots is None and settings.boxed(canonical)
         self._roots: Any = self._cover(canonical) if roots is None else roots
+        known = [cone for cone in self._roots if isinstance(cone, OpenCone)]
         self._heap: list[tuple[int, int, OpenCone | OpenBox | None]] = [
             (cone.bound, k, cone) if isinstance(cone, OpenCone) else (0, k, None) for k, cone in enumerate(self._roots)
         ]
+        heapq.heapify(self._heap)
         self._pushed = len(self._roots)
-        self._held = sum(cone.nbytes for _, _, cone in self._heap if cone is not None)
-        n_rows = max((len(cone.ids) for _, _, cone in self._heap if cone is not None), default=len(self._lists.rows))
+        self._held = sum(cone.nbytes for cone in known)
+        n_rows = max((len(cone.ids) for cone in known), default=len(self._lists.rows))
         self._lanes = [self._new_lane(n_rows)]
         self._threads: ThreadPoolExecutor | None = None
         self._closing: tuple[ChoicesSearch | CellsSearch, int] | None = None
