@@ -7,6 +7,7 @@ from math import factorial
 
 import numpy as np
 import pytest
+from shared import needs_shared, swahili
 from strategies import KINDS, best_loss, random_lists
 from test_boxes import exact, hard, points_inside, random_box
 
@@ -141,3 +142,18 @@ def test_many_boundaries_in_a_corner_are_no_obstacle(monkeypatch: pytest.MonkeyP
         assert result.status is lpmert.Status.OPTIMAL
         assert result.loss == expected.loss
     assert divided
+
+
+@needs_shared
+@pytest.mark.slow
+def test_translation_lists_that_share_boundaries_are_proved() -> None:
+    """Four features of 500 lists: 14 share a boundary, 300 are tied at a feature; boxes alone stayed in that corner."""
+    whole = swahili()
+    end = int(whole.offsets[500])
+    nbest = lpmert.NBest(whole.dense_features()[:end, :4], whole.offsets[:501], whole.statistics[:end])
+    result = lpmert.minimize(nbest, node_limit=100_000)
+    assert result.status is lpmert.Status.OPTIMAL
+    assert lpmert.evaluate(nbest, result.weights).loss == pytest.approx(result.loss, rel=1e-12)
+    boxes = lpmert.minimize(nbest, method=Cells(shape="boxes"), node_limit=20_000)
+    assert boxes.lower_bound is not None
+    assert 300 < boxes.lower_bound <= result.loss <= boxes.loss  # the corner alone has 288
