@@ -36,7 +36,7 @@ _MOST_CELL_FEATURES = 8
 _MOST_CAPPED_FEATURES = 4
 """The same within a cosine around given weights: cones are a poor fit for its round shape."""
 
-_HEAD_START = 40
+_HEAD_START = 80
 """Slices of work that the likelier method gets before the other gets any."""
 
 _CELLS_SHARE = 3

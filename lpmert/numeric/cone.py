@@ -4,7 +4,7 @@ one.
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import permutations, product
 
 import numpy as np
 
@@ -34,6 +34,19 @@ def covering_cones(n_features: int) -> FloatArray:
         return signs[:, :, None] * np.eye(n_features)
     vertices = np.vstack([np.eye(n_features), -np.ones(n_features)])
     return np.stack([np.delete(vertices, k, axis=0) for k in range(n_features + 1)])
+
+
+def cones_of_box(centre: FloatArray, side: FloatArray) -> FloatArray:
+    """Return cones [(D - 1)!, D, D] that cover the one over a box on a face of the cube; rays are its corners.
+
+    centre, side [D]: half the sides of the box, of either sign. Each cone leads from the corner centre - side to the
+    corner centre + side, one axis after the other (Kuhn's triangulation), so that all have this diagonal in common.
+    """
+    axes = np.flatnonzero(side)
+    ways = np.array(list(permutations(axes.tolist())), dtype=np.int64)
+    steps = np.eye(len(centre))[ways] * (2.0 * side)
+    first = np.broadcast_to(centre - side, (len(ways), 1, len(centre)))
+    return np.concatenate([first, first + np.cumsum(steps, axis=1)], axis=1)
 
 
 def cone_around(cap: Cap) -> FloatArray | None:

@@ -420,11 +420,11 @@ def test_the_shape_is_chosen_by_what_is_searched() -> None:
     def boxed(canonical: Canonical, shape: str = "auto") -> bool:
         return Cells(shape=shape).boxed(canonical)
 
-    four, three = Problem(hard()).canonical, Problem(hard(n_features=3)).canonical
-    assert boxed(four)
-    assert not boxed(three)
-    assert boxed(three, "boxes")
-    assert not boxed(four, "simplices")
+    five, four = Problem(hard(n_features=5)).canonical, Problem(hard()).canonical
+    assert boxed(five)
+    assert not boxed(four)
+    assert boxed(four, "boxes")
+    assert not boxed(five, "simplices")
 
 
 def test_boxes_are_refused_where_there_are_none() -> None:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import replace
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from lpmert.errors import FloatArray, IntArray
+from lpmert.errors import FloatArray
 from lpmert.methods.cells.box_stack import BoxStack
 from lpmert.methods.cells.ledger_of_ratios import Ratios
 from lpmert.methods.cells.ledger_of_sums import Sums
-from lpmert.methods.cells.stack import UPPER_COST, Stack
+from lpmert.methods.cells.stack import UPPER_COST, Stack, Survivors
 from lpmert.methods.choices.choices import Choices
 from lpmert.methods.choices.oracle_bound import oracle_height
 from lpmert.methods.choices.ratio_lists import UNIT, height_limit, new_bound, ratio_lists
@@ -31,16 +30,6 @@ _REPRICED_EVERY = 3
 
 
 Ledger = TypeVar("Ledger")
-
-
-class Survivors(NamedTuple):
-    """The hypotheses that may win in a part of the weight space, by lists; fixed, total [K]: of all other lists."""
-
-    ids: NDArray[np.int32]
-    costs: IntArray
-    ends: IntArray
-    fixed: int
-    total: FloatArray
 
 
 class Account(ABC, Generic[Ledger]):

@@ -8,10 +8,10 @@ from typing import Any, Generic, TypeVar
 
 from lpmert.errors import FloatArray
 from lpmert.methods.cells import stack as layout
-from lpmert.methods.cells.accounts import Account, Survivors
+from lpmert.methods.cells.accounts import Account
 from lpmert.methods.cells.box_stack import OpenBox
 from lpmert.methods.cells.kernels import FULL, HARD
-from lpmert.methods.cells.stack import OpenCone
+from lpmert.methods.cells.stack import OpenCone, Survivors
 from lpmert.numeric.kernels import INFINITE_COST
 
 Part = TypeVar("Part", OpenCone, OpenBox)
@@ -53,9 +53,13 @@ class AnyLane(ABC, Generic[Part]):
         """
 
     @abstractmethod
+    def simplices(self) -> list[OpenCone]:
+        """Return cones that cover the part on top; none where exact arithmetic is better."""
+
+    @abstractmethod
     def survivors(self, part: Part, cost: int) -> tuple[Survivors | None, tuple[int, FloatArray]]:
         """Return what may win in a part with all hypotheses, `None` if nothing may; and what was found in it below a
-        cost. Only a lane of the size of the problem has room for it.
+        cost.
         """
 
     @abstractmethod

@@ -11,7 +11,16 @@ import numpy as np
 from lpmert.methods.cells.box_conflicts import box_conflicts
 from lpmert.methods.cells.box_leaf import search_box
 from lpmert.methods.cells.box_prune import prune_box, rounds
-from lpmert.methods.cells.box_stack import BOUND, CENTRE, N_LISTS, N_PAIRS, N_ROWS, push_box, room_for_children
+from lpmert.methods.cells.box_stack import (
+    BOUND,
+    CENTRE,
+    LEAST_RADIUS,
+    N_LISTS,
+    N_PAIRS,
+    N_ROWS,
+    push_box,
+    room_for_children,
+)
 from lpmert.methods.cells.kernels import EMPTY, FULL, HARD, PAUSED
 from lpmert.methods.cells.ledger_of_sums import offer
 from lpmert.methods.cells.stack import CONFLICTING, DONE_WORK, NODES, TOP, UPPER_COST
@@ -23,8 +32,6 @@ _SAMPLED = 128
 
 _SAMPLED_ROWS = 16
 """Hypotheses of each of these lists that are compared with each other for this, about."""
-
-_LEAST_RADIUS = 2.0**-30
 
 
 @internal
@@ -121,7 +128,8 @@ def explore_boxes(ledger, lists, stack, children, work, conflicts, settings, bud
             stack.bound[t] = max(stack.bound[t], stack.own[t] + charged)
         axis = longest_axis(stack, t, children[0].centre, children[1].centre)
         radius = 0.5 * stack.radii[t, axis]
-        if stack.stalled[t] >= settings.hopeless or radius < _LEAST_RADIUS:
+        least = stack.precision.least if stack.stalled[t] >= settings.most_stalled else LEAST_RADIUS
+        if stack.stalled[t] >= settings.hopeless or radius < least:
             return HARD
         n[DONE_WORK] += 4 * (stack.n_rows[t] + stack.n_pairs[t]) + 50
         for c in range(2):
@@ -148,8 +156,9 @@ def explore_boxes(ledger, lists, stack, children, work, conflicts, settings, bud
                 continue
             n_lists = child.numbers[N_PAIRS] + child.numbers[N_LISTS]
             n_rows = 2 * child.numbers[N_PAIRS] + child.numbers[N_ROWS]
-            stalled = parent_stalled + 1 if n_lists >= 0.9 * parent_lists and n_rows <= settings.leaf_rows else 0
-            if n_lists <= settings.leaf_lists or stalled >= settings.most_stalled:
+            stalled = parent_stalled + 1 if n_lists >= 0.9 * parent_lists else 0
+            stuck = stalled >= settings.most_stalled and n_rows <= settings.leaf_rows
+            if n_lists <= settings.leaf_lists or stuck:
                 verdict = search_box(ledger, lists, stack, child)
                 if verdict == DONE:
                     continue

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from lpmert.errors import FloatArray
 from lpmert.methods.cells import box_kernels as kernel
-from lpmert.methods.cells.accounts import Account, Survivors
+from lpmert.methods.cells.accounts import Account
 from lpmert.methods.cells.any_lane import AnyLane
 from lpmert.methods.cells.box_conflicts import BoxConflicts, new_box_conflicts
 from lpmert.methods.cells.box_leaf import box_normals, widened
 from lpmert.methods.cells.box_prune import BoxWork, new_box_work
 from lpmert.methods.cells.box_stack import (
+    MOST_FEATURES_OF_CONES,
     BoxChild,
     BoxStack,
     OpenBox,
@@ -29,6 +31,11 @@ from lpmert.methods.cells.box_stack import (
     whole_box,
 )
 from lpmert.methods.cells.kernels import ConeSettings
+from lpmert.methods.cells.stack import OpenCone, Survivors, cone_of
+from lpmert.numeric.cone import cones_of_box
+
+_FEW_LISTS = 10
+"""Open lists up to which exact arithmetic closes a box at once."""
 
 
 @dataclass
@@ -63,11 +70,7 @@ class BoxLane(AnyLane[OpenBox]):
     def load(self, part: OpenBox) -> None:
         while not room_for_box(self.stack, part):
             self._grow()
-        if len(part.kept.ids) > len(self.work.kept_rows):
-            n_features, n_rows = part.kept.features.shape
-            n_lists = len(self.account.lists.offsets) - 1
-            self.children = new_box_child(n_rows, n_lists, n_features), new_box_child(n_rows, n_lists, n_features)
-            self.work = new_box_work(n_rows, n_lists, len(self.work.lead))
+        self._make_room(part)
         put_box(self.stack, part)
 
     def enclosing(self) -> tuple[FloatArray, OpenBox]:
@@ -75,20 +78,57 @@ class BoxLane(AnyLane[OpenBox]):
         wider = box_with_all(self.account.lists, top.centre, widened(top.radius))
         return box_normals(top.centre, top.radius), wider
 
+    def simplices(self) -> list[OpenCone]:
+        # Where many boundaries meet in a corner, halves of a box come no nearer to telling them apart; cones do.
+        box = self.top()
+        n_lists = len(box.kept.ends) - 1 + len(box.kept.steps)
+        if n_lists <= _FEW_LISTS or len(box.centre) > MOST_FEATURES_OF_CONES:
+            return []
+        part = self._survivors_of(box)
+        cones = cones_of_box(box.centre, self._diagonal(part, box.radius))
+        return [cone_of(self.account.lists, rays, part, box.own) for rays in cones]
+
+    def _diagonal(self, part: Survivors, radius: FloatArray) -> FloatArray:
+        """Return the radii [D] of a box with the signs of the diagonal along which differences vary least.
+
+        Where many boundaries coincide, the cones then have it in common.
+        """
+        n_lists = np.diff(part.ends)
+        gains = (
+            self.account.lists.rows[part.ids] - self.account.lists.rows[np.repeat(part.ids[part.ends[:-1]], n_lists)]
+        )
+        shares = gains * radius
+        steps = part.costs - np.repeat(part.costs[part.ends[:-1]], n_lists)
+        reach = np.abs(shares).sum(axis=1, keepdims=True)
+        shares = np.where(reach > 0, shares / np.where(reach > 0, reach, 1.0), 0.0)
+        form = (shares * steps[:, None]).T @ shares
+        signs = np.array(list(product((1.0, -1.0), repeat=len(radius))))
+        return np.asarray(signs[np.argmin(((signs @ form) * signs).sum(axis=1))] * radius)
+
     def survivors(self, part: OpenBox, cost: int) -> tuple[Survivors | None, tuple[int, FloatArray]]:
         lists = self.account.lists
         n_lists, n_features = len(lists.offsets) - 1, len(part.centre)
+        self._make_room(part)
         sizes = n_lists + 1, len(lists.costs) + 1, n_lists + 2, 4, n_features
         stack = new_box_stack(*sizes, self.stack.precision)
         put_box(stack, part)
         box, found = self._pruned(stack, cost)
-        if box is None:
-            return None, found
+        return None if box is None else self._survivors_of(box), found
+
+    def _survivors_of(self, box: OpenBox) -> Survivors:
         kept = box.kept
         ids = np.concatenate([kept.ids, np.column_stack([kept.cheap, kept.dear]).ravel()])
         ends = np.concatenate([kept.ends, kept.ends[-1] + 2 * np.arange(1, len(kept.cheap) + 1)])
-        costs = lists.costs[ids]
-        return Survivors(ids, costs, ends, box.own - int(costs[ends[:-1]].sum()), self.account.total), found
+        costs = self.account.lists.costs[ids]
+        return Survivors(ids, costs, ends, box.own - int(costs[ends[:-1]].sum()), self.account.total)
+
+    def _make_room(self, part: OpenBox) -> None:
+        """Give the work space room for a box."""
+        if len(part.kept.ids) > len(self.work.kept_rows):
+            n_features, n_rows = part.kept.features.shape
+            n_lists = len(self.account.lists.offsets) - 1
+            self.children = new_box_child(n_rows, n_lists, n_features), new_box_child(n_rows, n_lists, n_features)
+            self.work = new_box_work(n_rows, n_lists, len(self.work.lead))
 
     def _part_at(self, stack: BoxStack, t: int) -> OpenBox:
         return box_at(stack, t)

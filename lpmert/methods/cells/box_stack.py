@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from lpmert.errors import FloatArray, IntArray
 from lpmert.methods.cells.stack import TOP
+from lpmert.numeric import dyadic
 from lpmert.numeric.kernels import EPSILON, copy_entries, internal
 from lpmert.numeric.leastnorm import SortedLists
 
@@ -22,8 +23,13 @@ N_PAIRS, N_ROWS, N_LISTS, OWN, BOUND, CENTRE = range(6)
 TINY = 2.0**-1060
 """More than what underflow takes from a sum of products."""
 
-_PLACES = (0, 10, 20, 30, 40)
 _EXACT_BITS = 49
+_MOST_HALVINGS = 30
+LEAST_RADIUS = 2.0**-_MOST_HALVINGS
+
+MOST_FEATURES_OF_CONES = 6
+"""Features up to which a box is divided into cones: there are (D - 1)! of them."""
+
 _WIDE = 1.0 + 1e-5
 """What an entry of weights of a box, or of a slightly wider one, is at most, and room for rounding."""
 
@@ -50,11 +56,13 @@ class Boxes(NamedTuple):
 
 class Precision(NamedTuple):
     """places: how often an axis may be halved so that all sums of a box are still exact, see `binary_places`; off: how
-    far the difference of two products with weights of a box may be from the one meant, as features are rounded.
+    far the difference of two products with weights of a box may be from the one meant, as features are rounded;
+    least: smallest radius of a box that has stalled.
     """
 
     places: int
     off: float
+    least: float
 
 
 class BoxStack(NamedTuple):
@@ -156,17 +164,19 @@ def binary_places(lists: SortedLists) -> int:
     if lists.spread.any():
         return -1
     largest = float(_magnitudes(lists).max(initial=0.0))
-    for exponent in _PLACES:
-        with np.errstate(over="ignore"):
-            scaled = np.ldexp(lists.rows, exponent)
-        if largest < 2.0**_EXACT_BITS and np.all(scaled == np.rint(scaled)):
-            return max(-1, _EXACT_BITS - exponent - max(0, int(np.frexp(largest)[1])))
-    return -1
+    places = dyadic.binary_places(lists.rows) if largest < 2.0**_EXACT_BITS else None
+    return -1 if places is None else max(-1, _EXACT_BITS - places - max(0, int(np.frexp(largest)[1])))
 
 
 def precision_of(lists: SortedLists) -> Precision:
-    """Return how exact the products of features with weights of boxes are."""
-    return Precision(binary_places(lists), 2.0 * _WIDE * float(lists.spread.sum()))
+    """Return how exact the products of features with weights of boxes are.
+
+    Boxes that become cones are not halved further than that these can begin with exact products.
+    """
+    places = binary_places(lists)
+    exact = 0 <= places < _MOST_HALVINGS and lists.rows.shape[1] <= MOST_FEATURES_OF_CONES
+    least = 2.0 ** -(places + 1) if exact else LEAST_RADIUS
+    return Precision(places, 2.0 * _WIDE * float(lists.spread.sum()), least)
 
 
 def _magnitudes(lists: SortedLists) -> FloatArray:

@@ -10,7 +10,8 @@ those over boxes on the faces of a cube.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -53,7 +54,7 @@ _ONE_LANE_WORK = 40 * _SLICE
 _LEAF_ROWS = 2500
 """Hypotheses of a cone beyond which splits without progress do not count: exact arithmetic would have too many."""
 
-_BOX_FEATURES = 4
+_BOX_FEATURES = 5
 """Features from which on boxes are better than simplices."""
 
 _FRONTIER_BYTES = 1 << 28
@@ -80,7 +81,7 @@ class Cells(Method):
     )
     shape: str = option(
         "auto",
-        "what the weight space is divided into; auto: boxes from 4 features on, but not for ratio metrics or a cosine",
+        "what the weight space is divided into; auto: boxes from 5 features on, but not for ratio metrics or a cosine",
         choices=("auto", "simplices", "boxes"),
     )
     selections: Choices = field(default_factory=Choices)
@@ -114,15 +115,20 @@ class CellsSearch(Search):
     A long search goes on in several lanes, each with the incumbent as it was when the slice began: so the outcome is
     the same however many of them threads search at once.
 
-    roots [K, d, d]: simplicial cones to which it keeps, by default all of the weight space. Where exact arithmetic
-    closes a cone it may look beyond them, and what it finds there counts.
+    roots [K, d, d]: simplicial cones to which it keeps, by default all of the weight space; or cones of which it is
+    known already what may win in them. Where exact arithmetic closes a cone it may look beyond them, and what it finds
+    there counts.
     """
 
     phase = "cones"
     unsettled: int | None = None
 
     def __init__(
-        self, settings: Cells, canonical: Canonical, incumbent: Incumbent, roots: FloatArray | None = None
+        self,
+        settings: Cells,
+        canonical: Canonical,
+        incumbent: Incumbent,
+        roots: FloatArray | Sequence[OpenCone] | None = None,
     ) -> None:
         self.incumbent = incumbent
         self._settings = settings
@@ -131,6 +137,7 @@ class CellsSearch(Search):
             if canonical.additive
             else RatioAccount(settings.selections, canonical, incumbent.weights)
         )
+        self._canonical = canonical
         self._lists = self._account.lists
         self._granularity = self._account.granularity
         n_features = canonical.n_features
@@ -147,16 +154,20 @@ class CellsSearch(Search):
             settings.compare_all,
         )
         self._boxed = roots is None and settings.boxed(canonical)
-        self._lanes = [self._new_lane(len(self._lists.rows))]
-        self._threads: ThreadPoolExecutor | None = None
         self._roots: Any = self._cover(canonical) if roots is None else roots
-        self._heap: list[tuple[int, int, OpenCone | OpenBox | None]] = [(0, k, None) for k in range(len(self._roots))]
+        known = [cone for cone in self._roots if isinstance(cone, OpenCone)]
+        self._heap: list[tuple[int, int, OpenCone | OpenBox | None]] = [
+            (cone.bound, k, cone) if isinstance(cone, OpenCone) else (0, k, None) for k, cone in enumerate(self._roots)
+        ]
+        heapq.heapify(self._heap)
         self._pushed = len(self._roots)
-        self._held = 0
-        self._closing: tuple[ChoicesSearch, int] | None = None
+        self._held = sum(cone.nbytes for cone in known)
+        n_rows = max((len(cone.ids) for cone in known), default=len(self._lists.rows))
+        self._lanes = [self._new_lane(n_rows)]
+        self._threads: ThreadPoolExecutor | None = None
+        self._closing: tuple[ChoicesSearch | CellsSearch, int] | None = None
         self._exact_leaves = 0
-        self._exact_nodes = 0
-        self._exact_lps = 0
+        self._closed: Counter[str] = Counter()
 
     @property
     def finished(self) -> bool:
@@ -176,7 +187,8 @@ class CellsSearch(Search):
 
     @property
     def nodes(self) -> int:
-        return self._count(layout.NODES) + self._exact_nodes
+        closing = 0 if self._closing is None else self._closing[0].nodes
+        return self._count(layout.NODES) + self._closed["nodes"] + closing
 
     @property
     def open_nodes(self) -> int:
@@ -184,7 +196,7 @@ class CellsSearch(Search):
 
     @property
     def lps(self) -> int:
-        return self._count(layout.LEAF_LPS) + self._exact_lps
+        return self._count(layout.LEAF_LPS) + self._closed["lps"]
 
     @property
     def memory(self) -> int:
@@ -193,11 +205,11 @@ class CellsSearch(Search):
     def counters(self) -> Mapping[str, int]:
         return {
             "nodes": self.nodes,
-            "cut_off": self._count(layout.CUT_OFF),
-            "conflicting": self._count(layout.CONFLICTING),
-            "leaves": self._count(layout.LEAVES),
+            "cut_off": self._count(layout.CUT_OFF) + self._closed["cut_off"],
+            "conflicting": self._count(layout.CONFLICTING) + self._closed["conflicting"],
+            "leaves": self._count(layout.LEAVES) + self._closed["leaves"],
             "lps": self.lps,
-            "exact_leaves": self._exact_leaves,
+            "exact_leaves": self._exact_leaves + self._closed["exact_leaves"],
         }
 
     def advance(self) -> None:
@@ -285,9 +297,17 @@ class CellsSearch(Search):
         """Whether a cone has nothing better than the incumbent."""
         return cone.bound > self._account.bound_of(self.incumbent.cost) - self._granularity
 
-    def _start_closing(self, lane: AnyLane[Any]) -> tuple[ChoicesSearch, int] | None:
-        """Return the search of the selections of a lane's top cone with exact answers, over a slightly wider cone, and
-        the cost of the lists that are settled there; `None` if it has none.
+    def _start_closing(self, lane: AnyLane[Any]) -> tuple[ChoicesSearch | CellsSearch, int] | None:
+        """Return the search that closes a lane's top cone, and the cost of the lists that are settled there; `None` if
+        nothing is left to do: for a box with many open lists, over cones that cover it.
+        """
+        cones = lane.simplices()
+        if not cones:
+            return self._start_exact_closing(lane)
+        return CellsSearch(self._settings, self._canonical, self._aim(), cones), 0
+
+    def _start_exact_closing(self, lane: AnyLane[Any]) -> tuple[ChoicesSearch, int] | None:
+        """Return the search of the selections of a lane's top cone with exact answers, over a slightly wider cone.
 
         The hypotheses that may win in the wider cone are found anew among all. Where the cone is too thin for that,
         the whole weight space is searched.
@@ -297,16 +317,19 @@ class CellsSearch(Search):
         part = None
         if enclosing is not None:
             normals, wider = enclosing
-            room = self._lanes[0]  # the only lane that always has room for all hypotheses
-            kept, found = room.survivors(wider, self.incumbent.cost)
+            kept, found = lane.survivors(wider, self.incumbent.cost)
             self.incumbent.improve(*found, "C")
             if kept is None:
                 return None
             part = kept, normals
-        return self._account.selections(Incumbent(self.incumbent.cost, self.incumbent.weights, ""), part)
+        return self._account.selections(self._aim(), part)
+
+    def _aim(self) -> Incumbent:
+        """Return an incumbent for a search inside this one."""
+        return Incumbent(self.incumbent.cost, self.incumbent.weights, "")
 
     def _close(self, lane: AnyLane[Any]) -> None:
-        """Go on with the cone on top of a lane in exact arithmetic, and take it off when it is done."""
+        """Go on with the cone on top of a lane until it is closed, and take it off."""
         if self._closing is None:
             # Another lane may have found better weights meanwhile.
             self._closing = None if self._ruled_out(lane.top()) else self._start_closing(lane)
@@ -324,12 +347,15 @@ class CellsSearch(Search):
             else:
                 self.incumbent.improve(cost, found, "X")
         if search.finished:
-            if search.unsettled is not None:
-                self._leave_unsettled(search.unsettled + fixed)
-            self._exact_nodes += search.nodes
-            self._exact_lps += search.lps
-            self._closing = None
-            lane.drop_top()
+            self._closed.update({"nodes": search.nodes, "lps": search.lps, **search.counters()})
+            self._closing, unsettled = None, search.unsettled
+            if unsettled is not None and not isinstance(search, CellsSearch):
+                self._leave_unsettled(unsettled + fixed)
+            elif unsettled is not None and unsettled < self.incumbent.cost:
+                # What cones left unsettled, exact arithmetic over the whole of the box may settle.
+                self._closing = self._start_exact_closing(lane)
+            if self._closing is None:
+                lane.drop_top()
 
     def _leave_unsettled(self, cost: int) -> None:
         self.unsettled = cost if self.unsettled is None else min(self.unsettled, cost)

@@ -7,13 +7,14 @@ from typing import Any
 
 from lpmert.errors import FloatArray
 from lpmert.methods.cells import kernels as kernel
-from lpmert.methods.cells.accounts import Account, Survivors
+from lpmert.methods.cells.accounts import Account
 from lpmert.methods.cells.any_lane import AnyLane
 from lpmert.methods.cells.conflicts import Conflicts, new_conflicts
 from lpmert.methods.cells.stack import (
     Child,
     OpenCone,
     Stack,
+    Survivors,
     Work,
     cone_at,
     larger,
@@ -59,12 +60,16 @@ class Lane(AnyLane[OpenCone]):
     def load(self, part: OpenCone) -> None:
         while not room_for(self.stack, part):
             self._grow()
+        self._make_room(part)
+        put_cone(self.stack, part)
+
+    def _make_room(self, part: OpenCone) -> None:
+        """Give the work space room for a cone."""
         if len(part.ids) > len(self.work.middle):
             n_rows, n_features = part.scores.shape
             sizes = n_rows, len(self.account.lists.offsets) - 1, n_features, len(part.total)
             self.children = new_child(*sizes), new_child(*sizes)
             self.work = new_work(n_rows, n_features, len(self.work.cuts))
-        put_cone(self.stack, part)
 
     def enclosing(self) -> tuple[FloatArray, OpenCone] | None:
         enclosing = enclosing_cone(self.top().rays)
@@ -73,7 +78,11 @@ class Lane(AnyLane[OpenCone]):
         normals, wider = enclosing
         return normals, whole_cone(self.account.lists, wider, self.account.total)
 
+    def simplices(self) -> list[OpenCone]:
+        return []
+
     def survivors(self, part: OpenCone, cost: int) -> tuple[Survivors | None, tuple[int, FloatArray]]:
+        self._make_room(part)
         n_lists, n_features = len(part.ends) - 1, len(part.rays)
         stack: Stack = new_stack(len(part.ids) + 1, n_lists + 2, 4, n_features, len(part.total))
         put_cone(stack, part)

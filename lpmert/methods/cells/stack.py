@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpmert.errors import FloatArray, IntArray
+from lpmert.numeric.dyadic import exact_products, single_products
 from lpmert.numeric.kernels import copy_entries, copy_rows, internal
 from lpmert.numeric.leastnorm import SortedLists
 
@@ -83,6 +84,16 @@ class Work(NamedTuple):
     basis: IntArray
     x: FloatArray
     inner: FloatArray
+
+
+class Survivors(NamedTuple):
+    """The hypotheses that may win in a part of the weight space, by lists; fixed, total [K]: of all other lists."""
+
+    ids: NDArray[np.int32]
+    costs: IntArray
+    ends: IntArray
+    fixed: int
+    total: FloatArray
 
 
 class OpenCone(NamedTuple):
@@ -166,33 +177,40 @@ def new_work(n_rows: int, n_features: int, cuts: int) -> Work:
 
 def whole_cone(lists: SortedLists, rays: FloatArray, total: FloatArray) -> OpenCone:
     """Return the cone of these rays [D, D] with all hypotheses; total [K] of the lists settled for good."""
-    features, costs, offsets = lists.rows, lists.costs, lists.offsets
-    n_rows, n_features = features.shape
-    largest = float(np.abs(features).sum(axis=1).max(initial=0.0))
-    unit = np.count_nonzero(rays, axis=1) == 1
-    exact = (np.abs(rays) == 1.0).sum(axis=1) == np.count_nonzero(rays, axis=1)
-    if unit.all():  # an orthant: no products to add up
+    n_rows, n_features = lists.rows.shape
+    ids = np.arange(n_rows, dtype=np.int32)
+    point = np.full(n_features, 1 / n_features)
+    scores, errors = _scores_at(rays, lists.rows, lists.spread)
+    return OpenCone(scores, ids, lists.costs, lists.offsets, 0, 0, 0, total, 0, rays, errors, point)
+
+
+def _scores_at(rays: FloatArray, features: FloatArray, spread: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the scores [M, D] of features [M, D] at rays [D, D], and what they are off at each of these at most."""
+    n_features = features.shape[1]
+    if (np.count_nonzero(rays, axis=1) == 1).all():  # an orthant: no products to add up
         axis = np.abs(rays).argmax(axis=1)
         scores = np.ascontiguousarray(features[:, axis] * rays[np.arange(n_features), axis])
     else:
         scores = np.ascontiguousarray(features @ rays.T)
-        exact &= unit | _sums_are_exact(features, largest)
-    size = np.abs(rays).max(initial=0.0) * largest
     epsilon = np.finfo(np.float64).eps
-    errors = np.where(exact, 0.0, n_features * epsilon * size)
-    errors = errors + (1.0 + 8.0 * n_features * epsilon) * (np.abs(rays) @ lists.spread)
-    ids = np.arange(n_rows, dtype=np.int32)
-    point = np.full(n_features, 1 / n_features)
-    return OpenCone(scores, ids, costs, offsets, 0, 0, 0, total, 0, rays, errors, point)
+    errors = (1.0 + 8.0 * n_features * epsilon) * (np.abs(rays) @ spread)
+    rounded = ~single_products(rays)
+    if rounded.any():
+        largest = float(np.abs(features).sum(axis=1).max(initial=0.0))
+        rounded[rounded] = ~exact_products(rays[rounded], features, largest)
+        errors += np.where(rounded, n_features * epsilon * (np.abs(rays).max(initial=0.0) * largest), 0.0)
+    return scores, errors
 
 
-def _sums_are_exact(features: FloatArray, largest: float) -> bool:
-    """Whether the features are multiples of a power of two so large that sums of a row, up to `largest`, are exact."""
-    for exponent in (0, 10, 20, 30, 40):
-        scaled = np.ldexp(features, exponent)
-        if np.all(scaled == np.rint(scaled)):
-            return bool(np.ldexp(largest, exponent) < 2.0**52)
-    return False
+def cone_of(lists: SortedLists, rays: FloatArray, part: Survivors, bound: int) -> OpenCone:
+    """Return the cone of these rays [D, D] in a part of the weight space that holds it, with what may win there.
+
+    bound: the sum of what its lists cost at least, without conflicts, which are charged in every cone anew.
+    """
+    scores, errors = _scores_at(rays, lists.rows[part.ids], lists.spread)
+    point = np.full(len(rays), 1 / len(rays))
+    of_lists = part.ids, part.costs, part.ends, part.fixed
+    return OpenCone(scores, *of_lists, bound, 0, part.total, 0, rays, errors, point)
 
 
 def larger(stack: Stack) -> Stack:
