@@ -189,7 +189,7 @@ class Result:
     counters, seconds : mapping
         What was counted and what took how long.
     trace : tuple of (seconds, bound, loss)
-        Each improvement.
+        Each improvement; of long searches about every second, fourth, ... one, so that there are at most a thousand.
     warnings : tuple of Doubt
         What is odd about the lists, the losses or the weights.
     list_ids : tuple of str
@@ -198,6 +198,8 @@ class Result:
         The loss as shares (`accuracy`, `error_rate`), where what to divide by is known.
     unseen : mapping from name to number
         What `--cv` expects on unseen lists: `loss`, its interval `low`, `high`, the `optimism`, the number of `folds`.
+    initial : array [D] or None
+        The weights that the search was given to start from.
 
     Examples
     --------
@@ -234,6 +236,7 @@ class Result:
     list_ids: tuple[str, ...] = ()
     rates: Mapping[str, float] = field(default_factory=dict)
     unseen: Mapping[str, float] = field(default_factory=dict)
+    initial: FloatArray | None = None
 
     @property
     def by_name(self) -> dict[str, float]:
@@ -313,6 +316,9 @@ class Result:
             "counters": dict(self.counters),
             "seconds": dict(self.seconds),
             "trace": [list(point) for point in self.trace],
+            "initial": None
+            if self.initial is None
+            else dict(zip(self.names, np.asarray(self.initial).tolist(), strict=True)),
             "signature": self.signature,
             "fingerprint": self.fingerprint,
             "seed": self.seed,
@@ -349,6 +355,13 @@ class Result:
             lines.append(f"{self.tied_lists} lists are tied at these weights")
         lines += [f"warning: {one.message}" for one in self.warnings]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """Return the verdict, the weights and the progress as HTML, for notebooks."""
+        from lpmert.markup.card import card
+        from lpmert.markup.elements import html
+
+        return html(card(self.to_dict()))
 
     def with_seconds(self, **seconds: float) -> Result:
         """Return the same result with further phases in `seconds`."""
@@ -395,6 +408,7 @@ def _from_dict(data: Mapping[str, Any]) -> Result:
         list_ids=tuple(data["list_ids"]),
         rates=data["rates"],
         unseen=data["unseen"],
+        initial=None if data["initial"] is None else np.array([data["initial"][name] for name in names]),
         signature=data["signature"],
         fingerprint=data["fingerprint"],
         seed=data["seed"],
