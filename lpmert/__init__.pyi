@@ -42,6 +42,7 @@ from .model.nbest import NBest as NBest
 from .model.problem import Problem as Problem
 from .model.region import Linear as Linear
 from .model.region import Region as Region
+from .reporting.report import report as report
 from .reranker import Reranker as Reranker
 from .result import Cell as Cell
 from .result import Doubt as Doubt

@@ -340,9 +340,14 @@ class Result:
         from lpmert.system.files import read_text
 
         try:
-            return _from_dict(json.loads(read_text(path)))
+            return Result.from_dict(json.loads(read_text(path)))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise DataError(f"not a result of lpmert ({error}); write one with Result.save", path=path) from error
+
+    @staticmethod
+    def from_dict(document: Mapping[str, Any]) -> Result:
+        """Return the result of which this is `to_dict`; raises `ValueError`, `KeyError` and the like for another."""
+        return _from_dict(document)
 
     def __str__(self) -> str:
         """Return a short report."""

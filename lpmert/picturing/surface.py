@@ -19,7 +19,7 @@ from lpmert.picturing.rows import Lines, Row
 STRIPS = 255
 """Strips of a surface whose cells are too small to be drawn one by one; odd, so that the middle lies in one."""
 
-_COLUMNS = 1024
+_COLUMNS = 512
 """Pieces that such a strip has at most."""
 
 
