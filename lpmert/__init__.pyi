@@ -1,6 +1,7 @@
 from . import formats as formats
 from . import methods as methods
 from . import metrics as metrics
+from . import plots as plots
 from ._doors import certify as certify
 from ._doors import check as check
 from ._doors import evaluate as evaluate

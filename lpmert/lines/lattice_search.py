@@ -85,9 +85,7 @@ class LatticeLineSearch(Lineal):
                 break
         return best, step
 
-    def winners(
-        self, number: int, weights: FloatArray, direction: FloatArray
-    ) -> tuple[FloatArray, list[IntArray]]:
+    def winners(self, number: int, weights: FloatArray, direction: FloatArray) -> tuple[FloatArray, list[IntArray]]:
         """Return the hypotheses of one lattice that win somewhere on the line weights + t direction.
 
         Returns the t [n] from which on each wins, -inf first, and the links of each.

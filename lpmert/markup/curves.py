@@ -25,8 +25,8 @@ class Frame:
     def of(
         across: tuple[float, float],
         up: tuple[float, float],
-        width: float = 640.0,
-        height: float = 300.0,
+        width: float = 440.0,
+        height: float = 250.0,
         *,
         logarithmic: bool = False,
     ) -> Frame:

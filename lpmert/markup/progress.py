@@ -54,7 +54,8 @@ def progress(result: dict[str, Any]) -> Element | None:
     room = _ROOM * (high - low) or max(abs(high), 1.0) * _ROOM
     first, last = found.loss.ends[0], found.loss.ends[-1]
     start = first if found.logarithmic else 0.0
-    frame = Frame.of((start, max(last, start + 1e-9)), (low - room, high + room), logarithmic=found.logarithmic)
+    ends = start, max(last, start + 1e-9)
+    frame = Frame.of(ends, (low - room, high + room), logarithmic=found.logarithmic)
     bound = "no bound" if found.bound is None else f"the bound from {number(found.bound.values[0])} up to "
     bound += "" if found.bound is None else number(found.bound.values[-1])
     label = (

@@ -23,7 +23,7 @@ Piece = tuple[bool, str]
 
 @dataclass(frozen=True)
 class Choice:
-    """A hypothesis: its number within its list, `None` for a path; its loss, `None` if it has none of its own; its text."""
+    """A hypothesis: its number within its list, `None` for a path; its loss, if it has one of its own; its text."""
 
     number: int | None
     loss: float | None

@@ -10,7 +10,7 @@ from lpmert.errors import FloatArray, IntArray
 from lpmert.lines.envelope import combine, find_events, new_workspace
 from lpmert.lines.lattice_search import LatticeLineSearch
 from lpmert.metrics.base import AdditiveMetric, Metric, losses_of_totals
-from lpmert.model.canonical import fixed_point, standardised
+from lpmert.model.canonical import Costs, fixed_point, standardised
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.problem import Problem
 
@@ -19,8 +19,8 @@ class Row(NamedTuple):
     """What happens on a part of a line.
 
     left [S]: the hypothesis that each list chooses at its beginning, by numbers that mean the same on all lines;
-    thresholds [E], ascending: where a choice changes; keys [E, 2]: from which hypothesis to which; losses [E + 1]: those
-    between the thresholds.
+    thresholds [E], ascending: where a choice changes; keys [E, 2]: from which hypothesis to which; losses [E + 1]:
+    those between the thresholds.
     """
 
     left: IntArray
@@ -40,6 +40,10 @@ class Lines(Protocol):
     def spread(self) -> FloatArray:
         """How far each feature [D] varies within lists; 0 where it does not."""
 
+    @property
+    def strips(self) -> int:
+        """How finely to draw a surface: the number of strips of equal height, odd, so that the middle lies in one."""
+
     def row(self, weights: FloatArray, direction: FloatArray, low: float, high: float) -> Row:
         """Return what happens on weights + t direction [D] for low < t < high."""
 
@@ -52,12 +56,8 @@ def lines_of(problem: Problem | LatticeProblem) -> Lines:
 class _Sums:
     """The losses of choices, of which one after another is replaced."""
 
-    def __init__(self, metric: Metric, statistics: FloatArray, offsets: IntArray) -> None:
-        self._metric = metric
-        self._statistics = statistics
-        self._costs = None
-        if isinstance(metric, AdditiveMetric):
-            self._costs = fixed_point(np.asarray(metric.losses(statistics), dtype=np.float64), offsets)
+    def __init__(self, metric: Metric, statistics: FloatArray, costs: Costs | None) -> None:
+        self._metric, self._statistics, self._costs = metric, statistics, costs
 
     def losses(self, left: IntArray, leaving: IntArray, entering: IntArray) -> FloatArray:
         """Return the loss of rows left [S], and after each [E] replacement of a row by another."""
@@ -73,11 +73,16 @@ class _Sums:
 class ListLines:
     """Lines through N-best lists: see `Lines`. Not for use by several threads at a time."""
 
+    strips = 255
+
     def __init__(self, problem: Problem) -> None:
         features, self._offsets, statistics = problem.as_given()
         self._work = new_workspace(features, self._offsets)
         self._lists = np.repeat(np.arange(len(self._offsets) - 1), np.diff(self._offsets))
-        self._sums = _Sums(problem.metric, statistics, self._offsets)
+        metric, costs = problem.metric, None
+        if isinstance(metric, AdditiveMetric):
+            costs = fixed_point(np.asarray(metric.losses(statistics), dtype=np.float64), self._offsets)
+        self._sums = _Sums(metric, statistics, costs)
         varies = np.ptp(features, axis=0) > 0 if len(features) else np.zeros(features.shape[1], dtype=bool)
         self.spread: FloatArray = np.where(varies, standardised(features, self._offsets)[1], 0.0)
 
@@ -101,6 +106,8 @@ class ListLines:
 class LatticeLines:
     """Lines through all paths of lattices: see `Lines`. Not for use by several threads at a time."""
 
+    strips = 127  # a line through lattices takes some fifty times as long
+
     def __init__(self, problem: LatticeProblem) -> None:
         self._problem = problem
         self._search = LatticeLineSearch(problem)
@@ -123,7 +130,8 @@ class LatticeLines:
         events.sort(key=lambda event: event[0])
         keys = np.array([event[1:] for event in events], dtype=np.int64).reshape(-1, 2)
         statistics = np.array(self._statistics)
-        sums = _Sums(self._problem.metric, statistics, np.arange(len(statistics) + 1))
+        costs = Costs(statistics[:, 0].astype(np.int64), 0, 1.0, False) if self._problem.additive else None
+        sums = _Sums(self._problem.metric, statistics, costs)
         first_choices = np.array(left, dtype=np.int64)
         losses = sums.losses(first_choices, keys[:, 0], keys[:, 1])
         return Row(first_choices, np.array([event[0] for event in events]), keys, losses)

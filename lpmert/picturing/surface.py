@@ -16,9 +16,6 @@ import numpy as np
 from lpmert.errors import FloatArray, IntArray
 from lpmert.picturing.rows import Lines, Row
 
-STRIPS = 255
-"""Strips of a surface whose cells are too small to be drawn one by one; odd, so that the middle lies in one."""
-
 _COLUMNS = 512
 """Pieces that such a strip has at most."""
 
@@ -60,10 +57,9 @@ class Surface:
         return found
 
 
-def surface(
-    lines: Lines, weights: FloatArray, features: tuple[int, int], halves: tuple[float, float], strips: int = STRIPS
-) -> Surface:
-    """Return the loss over two weights around others; strips: how many of equal height are the finest resolution."""
+def surface(lines: Lines, weights: FloatArray, features: tuple[int, int], halves: tuple[float, float]) -> Surface:
+    """Return the loss over two weights around others, which go as far as halves."""
+    strips = lines.strips
     first, second = features
     direction, step = np.zeros(len(weights)), np.zeros(len(weights))
     direction[first], step[second] = halves

@@ -43,7 +43,7 @@ def windows(lines: Lines, weights: FloatArray) -> list[Window]:
 
 
 def interval(lines: Lines, weights: FloatArray, feature: int, half: float) -> tuple[float, float]:
-    """Return how far one weight can move down and up, at most by half, before the loss changes: at most 0, at least 0."""
+    """Return how far one weight can move before the loss changes, at most by half: down, up; 0 is between them."""
     direction = np.zeros(len(weights))
     direction[feature] = half
     row = lines.row(weights, direction, -1.0, 1.0)

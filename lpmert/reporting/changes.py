@@ -8,7 +8,7 @@ from lpmert.errors import FloatArray
 from lpmert.markup.elements import Child, Element, element, table
 from lpmert.markup.figures import number
 from lpmert.model.problem import Problem
-from lpmert.picturing.decisions import Change, Choice, Piece, changes, closest
+from lpmert.picturing.decisions import Change, Choice, Piece, changes, closest, edits
 from lpmert.reporting.material import Material
 from lpmert.result import Result
 
@@ -32,7 +32,7 @@ def changes_part(material: Material) -> Element | None:
         better, worse = sum(one < 0 for one in known), sum(one > 0 for one in known)
         counts = [str(len(own)), str(better) if known else "-", str(worse) if known else "-"]
         rows.append([name, number(loss), *counts, number(material.result.loss - loss)])
-    heading = ["weights", "loss", "lists changed", "better", "worse", f"loss at the {material.title}, minus theirs"]
+    heading = ["weights", "loss", "lists changed", "better", "worse", "difference"]
     boxes = [
         _box(name, material.title, own, opened=place == 0) for place, (name, own) in enumerate(found.items()) if own
     ]
@@ -50,16 +50,10 @@ def _box(name: str, title: str, own: Sequence[Change], *, opened: bool) -> Eleme
     half = SHOWN // 2
     shown = own if len(own) <= SHOWN else [*own[:half], *own[-half:]]
     left_out = len(own) - len(shown)
-    note = element("p", f"{left_out:,} lists with smaller differences are left out.", class_="note") if left_out else None
-    heading = element(
-        "tr",
-        element("th", "list", scope="col"),
-        element("th", name, scope="col"),
-        element("th", title, scope="col"),
-        element("th", "loss", scope="col", class_="num"),
+    note = (
+        element("p", f"{left_out:,} lists with smaller differences are left out.", class_="note") if left_out else None
     )
-    inner = element("table", element("thead", heading), element("tbody", *map(_row, shown)), class_="changes")
-    scroll = element("div", inner, class_="scroll", tabindex="0", role="region", aria_label=f"from {name} to {title}")
+    scroll = _wide_table(("list", name, title, "loss"), [_row(change) for change in shown], f"from {name} to {title}")
     words = f"{name} \N{RIGHTWARDS ARROW} {title}: {len(own):,} {'list' if len(own) == 1 else 'lists'}"
     return element("details", element("summary", words), note, scroll, open="open" if opened else None)
 
@@ -78,8 +72,7 @@ def _row(change: Change) -> Element:
         element("th", change.list_id, scope="row"),
         element("td", *_text(change.before, before, "del"), class_="text"),
         element("td", *_text(change.after, after, "ins"), class_="text"),
-        element("td", loss, class_=f"num {kind or ''}".strip()),
-        class_=kind,
+        element("td", loss, class_=f"num {kind or ''}".strip(), data_label="loss"),
     )
 
 
@@ -122,14 +115,27 @@ def _close(problem: Problem, weights: FloatArray) -> list[Element]:
     found = closest(problem, weights, CLOSEST)
     if not found:
         return []
-    rows: list[list[Child]] = []
+    rows = []
     for one in found:
-        texts = [
-            choice.text if choice.text is not None else f"hypothesis {(choice.number or 0) + 1}"
-            for choice in (one.chosen, one.next)
-        ]
-        losses = [number(choice.loss) for choice in (one.chosen, one.next)]
-        rows.append([one.list_id, f"{one.lead:.3g}", *texts, *losses])
-    heading = ["list", "lead", "chosen", "next", "loss", "of the next"]
-    note = "The lists that a small change of the weights would turn first; the lead is in score, for weights of length 1."
-    return [element("p", note), table(heading, rows, numbers=1, caption="The closest decisions")]
+        losses = f"{number(one.chosen.loss)} / {number(one.next.loss)}"
+        texts = [element("td", *_text(own, (), ""), class_="text") for own in (one.chosen, one.next)]
+        if one.chosen.text is not None and one.next.text is not None:
+            pieces = edits(one.chosen.text, one.next.text)
+            sides = zip((one.chosen, one.next), pieces, ("ins", "del"), strict=True)
+            texts = [element("td", *_text(own, part, tag), class_="text") for own, part, tag in sides]
+        figures = [("loss of both", losses), ("lead", f"{one.lead:.3g}")]
+        cells = [element("td", text, class_="num", data_label=label) for label, text in figures]
+        rows.append(element("tr", element("th", one.list_id, scope="row"), *texts, *cells))
+    note = (
+        "The lists that a small change of the weights would turn first; the lead is in score, for weights of length 1."
+    )
+    heading = ("list", "chosen", "next", "loss of both", "lead")
+    return [element("p", note), _wide_table(heading, rows, "The closest decisions")]
+
+
+def _wide_table(heading: Sequence[str], rows: Sequence[Element], label: str) -> Element:
+    """Return a table of texts: the first three columns flush left, the others numbers."""
+    kinds = [None, None, None, *("num" for _ in heading[3:])]
+    head = [element("th", name, scope="col", class_=kind) for name, kind in zip(heading, kinds, strict=True)]
+    inner = element("table", element("thead", element("tr", *head)), element("tbody", *rows), class_="changes")
+    return element("div", inner, class_="scroll", tabindex="0", role="region", aria_label=label)

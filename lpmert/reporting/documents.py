@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from lpmert.errors import DataError
 from lpmert.quoting import quoted
@@ -24,6 +24,7 @@ _MARKS: Mapping[str, frozenset[str]] = {
 """Keys that tell what a document is."""
 
 
+@runtime_checkable
 class Told(Protocol):
     """What can tell all that it holds as plain numbers: results, checks, tunings, comparisons."""
 

@@ -22,6 +22,9 @@ from lpmert.result import Result
 
 OPTIMUM = "optimum"
 _FOUND = "found"
+_SAME = 1e-12
+"""By how much weights of length 1 may differ through rounding."""
+
 _MOST_METHODS = 8
 """Methods of a comparison whose best weights are set beside the others."""
 
@@ -72,7 +75,19 @@ class Material:
 
     @cached_property
     def others(self) -> dict[str, FloatArray]:
-        """All other weights [D] by name: given ones, those that searches started from, averages, other methods'."""
+        """Other weights [D] by name: given ones, those that searches started from, averages, other methods'.
+
+        Of those that are the same up to a positive factor the first ones stand; given ones always do.
+        """
+        found: dict[str, FloatArray] = {}
+        known = [self.result.weights]
+        for name, weights in self._all_others().items():
+            if name in self.given or not any(_alike(weights, one) for one in known):
+                found[name] = weights
+                known.append(weights)
+        return found
+
+    def _all_others(self) -> dict[str, FloatArray]:
         found = dict(self.given)
         for one in self.documents.all:
             name = "" if one is self.documents.main else f" of {one.name}"
@@ -96,6 +111,12 @@ class Material:
 
     def _in_order(self, weights: Mapping[str, float]) -> FloatArray:
         return np.array([float(weights[name]) for name in self.names])
+
+
+def _alike(first: FloatArray, second: FloatArray) -> bool:
+    """Whether weights [D] are others times a positive factor, but for rounding."""
+    lengths = float(np.linalg.norm(first)), float(np.linalg.norm(second))
+    return 0.0 not in lengths and bool(np.allclose(first / lengths[0], second / lengths[1], rtol=0.0, atol=_SAME))
 
 
 def ties_of(signature: str) -> str:

@@ -165,11 +165,13 @@
       node("stop", { offset: k / (STOPS.length - 1), "stop-color": `rgb(${stop.join(",")})` })));
     svg.append(node("defs", {}), node("rect", { x: 0, y: 0, width: "100%", height: 12, fill: "url(#ramp)" }));
     svg.firstChild.append(gradient);
+    const width = canvas.getBoundingClientRect().width;
     let last = -1;
     for (const value of [shade.low, ...ticks(shade.low, shade.high, 6), shade.high]) {
       const share = shade.share(value);
-      if (share <= 1 && (share - last > 0.14 || value === shade.high) && (value === shade.high || share < 0.86)) {
-        const more = value === shade.high && of.high > shade.high ? " or more" : "";
+      const top = value === shade.high;
+      if (top || (share - last > 60 / width && share < 1 - 130 / width)) {
+        const more = top && of.high > shade.high ? " or more" : "";
         const anchor = share < 0.05 ? "start" : share > 0.95 ? "end" : "middle";
         svg.append(node("text", { x: `${100 * share}%`, y: 28, "text-anchor": anchor }, shown(value) + more));
         last = share;
@@ -180,8 +182,9 @@
 
   const words = () => {
     const exact = packed.exact >= 0.9995 ? "Every cell is drawn as it is."
-      : `${(100 * packed.exact).toFixed(0)} % of the height is drawn cell by cell; elsewhere cells are too small to be ` +
-        "seen, and each strip shows the losses on the line through its middle, which are exact.";
+      : (packed.exact < 0.005 ? "Cells are too small to be seen one by one: "
+        : `${(100 * packed.exact).toFixed(0)} % of the height is drawn cell by cell; elsewhere cells are too small, and `) +
+        "each strip shows the losses on the line through its middle, which are exact.";
     $("caption").textContent = `Loss over the weights of ${pair.names[0]} and ${pair.names[1]}, from ${shown(of.low)} to ` +
       `${shown(of.high)}. ${exact}`;
     canvas.setAttribute("aria-label", $("caption").textContent);

@@ -30,9 +30,7 @@ from lpmert.version import __version__
 Stage = Callable[[str, int, int], object]
 
 
-def page(
-    material: Material, pairs: Sequence[tuple[str, str]] | None = None, on_stage: Stage | None = None
-) -> str:
+def page(material: Material, pairs: Sequence[tuple[str, str]] | None = None, on_stage: Stage | None = None) -> str:
     """Return the page as HTML.
 
     pairs: of features, over whose weights surfaces are drawn; by default of the few that matter most. Raises
@@ -67,7 +65,8 @@ def _heading(material: Material) -> Element:
             }
     kind = "good" if material.result.status.proved else "open"
     found = element("header", element("h1", sentence(told), class_=kind))
-    add(found, element("p", told["message"][0].upper() + told["message"][1:] + "."))
+    if not material.result.status.proved:
+        add(found, element("p", told["message"][0].upper() + told["message"][1:] + "."))
     for one in material.documents.of_kind("check"):
         content = one.content
         add(found, element("p", f"The weights checked have loss {number(content['loss'])}: {_excess(content)}."))
@@ -75,7 +74,7 @@ def _heading(material: Material) -> Element:
         add(found, element("p", f"Warning: {warning['message']}", class_="warning"))
     add(found, figure_list(figures(told)), weights_table(told))
     if material.problem is None:
-        note = "With the lists (--data), this page also shows error surfaces, the loss along each weight, and changed lists."
+        note = "With the lists (--data), this page also shows error surfaces, profiles of weights, and changed lists."
         add(found, element("p", note, class_="note"))
     return found
 
@@ -85,7 +84,7 @@ def _excess(content: dict[str, Any]) -> str:
         return "less than the optimum, but only by ties"
     if content["excess"] > 0:
         return f"{number(content['excess'])} more than the best found"
-    return "none better is known" if not content["optimum"]["status"] == "optimal" else "they are optimal"
+    return "they are optimal" if content["optimum"]["status"] == "optimal" else "none better is known"
 
 
 def _progress(result: dict[str, Any]) -> Element | None:
@@ -108,9 +107,7 @@ def _document(heading: Element, sections: Sequence[Element], data: dict[str, Any
         "form-action 'none'"
     )
     names = [(section.get("id"), section.find("h2")) for section in sections]
-    links = [
-        element("a", title.text, href=f"#{place}") for place, title in names if place and title is not None
-    ]
+    links = [element("a", title.text, href=f"#{place}") for place, title in names if place and title is not None]
     head = element(
         "head",
         element("meta", charset="utf-8"),

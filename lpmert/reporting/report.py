@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lpmert._doors import problem_of
 from lpmert.errors import DataError
 from lpmert.formats.weights import given_weights
-from lpmert.reporting.documents import Documents, Source, documents
+from lpmert.reporting.documents import Documents, Source, Told, documents
 from lpmert.reporting.material import Material, check_same, ties_of
 from lpmert.reporting.page import page
 from lpmert.system.files import write_text
@@ -67,8 +67,7 @@ def report(
     >>> open(path).read()[:15]
     '<!DOCTYPE html>'
     """
-    several = [results] if isinstance(results, str | Path) or hasattr(results, "to_dict") else list(results)  # type: ignore[arg-type]
-    found = documents(several)
+    found = documents([results] if isinstance(results, str | Path | Told) else results)
     write_text(path, page(material_of(found, data, metric, weights or {}, scale), pairs))
 
 
@@ -98,5 +97,3 @@ def material_of(
 
     given = {name: weights_array(given_weights(own, name), result.names, name) for name, own in weights.items()}
     return Material(found, problem, given, factor)
-
-

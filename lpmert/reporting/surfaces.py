@@ -68,7 +68,8 @@ def in_plane(
 
 def surfaces(material: Material, pairs: Sequence[tuple[int, int]], on_stage: Stage | None = None) -> dict[str, Any]:
     """Return what the program draws: packed surfaces by pair and window, and where all weights lie in them."""
-    names, found = material.names, []
+    names = material.names
+    found: list[dict[str, Any]] = []
     total = len(pairs) * len(material.windows)
     for first, second in pairs:
         shown = []
@@ -89,7 +90,7 @@ def surfaces(material: Material, pairs: Sequence[tuple[int, int]], on_stage: Sta
 
 
 def surface_part(material: Material, pairs: Sequence[tuple[int, int]]) -> Element:
-    """Return the frame in which the program draws: a choice of weights and window, the drawing, what is under a point."""
+    """Return the frame in which the program draws: choices of weights and window, the drawing, what a point costs."""
     names = material.names
     options = [
         element("option", f"{names[first]} \N{MULTIPLICATION SIGN} {names[second]}", value=str(place))
@@ -104,7 +105,9 @@ def surface_part(material: Material, pairs: Sequence[tuple[int, int]]) -> Elemen
         for place, window in enumerate(material.windows)
     ]
     fixed = "" if len(names) == 2 else " All other weights stay as they are."
-    help_text = "Point at the drawing, or focus it and use the arrow keys (with Shift: in larger steps), to read the loss."
+    help_text = (
+        "Point at the drawing, or focus it and use the arrow keys (with Shift for larger steps), to read the loss."
+    )
     return element(
         "section",
         element("h2", "Error surface"),

@@ -124,7 +124,9 @@ def lattices_part(result: Result) -> Element | None:
     if "log10_paths" not in counters:
         return None
     lattices, links = counters.get("lists", 0), counters.get("links", 0)
-    told = [f"{lattices:,} lattices with {links:,} links; 10^{counters['log10_paths']:,} ways to choose a path from each."]
+    told = [
+        f"{lattices:,} lattices with {links:,} links; 10^{counters['log10_paths']:,} ways to choose a path from each."
+    ]
     if "survivors" in counters:
         told.append(f"{counters['survivors']:,} paths may win in a cone of weights that the search went through.")
     return element("section", element("h2", "Lattices"), *(element("p", one) for one in told), id="lattices")
@@ -158,4 +160,3 @@ def _ends(interval: Mapping[str, float | None]) -> str:
 
 def _signed(value: float) -> str:
     return f"{value:+.4g}".replace("-", _MINUS)
-
