@@ -6,7 +6,9 @@ Each function returns a figure, which notebooks show; `save` writes it as PNG, S
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +44,9 @@ if TYPE_CHECKING:
 
 _DPI = 150
 _LOSS, _BOUND, _BAND = "#b3400c", "#1763b8", "#f4c9a2"
+_PATHS = ("#ffffff", "#ff9f1c", "#ff6ad5", "#ff4d4d", "#b8f2ff", "#c2ff5c")
+"""Colours of paths, which are seen on all of the surface's."""
+
 _MOST_BARS = 40
 _ALL_BUT = 98.0
 """Percent of a surface whose losses have colours of their own; those beyond have that of the highest."""
@@ -200,6 +205,9 @@ def surface(
     found = over(lines, middle, places, (float(halves[places[0]]), float(halves[places[1]])))
     from matplotlib.collections import PolyCollection
     from matplotlib.colors import PowerNorm
+    from matplotlib.patheffects import Normal, Stroke
+
+    edge = [Stroke(linewidth=3.0, foreground="black"), Normal()]
 
     figure, axes = _empty(7.2, 5.6)
     corners = np.empty((len(found.losses), 4, 2))
@@ -214,11 +222,17 @@ def surface(
     for axis, place in enumerate(places):
         corners[:, :, axis] = middle[place] + corners[:, :, axis] * halves[place]
     least, most = float(found.losses.min()), float(np.percentile(found.losses, _ALL_BUT))
-    cells = PolyCollection(corners, array=found.losses, cmap="viridis", norm=PowerNorm(0.5, least, max(most, least + 1e-12)),
-                           antialiased=False, linewidth=0.0, edgecolor="face", rasterized=True)  # fmt: skip
+    norm = PowerNorm(0.5, least, max(most, math.nextafter(least, math.inf)))
+    flat: dict[str, Any] = {"antialiased": False, "linewidth": 0.0, "edgecolor": "face", "rasterized": True}
+    cells = PolyCollection(corners, array=found.losses, cmap="viridis", norm=norm, **flat)
     axes.add_collection(cells)
-    for name, path in (paths or {}).items():
-        _draw_path(axes, name, path, result.names, middle, places, lines.spread)
+    for (name, path), colour in zip((paths or {}).items(), cycle(_PATHS), strict=False):
+        there = (in_plane(weights_array(one, result.names), middle, places, lines.spread) for one in path)
+        inside = np.array([[one[place] for place in places] for one in there if one is not None]).reshape(-1, 2)
+        if len(inside):
+            style: dict[str, Any] = {"color": colour, "markeredgecolor": "black", "markeredgewidth": 0.6, "zorder": 4}
+            axes.plot(*inside.T, "o-", linewidth=1.6, markersize=4, label=name, path_effects=edge, **style)
+            axes.plot(*inside[0], "s", markersize=7, **style)
     ends = [(middle[place] - halves[place], middle[place] + halves[place]) for place in places]
     label = f"{_title(result)}: {result.loss:.10g}"
     axes.plot(*(middle[place] for place in places), "o", markersize=10, fillstyle="none", color="white", zorder=5)
@@ -226,7 +240,7 @@ def surface(
               markeredgewidth=0.8, label=label, zorder=6)  # fmt: skip
     axes.set(xlim=ends[0], ylim=ends[1], xlabel=f"weight of {names[0]}", ylabel=f"weight of {names[1]}")
     figure.colorbar(cells, label="loss", extend="max" if found.losses.max() > most else "neither")
-    axes.legend(loc="upper left", framealpha=0.85)
+    figure.legend(loc="outside lower center", ncols=3, facecolor="0.75", framealpha=1.0)
     return figure
 
 
@@ -357,22 +371,3 @@ def _window(around: Sequence[Window], name: str) -> Window:
 
 def _title(result: Result) -> str:
     return "proved optimum" if result.status.proved else "best found"
-
-
-def _draw_path(
-    axes: Any,
-    name: str,
-    path: Sequence[Weights],
-    names: tuple[str, ...],
-    middle: FloatArray,
-    places: tuple[int, int],
-    matters: FloatArray,
-) -> None:
-    """Draw a path as far as it lies in the plane."""
-    there = [in_plane(weights_array(one, names), middle, places, matters) for one in path]
-    inside = np.array([[one[place] for place in places] for one in there if one is not None]).reshape(-1, 2)
-    if len(inside):
-        (line,) = axes.plot(*inside.T, "-", linewidth=1.6, label=name, zorder=4)
-        axes.plot(*inside.T, "o", markersize=3.5, color=line.get_color(), markeredgecolor="white", markeredgewidth=0.5,
-                  zorder=4)  # fmt: skip
-        axes.plot(*inside[0], "s", markersize=6, color=line.get_color(), markeredgecolor="white", zorder=4)

@@ -98,9 +98,7 @@ _RESULT = _object(
         "cell": {"anyOf": [{"type": "null"}, _CELL]},
         "counters": _by_name(_NUMBER, "what was counted"),
         "seconds": _by_name(_NUMBER, "what took how long"),
-        "trace": _array(
-            {"type": "array"}, "seconds, bound and loss at improvements, a thousand at most"
-        ),
+        "trace": _array({"type": "array"}, "seconds, bound and loss at improvements, a thousand at most"),
         "initial": {"anyOf": [{"type": "null"}, _WEIGHTS], "description": "what the search was given to start from"},
         "seed": _WHOLE,
         "warnings": _array({"type": "object"}, "what is doubtful about the question"),

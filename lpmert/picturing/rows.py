@@ -83,7 +83,8 @@ class ListLines:
         if isinstance(metric, AdditiveMetric):
             costs = fixed_point(np.asarray(metric.losses(statistics), dtype=np.float64), self._offsets)
         self._sums = _Sums(metric, statistics, costs)
-        varies = np.ptp(features, axis=0) > 0 if len(features) else np.zeros(features.shape[1], dtype=bool)
+        starts = self._offsets[:-1]
+        varies = (np.maximum.reduceat(features, starts) > np.minimum.reduceat(features, starts)).any(axis=0)
         self.spread: FloatArray = np.where(varies, standardised(features, self._offsets)[1], 0.0)
 
     def row(self, weights: FloatArray, direction: FloatArray, low: float, high: float) -> Row:
