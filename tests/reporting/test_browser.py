@@ -60,7 +60,8 @@ class Seen:
         """How many colours the drawing has."""
         return int(
             self.page.evaluate(
-                "() => { const c = document.getElementById('surface'); const copy = new OffscreenCanvas(c.width, c.height);"
+                "() => { const c = document.getElementById('surface');"
+                "const copy = new OffscreenCanvas(c.width, c.height);"
                 "const into = copy.getContext('2d', { willReadFrequently: true }); into.drawImage(c, 0, 0);"
                 "return new Set(new Uint32Array(into.getImageData(0, 0, c.width, c.height).data.buffer)).size; }"
             )

@@ -87,7 +87,7 @@ class TestNumbers:
         # at -am every list picks the hypothesis with less am: 1, 1, 0 with losses 1 + 0 + 2; the optimum 0, 1, 1
         assert "start" in page.texts["th"]
         assert "|3|2|2|0|-3|" in f"|{'|'.join(page.texts['td'])}|"
-        assert page.texts["del"] == ["p", "a"]
+        assert page.texts["del"][:2] == ["p", "a"]
         assert page.texts["ins"][:2] == ["q", "the"]
 
     def test_marks_lie_where_the_weights_are(self, tmp_path: Path) -> None:
