@@ -224,7 +224,7 @@ def surface(
     least, most = float(found.losses.min()), float(np.percentile(found.losses, _ALL_BUT))
     norm = PowerNorm(0.5, least, max(most, math.nextafter(least, math.inf)))
     flat: dict[str, Any] = {"antialiased": False, "linewidth": 0.0, "edgecolor": "face", "rasterized": True}
-    cells = PolyCollection(corners, array=found.losses, cmap="viridis", norm=norm, **flat)
+    cells = PolyCollection(list(corners), array=found.losses, cmap="viridis", norm=norm, **flat)
     axes.add_collection(cells)
     for (name, path), colour in zip((paths or {}).items(), cycle(_PATHS), strict=False):
         there = (in_plane(weights_array(one, result.names), middle, places, lines.spread) for one in path)
@@ -233,12 +233,12 @@ def surface(
             style: dict[str, Any] = {"color": colour, "markeredgecolor": "black", "markeredgewidth": 0.6, "zorder": 4}
             axes.plot(*inside.T, "o-", linewidth=1.6, markersize=4, label=name, path_effects=edge, **style)
             axes.plot(*inside[0], "s", markersize=7, **style)
-    ends = [(middle[place] - halves[place], middle[place] + halves[place]) for place in places]
+    reach = [(middle[place] - halves[place], middle[place] + halves[place]) for place in places]
     label = f"{_title(result)}: {result.loss:.10g}"
     axes.plot(*(middle[place] for place in places), "o", markersize=10, fillstyle="none", color="white", zorder=5)
     axes.plot(*(middle[place] for place in places), "o", markersize=10, fillstyle="none", color="black",
               markeredgewidth=0.8, label=label, zorder=6)  # fmt: skip
-    axes.set(xlim=ends[0], ylim=ends[1], xlabel=f"weight of {names[0]}", ylabel=f"weight of {names[1]}")
+    axes.set(xlim=reach[0], ylim=reach[1], xlabel=f"weight of {names[0]}", ylabel=f"weight of {names[1]}")
     figure.colorbar(cells, label="loss", extend="max" if found.losses.max() > most else "neither")
     figure.legend(loc="outside lower center", ncols=3, facecolor="0.75", framealpha=1.0)
     return figure
