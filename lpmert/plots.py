@@ -5,7 +5,6 @@ Each function returns a figure, which notebooks show; `save` writes it as PNG, S
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Mapping, Sequence
 from itertools import cycle
@@ -15,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lpmert._doors import problem_of
-from lpmert.comparing.picture import check_drawing
 from lpmert.errors import DataError, FloatArray, MethodError
 from lpmert.formats.weights import given_weights
 from lpmert.markup.progress import course
@@ -28,6 +26,7 @@ from lpmert.quoting import listed, quoted
 from lpmert.reporting.documents import documents
 from lpmert.reporting.material import check_same, ties_of
 from lpmert.reporting.surfaces import in_plane
+from lpmert.system.pictures import check_picture, write_picture
 from lpmert.values import weights_array
 
 if TYPE_CHECKING:
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
     from lpmert.result import Result
     from lpmert.values import Weights
 
-_DPI = 150
 _LOSS, _BOUND, _BAND = "#b3400c", "#1763b8", "#f4c9a2"
 _PATHS = ("#ffffff", "#ff9f1c", "#ff6ad5", "#ff4d4d", "#b8f2ff", "#c2ff5c")
 """Colours of paths, which are seen on all of the surface's."""
@@ -322,13 +320,8 @@ def save(figure: Figure, path: str | Path) -> None:
     >>> lists = lpmert.NBest([[1, 0], [0, 1], [2, 1], [1, 3]], [0, 2, 4], [[0], [1], [1], [0]], names=["a", "b"])
     >>> lpmert.plots.save(lpmert.plots.progress(lpmert.minimize(lists)), tempfile.mkdtemp() + "/progress.svg")
     """
-    from lpmert.system.files import atomic_writer
-
-    check_drawing(path)
-    picture = io.BytesIO()
-    figure.savefig(picture, format=Path(path).suffix[1:].lower(), dpi=_DPI)
-    with atomic_writer(path) as stream:
-        stream.buffer.write(picture.getbuffer())
+    check_picture(path)
+    write_picture(figure, path)
 
 
 def _empty(width: float, height: float) -> tuple[Figure, Any]:

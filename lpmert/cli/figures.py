@@ -1,4 +1,4 @@
-"""Columns of numbers as text."""
+"""Numbers, shares and times as text, and columns of them."""
 
 from __future__ import annotations
 

@@ -10,7 +10,8 @@ import click
 from lpmert.cli.arguments import Scale, column_names, scale
 from lpmert.cli.console import say
 from lpmert.cli.main import naming
-from lpmert.cli.reading import Reading, named, reading_options, sizes
+from lpmert.cli.reading import Reading, sizes
+from lpmert.cli.reading_options import named, reading_options
 from lpmert.cli.shared import metric_given, metric_option
 from lpmert.cli.stages import Stages
 

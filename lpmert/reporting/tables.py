@@ -14,7 +14,7 @@ _MINUS = "\N{MINUS SIGN}"
 
 
 def short(value: float | None) -> str:
-    """Return a number with seven digits; a dash where it is unknown."""
+    """Return a number with up to seven digits and a true minus; a dash where it is unknown."""
     return "-" if value is None else f"{value:.7g}".replace("-", _MINUS)
 
 
