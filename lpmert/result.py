@@ -347,9 +347,7 @@ class Result:
         """Return the result of which this is `to_dict`; raises `ValueError`, `KeyError` and the like for another."""
         if data["schema"] != SCHEMA:
             raise ValueError(f"schema {quoted(data['schema'])}, and only {SCHEMA} is known")
-        cell = data["cell"]
-        names = tuple(data["weights"])
-        ranges = None
+        cell, names, ranges = data["cell"], tuple(data["weights"]), None
         if cell is not None:
             ends = [cell["ranges"][name] for name in names]
             ranges = np.array([[-np.inf if a is None else a, np.inf if b is None else b] for a, b in ends])
@@ -401,9 +399,8 @@ class Result:
     def _repr_html_(self) -> str:
         """Return the verdict, the weights and the progress as HTML, for notebooks."""
         from lpmert.markup.card import card
-        from lpmert.markup.elements import html
 
-        return html(card(self.to_dict()))
+        return card(self.to_dict())
 
     def with_seconds(self, **seconds: float) -> Result:
         """Return the same result with further phases in `seconds`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lpmert.markup.elements import Child, Element, element, table
+from lpmert.markup.elements import Child, Element, element, html, table
 from lpmert.markup.figures import duration, number, percent
 from lpmert.markup.progress import progress
 
@@ -59,13 +59,12 @@ def weights_table(result: dict[str, Any]) -> Element:
     return table(heading, rows, numbers=1, caption="Weights")
 
 
-def card(result: dict[str, Any]) -> Element:
-    """Return verdict, figures, weights and progress, with its own style and nothing that is run."""
+def card(result: dict[str, Any]) -> str:
+    """Return verdict, figures, weights and progress as HTML, with its own style and nothing that is run."""
     warnings = [element("p", f"Warning: {one['message']}", class_="warning") for one in result.get("warnings", [])]
     parts = [element("p", element("strong", sentence(result))), *warnings, figure_list(figures(result))]
-    return element(
-        "div", element("style", _STYLE), *parts, weights_table(result), progress(result), class_="lpmert-result"
-    )
+    style = element("style", _STYLE)
+    return html(element("div", style, *parts, weights_table(result), progress(result), class_="lpmert-result"))
 
 
 _STYLE = """
