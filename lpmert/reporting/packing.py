@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 import zlib
 from typing import Any
 
@@ -10,6 +11,12 @@ import numpy as np
 
 from lpmert.errors import FloatArray, IntArray
 from lpmert.picturing.surface import Surface
+
+LEVELS = 10_000
+"""Different losses that a surface has at most; more cannot be told apart by their colours."""
+
+_DIGITS = 3
+"""Digits of rounded losses after the first one of their range."""
 
 UNITS = 1 << 15
 """The width of a window in the units of packed places."""
@@ -22,7 +29,8 @@ def packed(surface: Surface) -> dict[str, Any]:
     for each trapezoid by how much its lower end lies beyond that of its left neighbour, by how much its upper end lies
     beyond its lower one, and by how much the number of its loss among `losses` exceeds its neighbour's.
     """
-    levels, numbers = np.unique(surface.losses, return_inverse=True)
+    losses, unit = rounded(surface.losses)
+    levels, numbers = np.unique(losses, return_inverse=True)
     starts = surface.offsets[:-1]
     lower, upper = _whole(surface.lower), _whole(surface.upper)
     columns = [
@@ -38,10 +46,19 @@ def packed(surface: Surface) -> dict[str, Any]:
         "pieces": len(surface.losses),
         "units": UNITS,
         "losses": levels.tolist(),
+        "rounded": unit,
         "halves": list(surface.halves),
         "exact": surface.exact,
         "data": base64.b64encode(zlib.compress(data, 9)).decode("ascii"),
     }
+
+
+def rounded(losses: FloatArray) -> tuple[FloatArray, float | None]:
+    """Return losses as they are, or those of more than `LEVELS` kinds in units of a power of ten, and that unit."""
+    if len(np.unique(losses)) <= LEVELS:
+        return losses, None
+    place = math.floor(math.log10(float(np.ptp(losses)))) - _DIGITS
+    return np.round(losses, -place), 10.0**place
 
 
 def unpacked(content: dict[str, Any]) -> tuple[FloatArray, IntArray, FloatArray, FloatArray, FloatArray]:

@@ -186,7 +186,7 @@
         : `${(100 * packed.exact).toFixed(0)} % of the height is drawn cell by cell; elsewhere cells are too small, and `) +
         "each strip shows the losses on the line through its middle, which are exact.";
     $("caption").textContent = `Loss over the weights of ${pair.names[0]} and ${pair.names[1]}, from ${shown(of.low)} to ` +
-      `${shown(of.high)}. ${exact}`;
+      `${shown(of.high)}. ${exact}` + (packed.rounded ? ` Losses are rounded to ${shown(packed.rounded)}.` : "");
     canvas.setAttribute("aria-label", $("caption").textContent);
     const [halfX, halfY] = packed.halves, [midX, midY] = pair.middle;
     const items = [["\u25cb", `${data.title}: loss ${shown(data.loss)}`]];

@@ -16,7 +16,7 @@ from pages import HOSTILE, Parts, hostile_lists, parts
 from test_picturing import brute
 
 import lpmert
-from lpmert.reporting.packing import unpacked
+from lpmert.reporting.packing import rounded, unpacked
 
 LISTS = lpmert.NBest(
     [[1, 0, 2], [0, 1, 1], [2, 1, 0], [1, 3, 1], [0, 0, 4], [5, 1, 2]],
@@ -113,6 +113,16 @@ class TestNumbers:
         lpmert.report(result, tmp_path / "r.html", data=LISTS, scale=("am", 5 * sign))
         shown = parts(tmp_path / "r.html").data
         assert shown["pairs"][0]["middle"] == pytest.approx(result.scaled_to("am", 5 * sign)[:2].tolist())
+
+    def test_losses_of_very_many_kinds_are_rounded_and_the_page_says_so(self) -> None:
+        fine = np.linspace(300.0, 380.0, 20_001)
+        found, unit = rounded(fine)
+        assert unit == 0.01
+        assert np.abs(found - fine).max() <= 0.0051
+        assert len(np.unique(found)) == 8001
+        coarse = np.arange(10_000.0)
+        assert rounded(coarse)[1] is None
+        assert np.array_equal(rounded(coarse)[0], coarse)
 
 
 class TestOtherData:
