@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from lpmert.markup.axes import Axis, tick_label
 from lpmert.markup.elements import Element, add, element
 
-_LEFT, _RIGHT, _TOP, _BOTTOM = 64.0, 14.0, 12.0, 44.0
+_LEFT, _RIGHT, _TOP, _BOTTOM = 76.0, 14.0, 12.0, 44.0
 """Room around the drawing for the numbers at the axes."""
 
 

@@ -16,8 +16,8 @@ import numpy as np
 from lpmert.errors import FloatArray, IntArray
 from lpmert.picturing.rows import Lines, Row
 
-_COLUMNS = 512
-"""Pieces that such a strip has at most."""
+_COLUMNS = 511
+"""Pieces that a strip has at most whose cells are too small to be drawn one by one; odd, so that the middle has one."""
 
 
 @dataclass(frozen=True, eq=False)

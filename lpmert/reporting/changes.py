@@ -39,7 +39,7 @@ def changes_part(material: Material) -> Element | None:
     return element(
         "section",
         element("h2", "Which lists change"),
-        element("p", f"From other weights to those of the {material.title}: what each list chooses."),
+        element("p", f"What lists choose at other weights, and at the {material.title}."),
         table(heading, rows, numbers=1, caption="Other weights"),
         *boxes,
         id="changes",

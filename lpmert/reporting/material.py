@@ -21,7 +21,7 @@ from lpmert.reporting.documents import Documents
 from lpmert.result import Result
 
 OPTIMUM = "optimum"
-_FOUND = "found"
+_FOUND = "weights found"
 _SAME = 1e-12
 """By how much weights of length 1 may differ through rounding."""
 
@@ -92,7 +92,7 @@ class Material:
         for one in self.documents.all:
             name = "" if one is self.documents.main else f" of {one.name}"
             if one.result is not None and one is not self.documents.main and one.kind != "comparison":
-                found[f"{'optimum' if one.result.status.proved else 'found'}{name}"] = one.result.weights
+                found[f"{OPTIMUM if one.result.status.proved else _FOUND}{name}"] = one.result.weights
             if one.kind == "check":
                 found[f"checked{name}"] = self._in_order(one.content["weights"])
             elif one.result is not None and one.result.initial is not None and one.kind != "comparison":

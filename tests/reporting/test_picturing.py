@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -129,6 +130,15 @@ def test_a_long_profile_is_cut_down_and_says_so() -> None:
     assert not found.whole
     assert 1000 < len(found.losses) <= 2000
     assert (found.ends[0], found.ends[-1]) == pytest.approx((0.3 - around[0].halves[0], 0.3 + around[0].halves[0]))
+
+
+def test_the_middle_of_every_window_has_the_loss_of_the_weights_in_it() -> None:
+    example = Path(__file__).resolve().parents[2] / "examples" / "asr" / "nbest.tsv.gz"
+    nbest = lpmert.read_table(example, segment="utterance", features=["am", "lm", "words"], loss="errors")
+    lines, weights = lines_of(lpmert.Problem(nbest)), np.array([1.0, 7.5, -10.8])
+    for window, pair in itertools.product(windows(lines, weights), itertools.combinations(range(3), 2)):
+        found = surface(lines, weights, pair, (float(window.halves[pair[0]]), float(window.halves[pair[1]])))
+        assert found.loss_at(0.0, 0.0) == brute(nbest, weights)
 
 
 def test_features_that_do_not_vary_are_not_shown() -> None:
