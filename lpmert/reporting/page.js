@@ -131,6 +131,8 @@
 
   const frame = () => {
     const at = place(), [x0, x1, y0, y1] = at.ends;
+    const box = $("plot").getBoundingClientRect();
+    overlay.setAttribute("viewBox", `0 0 ${box.width} ${box.height}`);  // on paper it is scaled with the drawing
     overlay.replaceChildren();
     const bottom = at.top + at.height, add = (...made) => overlay.append(...made);
     add(node("rect", { x: at.left, y: at.top, width: at.width, height: at.height, fill: "none", class: "axis" }));
@@ -143,7 +145,7 @@
       add(node("text", { x: at.left - 8, y: at.y(value) + 4, class: "tick end" }, shown(value)));
     }
     const up = at.top + at.height / 2;
-    add(node("text", { x: at.left + at.width / 2, y: bottom + 38, class: "middle" }, pair.names[0]));
+    add(node("text", { x: at.left + at.width / 2, y: bottom + 36, class: "middle" }, pair.names[0]));
     add(node("text", { x: 13, y: up, transform: `rotate(-90 13 ${up})`, class: "middle" }, pair.names[1]));
     pair.marks.forEach((mark, k) => {
       if (!mark || mark[0] < x0 || mark[0] > x1 || mark[1] < y0 || mark[1] > y1) return;
