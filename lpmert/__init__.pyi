@@ -1,6 +1,7 @@
 from . import formats as formats
 from . import methods as methods
 from . import metrics as metrics
+from . import plots as plots
 from ._doors import certify as certify
 from ._doors import check as check
 from ._doors import evaluate as evaluate
@@ -42,6 +43,7 @@ from .model.nbest import NBest as NBest
 from .model.problem import Problem as Problem
 from .model.region import Linear as Linear
 from .model.region import Region as Region
+from .reporting.report import report as report
 from .reranker import Reranker as Reranker
 from .result import Cell as Cell
 from .result import Doubt as Doubt

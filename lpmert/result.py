@@ -189,7 +189,7 @@ class Result:
     counters, seconds : mapping
         What was counted and what took how long.
     trace : tuple of (seconds, bound, loss)
-        Each improvement.
+        Each improvement; of long searches about every second, fourth, ... one, so that there are at most a thousand.
     warnings : tuple of Doubt
         What is odd about the lists, the losses or the weights.
     list_ids : tuple of str
@@ -198,6 +198,8 @@ class Result:
         The loss as shares (`accuracy`, `error_rate`), where what to divide by is known.
     unseen : mapping from name to number
         What `--cv` expects on unseen lists: `loss`, its interval `low`, `high`, the `optimism`, the number of `folds`.
+    initial : array [D] or None
+        The weights that the search was given to start from.
 
     Examples
     --------
@@ -234,6 +236,7 @@ class Result:
     list_ids: tuple[str, ...] = ()
     rates: Mapping[str, float] = field(default_factory=dict)
     unseen: Mapping[str, float] = field(default_factory=dict)
+    initial: FloatArray | None = None
 
     @property
     def by_name(self) -> dict[str, float]:
@@ -313,6 +316,7 @@ class Result:
             "counters": dict(self.counters),
             "seconds": dict(self.seconds),
             "trace": [list(point) for point in self.trace],
+            "initial": None if self.initial is None else dict(zip(self.names, map(float, self.initial), strict=True)),
             "signature": self.signature,
             "fingerprint": self.fingerprint,
             "seed": self.seed,
@@ -334,9 +338,51 @@ class Result:
         from lpmert.system.files import read_text
 
         try:
-            return _from_dict(json.loads(read_text(path)))
+            return Result.from_dict(json.loads(read_text(path)))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise DataError(f"not a result of lpmert ({error}); write one with Result.save", path=path) from error
+
+    @staticmethod
+    def from_dict(data: Mapping[str, Any]) -> Result:
+        """Return the result of which this is `to_dict`; raises `ValueError`, `KeyError` and the like for another."""
+        if data["schema"] != SCHEMA:
+            raise ValueError(f"schema {quoted(data['schema'])}, and only {SCHEMA} is known")
+        cell, names, ranges = data["cell"], tuple(data["weights"]), None
+        if cell is not None:
+            ends = [cell["ranges"][name] for name in names]
+            ranges = np.array([[-np.inf if a is None else a, np.inf if b is None else b] for a, b in ends])
+        return Result(
+            weights=np.array([data["weights"][name] for name in names], dtype=np.float64),
+            names=names,
+            loss=float(data["loss"]),
+            score=float(data["score"]),
+            lower_bound=data["lower_bound"],
+            status=Status[data["status"].upper()],
+            method=data["method"],
+            statistics=np.array(data["statistics"], dtype=np.float64),
+            selection=np.array(data["selection"], dtype=np.int64),
+            margin=data["margin"],
+            tied_lists=data["tied_lists"],
+            loss_best_ties=data["loss_best_ties"],
+            loss_worst_ties=data["loss_worst_ties"],
+            free=tuple(data["free"]),
+            region=data["region"],
+            limiting=tuple(data["limiting"]),
+            cell=None
+            if cell is None or ranges is None
+            else Cell(ranges.reshape(-1, 2), np.array([cell["centre"][name] for name in names]), cell["margin"]),
+            counters=data["counters"],
+            seconds=data["seconds"],
+            trace=tuple((t, bound, loss) for t, bound, loss in data["trace"]),
+            warnings=tuple(Doubt(one["code"], one["message"]) for one in data["warnings"]),
+            list_ids=tuple(data["list_ids"]),
+            rates=data["rates"],
+            unseen=data["unseen"],
+            initial=None if data["initial"] is None else np.array([data["initial"][name] for name in names]),
+            signature=data["signature"],
+            fingerprint=data["fingerprint"],
+            seed=data["seed"],
+        )
 
     def __str__(self) -> str:
         """Return a short report."""
@@ -350,6 +396,12 @@ class Result:
         lines += [f"warning: {one.message}" for one in self.warnings]
         return "\n".join(lines)
 
+    def _repr_html_(self) -> str:
+        """Return the verdict, the weights and the progress as HTML, for notebooks."""
+        from lpmert.markup.card import card
+
+        return card(self.to_dict())
+
     def with_seconds(self, **seconds: float) -> Result:
         """Return the same result with further phases in `seconds`."""
         return replace(self, seconds={**self.seconds, **seconds})
@@ -357,48 +409,6 @@ class Result:
 
 def _finite(value: float | None) -> float | None:
     return value if value is not None and np.isfinite(value) else None
-
-
-def _from_dict(data: Mapping[str, Any]) -> Result:
-    if data["schema"] != SCHEMA:
-        raise ValueError(f"schema {quoted(data['schema'])}, and only {SCHEMA} is known")
-    cell = data["cell"]
-    names = tuple(data["weights"])
-    ranges = None
-    if cell is not None:
-        ends = [cell["ranges"][name] for name in names]
-        ranges = np.array([[-np.inf if a is None else a, np.inf if b is None else b] for a, b in ends])
-    return Result(
-        weights=np.array([data["weights"][name] for name in names], dtype=np.float64),
-        names=names,
-        loss=float(data["loss"]),
-        score=float(data["score"]),
-        lower_bound=data["lower_bound"],
-        status=Status[data["status"].upper()],
-        method=data["method"],
-        statistics=np.array(data["statistics"], dtype=np.float64),
-        selection=np.array(data["selection"], dtype=np.int64),
-        margin=data["margin"],
-        tied_lists=data["tied_lists"],
-        loss_best_ties=data["loss_best_ties"],
-        loss_worst_ties=data["loss_worst_ties"],
-        free=tuple(data["free"]),
-        region=data["region"],
-        limiting=tuple(data["limiting"]),
-        cell=None
-        if cell is None or ranges is None
-        else Cell(ranges.reshape(-1, 2), np.array([cell["centre"][name] for name in names]), cell["margin"]),
-        counters=data["counters"],
-        seconds=data["seconds"],
-        trace=tuple((t, bound, loss) for t, bound, loss in data["trace"]),
-        warnings=tuple(Doubt(one["code"], one["message"]) for one in data["warnings"]),
-        list_ids=tuple(data["list_ids"]),
-        rates=data["rates"],
-        unseen=data["unseen"],
-        signature=data["signature"],
-        fingerprint=data["fingerprint"],
-        seed=data["seed"],
-    )
 
 
 def warned(result: Result) -> Result:

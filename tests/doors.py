@@ -100,6 +100,7 @@ def everything() -> None:
     )
     with tempfile.TemporaryDirectory() as folder:
         lpmert.certify(nbest, lpmert.minimize(nbest), f"{folder}/proof.json")
+        pictures(nbest, folder)
     lpmert.compare(nbest, {"och": "och", "mira": "mira"}, seeds=1)
     for metric, make in PROBLEMS.items():
         lpmert.tune(make(14, 3), metric=metric, quick=True, time_limit=_TIME)
@@ -107,6 +108,11 @@ def everything() -> None:
     word_graphs()
     for method in ("cells", "choices", "groups", "lp-mert"):
         lpmert.minimize(random_nbest(3, lists=150, size=20, dimension=6), method=method, time_limit=_TIME)
+
+
+def pictures(nbest: lpmert.NBest, folder: str) -> None:
+    """Draw a page."""
+    lpmert.report(lpmert.minimize(nbest), f"{folder}/report.html", data=nbest, pairs=[("am", "lm")])
 
 
 def word_graphs() -> None:

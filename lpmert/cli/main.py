@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "compare": ("lpmert.cli.compare:compare", "Compare methods, or weights of other tools, on the same lists."),
     "evaluate": ("lpmert.cli.evaluate:evaluate", "Show what given weights cost; nothing is searched."),
+    "report": ("lpmert.cli.report:report", "Write a page about results, with pictures of the error surface."),
     "schema": ("lpmert.cli.schema:schema", "Print the JSON Schema of what other commands write."),
     "convert": ("lpmert.cli.convert:convert", "Convert N-best lists from one format to another."),
     "nbest": ("lpmert.cli.nbest:nbest", "Write the best hypotheses of lattices as N-best lists."),

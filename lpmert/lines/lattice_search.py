@@ -85,6 +85,15 @@ class LatticeLineSearch(Lineal):
                 break
         return best, step
 
+    def winners(self, number: int, weights: FloatArray, direction: FloatArray) -> tuple[FloatArray, list[IntArray]]:
+        """Return the hypotheses of one lattice that win somewhere on the line weights + t direction.
+
+        Returns the t [n] from which on each wins, -inf first, and the links of each.
+        """
+        graph = self._problem.graphs[number]
+        begin, end = self._envelope(number, graph.features @ weights, graph.features @ direction)
+        return self._store.starts[begin:end].copy(), [way_of(self._store, line) for line in range(begin, end)]
+
     @property
     def _totals(self) -> int:
         """How many statistics kernels sum; none where losses are added up."""

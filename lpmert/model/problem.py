@@ -131,6 +131,10 @@ class Problem:
         scaled = np.ascontiguousarray(reduced[:, self.coordinates.columns] * self.coordinates.scales)
         return Distinct(scaled, self._evaluator.offsets, self.nbest.statistics[self._rows])
 
+    def as_given(self) -> Distinct:
+        """Return all lists with all features as given, times one factor; none is merged with another."""
+        return Distinct(self._evaluator.features, self._evaluator.offsets, self.nbest.statistics[self._rows])
+
     @property
     def signature(self) -> str:
         """Every setting of the problem that changes the number."""

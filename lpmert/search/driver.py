@@ -27,6 +27,9 @@ logger = logging.getLogger("lpmert")
 _REPORT_SECONDS = 0.5
 """What the weights may take beyond the time limit to be moved into the middle of their cell."""
 
+_TRACE = 1000
+"""Points that a trace has at most: beyond these, every second one is dropped."""
+
 _PAUSE = 0.1
 """Least time between two calls of the callback within one slice."""
 
@@ -175,6 +178,8 @@ class Course(Watch):
             point = self._standing(search, bound)
             if not self._trace or point != self._trace[-1][1:]:
                 self._trace.append((self._deadline.seconds, *point))
+                if len(self._trace) > _TRACE:
+                    del self._trace[1:-1:2]
 
     def glance(self, search: Search) -> bool:
         """Tell the callback from time to time, and return whether to stop; for the middle of a slice."""

@@ -93,6 +93,7 @@ def result_of(
         warnings=(*problem.doubts, *_of_weights(problem, weights, evaluation)),
         list_ids=problem.nbest.list_ids,
         rates=problem.rates(loss),
+        initial=initial,
     )
 
 

@@ -73,7 +73,7 @@ def solve_lattices(
         return LatticeSearch(problem, incumbent, settings or LatticeSettings(), cells)
 
     def report(search: Search, outcome: Outcome) -> Result:
-        return _reported(problem, method, search, outcome, seed)
+        return replace(_reported(problem, method, search, outcome, seed), initial=initial_weights)
 
     return run(problem, begin, report, limits, callback, started)
 

@@ -1,0 +1,1 @@
+"""Numbers, tables and curves as text and HTML."""

@@ -1,0 +1,36 @@
+"""The shell commands in docs/report.md work, one after the other, and make what the page says."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from commands import environment, run
+from pages import parts
+from shared import ROOT
+
+
+def test_shell_commands_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("matplotlib", reason="needs matplotlib, of lpmert[plots]")
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    (tmp_path / "docs").mkdir()
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"^```sh\n(.*?)^```", (ROOT / "docs/report.md").read_text(), re.MULTILINE | re.DOTALL)
+    commands = [line for block in blocks for line in block.splitlines()]
+    assert len(commands) == 4
+    for command in commands:
+        program, *arguments = shlex.split(command)
+        if program == "lpmert":
+            outcome = run(*arguments)
+            assert outcome.exit_code == 0, outcome.output
+        else:
+            assert program == "python3"
+            subprocess.run([sys.executable, *arguments], check=True, env=environment(), timeout=280)
+    page = parts(tmp_path / "report.html")
+    assert page.texts["h1"] == ["Proved: no weights have a lower loss than 912."]
+    assert "The weights checked have loss 983: 71 more than the best found." in page.all_text
+    assert (tmp_path / "docs" / "surface.png").read_bytes().startswith(b"\x89PNG")

@@ -1,0 +1,324 @@
+"""The page holds the numbers that an independent computation gives, and texts stay texts."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import itertools
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from commands import run
+from pages import HOSTILE, Parts, hostile_lists, parts
+from test_picturing import brute
+
+import lpmert
+from lpmert.reporting.packing import rounded, unpacked
+
+LISTS = lpmert.NBest(
+    [[1, 0, 2], [0, 1, 1], [2, 1, 0], [1, 3, 1], [0, 0, 4], [5, 1, 2]],
+    [0, 2, 4, 6],
+    [[0], [1], [1], [0], [2], [0]],
+    names=["am", "lm", "words"],
+    list_ids=["u", "v", "w"],
+    texts=["the cat", "a cat", "x", "x y", "p", "q"],
+)
+
+
+def written(path: Path, data: lpmert.NBest = LISTS) -> Path:
+    """Return the result of lists, which it writes beside them."""
+    lpmert.write(data, path / "lists.npz")
+    lpmert.minimize(data).save(path / "r.json")
+    return path / "r.json"
+
+
+class TestNumbers:
+    def test_packed_surfaces_have_the_loss_of_decoding(self, tmp_path: Path) -> None:
+        nbest = hostile_lists(3)
+        result = lpmert.minimize(nbest)
+        lpmert.report(result, tmp_path / "r.html", data=nbest)
+        shown, checked = parts(tmp_path / "r.html").data, 0
+        assert [tuple(pair["names"]) for pair in shown["pairs"]] == list(itertools.combinations(nbest.names, 2))
+        rng = np.random.default_rng(0)
+        for pair, window in ((one, window) for one in shown["pairs"] for window in one["windows"]):
+            tops, offsets, lower, upper, losses = unpacked(window)
+            bottoms = np.concatenate([[-1.0], tops[:-1]])
+            places = [nbest.names.index(name) for name in pair["names"]]
+            for strip in rng.integers(len(tops), size=15).tolist():
+                part = slice(offsets[strip], offsets[strip + 1])
+                y, x = float(bottoms[strip] + tops[strip]) / 2, float(rng.uniform(-1, 1))
+                ends = (lower[part] + upper[part]) / 2
+                if np.abs(ends - x).min() < 1e-3:
+                    continue  # places are rounded
+                drawn = losses[part][np.searchsorted(ends, x)]
+                weights = result.weights.copy()
+                weights[places] += np.array([x, y]) * window["halves"]
+                expected = brute(nbest, weights)
+                if expected is not None:
+                    assert drawn == expected
+                    checked += 1
+        assert checked > 80
+
+    def test_the_heading_says_what_is_proved(self, tmp_path: Path) -> None:
+        lpmert.report(lpmert.minimize(LISTS), tmp_path / "r.html")
+        assert parts(tmp_path / "r.html").texts["h1"] == ["Proved: no weights have a lower loss than 0."]
+        lpmert.report(lpmert.minimize(LISTS, method="grid"), tmp_path / "r.html")
+        (heading,) = parts(tmp_path / "r.html").texts["h1"]
+        assert heading.endswith("Nothing is proved: a lower loss may exist.")
+
+    def test_a_gap_is_told_in_words(self, tmp_path: Path) -> None:
+        rng = np.random.default_rng(0)
+        nbest = lpmert.NBest(rng.normal(size=(2000, 8)), np.arange(101) * 20, rng.integers(0, 9, 2000))
+        result = lpmert.minimize(nbest, node_limit=1)
+        assert result.lower_bound is not None
+        assert result.lower_bound < result.loss
+        lpmert.report(result, tmp_path / "r.html")
+        (heading,) = parts(tmp_path / "r.html").texts["h1"]
+        assert f"loss {result.loss:g}." in heading
+        assert f"less than {result.lower_bound:g}: a gap of {result.gap_abs:g} (" in heading
+
+    def test_changed_lists_stand_with_their_texts_side_by_side(self, tmp_path: Path) -> None:
+        result = lpmert.minimize(LISTS, initial_weights=[-1.0, 0.0, 0.0])
+        lpmert.report(result, tmp_path / "r.html", data=LISTS)
+        page = parts(tmp_path / "r.html")
+        # at -am every list picks the hypothesis with less am: 1, 1, 0 with losses 1 + 0 + 2; the optimum 0, 1, 1
+        assert "start" in page.texts["th"]
+        assert "|3|2|2|0|-3|" in f"|{'|'.join(page.texts['td'])}|"
+        assert page.texts["del"][:2] == ["p", "a"]
+        assert page.texts["ins"][:2] == ["q", "the"]
+
+    def test_marks_lie_where_the_weights_are(self, tmp_path: Path) -> None:
+        result = lpmert.minimize(LISTS)
+        moved = result.weights + np.array([0.25, 0.0, 0.0])
+        given = {"moved": (2 * moved).tolist(), "elsewhere": [1.0, 2.0, -5.0]}
+        lpmert.report(result, tmp_path / "r.html", data=LISTS, weights=given)
+        shown, nbest_names = parts(tmp_path / "r.html").data, list(LISTS.names)
+        assert shown["marks"] == ["moved", "elsewhere"]
+        by_name = {tuple(pair["names"]): pair["marks"] for pair in shown["pairs"]}
+        assert by_name["am", "lm"][0] == pytest.approx(moved[:2].tolist())
+        # over lm and words they are scaled so that am is what it is in the middle, where that takes a positive factor
+        factor = result.weights[0] / moved[0]
+        assert by_name["lm", "words"][0] == pytest.approx((factor * moved[1:]).tolist())
+        for (first, second), marks in by_name.items():
+            (other,) = {"am": 0, "lm": 1, "words": 2}.keys() - {first, second}
+            same_sign = given["elsewhere"][nbest_names.index(other)] * result.by_name[other] > 0
+            assert (marks[1] is not None) == same_sign
+
+    def test_weights_are_shown_scaled(self, tmp_path: Path) -> None:
+        result = lpmert.minimize(LISTS)
+        sign = float(np.sign(result.by_name["am"]))
+        lpmert.report(result, tmp_path / "r.html", data=LISTS, scale=("am", 5 * sign))
+        shown = parts(tmp_path / "r.html").data
+        assert shown["pairs"][0]["middle"] == pytest.approx(result.scaled_to("am", 5 * sign)[:2].tolist())
+
+    def test_losses_of_very_many_kinds_are_rounded_and_the_page_says_so(self) -> None:
+        fine = np.linspace(300.0, 380.0, 20_001)
+        found, unit = rounded(fine)
+        assert unit == 0.01
+        assert np.abs(found - fine).max() <= 0.0051
+        assert len(np.unique(found)) == 8001
+        coarse = np.arange(10_000.0)
+        assert rounded(coarse)[1] is None
+        assert np.array_equal(rounded(coarse)[0], coarse)
+
+
+class TestOtherData:
+    def test_results_of_other_lists_are_refused_by_name(self, tmp_path: Path) -> None:
+        first = written(tmp_path)
+        (tmp_path / "b").mkdir()
+        second = written(tmp_path / "b", LISTS.restrict([0, 1]))
+        with pytest.raises(lpmert.DataError, match=rf"{re.escape(str(second))}: is about other lists than .*r\.json"):
+            lpmert.report([first, second], tmp_path / "r.html")
+        other = run("report", first, "--data", tmp_path / "b" / "lists.npz", "-o", tmp_path / "r.html")
+        assert other.exit_code == 1
+        assert "b/lists.npz: other lists than those of" in other.stderr
+        assert not (tmp_path / "r.html").exists()
+
+    def test_another_metric_is_refused(self, tmp_path: Path) -> None:
+        nbest = lpmert.NBest(LISTS.features, LISTS.offsets, [[1.0, 2, 3]] * 6, statistic_names=["match", "p", "g"])
+        result = lpmert.minimize(nbest, metric="f1")
+        with pytest.raises(lpmert.DataError, match=r"the metric here is .*precision.*pass the same metric"):
+            lpmert.report(result, tmp_path / "r.html", data=nbest, metric="precision")
+
+    def test_ties_are_those_of_the_result(self, tmp_path: Path) -> None:
+        nbest = lpmert.NBest([[1.0, 0], [1, 0], [0, 1]], [0, 3], [3, 0, 2])
+        result = lpmert.minimize(nbest, ties="best")
+        assert result.loss == 0
+        lpmert.report(result, tmp_path / "r.html", data=nbest)
+        losses = parts(tmp_path / "r.html").data["pairs"][0]["windows"][0]["losses"]
+        assert losses == [0.0, 2.0]
+
+    @pytest.mark.parametrize(
+        ("content", "message"),
+        [
+            ("no JSON", "not JSON"),
+            ("[1]", "not an outcome of lpmert"),
+            ('{"a": 1}', "neither a result nor a check"),
+            ('{"status": "optimal", "trace": []}', "not a result of this version of lpmert .*'schema' is missing"),
+            ('{"excess": 1, "optimum": {}}', "not a check of this version"),
+        ],
+    )
+    def test_files_that_hold_no_outcome_are_refused(self, tmp_path: Path, content: str, message: str) -> None:
+        (tmp_path / "x.json").write_text(content)
+        with pytest.raises(lpmert.DataError, match=rf"x\.json: .*{message}"):
+            lpmert.report(tmp_path / "x.json", tmp_path / "r.html")
+
+    def test_features_that_there_are_not_are_refused(self, tmp_path: Path) -> None:
+        result = lpmert.minimize(LISTS)
+        for pair, message in ((("am", "x"), "no feature 'x'"), (("am", "am"), "not twice 'am'")):
+            with pytest.raises(lpmert.DataError, match=message):
+                lpmert.report(result, tmp_path / "r.html", data=LISTS, pairs=[pair])
+
+    def test_flags_about_lists_need_lists(self, tmp_path: Path) -> None:
+        outcome = run("report", written(tmp_path), "-o", tmp_path / "r.html", "--surface", "am,lm")
+        assert outcome.exit_code == 2
+        assert "give --data" in outcome.stderr
+
+    def test_the_page_does_not_take_the_place_of_a_result(self, tmp_path: Path) -> None:
+        path = written(tmp_path)
+        before = path.read_text()
+        outcome = run("report", path, "-o", path)
+        assert outcome.exit_code == 1
+        assert path.read_text() == before
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("hostile") / "r.html"
+    nbest = hostile_lists()
+    names = {'</script><b onclick="x">': [1.0, 2.0, 3.0], "\u202e<i>": [3.0, -2.0, 1.0]}
+    lpmert.report(lpmert.minimize(nbest), path, data=nbest, weights=names)
+    return path
+
+
+class TestHostileTexts:
+    def test_nothing_of_a_text_becomes_an_element(self, page: Path) -> None:
+        found = parts(page)
+        assert {tag for tag, _ in found.elements} <= {
+            *("html", "head", "meta", "title", "style", "body", "main", "header", "nav", "a", "section", "footer"),
+            *("h1", "h2", "p", "dl", "div", "dt", "dd", "table", "thead", "tbody", "tr", "th", "td", "caption"),
+            *("figure", "figcaption", "svg", "line", "text", "path", "rect", "circle", "strong", "em", "small"),
+            *("form", "label", "select", "option", "fieldset", "legend", "input", "canvas", "output", "ul", "noscript"),
+            *("details", "summary", "ins", "del", "script", "span"),
+        }
+        assert sum(tag == "script" for tag, _ in found.elements) == 2
+        assert sum(tag == "style" for tag, _ in found.elements) == 1
+        assert not any(name.startswith("on") or name == "style" for _, own in found.elements for name in own)
+
+    def test_texts_are_shown_as_they_are(self, page: Path) -> None:
+        seen = " ".join(parts(page).all_text.split())
+        for text in (HOSTILE[0], HOSTILE[1], HOSTILE[3], HOSTILE[6], HOSTILE[7]):
+            assert " ".join(text.split()) in seen
+        assert "\u202e" not in page.read_text(encoding="utf-8")
+        assert "\u0000" not in page.read_text(encoding="utf-8")
+
+    def test_nothing_is_fetched(self, page: Path) -> None:
+        found = parts(page)
+        for _, own in found.elements:
+            assert (own.get("href") or "#").startswith("#")
+            assert not {"src", "srcset", "data", "action", "xlink:href", "poster"} & own.keys()
+        assert "@import" not in found.texts["style"][0]
+        assert "url(" not in found.texts["style"][0]
+
+    def test_the_policy_lets_the_page_run_its_own_program_only(self, page: Path) -> None:
+        found = parts(page)
+        (policy,) = [own["content"] for tag, own in found.elements if own.get("http-equiv")]
+        rules = dict(rule.strip().split(" ", 1) for rule in str(policy).split(";"))
+        assert rules["default-src"] == "'none'"
+        for kind, text in (("style-src", found.texts["style"][0]), ("script-src", found.texts["script"][1])):
+            digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+            assert rules[kind] == f"'sha256-{digest}'"
+
+    def test_every_part_can_be_reached_and_is_named(self, page: Path) -> None:
+        found = parts(page)
+        places = {own["id"] for _, own in found.elements if own.get("id")}
+        links = [str(own["href"])[1:] for tag, own in found.elements if tag == "a"]
+        assert len(links) >= 5
+        assert set(links) <= places
+        pictures = [own for tag, own in found.elements if tag == "svg" and own.get("id") != "overlay"]
+        assert pictures
+        assert all(own.get("aria-label") for own in pictures)
+
+
+def test_check_comparison_and_tuning_stand_on_one_page(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    nbest = lpmert.NBest(rng.normal(size=(400, 3)), np.arange(41) * 10, rng.integers(0, 9, 400), names=["a", "b", "c"])
+    lpmert.write(nbest, tmp_path / "x.npz")
+    flags = [tmp_path / "x.npz", "-q"]
+    assert run("check", *flags, "--weights", "1,1,1", "-o", tmp_path / "c.json").exit_code == 0
+    assert run("tune", *flags, "-o", tmp_path / "t.json").exit_code == 0
+    methods = ["--methods", "och,grid", "--seeds", "2", "--replications", "10", "--cv", "2", "--repeat", "1"]
+    assert run("compare", *flags, *methods, "-o", tmp_path / "m.json").exit_code == 0
+    files = [tmp_path / name for name in ("c.json", "t.json", "m.json")]
+    outcome = run("report", *files, "--data", tmp_path / "x.npz", "-o", tmp_path / "r.html")
+    assert outcome.exit_code == 0, outcome.output
+    page = parts(tmp_path / "r.html")
+    assert {"Compared", "On unseen lists", "Results", "Progress", "Which lists change"} <= set(page.texts["h2"])
+    checked, tuned, compared = (json.loads(file.read_text()) for file in files)
+    assert f"The weights checked have loss {checked['loss']:g}: {checked['excess']:g} more" in page.all_text
+    assert f"{100 * tuned['optimism']:.1f} % of what the optimum will cost" in page.all_text
+    for entry in compared["methods"]:
+        assert f"{entry['loss']['mean']:.7g}" in page.texts["td"]
+    assert "best of grid" in page.all_text
+
+
+def test_lattices_show_their_paths_and_texts(tmp_path: Path) -> None:
+    speech = Path(__file__).resolve().parents[2] / "examples" / "speech"
+    lattices = lpmert.load_lattices(speech / "lattices", speech / "text").restrict([0, 1, 2])
+    result = lpmert.minimize(lattices, method="och", initial_weights=[0.0, 1.0, -1.0])
+    lpmert.report(result, tmp_path / "r.html", data=lattices, metric="wer", pairs=[])
+    page = parts(tmp_path / "r.html")
+    assert "Lattices" in page.texts["h2"]
+    assert f"3 lattices with {lattices.n_links:,} links" in page.all_text
+    loss = lpmert.evaluate(lattices, [0.0, 1.0, -1.0], metric="wer").loss
+    assert page.texts["td"][: len(lattices.names)]
+    assert f"{loss:g}" in page.texts["td"]
+    assert page.texts["ins"]
+
+
+class TestResults:
+    def test_the_trace_of_a_long_search_is_thinned(self) -> None:
+        from lpmert.search import driver
+
+        class Falling:
+            known, lower_bound = True, 0
+
+            def __init__(self) -> None:
+                self.cost = 5000
+
+            @property
+            def incumbent(self) -> Falling:
+                return self
+
+        problem = lpmert.Problem(LISTS)
+        course = driver.Course(problem, lpmert.Limits(), None, driver.Deadline(None, None, lambda: False))
+        search = Falling()
+        for cost in range(5000, 0, -1):
+            search.cost = cost
+            course.note(search, 0)  # type: ignore[arg-type]
+        losses = [loss for _, _, loss in course._trace]
+        assert 250 <= len(losses) <= 1000
+        assert losses == sorted(losses, reverse=True)
+        assert (losses[0], losses[-1]) == tuple(map(problem.canonical.loss_of, (5000, 1)))
+
+    def test_a_result_knows_what_it_was_started_from(self, tmp_path: Path) -> None:
+        result = lpmert.minimize(LISTS, initial_weights={"lm": 2, "am": 1, "words": 0})
+        assert result.initial is not None
+        assert result.initial.tolist() == [1, 2, 0]
+        result.save(tmp_path / "r.json")
+        again = lpmert.Result.load(tmp_path / "r.json")
+        assert again.initial is not None
+        assert again.initial.tolist() == [1, 2, 0]
+        assert lpmert.minimize(LISTS).initial is None
+
+    def test_notebooks_show_verdict_weights_and_progress(self) -> None:
+        nbest = hostile_lists()
+        result = lpmert.minimize(nbest)
+        found = Parts(result._repr_html_())
+        assert f"Proved: no weights have a lower loss than {result.loss:g}." in found.texts["strong"]
+        assert set(nbest.names) <= set(found.texts["th"])
+        assert f"{result.weights[0]:.10g}" in found.texts["td"]
+        assert not {"script", "img", "b"} & {tag for tag, _ in found.elements}
