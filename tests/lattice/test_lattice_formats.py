@@ -359,8 +359,9 @@ def test_lattices_beside_hypergraphs_are_hypergraphs_too(tmp_path: Path) -> None
     assert both.names == ("LM", "PhrasePenalty_1", "LM0", "WordPenalty0")
     assert [round(10**digits) for digits in both.log10_paths.tolist()] == [2, 2]
     assert lpmert.minimize(both).loss == 0
-    with pytest.raises(DataError, match="these are hypergraphs, of which no N-best lists are made"):
-        lpmert.read(folder, references={"chart": "a", "phrases": "a"})
+    lists = lpmert.read(folder, references={"chart": "of my a house", "phrases": "a big house"})
+    assert np.diff(lists.offsets).tolist() == [2, 2]
+    assert lpmert.minimize(lists).loss == 0
 
 
 def test_hypergraphs_with_a_cycle_are_refused_with_their_file(tmp_path: Path) -> None:
