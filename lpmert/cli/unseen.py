@@ -12,8 +12,8 @@ import click
 from lpmert.quoting import quoted
 
 if TYPE_CHECKING:
+    from lpmert.cli.reading import Data
     from lpmert.cli.shared import Shared
-    from lpmert.model.nbest import NBest
     from lpmert.result import Result
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -34,12 +34,12 @@ source_option = click.option(
 )
 
 
-def sources_of(nbest: NBest, pattern: re.Pattern[str] | None) -> list[str] | None:
+def sources_of(data: Data, pattern: re.Pattern[str] | None) -> list[str] | None:
     """Return what a pattern matches in the id of each list; raises `click.BadParameter` where it matches nothing."""
     if pattern is None:
         return None
-    found = [pattern.search(name) for name in nbest.list_ids]
-    without = [name for name, match in zip(nbest.list_ids, found, strict=True) if match is None]
+    found = [pattern.search(name) for name in data.list_ids]
+    without = [name for name, match in zip(data.list_ids, found, strict=True) if match is None]
     if without:
         raise click.BadParameter(f"does not match the list id {quoted(without[0])}.", param_hint="--source")
     return [match.group() for match in found if match is not None]
@@ -66,7 +66,7 @@ class Asked:
             raise click.UsageError("--source needs --cv.")
 
     def estimate(
-        self, nbest: NBest, shared: Shared, on_stage: Callable[[str, int, int], object] | None
+        self, nbest: Data, shared: Shared, on_stage: Callable[[str, int, int], object] | None
     ) -> tuple[Mapping[str, float], Shared]:
         """Return what is to be expected, nothing if it was not asked for, and the options with the time left."""
         if self.folds is None:

@@ -73,8 +73,7 @@ def n_best(
 
     if not isinstance(lattices, WordGraphs):
         raise DataError(
-            "lists are made of Lattices or Hypergraphs, see lpmert.load_lattices, "
-            f"and not of {type(lattices).__name__}"
+            f"lists are made of Lattices or Hypergraphs, see lpmert.load_lattices, and not of {type(lattices).__name__}"
         )
     given = weights_array(given_weights(weights, "weights"), lattices.names)
     return best_lists(lattices, [given] * lattices.n_lists, whole_number(n, "n", 1), metric)
@@ -99,9 +98,7 @@ def best_lists(lattices: WordGraphs, weights: Sequence[FloatArray], n: int, metr
     return measure_texts(lists, lattices.references, metric)[0]
 
 
-def _best(
-    lattices: WordGraphs, number: int, weights: FloatArray, n: int
-) -> list[tuple[tuple[int, ...], FloatArray]]:
+def _best(lattices: WordGraphs, number: int, weights: FloatArray, n: int) -> list[tuple[tuple[int, ...], FloatArray]]:
     """Return the words, by number, and the features [D] of the n best hypotheses of a lattice.
 
     Links that are on no good path are left out at first. That loses nothing as long as the last hypothesis found is

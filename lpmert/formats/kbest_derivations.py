@@ -52,7 +52,7 @@ def distinct_derivations(
     first whose links do, from the root on.
 
     Every node ranks its own derivations, as far as others ask for them; of those with the same text only the best is
-    part of a best one. Source: L. Huang and D. Chiang, Better k-best parsing, IWPT 2005, algorithm 3; without recursion.
+    part of a best one. Source: L. Huang and D. Chiang, Better k-best parsing, IWPT 2005, algorithm 3.
     """
     nodes: dict[int, _Node] = {}
     for link, (_, _, target) in enumerate(links):

@@ -21,7 +21,6 @@ from lpmert.model.word_graphs import (
 )
 from lpmert.quoting import quoted
 
-
 Texts = tuple[tuple[int, ...], ...]
 """Texts, each of words by their numbers."""
 

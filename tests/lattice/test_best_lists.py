@@ -139,5 +139,5 @@ def test_arguments_that_do_not_fit_are_refused(arguments: dict[str, object], mes
 
 
 def test_lists_are_no_lattices() -> None:
-    with pytest.raises(DataError, match="made of Lattices or Hypergraphs.* and not of NBest"):
+    with pytest.raises(DataError, match=r"made of Lattices or Hypergraphs.* and not of NBest"):
         lpmert.n_best(lpmert.NBest([[1.0]], [0, 1], [[0]]), [1.0])  # type: ignore[arg-type]
