@@ -8,20 +8,16 @@ too.
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
 
 import numpy as np
 
 from lpmert.methods.choices.choices import Choices
-from lpmert.methods.choices.ratio_lists import cost_of_height, decode_total, height_of_all, new_bound, ratio_lists
+from lpmert.methods.choices.ratio_lists import best_height, cost_of_height, decode_total, new_bound, ratio_lists
 from lpmert.methods.choices.ratio_search import RatioChoicesSearch
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.form import Canonical
 from lpmert.search.combined import Combined
 from lpmert.search.method import Incumbent, Search
-
-_TANGENTS = 8
-"""Points at which the minorant is laid; the one with the highest bound is taken."""
 
 
 class MinorantSearch(Combined):
@@ -98,16 +94,5 @@ def lay_minorant(canonical: Canonical, weights: CanonicalWeights) -> tuple[int, 
     scores = np.zeros(int(np.diff(lists.offsets).max(initial=1)))
     bound = new_bound(len(lists.rows), len(ratio.constant))
     decode_total(lists, ratio, weights, selection, scores, bound.at)
-    best = bound.at.copy()
-    most = -1
-    for trial in range(_TANGENTS):
-        at = bound.at.copy()
-        height = int(height_of_all(lists, ratio, bound))
-        if height > most:
-            most, best = height, at
-        cheapest = [begin + int(bound.costs[begin:end].argmin()) for begin, end in pairwise(lists.offsets.tolist())]
-        sums = ratio.constant + ratio.statistics[cheapest].sum(axis=0)
-        bound.at[:] = at + 2.0 / (trial + 2.0) * (sums - at)  # as in the method of Frank and Wolfe
-    bound.at[:] = best
-    height = int(height_of_all(lists, ratio, bound))
+    height = best_height(lists.offsets, ratio, bound)
     return ratio.kind, height, canonical.with_costs(bound.costs[: len(canonical.features)].copy())

@@ -148,7 +148,7 @@ class RatioAccount(Account[Ratios]):
         """Return a height that no selection undercuts, by a minorant that is tight at what weights [d] attain."""
         ledger = self.new_ledger()
         decode_total(self.lists, self._ratio, weights, ledger.selection, ledger.scores, ledger.bound.at)
-        return int(height_of_all(self.lists, self._ratio, ledger.bound))
+        return int(height_of_all(self.lists.offsets, self._ratio, ledger.bound))
 
     def new_ledger(self) -> Ratios:
         n_rows, n_columns = self._ratio.statistics.shape

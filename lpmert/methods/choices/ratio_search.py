@@ -32,7 +32,7 @@ class RatioChoicesSearch(ChoicesSearch):
         self._aim()
         decode_total(lists, ratio, incumbent.weights, self._tree.selection, self._scratch.scores, self._ledger.target)
         self._ledger.bound.at[:] = self._ledger.target
-        self._least = cost_of_height(canonical, ratio.kind, height_of_all(lists, ratio, self._ledger.bound))
+        self._least = cost_of_height(canonical, ratio.kind, height_of_all(lists.offsets, ratio, self._ledger.bound))
 
     @property
     def memory(self) -> int:
