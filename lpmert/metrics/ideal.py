@@ -24,13 +24,14 @@ class Ideal:
     """The best against some references.
 
     references: the tokens of each; most [N]: n-grams of order n that may match at all; rows: from numbers of tokens
-    [P], in ascending order and without gaps, and matches [N] that no hypothesis exceeds, to statistics [P', K]; each
-    hypothesis of one of these lengths costs no less, with whatever others, than one of the rows would.
+    [P], in ascending order and without gaps, matches [N] that no hypothesis exceeds, and the fewest words of one, to
+    statistics [P', K]; each hypothesis of one of these lengths costs no less, with whatever others, than one of the
+    rows would.
     """
 
     references: tuple[Sequence[str], ...]
     most: IntArray
-    rows: Callable[[IntArray, IntArray], FloatArray]
+    rows: Callable[[IntArray, IntArray, int], FloatArray]
 
 
 def tokens_of_words(settings: object) -> Callable[[str], Sequence[str]] | None:
@@ -69,7 +70,7 @@ def _of_bleu(settings: BleuTexts, references: Sequence[str]) -> Ideal:
             return lengths[0]
         return min(lengths, key=lambda one: abs(one - tokens))  # of two as close the shorter one
 
-    def rows(tokens: IntArray, matches: IntArray) -> FloatArray:
+    def rows(tokens: IntArray, matches: IntArray, _: int) -> FloatArray:
         totals = np.maximum(0, tokens[:, None] - np.arange(_ORDERS))
         found = np.empty((len(tokens), 2 * _ORDERS + 1))
         found[:, 0:-1:2] = np.minimum(matches, totals)
@@ -85,14 +86,19 @@ def _of_chrf(settings: ChrfTexts, reference: str) -> Ideal:
     perfect = np.array(settings.counter([reference])(reference), dtype=np.float64)
     most = perfect[2 : 3 * settings.char_order : 3].astype(np.int64)
 
-    def rows(tokens: IntArray, matches: IntArray) -> FloatArray:
+    def rows(tokens: IntArray, matches: IntArray, fewest: int) -> FloatArray:
         enough = int((matches + orders).max())  # with more, nothing grows but what counts against it
         tokens = tokens[tokens <= max(enough, int(tokens[0]))]
         totals = np.maximum(0, tokens[:, None] - orders)
         totals[:, most == 0] = 0  # orders that the reference does not have are not counted
-        found = np.tile(perfect, (len(tokens), 1))  # whatever is known of characters tells little of words
-        found[:, 0 : 3 * len(orders) : 3] = totals
-        found[:, 2 : 3 * len(orders) : 3] = np.minimum(matches, totals)
-        return found
+        variants = []
+        for words in range(min(fewest, settings.word_order), settings.word_order + 1):
+            found = np.tile(perfect, (len(tokens), 1))  # what is known of characters tells little of words
+            found[:, 0 : 3 * len(orders) : 3] = totals
+            found[:, 2 : 3 * len(orders) : 3] = np.minimum(matches, totals)
+            longer = 3 * (len(orders) + words)  # n-grams that so few words do not have are not counted
+            found[:, longer::3] = found[:, longer + 2 :: 3] = 0
+            variants.append(found)
+        return np.concatenate(variants)
 
     return Ideal((settings.characters(reference),), most, rows)

@@ -1,4 +1,4 @@
-"""Rows that stand for lattices whose hypotheses are too many, where a ratio metric counts: the best that they attain."""
+"""Rows that stand for lattices with too many hypotheses where the metric is a ratio: the best that these attain."""
 
 from __future__ import annotations
 
@@ -64,17 +64,17 @@ class Ideals:
             return None
         graph = self._problem.graphs[number]
         links = np.arange(len(graph.sources)) if links is None else links
-        lengths = np.zeros(len(links))
         place, words = self._spoken(number, links)
-        np.add.at(lengths, place, np.diff(spelling.ends)[words])
+        lengths = np.bincount(place, np.diff(spelling.ends)[words], len(links))
         tokens = np.arange(-self._most(number, links, -lengths), self._most(number, links, lengths) + 1)
+        fewest = -self._most(number, links, -np.bincount(place, minlength=len(links)).astype(np.float64))
         targets = self._targets.setdefault(
             number, ideals(self._problem.settings, self._problem.lattices.references[number])
         )
         found = []
         for which, target in enumerate(targets):
             matches = np.minimum(target.most, self._matches(number, which, target, spelling, links))
-            found.append(target.rows(tokens, matches))
+            found.append(target.rows(tokens, matches, fewest))
         return np.concatenate(found)
 
     def bound(self, rows: list[FloatArray], middle: FloatArray | None) -> int:
@@ -132,11 +132,10 @@ class Ideals:
         spelled = automaton.alphabet[spelling.tokens]
         if graph.seconds.any() or isinstance(self._problem.lattices, Hypergraphs):
             # n-grams cross edges; but no text matches more of them than tokens
-            known = np.zeros(len(links))
             place, words = self._spoken(number, links)
             of_words = np.add.reduceat(np.append(spelled > 0, 0), spelling.ends)[:-1] * (np.diff(spelling.ends) > 0)
-            np.add.at(known, place, of_words[words])
-            return np.full(len(target.most), self._most(number, links, known))
+            known = self._most(number, links, np.bincount(place, of_words[words], len(links)))
+            return np.full(len(target.most), known)
         chosen = graph.sources[links], graph.targets[links], graph.words[links]
         room, most = 4 * graph.n_nodes + 64, np.empty(len(target.most), dtype=np.int64)
         first = np.empty(graph.n_nodes + 1, dtype=np.int64)

@@ -35,8 +35,8 @@ class OpenLattice:
     """A lattice with too many hypotheses that may win in the cone.
 
     marks: bits of the links of their paths, `count` of them; least: the least loss of these; needed: about how much
-    work it would be to list them. rows [P, K]: for a metric that is a ratio, what stands for them (see `ideals`), `None`
-    where nothing does.
+    work it would be to list them. rows [P, K]: for a metric that is a ratio, what stands for them (see `ideals`),
+    `None` where nothing does.
     """
 
     marks: NDArray[np.uint8]
