@@ -66,21 +66,22 @@ class Asked:
             raise click.UsageError("--source needs --cv.")
 
     def estimate(
-        self, nbest: Data, shared: Shared, on_stage: Callable[[str, int, int], object] | None
+        self, data: Data, shared: Shared, on_stage: Callable[[str, int, int], object] | None
     ) -> tuple[Mapping[str, float], Shared]:
         """Return what is to be expected, nothing if it was not asked for, and the options with the time left."""
         if self.folds is None:
             return {}, shared
         from lpmert.system.deadline import Deadline
         from lpmert.unseen.estimate import expected_of
+        from lpmert.unseen.material import divisible
 
         arguments = shared.search_arguments()
         deadline = Deadline(shared.time_limit)
         found = expected_of(
-            nbest,
+            divisible(data),
             arguments["method"],
             folds=self.folds,
-            groups=sources_of(nbest, self.source),
+            groups=sources_of(data, self.source),
             on_stage=on_stage,
             **{name: arguments[name] for name in ("metric", "ties", "region", "seed", "time_limit")},
         )

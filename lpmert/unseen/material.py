@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeVar, cast
+
 import numpy as np
 
 from lpmert.errors import DataError, FloatArray
@@ -22,6 +24,7 @@ from lpmert.search.method import Method
 
 Material = NBest | Lattices
 AnyProblem = Problem | LatticeProblem
+AnyData = TypeVar("AnyData", bound=NBest | WordGraphs)
 
 
 def found_by_lines(
@@ -59,16 +62,20 @@ def chosen_statistics(problem: AnyProblem, weights: CallerWeights, known: Evalua
 
 def data_of(problem: AnyProblem) -> Material:
     """Return the lists or lattices of a problem; raises `DataError` for hypergraphs."""
-    data = problem.lattices if isinstance(problem, LatticeProblem) else problem.nbest
+    return divisible(problem.lattices if isinstance(problem, LatticeProblem) else problem.nbest)
+
+
+def divisible(data: NBest | WordGraphs) -> Material:
+    """Return lists or lattices as they are; raises `DataError` for hypergraphs."""
     if not isinstance(data, Material):
         raise DataError("hypergraphs are not divided; make N-best lists of them: lpmert nbest, lpmert.n_best")
     return data
 
 
-def held_out_like(held_out: NBest | WordGraphs, data: NBest | WordGraphs) -> NBest | WordGraphs:
+def held_out_like(held_out: AnyData, data: NBest | WordGraphs) -> AnyData:
     """Return what is held out with the features in the order of the other; raises `DataError` where they differ."""
     if isinstance(held_out, NBest) and isinstance(data, NBest):
-        return like(held_out, data)
+        return cast(AnyData, like(held_out, data))
     if type(held_out) is not type(data) or held_out.names != data.names:
         raise DataError(f"what is held out must be of the same kind, with the features {listed(data.names)} in order")
     return held_out

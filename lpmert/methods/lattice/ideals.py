@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,9 +65,9 @@ class Ideals:
         graph = self._problem.graphs[number]
         links = np.arange(len(graph.sources)) if links is None else links
         place, words = self._spoken(number, links)
-        lengths = np.bincount(place, np.diff(spelling.ends)[words], len(links))
+        lengths = _sums(place, np.diff(spelling.ends)[words], len(links))
         tokens = np.arange(-self._most(number, links, -lengths), self._most(number, links, lengths) + 1)
-        fewest = -self._most(number, links, -np.bincount(place, minlength=len(links)).astype(np.float64))
+        fewest = -self._most(number, links, -_sums(place, np.ones(len(place)), len(links)))
         targets = self._targets.setdefault(
             number, ideals(self._problem.settings, self._problem.lattices.references[number])
         )
@@ -134,7 +134,7 @@ class Ideals:
             # n-grams cross edges; but no text matches more of them than tokens
             place, words = self._spoken(number, links)
             of_words = np.add.reduceat(np.append(spelled > 0, 0), spelling.ends)[:-1] * (np.diff(spelling.ends) > 0)
-            known = self._most(number, links, np.bincount(place, of_words[words], len(links)))
+            known = self._most(number, links, _sums(place, of_words[words], len(links)))
             return np.full(len(target.most), known)
         chosen = graph.sources[links], graph.targets[links], graph.words[links]
         room, most = 4 * graph.n_nodes + 64, np.empty(len(target.most), dtype=np.int64)
@@ -145,6 +145,11 @@ class Ideals:
             if most_matches(*chosen, *spelled_by, first, states, counts, most):
                 return most
             room *= 4
+
+
+def _sums(places: IntArray, values: NDArray[Any], count: int) -> FloatArray:
+    """Return the sums [count] of the values at each place."""
+    return np.bincount(places, values, count).astype(np.float64)
 
 
 def _automaton(target: Ideal, spelling: Spelling) -> _Automaton:
@@ -168,6 +173,6 @@ def _automaton(target: Ideal, spelling: Spelling) -> _Automaton:
     for gram, state in states.items():  # shorter ones first
         if gram:
             follow[state] = follow[states[gram[1:]]]
-        for token, after in longer.get(state, []):
-            follow[state, token] = after
+        for number, after in longer.get(state, []):
+            follow[state, number] = after
     return _Automaton(alphabet, follow, np.array([len(gram) for gram in states], dtype=np.int64))
