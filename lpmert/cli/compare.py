@@ -18,7 +18,14 @@ from lpmert.cli.shared import Shared, shared_options
 from lpmert.cli.stages import Stages
 from lpmert.cli.text_tables import side_by_side
 from lpmert.cli.unseen import Asked, source_option, sources_of
-from lpmert.comparing.compare import DEFAULT_METHODS, OPTIMUM_SECONDS, REPETITIONS, REPLICATIONS, SEEDS
+from lpmert.comparing.compare import (
+    DEFAULT_METHODS,
+    DEFAULT_ON_LATTICES,
+    OPTIMUM_SECONDS,
+    REPETITIONS,
+    REPLICATIONS,
+    SEEDS,
+)
 from lpmert.comparing.comparison import summary
 from lpmert.quoting import quoted
 from lpmert.registry import METHODS
@@ -35,6 +42,7 @@ if TYPE_CHECKING:
 
 
 _BEST_OF = (1, 2, 5, 10)
+_ON_LATTICES = ",".join(DEFAULT_ON_LATTICES)
 
 
 def _methods(text: str) -> tuple[str, ...]:
@@ -55,9 +63,8 @@ def _weights_by_name(text: str) -> tuple[str, str]:
 @click.option(
     "--methods",
     type=_methods,
-    default=",".join(DEFAULT_METHODS),
     metavar="A,B,C",
-    help="Methods to compare; see --method.",
+    help=f"Methods to compare; see --method.  [default: {','.join(DEFAULT_METHODS)}; of lattices {_ON_LATTICES}]",
 )
 @click.option(
     "--seeds", type=click.IntRange(min=1), default=SEEDS, metavar="N", help="Runs of each method that is random."
@@ -91,7 +98,7 @@ def _weights_by_name(text: str) -> tuple[str, str]:
 @source_option
 @click.option("--picture", type=click.Path(), metavar="FILE", help="Draw what --cv finds: .png, .svg, .pdf.")
 def compare(
-    methods: tuple[str, ...],
+    methods: tuple[str, ...] | None,
     seeds: int,
     held_out: str | None,
     weights: tuple[tuple[str, str], ...],
@@ -123,7 +130,8 @@ def compare(
     the cross-validated one, the share of it that the former leaves out (optimism), and the difference from the first
     method, with intervals of 95 % and p-values that allow for parts that overlap.
 
-    The exit code is 3 if a limit stopped the search for the optimum. DATA is as for `lpmert solve`.
+    The exit code is 3 if a limit stopped the search for the optimum. DATA is as for `lpmert solve`; of lattices all
+    paths count unless --n-best asks for lists, which most methods need.
     """
     from lpmert.comparing.compare import compare as compare_methods
     from lpmert.comparing.picture import draw
@@ -141,6 +149,8 @@ def compare(
             "--scale does not apply here: the report shows no weights; the JSON output has them all."
         )
     chosen: dict[str, Method] = {}
+    if methods is None:
+        methods = DEFAULT_ON_LATTICES if shared.reading.whole else DEFAULT_METHODS
     for name in dict.fromkeys(methods):
         chosen[name], shared = shared.for_method(name)
     limits = Limits(
@@ -153,10 +163,10 @@ def compare(
 
     with _logging_to_stderr(shared), delivering(shared, picture) as deliver:
         known = None if optimum is None else Result.load(optimum)
-        nbest = _read(shared)[0]
-        others = None if held_out is None else _read(shared.of_files(held_out))[0]
+        data = _read(shared, whole=True)[0]
+        others = None if held_out is None else _read(shared.of_files(held_out), whole=True)[0]
         with naming(shared.reading.name):
-            shared = shared.on(nbest)
+            shared = shared.on(data)
         arguments = shared.search_arguments()
         start = None if initial_weights is None else shared.weights(initial_weights, "--initial-weights")
         given = {name: shared.weights(text, "--weights") for name, text in weights}
@@ -164,7 +174,7 @@ def compare(
             progress = nullcontext() if shared.quiet else ProgressLog(time_limit=limits.time_limit)
             with naming(shared.reading.name), progress as callback:
                 comparison = compare_methods(
-                    nbest,
+                    data,
                     list(chosen.values()),
                     seeds=seeds,
                     held_out=others,
@@ -176,7 +186,7 @@ def compare(
                     replications=replications,
                     cv=cv,
                     repeat=repeat,
-                    groups=sources_of(nbest, source),
+                    groups=sources_of(data, source),
                     on_stage=None if shared.quiet else Stages(),
                     on_run=None if shared.quiet else _say_run,
                     callback=callback,

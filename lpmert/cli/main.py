@@ -31,6 +31,7 @@ from lpmert.cli.unseen import Asked, asking, with_optimism
 from lpmert.cli.weights_out import FORMS, JSON, Target
 from lpmert.quoting import LONGEST_MESSAGE, WARNINGS, shortened
 from lpmert.system.interrupts import Interrupts
+from lpmert.system.pipes import pipes_kept
 
 if TYPE_CHECKING:
     import re
@@ -103,7 +104,7 @@ class Program(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the chosen command."""
         try:
-            with _short_messages():
+            with _short_messages(), pipes_kept():
                 return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise

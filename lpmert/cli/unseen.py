@@ -13,8 +13,8 @@ from lpmert.cli.console import say
 from lpmert.quoting import quoted
 
 if TYPE_CHECKING:
+    from lpmert.cli.reading import Data
     from lpmert.cli.shared import Shared
-    from lpmert.model.nbest import NBest
     from lpmert.result import Result
     from lpmert.system.interrupts import Interrupts
 
@@ -36,12 +36,12 @@ source_option = click.option(
 )
 
 
-def sources_of(nbest: NBest, pattern: re.Pattern[str] | None) -> list[str] | None:
+def sources_of(data: Data, pattern: re.Pattern[str] | None) -> list[str] | None:
     """Return what a pattern matches in the id of each list; raises `click.BadParameter` where it matches nothing."""
     if pattern is None:
         return None
-    found = [pattern.search(name) for name in nbest.list_ids]
-    without = [name for name, match in zip(nbest.list_ids, found, strict=True) if match is None]
+    found = [pattern.search(name) for name in data.list_ids]
+    without = [name for name, match in zip(data.list_ids, found, strict=True) if match is None]
     if without:
         raise click.BadParameter(f"does not match the list id {quoted(without[0])}.", param_hint="--source")
     return [match.group() for match in found if match is not None]
@@ -68,7 +68,7 @@ class Asked:
             raise click.UsageError("--source needs --cv.")
 
     def estimate(
-        self, nbest: NBest, shared: Shared, stop: Interrupts, on_stage: Callable[[str, int, int], object] | None
+        self, data: Data, shared: Shared, stop: Interrupts, on_stage: Callable[[str, int, int], object] | None
     ) -> tuple[Mapping[str, float], Shared]:
         """Return what is to be expected, nothing if it was not asked for, and the options with the time left.
 
@@ -78,14 +78,15 @@ class Asked:
             return {}, shared
         from lpmert.system.deadline import Deadline
         from lpmert.unseen.estimate import expected_of
+        from lpmert.unseen.material import divisible
 
         arguments = shared.search_arguments()
         deadline = Deadline(shared.time_limit)
         found = expected_of(
-            nbest,
+            divisible(data),
             arguments["method"],
             folds=self.folds,
-            groups=sources_of(nbest, self.source),
+            groups=sources_of(data, self.source),
             on_stage=on_stage,
             **{name: arguments[name] for name in ("metric", "ties", "region", "seed", "time_limit")},
         )

@@ -18,14 +18,17 @@ if TYPE_CHECKING:
     from lpmert.comparing.cross_validation import Split
     from lpmert.comparing.run import Run
     from lpmert.metrics.base import Metric
+    from lpmert.metrics.text import TextMetric
     from lpmert.model.nbest import NBest
-    from lpmert.model.problem import Problem
     from lpmert.model.region import Region
+    from lpmert.model.word_graphs import WordGraphs
     from lpmert.result import Callback, Limits, Result
     from lpmert.search.method import Method
+    from lpmert.unseen.material import AnyProblem, Material
     from lpmert.values import Weights
 
 DEFAULT_METHODS = ("och", "average", "annealing", "msr", "grid")
+DEFAULT_ON_LATTICES = ("och", "average", "nelder-mead")
 SEEDS = 10
 OPTIMUM_SECONDS = 60.0
 REPLICATIONS = 1000
@@ -35,16 +38,16 @@ logger = logging.getLogger("lpmert")
 
 
 def compare(
-    nbest: NBest,
-    methods: Sequence[str | Method] | Mapping[str, str | Method] = DEFAULT_METHODS,
+    nbest: NBest | WordGraphs,
+    methods: Sequence[str | Method] | Mapping[str, str | Method] | None = None,
     *,
     seeds: int = SEEDS,
-    metric: str | Metric | None = None,
+    metric: str | Metric | TextMetric | None = None,
     ties: str = "first",
     region: Region | None = None,
-    held_out: NBest | None = None,
+    held_out: NBest | WordGraphs | None = None,
     weights: Mapping[str, Weights | str | Path] | None = None,
-    callables: Mapping[str, Callable[[NBest, int], Weights]] | None = None,
+    callables: Mapping[str, Callable[[Material, int], Weights]] | None = None,
     initial_weights: Weights | str | Path | None = None,
     optimum: str | Method | Result | None = "auto",
     optimum_limits: Limits | None = None,
@@ -63,16 +66,17 @@ def compare(
 
     Parameters
     ----------
-    nbest : NBest
-        The lists on which weights are tuned.
-    methods : sequence, or mapping from name, of str or method
-        Each runs with the seeds `seed`, `seed` + 1, ...; those that draw nothing at random run once.
+    nbest : NBest, Lattices or Hypergraphs
+        The lists on which weights are tuned, or lattices, of which all paths count.
+    methods : sequence, or mapping from name, of str or method, optional
+        By default och, average, annealing, msr and grid, on lattices och, average and nelder-mead. Each runs with the
+        seeds `seed`, `seed` + 1, ...; those that draw nothing at random run once.
     seeds : int
         Number of seeds.
     metric, ties, region
         As for `minimize`.
-    held_out : NBest, optional
-        Lists on which no weights are tuned.
+    held_out : NBest, Lattices or Hypergraphs, optional
+        Lists, or lattices, on which no weights are tuned.
     weights : mapping from name to weights, optional
         Those that other tools found, each by name, in the order of the features, or in a file.
     callables : mapping from name to function, optional
@@ -129,7 +133,7 @@ def compare(
     >>> found["och"].best.loss, found["mine"].best.loss, found.excess(found["mine"].best)
     (0.0, 1.0, 1.0)
     """
-    from lpmert._doors import _method, _problem
+    from lpmert._doors import _method, problem_of
     from lpmert.comparing.comparison import Comparison, Entry
     from lpmert.comparing.cross_validation import expected
     from lpmert.comparing.cross_validation import folds as refits
@@ -138,25 +142,33 @@ def compare(
     from lpmert.comparing.work import Judge, RunTask, collect
     from lpmert.errors import MethodError
     from lpmert.formats.weights import given_weights
-    from lpmert.model.held_out import like
+    from lpmert.methods.lattice.solve import method_on_lattices
+    from lpmert.model.problem import Problem
     from lpmert.result import Limits, Result
-    from lpmert.search.driver import solve
     from lpmert.system.interrupts import Interrupts
+    from lpmert.unseen.material import held_out_like, searched
     from lpmert.values import checked_limits, whole_number
 
     seeds, jobs = whole_number(seeds, "seeds", 1), whole_number(jobs, "jobs", 1)
     replications, seed = whole_number(replications, "replications", 1), whole_number(seed, "seed", 0)
     limits = checked_limits(time_limit, None, None, None, 1 << 30)
-    problem = _problem(nbest, metric, ties, region)
-    judge = Judge(problem, None if held_out is None else _problem(like(held_out, nbest), metric, ties, None))
+    problem = problem_of(nbest, metric, ties, region)
+    there = None if held_out is None else problem_of(held_out_like(held_out, nbest), metric, ties, None)
+    judge = Judge(problem, there)
     initial = (
         None if initial_weights is None else problem.checked_weights(given_weights(initial_weights, "initial_weights"))
     )
+    if methods is None:
+        methods = DEFAULT_METHODS if isinstance(problem, Problem) else DEFAULT_ON_LATTICES
     named = methods.items() if isinstance(methods, Mapping) else [(None, method) for method in methods]
     given = [(name, _method(method)) for name, method in named]
     compared = sources(given, weights or {}, callables or {}, problem)
     known = _checked(optimum, problem) if isinstance(optimum, Result) else None
     solver = None if optimum is None or isinstance(optimum, Result) else _method(optimum)
+
+    for method in [method for _, method in given] + ([] if solver is None else [solver]):
+        if not isinstance(problem, Problem):
+            method_on_lattices(method)
 
     tasks = [
         RunTask(source, number, judge, limits, initial)
@@ -181,7 +193,7 @@ def compare(
         if solver is not None and complete:
             best = min((run for found in runs.values() for run in found), key=lambda run: (not run.inside, run.loss))
             try:
-                known = solve(solver, problem, at_most, callback, seed, problem.checked_weights(best.weights))
+                known = searched(solver, problem, at_most, callback, seed, problem.checked_weights(best.weights))
             except MethodError as error:
                 logger.warning("no bound: %s", error)
                 refitted = [replace(fold, solver=None) for fold in refitted]
@@ -196,8 +208,8 @@ def compare(
     if split is not None:
         costs = {entry.name: (entry.losses, entry.held_out_losses) for entry in entries}
         if known is not None:
-            there = [] if judge.held_out is None else [judge.held_out.evaluate(known.weights).loss]
-            costs[OPTIMUM] = [known.loss], there
+            apart = [] if there is None else [there.evaluate(known.weights).loss]
+            costs[OPTIMUM] = [known.loss], apart
         found = expected(problem, split, refitted, of_folds, costs, [one.name for one in compared if one.fixed])
     return Comparison(
         names=nbest.names,
@@ -227,11 +239,13 @@ def _split(groups: Sequence[Hashable] | None, n_lists: int, cv: int, repeat: int
     return Split(group, min(cv, there), seed, repeat)
 
 
-def _checked(optimum: Result, problem: Problem) -> Result:
+def _checked(optimum: Result, problem: AnyProblem) -> Result:
     """Return a result that was given; raises `DataError` unless it is about this problem."""
     from lpmert.errors import DataError
+    from lpmert.model.lattice_problem import LatticeProblem
 
-    if optimum.fingerprint != problem.nbest.fingerprint or f"|{problem.signature}|" not in optimum.signature:
+    data = problem.lattices if isinstance(problem, LatticeProblem) else problem.nbest
+    if optimum.fingerprint != data.fingerprint or f"|{problem.signature}|" not in optimum.signature:
         raise DataError(
             "the given optimum is for other lists, another metric or another region; give one found for "
             "these, or a method that finds it"

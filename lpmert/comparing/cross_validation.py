@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lpmert._doors import problem_of
 from lpmert.comparing.expected import OPTIMUM, CrossValidation, Expected
 from lpmert.comparing.foreign import Source, of_method
 from lpmert.comparing.run import Run
@@ -21,14 +23,14 @@ from lpmert.comparing.work import Judge, one_thread
 from lpmert.errors import FloatArray, IntArray, MethodError
 from lpmert.metrics.base import Metric
 from lpmert.model.coordinates import CallerWeights
-from lpmert.model.nbest import NBest
-from lpmert.model.problem import Problem
+from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.region import Region
 from lpmert.quoting import quoted
 from lpmert.result import Limits
 from lpmert.search.method import Method
 from lpmert.unseen.energy import shares
 from lpmert.unseen.estimate import Interval, folds_of
+from lpmert.unseen.material import AnyProblem, Material, data_of
 
 
 @dataclass(frozen=True)
@@ -53,9 +55,9 @@ class Split:
 class Fold:
     """A fit of every source, and then of the optimum, on the lists that are not aside [S]; they are judged on those."""
 
-    nbest: NBest
+    data: Material
     aside: NDArray[np.bool_]
-    metric: Metric
+    metric: Any
     ties: str
     region: Region | None
     sources: tuple[Source, ...]
@@ -72,19 +74,19 @@ class Fold:
     def run(self) -> list[tuple[str, Run]]:
         """Return a run of every source, without what it chose on the lists that it was fitted to."""
         with one_thread():
-            fitted = Problem(self.nbest.restrict(~self.aside), self.metric, ties=self.ties, region=self.region)
-            judge = Judge(fitted, Problem(self.nbest.restrict(self.aside), self.metric, ties=self.ties))
+            fitted = problem_of(self.data.restrict(~self.aside), self.metric, self.ties, self.region)
+            judge = Judge(fitted, problem_of(self.data.restrict(self.aside), self.metric, self.ties, None))
             found = [(one.name, judge.run(one, self.seed, self.limits, None)) for one in self.sources]
             if self.solver is not None:
                 best = min((run for _, run in found), key=lambda run: (not run.inside, run.loss), default=None)
                 start = None if best is None else CallerWeights(best.weights)
                 optimum = judge.run(of_method(self.solver, OPTIMUM), self.seed, self.optimum_limits, start)
                 found.append((OPTIMUM, optimum))
-        return [(name, replace(run, selection=run.selection[:0])) for name, run in found]
+        return [(name, replace(run, chosen=run.chosen[:0])) for name, run in found]
 
 
 def folds(
-    problem: Problem,
+    problem: AnyProblem,
     ties: str,
     split: Split,
     sources: Sequence[Source],
@@ -107,14 +109,16 @@ def folds(
             )
         if source.name == OPTIMUM:
             raise MethodError(f"{quoted(OPTIMUM)} is the name of the optimum of a fit; choose another")
+    data = data_of(problem)
+    metric = problem.given_metric if isinstance(problem, LatticeProblem) else problem.metric
     count = split.folds * split.repetitions
     if optimum_limits.time_limit is not None:
         optimum_limits = replace(optimum_limits, time_limit=optimum_limits.time_limit / count)
     return [
         Fold(
-            problem.nbest,
+            data,
             split.of_lists(repetition) == number,
-            problem.metric,
+            metric,
             ties,
             problem.region,
             tuple(taking_part),
@@ -129,7 +133,7 @@ def folds(
 
 
 def expected(
-    problem: Problem,
+    problem: AnyProblem,
     split: Split,
     tasks: Sequence[Fold],
     runs: dict[str, list[Run]],
@@ -149,7 +153,7 @@ def expected(
     ratio = 1 / (split.folds - 1)
     for name, found in runs.items():
         fits = found[: done * split.folds]
-        loss, values = _costs(problem, split, tasks, fits)
+        loss, values = _costs(problem.metric, split, tasks, fits)
         difference, p_value = None, None
         if first is None:
             first, start = values, loss
@@ -160,22 +164,22 @@ def expected(
         entries.append(Expected(name, here, _interval(loss, values, ratio), difference, p_value, held_out, tuple(fits)))
     groups = int(split.group.max()) + 1
     return CrossValidation(
-        split.folds, done, split.repetitions, groups, problem.nbest.n_lists, tuple(entries), tuple(left_out)
+        split.folds, done, split.repetitions, groups, len(split.group), tuple(entries), tuple(left_out)
     )
 
 
-def _costs(problem: Problem, split: Split, tasks: Sequence[Fold], fits: Sequence[Run]) -> tuple[float, FloatArray]:
+def _costs(metric: Metric, split: Split, tasks: Sequence[Fold], fits: Sequence[Run]) -> tuple[float, FloatArray]:
     """Return the mean over repetitions of the loss of all folds together, and what each fold [J] says of it."""
-    nbest, metric = problem.nbest, problem.metric
-    chosen = np.empty((nbest.n_lists, nbest.statistics.shape[1]))
+    width = max(run.held_out_chosen.shape[1] for run in fits if run.held_out_chosen is not None)
+    chosen = np.empty((len(split.group), width))
     losses: list[float] = []
     values: list[float] = []
     for repetition in range(len(fits) // split.folds):
         for number in range(split.folds):
             place = repetition * split.folds + number
-            aside, selection = tasks[place].aside, fits[place].held_out_selection
-            if selection is not None:
-                chosen[aside] = nbest.statistics[nbest.offsets[:-1][aside] + selection]
+            found = fits[place].held_out_chosen
+            if found is not None:
+                chosen[tasks[place].aside] = found
         losses.append(metric.loss(chosen.sum(axis=0)))
         values.extend(_by_fold(metric, chosen, split, repetition))
     return float(np.mean(losses)), np.array(values)

@@ -10,18 +10,17 @@ from typing import TYPE_CHECKING, NamedTuple
 from lpmert.errors import DataError, MethodError
 from lpmert.formats.weights import given_weights
 from lpmert.model.coordinates import CallerWeights
-from lpmert.model.problem import Problem
 from lpmert.quoting import quoted
 from lpmert.result import Limits, Status
-from lpmert.search.driver import solve
 from lpmert.search.method import Method
+from lpmert.unseen.material import AnyProblem, data_of, searched
 from lpmert.values import Weights
 
 if TYPE_CHECKING:
-    from lpmert.model.nbest import NBest
+    from lpmert.unseen.material import Material
 
-Function = Callable[["NBest", int], Weights]
-"""Returns weights for lists and a seed."""
+Function = Callable[["Material", int], Weights]
+"""Returns weights for lists or lattices and a seed."""
 
 
 class Given(NamedTuple):
@@ -42,7 +41,7 @@ class Source:
     name: str
     settings: str
     random: bool
-    find: Callable[[Problem, Limits, CallerWeights | None, int], Given]
+    find: Callable[[AnyProblem, Limits, CallerWeights | None, int], Given]
     foreign: bool = False
     fixed: bool = False
     remembers: bool = False
@@ -52,7 +51,7 @@ def sources(
     methods: Iterable[tuple[str | None, Method]],
     weights: Mapping[str, Weights | str | Path],
     functions: Mapping[str, Function],
-    problem: Problem,
+    problem: AnyProblem,
 ) -> list[Source]:
     """Return what is compared, methods first, under the names given or those that methods have.
 
@@ -73,14 +72,14 @@ def sources(
 def of_method(method: Method, name: str | None = None) -> Source:
     """Return a method as a source, by default under its name and changed settings."""
 
-    def find(problem: Problem, limits: Limits, initial: CallerWeights | None, seed: int) -> Given:
-        result = solve(method, problem, limits, None, seed, initial)
+    def find(problem: AnyProblem, limits: Limits, initial: CallerWeights | None, seed: int) -> Given:
+        result = searched(method, problem, limits, None, seed, initial)
         return Given(CallerWeights(result.weights), result.status)
 
     return Source(name or method.settings(), method.settings(), method.random, find, remembers=method.remembers)
 
 
-def of_weights(name: str, weights: Weights | str | Path, problem: Problem) -> Source:
+def of_weights(name: str, weights: Weights | str | Path, problem: AnyProblem) -> Source:
     """Return weights [D] that are there already; raises `DataError` unless they fit."""
     try:
         given = Given(problem.checked_weights(given_weights(weights, name)), None)
@@ -92,7 +91,7 @@ def of_weights(name: str, weights: Weights | str | Path, problem: Problem) -> So
 def of_function(name: str, function: Function) -> Source:
     """Return a function of lists and seed as a source."""
 
-    def find(problem: Problem, _limits: Limits, _initial: CallerWeights | None, seed: int) -> Given:
-        return Given(problem.checked_weights(given_weights(function(problem.nbest, seed), name)), None)
+    def find(problem: AnyProblem, _limits: Limits, _initial: CallerWeights | None, seed: int) -> Given:
+        return Given(problem.checked_weights(given_weights(function(data_of(problem), seed), name)), None)
 
     return Source(name, "function", True, find, foreign=True)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lpmert.errors import FloatArray, IntArray
+from lpmert.errors import FloatArray
 from lpmert.result import Status
 
 
@@ -16,8 +16,8 @@ class Run:
 
     weights [D]; loss and score are what `Problem.evaluate` gives on the lists tuned on, with `tied_lists` tied; inside:
     whether the weights lie in the region. The held-out figures are `None` without held-out lists. seconds: without the
-    compilation of kernels. status: how the run ended, `None` for given weights; seed likewise. selection [S] and
-    held_out_selection: hypotheses chosen, from 0.
+    compilation of kernels. status: how the run ended, `None` for given weights; seed likewise. chosen [S, K] and
+    held_out_chosen: the statistics of the hypotheses chosen.
     """
 
     weights: FloatArray
@@ -30,11 +30,11 @@ class Run:
     seconds: float
     seed: int | None
     status: Status | None
-    selection: IntArray
-    held_out_selection: IntArray | None
+    chosen: FloatArray
+    held_out_chosen: FloatArray | None
 
     def to_dict(self, names: Sequence[str]) -> dict[str, Any]:
-        """Return the run as plain numbers and strings, without its selections."""
+        """Return the run as plain numbers and strings, without what it chose."""
         return {
             "seed": self.seed,
             "loss": self.loss,

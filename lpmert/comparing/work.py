@@ -14,12 +14,13 @@ from lpmert.comparing.comparison import Difference
 from lpmert.comparing.foreign import Source
 from lpmert.comparing.run import Run
 from lpmert.comparing.significance import bootstrap_interval, permutation_test
-from lpmert.errors import IntArray, MethodError
+from lpmert.errors import FloatArray, MethodError
+from lpmert.metrics.base import Metric
 from lpmert.model.coordinates import CallerWeights
-from lpmert.model.problem import Problem
 from lpmert.result import Limits, Status
 from lpmert.system.deadline import Deadline
 from lpmert.system.interrupts import Interrupts
+from lpmert.unseen.material import AnyProblem, chosen_statistics
 
 logger = logging.getLogger("lpmert")
 
@@ -38,8 +39,8 @@ class Work(Protocol):
 class Judge:
     """Tells what weights cost, on the lists tuned on and on those held out."""
 
-    problem: Problem
-    held_out: Problem | None
+    problem: AnyProblem
+    held_out: AnyProblem | None
 
     def run(self, source: Source, seed: int, limits: Limits, initial: CallerWeights | None) -> Run:
         """Return a run of a source, judged by decoding alone."""
@@ -59,22 +60,20 @@ class Judge:
             seconds=seconds,
             seed=seed if source.random else None,
             status=status,
-            selection=here.selection,
-            held_out_selection=None if there is None else there.selection,
+            chosen=chosen_statistics(self.problem, weights, here),
+            held_out_chosen=None if self.held_out is None else chosen_statistics(self.held_out, weights, there),
         )
 
     def differences(self, first: Run, other: Run, replications: int, seed: int) -> tuple[Difference, Difference | None]:
         """Return how two runs differ on the lists tuned on and on those held out."""
-        here = _difference(self.problem, first.selection, other.selection, replications, seed)
-        if self.held_out is None or first.held_out_selection is None or other.held_out_selection is None:
+        metric = self.problem.metric
+        here = _difference(metric, first.chosen, other.chosen, replications, seed)
+        if first.held_out_chosen is None or other.held_out_chosen is None:
             return here, None
-        there = (first.held_out_selection, other.held_out_selection)
-        return here, _difference(self.held_out, *there, replications, seed)
+        return here, _difference(metric, first.held_out_chosen, other.held_out_chosen, replications, seed)
 
 
-def _difference(problem: Problem, first: IntArray, other: IntArray, replications: int, seed: int) -> Difference:
-    nbest, metric = problem.nbest, problem.metric
-    one, two = (nbest.statistics[nbest.offsets[:-1] + chosen] for chosen in (first, other))
+def _difference(metric: Metric, one: FloatArray, two: FloatArray, replications: int, seed: int) -> Difference:
     low, high = bootstrap_interval(metric, one, two, replications=replications, seed=seed)
     return Difference(
         loss=metric.loss(two.sum(axis=0)) - metric.loss(one.sum(axis=0)),

@@ -1,4 +1,4 @@
-"""N-best lists of lattices: their best hypotheses with different words at given weights, in exact order."""
+"""N-best lists of lattices and hypergraphs: their best hypotheses with different words, in exact order."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lpmert.errors import DataError, FloatArray
+from lpmert.errors import DataError, FloatArray, IntArray
 from lpmert.formats.kbest import Arc, distinct_best
+from lpmert.formats.kbest_derivations import distinct_derivations
 from lpmert.model.given import MAGNITUDE_LIMIT
+from lpmert.model.hypergraphs import Hypergraphs
 from lpmert.model.lattice_kernels import best_so_far, best_to_come
 from lpmert.model.lattice_problem import exact_scores
-from lpmert.model.lattices import Lattices
 from lpmert.model.nbest import NBest
 from lpmert.model.texts import measure_texts
-from lpmert.model.word_graphs import SILENT, Graph
+from lpmert.model.word_graphs import SILENT, Graph, WordGraphs
 from lpmert.numeric.kernels import EPSILON
 from lpmert.quoting import quoted
 from lpmert.values import weights_array, whole_number
@@ -30,14 +31,14 @@ _FEWEST_LINKS, _LINKS, _MORE = 200, 4, 4
 
 
 def n_best(
-    lattices: Lattices, weights: Weights | str | Path, *, n: int = 100, metric: str | TextMetric = "wer"
+    lattices: WordGraphs, weights: Weights | str | Path, *, n: int = 100, metric: str | TextMetric = "wer"
 ) -> NBest:
     """Return the best hypotheses of each lattice, with different words, as N-best lists.
 
     Parameters
     ----------
-    lattices : Lattices
-        The lattices.
+    lattices : Lattices or Hypergraphs
+        The lattices, whose hypotheses are paths, or hypergraphs, whose hypotheses are derivations.
     weights : mapping or sequence of numbers, Result, str or Path
         What the order depends on: one number for each feature, by name or in order, or a file of weights.
     n : int
@@ -49,7 +50,7 @@ def n_best(
     -------
     NBest
         The lists, the best hypothesis first. Of the paths with the same words the best one gives the features. Sums
-        and comparisons are exact.
+        and comparisons are exact. Of derivations with equal scores the first comes first; see `Hypergraphs`.
 
     Raises
     ------
@@ -58,7 +59,8 @@ def n_best(
 
     Notes
     -----
-    The search is that of Mohri and Riley, An efficient algorithm for the n-best-strings problem, ICSLP 2002.
+    The search is that of Mohri and Riley, An efficient algorithm for the n-best-strings problem, ICSLP 2002, and for
+    hypergraphs the third algorithm of Huang and Chiang, Better k-best parsing, IWPT 2005.
 
     Examples
     --------
@@ -69,23 +71,21 @@ def n_best(
     """
     from lpmert.formats.weights import given_weights
 
-    if not isinstance(lattices, Lattices):
+    if not isinstance(lattices, WordGraphs):
         raise DataError(
-            "lists are made of Lattices, see lpmert.load_lattices, "
-            f"and not of {type(lattices).__name__}: search these whole"
+            f"lists are made of Lattices or Hypergraphs, see lpmert.load_lattices, and not of {type(lattices).__name__}"
         )
     given = weights_array(given_weights(weights, "weights"), lattices.names)
     return best_lists(lattices, [given] * lattices.n_lists, whole_number(n, "n", 1), metric)
 
 
-def best_lists(lattices: Lattices, weights: Sequence[FloatArray], n: int, metric: str | TextMetric) -> NBest:
+def best_lists(lattices: WordGraphs, weights: Sequence[FloatArray], n: int, metric: str | TextMetric) -> NBest:
     """Return the lists of n hypotheses of each lattice by weights [S][D] of its own."""
     features: list[FloatArray] = []
     texts: list[str] = []
     offsets = [0]
     for number in range(lattices.n_lists):
-        graph = lattices.graph(number)
-        for words, row in _best(graph, lattices.units, weights[number], n):
+        for words, row in _best(lattices, number, weights[number], n):
             if np.abs(row).max() > MAGNITUDE_LIMIT:
                 raise DataError(
                     f"lattice {quoted(lattices.list_ids[number])}: the scores of a path add up beyond "
@@ -98,18 +98,19 @@ def best_lists(lattices: Lattices, weights: Sequence[FloatArray], n: int, metric
     return measure_texts(lists, lattices.references, metric)[0]
 
 
-def _best(graph: Graph, units: FloatArray, weights: FloatArray, n: int) -> list[tuple[list[int], FloatArray]]:
+def _best(lattices: WordGraphs, number: int, weights: FloatArray, n: int) -> list[tuple[tuple[int, ...], FloatArray]]:
     """Return the words, by number, and the features [D] of the n best hypotheses of a lattice.
 
     Links that are on no good path are left out at first. That loses nothing as long as the last hypothesis found is
     better, beyond rounding, than whatever goes through these links; otherwise more links are taken.
     """
+    graph, units = lattices.graph(number), lattices.units
     scores = graph.features @ weights
     so_far, to_come = np.empty(graph.n_nodes), np.empty(graph.n_nodes)
     nodes = graph.sources, graph.seconds, graph.targets
     best_so_far(*nodes, scores, so_far)
     best_to_come(*nodes, scores, so_far, to_come)
-    through = so_far[graph.sources] + scores + to_come[graph.targets]
+    through = so_far[graph.sources] + so_far[graph.seconds] + scores + to_come[graph.targets]
     size = float((np.abs(graph.features) @ np.abs(weights)).max()) * graph.most_links
     slack = 8.0 * (graph.most_links + len(weights) + 4) * EPSILON * size
     count = _FEWEST_LINKS + _LINKS * n
@@ -118,11 +119,25 @@ def _best(graph: Graph, units: FloatArray, weights: FloatArray, n: int) -> list[
         floor = -np.inf if every else float(np.partition(through, -count)[-count])
         links = np.arange(len(through)) if every else np.flatnonzero(through >= floor)
         exact = exact_scores(graph.features[links] / units, weights, units)
-        ends = graph.sources[links].tolist(), graph.targets[links].tolist()
-        names = [None if word == SILENT else word for word in graph.words[links].tolist()]
-        found = distinct_best([*map(Arc, *ends, names, exact)], 0, graph.n_nodes - 1, n)
-        ways = [links[list(way.arcs)] for way in found]
-        rows = [graph.features[way].sum(axis=0) for way in ways]
+        found = _distinct(lattices, number, graph, links, exact, n)
+        rows = [graph.features[links[list(way)]].sum(axis=0) for _, way in found]
         if every or (len(found) == n and float(rows[-1] @ weights) > floor + slack):
-            return [([int(word) for word in way.words], row) for way, row in zip(found, rows, strict=True)]
+            return [(words, row) for (words, _), row in zip(found, rows, strict=True)]
         count *= _MORE
+
+
+def _distinct(
+    lattices: WordGraphs, number: int, graph: Graph, links: IntArray, scores: list[int], n: int
+) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Return words and links, by their places in `links`, of the n best hypotheses of a lattice that use only these."""
+    ends = [ends[links].tolist() for ends in (graph.sources, graph.seconds, graph.targets)]
+    goal = graph.n_nodes - 1
+    if isinstance(lattices, Hypergraphs):
+        own = (int(lattices.offsets[number]) + links).tolist()
+        derivations = distinct_derivations(
+            list(zip(*ends, strict=True)), scores, lambda link, texts: lattices.say(own[link], texts), goal, n
+        )
+        return [(one.texts[0], one.way) for one in derivations]
+    names = [None if word == SILENT else word for word in graph.words[links].tolist()]
+    paths = distinct_best([*map(Arc, ends[0], ends[2], names, scores)], 0, goal, n)
+    return [(tuple(map(int, path.words)), path.arcs) for path in paths]

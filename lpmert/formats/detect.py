@@ -23,6 +23,7 @@ from lpmert.quoting import listed, quoted
 from lpmert.registry import FORMATS
 from lpmert.system.archives import archive_members, is_archive
 from lpmert.system.files import BYTE_ORDER_MARK, STDIN, head_of, line_limit, open_bytes
+from lpmert.system.pipes import pipes_kept
 
 Source = str | Path | Sequence[str | Path] | Mapping[str, str | Path]
 """A file or folder, several files (runs), or for scores the files by name of the feature."""
@@ -72,7 +73,7 @@ def read(
     >>> lpmert.read("examples/best_of_n/candidates.jsonl").n_lists  # one a line
     16
     """
-    with line_limit(max_line_length):
+    with line_limit(max_line_length), pipes_kept():
         return _read(source, detect(source) if format is None else format, options)
 
 

@@ -1,4 +1,4 @@
-"""N-best lists from lattices: the paths that differ in their words, best first, and what they score."""
+"""N-best lists from lattices: the hypotheses that differ in their words, best first, and what they score."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from lpmert.formats.moses_graph import moses_graphs
 from lpmert.formats.pocketsphinx import pocketsphinx_lattices
 from lpmert.formats.slf_bulk import slf_lattices
 from lpmert.formats.utterances import References
-from lpmert.model.lattices import Lattices
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
 
@@ -58,8 +57,6 @@ def read_lattices(
     speech = Speech.of(counts, silent, variants)
     lattices, given = load(source, references, speech, format, symbols, partial=partial)
     place = source if isinstance(source, str | Path) else None
-    if not isinstance(lattices, Lattices):
-        raise DataError("these are hypergraphs, of which no N-best lists are made: search them whole", path=place)
     for name in scales or {}:
         if name not in lattices.names:
             raise DataError(f"scales has {quoted(name)}; the features are {listed(lattices.names)}", path=place)

@@ -24,6 +24,7 @@ from lpmert.registry import FORMATS
 from lpmert.system.archives import archive_members, is_archive
 from lpmert.system.files import check_lines, line_limit, read_text
 from lpmert.system.packing import COMPRESSED_ENDINGS
+from lpmert.system.pipes import pipes_kept
 
 SILENT = frozenset({NULL, "<s>", "</s>", "!SENT_START", "!SENT_END"}) | EPSILON
 """Words of a lattice that are no words of the hypothesis."""
@@ -105,7 +106,7 @@ def load_lattices(
     >>> lattices.n_lists, lattices.names
     (12, ('acoustic', 'lm', 'words'))
     """
-    with line_limit(max_line_length):
+    with line_limit(max_line_length), pipes_kept():
         speech = Speech.of(counts, silent, variants)
         return load(source, references, speech, format, symbols, features=features, partial=partial).lattices
 

@@ -107,8 +107,9 @@ def _in_bulk(text: str, path: str | Path) -> Links | None:
     ):
         return None
     fields = [key.encode() + b"=" for key in keys]
-    if (b"\n" + block).count(b"\nJ=") != n_links or any(
-        block.count(b" " + field) + block.count(b"\t" + field) != n_links for field in fields[1:]
+    blanks = [blank for blank in (b" ", b"\t") if blank in block]
+    if block.count(b"\nJ=") != n_links - 1 or any(
+        sum(block.count(blank + field) for blank in blanks) != n_links for field in fields[1:]
     ):
         return None  # a field is broken in two, or runs into the next one
     signs = block.translate(None, _OF_WHOLE_NUMBERS)

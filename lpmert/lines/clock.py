@@ -9,6 +9,7 @@ import numpy as np
 from lpmert.errors import FloatArray
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.form import Canonical
+from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.problem import Problem
 from lpmert.numeric.kernels import decode
 from lpmert.system.deadline import out_of_time
@@ -21,7 +22,7 @@ class Clock:
     true. `best` [d] are the kept weights with the least `loss`, `None` before the first.
     """
 
-    def __init__(self, problem: Problem, most_steps: int | None = None) -> None:
+    def __init__(self, problem: Problem | LatticeProblem, most_steps: int | None = None) -> None:
         self.steps = 0
         self.best: CanonicalWeights | None = None
         self.loss = inf
@@ -32,7 +33,7 @@ class Clock:
 
         loss: that of decoding with them, where it is known; otherwise they are decoded here.
         """
-        known = decoded_loss(self._problem.canonical, weights) if loss is None else loss
+        known = _loss_at(self._problem, weights) if loss is None else loss
         if known < self.loss:
             self.best, self.loss = CanonicalWeights(np.array(weights, dtype=np.float64)), known
         return known
@@ -41,6 +42,14 @@ class Clock:
         """Count steps of work, and return whether to stop."""
         self.steps += steps
         return out_of_time() or (self._most_steps is not None and self.steps >= self._most_steps)
+
+
+def _loss_at(problem: Problem | LatticeProblem, weights: FloatArray) -> float:
+    """Return the loss of decoding weights [d], infinite outside of the region."""
+    if not isinstance(problem, LatticeProblem):
+        return decoded_loss(problem.canonical, weights)
+    given = problem.to_caller(CanonicalWeights(weights))
+    return problem.metric.loss(problem.decode(given).total) if problem.inside(given) else inf
 
 
 def given_weights(canonical: Canonical, initial: CanonicalWeights | None) -> CanonicalWeights:

@@ -11,10 +11,11 @@ from lpmert.errors import FloatArray, IntArray
 from lpmert.lines import line_search_kernels as kernels
 from lpmert.lines.envelope import new_workspace, unit_of
 from lpmert.lines.graph_envelope import Lines, find_envelope, new_lines, way_of
-from lpmert.lines.line_search import SMOOTHING, Lineal, Step, interval_of, loss_of_metric
+from lpmert.lines.line_search import SMOOTHING, Lineal, Space, Step, interval_of, loss_of_metric
 from lpmert.lines.line_search_kernels import Loss
 from lpmert.model.lattice_kernels import best_so_far
 from lpmert.model.lattice_problem import LatticeProblem
+from lpmert.model.problem import Problem
 from lpmert.system.deadline import out_of_time
 
 _ROOM = 1 << 14
@@ -128,3 +129,8 @@ class LatticeLineSearch(Lineal):
     def _make_room(self, room: int) -> None:
         self._store = new_lines(room)
         self._spaces: tuple[Lines, Lines, Lines] = (new_lines(room), new_lines(room), new_lines(room))
+
+
+def space_of(problem: Problem | LatticeProblem) -> Space:
+    """Return where searches of a problem move."""
+    return LatticeLineSearch(problem) if isinstance(problem, LatticeProblem) else Space(problem.canonical)

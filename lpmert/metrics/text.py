@@ -83,6 +83,11 @@ class BleuTexts:
 
         return count
 
+    def splitter(self) -> Callable[[str], list[str]]:
+        """Return what splits a text into tokens."""
+        bleu = _sacrebleu_bleu(self.tokenize, self.lowercase)
+        return lambda text: bleu._preprocess_segment(text).split()
+
 
 @dataclass(frozen=True)
 class SentenceBleuTexts:
@@ -191,6 +196,10 @@ class ChrfTexts:
             return [1.0 - chrf._compute_f_score(counts) / 100.0] if self.per_sentence else counts
 
         return count
+
+    def characters(self, text: str) -> str:
+        """Return the characters of a text that count, without white space."""
+        return "".join((text.lower() if self.lowercase else text).split())
 
     def _corpus(self, source: str) -> Chrf:
         return Chrf(self.char_order, self.word_order, self.beta, source)

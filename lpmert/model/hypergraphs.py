@@ -21,6 +21,9 @@ from lpmert.model.word_graphs import (
 )
 from lpmert.quoting import quoted
 
+Texts = tuple[tuple[int, ...], ...]
+"""Texts, each of words by their numbers."""
+
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
 class Hypergraphs(WordGraphs):
@@ -136,17 +139,24 @@ class Hypergraphs(WordGraphs):
 
     def words_of(self, number: int, way: NDArray[np.integer]) -> NDArray[np.int32]:
         """Return the words, as numbers, of a derivation of hypergraph `number`."""
-        waiting: list[list[list[int]]] = []  # texts of tails, those of a link's source last
-        for link in (int(self.offsets[number]) + way[::-1]).tolist():
-            parts = [text for node in (self.sources[link], self.seconds[link]) if node > 0 for text in waiting.pop()]
-            if self.words[link] == _JOINT:
-                waiting.append(parts)
-                continue
-            text: list[int] = []
-            for word in self.outputs[self.output_offsets[link] : self.output_offsets[link + 1]].tolist():
-                text += [word] if word > SILENT else parts[SILENT - 1 - word]
-            waiting.append([text])
+        waiting: list[Texts] = []  # texts of tails, those of a link's source last
+        first = int(self.offsets[number])
+        for link in (first + way[::-1]).tolist():
+            tails = [node for node in (self.sources[link], self.seconds[link]) if node > 0]
+            waiting.append(self.say(link, tuple(text for _ in tails for text in waiting.pop())))
         return np.array(waiting[0][0], dtype=np.int32)
+
+    def say(self, link: int, texts: Texts) -> Texts:
+        """Return the text that a link, counted from 0 through all hypergraphs, makes of the texts of its tails.
+
+        Several texts where it does no more than join tails.
+        """
+        if self.words[link] == _JOINT:
+            return texts
+        words: list[int] = []
+        for word in self.outputs[self.output_offsets[link] : self.output_offsets[link + 1]].tolist():
+            words += [word] if word > SILENT else texts[SILENT - 1 - word]
+        return (tuple(words),)
 
     def _said(self) -> tuple[NDArray[np.int32], ...]:
         return self.outputs, self.output_offsets.astype(np.int32)

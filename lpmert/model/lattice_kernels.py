@@ -99,3 +99,50 @@ def best_to_come(sources, seconds, targets, scores, so_far, to_come):
         to_come[sources[k]] = max(to_come[sources[k]], after + so_far[seconds[k]])
         if seconds[k] > 0:
             to_come[seconds[k]] = max(to_come[seconds[k]], after + so_far[sources[k]])
+
+
+@kernel(allocates=True)
+def most_matches(sources, targets, words, spelled, ends, follow, depth, first, states, counts, most):
+    """Fill most [N] with the most n-grams of references, by their order, on a path from node 0 to the last node.
+
+    words [L]: of the links, below 0 for none; word w has the tokens spelled[ends[w]:ends[w + 1]]. follow [Q, A], depth
+    [Q]: the automaton whose state is the longest end of what was read that occurs in a reference, at most N tokens, its
+    length being its depth. Work space: first [n + 1], states [R], counts [R, N]. Returns false where that has no room.
+    """
+    n_orders = counts.shape[1]
+    place = np.full(len(depth), np.int64(-1))
+    best = np.empty(n_orders, dtype=np.int64)
+    states[0] = 0
+    fill(counts[0], np.int64(0))
+    first[0], first[1] = 0, 1
+    n, k = 1, 0
+    for v in range(1, len(first) - 1):
+        while k < len(sources) and targets[k] == v:
+            word = words[k]
+            for i in range(first[sources[k]], first[sources[k] + 1]):
+                state = states[i]
+                for o in range(n_orders):
+                    best[o] = counts[i, o]
+                if word >= 0:
+                    for t in range(ends[word], ends[word + 1]):
+                        state = follow[state, spelled[t]]
+                        for o in range(depth[state]):
+                            best[o] += 1
+                if place[state] < 0:
+                    if n == len(states):
+                        return False
+                    place[state] = n
+                    states[n] = state
+                    fill(counts[n], np.int64(0))
+                    n += 1
+                for o in range(n_orders):
+                    counts[place[state], o] = max(counts[place[state], o], best[o])
+            k += 1
+        first[v + 1] = n
+        for i in range(first[v], n):
+            place[states[i]] = -1
+    fill(most, np.int64(0))
+    for i in range(first[len(first) - 2], n):
+        for o in range(n_orders):
+            most[o] = max(most[o], counts[i, o])
+    return True

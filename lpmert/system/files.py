@@ -17,6 +17,7 @@ from typing import Any, BinaryIO, NamedTuple, TextIO
 from lpmert.errors import DataError
 from lpmert.quoting import quoted, shortened
 from lpmert.system.packing import DAMAGED, compressor, damaged, decompressed
+from lpmert.system.pipes import opened
 from lpmert.system.scratch import Sink, scratch_file, writing_to
 
 STDIN = "-"
@@ -55,7 +56,7 @@ def open_bytes(path: str | Path) -> Iterator[io.BufferedReader]:
     if not standard_input:
         _check_kept(path)
     try:
-        raw: BinaryIO = sys.stdin.buffer if standard_input else open(path, "rb")  # noqa: SIM115
+        raw: BinaryIO = sys.stdin.buffer if standard_input else opened(path)
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", path=path) from error
     try:

@@ -10,16 +10,15 @@ from typing import ClassVar
 from lpmert.configurable import option
 from lpmert.errors import FloatArray, MethodError
 from lpmert.lines.clock import Clock
-from lpmert.methods.heuristic.och import Och
-from lpmert.model.coordinates import CallerWeights, CanonicalWeights
+from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.problem import Problem
 from lpmert.result import Limits
-from lpmert.search.driver import solve
 from lpmert.search.run import Comparator, Found
 from lpmert.system.deadline import time_left
 from lpmert.unseen.average import CHAINS, Average, Tell, average_weights
 from lpmert.unseen.lattice_average import average_over_paths
+from lpmert.unseen.material import found_by_lines
 
 
 @dataclass(frozen=True)
@@ -36,6 +35,7 @@ class Averaging(Comparator):
     chains: int = option(CHAINS, "random walks, whose means are averaged", least=1)
 
     name: ClassVar[str] = "average"
+    takes_lattices: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Check the options."""
@@ -67,11 +67,10 @@ class Averaging(Comparator):
             return average_over_paths(problem, start, seed, on_lists)
         return on_lists(problem, start)
 
-    def run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
+    def run(self, problem: Problem | LatticeProblem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
         """Return the average; the line searches start from given weights, too."""
         given = None if start is None else problem.to_caller(CanonicalWeights(start))
-        searched = solve(Och(), problem, Limits(time_limit=time_left()), seed=seed, initial_weights=given)
-        found = problem.to_canonical(CallerWeights(searched.weights))
+        found = problem.to_canonical(found_by_lines(problem, Limits(time_limit=time_left()), seed, given))
         clock.keep(found)
         done = 0
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TypeVar, cast
+
 import numpy as np
 
 from lpmert.errors import DataError, FloatArray
 from lpmert.methods.heuristic.och import Och
 from lpmert.methods.lattice.solve import first_weights, solve_lattices
 from lpmert.model.coordinates import CallerWeights
+from lpmert.model.evaluation import Evaluation
 from lpmert.model.held_out import like
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.lattices import Lattices
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
+from lpmert.model.word_graphs import WordGraphs
 from lpmert.quoting import listed
 from lpmert.result import Callback, Limits, Result
 from lpmert.search.driver import solve
@@ -20,13 +24,16 @@ from lpmert.search.method import Method
 
 Material = NBest | Lattices
 AnyProblem = Problem | LatticeProblem
+AnyData = TypeVar("AnyData", bound=NBest | WordGraphs)
 
 
-def found_by_lines(problem: AnyProblem, limits: Limits, seed: int) -> CallerWeights:
+def found_by_lines(
+    problem: AnyProblem, limits: Limits, seed: int, initial_weights: CallerWeights | None = None
+) -> CallerWeights:
     """Return the best weights that line searches find, on lattices those on the paths that win."""
     if isinstance(problem, LatticeProblem):
-        return problem.to_caller(first_weights(problem, seed, None).weights)
-    return CallerWeights(solve(Och(), problem, limits, seed=seed).weights)
+        return problem.to_caller(first_weights(problem, seed, initial_weights).weights)
+    return CallerWeights(solve(Och(), problem, limits, seed=seed, initial_weights=initial_weights).weights)
 
 
 def searched(
@@ -43,19 +50,32 @@ def searched(
     return solve(method, problem, limits, callback, seed, initial_weights)
 
 
-def chosen_statistics(problem: AnyProblem, weights: CallerWeights) -> FloatArray:
-    """Return the statistics [S, K] of the hypotheses that weights [D] choose."""
+def chosen_statistics(problem: AnyProblem, weights: CallerWeights, known: Evaluation | None = None) -> FloatArray:
+    """Return the statistics [S, K] of the hypotheses that weights [D] choose; known: what these cost."""
     if isinstance(problem, LatticeProblem):
         winners = problem.decode(weights).winners
-        return np.array([[problem.loss(number, won.ways[0])] for number, won in enumerate(winners)], dtype=np.float64)
+        return np.array([problem.statistics(number, won.ways[0]) for number, won in enumerate(winners)])
     nbest = problem.nbest
-    return np.asarray(nbest.statistics[nbest.offsets[:-1] + problem.evaluate(weights).selection])
+    found = problem.evaluate(weights) if known is None else known
+    return np.asarray(nbest.statistics[nbest.offsets[:-1] + found.selection])
 
 
-def held_out_like(held_out: Material, data: Material) -> Material:
+def data_of(problem: AnyProblem) -> Material:
+    """Return the lists or lattices of a problem; raises `DataError` for hypergraphs."""
+    return divisible(problem.lattices if isinstance(problem, LatticeProblem) else problem.nbest)
+
+
+def divisible(data: NBest | WordGraphs) -> Material:
+    """Return lists or lattices as they are; raises `DataError` for hypergraphs."""
+    if not isinstance(data, Material):
+        raise DataError("hypergraphs are not divided; make N-best lists of them: lpmert nbest, lpmert.n_best")
+    return data
+
+
+def held_out_like(held_out: AnyData, data: NBest | WordGraphs) -> AnyData:
     """Return what is held out with the features in the order of the other; raises `DataError` where they differ."""
     if isinstance(held_out, NBest) and isinstance(data, NBest):
-        return like(held_out, data)
+        return cast(AnyData, like(held_out, data))
     if type(held_out) is not type(data) or held_out.names != data.names:
         raise DataError(f"what is held out must be of the same kind, with the features {listed(data.names)} in order")
     return held_out

@@ -122,7 +122,7 @@ def tune(
     from lpmert.system.interrupts import Interrupts
     from lpmert.unseen.averaging import Averaging
     from lpmert.unseen.estimate import Setting, cross_validated, decoded_statistics, estimate_of, fit, groups_of
-    from lpmert.unseen.material import held_out_like, searched
+    from lpmert.unseen.material import divisible, held_out_like, searched
     from lpmert.values import whole_number
 
     solver, limits, seed = _settings(method, time_limit, node_limit, gap, target, memory_limit, jobs, seed)
@@ -136,7 +136,7 @@ def tune(
                 on_stage(stage, done, parts)
 
     with interrupts, deadline.running():
-        problem = problem_of(nbest, metric, ties, region)
+        problem = problem_of(divisible(nbest), metric, ties, region)
         group = groups_of(groups, nbest.n_lists)
         aside = None if held_out is None else held_out_like(held_out, nbest)
         setting = Setting(problem.metric, ties, problem.region, seed, jobs, deadline, averaging or Averaging(), metric)

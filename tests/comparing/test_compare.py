@@ -322,7 +322,10 @@ def test_differences_are_those_of_the_best_runs():
     for entry in found.entries[1:]:
         assert entry.training.loss == entry.best.loss - first.loss
         assert entry.held_out.loss == entry.best.held_out_loss - first.held_out_loss
-        one, two = (nbest.statistics[nbest.offsets[:-1] + run.selection] for run in (first, entry.best))
+        one, two = (
+            nbest.statistics[nbest.offsets[:-1] + lpmert.evaluate(nbest, run.weights).selection]
+            for run in (first, entry.best)
+        )
         assert entry.training.p_value == permutation_test(SumOfLosses(), one, two)
         assert entry.training.low <= entry.training.loss <= entry.training.high
 
@@ -332,7 +335,7 @@ def test_differences_are_those_of_the_best_runs():
 
 def entry_of(losses, held_out):
     runs = [
-        Run(np.ones(1), loss, loss, 0, True, there, there, 1.0, seed, Status.HEURISTIC, np.zeros(1, int), None)
+        Run(np.ones(1), loss, loss, 0, True, there, there, 1.0, seed, Status.HEURISTIC, np.zeros((1, 1)), None)
         for seed, (loss, there) in enumerate(zip(losses, held_out, strict=True))
     ]
     return Entry("x", "x", tuple(runs), None, None)

@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from drawn_hypergraphs import DrawnHypergraphs
 from drawn_lattices import random_links
 
 import lpmert
@@ -68,6 +69,49 @@ def test_lists_hold_the_best_texts_of_all_paths_in_exact_order(seed: int, monkey
                 assert score == expected[text]
 
 
+@pytest.mark.parametrize("seed", range(60))
+def test_lists_of_hypergraphs_hold_the_best_texts_of_all_derivations_in_order(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(best_lists, "_FEWEST_LINKS", 1)
+    monkeypatch.setattr(best_lists, "_LINKS", 1)
+    monkeypatch.setattr(best_lists, "_MORE", 2)
+    drawn = DrawnHypergraphs(seed, 2, 2, 300, words="ab")
+    rng = np.random.default_rng(seed)
+    for n in (1, 3, 400):
+        weights = rng.normal(size=2).tolist() if seed % 3 else [1.0, -1.0]
+        exact = [Fraction(weight) for weight in weights]
+        lists = lpmert.n_best(drawn.graphs(), weights, n=n)
+        assert lists.texts is not None
+        for number in range(2):
+            best: dict[str, tuple[Fraction, tuple[int, ...], list[Fraction]]] = {}
+            for edges, words in drawn.derivations(number):
+                row = drawn.sums(edges)
+                score = sum((w * x for w, x in zip(exact, row, strict=True)), Fraction(0))
+                mine = (-score, edges, row)
+                best[" ".join(words)] = min(mine, best.get(" ".join(words), mine))
+            expected = sorted(best.items(), key=lambda item: item[1])[:n]
+            begin, end = lists.offsets[number : number + 2].tolist()
+            assert list(lists.texts[begin:end]) == [text for text, _ in expected]
+            assert lists.dense_features()[begin:end].tolist() == [row for _, (_, _, row) in expected]
+
+
+def test_derivations_deep_and_many_are_ranked_without_listing_them() -> None:
+    depth = 1200  # beyond what recursion could follow, and 2**1200 derivations
+    heads = [node for node in range(depth) for _ in range(2)]
+    tails = [[node - 1] if node else [] for node in heads]
+    outputs = [[*([0] if own else []), word] for own, word in zip(tails, ["a", "b"] * depth, strict=True)]
+    features = [[0.0] if output[-1] == "a" else [-1.0 - (place == 9)] for place, output in enumerate(outputs)]
+    graphs = lpmert.Hypergraphs(features, [0, 2 * depth], heads, tails, outputs, ["a"])
+    lists = lpmert.n_best(graphs, [1.0], n=6)
+    # Best first: no b, then one at some place, that nearest to the root last, as its link "a" is given before "b".
+    assert lists.texts is not None
+    assert [[k for k, word in enumerate(text.split()) if word == "b"] for text in lists.texts] == [
+        [], [0], [1], [2], [3], [5]
+    ]  # fmt: skip
+    assert lists.dense_features()[:, 0].tolist() == [0.0, *[-1.0] * 5]
+
+
 def test_the_first_hypotheses_are_what_decoding_chooses() -> None:
     for seed in range(0, 40, 2):
         lattices = drawn(seed)
@@ -95,5 +139,5 @@ def test_arguments_that_do_not_fit_are_refused(arguments: dict[str, object], mes
 
 
 def test_lists_are_no_lattices() -> None:
-    with pytest.raises(DataError, match="and not of NBest: search these whole"):
+    with pytest.raises(DataError, match=r"made of Lattices or Hypergraphs.* and not of NBest"):
         lpmert.n_best(lpmert.NBest([[1.0]], [0, 1], [[0]]), [1.0])  # type: ignore[arg-type]

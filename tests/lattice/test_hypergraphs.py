@@ -162,3 +162,53 @@ def test_a_lattice_is_a_hypergraph_of_edges_with_one_tail() -> None:
         one, other = lpmert.minimize(graphs, metric="wer"), lpmert.minimize(lattices, metric="wer")
         assert (one.loss, one.status) == (other.loss, other.status)
         assert graphs.log10_paths == pytest.approx(lattices.log10_paths)
+
+
+def test_unfolded_and_binarised_hypergraphs_have_the_same_optimum() -> None:
+    several = 0
+    for seed in range(1000, 1030):
+        drawn = DrawnHypergraphs(seed, 2, 2, 60)
+        whole = [drawn.derivations(number) for number in range(2)]
+        found = lpmert.minimize(drawn.graphs(), metric="wer")
+        # every derivation an edge of its own
+        rows = [drawn.sums(edges) for own in whole for edges, _ in own]
+        flat = Hypergraphs(
+            np.array(rows, dtype=float),
+            [0, *np.cumsum([len(own) for own in whole]).tolist()],
+            [0] * len(rows),
+            [()] * len(rows),
+            [words for own in whole for _, words in own],
+            drawn.references,
+        )
+        unfolded = lpmert.minimize(flat, metric="wer")
+        assert (unfolded.loss, unfolded.status) == (found.loss, found.status)
+        assert flat.log10_paths == pytest.approx(drawn.graphs().log10_paths)
+        # edges with more than two tails as two edges, the second one for all tails but the last
+        offsets, heads, tails, outputs, features = [0], [], [], [], []
+        for number in range(2):
+            new = 100
+            for edge in range(drawn.offsets[number], drawn.offsets[number + 1]):
+                below, said = drawn.tails[edge], drawn.outputs[edge]
+                places = [word for word in said if not isinstance(word, str)]
+                if len(below) > 2 and places == sorted(places):  # first tails, and the words between them, first
+                    split = said.index(len(below) - 1)
+                    parts = [
+                        (new, below[:-1], said[:split]),
+                        (drawn.heads[edge], (new, below[-1]), (0, 1, *said[split + 1 :])),
+                    ]
+                    rows_of_parts = [drawn.features[edge] * 0.25, drawn.features[edge] * 0.75]
+                    new += 1
+                    several += 1
+                else:
+                    parts, rows_of_parts = [(drawn.heads[edge], below, said)], [drawn.features[edge]]
+                for (head, own, output), row in zip(parts, rows_of_parts, strict=True):
+                    heads.append(head)
+                    tails.append(own)
+                    outputs.append(output)
+                    features.append(row)
+            offsets.append(len(heads))
+        binary = Hypergraphs(np.array(features), offsets, heads, tails, outputs, drawn.references, goals=drawn.goals)
+        binarised = lpmert.minimize(binary, metric="wer")
+        assert (binarised.loss, binarised.status) == (found.loss, found.status)
+        assert binary.log10_paths == pytest.approx(drawn.graphs().log10_paths)
+    assert several > 3

@@ -180,9 +180,22 @@ def test_missing_references_and_wrong_data_are_told(tmp_path: Path) -> None:
     assert outcome.exit_code != 0
 
 
-def test_convert_and_compare_make_lists_of_lattices(tmp_path: Path) -> None:
+def test_convert_and_compare_make_lists_of_lattices_where_asked(tmp_path: Path) -> None:
     out = tmp_path / "x.npz"
     done(run("convert", LATTICES, out, "--references", TEXT, "--n-best", "3"))
     assert lpmert.read(out).fingerprint == read_lattices(LATTICES, TEXT, n_best=3).fingerprint
-    outcome: Any = on_lattices("compare", "--n-best", "5", "--methods", "och", "--seeds", "1", *REGION)
-    assert "och" in done(outcome)
+    outcome: Any = on_lattices("compare", "--n-best", "5", "--methods", "grid", "--seeds", "1", *REGION)
+    assert "grid" in done(outcome)
+
+
+def test_compare_takes_all_paths_and_says_which_methods_can() -> None:
+    options = ("--methods", "random", "--set", "random.draws=5", "--seeds", "1", *REGION)
+    found = json.loads(done(on_lattices("compare", *options, "--weights", "mine=1,9.5,0", "--json")))
+    lattices = lpmert.load_lattices(LATTICES, TEXT)
+    assert found["fingerprint"] == lattices.fingerprint
+    assert [entry["name"] for entry in found["methods"]] == ["random(draws=5)", "mine"]
+    assert found["methods"][1]["loss"]["best"] == lpmert.evaluate(lattices, WEIGHTS).loss
+    assert found["optimum"]["loss"] == json.loads(done(on_lattices("solve", *REGION, "--json")))["loss"]
+    refused = on_lattices("compare", "--methods", "och,grid")
+    assert refused.exit_code == 1
+    assert "'grid' needs N-best lists: make them with --n-best" in refused.output

@@ -145,6 +145,18 @@ TRAVATAR = (
     '{"id": 1, "head": 1, "trg": [{"label": -1, "words": ["he"]}], "features": {"lm": -1.5}, "score": -3}], '
     '"words": ["il", "va"]}\n'
 )
+CYCLIC_NODES = """# target ||| features ||| source-covered
+3 3
+# node 0
+1
+[1] a ||| LM0=-1 |||
+# node 1
+1
+[0] b ||| LM0=-1 |||
+# node 2
+1
+[1] c ||| LM0=-1 |||
+"""
 KINDS = {
     "kaldi-lattice": PLAIN,
     "fst": ACCEPTOR,
@@ -359,8 +371,9 @@ def test_lattices_beside_hypergraphs_are_hypergraphs_too(tmp_path: Path) -> None
     assert both.names == ("LM", "PhrasePenalty_1", "LM0", "WordPenalty0")
     assert [round(10**digits) for digits in both.log10_paths.tolist()] == [2, 2]
     assert lpmert.minimize(both).loss == 0
-    with pytest.raises(DataError, match="these are hypergraphs, of which no N-best lists are made"):
-        lpmert.read(folder, references={"chart": "a", "phrases": "a"})
+    lists = lpmert.read(folder, references={"chart": "of my a house", "phrases": "a big house"})
+    assert np.diff(lists.offsets).tolist() == [2, 2]
+    assert lpmert.minimize(lists).loss == 0
 
 
 def test_hypergraphs_with_a_cycle_are_refused_with_their_file(tmp_path: Path) -> None:
@@ -424,6 +437,9 @@ CYCLE = "0 1 a\n1 2 b\n2 1 c\n1 3 d\n3\n"
         (SPHINX.replace("FROM-NODEID TO-NODEID", "FROM-NODEID ENDFRAME"), 17, "the edges must lead to nodes"),
         (SPHINX.replace("1.000100e+00", "0.5"), 2, "0.5 is no base of logarithms"),
         (SPHINX.replace("1 0 -20480", "1 3 -20480"), 18, "cycle: 3 -> 1 -> 3"),
+        ("u\n0 1 3 5 1,2\n1 2 8 5\n2 1 8 5\n2 3 8 6\n3 0.5,0\n\n", 3, "cycle: 1 -> 2 -> 1"),
+        ("u\n0 1 5 1,2,3\n1 2 6 1,2,3\n2 2 6 1,2,3\n2 0,0,\n\n", 4, "cycle: 2 -> 2"),
+        (GRAPH.replace("back=0 score=-2", "back=30 score=-2"), 4, "cycle: 17 -> 30 -> "),
         (GRAPH.replace(" transition=-3", ""), 4, "is no line of a search graph"),
         (GRAPH.replace("transition=-3", "transition=x"), 4, "transition= is 'x', not a number"),
         (GRAPH.replace("forward=-1", "forward=8"), None, "no path from node 0"),
@@ -431,6 +447,7 @@ CYCLE = "0 1 a\n1 2 b\n2 1 c\n1 3 d\n3\n"
         (EXTENDED.replace(' scores="core=(0,-1,-1) "', ""), 4, "only some lines of the sentence have scores="),
         (PHRASES.replace("4 5", "4 6"), 15, "4 nodes and 5 edges, but line 2 says 4 and 6"),
         (PHRASES.replace("[1] house", "[7] house"), 12, r"\[7\] is no node before this one"),
+        (CYCLIC_NODES, 5, r"\[1\] is no node before this one"),
         (PHRASES.replace("LM0=-1 W", "LM0 W"), 12, "'LM0' should be a feature name=value"),
         (PHRASES.replace("# node 1", "# node 4"), 6, "node 4, where node 1 should be"),
         (CDEC.replace('"rule":2', '"rule":9'), 1, "no rule 9"),
@@ -500,12 +517,24 @@ PIECES = (
 )
 
 
-@pytest.mark.parametrize("kind", KINDS)
+WHOLE = [
+    *KINDS.items(),
+    ("kaldi-lattice", COMPACT),
+    ("fst", TRANSDUCER),
+    ("moses-graph", EXTENDED),
+    ("hypergraph", CHART),
+    ("hypergraph", JOSHUA),
+]
+
+
+@pytest.mark.parametrize(("kind", "content"), WHOLE)
 @examples(40)
 @given(data=st.data())
-def test_damaged_files_are_read_or_refused_with_their_name(tmp_path: Path, kind: str, data: st.DataObject) -> None:
+def test_damaged_files_are_read_or_refused_with_their_name(
+    tmp_path: Path, kind: str, content: str, data: st.DataObject
+) -> None:
     path = tmp_path / "x"
-    path.write_bytes(damaged(data, KINDS[kind].encode(), PIECES, cut=True))
+    path.write_bytes(damaged(data, content.encode(), PIECES, cut=True))
     ids = dict.fromkeys(["x", *map(str, range(12)), "one", "two"], "a")
     found = read_or_refused(
         path, lambda: load_lattices(path, ids, format=kind, partial=True), unless="no reference for utterance"

@@ -59,6 +59,19 @@ def test_lattices_that_stay_open_at_first_end_with_the_same_optimum(kind: str, c
         check(seed, kind, LatticeSettings(comparisons=comparisons))
 
 
+@pytest.mark.parametrize("metric", ["wer", "bleu"])
+def test_several_threads_change_nothing_but_the_time(metric: str) -> None:
+    for seed in range(600, 612):
+        drawn = Drawn(seed, "dyadic", 3, 3)
+        counts = [len(drawn.paths(s)) * any(drawn.paths(s)) for s in range(3)]
+        if not 0 < np.prod(counts) <= 400:
+            continue
+        one, two = (lpmert.minimize(drawn.lattices(), metric=metric, jobs=jobs) for jobs in (1, 2))
+        assert (one.loss, one.lower_bound, one.status) == (two.loss, two.lower_bound, two.status)
+        assert one.weights.tolist() == two.weights.tolist()
+        assert one.counters == two.counters
+
+
 @needs_shared
 @pytest.mark.slow
 @pytest.mark.parametrize(("n_lattices", "errors", "most"), [(60, 228, 55), (100, 386, None)])

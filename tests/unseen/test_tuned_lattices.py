@@ -13,7 +13,7 @@ from shared import ROOT
 from slow_reference import cosine, gibbs, mean_on_circle, unit, whitening
 
 import lpmert
-from lpmert import Lattices, Region
+from lpmert import DataError, Lattices, Region
 from lpmert.metrics.base import metric_by_name
 from lpmert.model.coordinates import CallerWeights
 from lpmert.model.lattice_problem import LatticeProblem
@@ -154,3 +154,9 @@ def test_the_command_takes_lattices_and_writes_weights_that_decode_as_it_says(tm
     assert told["optimum"]["lower_bound"] == told["optimum"]["loss"] == lpmert.minimize(lattices, region=region).loss
     assert lpmert.evaluate(lattices, told["averaged"]["weights"]).loss == told["averaged"]["loss"]
     assert lpmert.evaluate(lattices, place).loss == lpmert.evaluate(lattices, told["weights"]).loss
+
+
+def test_hypergraphs_are_refused_with_the_way_out() -> None:
+    graphs = lpmert.Hypergraphs([[1.0], [2.0]], [0, 2], [0, 0], [[], []], [["a"], ["b"]], ["a"])
+    with pytest.raises(DataError, match="make N-best lists of them: lpmert nbest"):
+        lpmert.tune(graphs)

@@ -6,6 +6,7 @@ below. Searches compare heights as whole numbers of units, rounded down for boun
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +20,9 @@ from lpmert.numeric.half_spaces import with_half_spaces
 from lpmert.numeric.kernels import EPSILON, INFINITE_COST, copy_entries, fill, internal, kernel
 from lpmert.numeric.leastnorm import SortedLists, in_cap, largest, rounding_bound, score_list, sorted_lists
 from lpmert.quoting import quoted
+
+TANGENTS = 8
+"""Minorants among which the best one is looked for."""
 
 UNIT = 2.0**-48
 """Height of one unit."""
@@ -165,16 +169,16 @@ def row_cost(ratio, slopes, row):
 
 
 @kernel
-def height_of_all(lists, ratio, bound):
-    """Return a height in units that no selection undercuts, by the minorant that is tight at the sums bound.at [K].
+def height_of_all(offsets, ratio, bound):
+    """Return a height in units that no selection from lists undercuts, by the minorant that is tight at bound.at [K].
 
-    bound.costs [M]: what each row costs more under it than the cheapest of its list.
+    offsets [S + 1] of the lists; bound.costs [M]: what each row costs more under it than the cheapest of its list.
     """
-    n_lists = len(lists.offsets) - 1
+    n_lists = len(offsets) - 1
     copy_entries(ratio.constant, bound.low, np.int64(0), len(bound.low))
     copy_entries(ratio.constant, bound.high, np.int64(0), len(bound.high))
     for s in range(n_lists):
-        begin, end = lists.offsets[s], lists.offsets[s + 1]
+        begin, end = offsets[s], offsets[s + 1]
         for k in range(len(ratio.constant)):
             lowest = highest = ratio.statistics[begin, k]
             for i in range(begin + 1, end):
@@ -187,13 +191,34 @@ def height_of_all(lists, ratio, bound):
         return height
     for s in range(n_lists):
         least = INFINITE_COST
-        for i in range(lists.offsets[s], lists.offsets[s + 1]):
+        for i in range(offsets[s], offsets[s + 1]):
             bound.costs[i] = row_cost(ratio, bound.slopes, i)
             least = min(least, bound.costs[i])
-        for i in range(lists.offsets[s], lists.offsets[s + 1]):
+        for i in range(offsets[s], offsets[s + 1]):
             bound.costs[i] -= least
         height += least
     return height
+
+
+def best_height(offsets: IntArray, ratio: Ratio, bound: Bound, tangents: int = TANGENTS) -> int:
+    """Return the highest of the heights by some minorants, which is left in the bound.
+
+    The first one is tight at bound.at [K], the others at sums of hypotheses that were the cheapest under those before:
+    steps of the method of Frank and Wolfe.
+    """
+    best, most = bound.at.copy(), -1
+    for trial in range(tangents):
+        at = bound.at.copy()
+        height = int(height_of_all(offsets, ratio, bound))
+        if height > most:
+            most, best = height, at
+        if height >= INFINITE_COST:
+            return most
+        cheapest = [begin + int(bound.costs[begin:end].argmin()) for begin, end in pairwise(offsets.tolist())]
+        sums = ratio.constant + ratio.statistics[cheapest].sum(axis=0)
+        bound.at[:] = at + 2.0 / (trial + 2.0) * (sums - at)
+    bound.at[:] = best
+    return int(height_of_all(offsets, ratio, bound))
 
 
 def cost_of_height(canonical: Canonical, kind: int, height: int) -> int:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from lpmert.errors import IntArray
 from lpmert.methods.choices import tree as layout
 from lpmert.methods.choices.ledger_of_ratios import Heights, new_heights
-from lpmert.methods.choices.oracle_bound import TANGENTS, oracle_height
-from lpmert.methods.choices.ratio_lists import cost_of_height, decode_total, height_limit, ratio_lists
+from lpmert.methods.choices.oracle_bound import oracle_height
+from lpmert.methods.choices.ratio_lists import TANGENTS, cost_of_height, decode_total, height_limit, ratio_lists
 from lpmert.methods.choices.search import ChoicesSearch, Options
 from lpmert.metrics.ratio_kernels import loss_of_total
 from lpmert.model.form import Canonical

@@ -10,8 +10,9 @@ import numpy as np
 from lpmert.configurable import option
 from lpmert.errors import FloatArray
 from lpmert.lines.clock import Clock
-from lpmert.lines.line_search import Space
+from lpmert.lines.lattice_search import space_of
 from lpmert.lines.restarts import random_weights
+from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.problem import Problem
 from lpmert.search.run import Comparator, Found
 
@@ -26,11 +27,12 @@ class RandomSearch(Comparator):
     draws: int = option(1000, "random weights", least=1)
 
     name: ClassVar[str] = "random"
+    takes_lattices: ClassVar[bool] = True
 
-    def run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
+    def run(self, problem: Problem | LatticeProblem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
         """Return the best of the weights tried."""
         rng = np.random.default_rng(seed)
-        space = Space(problem.canonical)
+        space = space_of(problem)
         best = random_weights(space, rng) if start is None else start
         clock.keep(best)
         for _ in range(self.draws):

@@ -10,8 +10,9 @@ import numpy as np
 from lpmert.configurable import option
 from lpmert.errors import FloatArray
 from lpmert.lines.clock import Clock
-from lpmert.lines.line_search import Space
+from lpmert.lines.lattice_search import space_of
 from lpmert.lines.restarts import random_weights
+from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.problem import Problem
 from lpmert.search.run import Comparator, Found
 
@@ -31,13 +32,14 @@ class NelderMead(Comparator):
     evaluations: int | None = option(None, "most evaluations of a start; none for 200 for each feature", least=1)
 
     name: ClassVar[str] = "nelder-mead"
+    takes_lattices: ClassVar[bool] = True
 
-    def run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
+    def run(self, problem: Problem | LatticeProblem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
         """Return the best vertex met."""
         from scipy.optimize import minimize
 
         rng = np.random.default_rng(seed)
-        space = Space(problem.canonical)
+        space = space_of(problem)
         spread = space.spread
         first = problem.canonical.interior if start is None else start
         weights = 1.0 / spread if first is None else first

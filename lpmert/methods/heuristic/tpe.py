@@ -10,7 +10,8 @@ import numpy as np
 from lpmert.configurable import option
 from lpmert.errors import FloatArray, MethodError
 from lpmert.lines.clock import Clock
-from lpmert.lines.line_search import Space
+from lpmert.lines.lattice_search import space_of
+from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.problem import Problem
 from lpmert.search.run import Comparator, Found
 
@@ -29,14 +30,15 @@ class Tpe(Comparator):
     trials: int = option(300, "suggestions", least=1)
 
     name: ClassVar[str] = "tpe"
+    takes_lattices: ClassVar[bool] = True
 
-    def run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
+    def run(self, problem: Problem | LatticeProblem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
         """Return the best of the trials."""
         try:
             import optuna
         except ImportError as error:
             raise MethodError("optuna is not installed; pip install 'lpmert[tpe]'") from error
-        spread = Space(problem.canonical).spread
+        spread = space_of(problem).spread
         names = [str(d) for d in range(len(spread))]
 
         def loss(trial: Trial) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -73,7 +74,8 @@ class Lists(NamedTuple):
 
     def split(self) -> dict[int, IntArray]:
         """Return the hypotheses by the number of their lattice, in the order of these numbers."""
-        own = dict(zip(self.numbers.tolist(), np.split(self.ids, self.ends[1:-1]), strict=True))
+        ids = [self.ids[begin:end] for begin, end in pairwise(self.ends.tolist())]
+        own = dict(zip(self.numbers.tolist(), ids, strict=True))
         return dict(sorted(own.items()))
 
 

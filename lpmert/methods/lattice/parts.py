@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from lpmert.errors import FloatArray, IntArray
 from lpmert.methods.lattice import kernels as kernel
+from lpmert.methods.lattice.ideals import Ideals
 from lpmert.methods.lattice.kernels import Ahead, Links, Space
 from lpmert.methods.lattice.list_kernels import narrow
 from lpmert.methods.lattice.lists import Catalogue, Lists
@@ -33,17 +35,19 @@ class OpenLattice:
     """A lattice with too many hypotheses that may win in the cone.
 
     marks: bits of the links of their paths, `count` of them; least: the least loss of these; needed: about how much
-    work it would be to list them.
+    work it would be to list them. rows [P, K]: for a metric that is a ratio, what stands for them (see `ideals`),
+    `None` where nothing does.
     """
 
     marks: NDArray[np.uint8]
     count: int
     least: int
     needed: float
+    rows: FloatArray | None = None
 
     @property
     def nbytes(self) -> int:
-        return self.marks.nbytes
+        return self.marks.nbytes + (0 if self.rows is None else self.rows.nbytes)
 
 
 class View(NamedTuple):
@@ -71,6 +75,7 @@ class Expander:
         self._problem = problem
         self._longest = np.array([longest_sums(problem, number) for number in range(len(problem.graphs))])
         self.catalogue = Catalogue(problem)
+        self.ideals = Ideals(problem)
         self._known: list[dict[bytes, FloatArray]] = [{} for _ in problem.graphs]
         nodes, width = max(graph.n_nodes for graph in problem.graphs), problem.canonical.n_features
         self._space = Space(
@@ -88,7 +93,19 @@ class Expander:
         """Return all of a lattice."""
         n_links = len(self._problem.graphs[number].sources)
         marks = np.packbits(np.ones(n_links, dtype=np.bool_))
-        return OpenLattice(marks, n_links, self._problem.least_loss(number), 0.0)
+        return OpenLattice(marks, n_links, self._problem.least_loss(number), 0.0, self.ideals.rows(number))
+
+    def bound_of_ratio(self, lists: Lists, open: Mapping[int, OpenLattice], middle: FloatArray | None) -> int:
+        """Return a bound on the cost of a ratio metric, 0 where nothing stands for some open lattice, or none is open.
+
+        middle [K]: the sums of what is best somewhere.
+        """
+        rows = [lattice.rows for lattice in open.values()]
+        known = [own for own in rows if own is not None]
+        if not known or len(known) < len(rows):
+            return 0
+        listed = [self.catalogue.statistics[ids] for ids in lists.split().values()]
+        return self.ideals.bound([*listed, *known], middle)
 
     def narrowed(self, lists: Lists, rays: FloatArray) -> tuple[Lists, int, FloatArray, FloatArray]:
         """Return the hypotheses of lists that may win in a smaller cone, their least losses, summed, the summed
@@ -159,11 +176,12 @@ class Expander:
                 return View(None, self._listed(number, chosen, first, end), middle, leading)
             self.failed += 1
             needed = work * count / max(1, done)
-        least = before.least
+        least, rows = before.least, before.rows
         if count < len(kept):
             least = max(least, self._problem.least_loss(number, chosen))
+            rows = None if rows is None else self.ideals.rows(number, chosen)
             self.work += count
-        return View(OpenLattice(marks, count, least, needed), _NO_IDS, middle, leading)
+        return View(OpenLattice(marks, count, least, needed, rows), _NO_IDS, middle, leading)
 
     def _leading(self, number: int, rays: FloatArray) -> FloatArray:
         """Return the scores [P, D] at the rays of those known paths that no others beat."""

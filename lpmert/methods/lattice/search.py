@@ -122,6 +122,7 @@ class Sight:
         if not self._waiting:
             self.lists = self.lists.joined(self._found)
             self._found = {}
+            self.bound = max(self.bound, self._expander.bound_of_ratio(self.lists, self.open, self.middle))
 
     @property
     def scores(self) -> tuple[FloatArray, IntArray]:
@@ -135,17 +136,20 @@ class Sight:
 
 @dataclass
 class Leaf:
-    """A cone in which all lattices have hypotheses, searched as N-best lists; fixed: what is added to its costs."""
+    """A cone in which all lattices have hypotheses, searched as N-best lists; fixed: what is added to its costs; below:
+    a bound on them.
+    """
 
     rays: FloatArray
     lists: Lists
     search: CellsSearch
     fixed: int
     claimed: int
+    below: int
 
     @property
     def bound(self) -> int:
-        return self.search.lower_bound + self.fixed
+        return max(self.below, self.search.lower_bound + self.fixed)
 
 
 class LatticeSearch(Combined):
@@ -235,6 +239,7 @@ class LatticeSearch(Combined):
     def _begin(self) -> None:
         lattices = {number: self._expander.whole(number) for number in range(len(self.problem.graphs))}
         bound = sum(lattice.least for lattice in lattices.values())
+        bound = max(bound, self._expander.bound_of_ratio(no_lists(), lattices, None))
         for rays in cones_of_region(self.problem.canonical.limits, self.problem.canonical.cap):
             self._push(Cone(rays, all_mixes(len(rays)), 0, bound, no_lists(), lattices))
         self._begun = True
@@ -266,7 +271,7 @@ class LatticeSearch(Combined):
             self._split(cone._replace(rays=rays, bound=bound, lists=sight.lists, open=sight.open), edges)
         else:
             self._leaves += 1
-            self._leaf = self._new_leaf(rays, sight.lists)
+            self._leaf = self._new_leaf(rays, sight.lists, max(cone.bound, sight.bound))
 
     def _split(self, cone: Cone, edges: list[tuple[int, int]]) -> None:
         """Halve the first edge of a cone that has an exact middle."""
@@ -282,8 +287,8 @@ class LatticeSearch(Combined):
             rays[moved] = middle
             self._push(cone._replace(rays=rays, mixes=all_mixes(len(rays))[[0, 1 + moved]], depth=cone.depth + 1))
 
-    def _new_leaf(self, rays: FloatArray, lists: Lists) -> Leaf:
-        """Return the search of a cone as N-best lists."""
+    def _new_leaf(self, rays: FloatArray, lists: Lists, below: int) -> Leaf:
+        """Return the search of a cone as N-best lists, whose costs have a bound."""
         form = self.problem.canonical
         rows, fixed = np.ascontiguousarray(self.catalogue.features[lists.ids]), 0
         if self.problem.additive:
@@ -295,7 +300,7 @@ class LatticeSearch(Combined):
             problem = replace(form, features=rows, offsets=lists.ends, losses=totals)
         upper = self.incumbent.cost
         start = Incumbent(upper - fixed, self.incumbent.weights, "")
-        return Leaf(rays, lists, CellsSearch(self._cells, problem, start, rays[None, :, :]), fixed, upper)
+        return Leaf(rays, lists, CellsSearch(self._cells, problem, start, rays[None, :, :]), fixed, upper, below)
 
     def _search_leaf(self, leaf: Leaf) -> None:
         search = leaf.search
@@ -331,7 +336,7 @@ class LatticeSearch(Combined):
             leaf.claimed = claim
             return True
         self._put_away(search)
-        self._leaf = self._new_leaf(leaf.rays, lists)
+        self._leaf = self._new_leaf(leaf.rays, lists, leaf.below)
         return False
 
     def _look_at(self, weights: CanonicalWeights) -> Verdict:

@@ -18,7 +18,8 @@ from lpmert.model.coordinates import CallerWeights, CanonicalWeights
 from lpmert.model.lattice_problem import LatticeProblem, Verdict
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
-from lpmert.quoting import quoted
+from lpmert.quoting import listed, quoted
+from lpmert.registry import METHODS
 from lpmert.result import Callback, Limits, Result, Status
 from lpmert.search.driver import Course, run
 from lpmert.search.method import Incumbent, Method, Search, Task
@@ -53,12 +54,7 @@ def solve_lattices(
     caller start the search. started: as for `lpmert.search.driver.solve`. Raises `MethodError` for other methods,
     `RegionError` for an empty region.
     """
-    cells = method.cells if isinstance(method, Auto) else method
-    if not (isinstance(cells, Cells) or method.takes_lattices):
-        raise MethodError(
-            f"method {quoted(method.name)} needs N-best lists; lattices are searched by cells (or auto, the same here) "
-            "or och"
-        )
+    cells = method_on_lattices(method)
 
     def begin(course: Course, find: Callable[[Callable[[], Incumbent]], Incumbent]) -> Search:
         if not isinstance(cells, Cells):
@@ -76,6 +72,18 @@ def solve_lattices(
         return replace(_reported(problem, method, search, outcome, seed), initial=initial_weights)
 
     return run(problem, begin, report, limits, callback, started)
+
+
+def method_on_lattices(method: Method) -> Method:
+    """Return the method itself, or the `cells` of `auto`; raises `MethodError` for one that needs N-best lists."""
+    found = method.cells if isinstance(method, Auto) else method
+    if isinstance(found, Cells) or method.takes_lattices:
+        return found
+    able = [name for name in METHODS.own if name in ("auto", "cells") or METHODS.build(name).takes_lattices]
+    raise MethodError(
+        f"method {quoted(method.name)} needs N-best lists: make them with --n-best, lpmert nbest or lpmert.n_best; all "
+        f"paths of lattices are searched by {listed(able)}"
+    )
 
 
 def first_weights(problem: LatticeProblem, seed: int, given: CallerWeights | None) -> Incumbent:

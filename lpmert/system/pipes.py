@@ -1,0 +1,75 @@
+"""Pipes that have a name, such as /dev/stdin, <(command) of a shell, or what mkfifo makes: read once, seen often.
+
+What a file is, is told from its beginning, and references may be looked at more than once; what has come out of a pipe
+does not come again.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any, BinaryIO
+
+
+class _Kept:
+    """What has come out of a pipe so far, and the rest of it."""
+
+    def __init__(self, rest: BinaryIO) -> None:
+        self.data, self.rest = bytearray(), rest
+
+    def part(self, start: int, most: int) -> bytes:
+        """Return some bytes from a place on, and none only at the end."""
+        if start == len(self.data):
+            self.data += self.rest.read(most)
+        return bytes(self.data[start : start + most])
+
+
+class _FromStart(io.RawIOBase):
+    """A pipe as a file that is read from its start."""
+
+    def __init__(self, kept: _Kept) -> None:
+        self._kept, self._place = kept, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._kept.part(self._place, len(buffer))
+        self._place += len(data)
+        buffer[: len(data)] = data
+        return len(data)
+
+
+_kept: ContextVar[dict[tuple[int, int], _Kept] | None] = ContextVar("kept_pipes", default=None)
+
+
+@contextmanager
+def pipes_kept() -> Iterator[None]:
+    """Let every pipe be opened by its name as often as wanted while the outermost such block runs."""
+    if _kept.get() is not None:
+        yield
+        return
+    pipes: dict[tuple[int, int], _Kept] = {}
+    before = _kept.set(pipes)
+    try:
+        yield
+    finally:
+        _kept.reset(before)
+        for pipe in pipes.values():
+            pipe.rest.close()
+
+
+def opened(path: str | Path) -> BinaryIO:
+    """Open a file, or a pipe from its start, for reading its bytes; raises `OSError`."""
+    pipes = _kept.get()
+    if pipes is None or not stat.S_ISFIFO((found := os.stat(path)).st_mode):
+        return open(path, "rb")
+    key = found.st_dev, found.st_ino
+    if key not in pipes:
+        pipes[key] = _Kept(open(path, "rb", buffering=0))  # noqa: SIM115
+    return io.BufferedReader(_FromStart(pipes[key]))

@@ -1,0 +1,129 @@
+"""Comparisons over all paths of lattices: judged by decoding these, by hypotheses that lists of all paths hold too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from drawn_hypergraphs import DrawnHypergraphs
+from drawn_lattices import Drawn
+
+import lpmert
+from lpmert import DataError, Lattices, MethodError, Status
+from lpmert.comparing.significance import permutation_test
+from lpmert.methods import NelderMead, Och, RandomSearch, Tpe
+from lpmert.metrics.text import TEXT_METRICS
+from lpmert.unseen.averaging import Averaging
+
+FAST: dict[str, Any] = {
+    "och": Och(restarts=1),
+    "random": RandomSearch(draws=15),
+    "nelder-mead": NelderMead(restarts=0, evaluations=15),
+    "average": Averaging(chains=1),
+}
+
+
+def drawn(seed: int, n_lattices: int = 6) -> Lattices:
+    return in_general_position(seed, n_lattices).lattices()
+
+
+def in_general_position(seed: int, n_lattices: int) -> Drawn:
+    """Small lattices with features in general position, so that no two paths tie."""
+    while True:
+        found = Drawn(seed, "integers", n_lattices, 3)
+        if all(any(found.paths(s)) for s in range(n_lattices)):
+            break
+        seed += 1000
+    found.features = np.random.default_rng(seed).normal(size=found.features.shape)
+    found.references = [reference or "a b" for reference in found.references]
+    return found
+
+
+@pytest.mark.parametrize("metric", ["wer", "bleu"])
+def test_runs_on_lattices_are_judged_over_all_paths(metric: str) -> None:
+    here, there = drawn(1), drawn(2)
+    found = lpmert.compare(
+        here, FAST, metric=metric, seeds=2, held_out=there, weights={"mine": [1, -1, 2]}, optimum_limits=None
+    )
+    assert [(entry.name, len(entry.runs)) for entry in found.entries] == [*((name, 2) for name in FAST), ("mine", 1)]
+    assert found.optimum is not None
+    assert found.optimum.status is Status.OPTIMAL
+    assert found.optimum.loss == lpmert.minimize(here, metric=metric).loss
+    settings = TEXT_METRICS[metric]
+    summed = settings.metric("")
+    rows = {}
+    for entry in found.entries:
+        for run in entry.runs:
+            assert run.loss == lpmert.evaluate(here, run.weights, metric=metric).loss >= found.optimum.loss
+            assert run.held_out_loss == lpmert.evaluate(there, run.weights, metric=metric).loss
+            best = lpmert.n_best(here, run.weights, n=1)  # the texts chosen, found by another search
+            counted = [settings.counter(own)(text) for own, text in zip(here.references, best.texts or (), strict=True)]
+            assert run.chosen.tolist() == counted
+        rows[entry.name] = entry.best.held_out_chosen
+    for entry in found.entries[1:]:
+        assert entry.held_out is not None
+        assert entry.held_out.p_value == permutation_test(summed, rows["och"], rows[entry.name])
+
+
+def test_a_comparison_of_lattices_is_that_of_lists_of_all_their_paths() -> None:
+    few = in_general_position(3, 8)
+    features, offsets, losses = few.listed()
+    lists = lpmert.NBest(np.array(features, dtype=float), offsets, losses)
+    given = {"one": [1.0, 0.0, 0.0], "two": [0.0, -1.0, 0.5], "three": [-1.0, 2.0, 3.0]}
+    on_lattices = lpmert.compare(few.lattices(), [], weights=given)
+    on_lists = lpmert.compare(lists, [], weights=given)
+    assert on_lattices.lower_bound == on_lists.lower_bound
+    for name in given:
+        assert on_lattices[name].best.chosen.tolist() == on_lists[name].best.chosen.tolist()
+        assert on_lattices[name].training == on_lists[name].training
+
+
+def test_lattices_are_cross_validated() -> None:
+    lattices = drawn(4, 8)
+    found = lpmert.compare(lattices, {"och": Och(restarts=0)}, seeds=1, cv=4, repeat=1)
+    assert found.unseen is not None
+    assert [entry.name for entry in found.unseen.entries] == ["och", "optimum"]
+    for entry in found.unseen.entries:
+        losses = [run.held_out_loss for run in entry.fits]
+        assert entry.loss.value == sum(losses)  # the folds hold each lattice once
+        assert all(run.loss >= 0 for run in entry.fits)
+
+
+def test_hypergraphs_are_compared_but_not_divided() -> None:
+    graphs = DrawnHypergraphs(5, 3, 2, 40).graphs()
+    found = lpmert.compare(graphs, {"och": Och(restarts=0)}, metric="wer", seeds=1)
+    assert found["och"].best.loss >= found.lower_bound == lpmert.minimize(graphs, metric="wer").loss
+    with pytest.raises(DataError, match="hypergraphs are not divided; make N-best lists"):
+        lpmert.compare(graphs, ["och"], metric="wer", seeds=1, cv=2)
+
+
+def test_methods_that_need_lists_are_refused_before_any_run() -> None:
+    seen: list[str] = []
+    with pytest.raises(MethodError, match=r"'grid' needs N-best lists: .* by auto, cells, och, .*nelder-mead"):
+        lpmert.compare(drawn(6), ["och", "grid"], seeds=1, on_run=lambda name, _: seen.append(name))
+    with pytest.raises(MethodError, match="'mip' needs N-best lists"):
+        lpmert.compare(drawn(6), ["och"], seeds=1, optimum="mip", on_run=lambda name, _: seen.append(name))
+    assert not seen
+
+
+def test_a_known_optimum_must_be_of_these_lattices() -> None:
+    one, other = drawn(7), drawn(8)
+    result = lpmert.minimize(one)
+    assert lpmert.compare(one, ["random"], seeds=1, optimum=result).proved
+    with pytest.raises(DataError, match="is for other lists"):
+        lpmert.compare(other, ["random"], seeds=1, optimum=result)
+
+
+def test_tpe_takes_lattices() -> None:
+    pytest.importorskip("optuna")
+    lattices = drawn(9)
+    result = lpmert.minimize(lattices, method=Tpe(trials=10))
+    assert result.loss == lpmert.evaluate(lattices, result.weights).loss
+
+
+def test_weights_of_lattices_are_tuned_for_bleu() -> None:
+    lattices = drawn(10, 8)
+    tuned = lpmert.tune(lattices, metric="bleu", folds=2, averaging=Averaging(chains=1))
+    assert tuned.estimate is not None
+    assert 0.0 <= tuned.estimate.optimum.value <= 1.0

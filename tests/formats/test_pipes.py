@@ -1,0 +1,118 @@
+"""Every input may be a pipe with a name, as shells make of <(command): it is looked at often, and read once."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BytesIO
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from commands import run
+from shared import ROOT
+
+import lpmert
+from lpmert import DataError
+from lpmert.system.files import read_text
+from lpmert.system.pipes import pipes_kept
+
+LATTICES, TEXT = ROOT / "examples/speech/lattices", ROOT / "examples/speech/text"
+CANDIDATES = ROOT / "examples/best_of_n/candidates.jsonl"
+WEIGHTS = ("--weights", "1,9.5,0")
+
+
+@contextmanager
+def piped(content: bytes) -> Iterator[str]:
+    """A pipe out of which this comes, once."""
+    reading, writing = os.pipe()
+
+    def write() -> None:
+        with open(writing, "wb") as stream:
+            stream.write(content)
+
+    writer = Thread(target=write)
+    writer.start()
+    try:
+        yield f"/dev/fd/{reading}"
+    finally:
+        os.close(reading)
+        writer.join()
+
+
+def loss(*words: object) -> float:
+    outcome = run(*words, "--json")
+    assert outcome.exit_code == 0, outcome.output
+    return float(json.loads(outcome.stdout)["loss"])
+
+
+def test_references_of_lattices_come_through_a_pipe() -> None:
+    expected = loss("evaluate", LATTICES, "--references", TEXT, *WEIGHTS)
+    with piped(TEXT.read_bytes()) as pipe:
+        assert loss("evaluate", LATTICES, "--references", pipe, *WEIGHTS) == expected
+    with piped(TEXT.read_bytes()) as pipe:
+        assert lpmert.evaluate(lpmert.load_lattices(LATTICES, pipe), [1, 9.5, 0]).loss == expected
+    with piped(TEXT.read_bytes()) as pipe:
+        lists = lpmert.read(LATTICES, references=pipe, n_best=1, scales={"lm": 9.5, "words": 0.0})
+    assert lpmert.evaluate(lists, [1, 9.5, 0]).loss == expected
+
+
+def archive() -> bytes:
+    packed = BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as tar:
+        for file in LATTICES.iterdir():
+            tar.add(file, file.name)
+    return packed.getvalue()
+
+
+def test_lattices_come_through_a_pipe(tmp_path: Path) -> None:
+    with piped(archive()) as pipe:
+        assert loss("evaluate", pipe, "--references", TEXT, *WEIGHTS) == loss(
+            "evaluate", LATTICES, "--references", TEXT, *WEIGHTS
+        )
+    one, text = LATTICES / "u03.slf.gz", tmp_path / "text"
+    expected = loss("evaluate", one, "--references", TEXT, "--partial", *WEIGHTS)
+    for content in (one.read_bytes(), gzip.decompress(one.read_bytes())):
+        with piped(content) as pipe:
+            text.write_text(TEXT.read_text().replace("u03 ", f"{Path(pipe).name} "))  # the file has no name of its own
+            assert loss("evaluate", pipe, "--references", text, "--partial", *WEIGHTS) == expected
+
+
+def test_weights_come_through_a_pipe() -> None:
+    with piped(b"acoustic 1\nlm 9.5\nwords 0\n") as pipe:
+        found = loss("evaluate", LATTICES, "--references", TEXT, "--weights", pipe)
+    assert found == loss("evaluate", LATTICES, "--references", TEXT, *WEIGHTS)
+
+
+@pytest.mark.parametrize("ending", ["tsv", "csv", "jsonl", "moses", "parquet", "npz", "tsv.gz", "jsonl.zst"])
+def test_lists_of_every_kind_come_through_a_pipe(ending: str, tmp_path: Path) -> None:
+    lists = lpmert.read(CANDIDATES, loss="correct")
+    file = tmp_path / f"lists.{ending}"
+    lpmert.write(lists, file, "moses" if ending == "moses" else None)
+    weights = ("--weights", ",".join("1" for _ in lists.names))
+    expected = loss("evaluate", file, *weights)
+    with piped(file.read_bytes()) as pipe:
+        kind = {"csv": "csv", "tsv": "tsv", "tsv.gz": "tsv"}.get(ending)
+        assert loss("evaluate", pipe, *(() if kind is None else ("--from", kind)), *weights) == expected
+
+
+def test_a_pipe_is_kept_only_as_long_as_one_call(tmp_path: Path) -> None:
+    named = tmp_path / "named"
+    os.mkfifo(named)
+    for content in ("one", "two"):
+        writer = Thread(target=named.write_text, args=(content,))
+        with pipes_kept():
+            writer.start()
+            assert [read_text(named) for _ in range(3)] == [content] * 3
+        writer.join()
+
+
+def test_what_is_long_comes_in_parts_and_an_error_says_where() -> None:
+    lines = [f"a{number} x" for number in range(100_000)] + ["a7 y"]
+    trouble = "/dev/fd/[0-9]+:100001: 'a7' comes twice, first on line 8"
+    with piped("\n".join(lines).encode()) as pipe, pytest.raises(DataError, match=trouble):
+        lpmert.load_lattices(LATTICES, pipe)

@@ -1,0 +1,192 @@
+"""Bounds of ratio metrics on lattices that have too many hypotheses: held to all paths, one by one."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from drawn_hypergraphs import DrawnHypergraphs
+from drawn_lattices import Drawn
+from strategies import many_more
+
+import lpmert
+from lpmert import Lattices, Status
+from lpmert.methods.auto import Auto
+from lpmert.methods.lattice.ideals import Ideals
+from lpmert.methods.lattice.search import LatticeSettings
+from lpmert.methods.lattice.solve import solve_lattices
+from lpmert.metrics.ideal import tokens_of_words
+from lpmert.metrics.text import TEXT_METRICS, BleuTexts, ChrfTexts
+from lpmert.model.lattice_problem import LatticeProblem
+from lpmert.result import Limits
+
+METRICS: tuple[Any, ...] = (
+    BleuTexts(),
+    BleuTexts(tokenize="none", lowercase=True, reference_length="shortest"),
+    ChrfTexts(),
+    ChrfTexts(char_order=3, word_order=2, lowercase=True),
+)
+WORDS = ["aa", "Ab", "b.", "1,5-a", "aa", "b"]
+
+
+def drawn(seed: int, n_lattices: int, references: int = 1) -> tuple[Lattices, list[list[str]]]:
+    """Lattices of words that are several tokens, and the texts of all their paths."""
+    while True:
+        found = Drawn(seed, "integers", n_lattices, 2)
+        if all(any(found.paths(s)) for s in range(n_lattices)):
+            break
+        seed += 1000
+    rng = np.random.default_rng(seed)
+    names = {"a": WORDS[seed % 6], "b": WORDS[(seed + 2) % 6], "c": WORDS[(seed + 3) % 6]}
+    found.words = [None if word is None else names[word] for word in found.words]
+    spoken = [[" ".join(rng.choice(WORDS, rng.integers(1, 7))) for _ in range(references)] for _ in range(n_lattices)]
+    texts = [
+        [" ".join(word for link in reversed(way) if (word := found.words[link])) for way in found.paths(s)]
+        for s in range(n_lattices)
+    ]
+    lattices = Lattices(
+        found.features,
+        found.offsets,
+        found.sources,
+        found.targets,
+        found.words,
+        spoken,
+        starts=found.starts,
+        ends=found.ends,
+    )
+    return lattices, texts
+
+
+def betters(row: np.ndarray, own: np.ndarray, settings: Any) -> bool:
+    """Whether statistics are at least as good as others, whatever is added to both."""
+    if isinstance(settings, BleuTexts):
+        same = row[1::2].tolist() == own[1::2].tolist() and row[8] == own[8]
+        return same and bool((row[:8:2] >= own[:8:2]).all())
+    n = 3 * settings.char_order
+    fewer, same, more = (row[:n:3] <= own[:n:3], row[1:n:3] == own[1:n:3], row[2:n:3] >= own[2:n:3])
+    words = [
+        there.tolist() == here.tolist() or (there[1] == here[1] and len({*there.tolist()}) == 1 and here[0] > 0)
+        for there, here in zip(row[n:].reshape(-1, 3), own[n:].reshape(-1, 3), strict=True)
+    ]
+    return bool((fewer & same & more).all()) and all(words)
+
+
+@pytest.mark.parametrize("settings", METRICS)
+@pytest.mark.parametrize("references", [1, 2])
+def test_for_every_path_one_row_is_at_least_as_good(settings: Any, references: int) -> None:
+    for seed in range(40):
+        lattices, texts = drawn(seed, 2, references)
+        ideals = Ideals(LatticeProblem(lattices, settings))
+        for number, own in enumerate(texts):
+            rows = ideals.rows(number)
+            assert rows is not None
+            count = settings.counter(lattices.references[number])
+            for text in own:
+                assert any(betters(row, np.array(count(text)), settings) for row in rows)
+
+
+@pytest.mark.parametrize("settings", METRICS)
+def test_no_row_matches_more_than_some_path_may_match_by_itself(settings: Any) -> None:
+    """Matches are the most of any path, order by order, but for repetitions beyond those of the reference."""
+    exact = 0
+    for seed in range(40):
+        lattices, texts = drawn(seed, 1)
+        rows = Ideals(LatticeProblem(lattices, settings)).rows(0)
+        assert rows is not None
+        split = tokens_of_words(settings)
+        assert split is not None
+        (reference,) = lattices.references[0]
+        spoken = list(split(reference))
+        step, orders = (2, 4) if isinstance(settings, BleuTexts) else (3, settings.char_order)
+        for order in range(1, orders + 1):
+            grams = {tuple(spoken[i : i + order]) for i in range(len(spoken) - order + 1)}
+            counted = [
+                sum(tuple(said[i : i + order]) in grams for i in range(len(said) - order + 1))
+                for said in (list(split(text)) for text in texts[0])
+            ]
+            most = min(max(counted), len(spoken) - order + 1)
+            found = rows[:, step * (order - 1) + (0 if step == 2 else 2)].max()
+            assert found <= max(0, most)
+            exact += found == most
+    assert exact > 60
+
+
+@pytest.mark.parametrize("settings", METRICS)
+def test_the_bound_is_below_every_choice_of_paths(settings: Any) -> None:
+    near = 0
+    for seed in range(60, 85):
+        lattices, texts = drawn(seed, 3)
+        problem = LatticeProblem(lattices, settings)
+        ideals = Ideals(problem)
+        rows = [ideals.rows(number) for number in range(3)]
+        kept = [{tuple(settings.counter(lattices.references[s])(text)) for text in texts[s]} for s in range(3)]
+        if np.prod([len(own) for own in kept]) > 5000:
+            continue
+        least = min(problem.metric.loss(np.sum(chosen, axis=0)) for chosen in product(*kept))
+        for middle in (None, np.array([next(iter(own)) for own in kept]).sum(axis=0)):
+            known = [own for own in rows if own is not None]
+            assert len(known) == 3
+            bound = ideals.bound(known, middle) * problem.canonical.unit
+            assert bound <= least + 1e-12
+            near += bound > 0 and bound > 0.5 * least
+    assert near > 4
+
+
+@pytest.mark.parametrize("metric", ["bleu", "chrf"])
+@pytest.mark.parametrize("block", [0, *(many_more(block) for block in range(1, 6))])
+def test_a_search_that_stops_early_has_a_bound_that_holds(metric: str, block: int) -> None:
+    known = 0
+    for seed in range(20 * block + 100, 20 * block + 120):
+        lattices, _ = drawn(seed, 3)
+        whole = lpmert.minimize(lattices, metric=metric)
+        assert whole.status is Status.OPTIMAL
+        problem = LatticeProblem(lattices, metric)
+        for nodes in (1, 2, 4):
+            settings = LatticeSettings(comparisons=1)
+            stopped = solve_lattices(problem, Auto(), Limits(node_limit=nodes), settings=settings)
+            assert stopped.lower_bound is not None
+            assert stopped.lower_bound <= whole.loss <= stopped.loss
+            known += stopped.lower_bound > 0
+        finished = solve_lattices(problem, Auto(), settings=LatticeSettings(comparisons=1))
+        assert (finished.loss, finished.status) == (whole.loss, Status.OPTIMAL)
+    assert known > 20
+
+
+@pytest.mark.parametrize("metric", ["bleu", "chrf"])
+def test_rows_of_hypergraphs_better_every_derivation(metric: str) -> None:
+    settings = TEXT_METRICS[metric]
+    for seed in range(900, 930):
+        few = DrawnHypergraphs(seed, 2, 2, 100, words="aab")
+        graphs = few.graphs()
+        ideals = Ideals(LatticeProblem(graphs, metric))
+        for number in range(2):
+            count = settings.counter(graphs.references[number])
+            rows = ideals.rows(number)
+            assert rows is not None
+            for _, words in few.derivations(number):
+                assert any(betters(row, np.array(count(" ".join(words))), settings) for row in rows)
+
+
+@pytest.mark.parametrize("settings", METRICS)
+def test_tokens_of_a_text_are_those_of_its_words(settings: Any) -> None:
+    split = tokens_of_words(settings)
+    assert split is not None
+    rng = np.random.default_rng(5)
+    letters = [*"aB3.,-&;$'\"ΣσИ<>/[]`~!%_ßİ", "<skipped>", "&quot;", "&amp;", "&lt;", "1.5", "a."]
+    for _ in range(3000):
+        words = ["".join(rng.choice(letters, rng.integers(1, 6))) for _ in range(rng.integers(1, 6))]
+        assert list(split(" ".join(words))) == [token for word in words for token in split(word)]
+
+
+def test_metrics_whose_tokens_are_not_those_of_words_have_no_bound_but_the_optimum() -> None:
+    assert tokens_of_words(BleuTexts(tokenize="intl")) is None
+    assert tokens_of_words(ChrfTexts(whitespace=True)) is None
+    for settings in (BleuTexts(tokenize="intl"), ChrfTexts(whitespace=True)):
+        lattices, _ = drawn(12, 2)
+        result = lpmert.minimize(lattices, metric=settings)
+        assert result.status is Status.OPTIMAL
+        stopped = solve_lattices(LatticeProblem(lattices, settings), Auto(), Limits(node_limit=1))
+        assert stopped.lower_bound is not None
+        assert stopped.lower_bound <= result.loss
