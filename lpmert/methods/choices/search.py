@@ -19,6 +19,7 @@ from lpmert.methods.choices import kernels as kernel
 from lpmert.methods.choices import tree as layout
 from lpmert.methods.choices.ledger_of_ratios import Heights
 from lpmert.methods.choices.ledger_of_sums import Costs, new_costs
+from lpmert.methods.choices.open_selections import OpenSelections, put_open, take_open
 from lpmert.model.form import Canonical
 from lpmert.numeric import rational
 from lpmert.numeric.cap import Cap
@@ -168,9 +169,13 @@ class ChoicesSearch(Search):
 
     def advance(self) -> None:
         """Search on until a slice's work is done; exact questions are answered on the way."""
+        self.search_on(SLICE)
+
+    def search_on(self, budget: int) -> None:
+        """Search on until so much work is done."""
         numbers = self._tree.numbers
         self._aim()
-        goal = numbers[layout.WORK] + SLICE
+        goal = numbers[layout.WORK] + budget
         while numbers[layout.WORK] < goal:
             self._state = kernel.search(
                 self._ledger,
@@ -266,6 +271,31 @@ class SumChoicesSearch(ChoicesSearch):
         exact = canonical.rounding_by_cost
         super().__init__(options, switches, canonical.by_cost, n_fixed, incumbent, canonical.cap, exact)
         self._ledger = new_costs(self._tree)
+
+    @property
+    def work(self) -> int:
+        """Work done since the search began."""
+        return int(self._tree.numbers[layout.WORK])
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing is open."""
+        return bool(self._state == kernel.DONE)
+
+    @property
+    def between_nodes(self) -> bool:
+        """Whether nothing is lost if it does not go on but `open_parts` are searched elsewhere."""
+        between = self._tree.numbers[layout.PHASE] in (layout.BOUND, layout.DESCEND)
+        return bool(between and self._state == kernel.WORKING)
+
+    def open_parts(self) -> list[OpenSelections]:
+        """Return what is open, the coarsest first."""
+        return take_open(self._tree, self._corrals, self._next_bound)
+
+    def go_on_with(self, part: OpenSelections) -> None:
+        """Search a part next, and nothing else of what was open."""
+        put_open(self._tree, self._corrals, self._lists, self._ledger.rest, part)
+        self._state = kernel.WORKING
 
     def _aim(self) -> None:
         self._tree.numbers[layout.UPPER] = self.incumbent.cost
