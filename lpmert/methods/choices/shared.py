@@ -128,7 +128,9 @@ class SharedChoices(Search):
         return self._alone.memory + self._frontier.nbytes
 
     def counters(self) -> Mapping[str, int]:
-        return Counter(self._alone.counters()) + self._counted if self._counted else self._alone.counters()
+        total = Counter(self._alone.counters())
+        total.update(self._counted)
+        return total
 
     def state(self) -> Mapping[str, Any]:
         alone = [] if self._shared is not None or self._alone.done else self._alone.open_parts()
