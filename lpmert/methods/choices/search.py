@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -49,6 +49,21 @@ class Options(Protocol):
 
     def switches(self, granularity: int, *, cores: bool) -> layout.ChoiceSettings:
         """Return what kernels need to know."""
+
+
+class Gains(NamedTuple):
+    """What looking ahead has brought: how often each list was asked [S], and by how much that raised bounds [S]."""
+
+    asked: IntArray
+    raised: FloatArray
+
+    def beyond(self, before: Gains) -> Gains:
+        """Return what has been added to those before."""
+        return Gains(self.asked - before.asked, self.raised - before.raised)
+
+    def with_more(self, more: Gains) -> Gains:
+        """Return both together."""
+        return Gains(self.asked + more.asked, self.raised + more.raised)
 
 
 class ChoicesSearch(Search):
@@ -276,6 +291,18 @@ class SumChoicesSearch(ChoicesSearch):
     def work(self) -> int:
         """Work done since the search began."""
         return int(self._tree.numbers[layout.WORK])
+
+    @property
+    def gains(self) -> Gains:
+        """What looking ahead has brought so far."""
+        return Gains(self._tree.asked.copy(), self._tree.raised.copy())
+
+    def expect(self, gains: Gains) -> None:
+        """Begin with what looking ahead has brought elsewhere."""
+        tree = self._tree
+        tree.asked[:], tree.raised[:] = gains
+        asked = tree.asked > 0
+        tree.gain[asked] = tree.raised[asked] / tree.asked[asked]
 
     @property
     def done(self) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 from lpmert.errors import FloatArray
 from lpmert.methods.choices.open_selections import OpenSelections
-from lpmert.methods.choices.search import SLICE, Options, SumChoicesSearch
+from lpmert.methods.choices.search import SLICE, Gains, Options, SumChoicesSearch
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.form import Canonical
 from lpmert.parallel.backends import workers
@@ -44,20 +44,26 @@ class Ground(NamedTuple):
 
 
 class Searched(NamedTuple):
-    """What is left of a hand; cost, weights [D], source: of the best met; unsettled: as of a search."""
+    """What is left of a hand; cost, weights [D], source: of the best met; unsettled: as of a search; gains: learnt on
+    the way.
+    """
 
     parts: list[OpenSelections]
     cost: int
     weights: FloatArray
     source: str
     unsettled: int | None
+    gains: Gains
     counts: Mapping[str, int]
 
 
-def search_hand(ground: Ground, parts: list[OpenSelections], cost: int, weights: FloatArray, budget: int) -> Searched:
-    """Search open nodes, the first of them first, for what costs less; weights [D] have this cost."""
+def search_hand(
+    ground: Ground, parts: list[OpenSelections], cost: int, weights: FloatArray, gains: Gains, budget: int
+) -> Searched:
+    """Search open nodes, the first of them first, for what costs less; weights [D] have this cost; gains: so far."""
     options, canonical = ground
     search = SumChoicesSearch(options, canonical, Incumbent(cost, CanonicalWeights(weights), ""))
+    search.expect(gains)
     left = list(parts)
     while left and search.work < budget:
         part = left.pop(0)
@@ -70,7 +76,7 @@ def search_hand(ground: Ground, parts: list[OpenSelections], cost: int, weights:
             left = search.open_parts() + left
     found = search.incumbent
     counts = {**search.counters(), "nodes": search.nodes - 1}
-    return Searched(left, found.cost, found.weights, found.source, search.unsettled, counts)
+    return Searched(left, found.cost, found.weights, found.source, search.unsettled, search.gains.beyond(gains), counts)
 
 
 class SharedChoices(Search):
@@ -89,6 +95,7 @@ class SharedChoices(Search):
         self._workers = workers()
         self._shared: Shared | None = None
         self._frontier: Frontier[OpenSelections, Searched] = Frontier(options.lanes, _HAND)
+        self._gains = self._alone.gains
         self._counted: Counter[str] = Counter()
         self._unsettled: int | None = None
 
@@ -135,11 +142,14 @@ class SharedChoices(Search):
     def state(self) -> Mapping[str, Any]:
         alone = [] if self._shared is not None or self._alone.done else self._alone.open_parts()
         parts = [plain(part) for part in (*alone, *self._frontier.parts())]
-        return {"parts": parts, "counts": dict(self.counters()), "unsettled": self.unsettled}
+        gains = self._alone.gains if self._shared is None else self._gains
+        counts = dict(self.counters())
+        return {"parts": parts, "gains": plain(gains), "counts": counts, "unsettled": self.unsettled}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         self._counted = Counter(state["counts"]) - Counter(self._alone.counters())
         self._unsettled = state["unsettled"]
+        self._gains = Gains(**state["gains"])
         self._share(OpenSelections.of(part) for part in state["parts"])
 
     def advance(self) -> None:
@@ -149,6 +159,7 @@ class SharedChoices(Search):
             return
         self._alone.advance()
         if self._alone.work >= _ALONE and self._alone.between_nodes and not self._alone.finished:
+            self._gains = self._alone.gains
             self._share(self._alone.open_parts())
 
     def _share(self, parts: Iterable[OpenSelections]) -> None:
@@ -162,10 +173,11 @@ class SharedChoices(Search):
         if searched.unsettled is not None and (self._unsettled is None or searched.unsettled < self._unsettled):
             self._unsettled = searched.unsettled
         self._counted.update(searched.counts)
+        self._gains = self._gains.with_more(searched.gains)
         limit = self.incumbent.cost - self._canonical.granularity
         self._frontier.push(part for part in searched.parts if part.bound <= limit)
         self._frontier.send(partial(self._hand_out, shared))
 
     def _hand_out(self, shared: Shared, parts: list[OpenSelections]) -> Pending[Searched]:
         upper = self.incumbent
-        return self._workers.hand_out(search_hand, shared, parts, upper.cost, upper.weights, _UNIT)
+        return self._workers.hand_out(search_hand, shared, parts, upper.cost, upper.weights, self._gains, _UNIT)
