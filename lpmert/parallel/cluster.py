@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+import warnings
 from concurrent.futures import CancelledError
 from typing import Any, Generic
 
@@ -80,7 +81,9 @@ class _Again(Pending[T], Generic[T]):
         self._submit()
 
     def _submit(self) -> None:
-        self._future = self._client.submit(self._unit, self._shared.value, *self._arguments, pure=False)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Sending large graph")  # a hand of parts may have some megabytes
+            self._future = self._client.submit(self._unit, self._shared.value, *self._arguments, pure=False)
 
     def done(self, seconds: float) -> bool:
         from distributed.scheduler import KilledWorker
