@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from lpmert.model.region import Region
     from lpmert.model.word_graphs import WordGraphs
     from lpmert.result import Callback, Limits, Result
+    from lpmert.search.driver import Keeping
     from lpmert.search.method import Method
     from lpmert.values import Weights
 
@@ -47,8 +48,11 @@ def minimize(
     target: float | None = None,
     memory_limit: int | None = 1 << 30,
     jobs: int = 1,
+    backend: str = "threads",
     seed: int = 0,
     callback: Callback | None = None,
+    checkpoint: str | Path | None = None,
+    resume: bool = False,
 ) -> Result:
     """Find weights with the least loss on N-best lists or lattices, and prove that no weights do better.
 
@@ -83,11 +87,19 @@ def minimize(
     memory_limit : int or None
         Bytes that open nodes may take; `None` for no limit.
     jobs : int
-        Threads that `cells` may use, alone or within `auto`; their number changes nothing but the time.
+        Workers that a long search by `cells` or `choices`, alone or within `auto`, may use; their number changes
+        nothing but the time.
+    backend : str
+        What they are: "threads", "processes", or "dask://HOST:PORT" for all workers of a Dask cluster (needs
+        `lpmert[dask]`); it changes nothing but the time either.
     seed : int
         Of all that is random.
     callback : callable, optional
         Gets a `Progress` some ten times a second, and stops the search by a true answer.
+    checkpoint : str or Path, optional
+        File in which `auto`, `cells` and `choices` keep what is open, every minute and when they end.
+    resume : bool
+        Go on from that file. Without, it must not be there.
 
     Returns
     -------
@@ -97,7 +109,8 @@ def minimize(
     Raises
     ------
     DataError, MetricError, MethodError, RegionError
-        Where an argument cannot be used; the message names it and the remedy.
+        Where an argument cannot be used; the message names it and the remedy. A checkpoint of other data or settings
+        cannot.
 
     Notes
     -----
@@ -115,16 +128,18 @@ def minimize(
     >>> lpmert.minimize(lists, method=lpmert.methods.Och(restarts=3)).lower_bound is None
     True
     """
+    from lpmert.parallel.backends import hired
     from lpmert.result import warned
 
-    solver, limits, seed = _settings(method, time_limit, node_limit, gap, target, memory_limit, jobs, seed)
-    problem, search = _prepared(nbest, metric, ties, region, limits)
+    solver, limits, seed = _settings(method, time_limit, node_limit, gap, target, memory_limit, jobs, seed, backend)
+    problem, search = _prepared(nbest, metric, ties, region, limits, _keeping(checkpoint, resume))
     initial = None
     if initial_weights is not None:
         from lpmert.formats.weights import given_weights
 
         initial = problem.checked_weights(given_weights(initial_weights, "initial_weights"))
-    return warned(search(solver, limits, callback, seed, initial))
+    with hired(backend, jobs):
+        return warned(search(solver, limits, callback, seed, initial))
 
 
 def check(
@@ -141,6 +156,7 @@ def check(
     target: float | None = None,
     memory_limit: int | None = 1 << 30,
     jobs: int = 1,
+    backend: str = "threads",
     seed: int = 0,
     callback: Callback | None = None,
 ) -> Check:
@@ -152,7 +168,7 @@ def check(
         The lists, or lattices, of which all paths count.
     weights : mapping or sequence of numbers, Result, str or Path
         The weights to check, by name, in the order of the features, or in a file; the search starts from them.
-    metric, method, ties, region, time_limit, node_limit, gap, target, memory_limit, jobs, seed, callback
+    metric, method, ties, region, time_limit, node_limit, gap, target, memory_limit, jobs, backend, seed, callback
         As for `minimize`.
 
     Returns
@@ -175,13 +191,15 @@ def check(
     """
     from lpmert.checked import Check
     from lpmert.formats.weights import given_weights
+    from lpmert.parallel.backends import hired
     from lpmert.result import warned
 
-    solver, limits, seed = _settings(method, time_limit, node_limit, gap, target, memory_limit, jobs, seed)
+    solver, limits, seed = _settings(method, time_limit, node_limit, gap, target, memory_limit, jobs, seed, backend)
     problem, search = _prepared(nbest, metric, ties, region, limits)
     given = problem.checked_weights(given_weights(weights, "weights"))
     evaluation = told(problem, given)
-    optimum = warned(search(solver, limits, callback, seed, given))
+    with hired(backend, jobs):
+        optimum = warned(search(solver, limits, callback, seed, given))
     same = {field.name for field in fields(evaluation)} & {field.name for field in fields(Check)}
     figures = {name: getattr(evaluation, name) for name in same}
     return Check(weights=given, names=nbest.names, optimum=optimum, **figures)
@@ -282,11 +300,26 @@ def certify(
         write_certificate_of_graphs(path, problem, result)
 
 
+def _keeping(checkpoint: str | Path | None, resume: bool) -> Keeping | None:
+    from lpmert.errors import MethodError
+    from lpmert.search.driver import Keeping
+
+    if checkpoint is None and resume:
+        raise MethodError("resume needs the file of a checkpoint")
+    return None if checkpoint is None else Keeping(checkpoint, resume)
+
+
 def _prepared(
-    data: NBest | WordGraphs, metric: Any, ties: str, region: Region | None, limits: Limits
+    data: NBest | WordGraphs,
+    metric: Any,
+    ties: str,
+    region: Region | None,
+    limits: Limits,
+    keeping: Keeping | None = None,
 ) -> tuple[Problem | LatticeProblem, Callable[..., Result]]:
     """Return the problem, and its search: of a method, with limits, callback, seed and first weights."""
     import lpmert.model.problem  # noqa: F401  # loading it takes longer than most problems, and does not count
+    from lpmert.errors import MethodError
     from lpmert.model.problem import Problem
     from lpmert.search.driver import solve
     from lpmert.system.deadline import Deadline
@@ -294,10 +327,13 @@ def _prepared(
     with Deadline(limits.time_limit).running() as deadline:
         problem = problem_of(data, metric, ties, region)
         if not isinstance(problem, Problem):
+            if keeping is not None:
+                raise MethodError("searches over lattices keep no checkpoints; leave it out, or search N-best lists")
             from lpmert.methods.lattice.solve import solve_lattices
 
             return problem, partial(solve_lattices, problem, started=deadline.started)
-        return problem, lambda method, *rest: partial(solve, method, problem, started=deadline.started)(*rest)
+        here = partial(solve, started=deadline.started, keeping=keeping)
+        return problem, lambda method, *rest: here(method, problem, *rest)
 
 
 def told(problem: Problem | LatticeProblem, weights: Weights) -> Evaluation:
@@ -346,11 +382,14 @@ def _settings(
     memory_limit: int | None,
     jobs: int,
     seed: int,
+    backend: str = "threads",
 ) -> tuple[Method, Limits, int]:
+    from lpmert.parallel.backends import checked_backend
     from lpmert.values import checked_limits, whole_number
 
     jobs = whole_number(jobs, "jobs", 1)
-    solver = _method(method).with_jobs(jobs)
+    checked_backend(backend)
+    solver = _method(method)
     if jobs > 1 and not solver.takes_jobs:
         logger.info("jobs=%d: method %r searches in one thread", jobs, solver.name)
     limits = checked_limits(time_limit, node_limit, gap, target, memory_limit)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from benchmarks import datasets
-from benchmarks.harness import Benchmark, Dataset, Task
+from benchmarks.harness import Answer, Benchmark, Dataset, Task
 from benchmarks.lists import Loss, Poses, Solve
 from benchmarks.machine import cores
 from benchmarks.plots import legend, one_for_each
@@ -19,6 +19,7 @@ from lpmert.methods.cells.cells import Cells
 from lpmert.methods.choices.choices import Choices
 from lpmert.methods.divide.divide import LpMert
 from lpmert.model.nbest import NBest
+from lpmert.parallel.backends import hired
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
@@ -136,8 +137,13 @@ class Threads(Solve):
         del data, objective
         return f"{self.jobs} threads on {cores()} cores" if self.jobs > cores() else None
 
+    def solve(self, data: Any, objective: Poses, seed: int, time_limit: float) -> Answer:
+        """Solve with so many threads; starting them is part of the time."""
+        with hired("threads", self.jobs):
+            return super().solve(data, objective, seed, time_limit)
 
-JOBS = tuple(Threads(Cells(jobs=jobs), f"cells, {jobs} threads", jobs) for jobs in (1, 2, 4))
+
+JOBS = tuple(Threads(Cells(), f"cells, {jobs} threads", jobs) for jobs in (1, 2, 4))
 SHARED = (datasets.libri(5), datasets.generated(6400, 30, 3), datasets.generated(100, 30, 6))
 
 

@@ -128,6 +128,17 @@ def size(text: str) -> int:
     return value
 
 
+def backend(text: str) -> str:
+    """Return the name of workers; raises `click.BadParameter` for anything else."""
+    from lpmert.errors import MethodError
+    from lpmert.parallel.backends import checked_backend
+
+    try:
+        return checked_backend(text)
+    except MethodError as error:
+        raise click.BadParameter(f"{error}.") from error
+
+
 def scale(text: str) -> Scale:
     """Return a feature and the weight it shall have, from am=1; raises `click.BadParameter` for anything else."""
     name, _, number = text.rpartition("=")

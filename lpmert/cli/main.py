@@ -161,6 +161,13 @@ def main(ctx: click.Context) -> None:
 @click.option(
     "--initial-weights", metavar="WEIGHTS", help="Weights to start from; same syntax as `lpmert check --weights`."
 )
+@click.option(
+    "--checkpoint",
+    type=click.Path(),
+    metavar="FILE",
+    help="Keep what is open in FILE, every minute and at the end, to go on from there.",
+)
+@click.option("--resume", is_flag=True, help="Go on from --checkpoint FILE.")
 @click.option("--certificate", type=click.Path(), metavar="FILE", help="Write a proof for `lpmert verify`.")
 @click.option(
     "--write",
@@ -173,6 +180,8 @@ def main(ctx: click.Context) -> None:
 @asking
 def solve(
     initial_weights: str | None,
+    checkpoint: str | None,
+    resume: bool,
     certificate: str | None,
     write: str | None,
     roles: dict[str, str],
@@ -198,13 +207,16 @@ def solve(
     toolkit (docs/speech.md). They have six digits after the point, or more where that would change the loss.
     """
     target = Target.of(write, options["output"], roles)
+    if resume and checkpoint is None:
+        raise click.UsageError("--resume needs --checkpoint.")
 
     def search(data: Data, callback: Callback | None, shared: Shared) -> Result:
         from lpmert._doors import minimize
 
         target.check(data.names)
         start = None if initial_weights is None else shared.weights(initial_weights, "--initial-weights")
-        return minimize(data, initial_weights=start, callback=callback, **shared.search_arguments())
+        keeping: dict[str, Any] = {"checkpoint": checkpoint, "resume": resume}
+        return minimize(data, initial_weights=start, callback=callback, **keeping, **shared.search_arguments())
 
     def text(data: Data, result: Result, shared: Shared) -> str:
         from lpmert._doors import problem_of

@@ -12,6 +12,7 @@ from lpmert.cli.arguments import (
     Registered,
     Scale,
     assignment,
+    backend,
     bounds,
     finite,
     linear,
@@ -65,6 +66,7 @@ class Shared:
     memory_limit: int
     seed: int
     jobs: int
+    backend: str
     scale: Scale | None
     as_json: bool
     output: str | None
@@ -149,6 +151,7 @@ class Shared:
             "target": self.target,
             "memory_limit": self.memory_limit,
             "jobs": self.jobs,
+            "backend": self.backend,
             "seed": self.seed,
         }
 
@@ -263,7 +266,14 @@ _SHARED_OPTIONS = (
         type=click.IntRange(min=1),
         default=1,
         metavar="N",
-        help="Number of threads (compare: processes); affects only the time.",
+        help="Number of workers; affects only the time.",
+    ),
+    click.option(
+        "--backend",
+        type=backend,
+        default="threads",
+        metavar="NAME",
+        help="What they are: threads, processes, or dask://HOST:PORT (compare: processes); affects only the time.",
     ),
     click.option("--scale", type=scale, metavar="NAME=W", help="Also show the weights scaled so that this one is W."),
     click.option("--json", "as_json", is_flag=True, help="Print JSON instead of the report."),

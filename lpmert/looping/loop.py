@@ -136,6 +136,7 @@ def loop(
     from lpmert.looping.pool import Pool
     from lpmert.looping.rounds import Rounds
     from lpmert.looping.steps import AVERAGE, Stepping
+    from lpmert.parallel.backends import hired
     from lpmert.system.deadline import Deadline, OutOfTime, heeding
     from lpmert.system.interrupts import Interrupts
     from lpmert.values import checked_limits, named_weights, whole_number
@@ -186,7 +187,7 @@ def loop(
         patience=patience,
         on_iteration=on_iteration,
     )
-    with interrupts, deadline.running(), heeding():
+    with interrupts, deadline.running(), heeding(), hired("threads", jobs):
         try:
             rounds.run(first, iterations)
         except OutOfTime:

@@ -5,13 +5,15 @@ best.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from lpmert.configurable import option
 from lpmert.methods.cells.cells import Cells, CellsSearch
 from lpmert.methods.choices.choices import Choices
-from lpmert.methods.choices.search import ChoicesSearch
+from lpmert.methods.choices.ratio_search import RatioChoicesSearch
+from lpmert.methods.choices.shared import SharedChoices
 from lpmert.methods.groups import GroupedSearch, Groups
 from lpmert.methods.minorant import MinorantSearch
 from lpmert.methods.sweep import Sweep
@@ -56,7 +58,7 @@ _GROUPS_SHARE = 1
 _BOUND_SHARE = 7
 """Slices that `groups` gets for each one of `choices` where the lists are too many for a proof."""
 
-Engine = CellsSearch | ChoicesSearch | GroupedSearch | MinorantSearch
+Engine = CellsSearch | SharedChoices | RatioChoicesSearch | GroupedSearch | MinorantSearch
 """A search with a bound of its own."""
 
 
@@ -80,10 +82,7 @@ class Auto(Method):
     takes_jobs = True
     takes_fractions = True
     takes_caps = True
-
-    def with_jobs(self, jobs: int) -> Auto:
-        """Return the method with so many threads for cells."""
-        return replace(self, cells=self.cells.with_jobs(jobs))
+    keeps_checkpoints = True
 
     def start(self, task: Task) -> Search:
         """Return the search, or the pair of searches, for this task; the log says which, and why."""
@@ -209,6 +208,18 @@ class Portfolio(Combined):
     @property
     def _searches(self) -> list[Engine]:
         return [self._first] if self._second is None else [self._first, self._second]
+
+    def state(self) -> Mapping[str, Any]:
+        return {"turn": self._turn, "searches": [search.state() for search in self._searches]}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on; a search that keeps nothing begins anew, with the best weights so far."""
+        self._turn = state["turn"]
+        if len(state["searches"]) > 1 and self._start_second is not None:
+            self._second = self._start_second()
+        for search, kept in zip(self._searches, state["searches"], strict=True):
+            if kept:
+                search.restore(kept)
 
     def advance(self) -> None:
         """Give the next search in turn a slice."""

@@ -160,6 +160,11 @@ class Canonical:
         decoded = Evaluator(self.features, self.offsets, nothing, self.costs, None, self.rounding).decode(weights)
         return int(self.costs[decoded.selection].sum()) if decoded.strict else None
 
+    def bare(self) -> Canonical:
+        """Return the form without lists: the scale of the loss is left."""
+        none = np.empty((0, self.n_features))
+        return Canonical(none, np.zeros(1, np.int64), np.empty(0, np.int64), none, (), None, self.unit, self.constant)
+
     def part(self, lists: IntArray) -> tuple[Canonical, IntArray]:
         """Return some of the lists, and the columns that vary within them, to which their features are cut down.
 

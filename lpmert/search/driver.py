@@ -5,13 +5,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from math import inf
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from lpmert.errors import MethodError
-from lpmert.model.coordinates import CallerWeights
+from lpmert.model.coordinates import CallerWeights, CanonicalWeights
 from lpmert.model.problem import Problem
 from lpmert.quoting import quoted
 from lpmert.result import Callback, Limits, Progress, Result, Status, relative_gap
+from lpmert.search.checkpoint import Checkpoint, State, asked_for
 from lpmert.search.fractional import FractionSearch
 from lpmert.search.method import DirectSearch, Incumbent, Method, Search, Task, Watch
 from lpmert.search.report import Outcome, result_of
@@ -42,31 +44,54 @@ def solve(
     seed: int = 0,
     initial_weights: CallerWeights | None = None,
     started: float | None = None,
+    keeping: Keeping | None = None,
 ) -> Result:
     """Find the least loss, and prove it if the method does, as far as the limits allow.
 
     initial_weights [D] of the caller start the search as well as they can. started: the `time.perf_counter()` from
-    which the time limit counts. Raises `MethodError` where the method cannot take the problem's metric or region,
-    `RegionError` for an empty region.
+    which the time limit counts. keeping: the file of checkpoints, and whether to go on from it. Raises `MethodError`
+    where the method cannot take the problem's metric or region, or keeps no checkpoints, `RegionError` for an empty
+    region, `DataError` for a file that does not fit.
     """
     _check(method, problem)
+    checkpoint, kept = None, None
+    if keeping is not None:
+        if not method.keeps_checkpoints:
+            raise MethodError(f"method {quoted(method.name)} keeps no checkpoints; use auto, cells or choices")
+        asked = asked_for(problem.nbest.fingerprint, problem.signature, method.settings(), seed, initial_weights)
+        checkpoint = Checkpoint(Path(keeping.path), asked, keeping.resume)
+        kept = checkpoint.begin()
+        if kept is None and keeping.resume:
+            logger.warning("%s: there is no checkpoint yet; the search begins anew", keeping.path)
 
     def begin(course: Course, find: Callable[[Callable[[], Incumbent]], Incumbent]) -> Search:
         initial = None if initial_weights is None else problem.to_canonical(initial_weights)
         initial = initial if initial is not None and initial.any() else None
 
         def first() -> Incumbent:
+            if kept is not None:
+                return Incumbent(kept["cost"], CanonicalWeights(kept["weights"]), kept["source"])
             try:
                 return find(lambda: first_incumbent(problem, seed, initial))
             except KeyboardInterrupt:
                 return any_incumbent(problem.canonical)
 
-        return _search(method, Task(problem, problem.canonical, first, course, seed, initial))
+        search = _search(method, Task(problem, problem.canonical, first, course, seed, initial))
+        if kept is not None:
+            search.restore(kept["search"])
+        return search
 
     def report(search: Search, outcome: Outcome) -> Result:
         return search.conclude(result_of(method, problem, search, outcome, seed, initial_weights))
 
-    return run(problem, begin, report, limits, callback, started)
+    return run(problem, begin, report, limits, callback, started, checkpoint)
+
+
+class Keeping(NamedTuple):
+    """Where checkpoints are kept, and whether a search that is there goes on."""
+
+    path: str | Path
+    resume: bool = False
 
 
 def run(
@@ -76,6 +101,7 @@ def run(
     limits: Limits | None,
     callback: Callback | None,
     started: float | None,
+    checkpoint: Checkpoint | None = None,
 ) -> Result:
     """Begin a search, drive it as far as the limits allow, and report it.
 
@@ -85,7 +111,7 @@ def run(
     limits = limits or Limits()
     interrupts = Interrupts()
     deadline = Deadline(limits.time_limit, started, lambda: interrupts.pressed)
-    course = Course(problem, limits, callback, deadline, lambda: interrupts.pressed)
+    course = Course(problem, limits, callback, deadline, lambda: interrupts.pressed, checkpoint)
     seconds: dict[str, float] = {}
 
     def find(search: Callable[[], Incumbent]) -> Incumbent:
@@ -132,6 +158,11 @@ def _search(method: Method, task: Task) -> Search:
     return method.start(task)
 
 
+def _state(search: Search) -> State:
+    found = search.incumbent
+    return {"cost": found.cost, "weights": found.weights, "source": found.source, "search": search.state()}
+
+
 class Course(Watch):
     """How a search goes: its trace, and how it is to end. `status` is `None` until then."""
 
@@ -142,10 +173,12 @@ class Course(Watch):
         callback: Callback | None,
         deadline: Deadline,
         pressed: Callable[[], bool] = lambda: False,
+        checkpoint: Checkpoint | None = None,
     ) -> None:
         self.status: Status | None = None
         self._problem, self._limits, self._callback = problem, limits, callback
         self._deadline, self._pressed = deadline, pressed
+        self._checkpoint = checkpoint
         self._trace: list[tuple[float, float | None, float]] = []
         self._told = -inf
         self._told_cost: int | None = None
@@ -162,15 +195,21 @@ class Course(Watch):
                 with self._deadline.running(), heeding():
                     search.advance()
                 bound = search.lower_bound
+                self._keep(search)
         except OutOfTime:
             status = Status.INTERRUPTED if self._pressed() else Status.TIME_LIMIT
         except KeyboardInterrupt:
             logger.info("interrupted; the last incumbent and bound are returned")
             status = Status.INTERRUPTED
+        self._keep(search, now=True)
         found = search.incumbent
         bound = None if bound is None else min(bound, found.cost)
         self.note(search, bound)
         return Outcome(status, found.cost, found.weights, bound, tuple(self._trace))
+
+    def _keep(self, search: Search, *, now: bool = False) -> None:
+        if self._checkpoint is not None:
+            self._checkpoint.keep(lambda: _state(search), now=now)
 
     def note(self, search: Search, bound: int | None = None) -> None:
         """Add to the trace what has changed."""

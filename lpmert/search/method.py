@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -108,6 +108,14 @@ class Search(ABC):
         """Return what was counted, by name."""
         return {"nodes": self.nodes, "lps": self.lps}
 
+    def state(self) -> Mapping[str, Any]:
+        """Return what is open, and what was counted, as `lpmert.search.checkpoint` keeps it; nothing else changes."""
+        return {}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on, before the first slice, from the state of a search for the same task; the incumbent is known."""
+        del state
+
     def conclude(self, result: Result) -> Result:
         """Return the result of this search as the caller gets it."""
         return result
@@ -196,9 +204,11 @@ class Method(Configurable, ABC):
     takes_fractions: ClassVar[bool] = False
     """Whether it takes those that are fractions of sums, by way of additive losses."""
     takes_jobs: ClassVar[bool] = False
-    """Whether the method can use several threads."""
+    """Whether its searches hand units of work out."""
     takes_caps: ClassVar[bool] = False
     """Whether the method keeps to a cosine around given weights."""
+    keeps_checkpoints: ClassVar[bool] = False
+    """Whether its searches can go on from a checkpoint."""
     takes_lattices: ClassVar[bool] = False
     """Whether its `start` takes a task whose problem is a `LatticeProblem`."""
 
@@ -218,8 +228,3 @@ class Method(Configurable, ABC):
 
         There is at least one feature and one list.
         """
-
-    def with_jobs(self, jobs: int) -> Method:
-        """Return the method that uses so many threads, where it can use several."""
-        del jobs
-        return self

@@ -47,6 +47,7 @@ def tune(
     target: float | None = None,
     memory_limit: int | None = 1 << 30,
     jobs: int = 1,
+    backend: str = "threads",
     seed: int = 0,
     callback: Callback | None = None,
     on_stage: OnStage | None = None,
@@ -84,7 +85,9 @@ def tune(
     node_limit, gap, target, memory_limit
         As for `minimize`, of the search for the optimum.
     jobs : int
-        Threads; their number changes nothing but the time.
+        Threads of the average, and workers of the search for the optimum; their number changes nothing but the time.
+    backend : str
+        What these workers are, as for `minimize`.
     seed : int
         Of all that is random. The average and the estimate depend on nothing else, unless they are stopped.
     callback : callable, optional
@@ -117,6 +120,7 @@ def tune(
     """
     from lpmert._doors import _settings, problem_of
     from lpmert.model.coordinates import CallerWeights
+    from lpmert.parallel.backends import hired
     from lpmert.result import warned
     from lpmert.system.deadline import Deadline, unheeded
     from lpmert.system.interrupts import Interrupts
@@ -125,7 +129,7 @@ def tune(
     from lpmert.unseen.material import divisible, held_out_like, searched
     from lpmert.values import whole_number
 
-    solver, limits, seed = _settings(method, time_limit, node_limit, gap, target, memory_limit, jobs, seed)
+    solver, limits, seed = _settings(method, time_limit, node_limit, gap, target, memory_limit, jobs, seed, backend)
     folds = whole_number(folds, "folds", 2)
     interrupts = Interrupts()
     deadline = Deadline(limits.time_limit, None, lambda: interrupts.pressed)
@@ -135,7 +139,7 @@ def tune(
             with unheeded():
                 on_stage(stage, done, parts)
 
-    with interrupts, deadline.running():
+    with interrupts, deadline.running(), hired(backend, jobs):
         problem = problem_of(divisible(nbest), metric, ties, region)
         group = groups_of(groups, nbest.n_lists)
         aside = None if held_out is None else held_out_like(held_out, nbest)

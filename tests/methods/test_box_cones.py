@@ -62,7 +62,7 @@ def best_over_cones(nbest: lpmert.NBest, budget: int, below: float | None = None
     most = form.dearest + form.granularity if below is None else round(below / form.unit) - form.constant
     start = Incumbent(most, CanonicalWeights(np.ones(form.n_features)), "")
     search = CellsSearch(Cells(shape="boxes", leaf_lists=0), form, start)
-    lane = search._lanes[0]
+    lane = search._lane
     best, boxes, raised = start.cost, 0, 0
     for face in search._roots:
         lane.load_root(face)

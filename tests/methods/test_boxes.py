@@ -202,7 +202,7 @@ def test_what_wins_somewhere_in_a_box_survives_in_it(kind: str) -> None:
         if not len(lists.costs) or not canonical.n_features:
             continue
         rng = np.random.default_rng(seed)
-        lane = search_of(canonical)._lanes[0]
+        lane = search_of(canonical)._lane
         for _ in range(4):
             centre, radius = random_box(rng, canonical.n_features)
             kept, _ = lane.survivors(box_with_all(lists, centre, radius), 1 << 59)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import replace
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -45,6 +45,12 @@ class Account(ABC, Generic[Ledger]):
     granularity: int
     row_work: int
     leaf_lists: int
+
+    _canonical: Canonical
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What workers need of it: the lists for kernels, and the scale of the loss."""
+        return {**self.__dict__, "_canonical": self._canonical.bare()}
 
     @abstractmethod
     def new_ledger(self) -> Ledger:

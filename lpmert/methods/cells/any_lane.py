@@ -92,6 +92,14 @@ class AnyLane(ABC, Generic[Part]):
         """Work done since the lane began."""
         return int(self.stack.numbers[layout.DONE_WORK])
 
+    def renew(self, weights: FloatArray) -> None:
+        """Empty the lane and forget all that was found and counted; weights [D] of the incumbent."""
+        self.stack.numbers[:] = 0
+        self.stack.numbers[layout.TOP] = -1
+        self.stack.best_weights[:] = weights
+        self.ledger = self.account.new_ledger()
+        self.work_limit, self.closing = 0, False
+
     def prune_root(self, cost: int) -> None:
         """Prune the only part, which holds all hypotheses, below a cost."""
         self.account.aim(self.ledger, self.stack, cost)
@@ -124,9 +132,13 @@ class AnyLane(ABC, Generic[Part]):
         self.stack.numbers[layout.TOP] -= 1
         self.closing = False
 
+    def parts(self) -> list[Part]:
+        """Return copies of all parts."""
+        return [self._part_at(self.stack, t) for t in range(self.n_parts)]
+
     def take_all(self) -> list[Part]:
         """Empty the lane and return its parts."""
-        parts = [self._part_at(self.stack, t) for t in range(self.n_parts)]
+        parts = self.parts()
         self.stack.numbers[layout.TOP] = -1
         return parts
 

@@ -6,6 +6,7 @@ others; it stands for the cone of these weights. Centre and radii are dyadic num
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -112,6 +113,11 @@ class OpenBox(NamedTuple):
     stalled: int
     centre: FloatArray
     radius: FloatArray
+
+    @classmethod
+    def of(cls, named: Mapping[str, Any]) -> OpenBox:
+        """Return the box of values by name."""
+        return cls(**{**named, "kept": Boxes(**named["kept"])})
 
     @property
     def nbytes(self) -> int:

@@ -9,11 +9,10 @@ those over boxes on the faces of a cube.
 
 from __future__ import annotations
 
-import heapq
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,15 +22,17 @@ from lpmert.errors import FloatArray, MethodError
 from lpmert.methods.cells import kernels as kernel
 from lpmert.methods.cells import stack as layout
 from lpmert.methods.cells.accounts import Account, RatioAccount, SumAccount
-from lpmert.methods.cells.any_lane import AnyLane
-from lpmert.methods.cells.box_lane import BoxLane
 from lpmert.methods.cells.box_stack import OpenBox
-from lpmert.methods.cells.lane import Lane
+from lpmert.methods.cells.hand import COUNTED, Explored, Ground, explore
 from lpmert.methods.cells.stack import OpenCone
 from lpmert.methods.choices.choices import Choices
 from lpmert.methods.choices.search import ChoicesSearch
 from lpmert.model.form import Canonical
 from lpmert.numeric.cone import cone_around, covering_cones
+from lpmert.parallel.backends import workers
+from lpmert.parallel.workers import Pending, Shared
+from lpmert.search.checkpoint import plain
+from lpmert.search.frontier import Frontier
 from lpmert.search.method import Incumbent, Method, Search, Task
 from lpmert.system.deadline import checkpoint
 
@@ -39,17 +40,14 @@ _SLICE = 4_000_000
 _STAY = 5 * _SLICE
 """Work in a cone before it gives way to the one with the least bound."""
 
-_LANES = 4
-"""Cones searched side by side; more than as many threads are of no use."""
-
-_LANE_ROWS = 8_000
-"""Hypotheses of a cone for which a lane has room from the beginning; it grows when a larger one comes."""
-
 _HAND = 8
-"""Cones that an empty lane gets at once, so that it rarely runs out of them before the slice ends."""
+"""Most parts that a unit of work begins with, so that it rarely runs out of them."""
 
-_ONE_LANE_WORK = 40 * _SLICE
-"""Work after which a search goes on in all lanes: short ones need no more than one."""
+_UNIT = 8 * _SLICE
+"""Work in a unit, in some hundredths of a second: much more than it takes to send one away."""
+
+_ALONE = 40 * _SLICE
+"""Work after which a search goes on in units, for whoever does them: short ones need no more than one lane."""
 
 _LEAF_ROWS = 2500
 """Hypotheses of a cone beyond which splits without progress do not count: exact arithmetic would have too many."""
@@ -84,18 +82,17 @@ class Cells(Method):
         "what the weight space is divided into; auto: boxes from 5 features on, but not for ratio metrics or a cosine",
         choices=("auto", "simplices", "boxes"),
     )
+    lanes: int = option(
+        8, "parts searched side by side once a search is long; so many workers find something to do", least=1
+    )
     selections: Choices = field(default_factory=Choices)
-    jobs: int = field(default=1, compare=False, repr=False)
 
     name = "cells"
     takes_ratios = True
     takes_jobs = True
     takes_fractions = True
     takes_caps = True
-
-    def with_jobs(self, jobs: int) -> Cells:
-        """Return the method with so many threads."""
-        return replace(self, jobs=jobs)
+    keeps_checkpoints = True
 
     def boxed(self, canonical: Canonical) -> bool:
         """Whether the weight space of a problem is divided into boxes; raises `MethodError` where it cannot be."""
@@ -112,8 +109,8 @@ class Cells(Method):
 class CellsSearch(Search):
     """A resumable search over the weight space of a problem in canonical form.
 
-    A long search goes on in several lanes, each with the incumbent as it was when the slice began: so the outcome is
-    the same however many of them threads search at once.
+    A long search goes on in units: hands of parts that workers search, each with the incumbent as it was when it went
+    out. So the outcome is the same for any number of workers.
 
     roots [K, d, d]: simplicial cones to which it keeps, by default all of the weight space; or cones of which it is
     known already what may win in them. Where exact arithmetic closes a cone it may look beyond them, and what it finds
@@ -141,7 +138,7 @@ class CellsSearch(Search):
         self._lists = self._account.lists
         self._granularity = self._account.granularity
         n_features = canonical.n_features
-        self._kernel_settings = kernel.ConeSettings(
+        kernel_settings = kernel.ConeSettings(
             self._granularity,
             self._account.leaf_lists if settings.leaf_lists is None else settings.leaf_lists,
             _LEAF_ROWS,
@@ -153,18 +150,21 @@ class CellsSearch(Search):
             2.0 * float(np.abs(self._lists.rows).sum(axis=1).max(initial=0.0)),
             settings.compare_all,
         )
-        self._boxed = roots is None and settings.boxed(canonical)
-        self._roots: Any = self._cover(canonical) if roots is None else roots
-        known = [cone for cone in self._roots if isinstance(cone, OpenCone)]
-        self._heap: list[tuple[int, int, OpenCone | OpenBox | None]] = [
-            (cone.bound, k, cone) if isinstance(cone, OpenCone) else (0, k, None) for k, cone in enumerate(self._roots)
-        ]
-        heapq.heapify(self._heap)
-        self._pushed = len(self._roots)
-        self._held = sum(cone.nbytes for cone in known)
-        n_rows = max((len(cone.ids) for cone in known), default=len(self._lists.rows))
-        self._lanes = [self._new_lane(n_rows)]
-        self._threads: ThreadPoolExecutor | None = None
+        self._ground = Ground(
+            self._account, kernel_settings, roots is None and settings.boxed(canonical), settings.cuts
+        )
+        begins = list(self._cover(canonical) if roots is None else roots)
+        known = [cone for cone in begins if isinstance(cone, OpenCone)]
+        self._roots: deque[Any] = deque(root for root in begins if not isinstance(root, OpenCone))
+        self._lane = self._ground.new_lane(
+            incumbent.weights, max((len(cone.ids) for cone in known), default=len(self._lists.rows))
+        )
+        self._frontier: Frontier[OpenCone | OpenBox, Explored] = Frontier(settings.lanes, _HAND)
+        self._frontier.push(known)
+        self._hard: deque[OpenCone | OpenBox] = deque()
+        self._workers = workers()
+        self._shared: Shared | None = None
+        self._counts = dict.fromkeys(COUNTED, 0)
         self._closing: tuple[ChoicesSearch | CellsSearch, int] | None = None
         self._exact_leaves = 0
         self._closed: Counter[str] = Counter()
@@ -179,9 +179,8 @@ class CellsSearch(Search):
         upper = self.incumbent.cost
         if self.unsettled is not None:
             upper = min(upper, self.unsettled)
-        open_bounds = [bound for lane in self._lanes if (bound := lane.least_bound) is not None]
-        if self._heap:
-            open_bounds.append(self._heap[0][0])
+        bounds = [self._lane.least_bound, self._frontier.least_bound, *(part.bound for part in self._hard)]
+        open_bounds = [bound for bound in bounds if bound is not None] + [0] * bool(self._roots)
         least = min(upper, self._account.cost_of(min(open_bounds))) if open_bounds else upper
         return upper if least > upper - self._granularity else least
 
@@ -192,7 +191,7 @@ class CellsSearch(Search):
 
     @property
     def open_nodes(self) -> int:
-        return len(self._heap) + sum(lane.n_parts for lane in self._lanes)
+        return len(self._roots) + len(self._frontier) + len(self._hard) + self._lane.n_parts
 
     @property
     def lps(self) -> int:
@@ -200,7 +199,7 @@ class CellsSearch(Search):
 
     @property
     def memory(self) -> int:
-        return self._held + sum(lane.nbytes for lane in self._lanes)
+        return self._frontier.nbytes + sum(part.nbytes for part in self._hard) + self._lane.nbytes
 
     def counters(self) -> Mapping[str, int]:
         return {
@@ -213,111 +212,125 @@ class CellsSearch(Search):
         }
 
     def advance(self) -> None:
-        """Search on for one slice of work, which the lanes share."""
-        waiting = next((lane for lane in self._lanes if lane.closing), None)
-        if waiting is not None:
-            self._close(waiting)
-            return
-        if len(self._lanes) == 1 and self._lanes[0].done >= _ONE_LANE_WORK:
-            self._widen()
-        self._fill_lanes()
-        busy = [lane for lane in self._lanes if lane.n_parts]
-        cost = self.incumbent.cost
-        self._each(lambda lane: lane.explore(cost, _SLICE // len(busy)), busy)
-        for lane in busy:
-            self._take_found(lane)
-            if not lane.closing and lane.done >= lane.work_limit and self._held < _FRONTIER_BYTES:
-                self._put_back(lane)
+        """Search on for one slice of work, or take the answer to the unit that went out first."""
+        if self._lane.closing:
+            self._close()
+        elif self._hard:
+            self._lane.load(self._hard.popleft())
+            self._lane.closing = True
+        elif self._shared is not None or self._lane.done >= _ALONE:
+            self._take_answer()
+        else:
+            self._explore_alone()
+
+    def state(self) -> Mapping[str, Any]:
+        parts = [*self._lane.parts(), *self._hard, *self._frontier.parts()]
+        return {
+            "roots": len(self._roots),
+            "parts": [plain(part) for part in parts],
+            "counts": [self._count(position) for position in COUNTED],
+            "exact_leaves": self._exact_leaves,
+            "closed": dict(self._closed),
+            "unsettled": self.unsettled,
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        while len(self._roots) > state["roots"]:
+            self._roots.popleft()
+        kind = OpenBox if self._ground.boxed else OpenCone
+        self._frontier.push(kind.of(part) for part in state["parts"])
+        self._counts = dict(zip(COUNTED, state["counts"], strict=True))
+        self._exact_leaves, self._closed = state["exact_leaves"], Counter(state["closed"])
+        self.unsettled = state["unsettled"]
 
     def _cover(self, canonical: Canonical) -> Any:
         """Return the cones [K, d, d] that cover the weight space, or the numbers of the faces of the cube."""
-        if self._boxed:
+        if self._ground.boxed:
             return range(2 * canonical.n_features)
         around = None if canonical.cap is None else cone_around(canonical.cap)
         return covering_cones(canonical.n_features) if around is None else around[None, :, :]
 
-    def _new_lane(self, n_rows: int) -> AnyLane[Any]:
-        if self._boxed:
-            return BoxLane.new(self._account, self._kernel_settings, self.incumbent.weights, n_rows)
-        return Lane.new(self._account, self._kernel_settings, self._settings.cuts, self.incumbent.weights, n_rows)
-
-    def _widen(self) -> None:
-        """Open the other lanes: the search has turned out to be a long one."""
-        self._put_back(self._lanes[0])
-        n_rows = min(len(self._lists.rows), _LANE_ROWS)
-        self._lanes += [self._new_lane(n_rows) for _ in range(_LANES - 1)]
-        if self._settings.jobs > 1:
-            self._threads = ThreadPoolExecutor(min(self._settings.jobs, _LANES))
-
-    def _each(self, work: Callable[[AnyLane[Any]], None], lanes: list[AnyLane[Any]]) -> None:
-        """Work in every one of the lanes, in threads if there are any: kernels do not hold the interpreter's lock."""
-        for _ in map(work, lanes) if self._threads is None else self._threads.map(work, lanes):
-            pass
-
-    def _fill_lanes(self) -> None:
-        """Load the cones with the least bounds onto empty lanes; where there are none, lanes share their cones."""
-        if not self._heap and any(lane.n_parts == 0 for lane in self._lanes):
-            fullest = max(self._lanes, key=lambda lane: lane.n_parts)
-            if fullest.n_parts > 1:
-                self._put_back(fullest)
-        empty = [lane for lane in self._lanes if lane.n_parts == 0]
-        for lane in empty:
+    def _explore_alone(self) -> None:
+        """Search the part with the least bound, depth first; every now and then let others have their turn."""
+        lane = self._lane
+        if lane.n_parts == 0:
             lane.work_limit = lane.done + _STAY
-            while lane.n_parts == 0 and self._heap and self._heap[0][2] is None:
-                checkpoint()
-                lane.load_root(self._roots[heapq.heappop(self._heap)[1]])
-                lane.prune_root(self.incumbent.cost)
-                self._take_found(lane)
-        empty = [lane for lane in empty if lane.n_parts == 0]
-        hand: list[OpenCone | OpenBox] = []
-        wanted = len(empty) * (_HAND if len(self._lanes) > 1 else 1)
-        while len(hand) < wanted and self._heap and (cone := self._heap[0][2]) is not None:
-            heapq.heappop(self._heap)
-            hand.append(cone)
-            self._held -= cone.nbytes
-        for k, lane in enumerate(empty):
-            for cone in reversed(hand[k :: len(empty)]):
-                lane.load(cone)
+            self._load_roots()
+            if lane.n_parts == 0 and len(self._frontier):
+                lane.load(self._frontier.pop())
+        if lane.n_parts:
+            lane.explore(self.incumbent.cost, _SLICE)
+            self._take_found()
+            if not lane.closing and lane.done >= lane.work_limit and self._frontier.nbytes < _FRONTIER_BYTES:
+                self._put_back()
 
-    def _take_found(self, lane: AnyLane[Any]) -> None:
-        self.incumbent.improve(*lane.found(), "C")
+    def _load_roots(self) -> None:
+        """Load and prune roots until something is left of one, or there are no more."""
+        while self._lane.n_parts == 0 and self._roots:
+            checkpoint()
+            self._lane.load_root(self._roots.popleft())
+            self._lane.prune_root(self.incumbent.cost)
+            self._take_found()
+
+    def _take_answer(self) -> None:
+        """Hand units out to all lanes, and take the answer to the one that went out first."""
+        self._put_back()
+        if self._roots:
+            self._load_roots()
+            return
+        if self._shared is None:
+            self._shared = self._workers.share(self._ground)
+        hand_out = partial(self._hand_out, self._shared)
+        self._frontier.send(hand_out)
+        explored = self._frontier.take()
+        self.incumbent.improve(explored.cost, explored.weights, "C")
+        for position, count in zip(COUNTED, explored.counts.tolist(), strict=True):
+            self._counts[position] += count
+        parts = explored.parts
+        if explored.closing:
+            self._hard.append(parts.pop())
+        parts = [part for part in parts if not self._ruled_out(part)]
+        (self._frontier.push if self._frontier.nbytes < _FRONTIER_BYTES else self._frontier.stay)(parts)
+        self._frontier.send(hand_out)
+
+    def _hand_out(self, shared: Shared, parts: list[OpenCone | OpenBox]) -> Pending[Explored]:
+        return self._workers.hand_out(explore, shared, parts, self.incumbent.cost, self.incumbent.weights, _UNIT)
+
+    def _take_found(self) -> None:
+        self.incumbent.improve(*self._lane.found(), "C")
 
     def _count(self, position: int) -> int:
-        return sum(lane.count(position) for lane in self._lanes)
+        return self._lane.count(position) + self._counts[position]
 
-    def _put_back(self, lane: AnyLane[Any]) -> None:
-        """Move a lane's cones to the frontier, so that the least bound of all comes next."""
-        for cone in lane.take_all():
-            if not self._ruled_out(cone):
-                heapq.heappush(self._heap, (cone.bound, self._pushed, cone))
-                self._pushed += 1
-                self._held += cone.nbytes
+    def _put_back(self) -> None:
+        """Move the lane's parts to the frontier, so that the least bound of all comes next."""
+        self._frontier.push(part for part in self._lane.take_all() if not self._ruled_out(part))
 
-    def _ruled_out(self, cone: OpenCone | OpenBox) -> bool:
-        """Whether a cone has nothing better than the incumbent."""
-        return cone.bound > self._account.bound_of(self.incumbent.cost) - self._granularity
+    def _ruled_out(self, part: OpenCone | OpenBox) -> bool:
+        """Whether a part has nothing better than the incumbent."""
+        return part.bound > self._account.bound_of(self.incumbent.cost) - self._granularity
 
-    def _start_closing(self, lane: AnyLane[Any]) -> tuple[ChoicesSearch | CellsSearch, int] | None:
-        """Return the search that closes a lane's top cone, and the cost of the lists that are settled there; `None` if
-        nothing is left to do: for a box with many open lists, over cones that cover it.
+    def _start_closing(self) -> tuple[ChoicesSearch | CellsSearch, int] | None:
+        """Return the search that closes the lane's top cone, and the cost of the lists that are settled there; `None`
+        if nothing is left to do: for a box with many open lists, over cones that cover it.
         """
-        cones = lane.simplices()
+        cones = self._lane.simplices()
         if not cones:
-            return self._start_exact_closing(lane)
+            return self._start_exact_closing()
         return CellsSearch(self._settings, self._canonical, self._aim(), cones), 0
 
-    def _start_exact_closing(self, lane: AnyLane[Any]) -> tuple[ChoicesSearch, int] | None:
-        """Return the search of the selections of a lane's top cone with exact answers, over a slightly wider cone.
+    def _start_exact_closing(self) -> tuple[ChoicesSearch, int] | None:
+        """Return the search of the selections of the lane's top cone with exact answers, over a slightly wider cone.
 
         The hypotheses that may win in the wider cone are found anew among all. Where the cone is too thin for that,
         the whole weight space is searched.
         """
         self._exact_leaves += 1
-        enclosing = lane.enclosing()
+        enclosing = self._lane.enclosing()
         part = None
         if enclosing is not None:
             normals, wider = enclosing
-            kept, found = lane.survivors(wider, self.incumbent.cost)
+            kept, found = self._lane.survivors(wider, self.incumbent.cost)
             self.incumbent.improve(*found, "C")
             if kept is None:
                 return None
@@ -328,11 +341,12 @@ class CellsSearch(Search):
         """Return an incumbent for a search inside this one."""
         return Incumbent(self.incumbent.cost, self.incumbent.weights, "")
 
-    def _close(self, lane: AnyLane[Any]) -> None:
-        """Go on with the cone on top of a lane until it is closed, and take it off."""
+    def _close(self) -> None:
+        """Go on with the cone on top of the lane until it is closed, and take it off."""
+        lane = self._lane
         if self._closing is None:
-            # Another lane may have found better weights meanwhile.
-            self._closing = None if self._ruled_out(lane.top()) else self._start_closing(lane)
+            # Another unit may have found better weights meanwhile.
+            self._closing = None if self._ruled_out(lane.top()) else self._start_closing()
             if self._closing is None:
                 lane.drop_top()
             return
@@ -353,7 +367,7 @@ class CellsSearch(Search):
                 self._leave_unsettled(unsettled + fixed)
             elif unsettled is not None and unsettled < self.incumbent.cost:
                 # What cones left unsettled, exact arithmetic over the whole of the box may settle.
-                self._closing = self._start_exact_closing(lane)
+                self._closing = self._start_exact_closing()
             if self._closing is None:
                 lane.drop_top()
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -111,6 +112,11 @@ class OpenCone(NamedTuple):
     rays: FloatArray
     errors: FloatArray
     point: FloatArray
+
+    @classmethod
+    def of(cls, named: Mapping[str, Any]) -> OpenCone:
+        """Return the cone of values by name."""
+        return cls(**named)
 
     @property
     def nbytes(self) -> int:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from lpmert.configurable import option
 from lpmert.methods.choices.ratio_search import RatioChoicesSearch
-from lpmert.methods.choices.search import ChoicesSearch, SumChoicesSearch
+from lpmert.methods.choices.shared import SharedChoices
 from lpmert.methods.choices.tree import ChoiceSettings
 from lpmert.search.method import Method, Task
 
@@ -26,12 +26,17 @@ class Choices(Method):
     )
     use_witnesses: bool = option(True, "save linear programs by remembered weights")
     kept_witnesses: int = option(3000, "weights that a node remembers", least=0)
+    lanes: int = option(
+        8, "parts searched side by side once a search is long; so many workers find something to do", least=1
+    )
     kept_cores: int = option(400, "cores that a node remembers", least=0)
 
     name = "choices"
     takes_ratios = True
+    takes_jobs = True
     takes_fractions = True
     takes_caps = True
+    keeps_checkpoints = True
 
     def switches(self, granularity: int, *, cores: bool) -> ChoiceSettings:
         """Return what kernels need to know; cores: whether these are used where nothing is said."""
@@ -46,7 +51,8 @@ class Choices(Method):
             self.use_witnesses,
         )
 
-    def start(self, task: Task) -> ChoicesSearch:
+    def start(self, task: Task) -> SharedChoices | RatioChoicesSearch:
         """Return a search over the whole weight space that begins with this incumbent."""
-        kind = SumChoicesSearch if task.canonical.additive else RatioChoicesSearch
-        return kind(self, task.canonical, task.incumbent)
+        if task.canonical.additive:
+            return SharedChoices(self, task.canonical, task.incumbent)
+        return RatioChoicesSearch(self, task.canonical, task.incumbent)

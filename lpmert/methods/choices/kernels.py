@@ -358,7 +358,7 @@ def _close_root(ledger, lists, tree, corrals, scratch):
     return CLOSED
 
 
-@kernel
+@kernel(nogil=True)
 def search(ledger, lists, tree, corrals, scratch, settings, budget):
     """Search until DONE, until an exact answer is needed (ASKING), or until the budget of scores is spent (WORKING)."""
     n = tree.numbers

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from lpmert.methods.choices import kernels as kernel
 from lpmert.methods.choices import tree as layout
 from lpmert.methods.choices.ledger_of_ratios import Heights
 from lpmert.methods.choices.ledger_of_sums import Costs, new_costs
+from lpmert.methods.choices.open_selections import OpenSelections, put_open, take_open
 from lpmert.model.form import Canonical
 from lpmert.numeric import rational
 from lpmert.numeric.cap import Cap
@@ -48,6 +49,21 @@ class Options(Protocol):
 
     def switches(self, granularity: int, *, cores: bool) -> layout.ChoiceSettings:
         """Return what kernels need to know."""
+
+
+class Gains(NamedTuple):
+    """What looking ahead has brought: how often each list was asked [S], and by how much that raised bounds [S]."""
+
+    asked: IntArray
+    raised: FloatArray
+
+    def beyond(self, before: Gains) -> Gains:
+        """Return what has been added to those before."""
+        return Gains(self.asked - before.asked, self.raised - before.raised)
+
+    def with_more(self, more: Gains) -> Gains:
+        """Return both together."""
+        return Gains(self.asked + more.asked, self.raised + more.raised)
 
 
 class ChoicesSearch(Search):
@@ -168,9 +184,13 @@ class ChoicesSearch(Search):
 
     def advance(self) -> None:
         """Search on until a slice's work is done; exact questions are answered on the way."""
+        self.search_on(SLICE)
+
+    def search_on(self, budget: int) -> None:
+        """Search on until so much work is done."""
         numbers = self._tree.numbers
         self._aim()
-        goal = numbers[layout.WORK] + SLICE
+        goal = numbers[layout.WORK] + budget
         while numbers[layout.WORK] < goal:
             self._state = kernel.search(
                 self._ledger,
@@ -266,6 +286,43 @@ class SumChoicesSearch(ChoicesSearch):
         exact = canonical.rounding_by_cost
         super().__init__(options, switches, canonical.by_cost, n_fixed, incumbent, canonical.cap, exact)
         self._ledger = new_costs(self._tree)
+
+    @property
+    def work(self) -> int:
+        """Work done since the search began."""
+        return int(self._tree.numbers[layout.WORK])
+
+    @property
+    def gains(self) -> Gains:
+        """What looking ahead has brought so far."""
+        return Gains(self._tree.asked.copy(), self._tree.raised.copy())
+
+    def expect(self, gains: Gains) -> None:
+        """Begin with what looking ahead has brought elsewhere."""
+        tree = self._tree
+        tree.asked[:], tree.raised[:] = gains
+        asked = tree.asked > 0
+        tree.gain[asked] = tree.raised[asked] / tree.asked[asked]
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing is open."""
+        return bool(self._state == kernel.DONE)
+
+    @property
+    def between_nodes(self) -> bool:
+        """Whether nothing is lost if it does not go on but `open_parts` are searched elsewhere."""
+        between = self._tree.numbers[layout.PHASE] in (layout.BOUND, layout.DESCEND)
+        return bool(between and self._state == kernel.WORKING)
+
+    def open_parts(self) -> list[OpenSelections]:
+        """Return what is open, the coarsest first."""
+        return take_open(self._tree, self._corrals, self._next_bound)
+
+    def go_on_with(self, part: OpenSelections) -> None:
+        """Search a part next, and nothing else of what was open."""
+        put_open(self._tree, self._corrals, self._lists, self._ledger.rest, part)
+        self._state = kernel.WORKING
 
     def _aim(self) -> None:
         self._tree.numbers[layout.UPPER] = self.incumbent.cost

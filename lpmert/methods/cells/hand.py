@@ -1,0 +1,76 @@
+"""The unit of work of a long search over the weight space: a hand of its parts, searched for so much work."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from threading import local
+from typing import Any, NamedTuple
+
+from lpmert.errors import FloatArray, IntArray
+from lpmert.methods.cells import stack as layout
+from lpmert.methods.cells.accounts import Account
+from lpmert.methods.cells.any_lane import AnyLane
+from lpmert.methods.cells.box_lane import BoxLane
+from lpmert.methods.cells.kernels import ConeSettings
+from lpmert.methods.cells.lane import Lane
+
+_LANE_ROWS = 8_000
+"""Hypotheses of a part for which a lane has room from the beginning; it grows when a larger one comes."""
+
+COUNTED = (layout.NODES, layout.LEAVES, layout.LEAF_LPS, layout.CUT_OFF, layout.CONFLICTING)
+
+
+class Explored(NamedTuple):
+    """What is left of a hand: parts, of which the last waits for exact arithmetic if `closing`.
+
+    cost, weights [D]: the least met, if it is below that of the hand. counts: what `COUNTED` names, in its order.
+    """
+
+    parts: list[Any]
+    closing: bool
+    cost: int
+    weights: FloatArray
+    counts: IntArray
+
+
+@dataclass
+class Ground:
+    """What all hands of a search share. boxed: whether parts are boxes; cuts: planes that may raise a cone's bound."""
+
+    account: Account[Any]
+    settings: ConeSettings
+    boxed: bool
+    cuts: int
+    _of_thread: local = field(default_factory=local, repr=False)
+
+    def new_lane(self, weights: FloatArray, n_rows: int) -> AnyLane[Any]:
+        """Return a lane with room for a part of so many hypotheses."""
+        if self.boxed:
+            return BoxLane.new(self.account, self.settings, weights, n_rows)
+        return Lane.new(self.account, self.settings, self.cuts, weights, n_rows)
+
+    def lane(self, weights: FloatArray) -> AnyLane[Any]:
+        """Return the lane of this thread, as good as new."""
+        lane: AnyLane[Any] | None = getattr(self._of_thread, "lane", None)
+        if lane is None:
+            lane = self._of_thread.lane = self.new_lane(weights, min(len(self.account.lists.rows), _LANE_ROWS))
+        lane.renew(weights)
+        return lane
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_of_thread": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _of_thread=local())
+
+
+def explore(ground: Ground, parts: list[Any], cost: int, weights: FloatArray, budget: int) -> Explored:
+    """Search parts, the first of them first, for what costs less; weights [D] have this cost."""
+    lane = ground.lane(weights)
+    for part in reversed(parts):
+        lane.load(part)
+    lane.explore(cost, budget)
+    counts = lane.stack.numbers[list(COUNTED)]
+    closing = lane.closing
+    found = lane.found()
+    return Explored(lane.take_all(), closing, found[0], found[1].copy(), counts)

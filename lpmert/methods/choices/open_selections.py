@@ -1,0 +1,101 @@
+"""Open selections: nodes of the search over selections, taken off its tree, that can be searched anywhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lpmert.errors import IntArray
+from lpmert.methods.choices import tree as layout
+from lpmert.numeric.leastnorm import Corrals, SortedLists
+
+UNDECIDED = -1
+
+
+class OpenSelections(NamedTuple):
+    """All selections that make the choices of a node, but for those that its earlier children hold.
+
+    lists, choices [k]: what is decided, in order. pointer [S]: each undecided list's cheapest candidate. branch: the
+    list of the children, `UNDECIDED` where the node has none yet; following: the first child. own: bound of the node;
+    bound: of what is open in it. corral: slots 0 .. 1 of `Corrals`, of which the first is where its linear programs
+    start.
+    """
+
+    lists: IntArray
+    choices: IntArray
+    pointer: NDArray[np.int32]
+    branch: int
+    following: int
+    own: int
+    bound: int
+    corral: Corrals
+
+    @classmethod
+    def of(cls, named: Mapping[str, Any]) -> OpenSelections:
+        """Return the node of values by name."""
+        return cls(**{**named, "corral": Corrals(**named["corral"])})
+
+    @property
+    def nbytes(self) -> int:
+        arrays = (self.lists, self.choices, self.pointer, *self.corral)
+        return sum(array.nbytes for array in arrays) + 100
+
+
+def take_open(tree: layout.Tree, corrals: Corrals, next_bound: Callable[[int], int | None]) -> list[OpenSelections]:
+    """Return what is open in a tree of an additive loss that pauses, the coarsest first.
+
+    next_bound: of a depth, the bound of the child that comes next, `None` if there is none.
+    """
+    numbers = tree.numbers
+    deepest = int(numbers[layout.DEPTH])
+    pointer = tree.pointer.astype(np.int32)
+    found = []
+    bound: int | None
+    for depth in range(deepest, -1, -1):
+        own = int(tree.bound[depth])
+        if depth == deepest and numbers[layout.PHASE] != layout.DESCEND:
+            branch, following, bound = UNDECIDED, 0, own
+        else:
+            branch, following, bound = int(tree.branch_list[depth]), int(tree.branch_next[depth]), next_bound(depth)
+        if bound is not None:
+            lists = tree.branch_list[:depth].copy()
+            slots: list[Any] = [array[depth : depth + 1].copy() for array in corrals]
+            choices = tree.chosen[lists]
+            found.append(
+                OpenSelections(lists, choices, pointer.copy(), branch, following, own, max(own, bound), Corrals(*slots))
+            )
+        begin = int(tree.trail_end[depth - 1]) if depth else 0
+        for q in range(int(tree.trail_end[depth]) - 1, begin - 1, -1):
+            pointer[tree.trail_list[q]] = tree.trail_old[q]
+    return found[::-1]
+
+
+def put_open(tree: layout.Tree, corrals: Corrals, lists: SortedLists, rest: IntArray, part: OpenSelections) -> None:
+    """Let a tree of an additive loss that is done with all else go on with a part; rest: of its ledger."""
+    numbers, depth = tree.numbers, len(part.lists)
+    fixed = int(numbers[layout.FIXED])
+    tree.chosen[: len(tree.chosen) - fixed] = UNDECIDED
+    tree.chosen[part.lists] = part.choices
+    tree.decided[fixed : fixed + depth] = part.lists
+    tree.branch_list[:depth] = part.lists
+    tree.branch_next[:depth] = np.diff(lists.offsets)[part.lists]  # they have no other children
+    tree.pointer[:] = part.pointer
+    tree.trail_end[: depth + 1] = 0
+    tree.bound[: depth + 1] = part.own
+    tree.n_compatible[: depth + 1] = 0
+    tree.pooled_before[: depth + 1] = 0
+    for slots, slot in zip(corrals, part.corral, strict=True):
+        slots[depth] = slot[0]
+    own = np.where(tree.chosen >= 0, tree.chosen, tree.pointer)
+    costs = lists.costs[lists.offsets[:-1] + own]
+    total = int(costs[: len(costs) - fixed].sum())
+    numbers[layout.DEPTH], numbers[layout.SUM] = depth, total
+    numbers[layout.ANSWER] = layout.UNANSWERED
+    numbers[layout.PHASE] = layout.BOUND
+    if part.branch != UNDECIDED:
+        numbers[layout.PHASE] = layout.DESCEND
+        tree.branch_list[depth], tree.branch_next[depth] = part.branch, part.following
+        rest[depth] = total - int(costs[part.branch])

@@ -1,0 +1,59 @@
+"""Which workers a name stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from lpmert.errors import MethodError
+from lpmert.parallel.workers import SERIAL, Threads, Workers
+from lpmert.quoting import quoted
+
+_CLUSTER = "dask://"
+
+LOCAL = ("threads", "processes")
+"""Those of this machine."""
+
+
+def checked_backend(backend: str) -> str:
+    """Return the name of workers if there are such; raises `MethodError`."""
+    host, colon, port = backend.removeprefix(_CLUSTER).rpartition(":")
+    of_cluster = backend.startswith(_CLUSTER) and bool(host and colon) and port.isdecimal()
+    if backend in LOCAL or of_cluster:
+        return backend
+    raise MethodError(f"backend={quoted(backend)} is none of {', '.join(LOCAL)}, {_CLUSTER}HOST:PORT")
+
+
+def workers_of(backend: str, jobs: int) -> Workers:
+    """Return so many workers; a cluster has as many as it has."""
+    if backend.startswith(_CLUSTER):
+        from lpmert.parallel.cluster import Cluster
+
+        return Cluster(backend.removeprefix(_CLUSTER))
+    if jobs == 1:
+        return SERIAL
+    if backend == "threads":
+        return Threads(jobs)
+    from lpmert.parallel.processes import Processes
+
+    return Processes(jobs)
+
+
+_hired: ContextVar[Workers] = ContextVar("workers", default=SERIAL)
+
+
+def workers() -> Workers:
+    """Return who does units of work in the running call: the caller, unless others are hired."""
+    return _hired.get()
+
+
+@contextmanager
+def hired(backend: str, jobs: int) -> Iterator[Workers]:
+    """Have so many workers do the units of work within the block. Threads that they are do not pass them on."""
+    with workers_of(backend, jobs) as hands:
+        token = _hired.set(hands)
+        try:
+            yield hands
+        finally:
+            _hired.reset(token)

@@ -1,0 +1,141 @@
+"""Who does units of work: the caller, threads, processes or a cluster; the answers are the same.
+
+A unit is a function of a module, called with what all units share and with arguments of its own. Its answer depends on
+nothing else: it may be done anywhere, and again if a worker dies. Whoever takes the answers in the order in which the
+units were handed out goes the same way with any number of workers.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+from lpmert.system.deadline import checkpoint
+
+_LOOK_UP = 0.05
+"""Seconds after which whoever waits for an answer looks whether to stop."""
+
+T = TypeVar("T")
+
+Unit = Callable[..., T]
+"""Called with what is shared, and with the arguments of the unit."""
+
+
+class Shared:
+    """What the units of a search share. value: in this process, the thing itself; elsewhere, where it is found."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+class Pending(ABC, Generic[T]):
+    """A unit that was handed out."""
+
+    @abstractmethod
+    def done(self, seconds: float) -> bool:
+        """Wait so long for the answer, and return whether it is there; the caller may do the unit in this call."""
+
+    @abstractmethod
+    def answer(self) -> T:
+        """Return the answer, or raise what the unit raised."""
+
+    def wait(self) -> T:
+        """Wait for the answer; raises `OutOfTime` at the deadline of the running call."""
+        checkpoint()
+        while not self.done(_LOOK_UP):
+            checkpoint()
+        return self.answer()
+
+
+class Workers(ABC):
+    """Who does units. jobs: how many at once."""
+
+    jobs: int = 1
+
+    @abstractmethod
+    def share(self, value: object) -> Shared:
+        """Give all workers a value, once; it may be collected when nobody holds the answer any more."""
+
+    @abstractmethod
+    def hand_out(self, unit: Unit[T], shared: Shared, *arguments: object) -> Pending[T]:
+        """Hand a unit out; the caller keeps the arguments unchanged until the answer is there."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let the workers go; units whose answers nobody has asked for are given up."""
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def each(self, unit: Unit[T], shared: Shared, arguments: Iterable[Sequence[object]]) -> Iterator[T]:
+        """Yield the answers to units with these arguments, in order."""
+        pending = [self.hand_out(unit, shared, *own) for own in arguments]
+        return (one.wait() for one in pending)
+
+
+class _Postponed(Pending[T]):
+    """A unit that is done when its answer is asked for."""
+
+    def __init__(self, work: Callable[[], T]) -> None:
+        self._work = work
+        self._answer: list[T] = []
+
+    def done(self, seconds: float) -> bool:  # noqa: ARG002
+        if not self._answer:
+            self._answer.append(self._work())
+        return True
+
+    def answer(self) -> T:
+        return self._answer[0]
+
+
+class Serial(Workers):
+    """The caller, when it asks for the answer."""
+
+    def share(self, value: object) -> Shared:
+        return Shared(value)
+
+    def hand_out(self, unit: Unit[T], shared: Shared, *arguments: object) -> Pending[T]:
+        return _Postponed(partial(unit, shared.value, *arguments))
+
+    def close(self) -> None:
+        """There is nobody to let go."""
+
+
+class InFuture(Pending[T]):
+    """A unit whose answer is in a future."""
+
+    def __init__(self, future: Future[T]) -> None:
+        self._future = future
+
+    def done(self, seconds: float) -> bool:
+        return bool(wait([self._future], seconds).done)
+
+    def answer(self) -> T:
+        return self._future.result()
+
+
+class Threads(Workers):
+    """Threads of this process: as kernels do not hold the interpreter's lock, they run side by side."""
+
+    def __init__(self, jobs: int) -> None:
+        self.jobs = jobs
+        self._pool = ThreadPoolExecutor(jobs, thread_name_prefix="lpmert")
+
+    def share(self, value: object) -> Shared:
+        return Shared(value)
+
+    def hand_out(self, unit: Unit[T], shared: Shared, *arguments: object) -> Pending[T]:
+        return InFuture(self._pool.submit(unit, shared.value, *arguments))
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+SERIAL = Serial()

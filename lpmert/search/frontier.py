@@ -1,0 +1,93 @@
+"""The open parts of a long search: those that wait, the least bound first, and those that are out with workers.
+
+So many hands of parts are out at once, however many workers there are, and their answers are taken in the order in
+which they went out. What a hand begins with is therefore the same for any number of workers, and so is the search.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Generic, Protocol, TypeVar
+
+from lpmert.parallel.workers import Pending
+
+
+class Part(Protocol):
+    """A part of what is to be searched; nothing in it has a bound below `bound`."""
+
+    @property
+    def bound(self) -> int: ...
+
+    @property
+    def nbytes(self) -> int: ...
+
+
+P = TypeVar("P", bound=Part)
+A = TypeVar("A")
+
+
+class Frontier(Generic[P, A]):
+    """Parts that wait, and hands of parts that are out. places: hands that are out at once; hand: most parts of one."""
+
+    def __init__(self, places: int, hand: int) -> None:
+        self._places, self._hand = places, hand
+        self._waiting: list[tuple[int, int, P]] = []
+        self._out: deque[tuple[list[P], Pending[A]]] = deque()
+        self._staying: deque[list[P]] = deque()
+        self._pushed = 0
+        self.nbytes = 0
+
+    def __len__(self) -> int:
+        return len(self._waiting) + sum(map(len, self._hands()))
+
+    @property
+    def least_bound(self) -> int | None:
+        """The least bound of all parts, `None` if there are none."""
+        bounds = [part.bound for parts in self._hands() for part in parts]
+        return min([*bounds, *(bound for bound, _, _ in self._waiting[:1])], default=None)
+
+    def push(self, parts: Iterable[P]) -> None:
+        """Let parts wait."""
+        for part in parts:
+            heapq.heappush(self._waiting, (part.bound, self._pushed, part))
+            self._pushed += 1
+            self.nbytes += part.nbytes
+
+    def pop(self) -> P:
+        """Take the waiting part with the least bound."""
+        part = heapq.heappop(self._waiting)[2]
+        self.nbytes -= part.nbytes
+        return part
+
+    def stay(self, parts: list[P]) -> None:
+        """Let parts go out together again before all others."""
+        if parts:
+            self._staying.append(parts)
+            self.nbytes += sum(part.nbytes for part in parts)
+
+    def send(self, hand_out: Callable[[list[P]], Pending[A]]) -> None:
+        """Hand parts out until all places are taken; where few wait, places share them."""
+        while (self._waiting or self._staying) and len(self._out) < self._places:
+            if self._staying:
+                parts = self._staying.popleft()
+            else:
+                free = self._places - len(self._out)
+                count = min(self._hand, -(-len(self._waiting) // free))
+                parts = [heapq.heappop(self._waiting)[2] for _ in range(count)]
+            self._out.append((parts, hand_out(parts)))
+
+    def take(self) -> A:
+        """Wait for the answer to the hand that went out first, and take it; raises `OutOfTime`."""
+        answer = self._out[0][1].wait()
+        self.nbytes -= sum(part.nbytes for part in self._out.popleft()[0])
+        return answer
+
+    def parts(self) -> list[P]:
+        """Return all parts, those that are out as they went out."""
+        waiting = [part for _, _, part in sorted(self._waiting, key=lambda item: item[:2])]
+        return [part for parts in self._hands() for part in parts] + waiting
+
+    def _hands(self) -> list[list[P]]:
+        return [parts for parts, _ in self._out] + list(self._staying)

@@ -1,0 +1,76 @@
+"""Searches over small problems that go the way of long ones: in many units of work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+from strategies import short_descent
+
+import lpmert
+from lpmert import Result
+from lpmert.methods.cells import cells
+from lpmert.methods.choices import shared
+
+SLICE = 2000
+
+
+@contextmanager
+def long_searches(unit: int = SLICE) -> Iterator[None]:
+    """Small problems in units from the beginning, in short slices, from weights that leave much to be found."""
+    with short_descent(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lpmert.search.start._FEWEST", 1)
+        patch.setattr("lpmert.search.start._MOST", 1)
+        patch.setattr(cells, "_SLICE", SLICE)
+        patch.setattr(cells, "_STAY", 2 * SLICE)
+        patch.setattr("lpmert.methods.choices.search.SLICE", SLICE)
+        for module in (cells, shared):
+            patch.setattr(module, "_ALONE", 0)
+            patch.setattr(module, "_UNIT", unit)
+        yield
+
+
+def problem_of(seed: int, n_lists: int = 60, n_features: int = 4) -> lpmert.NBest:
+    rng = np.random.default_rng(seed)
+    n = 12 * n_lists
+    features = rng.normal(size=(n, n_features))
+    quality = features @ rng.normal(size=n_features) + rng.normal(size=n)
+    return lpmert.NBest(features, np.arange(0, n + 1, 12), np.clip(np.rint(2 - quality), 0, None))
+
+
+def noise_of(seed: int, n_lists: int = 12, n_features: int = 5) -> lpmert.NBest:
+    """A problem whose losses have nothing to do with its features: searches take long."""
+    rng = np.random.default_rng(seed)
+    n = 12 * n_lists
+    return lpmert.NBest(rng.normal(size=(n, n_features)), np.arange(0, n + 1, 12), rng.integers(0, 50, n))
+
+
+def counted(seed: int, metric: str) -> lpmert.NBest:
+    """A problem with the statistics of a metric that is not additive."""
+    lists = problem_of(seed, 40 if metric == "f1" else 12, 3)
+    rng = np.random.default_rng(seed)
+    n = len(lists.dense_features())
+    if metric == "f1":
+        predicted, gold = rng.integers(1, 6, n), np.repeat(rng.integers(1, 6, lists.n_lists), 12)
+        statistics = np.stack([rng.binomial(np.minimum(predicted, gold), 0.5), predicted, gold], axis=1)
+    else:  # totals of each order with their matches, and for chrF those of the reference between them
+        totals = rng.integers(8, 14, (n, 1)) - np.arange(4 if metric == "bleu" else 6)
+        matches = rng.binomial(totals, rng.random((n, 1)))
+        reference = np.repeat(rng.integers(8, 14, lists.n_lists), 12)[:, None]
+        of_reference = np.maximum(matches, reference - np.arange(totals.shape[1]))
+        of_order = (matches, totals) if metric == "bleu" else (totals, of_reference, matches)
+        statistics = np.stack(of_order, axis=2).reshape(n, -1)
+        statistics = np.hstack([statistics, reference]) if metric == "bleu" else statistics
+    return lpmert.NBest(lists.dense_features(), lists.offsets, statistics.astype(float))
+
+
+def same(first: Result, second: Result) -> bool:
+    """Whether two searches went the same way, bit for bit."""
+    return (
+        first.weights.tobytes() == second.weights.tobytes()
+        and [point[1:] for point in first.trace] == [point[1:] for point in second.trace]
+        and first.counters == second.counters
+        and first.signature == second.signature
+    )

@@ -1,0 +1,215 @@
+"""A search that goes on from a checkpoint ends with the optimum, whenever it was cut off; nothing else is taken on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from long_searches import counted, long_searches, noise_of
+from shared import ROOT
+from strategies import KINDS, best_loss, random_lists
+
+import lpmert
+from lpmert import DataError, MethodError, Progress, Status
+from lpmert.methods.cells.cells import Cells
+from lpmert.methods.choices.choices import Choices
+from lpmert.search import checkpoint
+
+METHODS = (Cells(), Cells(shape="simplices"), Choices(), "auto")
+
+
+def after(calls: int) -> Callable[[Progress], bool]:
+    """Return a callback that stops a search when it has been called so often."""
+    left = [calls]
+
+    def stop(_: Progress) -> bool:
+        left[0] -= 1
+        return left[0] <= 0
+
+    return stop
+
+
+def in_pieces(nbest: lpmert.NBest, path: Path, calls: int, **arguments: object) -> tuple[lpmert.Result, int]:
+    """Search with a stop after so many slices each time; return the last result, and how many pieces it took."""
+    for piece in range(2_000):
+        result = lpmert.minimize(nbest, checkpoint=path, resume=piece > 0, callback=after(calls), **arguments)
+        if result.status is not Status.CALLBACK:
+            return result, piece + 1
+    raise AssertionError("it never ends")
+
+
+@pytest.mark.parametrize("method", METHODS, ids=["boxes", "simplices", "choices", "auto"])
+@pytest.mark.parametrize("calls", [2, 3, 20])
+def test_a_search_in_pieces_ends_with_the_optimum(method: str | Cells, calls: int, tmp_path: Path) -> None:
+    with long_searches():
+        nbest = noise_of(calls, 8)
+        whole = lpmert.minimize(nbest, method=method)
+        result, pieces = in_pieces(nbest, tmp_path / "kept.npz", calls, method=method)
+    assert pieces > 1
+    assert whole.status is Status.OPTIMAL
+    assert result.status is Status.OPTIMAL
+    assert result.loss == whole.loss == result.lower_bound
+    assert lpmert.evaluate(nbest, result.weights).loss == result.loss
+
+
+@pytest.mark.parametrize("metric", ["bleu", "chrf"])
+def test_so_does_one_for_a_ratio(metric: str, tmp_path: Path) -> None:
+    with long_searches():
+        nbest = counted(1, metric)
+        whole = lpmert.minimize(nbest, method="cells", metric=metric)
+        result, _ = in_pieces(nbest, tmp_path / "kept.npz", 40, method="cells", metric=metric)
+    assert result.status is Status.OPTIMAL
+    assert result.loss == whole.loss
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pieces_hold_to_brute_force(kind: str, tmp_path: Path) -> None:
+    lists = random_lists(kind, 1, most_lists=5, most_features=4)
+    least = float(best_loss(lists))
+    for number, method in enumerate((Cells(leaf_lists=1, stalled_splits=1), Choices())):
+        with long_searches():
+            result, _ = in_pieces(lists.nbest, tmp_path / f"{number}.npz", 30, method=method)
+        slack = 1e-12 * float(np.abs(lists.losses).sum())
+        assert result.lower_bound is not None
+        assert result.lower_bound - slack <= least <= result.loss + slack
+
+
+def test_counters_and_bounds_go_on(tmp_path: Path) -> None:
+    path = tmp_path / "kept.npz"
+    with long_searches():
+        nbest = noise_of(1)
+        first = lpmert.minimize(nbest, method="cells", node_limit=300, checkpoint=path)
+        second = lpmert.minimize(nbest, method="cells", node_limit=301, checkpoint=path, resume=True)
+    assert first.status is Status.NODE_LIMIT
+    assert second.counters["nodes"] >= first.counters["nodes"] > 0
+    assert first.lower_bound is not None
+    assert second.lower_bound is not None
+    assert second.lower_bound >= first.lower_bound > 0
+    assert second.loss <= first.loss
+
+
+def test_a_finished_search_is_finished(tmp_path: Path) -> None:
+    path = tmp_path / "kept.npz"
+    nbest = noise_of(2, 8)
+    for method in ("cells", "choices"):
+        whole = lpmert.minimize(nbest, method=method, checkpoint=path)
+        again = lpmert.minimize(nbest, method=method, checkpoint=path, resume=True, time_limit=0)
+        assert again.status is Status.OPTIMAL
+        assert again.loss == whole.loss
+        path.unlink()
+
+
+def test_other_data_and_settings_are_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "kept.npz"
+    nbest = noise_of(2, 8)
+    lpmert.minimize(nbest, method="cells", checkpoint=path)
+    region = lpmert.Region(nonnegative=True)
+    with pytest.raises(DataError, match="holds a search already"):
+        lpmert.minimize(nbest, method="cells", checkpoint=path)
+    for other, settings, name in (
+        (noise_of(3, 8), {}, "data"),
+        (nbest, {"region": region}, "metric or region"),
+        (nbest, {"method": "choices"}, "method"),
+        (nbest, {"method": Cells(cuts=0)}, "method"),
+        (nbest, {"seed": 1}, "seed"),
+        (nbest, {"initial_weights": [1, 2, 3, 4, 5]}, "initial weights"),
+    ):
+        with pytest.raises(DataError, match=f"{path}: is of a search with another {name}"):
+            lpmert.minimize(other, checkpoint=path, resume=True, **{"method": "cells", **settings})
+    with pytest.raises(MethodError, match="resume needs"):
+        lpmert.minimize(nbest, resume=True)
+    with pytest.raises(MethodError, match="'och' keeps no checkpoints"):
+        lpmert.minimize(nbest, method="och", checkpoint=tmp_path / "other.npz")
+
+
+def test_damaged_files_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "kept.npz"
+    nbest = noise_of(2, 8)
+    lpmert.minimize(nbest, method="cells", node_limit=1, checkpoint=path)
+    data = path.read_bytes()
+    rng = np.random.default_rng(1)
+    damaged = [b"", b"{}", data[: len(data) // 2], b"PK" + bytes(100)]
+    damaged += [data[:cut] for cut in rng.integers(1, len(data), 5).tolist()]
+    for one in damaged:
+        path.write_bytes(one)
+        with pytest.raises(DataError, match="checkpoint"):
+            lpmert.minimize(nbest, method="cells", checkpoint=path, resume=True)
+
+
+def test_checkpoints_take_a_small_share_of_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(checkpoint.time, "monotonic", lambda: now[0])
+    written = []
+
+    def write(*_: object) -> None:
+        written.append(now[0])
+        now[0] += 5.0
+
+    monkeypatch.setattr(checkpoint, "_write", write)
+    kept = checkpoint.Checkpoint(tmp_path / "kept.npz", {}, resume=False)
+    while now[0] < 3600.0:
+        kept.keep(dict)
+        now[0] += 1.0
+    assert written[0] == 60.0
+    assert 5.0 * len(written) <= 0.02 * 3600.0 + 5.0
+    assert len(written) > 10
+
+
+def check_kills(method: str, kills: int, folder: Path) -> None:
+    """Kill the process of a search at random moments, go on each time, and compare with one that nobody cut off."""
+    nbest = noise_of(5, 10)
+    arrays = {"features": nbest.dense_features(), "offsets": nbest.offsets, "statistics": nbest.statistics}
+    np.savez(folder / "plain.npz", allow_pickle=False, **arrays)
+    rng = np.random.default_rng(kills)
+    call = [sys.executable, "-c", CHILD, str(folder), method]
+    killed = 0
+    while killed < kills:
+        process = subprocess.Popen(call, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begins\n"
+        time.sleep(float(rng.exponential(0.2)))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+        killed += 1
+    done = subprocess.run(call, stdout=subprocess.PIPE, text=True, check=True, env=ENVIRONMENT)
+    loss, status = done.stdout.splitlines()[-1].split()
+    assert (float(loss), status) == (lpmert.minimize(nbest, method=method).loss, "OPTIMAL")
+
+
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])}
+
+CHILD = """
+import sys
+from pathlib import Path
+import numpy as np
+import lpmert
+from long_searches import long_searches
+from lpmert.search import checkpoint
+checkpoint._EVERY, checkpoint._SHARE = 0.0, 1.0
+folder, method = Path(sys.argv[1]), sys.argv[2]
+lists = np.load(folder / "plain.npz")
+nbest = lpmert.NBest(lists["features"], lists["offsets"], lists["statistics"])
+with long_searches():
+    print("begins", flush=True)
+    result = lpmert.minimize(nbest, method=method, checkpoint=folder / "kept.npz", resume=True)
+print(result.loss, result.status.name)
+"""
+
+
+@pytest.mark.parametrize("method", ["cells", "choices"])
+def test_a_search_that_is_killed_goes_on(method: str, tmp_path: Path) -> None:
+    check_kills(method, 2, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["cells", "choices"])
+def test_a_search_that_is_killed_very_often_goes_on(method: str, tmp_path: Path) -> None:
+    check_kills(method, 50, tmp_path)
