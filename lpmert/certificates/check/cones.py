@@ -23,8 +23,8 @@ class IntegerCone(NamedTuple):
     """The weights that are sums of non-negative multiples of d independent rays, each a vector of integers.
 
     For the lists whose survivors still differ in cost: their survivors' rows [n], the start [L] of each list among
-    them, scores [n, d] at the rays and a bound [d] on the error of these. fixed: the cost of all other lists. bound:
-    what every selection costs at least that some weights inside the cone make strictly best.
+    them, scores [n, d] at the rays and a bound [d] on the error of these. fixed [K]: the worth of all other lists. low,
+    high [K]: the box of what all lists are worth for selections that some weights inside the cone make strictly best.
     """
 
     rays: tuple[Ray, ...]
@@ -32,8 +32,14 @@ class IntegerCone(NamedTuple):
     starts: IntArray
     scores: FloatArray
     tolerance: FloatArray
-    fixed: int
-    bound: int
+    fixed: IntArray
+    low: IntArray
+    high: IntArray
+
+    @property
+    def bound(self) -> int:
+        """What every such selection costs at least, for a claim of one sum."""
+        return int(self.low[0])
 
 
 def orthants(n_features: int) -> Iterator[tuple[Ray, ...]]:
@@ -45,7 +51,10 @@ def orthants(n_features: int) -> Iterator[tuple[Ray, ...]]:
 def whole_cone(lists: ProofLists, rays: tuple[Ray, ...]) -> IntegerCone:
     """Return the cone of these rays with the hypotheses of all lists that may win in it."""
     scores = np.zeros((len(lists.features), len(rays)))
-    cone = IntegerCone(rays, np.arange(len(scores)), lists.offsets[:-1], scores, np.zeros(len(rays)), 0, 0)
+    nothing = np.zeros(len(lists.worth), dtype=lists.worth.dtype)
+    cone = IntegerCone(
+        rays, np.arange(len(scores)), lists.offsets[:-1], scores, np.zeros(len(rays)), nothing, nothing, nothing
+    )
     for k in range(len(rays) - 1):
         cone = _with_ray(lists, cone, k, rays[k])
     return part(lists, cone, len(rays) - 1, rays[-1])
@@ -61,8 +70,8 @@ def midpoint(first: Ray, second: Ray) -> Ray:
 def part(lists: ProofLists, cone: IntegerCone, replaced: int, ray: Ray) -> IntegerCone:
     """Return the part of a cone in which one ray is replaced by another one inside it.
 
-    Hypotheses that another of their list beats at every ray are dropped, and lists of which all others cost the same
-    are settled. Scores are linear in the weights: what is at least as good at every ray is better inside the cone, for
+    Hypotheses that another of their list beats at every ray are dropped, and lists of which all others are worth the
+    same are settled. Scores are linear in the weights: what is at least as good at every ray is better inside the cone, for
     distinct vectors and independent rays.
     """
     cone = _with_ray(lists, cone, replaced, ray)
@@ -72,14 +81,24 @@ def part(lists: ProofLists, cone: IntegerCone, replaced: int, ray: Ray) -> Integ
     rows = cone.rows[kept]
     starts: IntArray = (np.cumsum(kept) - kept)[cone.starts]
     sizes: IntArray = np.diff(starts, append=len(rows))
-    costs = lists.costs[rows]
-    least = np.minimum.reduceat(costs, starts)
-    differs = np.maximum.reduceat(costs, starts) != least
-    fixed = cone.fixed + int(least[~differs].sum())
+    worth = lists.worth[:, rows]
+    least, most = np.minimum.reduceat(worth, starts, axis=1), np.maximum.reduceat(worth, starts, axis=1)
+    differs: NDArray[np.bool_] = (least != most).any(axis=0)
+    fixed = cone.fixed + least[:, ~differs].sum(axis=1)
     left = np.repeat(differs, sizes)
     starts = np.cumsum(sizes[differs]) - sizes[differs]
-    bound = fixed + int(least[differs].sum())
-    return cone._replace(rows=rows[left], starts=starts, scores=cone.scores[kept][left], fixed=fixed, bound=bound)
+    low, high = (fixed + ends[:, differs].sum(axis=1) for ends in (least, most))
+    return cone._replace(
+        rows=rows[left], starts=starts, scores=cone.scores[kept][left], fixed=fixed, low=low, high=high
+    )
+
+
+def priced(lists: ProofLists, cone: IntegerCone, at: object) -> tuple[int, int]:
+    """Return what selections cost at least that are made inside a cone, at the prices at some sums, and the target."""
+    price = lists.price(cone.low.tolist(), cone.high.tolist(), at)
+    costs = np.array(price.slopes) @ lists.worth[:, cone.rows]
+    least = np.minimum.reduceat(costs, cone.starts) if len(cone.starts) else costs
+    return price.of(cone.fixed.tolist()) + int(least.sum()), price.target
 
 
 def _with_ray(lists: ProofLists, cone: IntegerCone, replaced: int, ray: Ray) -> IntegerCone:

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from lpmert.certificates.check.cones import IntegerCone, Ray, midpoint, orthants, part, whole_cone
+from lpmert.certificates.check.cones import IntegerCone, Ray, midpoint, orthants, part, priced, whole_cone
 from lpmert.certificates.check.lists import ProofLists
 from lpmert.certificates.check.selections import SelectionRules, too_low
-from lpmert.certificates.format import CONES, SELECTIONS, CertificateReader, integers
+from lpmert.certificates.format import CONES, SELECTIONS, CertificateReader, Record, integers
 from lpmert.errors import CertificateError
 
 
 class TreeCheck:
-    """A check that every part of a tree of this kind costs at least `target`.
+    """A check that in every part of a tree of this kind nothing undercuts a claim.
 
-    least: the least bound of all leaves, `None` if nothing can be attained at all.
+    least: for a claim of one sum, the least cost that all leaves show, `None` if nothing can be attained at all.
     Raises `CertificateError` where something is not shown.
     """
 
-    def __init__(self, reader: CertificateReader, lists: ProofLists, kind: str, target: int) -> None:
+    def __init__(self, reader: CertificateReader, lists: ProofLists, kind: str) -> None:
         self.least: int | None = None
         self._reader = reader
         self._lists = lists
-        self._target = target
         if kind == CONES and lists.features.shape[1]:
             for rays in orthants(lists.features.shape[1]):
                 self._cones(whole_cone(lists, rays))
@@ -34,10 +33,8 @@ class TreeCheck:
         waiting: list[tuple[IntegerCone, int, Ray]] = []
         while True:
             record = self._reader.record()
-            if record == {"leaf": "costs"}:
-                if cone.bound < self._target:
-                    raise too_low(self._lists, cone.bound, self._target)
-                self._close(cone.bound)
+            if record.get("leaf") == "costs" and set(record) <= {"leaf", "at"}:
+                self._costs(cone, record)
             elif record == {"leaf": "selections"}:
                 self._selections(cone)
             else:
@@ -50,8 +47,21 @@ class TreeCheck:
                 return
             cone = part(self._lists, *waiting.pop())
 
+    def _costs(self, cone: IntegerCone, record: Record) -> None:
+        if not self._lists.several and "at" not in record:
+            if cone.bound < self._lists.target:
+                raise CertificateError(too_low(cone.bound, self._lists.target))
+            self._close(cone.bound)
+        elif "at" not in record:
+            if not self._lists.closed(cone.low.tolist(), cone.high.tolist()):
+                raise CertificateError("sums inside the box of this cone undercut the bound")
+        else:
+            bound, target = priced(self._lists, cone, record["at"])
+            if bound < target:
+                raise CertificateError(too_low(bound, target))
+
     def _selections(self, cone: IntegerCone | None) -> None:
-        rules = SelectionRules(self._lists, cone, self._target)
+        rules = SelectionRules(self._lists, cone, self._lists.target)
         nodes = [rules.root]
         while nodes:
             bound, children = rules.check(nodes.pop(), self._reader.record())

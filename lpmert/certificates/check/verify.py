@@ -119,16 +119,15 @@ def _verified(reader: CertificateReader, nbest: NBest | WordGraphs, metric: Any,
 def _checked(
     reader: CertificateReader, header: Header, nbest: NBest, metric: str | Metric | None, ties: str
 ) -> Verified:
+    from lpmert.certificates.check.claims import Claim
     from lpmert.certificates.check.lists import ProofLists
     from lpmert.certificates.check.tree import TreeCheck
     from lpmert.errors import CertificateError
-    from lpmert.metrics.base import AdditiveMetric
     from lpmert.metrics.of_columns import metric_of
 
     measure = metric_of(metric, nbest.statistic_names)
     measure.check(nbest.statistics)
-    if not isinstance(measure, AdditiveMetric):
-        raise CertificateError(f"certificates need an additive metric, which {measure.name!r:.40} is not")
+    claim = Claim(measure, nbest.statistics)
     for what, stated, own in (
         ("metric", header.metric, measure.signature),
         ("rule for ties", header.ties, ties),
@@ -137,13 +136,18 @@ def _checked(
     ):
         if stated != own:
             raise CertificateError(f"the certificate is about another {what}: {stated}, not {own}")
-    lists = ProofLists(nbest, measure, ties, header.exponents, header.limits)
-    loss = lists.attained(list(header.weights.values()))
-    if loss != header.loss or header.bound > loss:
-        raise CertificateError(f"the weights lose {loss}, not {header.loss}, or less than the bound {header.bound}")
-    tree = TreeCheck(reader, lists, header.kind, lists.target(header.bound))
-    proved = None if tree.least is None else lists.loss_of(tree.least)
-    if proved != header.bound:
-        raise CertificateError(f"the tree proves a bound of {proved}, not {header.bound}")
+    lists = ProofLists(nbest, claim, ties, header.exponents, header.limits)
+    sums = lists.attained(list(header.weights.values()))
+    loss = claim.loss(sums)
+    if loss != header.loss:
+        raise CertificateError(f"the weights lose {loss}, not {header.loss}")
+    claim.take(header.sums, header.bound)
+    if header.bound > loss or (header.bound == loss) != (claim.compared(sums) == 0):
+        raise CertificateError(f"the weights lose {loss}, less than the bound {header.bound}, or too near it to tell")
+    lists.weigh()
+    tree = TreeCheck(reader, lists, header.kind)
+    least = None if tree.least is None else lists.summed(tree.least)
+    if not claim.reached(least):
+        raise CertificateError(f"the bound {header.bound} is lower than what the tree proves")
     limits = tuple(dict(zip(nbest.names, limit, strict=True)) for limit in header.limits)
     return Verified(loss, header.bound, header.weights, limits, header, reader.line - 2)
