@@ -154,7 +154,7 @@ def integers(value: object, length: int) -> list[int]:
 def _counts(value: object) -> list[int]:
     """Return a JSON array of whole numbers of at least 0."""
     counts = integers(value, len(typed(value, list)))
-    if not counts or min(counts) < 0:
+    if not counts or min(counts) < 0 or max(counts) >> 63:
         raise CertificateError(f"sums of counts expected, not {value!r:.40}")
     return counts
 

@@ -235,6 +235,7 @@ class TestIndependence:
         assert own - set(doors) == {
             "lpmert.certificates",
             "lpmert.certificates.check",
+            "lpmert.certificates.check.claims",
             "lpmert.certificates.check.cones",
             "lpmert.certificates.check.lists",
             "lpmert.certificates.check.selections",

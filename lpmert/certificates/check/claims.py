@@ -46,7 +46,7 @@ class Claim:
     goal: Fraction
     sums: list[int]
 
-    def __init__(self, metric: Metric, statistics: FloatArray) -> None:
+    def __init__(self, metric: Metric, statistics: FloatArray, ties: str = "first") -> None:
         self.unit = Fraction(1)
         if isinstance(metric, AdditiveMetric):
             ratios = [value.as_integer_ratio() for value in metric.losses(statistics).tolist()]
@@ -56,6 +56,8 @@ class Claim:
         elif isinstance(metric, RatioMetric):
             from lpmert.certificates.check.ratio import Ratio  # with the formulas, which sums do without
 
+            if ties != "first":
+                raise CertificateError(f"ties {ties!r:.20} need a loss for each hypothesis, which {metric.name!r:.40} has not")
             self.ratio = Ratio(metric)
             self.values = [tuple(map(int, row)) for row in statistics.tolist()]
         else:
@@ -81,7 +83,12 @@ class Claim:
         self.sums, self.goal = sums, bound / self.unit
         if self.ratio is None and not sums:
             return
-        if self.ratio is None or len(sums) != len(self.values[0]) or self.loss(sums) != bound:
+        if (
+            self.ratio is None
+            or len(sums) != len(self.values[0])
+            or not self.ratio.possible(sums)
+            or self.loss(sums) != bound
+        ):
             raise CertificateError(f"the bound {bound} is not the loss of {sums!r:.60}")
         if self.ratio.fraction is not None:
             p, q = bound.as_integer_ratio()

@@ -57,6 +57,13 @@ class Ratio:
         score = context.exp(-context.divide(Decimal(height.numerator), Decimal(height.denominator)))
         return 1 - Fraction(round(Fraction(score) * _STATED), _STATED)
 
+    def possible(self, sums: Sums) -> bool:
+        """Whether hypotheses can have these sums: no more matches than n-grams."""
+        if self._bleu:
+            return all(sums[k] <= sums[k + 1] for k in range(0, 8, 2))
+        orders = range(0, len(sums), 3) if self.fraction is None else ()
+        return all(sums[k + 2] <= min(sums[k], sums[k + 1]) for k in orders)
+
     def compared(self, sums: Sums, other: Sums) -> int:
         """Return the sign of the loss of sums less that of others, decided exactly.
 
@@ -107,7 +114,7 @@ class Ratio:
         target = least - floor((value - height) * (1 << _SLOPE_BITS))
         reach = sum(abs(slope) * (b - a) for slope, a, b in zip(whole, low, high, strict=True))
         forbidden = reach + max(0, target - least)
-        if sum(abs(slope) * b for slope, b in zip(whole, high, strict=True)) + forbidden >= _LARGEST:
+        if sum(abs(slope) * max(1, b) for slope, b in zip(whole, high, strict=True)) + forbidden >= _LARGEST:
             raise CertificateError(f"prices at {at!r:.60} are too large")
         return Price(whole, target, forbidden)
 

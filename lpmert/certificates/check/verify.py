@@ -127,7 +127,7 @@ def _checked(
 
     measure = metric_of(metric, nbest.statistic_names)
     measure.check(nbest.statistics)
-    claim = Claim(measure, nbest.statistics)
+    claim = Claim(measure, nbest.statistics, ties)
     for what, stated, own in (
         ("metric", header.metric, measure.signature),
         ("rule for ties", header.ties, ties),

@@ -59,7 +59,7 @@ def write_certificate(
     """
     measure = metric_of(metric, nbest.statistic_names)
     try:
-        claim = Claim(measure, nbest.statistics)
+        claim = Claim(measure, nbest.statistics, ties)
     except CertificateError as error:
         raise MethodError(str(error)) from error
     _check_result(result, nbest.fingerprint)
