@@ -80,7 +80,7 @@ def part(lists: ProofLists, cone: IntegerCone, replaced: int, ray: Ray) -> Integ
     kept = ~_beaten(lists, cone)
     rows = cone.rows[kept]
     starts: IntArray = (np.cumsum(kept) - kept)[cone.starts]
-    sizes: IntArray = np.diff(starts, append=len(rows))
+    sizes = _sizes(starts, len(rows))
     worth = lists.worth[:, rows]
     least, most = np.minimum.reduceat(worth, starts, axis=1), np.maximum.reduceat(worth, starts, axis=1)
     differs: NDArray[np.bool_] = (least != most).any(axis=0)
@@ -117,26 +117,39 @@ def _beaten(lists: ProofLists, cone: IntegerCone) -> NDArray[np.bool_]:
 
     Which these are is decided exactly, so that the outcome does not depend on how scores are rounded.
     """
-    scores, tolerance = cone.scores, cone.tolerance
-    sizes = np.diff(cone.starts, append=len(scores))
-    beaten = np.zeros(len(scores), dtype=np.bool_)
-    for ray, values, error in zip(cone.rays, scores.T, tolerance.tolist(), strict=True):
-        least = np.maximum.reduceat(values, cone.starts) - 2.0 * error
-        close = np.flatnonzero(values >= np.repeat(least, sizes))
-        first = np.searchsorted(close, cone.starts)
-        winners = close[first]
-        for a in np.flatnonzero(np.diff(first, append=len(close)) > 1).tolist() if error else ():
-            contenders = close[first[a] : len(close) if a + 1 == len(first) else first[a + 1]].tolist()
+    scores, tolerance, n = cone.scores, cone.tolerance, len(cone.scores)
+    sizes = _sizes(cone.starts, n)
+    least = np.maximum.reduceat(scores, cone.starts, axis=0) - 2.0 * tolerance
+    close = np.flatnonzero((scores >= np.repeat(least, sizes, axis=0)).T)
+    # At each ray, those that come close to the best of their list; the first of a list is the best if scores are exact.
+    ends = np.searchsorted(close, np.add.outer(n * np.arange(len(cone.rays)), cone.starts).ravel())
+    winners = close[ends] % n
+    for a in np.flatnonzero(_sizes(ends, len(close)) > 1).tolist() if tolerance.any() else ():
+        k = a // len(cone.starts)
+        if tolerance[k]:
+            contenders = (close[ends[a] : len(close) if a + 1 == len(ends) else ends[a + 1]] % n).tolist()
+            ray = cone.rays[k]
             winners[a] = max(contenders, key=lambda i: _product(lists.whole(int(cone.rows[i])), ray))
-        best = np.repeat(winners, sizes)
+    beaten = np.zeros(n, dtype=np.bool_)
+    own = np.arange(n)
+    maybe = []
+    for best in np.repeat(winners.reshape(len(cone.rays), -1), sizes, axis=1):
         leads = scores[best] - scores
-        lost: NDArray[np.bool_] = np.all(leads >= 2.0 * tolerance, axis=1)
-        lost[best] = False
-        if tolerance.any():
-            for i in np.flatnonzero(np.all(leads >= -2.0 * tolerance, axis=1) & ~lost & ~beaten).tolist():
-                lost[i] = best[i] != i and _beats(lists, cone.rays, int(cone.rows[best[i]]), int(cone.rows[i]))
+        lost: NDArray[np.bool_] = (leads >= 2.0 * tolerance).all(axis=1) & (best != own)
         beaten |= lost
+        if tolerance.any():
+            maybe.append((best, (leads >= -2.0 * tolerance).all(axis=1) & (best != own)))
+    for best, close_by in maybe:
+        for i in np.flatnonzero(close_by & ~beaten).tolist():
+            beaten[i] = _beats(lists, cone.rays, int(cone.rows[best[i]]), int(cone.rows[i]))
     return beaten
+
+
+def _sizes(starts: IntArray, end: int) -> IntArray:
+    sizes = np.empty_like(starts)
+    np.subtract(starts[1:], starts[:-1], out=sizes[:-1])
+    sizes[-1:] = end - starts[-1:]
+    return sizes
 
 
 def _beats(lists: ProofLists, rays: tuple[Ray, ...], winner: int, loser: int) -> bool:

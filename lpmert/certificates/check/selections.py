@@ -42,11 +42,11 @@ class SelectionRules:
         self._lists = lists
         self._rays = None if cone is None else cone.rays
         several = lists.several
-        rows = range(len(lists.features)) if cone is None else cone.rows.tolist()
+        rows = [*range(len(lists.features))] if cone is None else cone.rows.tolist()
         chosen = lists.limit_rows
         alive: dict[int, list[int]] = {}
-        for row in rows:
-            alive.setdefault(lists.place(row)[0], []).append(row)
+        for row, number in zip(rows, lists.numbers[rows].tolist(), strict=True):
+            alive.setdefault(number, []).append(row)
         same = {s for s, own in alive.items() if s in chosen or len({*map(lists.worth_of, own)}) == 1}
         fixed = lists.worth[:, [alive[s][0] for s in same - set(chosen)]].sum(axis=1)
         self._settled: list[int] = [*map(int, fixed if cone is None else fixed + cone.fixed)]
