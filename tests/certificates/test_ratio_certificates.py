@@ -36,7 +36,7 @@ def ratio(worth: str) -> tuple[Ratio, Any]:
     return Ratio(metric), loss
 
 
-def check_least(path: Path, given: Given, found: lpmert.Verified) -> None:
+def check_least(given: Given, found: lpmert.Verified) -> None:
     """Hold a proof to the enumeration of all selections in fractions."""
     least = given.least
     assert least is not None
@@ -49,7 +49,9 @@ def check_least(path: Path, given: Given, found: lpmert.Verified) -> None:
 class TestProves:
     @pytest.mark.parametrize("tree", TREES)
     @pytest.mark.parametrize("worth", WORTHS)
-    @pytest.mark.parametrize(("features", "seed"), [("integers", 30), ("floats", 31), ("duplicates", 32), ("tenths", 33)])
+    @pytest.mark.parametrize(
+        ("features", "seed"), [("integers", 30), ("floats", 31), ("duplicates", 32), ("tenths", 33)]
+    )
     def test_the_least_loss_of_all_selections(
         self, path: Path, features: str, worth: str, seed: int, tree: str
     ) -> None:
@@ -58,7 +60,7 @@ class TestProves:
         write_certificate(path, given.nbest, result, metric=given.metric, kind=tree)
         found = verify(path, given.nbest, metric=given.metric)
         assert found.proved
-        check_least(path, given, found)
+        check_least(given, found)
 
     @pytest.mark.parametrize("worth", ["f1", "bleu", "chrf"])
     def test_within_limits(self, path: Path, worth: str) -> None:
@@ -72,7 +74,7 @@ class TestProves:
                 write_certificate(path, given.nbest, result, metric=given.metric, region=given.region, kind=tree)
                 found = verify(path, given.nbest, metric=given.metric)
                 assert found.proved
-                check_least(path, given, found)
+                check_least(given, found)
             checked += 1
             if checked == 4:
                 return
@@ -95,7 +97,7 @@ class TestProves:
                 found = verify(path, given.nbest, metric=given.metric)
                 assert not found.proved
                 assert found.loss > found.bound
-                check_least(path, given, found)
+                check_least(given, found)
                 told += 1
                 break
         assert told > 2
@@ -302,6 +304,9 @@ def exclusion_of_another(found: Document) -> None:
     entry[1] += 1
 
 
+OF_FRACTIONS = ("sum", "loss", "bound", "last_record")
+
+
 class TestRefuses:
     @pytest.mark.parametrize("name", ["bleu cones", "bleu selections", "f1"])
     def test_the_unchanged_certificates_hold(self, path: Path, name: str) -> None:
@@ -320,7 +325,9 @@ class TestRefuses:
         with pytest.raises(CertificateError, match=r"certificate\.json:[0-9]+: \w"):
             verify(path, nbest)
 
-    @pytest.mark.parametrize("change", [name for name in CHANGES if name.startswith(("sum", "loss", "bound", "last_record"))])
+    @pytest.mark.parametrize(
+        "change", [name for name in CHANGES if name.startswith(("sum", "loss", "bound", "last_record"))]
+    )
     def test_a_changed_certificate_of_a_fraction_does_not_hold(self, path: Path, change: str) -> None:
         nbest, text = base("f1")
         found = document("f1")

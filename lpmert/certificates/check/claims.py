@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,24 +13,9 @@ from lpmert.errors import CertificateError, FloatArray, IntArray
 from lpmert.metrics.base import AdditiveMetric, Metric, RatioMetric
 
 if TYPE_CHECKING:
-    from lpmert.certificates.check.ratio import Ratio
+    from lpmert.certificates.check.ratio import Price, Ratio
 
 Values = Sequence[tuple[int, ...]]
-
-
-class Price(NamedTuple):
-    """Selections whose sums x, inside a box, have slopes . x >= target do not undercut. All whole numbers.
-
-    forbidden: what makes every selection of the box reach the target.
-    """
-
-    slopes: list[int]
-    target: int
-    forbidden: int
-
-    def of(self, sums: Sequence[int]) -> int:
-        """Return the price of sums."""
-        return sum(slope * x for slope, x in zip(self.slopes, sums, strict=True))
 
 
 class Claim:
@@ -57,7 +42,9 @@ class Claim:
             from lpmert.certificates.check.ratio import Ratio  # with the formulas, which sums do without
 
             if ties != "first":
-                raise CertificateError(f"ties {ties!r:.20} need a loss for each hypothesis, which {metric.name!r:.40} has not")
+                raise CertificateError(
+                    f"ties {ties!r:.20} need a loss for each hypothesis, which {metric.name!r:.40} has not"
+                )
             self.ratio = Ratio(metric)
             self.values = [tuple(map(int, row)) for row in statistics.tolist()]
         else:

@@ -71,8 +71,8 @@ def part(lists: ProofLists, cone: IntegerCone, replaced: int, ray: Ray) -> Integ
     """Return the part of a cone in which one ray is replaced by another one inside it.
 
     Hypotheses that another of their list beats at every ray are dropped, and lists of which all others are worth the
-    same are settled. Scores are linear in the weights: what is at least as good at every ray is better inside the cone, for
-    distinct vectors and independent rays.
+    same are settled. Scores are linear in the weights: what is at least as good at every ray is better inside the cone,
+    for distinct vectors and independent rays.
     """
     cone = _with_ray(lists, cone, replaced, ray)
     if not len(cone.starts):
@@ -117,10 +117,10 @@ def _beaten(lists: ProofLists, cone: IntegerCone) -> NDArray[np.bool_]:
 
     Which these are is decided exactly, so that the outcome does not depend on how scores are rounded.
     """
-    scores, tolerance, n = cone.scores, cone.tolerance, len(cone.scores)
+    scores, tolerance, n = np.ascontiguousarray(cone.scores.T), cone.tolerance, len(cone.scores)
     sizes = _sizes(cone.starts, n)
-    least = np.maximum.reduceat(scores, cone.starts, axis=0) - 2.0 * tolerance
-    close = np.flatnonzero((scores >= np.repeat(least, sizes, axis=0)).T)
+    least = np.maximum.reduceat(scores, cone.starts, axis=1) - 2.0 * tolerance[:, None]
+    close = np.flatnonzero(scores >= np.repeat(least, sizes, axis=1))
     # At each ray, those that come close to the best of their list; the first of a list is the best if scores are exact.
     ends = np.searchsorted(close, np.add.outer(n * np.arange(len(cone.rays)), cone.starts).ravel())
     winners = close[ends] % n
@@ -134,13 +134,15 @@ def _beaten(lists: ProofLists, cone: IntegerCone) -> NDArray[np.bool_]:
     own = np.arange(n)
     maybe = []
     for best in np.repeat(winners.reshape(len(cone.rays), -1), sizes, axis=1):
-        leads = scores[best] - scores
-        lost: NDArray[np.bool_] = (leads >= 2.0 * tolerance).all(axis=1) & (best != own)
+        lost = near = best != own
+        for values, error in zip(scores, tolerance.tolist(), strict=True):
+            leads = values[best] - values
+            lost = lost & (leads >= 2.0 * error)
+            near = near & (leads >= -2.0 * error) if tolerance.any() else lost
         beaten |= lost
-        if tolerance.any():
-            maybe.append((best, (leads >= -2.0 * tolerance).all(axis=1) & (best != own)))
-    for best, close_by in maybe:
-        for i in np.flatnonzero(close_by & ~beaten).tolist():
+        maybe.append((best, near))
+    for best, near in maybe:
+        for i in np.flatnonzero(near & ~beaten).tolist():
             beaten[i] = _beats(lists, cone.rays, int(cone.rows[best[i]]), int(cone.rows[i]))
     return beaten
 

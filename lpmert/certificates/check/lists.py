@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, cmp_to_key
 from math import gcd
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lpmert.certificates.check.claims import Claim, Price
+from lpmert.certificates.check.claims import Claim
 from lpmert.certificates.format import integers
 from lpmert.errors import CertificateError, FloatArray, IntArray
 from lpmert.model.given import MAGNITUDE_LIMIT
@@ -17,7 +18,14 @@ from lpmert.model.meant import meant
 from lpmert.model.nbest import NBest
 from lpmert.numeric import rational
 
-REPRESENTATIVE: Mapping[str, Callable[[tuple[int, ...], tuple[int, ...]], tuple[int, ...]]] = {"first": lambda first, _: first, "best": min, "worst": max}
+if TYPE_CHECKING:
+    from lpmert.certificates.check.ratio import Price
+
+REPRESENTATIVE: Mapping[str, Callable[[tuple[int, ...], tuple[int, ...]], tuple[int, ...]]] = {
+    "first": lambda first, _: first,
+    "best": min,
+    "worst": max,
+}
 """What a hypothesis with the features of an earlier one makes of what that one loses."""
 
 _EPSILON = float(np.finfo(np.float64).eps)
@@ -86,13 +94,21 @@ class ProofLists:
 
     def row(self, number: int, hypothesis: int) -> int:
         """Return the row of a hypothesis of the caller's list, both counted from 0."""
-        if not 0 <= number < len(self._bounds) - 1 or not 0 <= hypothesis < np.diff(self._bounds)[number]:
+        bounds = self._python_bounds
+        if not 0 <= number < len(bounds) - 1 or not 0 <= hypothesis < bounds[number + 1] - bounds[number]:
             raise CertificateError(f"there is no hypothesis {hypothesis} of list {number}")
-        wanted = self._bounds[number] + hypothesis
-        row = int(np.searchsorted(self._rows, wanted))
-        if row == len(self._rows) or self._rows[row] != wanted:
+        row = self._row_of.get(bounds[number] + hypothesis)
+        if row is None:
             raise CertificateError(f"hypothesis {hypothesis} of list {number} repeats the features of an earlier one")
         return row
+
+    @cached_property
+    def _python_bounds(self) -> list[int]:
+        return list(map(int, self._bounds))
+
+    @cached_property
+    def _row_of(self) -> dict[int, int]:
+        return {given: row for row, given in enumerate(self._rows.tolist())}
 
     def place(self, row: int) -> tuple[int, int]:
         """Return the caller's list and hypothesis of a row, both counted from 0."""
@@ -121,7 +137,7 @@ class ProofLists:
         """Return prices of worth by which nothing in a box undercuts the claim, good at these sums."""
         price = self.claim.price(self._sums(low), self._sums(high), integers(at, len(self.constant)))
         less = sum(a * b for a, b in zip(price.slopes, self.constant, strict=True))
-        return Price([*price.slopes, price.forbidden], price.target - less, price.forbidden)
+        return price._replace(slopes=[*price.slopes, price.forbidden], target=price.target - less)
 
     def point(self, worth: Sequence[int]) -> list[int]:
         """Return the sums of a selection of this worth, at least 1, at which prices can be taken."""

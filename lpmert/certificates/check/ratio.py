@@ -11,7 +11,6 @@ from fractions import Fraction
 from math import floor, prod
 from typing import NamedTuple
 
-from lpmert.certificates.check.claims import Price
 from lpmert.errors import CertificateError
 from lpmert.metrics.base import RatioMetric
 from lpmert.metrics.kinds import fraction_of
@@ -32,6 +31,21 @@ class Interval(NamedTuple):
 
     low: Fraction
     high: Fraction
+
+
+class Price(NamedTuple):
+    """Selections whose sums x, inside a box, have slopes . x >= target do not undercut. All whole numbers.
+
+    forbidden: what makes every selection of the box reach the target.
+    """
+
+    slopes: list[int]
+    target: int
+    forbidden: int
+
+    def of(self, sums: Sequence[int]) -> int:
+        """Return the price of sums."""
+        return sum(slope * x for slope, x in zip(self.slopes, sums, strict=True))
 
 
 class Ratio:

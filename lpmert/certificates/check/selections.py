@@ -145,9 +145,7 @@ class SelectionRules:
             target=price.target,
         )
 
-    def _charges(
-        self, entries: list[Any], node: Node, cores: list[Core]
-    ) -> list[tuple[int, set[int]]] | None:
+    def _charges(self, entries: list[Any], node: Node, cores: list[Core]) -> list[tuple[int, set[int]]] | None:
         """Return what each core adds to the bound, and the open lists it concerns; `None` if the node is empty.
 
         Each consists of decided choices and cheapest ones: one of its lists leaves its cheapest, and pays at least the

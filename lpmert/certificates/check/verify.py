@@ -24,7 +24,8 @@ class Verified:
     """What a certificate proves.
 
     Decoding with the `weights` loses `loss`, without ties; no weights decode without ties to less than `bound`, or none
-    that have a positive product with every one of the `limits`. Both are exact. `records` counts the parts of the tree.
+    that have a positive product with every one of the `limits`. Both are exact, but for BLEU, which is compared exactly
+    and given to the nearest multiple of 2**-64. `records` counts the parts of the tree.
     """
 
     loss: Fraction

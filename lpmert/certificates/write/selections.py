@@ -34,9 +34,7 @@ class Undercut(Exception):
 class SelectionTree:
     """The tree below the root of `rules`; `ask` answers for the weights for which these hold."""
 
-    def __init__(
-        self, lists: ProofLists, rules: SelectionRules, ask: Question, add: Callable[[Record], None]
-    ) -> None:
+    def __init__(self, lists: ProofLists, rules: SelectionRules, ask: Question, add: Callable[[Record], None]) -> None:
         self.lists = lists
         self.place = lists.place
         self.ask = ask
