@@ -122,9 +122,20 @@ class CertificateReader:
             raise CertificateError("the tree ends while parts of it are open")
         return _object(text.removesuffix(","))
 
+    def records(self) -> Iterator[Record]:
+        """Yield all records that are left, to the end of the tree and the file."""
+        while (text := self._next()) != _END:
+            yield _object(text.removesuffix(","))
+        self._nothing_left()
+
     def end(self) -> None:
         """Raise `CertificateError` unless the tree and the file end here."""
-        if self._next() != _END or next(self._lines, None) is not None:
+        if self._next() != _END:
+            raise CertificateError("the tree is closed, but something follows")
+        self._nothing_left()
+
+    def _nothing_left(self) -> None:
+        if next(self._lines, None) is not None:
             raise CertificateError("the tree is closed, but something follows")
 
     def _next(self) -> str:

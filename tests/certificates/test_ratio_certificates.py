@@ -346,12 +346,22 @@ class TestRefuses:
         with pytest.raises(CertificateError, match="is not the loss of"):
             verify(path, nbest)
 
-    def test_prices_have_no_place_where_the_loss_is_a_sum(self, path: Path) -> None:
-        nbest, _ = base("cones")
-        found = document("cones")
+    @pytest.mark.parametrize("name", ["cones", "f1"])
+    def test_prices_have_no_place_where_one_sum_tells(self, path: Path, name: str) -> None:
+        nbest, _ = base(name)
+        found = document(name)
         next(record for record in found["tree"] if record == {"leaf": "costs"})["at"] = [1]
         path.write_text(layout(found))
         with pytest.raises(CertificateError, match="no prices"):
+            verify(path, nbest)
+
+    @pytest.mark.parametrize("name", ["selections", "pairs"])
+    def test_nor_in_selections(self, path: Path, name: str) -> None:
+        nbest, _ = base(name)
+        found = document(name)
+        found["tree"][0]["at"] = [1]
+        path.write_text(layout(found))
+        with pytest.raises(CertificateError, match="expected a node"):
             verify(path, nbest)
 
     @pytest.mark.parametrize("name", ["bleu cones", "bleu selections", "f1"])

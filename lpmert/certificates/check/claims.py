@@ -100,8 +100,8 @@ class Claim:
 
     def price(self, low: Sequence[int], high: Sequence[int], at: Sequence[int]) -> Price:
         """Return prices good inside a box."""
-        if self.ratio is None:
-            raise CertificateError("sums have no prices")
+        if self.ratio is None or not self.several:
+            raise CertificateError("there are no prices where one sum tells the loss")
         return self.ratio.price(low, high, at, self.sums)
 
     def worth(self, values: Values, starts: IntArray) -> NDArray[np.object_]:

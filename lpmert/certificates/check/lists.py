@@ -81,7 +81,8 @@ class ProofLists:
     @property
     def costs(self) -> IntArray:
         """What a claim of one sum asks for [m]."""
-        return self.worth[0]
+        costs: IntArray = self.worth[0]
+        return costs
 
     @property
     def target(self) -> int:

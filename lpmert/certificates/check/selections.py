@@ -42,6 +42,7 @@ class SelectionRules:
         self._lists = lists
         self._rays = None if cone is None else cone.rays
         several = lists.several
+        self._words = {"take", "out", "cores", "branch"} | ({"at"} if several else set())
         rows = [*range(len(lists.features))] if cone is None else cone.rows.tolist()
         chosen = lists.limit_rows
         alive: dict[int, list[int]] = {}
@@ -67,7 +68,7 @@ class SelectionRules:
         Raises `CertificateError` if the record does not show this.
         """
         expected = None if node.take is None else list(self._lists.place(node.take[1]))
-        if record.get("take") != expected or not set(record) <= {"take", "out", "at", "cores", "branch"}:
+        if record.get("take") != expected or not set(record) <= self._words:
             raise CertificateError(f"expected a node that decides {expected} (list, hypothesis), not {record!r:.40}")
         cores = list(node.cores)
         alive = dict(node.alive)
@@ -90,7 +91,7 @@ class SelectionRules:
         bound = None
         if charges is not None:
             bound = node.fixed + sum(node.cost[rows[0]] for rows in alive.values()) + sum(y for y, _ in charges)
-        if bound is None or bound >= node.target:
+        if charges is None or bound is None or bound >= node.target:
             if "branch" in record:
                 raise CertificateError("the node is closed, and cannot branch")
             return bound, []

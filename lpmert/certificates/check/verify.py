@@ -56,6 +56,7 @@ def verify(
     *,
     metric: str | Metric | TextMetric | None = None,
     ties: str = "first",
+    jobs: int = 1,
 ) -> Verified:
     """Check that a certificate proves its claim for these lists, this metric and this rule for ties.
 
@@ -67,6 +68,8 @@ def verify(
         The lists it is about, or the lattices: their paths that may win are found anew, in exact arithmetic.
     metric, ties
         Those it is about, as for `minimize`.
+    jobs : int
+        Number of processes that check a tree of cones together, at least 1; the outcome is the same.
 
     Returns
     -------
@@ -77,8 +80,8 @@ def verify(
     ------
     CertificateError
         If it does not hold; the message names the file and the line where it breaks.
-    DataError, MetricError
-        If there is no such file, or the metric does not fit.
+    DataError, MetricError, MethodError
+        If there is no such file, or the metric or the number of jobs does not fit.
 
     Notes
     -----
@@ -96,33 +99,36 @@ def verify(
     (Fraction(912, 1), True)
     """
     from lpmert.certificates.format import CertificateReader
-    from lpmert.errors import CertificateError
-    from lpmert.quoting import LONGEST_REFUSAL, shortened
+    from lpmert.errors import CertificateError, MethodError
+    from lpmert.quoting import LONGEST_REFUSAL, quoted, shortened
 
+    if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
+        raise MethodError(f"jobs must be a whole number of at least 1; got {quoted(jobs)}")
     reader = CertificateReader(certificate)
     try:
-        return _verified(reader, nbest, metric, ties)
+        return _verified(reader, nbest, metric, ties, jobs)
     except CertificateError as error:
         raise CertificateError(f"{certificate}:{reader.line}: {shortened(str(error), LONGEST_REFUSAL)}") from error
 
 
-def _verified(reader: CertificateReader, nbest: NBest | WordGraphs, metric: Any, ties: str) -> Verified:
+def _verified(reader: CertificateReader, nbest: NBest | WordGraphs, metric: Any, ties: str, jobs: int) -> Verified:
     from lpmert.model.nbest import NBest
 
     header = reader.header()
     if isinstance(nbest, NBest):
-        return _checked(reader, header, nbest, metric, ties)
+        return _checked(reader, header, nbest, metric, ties, jobs)
     from lpmert.certificates.check.lattices import claimed_lists  # after lists are done with: it needs more
 
-    return _checked(reader, header, *claimed_lists(nbest, metric, header), ties)
+    return _checked(reader, header, *claimed_lists(nbest, metric, header), ties, jobs)
 
 
 def _checked(
-    reader: CertificateReader, header: Header, nbest: NBest, metric: str | Metric | None, ties: str
+    reader: CertificateReader, header: Header, nbest: NBest, metric: str | Metric | None, ties: str, jobs: int
 ) -> Verified:
     from lpmert.certificates.check.claims import Claim
     from lpmert.certificates.check.lists import ProofLists
-    from lpmert.certificates.check.tree import TreeCheck
+    from lpmert.certificates.check.tree import check_tree
+    from lpmert.certificates.format import CONES
     from lpmert.errors import CertificateError
     from lpmert.metrics.of_columns import metric_of
 
@@ -146,9 +152,13 @@ def _checked(
     if header.bound > loss or (header.bound == loss) != (claim.compared(sums) == 0):
         raise CertificateError(f"the weights lose {loss}, less than the bound {header.bound}, or too near it to tell")
     lists.weigh()
-    tree = TreeCheck(reader, lists, header.kind)
-    least = None if tree.least is None else lists.summed(tree.least)
-    if not claim.reached(least):
+    if jobs > 1 and header.kind == CONES and header.exponents:
+        from lpmert.certificates.check.shares import check_shares
+
+        cost = check_shares(reader, lists, jobs)
+    else:
+        cost = check_tree(reader, lists, header.kind)
+    if not claim.reached(None if cost is None else lists.summed(cost)):
         raise CertificateError(f"the bound {header.bound} is lower than what the tree proves")
     limits = tuple(dict(zip(nbest.names, limit, strict=True)) for limit in header.limits)
     return Verified(loss, header.bound, header.weights, limits, header, reader.line - 2)
