@@ -97,8 +97,7 @@ class CertificateReader:
         text = self._next()
         found = _object(text.removesuffix(_TREE) + "}")
         schema = typed(found.pop(_SCHEMA_KEY, None), int)
-        names = [entry.name for entry in fields(Header) if entry.name != "sums"]
-        sums = found.pop("sums", None)
+        names = [entry.name for entry in fields(Header) if entry.name != "sums" or "sums" in found]
         if schema != SCHEMA or not text.endswith(_TREE) or list(found) != names:
             raise CertificateError(f"schema {SCHEMA} needs a header with {listed(names)}; this one has schema {schema}")
         return Header(
@@ -112,7 +111,7 @@ class CertificateReader:
             limits=[[_float(text) for text in typed(row, list)] for row in typed(found["limits"], list)],
             exponents={name: typed(value, int) for name, value in typed(found["exponents"], dict).items()},
             kind=typed(found["kind"], str),
-            sums=[] if sums is None else _counts(sums),
+            sums=_counts(found["sums"]) if "sums" in found else [],
         )
 
     def record(self) -> Record:
