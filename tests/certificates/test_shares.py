@@ -79,13 +79,13 @@ def test_the_message_is_that_of_one_process(path: Path) -> None:
 def test_what_one_process_refuses_several_refuse(path: Path, name: str) -> None:
     nbest, text = base(name)
     refused = 0
-    for seed in range(150):
+    for seed in range(90):
         rng = random.Random(f"{name} {seed}")
         path.write_bytes(rng.choice((change_values, change_text))(rng, json.loads(text)))
         one = outcome(path, nbest, 1)
         assert outcome(path, nbest, 2) == one
         refused += one == ("refused",)
-    assert refused > 100
+    assert refused > 60
 
 
 @pytest.mark.usefixtures("at_hand")
@@ -93,7 +93,7 @@ def test_what_one_process_refuses_several_refuse(path: Path, name: str) -> None:
 def test_a_record_that_is_dropped_doubled_or_moved_is_refused(path: Path, name: str) -> None:
     nbest, _ = base(name)
     tree = document(name)["tree"]
-    for at in range(len(tree)):
+    for at in range(0, len(tree), 1 + len(tree) // 16):
         for changed in (
             [*tree[:at], *tree[at + 1 :]],
             [*tree[: at + 1], *tree[at:]],

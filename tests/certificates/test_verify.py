@@ -285,6 +285,9 @@ def lines_of_code(path: Path) -> int:
 
 class TestCommand:
     TABLE = "list\tam\tlm\terrors\na\t1\t0\t0\na\t0\t1\t2\nb\t0\t1\t0\nb\t1\t0\t3\n"
+    COUNTS = (  # 2 * (1 + 3) / (2 + 3 + 5) = 0.8 is the best F1
+        "list\tam\tlm\tmatch\tpredicted\tgold\na\t1\t0\t1\t2\t2\na\t0\t1\t0\t2\t2\nb\t1\t0\t3\t3\t3\nb\t0\t1\t2\t3\t3\n"
+    )
     COLUMNS = ("--segment", "list", "--features", "am,lm", "--loss", "errors")
 
     @pytest.fixture
@@ -303,6 +306,22 @@ class TestCommand:
         assert outcome.stdout.startswith("certificate holds: loss 2 is the least")
         found = json.loads(run("verify", certificate, table, *self.COLUMNS, "--json").stdout)
         assert (found["loss"], found["lower_bound"], found["proved"]) == (2.0, 2.0, True)
+
+    def test_several_processes_print_the_same(self, files: tuple[str, str]) -> None:
+        table, certificate = files
+        outputs = {run("verify", certificate, table, *self.COLUMNS, "--jobs", jobs).stdout for jobs in ("1", "2")}
+        assert len(outputs) == 1
+        assert outputs.pop().startswith("certificate holds")
+
+    def test_a_ratio_is_certified_and_checked(self, tmp_path: Path) -> None:
+        table, certificate = tmp_path / "counts.tsv", tmp_path / "cert.json"
+        table.write_text(self.COUNTS)
+        columns = ("--segment", "list", "--features", "am,lm", "--statistics", "match,predicted,gold", "--metric", "f1")
+        solved = run("solve", str(table), *columns, "--certificate", str(certificate), "--quiet")
+        assert solved.exit_code == 0, solved.output
+        outcome = run("verify", str(certificate), str(table), *columns)
+        assert outcome.exit_code == 0, outcome.output
+        assert outcome.stdout.startswith("certificate holds: loss 0.2 is the least (metric:f1")
 
     def test_a_changed_certificate_is_refused_with_a_code_of_its_own(self, files: tuple[str, str]) -> None:
         table, certificate = files
