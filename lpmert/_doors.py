@@ -267,7 +267,8 @@ def certify(
     path : str or Path
         Where the certificate goes; compressed if the name ends in .gz, .xz or .zst.
     metric, ties, region
-        Those of the run; the metric is additive, the region has limits only.
+        Those of the run; the region has limits only. The metric is a sum, a fraction of sums, BLEU or chrF; over
+        lattices, a sum.
 
     Raises
     ------

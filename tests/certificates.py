@@ -1,7 +1,7 @@
 """Certificates as plain data, so that tests can change them and write them back in the layout of the format.
 
 Those in certificates_schema1/ stay as they are, so that what one version wrote is accepted by the next; a new schema
-gets a folder of its own, which `python tests/certificates.py` fills.
+gets a folder of its own. `python tests/certificates.py` writes those that are not there.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from problems import METRICS
 
 import lpmert
 from lpmert.certificates.write.certify import write_certificate
+from lpmert.metrics.columns import BLEU_COLUMNS, F_COLUMNS
 from lpmert.model.nbest import NBest
 
 Document = dict[str, Any]
@@ -48,10 +50,21 @@ def random_pairs(seed: int, *, n_lists: int, n_features: int) -> NBest:
     return NBest(features=features, offsets=np.arange(0, 2 * n_lists + 1, 2), statistics=losses)
 
 
+def random_counts(seed: int, worth: str, *, n_lists: int, n_features: int, longest: int) -> NBest:
+    """The same features with the counts of a metric, whose names tell which."""
+    lists = random_nbest(seed, n_lists=n_lists, n_features=n_features, longest=longest)
+    counts = METRICS[worth][2](np.random.default_rng(seed), lists.offsets.tolist())
+    names = BLEU_COLUMNS if worth == "bleu" else F_COLUMNS
+    return NBest(lists.features, lists.offsets, counts, statistic_names=names)
+
+
 BASES = {
     "cones": (lambda: random_nbest(0, n_lists=14, n_features=3, longest=6), "cones"),
     "selections": (lambda: random_nbest(0, n_lists=8, n_features=5, longest=8), "selections"),
     "pairs": (lambda: random_pairs(0, n_lists=30, n_features=4), "selections"),
+    "bleu cones": (lambda: random_counts(0, "bleu", n_lists=6, n_features=2, longest=4), "cones"),
+    "bleu selections": (lambda: random_counts(1, "bleu", n_lists=5, n_features=4, longest=5), "selections"),
+    "f1": (lambda: random_counts(2, "f1", n_lists=8, n_features=3, longest=5), "cones"),
 }
 
 
@@ -74,5 +87,7 @@ def document(name: str) -> Document:
 
 if __name__ == "__main__":
     for _name, (_make, _kind) in BASES.items():
+        if kept(_name).exists():
+            continue
         _nbest = _make()
         write_certificate(kept(_name), _nbest, lpmert.minimize(_nbest), kind=_kind)

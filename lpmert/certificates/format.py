@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeVar
@@ -39,7 +39,8 @@ class Header:
     found_by: the run that found the weights, for information. loss: what the weights lose; bound: what no weights
     undercut; both exact. weights: one for each feature. limits [R, D]: weights count if every limit has a positive
     product with them. kind: CONES or SELECTIONS, what the tree's root divides. exponents: for the features that cones
-    span, the powers of two by which they are multiplied first; all others depend on these.
+    span, the powers of two by which they are multiplied first; all others depend on these. sums: for a metric that is
+    no sum over lists, those at which it is the bound; else empty, and not in the file.
     """
 
     fingerprint: str
@@ -52,6 +53,7 @@ class Header:
     limits: list[list[float]]
     exponents: dict[str, int]
     kind: str
+    sums: list[int] = field(default_factory=list)
 
 
 @contextmanager
@@ -62,7 +64,10 @@ def certificate_writer(path: str | Path, header: Header) -> Iterator[Callable[[R
     .zst. The same records always give the same bytes. Raises `DataError` if the place cannot be written.
     """
     with atomic_writer(path) as file:
-        file.write(json.dumps({_SCHEMA_KEY: SCHEMA, **_plain(asdict(header))})[:-1] + _TREE)
+        claims = _plain(asdict(header))
+        if not header.sums:
+            del claims["sums"]
+        file.write(json.dumps({_SCHEMA_KEY: SCHEMA, **claims})[:-1] + _TREE)
         separator = "\n"
 
         def add(record: Record) -> None:
@@ -92,7 +97,7 @@ class CertificateReader:
         text = self._next()
         found = _object(text.removesuffix(_TREE) + "}")
         schema = typed(found.pop(_SCHEMA_KEY, None), int)
-        names = [entry.name for entry in fields(Header)]
+        names = [entry.name for entry in fields(Header) if entry.name != "sums" or "sums" in found]
         if schema != SCHEMA or not text.endswith(_TREE) or list(found) != names:
             raise CertificateError(f"schema {SCHEMA} needs a header with {listed(names)}; this one has schema {schema}")
         return Header(
@@ -106,6 +111,7 @@ class CertificateReader:
             limits=[[_float(text) for text in typed(row, list)] for row in typed(found["limits"], list)],
             exponents={name: typed(value, int) for name, value in typed(found["exponents"], dict).items()},
             kind=typed(found["kind"], str),
+            sums=_counts(found["sums"]) if "sums" in found else [],
         )
 
     def record(self) -> Record:
@@ -115,9 +121,20 @@ class CertificateReader:
             raise CertificateError("the tree ends while parts of it are open")
         return _object(text.removesuffix(","))
 
+    def records(self) -> Iterator[Record]:
+        """Yield all records that are left, to the end of the tree and the file."""
+        while (text := self._next()) != _END:
+            yield _object(text.removesuffix(","))
+        self._nothing_left()
+
     def end(self) -> None:
         """Raise `CertificateError` unless the tree and the file end here."""
-        if self._next() != _END or next(self._lines, None) is not None:
+        if self._next() != _END:
+            raise CertificateError("the tree is closed, but something follows")
+        self._nothing_left()
+
+    def _nothing_left(self) -> None:
+        if next(self._lines, None) is not None:
             raise CertificateError("the tree is closed, but something follows")
 
     def _next(self) -> str:
@@ -142,6 +159,14 @@ def integers(value: object, length: int) -> list[int]:
     if len(typed(value, list)) != length:
         raise CertificateError(f"{length} numbers expected, not {value!r:.40}")
     return [typed(entry, int) for entry in typed(value, list)]
+
+
+def _counts(value: object) -> list[int]:
+    """Return a JSON array of whole numbers of at least 0."""
+    counts = integers(value, len(typed(value, list)))
+    if not counts or min(counts) < 0 or max(counts) >> 63:
+        raise CertificateError(f"sums of counts expected, not {value!r:.40}")
+    return counts
 
 
 def _object(text: str) -> Record:

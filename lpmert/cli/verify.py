@@ -25,12 +25,14 @@ from lpmert.cli.text_tables import side_by_side
 @click.option(
     "--ties", type=click.Choice(TIES), default="first", help="Which of several hypotheses with equal features counts."
 )
+@click.option("--jobs", type=click.IntRange(min=1), default=1, metavar="N", help="Processes for a tree of cones.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of the report.")
 def verify(
     certificate: str,
     data: tuple[str, ...],
     metric: str | None,
     ties: str,
+    jobs: int,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -44,7 +46,7 @@ def verify(
     with naming(reading.name):
         nbest = reading.read_whole()
         summed = metric_given(metric, reading, nbest)
-        found = lpmert.verify(certificate, nbest, metric=summed, ties=ties)
+        found = lpmert.verify(certificate, nbest, metric=summed, ties=ties, jobs=jobs)
     if as_json:
         put(
             json.dumps(

@@ -104,7 +104,7 @@ def test_a_cone_without_its_conflicts_is_refused(tmp_path: Path, written: tuple[
     leaves(found)[0]["cores"] = []
     path = tmp_path / "c.json"
     path.write_text(layout(found))
-    with pytest.raises(CertificateError, match="the bound of this leaf is"):
+    with pytest.raises(CertificateError, match="the bound of this part is"):
         verify(path, nbest)
 
 

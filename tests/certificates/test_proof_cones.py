@@ -9,16 +9,27 @@ import numpy as np
 import pytest
 from strategies import KINDS, Lists, random_lists
 
+from lpmert.certificates.check.claims import Claim
 from lpmert.certificates.check.cones import IntegerCone, Ray, midpoint, orthants, part, whole_cone
 from lpmert.certificates.check.lists import ProofLists
 from lpmert.metrics.additive import SumOfLosses
+from lpmert.model.nbest import NBest
+
+
+def claimed(nbest: NBest, exponents: dict[str, int]) -> ProofLists:
+    """Lists whose summed losses are to be bounded."""
+    claim = Claim(SumOfLosses(), nbest.statistics)
+    proof = ProofLists(nbest, claim, "first", exponents)
+    claim.take([], Fraction(0))
+    proof.weigh()
+    return proof
 
 
 def lists_and_cone(kind: str, seed: int, splits: int = 40) -> tuple[Lists, ProofLists, IntegerCone]:
     """Random lists and a random cone after fewer than so many splits, and what the checker keeps in it."""
     lists = random_lists(kind, seed, most_features=4)
     exponents = dict.fromkeys(lists.nbest.names, 0)
-    proof = ProofLists(lists.nbest, SumOfLosses(), "first", exponents)
+    proof = claimed(lists.nbest, exponents)
     rng = np.random.default_rng(seed)
     cone = whole_cone(proof, list(orthants(len(exponents)))[rng.integers(2 ** len(exponents))])
     for _ in range(int(rng.integers(0, splits)) if len(exponents) > 1 else 0):
@@ -94,7 +105,7 @@ def test_orthants_are_all_there_and_their_rays_independent() -> None:
 @pytest.mark.parametrize("bits", [51, 52, 53, 60, 899])
 def test_scores_are_called_exact_only_where_they_are(bits: int) -> None:
     features = np.array([[1.0, 2.0**-3], [2.0, 1.0]])
-    proof = ProofLists(Lists(features, np.array([0, 2]), np.array([0.0, 1.0])).nbest, SumOfLosses(), "first", EXPONENTS)
+    proof = claimed(Lists(features, np.array([0, 2]), np.array([0.0, 1.0])).nbest, EXPONENTS)
     ray = (2**bits - 1, 3)
     exact = [sum(Fraction(x) * r for x, r in zip(row, ray, strict=True)) for row in features.tolist()]
     computed = features @ np.array(ray, dtype=float)

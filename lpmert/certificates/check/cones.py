@@ -23,8 +23,8 @@ class IntegerCone(NamedTuple):
     """The weights that are sums of non-negative multiples of d independent rays, each a vector of integers.
 
     For the lists whose survivors still differ in cost: their survivors' rows [n], the start [L] of each list among
-    them, scores [n, d] at the rays and a bound [d] on the error of these. fixed: the cost of all other lists. bound:
-    what every selection costs at least that some weights inside the cone make strictly best.
+    them, scores [n, d] at the rays and a bound [d] on the error of these. fixed [K]: the worth of all other lists. low,
+    high [K]: the box of what all lists are worth for selections that some weights inside the cone make strictly best.
     """
 
     rays: tuple[Ray, ...]
@@ -32,8 +32,14 @@ class IntegerCone(NamedTuple):
     starts: IntArray
     scores: FloatArray
     tolerance: FloatArray
-    fixed: int
-    bound: int
+    fixed: IntArray
+    low: IntArray
+    high: IntArray
+
+    @property
+    def bound(self) -> int:
+        """What every such selection costs at least, for a claim of one sum."""
+        return int(self.low[0])
 
 
 def orthants(n_features: int) -> Iterator[tuple[Ray, ...]]:
@@ -45,7 +51,10 @@ def orthants(n_features: int) -> Iterator[tuple[Ray, ...]]:
 def whole_cone(lists: ProofLists, rays: tuple[Ray, ...]) -> IntegerCone:
     """Return the cone of these rays with the hypotheses of all lists that may win in it."""
     scores = np.zeros((len(lists.features), len(rays)))
-    cone = IntegerCone(rays, np.arange(len(scores)), lists.offsets[:-1], scores, np.zeros(len(rays)), 0, 0)
+    nothing = np.zeros(len(lists.worth), dtype=lists.worth.dtype)
+    cone = IntegerCone(
+        rays, np.arange(len(scores)), lists.offsets[:-1], scores, np.zeros(len(rays)), nothing, nothing, nothing
+    )
     for k in range(len(rays) - 1):
         cone = _with_ray(lists, cone, k, rays[k])
     return part(lists, cone, len(rays) - 1, rays[-1])
@@ -61,9 +70,9 @@ def midpoint(first: Ray, second: Ray) -> Ray:
 def part(lists: ProofLists, cone: IntegerCone, replaced: int, ray: Ray) -> IntegerCone:
     """Return the part of a cone in which one ray is replaced by another one inside it.
 
-    Hypotheses that another of their list beats at every ray are dropped, and lists of which all others cost the same
-    are settled. Scores are linear in the weights: what is at least as good at every ray is better inside the cone, for
-    distinct vectors and independent rays.
+    Hypotheses that another of their list beats at every ray are dropped, and lists of which all others are worth the
+    same are settled. Scores are linear in the weights: what is at least as good at every ray is better inside the cone,
+    for distinct vectors and independent rays.
     """
     cone = _with_ray(lists, cone, replaced, ray)
     if not len(cone.starts):
@@ -71,15 +80,25 @@ def part(lists: ProofLists, cone: IntegerCone, replaced: int, ray: Ray) -> Integ
     kept = ~_beaten(lists, cone)
     rows = cone.rows[kept]
     starts: IntArray = (np.cumsum(kept) - kept)[cone.starts]
-    sizes: IntArray = np.diff(starts, append=len(rows))
-    costs = lists.costs[rows]
-    least = np.minimum.reduceat(costs, starts)
-    differs = np.maximum.reduceat(costs, starts) != least
-    fixed = cone.fixed + int(least[~differs].sum())
+    sizes = _sizes(starts, len(rows))
+    worth = lists.worth[:, rows]
+    least, most = np.minimum.reduceat(worth, starts, axis=1), np.maximum.reduceat(worth, starts, axis=1)
+    differs: NDArray[np.bool_] = (least != most).any(axis=0)
+    fixed = cone.fixed + least[:, ~differs].sum(axis=1)
     left = np.repeat(differs, sizes)
     starts = np.cumsum(sizes[differs]) - sizes[differs]
-    bound = fixed + int(least[differs].sum())
-    return cone._replace(rows=rows[left], starts=starts, scores=cone.scores[kept][left], fixed=fixed, bound=bound)
+    low, high = (fixed + ends[:, differs].sum(axis=1) for ends in (least, most))
+    return cone._replace(
+        rows=rows[left], starts=starts, scores=cone.scores[kept][left], fixed=fixed, low=low, high=high
+    )
+
+
+def priced(lists: ProofLists, cone: IntegerCone, at: object) -> tuple[int, int]:
+    """Return what selections cost at least that are made inside a cone, at the prices at some sums, and the target."""
+    price = lists.price(cone.low.tolist(), cone.high.tolist(), at)
+    costs = np.array(price.slopes) @ lists.worth[:, cone.rows]
+    least = np.minimum.reduceat(costs, cone.starts) if len(cone.starts) else costs
+    return price.of(cone.fixed.tolist()) + int(least.sum()), price.target
 
 
 def _with_ray(lists: ProofLists, cone: IntegerCone, replaced: int, ray: Ray) -> IntegerCone:
@@ -98,26 +117,41 @@ def _beaten(lists: ProofLists, cone: IntegerCone) -> NDArray[np.bool_]:
 
     Which these are is decided exactly, so that the outcome does not depend on how scores are rounded.
     """
-    scores, tolerance = cone.scores, cone.tolerance
-    sizes = np.diff(cone.starts, append=len(scores))
-    beaten = np.zeros(len(scores), dtype=np.bool_)
-    for ray, values, error in zip(cone.rays, scores.T, tolerance.tolist(), strict=True):
-        least = np.maximum.reduceat(values, cone.starts) - 2.0 * error
-        close = np.flatnonzero(values >= np.repeat(least, sizes))
-        first = np.searchsorted(close, cone.starts)
-        winners = close[first]
-        for a in np.flatnonzero(np.diff(first, append=len(close)) > 1).tolist() if error else ():
-            contenders = close[first[a] : len(close) if a + 1 == len(first) else first[a + 1]].tolist()
+    scores, tolerance, n = np.ascontiguousarray(cone.scores.T), cone.tolerance, len(cone.scores)
+    sizes = _sizes(cone.starts, n)
+    least = np.maximum.reduceat(scores, cone.starts, axis=1) - 2.0 * tolerance[:, None]
+    close = np.flatnonzero(scores >= np.repeat(least, sizes, axis=1))
+    # At each ray, those that come close to the best of their list; the first of a list is the best if scores are exact.
+    ends = np.searchsorted(close, np.add.outer(n * np.arange(len(cone.rays)), cone.starts).ravel())
+    winners = close[ends] % n
+    for a in np.flatnonzero(_sizes(ends, len(close)) > 1).tolist() if tolerance.any() else ():
+        k = a // len(cone.starts)
+        if tolerance[k]:
+            contenders = (close[ends[a] : len(close) if a + 1 == len(ends) else ends[a + 1]] % n).tolist()
+            ray = cone.rays[k]
             winners[a] = max(contenders, key=lambda i: _product(lists.whole(int(cone.rows[i])), ray))
-        best = np.repeat(winners, sizes)
-        leads = scores[best] - scores
-        lost: NDArray[np.bool_] = np.all(leads >= 2.0 * tolerance, axis=1)
-        lost[best] = False
-        if tolerance.any():
-            for i in np.flatnonzero(np.all(leads >= -2.0 * tolerance, axis=1) & ~lost & ~beaten).tolist():
-                lost[i] = best[i] != i and _beats(lists, cone.rays, int(cone.rows[best[i]]), int(cone.rows[i]))
+    beaten = np.zeros(n, dtype=np.bool_)
+    own = np.arange(n)
+    maybe = []
+    for best in np.repeat(winners.reshape(len(cone.rays), -1), sizes, axis=1):
+        lost = near = best != own
+        for values, error in zip(scores, tolerance.tolist(), strict=True):
+            leads = values[best] - values
+            lost = lost & (leads >= 2.0 * error)
+            near = near & (leads >= -2.0 * error) if tolerance.any() else lost
         beaten |= lost
+        maybe.append((best, near))
+    for best, near in maybe:
+        for i in np.flatnonzero(near & ~beaten).tolist():
+            beaten[i] = _beats(lists, cone.rays, int(cone.rows[best[i]]), int(cone.rows[i]))
     return beaten
+
+
+def _sizes(starts: IntArray, end: int) -> IntArray:
+    sizes = np.empty_like(starts)
+    np.subtract(starts[1:], starts[:-1], out=sizes[:-1])
+    sizes[-1:] = end - starts[-1:]
+    return sizes
 
 
 def _beats(lists: ProofLists, rays: tuple[Ray, ...], winner: int, loser: int) -> bool:

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from fractions import Fraction
 from functools import cached_property, cmp_to_key
 from math import gcd
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lpmert.certificates.check.claims import Claim
+from lpmert.certificates.format import integers
 from lpmert.errors import CertificateError, FloatArray, IntArray
-from lpmert.metrics.base import AdditiveMetric
 from lpmert.model.given import MAGNITUDE_LIMIT
 from lpmert.model.meant import meant
 from lpmert.model.nbest import NBest
 from lpmert.numeric import rational
 
-REPRESENTATIVE: Mapping[str, Callable[[int, int], int]] = {"first": lambda first, _: first, "best": min, "worst": max}
+if TYPE_CHECKING:
+    from lpmert.certificates.check.ratio import Price
+
+REPRESENTATIVE: Mapping[str, Callable[[tuple[int, ...], tuple[int, ...]], tuple[int, ...]]] = {
+    "first": lambda first, _: first,
+    "best": min,
+    "worst": max,
+}
 """What a hypothesis with the features of an earlier one makes of what that one loses."""
 
 _EPSILON = float(np.finfo(np.float64).eps)
@@ -31,16 +39,20 @@ class ProofLists:
     """The caller's S lists and, after them, a list {a, 0} for each of R limits a; its 0 may not be chosen.
 
     offsets [S + R + 1]; given [m, D]: the distinct vectors of every list; features [m, d]: the columns that cones span,
-    times 2**exponent; all others are, within lists, linear combinations of these. costs [m]: whole numbers, int64 or,
-    where sums could overflow, Python's; lists of two with parallel differences are charged to the first of them. A
-    selection loses unit * (constant + step * its summed costs), exactly. Raises `CertificateError` if limits or
-    exponents do not fit.
+    times 2**exponent; all others are, within lists, linear combinations of these. Once the claim is known: worth
+    [K, m]: whole numbers, int64 or, where sums could overflow, Python's; lists of two with parallel differences are
+    charged to the first of them. What the claim sums is constant [K] + step * the summed worth, exactly. Raises
+    `CertificateError` if limits or exponents do not fit.
     """
+
+    worth: IntArray
+    constant: list[int]
+    step: int
 
     def __init__(
         self,
         nbest: NBest,
-        metric: AdditiveMetric,
+        claim: Claim,
         ties: str,
         exponents: Mapping[str, int],
         limits: Sequence[Sequence[float]] = (),
@@ -55,30 +67,49 @@ class ProofLists:
         self.numbers = np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
         self.features = self._spanned(exponents, nbest.names)
         self._reach = np.abs(self.features).max(axis=0, initial=0.0)
-        self._set_costs(metric.losses(nbest.statistics), leader, ties)
+        self.claim, self.several = claim, claim.several
+        kept: dict[int, tuple[int, ...]] = {}
+        for first, value in zip(leader.tolist(), claim.values, strict=False):
+            kept[first] = REPRESENTATIVE[ties](kept.get(first, value), value)
+        self.values = [*kept.values()]
 
     @property
     def limit_rows(self) -> dict[int, int]:
         """The list of each limit and the row of its vector."""
         return {s: int(self.offsets[s]) for s in range(self.n_lists, len(self.offsets) - 1)}
 
-    def target(self, bound: Fraction) -> int:
-        """Return the least cost of selections that lose at least `bound`."""
-        return -((self.constant - bound / self.unit) // self.step)
+    @property
+    def costs(self) -> IntArray:
+        """What a claim of one sum asks for [m]."""
+        costs: IntArray = self.worth[0]
+        return costs
 
-    def loss_of(self, cost: int) -> Fraction:
-        """Return the loss of a total cost."""
-        return self.unit * (self.constant + self.step * cost)
+    @property
+    def target(self) -> int:
+        """The least cost of selections that a claim of one sum allows."""
+        return -((self.constant[0] - self.claim.goal) // self.step)
+
+    def summed(self, cost: int) -> int:
+        """Return what a claim of one sum sums, for a total cost."""
+        return self.constant[0] + self.step * cost
 
     def row(self, number: int, hypothesis: int) -> int:
         """Return the row of a hypothesis of the caller's list, both counted from 0."""
-        if not 0 <= number < len(self._bounds) - 1 or not 0 <= hypothesis < np.diff(self._bounds)[number]:
+        bounds = self._python_bounds
+        if not 0 <= number < len(bounds) - 1 or not 0 <= hypothesis < bounds[number + 1] - bounds[number]:
             raise CertificateError(f"there is no hypothesis {hypothesis} of list {number}")
-        wanted = self._bounds[number] + hypothesis
-        row = int(np.searchsorted(self._rows, wanted))
-        if row == len(self._rows) or self._rows[row] != wanted:
+        row = self._row_of.get(bounds[number] + hypothesis)
+        if row is None:
             raise CertificateError(f"hypothesis {hypothesis} of list {number} repeats the features of an earlier one")
         return row
+
+    @cached_property
+    def _python_bounds(self) -> list[int]:
+        return list(map(int, self._bounds))
+
+    @cached_property
+    def _row_of(self) -> dict[int, int]:
+        return {given: row for row, given in enumerate(self._rows.tolist())}
 
     def place(self, row: int) -> tuple[int, int]:
         """Return the caller's list and hypothesis of a row, both counted from 0."""
@@ -88,6 +119,33 @@ class ProofLists:
     def cost(self) -> list[int]:
         """The costs as Python's numbers."""
         return list(map(int, self.costs))
+
+    def worth_of(self, row: int) -> tuple[int, ...]:
+        """Return the worth [K] of a row as Python's numbers."""
+        return self._worth_of[row]
+
+    @cached_property
+    def _worth_of(self) -> list[tuple[int, ...]]:
+        return [*zip(*self.worth.tolist(), strict=True)]
+
+    def closed(self, low: Sequence[int], high: Sequence[int]) -> bool:
+        """Whether no selection whose worth is in a box undercuts the claim: it breaks a limit, or its best corner does
+        not.
+        """
+        return low[-1] > 0 or self.claim.holds(*(self._sums(corner) for corner in (low, high)))
+
+    def price(self, low: Sequence[int], high: Sequence[int], at: object) -> Price:
+        """Return prices of worth by which nothing in a box undercuts the claim, good at these sums."""
+        price = self.claim.price(self._sums(low), self._sums(high), integers(at, len(self.constant)))
+        less = sum(a * b for a, b in zip(price.slopes, self.constant, strict=True))
+        return price._replace(slopes=[*price.slopes, price.forbidden], target=price.target - less)
+
+    def point(self, worth: Sequence[int]) -> list[int]:
+        """Return the sums of a selection of this worth, at least 1, at which prices can be taken."""
+        return [max(1, value) for value in self._sums(worth)]
+
+    def _sums(self, worth: Sequence[int]) -> list[int]:
+        return [int(a) + b for a, b in zip(worth, self.constant, strict=False)]
 
     def whole(self, row: int) -> list[int]:
         """Return the features of a row times one power of two that makes those of all rows whole."""
@@ -114,10 +172,10 @@ class ProofLists:
             return 0.0
         return (len(ray) + 4) * (_EPSILON * largest + _SMALLEST_NORMAL)
 
-    def attained(self, weights: Sequence[float]) -> Fraction:
-        """Return the exact loss of decoding with weights [D] for the caller's features.
+    def attained(self, weights: Sequence[float]) -> list[int]:
+        """Return the sums of decoding with weights [D] for the caller's features.
 
-        Raises `CertificateError` if hypotheses that lose differently tie, or if a limit is broken.
+        Raises `CertificateError` if hypotheses that differ in what is summed tie, or if a limit is broken.
         """
         w = np.array(weights)
         if not np.abs(w).max() <= MAGNITUDE_LIMIT:
@@ -129,16 +187,18 @@ class ProofLists:
         def compare(i: int, j: int) -> int:
             return rational.compare_scores(w, self.given[i], self.given[j])
 
-        total = 0
+        chosen = []
         for s, rows in enumerate(np.split(close, np.searchsorted(close, self.offsets[1:-1]))):
             best = max(rows.tolist(), key=cmp_to_key(compare))
             winners = [row for row in rows.tolist() if row == best or compare(row, best) == 0]
-            if s >= self.n_lists and winners != [self.offsets[s]]:
-                raise CertificateError(f"the weights break limit {s - self.n_lists}")
-            if len({self._losses[row] for row in winners}) > 1:
+            if s >= self.n_lists:
+                if winners != [self.offsets[s]]:
+                    raise CertificateError(f"the weights break limit {s - self.n_lists}")
+                continue
+            if len({self.values[row] for row in winners}) > 1:
                 raise CertificateError(f"at the weights, hypotheses of list {s} tie that lose differently")
-            total += self._losses[best]
-        return self.unit * total
+            chosen.append(self.values[best])
+        return [sum(column) for column in zip(*chosen, strict=True)]
 
     def _spanned(self, exponents: Mapping[str, int], names: Sequence[str]) -> FloatArray:
         if not set(exponents) <= set(names) or any(abs(value) > 1000 for value in exponents.values()):
@@ -160,30 +220,32 @@ class ProofLists:
             raise CertificateError("an exponent takes a feature beyond the range of double precision")
         return np.ascontiguousarray(scaled)
 
-    def _set_costs(self, losses: FloatArray, leader: IntArray, ties: str) -> None:
-        ratios = [value.as_integer_ratio() for value in losses.tolist()]
-        denominator = max(ratio[1] for ratio in ratios)  # all are powers of two
-        lost: dict[int, int] = {}
-        for first, (numerator, own) in zip(leader.tolist(), ratios, strict=False):
-            value = numerator * (denominator // own)
-            lost[first] = REPRESENTATIVE[ties](lost.get(first, value), value)
-        self._losses = [*lost.values(), *(0 for row in self.limit_rows for _ in range(2))]
-        starts = self.offsets[:-1]
-        whole = np.array(self._losses, dtype=object)
-        self._merge_pairs(whole)
-        least = np.minimum.reduceat(whole, starts)
-        excess = whole - least[self.numbers]
-        self.unit = Fraction(1, denominator)
-        self.constant = int(least.sum())
-        self.step = gcd(*excess) or 1
-        costs = excess // self.step
-        forbidden = 1 + int(np.maximum.reduceat(costs, starts).sum())
-        for row in self.limit_rows.values():
-            costs[row + 1] = forbidden
-        safe = forbidden * (2 + len(self.limit_rows)) < _LARGEST_COST
-        self.costs: IntArray = costs.astype(np.int64) if safe else costs
+    def weigh(self) -> None:
+        """Set what hypotheses are worth to the claim, whose bound is known by now.
 
-    def _merge_pairs(self, losses: NDArray[np.object_]) -> None:
+        The 0 of a limit costs more than everything else, or, where there are several sums, adds 1 to a last one.
+        """
+        for kept in ("cost", "_worth_of"):
+            self.__dict__.pop(kept, None)
+        starts = self.offsets[:-1]
+        own = self.claim.worth(self.values, starts[: self.n_lists])
+        whole = np.zeros((len(own), len(self.features)), dtype=object)
+        whole[:, : len(self.values)] = own
+        self._merge_pairs(whole)
+        least = np.minimum.reduceat(whole, starts, axis=1)
+        excess = whole - least[:, self.numbers]
+        self.constant = [int(value) for value in least.sum(axis=1)]
+        self.step = (gcd(*excess[0]) or 1) if len(own) == 1 else 1
+        worth = excess // self.step
+        forbidden = 1 + int(np.maximum.reduceat(worth, starts, axis=1).sum(axis=1).max())
+        safe = forbidden * (2 + len(self.limit_rows)) < _LARGEST_COST
+        if len(own) > 1:
+            worth, forbidden = np.concatenate([worth, np.zeros_like(worth[:1])]), 1
+        for row in self.limit_rows.values():
+            worth[-1, row + 1] = forbidden
+        self.worth = worth.astype(np.int64) if safe else worth
+
+    def _merge_pairs(self, worth: NDArray[np.object_]) -> None:
         """Charge lists of two that one and the same hyperplane decides to the first of them."""
         pairs = self.offsets[:-1][np.flatnonzero(np.diff(self.offsets)[: self.n_lists] == 2)]
         merged: dict[tuple[int, ...], tuple[int, int]] = {}
@@ -194,8 +256,8 @@ class ProofLists:
             own = (row, row + 1)[::sign]
             first = merged.setdefault(tuple(sign * value for value in difference), own)
             if first != own:
-                losses[list(first)] += losses[list(own)]
-                losses[list(own)] = 0
+                worth[:, list(first)] += worth[:, list(own)]
+                worth[:, list(own)] = 0
 
 
 def limit_rows(limits: Sequence[Sequence[float]], n_features: int) -> FloatArray:

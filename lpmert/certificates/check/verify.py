@@ -24,7 +24,8 @@ class Verified:
     """What a certificate proves.
 
     Decoding with the `weights` loses `loss`, without ties; no weights decode without ties to less than `bound`, or none
-    that have a positive product with every one of the `limits`. Both are exact. `records` counts the parts of the tree.
+    that have a positive product with every one of the `limits`. Both are exact, but for BLEU, which is compared exactly
+    and given to the nearest multiple of 2**-64. `records` counts the parts of the tree.
     """
 
     loss: Fraction
@@ -55,6 +56,7 @@ def verify(
     *,
     metric: str | Metric | TextMetric | None = None,
     ties: str = "first",
+    jobs: int = 1,
 ) -> Verified:
     """Check that a certificate proves its claim for these lists, this metric and this rule for ties.
 
@@ -66,6 +68,8 @@ def verify(
         The lists it is about, or the lattices: their paths that may win are found anew, in exact arithmetic.
     metric, ties
         Those it is about, as for `minimize`.
+    jobs : int
+        Number of processes that check a tree of cones together, at least 1; the outcome is the same.
 
     Returns
     -------
@@ -76,8 +80,8 @@ def verify(
     ------
     CertificateError
         If it does not hold; the message names the file and the line where it breaks.
-    DataError, MetricError
-        If there is no such file, or the metric does not fit.
+    DataError, MetricError, MethodError
+        If there is no such file, or the metric or the number of jobs does not fit.
 
     Notes
     -----
@@ -95,40 +99,42 @@ def verify(
     (Fraction(912, 1), True)
     """
     from lpmert.certificates.format import CertificateReader
-    from lpmert.errors import CertificateError
-    from lpmert.quoting import LONGEST_REFUSAL, shortened
+    from lpmert.errors import CertificateError, MethodError
+    from lpmert.quoting import LONGEST_REFUSAL, quoted, shortened
 
+    if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
+        raise MethodError(f"jobs must be a whole number of at least 1; got {quoted(jobs)}")
     reader = CertificateReader(certificate)
     try:
-        return _verified(reader, nbest, metric, ties)
+        return _verified(reader, nbest, metric, ties, jobs)
     except CertificateError as error:
         raise CertificateError(f"{certificate}:{reader.line}: {shortened(str(error), LONGEST_REFUSAL)}") from error
 
 
-def _verified(reader: CertificateReader, nbest: NBest | WordGraphs, metric: Any, ties: str) -> Verified:
+def _verified(reader: CertificateReader, nbest: NBest | WordGraphs, metric: Any, ties: str, jobs: int) -> Verified:
     from lpmert.model.nbest import NBest
 
     header = reader.header()
     if isinstance(nbest, NBest):
-        return _checked(reader, header, nbest, metric, ties)
+        return _checked(reader, header, nbest, metric, ties, jobs)
     from lpmert.certificates.check.lattices import claimed_lists  # after lists are done with: it needs more
 
-    return _checked(reader, header, *claimed_lists(nbest, metric, header), ties)
+    return _checked(reader, header, *claimed_lists(nbest, metric, header), ties, jobs)
 
 
 def _checked(
-    reader: CertificateReader, header: Header, nbest: NBest, metric: str | Metric | None, ties: str
+    reader: CertificateReader, header: Header, nbest: NBest, metric: str | Metric | None, ties: str, jobs: int
 ) -> Verified:
+    from lpmert.certificates.check.claims import Claim
     from lpmert.certificates.check.lists import ProofLists
-    from lpmert.certificates.check.tree import TreeCheck
+    from lpmert.certificates.check.tree import check_tree
+    from lpmert.certificates.format import CONES
     from lpmert.errors import CertificateError
-    from lpmert.metrics.base import AdditiveMetric
     from lpmert.metrics.of_columns import metric_of
 
     measure = metric_of(metric, nbest.statistic_names)
     measure.check(nbest.statistics)
-    if not isinstance(measure, AdditiveMetric):
-        raise CertificateError(f"certificates need an additive metric, which {measure.name!r:.40} is not")
+    claim = Claim(measure, nbest.statistics, ties)
     for what, stated, own in (
         ("metric", header.metric, measure.signature),
         ("rule for ties", header.ties, ties),
@@ -137,13 +143,22 @@ def _checked(
     ):
         if stated != own:
             raise CertificateError(f"the certificate is about another {what}: {stated}, not {own}")
-    lists = ProofLists(nbest, measure, ties, header.exponents, header.limits)
-    loss = lists.attained(list(header.weights.values()))
-    if loss != header.loss or header.bound > loss:
-        raise CertificateError(f"the weights lose {loss}, not {header.loss}, or less than the bound {header.bound}")
-    tree = TreeCheck(reader, lists, header.kind, lists.target(header.bound))
-    proved = None if tree.least is None else lists.loss_of(tree.least)
-    if proved != header.bound:
-        raise CertificateError(f"the tree proves a bound of {proved}, not {header.bound}")
+    lists = ProofLists(nbest, claim, ties, header.exponents, header.limits)
+    sums = lists.attained(list(header.weights.values()))
+    loss = claim.loss(sums)
+    if loss != header.loss:
+        raise CertificateError(f"the weights lose {loss}, not {header.loss}")
+    claim.take(header.sums, header.bound)
+    if header.bound > loss or (header.bound == loss) != (claim.compared(sums) == 0):
+        raise CertificateError(f"the weights lose {loss}, less than the bound {header.bound}, or too near it to tell")
+    lists.weigh()
+    if jobs > 1 and header.kind == CONES and header.exponents:
+        from lpmert.certificates.check.shares import check_shares
+
+        cost = check_shares(reader, lists, jobs)
+    else:
+        cost = check_tree(reader, lists, header.kind)
+    if not claim.reached(None if cost is None else lists.summed(cost)):
+        raise CertificateError(f"the bound {header.bound} is lower than what the tree proves")
     limits = tuple(dict(zip(nbest.names, limit, strict=True)) for limit in header.limits)
     return Verified(loss, header.bound, header.weights, limits, header, reader.line - 2)

@@ -6,10 +6,13 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from lpmert.certificates.check.claims import Claim
 from lpmert.certificates.check.lattices import lists_of
 from lpmert.certificates.check.lists import ProofLists, limit_rows
 from lpmert.certificates.check.selections import SelectionRules
@@ -18,13 +21,14 @@ from lpmert.certificates.write.cones import grow_cones
 from lpmert.certificates.write.questions import Anywhere
 from lpmert.certificates.write.selections import SelectionTree, Undercut
 from lpmert.errors import CertificateError, DataError, MethodError
-from lpmert.metrics.base import AdditiveMetric, Metric
+from lpmert.metrics.base import Metric
 from lpmert.metrics.of_columns import metric_of
 from lpmert.model import canonical
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.meant import meant
 from lpmert.model.nbest import NBest
 from lpmert.model.region import Region, limits_of
+from lpmert.numeric import rational
 from lpmert.quoting import quoted
 from lpmert.result import Result, Status
 
@@ -54,18 +58,21 @@ def write_certificate(
     Raises `MethodError` unless the result is an optimum of these lists, and `DataError` if the file cannot be written.
     """
     measure = metric_of(metric, nbest.statistic_names)
-    if not isinstance(measure, AdditiveMetric):
-        raise MethodError(f"metric {quoted(measure.name)} is not additive; certificates are about losses that are")
+    try:
+        claim = Claim(measure, nbest.statistics, ties)
+    except CertificateError as error:
+        raise MethodError(str(error)) from error
     _check_result(result, nbest.fingerprint)
     if kind not in (None, CONES, SELECTIONS):
         raise MethodError(f"no kind of tree {quoted(kind)}; choose {CONES} or {SELECTIONS}")
     limits = certified_limits(region, nbest.names)
     exponents = _exponents(nbest, limits)
-    lists = ProofLists(nbest, measure, ties, exponents, limits)
+    lists = ProofLists(nbest, claim, ties, exponents, limits)
     try:
-        loss = lists.attained(result.weights.tolist())
+        sums = lists.attained(result.weights.tolist())
     except CertificateError as error:
         raise MethodError(f"there are no weights to certify: {error}") from error
+    loss = claim.loss(sums)
     header = Header(
         fingerprint=nbest.fingerprint,
         metric=measure.signature,
@@ -75,17 +82,34 @@ def write_certificate(
         bound=loss,
         weights=dict(zip(nbest.names, result.weights.tolist(), strict=True)),
         exponents=exponents,
-        kind=_suitable_kind(lists) if kind is None or not exponents else kind,
+        kind=SELECTIONS,
         limits=limits,
+        sums=[] if claim.ratio is None else sums,
     )
     while True:
+        claim.take(header.sums, header.bound)
+        lists.weigh()
+        header = replace(header, kind=_suitable_kind(lists) if kind is None or not exponents else kind)
         try:
             _write(path, header, lists)
         except Undercut as found:
-            header = replace(header, bound=lists.loss_of(found.cost))
+            header = replace(header, **_restated(lists, found))
             logger.info("the bound is %s, below the loss %s", float(header.bound), float(loss))
         else:
             return
+
+
+def _restated(lists: ProofLists, found: Undercut) -> dict[str, Any]:
+    """Return bound and sums of a selection that undercuts what was claimed."""
+    if lists.claim.ratio is None:
+        return {"bound": lists.claim.unit * lists.summed(found.cost)}
+    weights = rational.to_integers([found.weights])[0] if isinstance(found.weights[0], float) else found.weights
+    best: dict[int, tuple[float, int]] = {}
+    for row, number in enumerate(lists.numbers[: len(lists.values)].tolist()):
+        score = sum(x * y for x, y in zip(weights, lists.whole(row), strict=True))
+        best[number] = max(best.get(number, (score, row)), (score, row), key=itemgetter(0))
+    sums = [sum(column) for column in zip(*(lists.values[row] for _, row in best.values()), strict=True)]
+    return {"bound": lists.claim.loss(sums), "sums": sums}
 
 
 def write_certificate_of_graphs(path: str | Path, problem: LatticeProblem, result: Result) -> None:
@@ -129,13 +153,11 @@ def certified_limits(region: Region | None, names: Sequence[str]) -> list[list[f
 
 
 def _write(path: str | Path, header: Header, lists: ProofLists) -> None:
-    target = lists.target(header.bound)
     with certificate_writer(path, header) as add:
         if header.kind == SELECTIONS:
-            rules = SelectionRules(lists, None, target)
-            SelectionTree(lists, rules, Anywhere(lists), target, add).grow()
+            SelectionTree(lists, SelectionRules(lists, None, lists.target), Anywhere(lists), add).grow()
         else:
-            grow_cones(lists, target, add)
+            grow_cones(lists, add)
 
 
 def _exponents(nbest: NBest, limits: Sequence[Sequence[float]]) -> dict[str, int]:
@@ -152,7 +174,7 @@ def _exponents(nbest: NBest, limits: Sequence[Sequence[float]]) -> dict[str, int
 def _suitable_kind(lists: ProofLists) -> str:
     n_features = lists.features.shape[1]
     sizes = np.diff(lists.offsets)
-    open_lists = int(np.sum(np.maximum.reduceat(lists.costs, lists.offsets[:-1]) > 0))
+    open_lists = int(np.sum(np.maximum.reduceat(lists.worth, lists.offsets[:-1], axis=1).any(axis=0)))
     if n_features <= 2:
         return CONES if n_features else SELECTIONS
     most = _MOST_PAIR_FEATURES if (sizes <= 2).all() else _MOST_CONE_FEATURES

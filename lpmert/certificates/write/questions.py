@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import gcd, lcm
 from typing import NamedTuple, Protocol
 
@@ -23,10 +23,14 @@ Line = list[int | str]
 
 
 class SelectionOrCore(NamedTuple):
-    """What weights that make the choices choose in every list (list -> row), or else a core."""
+    """What weights that make the choices choose in every list (list -> row), or else a core.
+
+    weights: those, as the lists' features take them, in whole numbers or doubles.
+    """
 
     selection: Choices | None
     core: list[Line]
+    weights: Sequence[float] = ()
 
 
 class Question(Protocol):
@@ -81,7 +85,7 @@ class Anywhere:
         starts = self._lists.offsets[:-1]
         best = np.flatnonzero(scores == np.maximum.reduceat(scores, starts)[self._lists.numbers])
         rows = best[np.searchsorted(best, starts)]
-        return SelectionOrCore({**dict(enumerate(rows.tolist())), **chosen}, [])
+        return SelectionOrCore({**dict(enumerate(rows.tolist())), **chosen}, [], weights.tolist())
 
 
 class Inside:
@@ -95,6 +99,7 @@ class Inside:
             whole = lists.whole(row)
             self._scores[row] = [sum(x * y for x, y in zip(whole, ray, strict=True)) for ray in cone.rays]
             self._survivors.setdefault(int(lists.numbers[row]), []).append(row)
+        self._rays = cone.rays
         n_rays = len(cone.rays)
         self._inside = [[int(k == j) for j in range(n_rays)] for k in range(n_rays)]
 
@@ -106,7 +111,9 @@ class Inside:
         while True:
             selection, broken = self._decode(shares, chosen)
             if not broken:
-                return SelectionOrCore(selection, [])
+                columns = zip(*self._rays, strict=True)
+                point = [sum(x * y for x, y in zip(shares, column, strict=True)) for column in columns]
+                return SelectionOrCore(selection, [], point)
             pairs += broken
             for row, other in broken:
                 lead = [a - b for a, b in zip(self._scores[row], self._scores[other], strict=True)]

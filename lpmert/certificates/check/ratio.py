@@ -1,0 +1,205 @@
+"""Losses that are ratios of summed counts, in exact arithmetic: what no sums inside a box undercut.
+
+Lemmas R1 to R5 in `proofs`. Logarithms come from `decimal`, which rounds them correctly, as intervals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Context, Decimal
+from fractions import Fraction
+from math import floor, prod
+from typing import NamedTuple
+
+from lpmert.errors import CertificateError
+from lpmert.metrics.base import RatioMetric
+from lpmert.metrics.kinds import fraction_of
+from lpmert.metrics.ratio_kernels import BLEU, CHRF
+
+_DIGITS = 40
+_STATED = 1 << 64
+"""Losses that are no fractions are stated as multiples of 1 / _STATED."""
+
+_SLOPE_BITS = 48
+_LARGEST = 1 << 60
+
+Sums = Sequence[int]
+
+
+class Interval(NamedTuple):
+    """Two fractions between which a number lies."""
+
+    low: Fraction
+    high: Fraction
+
+
+class Price(NamedTuple):
+    """Selections whose sums x, inside a box, have slopes . x >= target do not undercut. All whole numbers.
+
+    forbidden: what makes every selection of the box reach the target.
+    """
+
+    slopes: list[int]
+    target: int
+    forbidden: int
+
+    def of(self, sums: Sequence[int]) -> int:
+        """Return the price of sums."""
+        return sum(slope * x for slope, x in zip(self.slopes, sums, strict=True))
+
+
+class Ratio:
+    """A metric of sums; `sums` are those that nothing is to undercut, and `at` a point of sums that a record names."""
+
+    def __init__(self, metric: RatioMetric) -> None:
+        self.fraction = fraction_of(metric)
+        self._bleu = metric.kind == BLEU
+        self._squared = Fraction(float(metric.parameters[0])) if metric.kind == CHRF else Fraction(0)
+
+    def loss(self, sums: Sums) -> Fraction:
+        """Return the loss of sums; that of BLEU, if it is no fraction, to the nearest multiple of 2**-64."""
+        if self.fraction is not None:
+            above, more_above, below, more_below = self.fraction
+            divisor = _dot(below.tolist(), sums) + more_below
+            return Fraction(_dot(above.tolist(), sums) + more_above, divisor) if divisor else Fraction(1)
+        if not self._bleu:
+            return self._chrf(sums)
+        if not prod(sums[0:8:2]):
+            return Fraction(1)
+        context = Context(prec=_DIGITS)
+        height = self._height(sums, _DIGITS).low
+        score = context.exp(-context.divide(Decimal(height.numerator), Decimal(height.denominator)))
+        return 1 - Fraction(round(Fraction(score) * _STATED), _STATED)
+
+    def possible(self, sums: Sums) -> bool:
+        """Whether hypotheses can have these sums: no more matches than n-grams."""
+        if self._bleu:
+            return all(sums[k] <= sums[k + 1] for k in range(0, 8, 2))
+        orders = range(0, len(sums), 3) if self.fraction is None else ()
+        return all(sums[k + 2] <= min(sums[k], sums[k + 1]) for k in orders)
+
+    def compared(self, sums: Sums, other: Sums) -> int:
+        """Return the sign of the loss of sums less that of others, decided exactly.
+
+        For BLEU, e to a fraction other than 0 is no fraction, so that some number of digits tells.
+        """
+        if not self._bleu:
+            return _sign(self.loss(sums) - self.loss(other))
+        shares = [(prod(x[0:8:2]), prod(x[1:8:2])) for x in (sums, other)]
+        if not shares[0][0] or not shares[1][0]:
+            return int(not shares[0][0]) - int(not shares[1][0])
+        if _brevity(sums) == _brevity(other):
+            return _sign(Fraction(*shares[1]) - Fraction(*shares[0]))
+        digits = _DIGITS
+        while True:
+            first, second = self._height(sums, digits), self._height(other, digits)
+            if first.high < second.low or first.low > second.high:
+                return 1 if first.low > second.high else -1
+            digits *= 2
+
+    def best(self, low: Sums, high: Sums) -> list[int] | None:
+        """Return sums of a box that no others in it undercut, or `None` where that is not known.
+
+        More matches are better and more n-grams worse, but for those that brevity asks for. Of no n-grams there is no
+        match: then nothing is worse.
+        """
+        if self._bleu:
+            length = max(1, low[1], min(high[1], low[8]))
+            return [high[0], length, *(max(1, low[k]) if k % 2 else high[k] for k in range(2, 8)), low[8]]
+        if any(0 in (low[k], low[k + 1]) and high[k] and high[k + 1] for k in range(0, len(low), 3)):
+            return None  # whether the order counts is open
+        return [high[k] if k % 3 == 2 else low[k] for k in range(len(low))]
+
+    def price(self, low: Sums, high: Sums, at: Sums, sums: Sums) -> Price:
+        """Return prices by the tangent of the height at a point, good inside a box: R1 to R3."""
+        if len(at) != len(low) or min(at, default=0) < 1:
+            raise CertificateError(f"prices are taken at {len(low)} sums of at least 1, not {at!r:.60}")
+        if self._bleu:
+            slopes, value = _bleu_plane(low, high, at)
+            if not prod(sums[0:8:2]):
+                raise CertificateError("there are no prices where the bound is a BLEU of 0")
+            height = self._height(sums, _DIGITS).high
+        else:
+            slopes, value = self._chrf_plane(low, high, at)
+            height = self._chrf(sums)
+        # Sums are at least `low`, so that slopes may be rounded down.
+        whole = [floor(slope * (1 << _SLOPE_BITS)) for slope in slopes]
+        least = _dot(whole, low)
+        target = least - floor((value - height) * (1 << _SLOPE_BITS))
+        reach = sum(abs(slope) * (b - a) for slope, a, b in zip(whole, low, high, strict=True))
+        forbidden = reach + max(0, target - least)
+        if sum(abs(slope) * max(1, b) for slope, b in zip(whole, high, strict=True)) + forbidden >= _LARGEST:
+            raise CertificateError(f"prices at {at!r:.60} are too large")
+        return Price(whole, target, forbidden)
+
+    def _height(self, sums: Sums, digits: int) -> Interval:
+        """Return -log BLEU, for sums that have matches of all orders."""
+        matches, totals = _log(prod(sums[0:8:2]), digits), _log(prod(sums[1:8:2]), digits)
+        brevity = _brevity(sums)
+        return Interval((totals.low - matches.high) / 4 - brevity, (totals.high - matches.low) / 4 - brevity)
+
+    def _chrf(self, sums: Sums) -> Fraction:
+        orders = [sums[k : k + 3] for k in range(0, len(sums), 3) if sums[k] and sums[k + 1]]
+        precision = sum((Fraction(match, own) for own, _, match in orders), Fraction(0))
+        recall = sum((Fraction(match, own) for _, own, match in orders), Fraction(0))
+        below = (self._squared * precision + recall) * len(orders)
+        return 1 - (1 + self._squared) * precision * recall / below if below else Fraction(1)
+
+    def _chrf_plane(self, low: Sums, high: Sums, at: Sums) -> tuple[list[Fraction], Fraction]:
+        orders = [k for k in range(0, len(low), 3) if high[k] and high[k + 1]]
+        if self.best(low, high) is None or not orders:
+            raise CertificateError("no prices are known where it is open which orders occur")
+        shares = [sum(Fraction(at[k + 2], at[k + side]) for k in orders) for side in (0, 1)]
+        below = self._squared * shares[0] + shares[1]
+        slopes, value = [Fraction(0)] * len(low), Fraction(1)
+        for k in orders:
+            for side, factor in ((0, Fraction(1)), (1, self._squared)):
+                factor *= (1 + self._squared) * (shares[1 - side] / below) ** 2 / len(orders)
+                least, most, match = low[k + side], high[k + side], at[k + 2]
+                chord = Fraction(1, least) + Fraction(1, most) - Fraction(at[k + side], least * most)
+                planes = ((high[k + 2], Fraction(1, most)), (low[k + 2], Fraction(1, least)))
+                mu, theta = min(planes, key=lambda plane: plane[0] * (chord - plane[1]) + plane[1] * match)
+                own = [-theta, Fraction(mu, least * most)]
+                slopes[k + 2] += factor * own[0]
+                slopes[k + side] += factor * own[1]
+                value -= factor * mu * (Fraction(1, least) + Fraction(1, most) - theta)
+        return slopes, value + sum(slope * x for slope, x in zip(slopes, low, strict=True))
+
+
+def _bleu_plane(low: Sums, high: Sums, at: Sums) -> tuple[list[Fraction], Fraction]:
+    """Return the slopes of a plane below -log BLEU, and a number that it is at least at the low end of the box."""
+    slopes, value = [Fraction(0)] * 9, Fraction(0)
+    for k in range(0, 8, 2):
+        slopes[k] = Fraction(-1, 4 * at[k])
+        value += (1 - _log(at[k], _DIGITS).high) / 4
+        least, most = max(1, low[k + 1]), max(1, high[k + 1])
+        first, last = _log(least, _DIGITS), _log(most, _DIGITS)
+        slopes[k + 1] = max(Fraction(0), last.low - first.high) / (4 * (most - least)) if most > least else Fraction(0)
+        value += first.low / 4 - slopes[k + 1] * least
+    if at[8] > at[1]:
+        least, most = max(1, low[1]), max(1, high[1])
+        planes = ((low[8], Fraction(1, most)), (high[8], Fraction(1, least)))
+        rho, theta = max(planes, key=lambda plane: plane[0] * (Fraction(1, at[1]) - plane[1]) + plane[1] * at[8])
+        slopes[1] -= Fraction(rho, at[1] ** 2)
+        slopes[8] = theta
+        value += rho * (Fraction(2, at[1]) - theta) - 1
+    return slopes, value + sum(slope * x for slope, x in zip(slopes, low, strict=True))
+
+
+def _brevity(sums: Sums) -> Fraction:
+    return min(Fraction(0), 1 - Fraction(sums[8], sums[1]))
+
+
+def _log(number: int, digits: int) -> Interval:
+    """Return the logarithm of a whole number of at least 1; the error is half of one in the last of the digits."""
+    found = Fraction(Context(prec=digits).ln(Decimal(number)))
+    error = found / 10 ** (digits - 1)
+    return Interval(found - error, found + error)
+
+
+def _dot(first: Sequence[int], second: Sequence[int]) -> int:
+    return sum(a * b for a, b in zip(first, second, strict=True))
+
+
+def _sign(value: Fraction) -> int:
+    return (value > 0) - (value < 0)

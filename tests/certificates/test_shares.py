@@ -1,0 +1,135 @@
+"""Several processes accept and refuse what one does: the same claims, with the same messages."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+from certificates import base, document, layout
+from test_certificate_fuzz import change_text, change_values
+
+import lpmert
+from lpmert import CertificateError, MethodError, verify
+from lpmert.certificates.check import shares
+from lpmert.certificates.check.claims import Claim
+from lpmert.certificates.check.lists import ProofLists
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "certificate.json"
+
+
+@pytest.fixture
+def at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shares of a few records, checked one after another in this process, each by lists that know of no other."""
+
+    class One:
+        def __init__(self, **options: object) -> None: ...
+
+        def __enter__(self) -> One:
+            return self
+
+        def __exit__(self, *error: object) -> None: ...
+
+        def __call__(self, tasks: object) -> object:
+            return (function(*arguments) for function, arguments, _ in tasks)  # type: ignore[attr-defined]
+
+    monkeypatch.setattr(shares, "Parallel", One)
+    monkeypatch.setattr(shares, "_SHARE", 3)
+
+
+def outcome(path: Path, nbest: lpmert.NBest, jobs: int) -> tuple[object, ...]:
+    try:
+        found = verify(path, nbest, jobs=jobs)
+    except CertificateError:
+        return ("refused",)
+    return found.loss, found.bound, found.records
+
+
+@pytest.mark.parametrize("name", ["cones", "bleu cones", "f1", "selections"])
+def test_processes_find_what_one_finds(path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shares, "_SHARE", 5)
+    nbest, text = base(name)
+    path.write_text(text)
+    one, two = verify(path, nbest), verify(path, nbest, jobs=2)
+    assert one == two
+    assert two.proved
+
+
+def test_the_message_is_that_of_one_process(path: Path) -> None:
+    nbest, _ = base("cones")
+    found = document("cones")
+    record = next(record for record in reversed(found["tree"]) if "split" in record)
+    record["split"] = [0, 0]
+    path.write_text(layout(found))
+    messages = []
+    for jobs in (1, 2):
+        with pytest.raises(CertificateError) as caught:
+            verify(path, nbest, jobs=jobs)
+        messages.append(str(caught.value))
+    assert messages[0] == messages[1]
+    assert "no edge of this cone" in messages[0]
+
+
+@pytest.mark.usefixtures("at_hand")
+@pytest.mark.parametrize("name", ["cones", "bleu cones", "f1"])
+def test_what_one_process_refuses_several_refuse(path: Path, name: str) -> None:
+    nbest, text = base(name)
+    refused = 0
+    for seed in range(90):
+        rng = random.Random(f"{name} {seed}")
+        path.write_bytes(rng.choice((change_values, change_text))(rng, json.loads(text)))
+        one = outcome(path, nbest, 1)
+        assert outcome(path, nbest, 2) == one
+        refused += one == ("refused",)
+    assert refused > 60
+
+
+@pytest.mark.usefixtures("at_hand")
+@pytest.mark.parametrize("name", ["cones", "bleu cones", "f1"])
+def test_a_record_that_is_dropped_doubled_or_moved_is_refused(path: Path, name: str) -> None:
+    nbest, _ = base(name)
+    tree = document(name)["tree"]
+    for at in range(0, len(tree), 1 + len(tree) // 16):
+        for changed in (
+            [*tree[:at], *tree[at + 1 :]],
+            [*tree[: at + 1], *tree[at:]],
+            [*tree[:at], tree[-1], *tree[at:-1]],
+        ):
+            if changed != tree:
+                path.write_text(layout({**document(name), "tree": changed}))
+                assert outcome(path, nbest, 2) == outcome(path, nbest, 1)
+
+
+@pytest.mark.parametrize("jobs", [0, -1, True, 1.5, "2", None])
+def test_a_number_of_jobs_that_is_none_is_refused(path: Path, jobs: object) -> None:
+    nbest, text = base("cones")
+    path.write_text(text)
+    with pytest.raises(MethodError, match="jobs must be"):
+        verify(path, nbest, jobs=jobs)  # type: ignore[arg-type]
+
+
+def test_shares_are_as_many_as_the_tree_is_long(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every record is in one share, in the order of the file."""
+    from lpmert.certificates.format import CertificateReader
+
+    monkeypatch.setattr(shares, "_SHARE", 4)
+    nbest, text = base("cones")
+    path.write_text(text)
+    reader = CertificateReader(path)
+    header = reader.header()
+    claim = summed(nbest)
+    lists = ProofLists(nbest, claim, "first", header.exponents)
+    found = list(shares._shares(reader, lists))
+    assert [record for share in found for _, record in share.lines] == document("cones")["tree"]
+    assert len(found) > 10
+    assert all(share.error is None for share in found)
+
+
+def summed(nbest: lpmert.NBest) -> Claim:
+    from lpmert.metrics.additive import SumOfLosses
+
+    return Claim(SumOfLosses(), nbest.statistics)
