@@ -18,6 +18,8 @@ from .errors import LpmertError as LpmertError
 from .errors import MethodError as MethodError
 from .errors import MetricError as MetricError
 from .errors import RegionError as RegionError
+from .findings import Cell as Cell
+from .findings import Doubt as Doubt
 from .formats.best_lists import n_best as n_best
 from .formats.detect import read as read
 from .formats.detect import write as write
@@ -45,8 +47,6 @@ from .model.region import Linear as Linear
 from .model.region import Region as Region
 from .reporting.report import report as report
 from .reranker import Reranker as Reranker
-from .result import Cell as Cell
-from .result import Doubt as Doubt
 from .result import Limits as Limits
 from .result import Progress as Progress
 from .result import Result as Result

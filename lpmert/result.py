@@ -1,4 +1,4 @@
-"""What every method takes and gives: limits, progress, status, result, and the exceptions of the package."""
+"""What every method takes and gives: limits, progress, status, result."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,7 +18,11 @@ from lpmert.errors import (
     IntArray,
 )
 from lpmert.errors import LpmertError as LpmertError  # those who handle results handle errors
+from lpmert.findings import Cell, Doubt
 from lpmert.quoting import WARNINGS, listed, quoted
+
+if TYPE_CHECKING:
+    from scipy.optimize import OptimizeResult
 
 SCHEMA = 1
 """Version of the JSON that results, checks, evaluations and comparisons are written as; see `lpmert schema`."""
@@ -111,36 +115,6 @@ def relative_gap(loss: float, lower_bound: float | None) -> float | None:
     if gap == 0.0:
         return 0.0
     return gap / abs(loss) if loss else float("inf")
-
-
-@dataclass(frozen=True)
-class Doubt:
-    """What is odd about a question, which makes its answer worth less than it looks.
-
-    Parameters
-    ----------
-    code : str
-        `nothing-to-choose`, `leak`, `orientation`, `too-good` or `digits`.
-    message : str
-        What was seen, and what to do about it.
-    """
-
-    code: str
-    message: str
-
-
-@dataclass(frozen=True)
-class Cell:
-    """The optimal cell around the returned weights.
-
-    ranges [D, 2]: for each weight, the open interval in which it may move with all others fixed (infinite ends allowed)
-    without any list changing its choice. centre [D]: the Chebyshev centre of the cell cut with the unit box, in
-    canonical feature scaling, mapped back and L1-normalised. margin: the least normalised margin at the centre.
-    """
-
-    ranges: FloatArray
-    centre: FloatArray
-    margin: float
 
 
 @dataclass(frozen=True)
@@ -262,6 +236,31 @@ class Result:
     def gap_rel(self) -> float | None:
         """Absolute gap over the loss; `None` without a bound."""
         return relative_gap(self.loss, self.lower_bound)
+
+    def to_scipy(self) -> OptimizeResult:
+        """Return the result under the names of SciPy's optimisers.
+
+        Returns
+        -------
+        scipy.optimize.OptimizeResult
+            x [D], fun (the loss), success, status, message, nit (search nodes), and as in `scipy.optimize.milp`
+            mip_gap, mip_dual_bound and mip_node_count, which are `None` where nothing is proved.
+        """
+        from scipy.optimize import OptimizeResult
+
+        nodes = self.counters.get("nodes", 0)
+        found: dict[str, Any] = {
+            "x": self.weights.copy(),
+            "fun": self.loss,
+            "success": self.success,
+            "status": self.status.name.lower(),
+            "message": self.message,
+            "nit": nodes,
+            "mip_gap": self.gap_rel,
+            "mip_dual_bound": self.lower_bound,
+            "mip_node_count": None if self.lower_bound is None else nodes,
+        }
+        return OptimizeResult(**found)
 
     def scaled_to(self, name: str, value: float) -> FloatArray:
         """Return the weights [D] times the positive factor that brings feature `name` to `value`.

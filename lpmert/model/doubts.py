@@ -12,12 +12,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from lpmert.errors import BoolArray, FloatArray, IntArray
+from lpmert.findings import Doubt
 from lpmert.metrics.additive import SumOfLosses
 from lpmert.metrics.base import Metric
 from lpmert.model.canonical import group_identical, list_numbers, rows_of_lists
 from lpmert.model.nbest import NBest
 from lpmert.quoting import quoted
-from lpmert.result import Doubt
 
 _GAINS = re.compile(
     "correct|right|accuracy|acc|gain|reward|utility|bleu|chrf|comet|bleurt|bertscore|rouge|meteor|f1|precision|recall|"

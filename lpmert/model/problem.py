@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lpmert.errors import FloatArray, IntArray, MethodError
+from lpmert.findings import Doubt
 from lpmert.metrics.base import AdditiveMetric, Metric
 from lpmert.metrics.door import check_metric
 from lpmert.metrics.kinds import exact_loss
@@ -28,7 +29,6 @@ from lpmert.model.nbest import NBest
 from lpmert.model.reduction import reduce
 from lpmert.model.region import Region, limits_of
 from lpmert.quoting import quoted
-from lpmert.result import Doubt
 from lpmert.values import weights_array
 
 TIES = ("first", "best", "worst")

@@ -9,13 +9,14 @@ from fractions import Fraction
 
 import numpy as np
 
+from lpmert.findings import Cell, Doubt
 from lpmert.model.coordinates import CallerWeights, CanonicalWeights
 from lpmert.model.doubts import too_good
 from lpmert.model.evaluation import Evaluation
 from lpmert.model.form import Canonical
 from lpmert.model.problem import Problem
 from lpmert.quoting import SHOWN_DECIMALS
-from lpmert.result import Cell, Doubt, Result, Status
+from lpmert.result import Result, Status
 from lpmert.search.method import Method, Search
 from lpmert.search.moved import normalised
 from lpmert.search.polish import Placed, beside_ties, in_the_middle

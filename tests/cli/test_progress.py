@@ -18,7 +18,8 @@ from lpmert.cli.figures import duration, number, percent
 from lpmert.cli.live import picture
 from lpmert.cli.progress import HEADER, ProgressLog, progress_line
 from lpmert.cli.reports import result_report
-from lpmert.result import Cell, Progress, Result, Status, relative_gap
+from lpmert.findings import Cell
+from lpmert.result import Progress, Result, Status, relative_gap
 from lpmert.system.compilation import Compilation
 
 
