@@ -262,6 +262,7 @@ class TestIndependence:
             "lpmert.system.files",
             "lpmert.system.interrupts",
             "lpmert.system.packing",
+            "lpmert.system.pipes",
             "lpmert.system.scratch",
         }
 

@@ -150,7 +150,7 @@ def nbest_of(name: str) -> NBest:
 
 
 WRONG: dict[str, tuple[str, Any, str]] = {
-    "an unknown kind": ("counts", Ratio(rate, 3, RATE), "kind 3.*BLEU.*FRACTION.*CHRF.*omit kind"),
+    "an unknown kind": ("counts", Ratio(rate, 4, RATE), "kind 4.*BLEU.*FRACTION.*CHRF.*omit kind"),
     "no kind at all": ("counts", Ratio(rate, None, RATE), "kind None"),
     "a truth value": ("counts", Ratio(rate, True, RATE), "kind True"),
     "the kind of chrF for a fraction": ("counts", Ratio(rate, kernel.CHRF, np.array([4.0])), "matches among"),
@@ -210,8 +210,8 @@ def test_a_bound_above_an_attained_value_is_refused(monkeypatch: pytest.MonkeyPa
 
 def test_no_kernel_takes_one_kind_for_another() -> None:
     total, slopes = np.array([4.0, 5.0, 3.0]), np.ones(3)
-    assert math.isnan(kernel.loss_of_total(3, np.array([4.0]), total))
-    for kind, parameters in ((kernel.FRACTION, f_beta().parameters), (3, np.array([4.0]))):
+    assert math.isnan(kernel.loss_of_total(4, np.array([4.0]), total))
+    for kind, parameters in ((kernel.FRACTION, f_beta().parameters), (4, np.array([4.0]))):
         assert kernel.minorant(kind, parameters, total, total, total, slopes) == 0.0
         assert not slopes.any()
 
