@@ -212,8 +212,9 @@ def readers(folder: Path) -> Iterator[tuple[str, Door]]:
     with tarfile.open(fileobj=members, mode="w") as archive:
         for name in ("x.slf", "sub/a.slf"):
             member = tarfile.TarInfo(name)
-            member.size = len(small)
-            archive.addfile(member, io.BytesIO(small.replace(b"UTTERANCE=x\n", b"")))
+            nameless = small.replace(b"UTTERANCE=x\n", b"")
+            member.size = len(nameless)
+            archive.addfile(member, io.BytesIO(nameless))
     kinds["archives"] = (1, [members.getvalue()[:5120]], lambda path: lpmert.load_lattices(path, references, partial=True))
     whole = gzip.decompress((speech / "lattices" / "u01.slf.gz").read_bytes())
     kinds["slf, examples"] = (
