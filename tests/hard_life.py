@@ -55,16 +55,117 @@ MEMORY = 4 << 30
 """Bytes that the program may take: no small input may ask for more."""
 
 PIECES = (
-    *(b"", b" ", b"\n", b"\r\n", b"\r", b"\t", b"\0", b",", b'"', b"'", b"\\", b"=", b":", b"-", b"_", b"#", b"|||", b"/"),
+    *(
+        b"",
+        b" ",
+        b"\n",
+        b"\r\n",
+        b"\r",
+        b"\t",
+        b"\0",
+        b",",
+        b'"',
+        b"'",
+        b"\\",
+        b"=",
+        b":",
+        b"-",
+        b"_",
+        b"#",
+        b"|||",
+        b"/",
+    ),
     *(b"[", b"]", b"{", b"}", b"(", b")", b"null", b"true", b"NaN", b"nan", b"inf", b"-inf", b"1e400", b"1e308", b"-0"),
-    *(b"5e-324", b"1e-400", b"0x1p3", b"1_0", b"9" * 19, b"9" * 400, b"9" * 5000, b"-1", b"0", b"1", b"2", b"..", b"e9"),
-    *(b"\xff", b"\xc3", b"\xed\xa0\x80", b"\xef\xbb\xbf", b"\xff\xfe", b"\x1f\x8b\x08", b"\x28\xb5\x2f\xfd", b"PK\x03\x04"),
-    *("\u0661", "\u202e\u05d0", "\U0001f600", "\u2028", "e\u0301", "\x85", "\\u0000", "\v", "\x1b[2J", "\\ud800", "[" * 3000, "a" * 3000),
+    *(
+        b"5e-324",
+        b"1e-400",
+        b"0x1p3",
+        b"1_0",
+        b"9" * 19,
+        b"9" * 400,
+        b"9" * 5000,
+        b"-1",
+        b"0",
+        b"1",
+        b"2",
+        b"..",
+        b"e9",
+    ),
+    *(
+        b"\xff",
+        b"\xc3",
+        b"\xed\xa0\x80",
+        b"\xef\xbb\xbf",
+        b"\xff\xfe",
+        b"\x1f\x8b\x08",
+        b"\x28\xb5\x2f\xfd",
+        b"PK\x03\x04",
+    ),
+    *(
+        "\u0661",
+        "\u202e\u05d0",
+        "\U0001f600",
+        "\u2028",
+        "e\u0301",
+        "\x85",
+        "\\u0000",
+        "\v",
+        "\x1b[2J",
+        "\\ud800",
+        "[" * 3000,
+        "a" * 3000,
+    ),
 )
 WORDS = (
-    *("", "-", "--", "-1", "0", "1", "2", "1e400", "nan", "inf", "1e308", "5e-324", "9" * 400, "1_0", "0x10", "\u0661", "x"),
-    *("=", "=1", "am=", "am=1", "am=1,lm=2", "am=1,am=1", "lm:0..", "am:..", "am:2..1", "am=1,lm=1:0..", "am=1:nan..", ":"),
-    *("am", "am,lm", "lm,am", "all", "*", "[", "[!", "am,,lm", "a\nb", "\x1b[31m", "\U0001f600", "\u202ex", "\ud800", "\xa0"),
+    *(
+        "",
+        "-",
+        "--",
+        "-1",
+        "0",
+        "1",
+        "2",
+        "1e400",
+        "nan",
+        "inf",
+        "1e308",
+        "5e-324",
+        "9" * 400,
+        "1_0",
+        "0x10",
+        "\u0661",
+        "x",
+    ),
+    *(
+        "=",
+        "=1",
+        "am=",
+        "am=1",
+        "am=1,lm=2",
+        "am=1,am=1",
+        "lm:0..",
+        "am:..",
+        "am:2..1",
+        "am=1,lm=1:0..",
+        "am=1:nan..",
+        ":",
+    ),
+    *(
+        "am",
+        "am,lm",
+        "lm,am",
+        "all",
+        "*",
+        "[",
+        "[!",
+        "am,,lm",
+        "a\nb",
+        "\x1b[31m",
+        "\U0001f600",
+        "\u202ex",
+        "\ud800",
+        "\xa0",
+    ),
     *(".", "..", "missing", "missing/x", "a" * 300, "/dev/null", "os:path", "x:y", "::", "5%", "200%", "1GB", "1e9GB"),
     *("[1,2]", "{}", '{"am": 1}', '{"am": NaN}', "[" * 3000, "1,2", "1,2,3", "0,0", "-1,-1", "1,nan", "\r", "\x85"),
 )
@@ -215,7 +316,11 @@ def readers(folder: Path) -> Iterator[tuple[str, Door]]:
             nameless = small.replace(b"UTTERANCE=x\n", b"")
             member.size = len(nameless)
             archive.addfile(member, io.BytesIO(nameless))
-    kinds["archives"] = (1, [members.getvalue()[:5120]], lambda path: lpmert.load_lattices(path, references, partial=True))
+    kinds["archives"] = (
+        1,
+        [members.getvalue()[:5120]],
+        lambda path: lpmert.load_lattices(path, references, partial=True),
+    )
     whole = gzip.decompress((speech / "lattices" / "u01.slf.gz").read_bytes())
     kinds["slf, examples"] = (
         0.1,
@@ -339,7 +444,9 @@ def command_lines(folder: Path) -> Door:
                     words[at : at + 1] = [rng.choice([*COMMANDS, "solve", "check", *os.listdir(place)])]
                 case _:
                     word = rng.choice(words or ["x"]).encode(errors="surrogatepass")
-                    words[at : at + 1] = [mutate(rng, word)[:500].replace(b"\0", b"").decode("utf-8", "surrogateescape")]
+                    words[at : at + 1] = [
+                        mutate(rng, word)[:500].replace(b"\0", b"").decode("utf-8", "surrogateescape")
+                    ]
         searching = words[:1] in (["solve"], ["check"], ["compare"], ["tune"], ["train"])
         words = [word for word in words if word not in ("compile", "--jobs", "-j")]
         words += ["--time-limit", "0.2"] if searching else []
@@ -431,7 +538,9 @@ def try_doors(
             except (Exception, TooLong) as error:
                 outcome = "failed"
                 trace = traceback.extract_tb((error.__cause__ or error).__traceback__)
-                where = next((f"{one.filename}:{one.lineno}" for one in reversed(trace) if "lpmert/" in one.filename), "")
+                where = next(
+                    (f"{one.filename}:{one.lineno}" for one in reversed(trace) if "lpmert/" in one.filename), ""
+                )
                 if (kind := f"{name} {type(error).__name__} {where}") not in seen:
                     seen.add(kind)
                     failures.append(f"{seed}:{name}:{number} at {where}: {error!r:.600}\n  {told[:1500]}")
