@@ -21,7 +21,7 @@ BoolArray = NDArray[np.bool_]
 class LpmertError(Exception):
     """Base of all errors that lpmert raises on purpose; a message that is too long to read loses its middle.
 
-    It may have several lines. What else a terminal obeys is escaped: messages quote data, which anybody may have written.
+    It may have several lines. What else a terminal obeys is escaped: messages quote data, whoever wrote them.
     """
 
     def __init__(self, message: str = "") -> None:

@@ -3,8 +3,8 @@
 python tests/hard_life.py --inputs 100000 --seed 1
 
 Each door (a reader, certificates, the command line) gets its share of the inputs. An input fails if anything but an
-`LpmertError` or one of our exit codes comes out of it, if it warns, if a message is not one of ours, or if it takes more
-than some seconds of processor time. The same seed gives the same inputs.
+`LpmertError` or one of our exit codes comes out of it, if it warns, if a message is not one of ours, or if it takes
+more than some seconds of processor time. The same seed gives the same inputs.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ WORDS = (
 )
 METHODS = ("auto", "sweep", "choices", "cells", "och", "grid", "random", "exhaustive", "lp-mert", "beam", "groups")
 LINES = (
-    "solve t.tsv", "solve t.tsv --method METHOD", "solve t.tsv -o out --write names", "solve t.tsv --bounds am:0..,lm:0..1",
+    "solve t.tsv", "solve t.tsv --method METHOD", "solve t.tsv -o out --write names", "solve t.tsv --bounds am:0..",
     "solve t.tsv --fix am=1", "solve t.tsv --linear am=1,lm=-1:0.. --total 1", "solve t.tsv --cosine 0.9 --around 1,1",
     "solve t.tsv --certificate out --json", "solve t.tsv --scale am=1 --seed 3 --gap 5% --memory-limit 1GB",
     "solve t.tsv --initial-weights 1,1 -q", "solve t.jsonl --segment list --features am,lm --loss errors --text text",
@@ -181,7 +181,7 @@ LINES = (
     "convert t.tsv out.jsonl", "convert t.tsv out --to moses", "convert t.npz out.tsv", "convert m.txt out.npz",
     "convert t.tsv out --to mert --score-type own", "convert p.jsonl out.csv.gz --features am --deduplicate",
     "nbest l.slf out.tsv --references l.text --weights 1,1 -n 3", "verify c.json t.tsv", "methods", "methods METHOD",
-    "schema", "compare t.tsv --methods och,random --seeds 1", "mert -d 2 -F f.dat -S s.dat -i i.txt", "loop missing.toml",
+    "schema", "compare t.tsv --methods och,random --seeds 1", "mert -d 2 -F f.dat -S s.dat -i i.txt", "loop x.toml",
     "train t.tsv", "tune t.tsv", "--version", "--help", "solve --help",
 )  # fmt: skip
 
@@ -276,7 +276,7 @@ def readers(folder: Path) -> Iterator[tuple[str, Door]]:
     given = folder / "seeds"
     given.mkdir()
     nbest = small_lists()
-    references = {name: "the cat" for name in ("x", "b", "a", "c", "one", "two", *map(str, range(12)))}
+    references = dict.fromkeys(("x", "b", "a", "c", "one", "two", *map(str, range(12))), "the cat")
 
     def lists(name: str, **options: Any) -> Callable[[Path], object]:
         return lambda path: lpmert.read(path, name, **options)
@@ -535,7 +535,7 @@ def try_doors(
             try:
                 with limited():
                     outcome = "taken" if door.take(content) else "refused"
-            except (Exception, TooLong) as error:
+            except (Exception, TooLong) as error:  # noqa: BLE001
                 outcome = "failed"
                 trace = traceback.extract_tb((error.__cause__ or error).__traceback__)
                 where = next(
@@ -562,7 +562,7 @@ def main() -> None:
     memory = Path("/dev/shm")  # the inputs are small, and a disk slow
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
         outcomes, failures = try_doors(given.inputs, given.seed, Path(folder), given.only)
-    print(f"{outcomes.total():,} inputs, {len(failures)} kinds of failures")
+    print(f"{outcomes.total():,} inputs, {len(failures)} kinds of failures")  # noqa: T201
     sys.exit(bool(failures))
 
 

@@ -79,7 +79,7 @@ def test_weights_of_a_blank_name_are_no_crash(tmp_path: Path, text: str) -> None
 @pytest.mark.parametrize("text", ["weights = " + "[" * 3000, "x = " + "9" * 5000, 'weights = "\\u0000"'])
 def test_a_loop_that_python_cannot_hold_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "loop.toml").write_text(text + '\n[decoder]\ncommand = ["true"]\n')
-    with pytest.raises(DataError, match="not TOML|cannot be read"):
+    with pytest.raises(DataError, match=r"not TOML|cannot be read"):
         read_config(tmp_path / "loop.toml")
 
 
