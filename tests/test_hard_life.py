@@ -10,7 +10,7 @@ from pathlib import Path
 import hard_life
 import numpy as np
 import pytest
-from commands import finished, run, start
+from commands import run, start
 
 import lpmert
 from lpmert import DataError
@@ -93,28 +93,6 @@ def test_a_small_file_asks_for_little_memory(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_DATA, before)
 
 
-def test_a_pipe_whose_format_is_to_be_found_out_is_refused_and_loses_nothing(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    holder = os.open(tmp_path / "pipe", os.O_RDWR)
-    try:
-        os.write(holder, TABLE.encode())
-        with pytest.raises(DataError, match="is a pipe, which can be read only once"):
-            lpmert.read(tmp_path / "pipe")
-        assert os.read(holder, 1000) == TABLE.encode()
-    finally:
-        os.close(holder)
-
-
-def test_a_pipe_of_a_given_format_is_read() -> None:
-    out, into = os.pipe()
-    os.write(into, TABLE.encode())
-    os.close(into)
-    code, text, log = finished("solve", f"/dev/fd/{out}", "--from", "tsv", "--json", "-q", pass_fds=[out])
-    os.close(out)
-    assert code == 0, log
-    assert json.loads(text)["loss"] == 0
-
-
 @pytest.mark.parametrize(
     ("format", "text"),
     [
@@ -147,18 +125,3 @@ def test_many_runs_at_once_write_one_file(tmp_path: Path) -> None:
     assert json.loads(out.read_text())["loss"] == 0
     assert run("verify", proof, tmp_path / "x.tsv").exit_code == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["c.json", "r.json", "x.tsv"]
-
-
-@pytest.mark.parametrize("megabytes", [500, 700])
-def test_too_little_memory_is_told_in_a_line(tmp_path: Path, megabytes: int) -> None:
-    """Reading takes more than there is."""
-    path = tmp_path / "x.json"
-    path.write_text(json.dumps([{"list": 1, "a": 1, "errors": 0, "more": k} for k in range(2_000_000)]))
-
-    def little() -> None:
-        resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20,) * 2)
-
-    code, _, log = finished("solve", path, "-q", before=little, env=os.environ | {"OPENBLAS_NUM_THREADS": "1"})
-    assert code == 1
-    assert log == "lpmert: error: out of memory\n", log
-    assert "Traceback" not in log

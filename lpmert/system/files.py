@@ -7,7 +7,6 @@ import io
 import os
 import shlex
 import shutil
-import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -134,13 +133,6 @@ def head_of(path: str | Path, most: int) -> bytes:
     Raises `DataError` as `open_bytes` does.
     """
     if str(path) != STDIN:
-        with suppress(OSError, ValueError):  # which opening it tells
-            if stat.S_ISFIFO(os.stat(path).st_mode):
-                raise DataError(
-                    "is a pipe, which can be read only once, so that its format cannot be found out: give the format "
-                    "(--from), pass it on standard input (-), or write it to a file first",
-                    path=path,
-                )
         with open_bytes(path) as stream:
             return stream.read(most)
     raw: Any = sys.stdin.buffer
