@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from lpmert.quoting import LONGEST_MESSAGE, shortened
+from lpmert.quoting import LONGEST_MESSAGE, shortened, visible
 
 FloatArray = NDArray[np.float64]
 
@@ -19,10 +19,13 @@ BoolArray = NDArray[np.bool_]
 
 
 class LpmertError(Exception):
-    """Base of all errors that lpmert raises on purpose; a message that is too long to read loses its middle."""
+    """Base of all errors that lpmert raises on purpose; a message that is too long to read loses its middle.
+
+    It may have several lines. What else a terminal obeys is escaped: messages quote data, whoever wrote them.
+    """
 
     def __init__(self, message: str = "") -> None:
-        super().__init__(shortened(message, LONGEST_MESSAGE))
+        super().__init__(shortened(visible(message, "\n"), LONGEST_MESSAGE))
 
 
 class DataError(LpmertError):
@@ -31,7 +34,7 @@ class DataError(LpmertError):
     def __init__(self, message: str, *, path: str | Path | None = None, line: int | None = None) -> None:
         self.path = None if path is None else str(path)
         self.line = line
-        place = ":".join(str(part) for part in (self.path, line) if part is not None)
+        place = ":".join(visible(str(part)) for part in (self.path, line) if part is not None)
         super().__init__(f"{place}: {message}" if place else message)
 
 

@@ -32,8 +32,15 @@ def quoted(value: Any) -> str:
 def listed(names: Iterable[str]) -> str:
     """Return names joined by commas, as many as there is room for, and how many there are if not all are shown."""
     names = names if isinstance(names, Sized) else list(names)
-    text = ", ".join(name[: MOST + 1] for name in islice(names, MOST))
+    text = visible(", ".join(name[: MOST + 1] for name in islice(names, MOST)))
     return text if len(text) <= MOST and len(names) <= MOST else f"{text[:MOST]}... ({len(names):,} in all)"
+
+
+def visible(text: str, but: str = "") -> str:
+    """Return a text in which what a terminal obeys, or does not show, is written as Python escapes it; `but` stays."""
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() or one in but else one.encode("unicode_escape").decode() for one in text)
 
 
 def shortened(text: str, most: int = MOST) -> str:

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from textwrap import fill
 from typing import TYPE_CHECKING, TextIO
 
+from lpmert.quoting import visible
+
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.table import Table
@@ -40,6 +42,7 @@ def side_by_side(columns: Sequence[Sequence[str]]) -> str:
 
     Columns that do not fit the terminal follow below, next to the first one again.
     """
+    columns = [[visible(cell) for cell in column] for column in columns]
     console, first, others = _console(), columns[0], list(columns[1:])
     parts: list[str] = []
     while others or not parts:

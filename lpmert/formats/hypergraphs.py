@@ -22,8 +22,8 @@ MARKS = frozenset({"<s>", "</s>"})
 """Words that stand for the ends of the sentence."""
 
 _BAR = "|||"
-_NODE = re.compile(r"# node (\d+)")
-_TAIL = re.compile(r"\[(\d+)\]")
+_NODE = re.compile(r"# node ([0-9]{1,18})")
+_TAIL = re.compile(r"\[([0-9]{1,18})\]")
 
 
 def text_hypergraphs(text: str, path: str | Path, symbols: Symbols | None) -> Iterator[tuple[str | None, Edges]]:

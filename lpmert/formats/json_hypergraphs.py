@@ -20,7 +20,7 @@ from lpmert.formats.numbers import number_of_json
 from lpmert.formats.utterances import words_of
 from lpmert.quoting import quoted
 
-_TAIL = re.compile(r"\[(\d+)\]")
+_TAIL = re.compile(r"\[([0-9]{1,18})\]")
 
 
 def cdec_hypergraphs(text: str, path: str | Path, symbols: Symbols | None) -> Iterator[tuple[str | None, Edges]]:

@@ -253,6 +253,8 @@ def _names(parts: Sequence[_Part], counts: Sequence[str], features: Sequence[str
                 f"no {missing[0]} scores, which other lattices have; add them, or read this lattice separately",
                 path=part.path,
             )
+    if not names:
+        raise DataError("no scores, so that there is nothing to weight", path=parts[0].path)
     if features is None:
         return names
     chosen = list(matched([features] if isinstance(features, str) else features, names, names))

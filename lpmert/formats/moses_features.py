@@ -16,7 +16,7 @@ from lpmert.formats.unique import repeated
 from lpmert.formats.utterances import words_of
 from lpmert.quoting import quoted
 
-_OF_GROUP = re.compile(r"([^_]+)_(0|[1-9][0-9]*)")
+_OF_GROUP = re.compile(r"([^_]+)_(0|[1-9][0-9]{0,17})")
 _SINGLE = " "
 """Ends the label of name=v."""
 _KEPT_LAYOUTS = 1000

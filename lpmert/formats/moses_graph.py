@@ -19,9 +19,10 @@ from lpmert.quoting import quoted
 TRANSITION = "transition"
 
 _LINE = re.compile(
-    r"(?P<sentence>\d+) hyp=(?P<hyp>\d+) stack=\d+(?: back=(?P<back>\d+) score=\S+ transition=(?P<transition>\S+)"
-    r"(?: recombined=(?P<recombined>\d+))?)?(?: forward=(?P<forward>-?\d+) fscore=\S+)?(?: covered=\S+)?"
-    r'(?: scores=(?P<scores>"[^"]*"|\[[^\]]*\]))?(?: out=(?P<out>.*))?'
+    r"(?P<sentence>[0-9]{1,18}) hyp=(?P<hyp>[0-9]{1,18}) stack=[0-9]{1,18}"
+    r"(?: back=(?P<back>[0-9]{1,18}) score=\S+ transition=(?P<transition>\S+)"
+    r"(?: recombined=(?P<recombined>[0-9]{1,18}))?)?(?: forward=(?P<forward>-?[0-9]{1,18}) fscore=\S+)?"
+    r'(?: covered=\S+)?(?: scores=(?P<scores>"[^"]*"|\[[^\]]*\]))?(?: out=(?P<out>.*))?'
 )
 _OLD_TAIL = re.compile(r" , pC=\S+ c=\S+$| , pC=\S+, c=\S+$")
 _CORE = re.compile(r"core=\(([^)]*)\)")

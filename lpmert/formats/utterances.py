@@ -198,7 +198,7 @@ def outputs_by_list(path: str | Path, list_ids: Sequence[str]) -> dict[str, str]
 
 def _by_number(rows: Sequence[tuple[int, str]], list_ids: Sequence[str], by_line: bool) -> bool:
     """Whether the ids of lists are numbers of the lines of a file of references."""
-    if not all(one.isascii() and one.isdigit() for one in list_ids):
+    if not all(one.isascii() and one.isdigit() and len(one) <= 18 for one in list_ids):
         return False
     keys = {cells[0] for _, text in rows if (cells := words_of(text))}
     return not keys >= {*list_ids} or (by_line and not all("\t" in text for _, text in rows))

@@ -134,5 +134,5 @@ def _is_name(word: str) -> bool:
     try:
         float(word.rpartition("=")[2] or word)
     except ValueError:
-        return word[-1] not in "=:"
+        return word[-1:] not in ("", "=", ":")
     return False

@@ -47,7 +47,7 @@ def read_config(path: str | Path) -> Config:
     place = Path(path)
     try:
         document = tomllib.loads(read_text(place))
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # also of numbers and tables that Python cannot hold
         raise DataError(f"not TOML: {error}", path=place) from error
     _check(document, _MAIN, "", place)
     weights = _weights(document, place)

@@ -272,7 +272,8 @@ def column_scales(features: FloatArray, offsets: IntArray, unit: float = 1.0) ->
     sizes = np.diff(offsets)
     spreads = [_spread(column, np.repeat(column[offsets[:-1]], sizes)) for column in features.T]
     exponents = np.frexp([unit * spread if spread > 0.0 else 1.0 for spread in spreads])[1]
-    return np.ldexp(1.0, -exponents)
+    with np.errstate(over="ignore"):  # of numbers too small to scale; `times` refuses what is infinite then
+        return np.ldexp(1.0, -exponents)
 
 
 def _spread(column: FloatArray, first: FloatArray) -> float:

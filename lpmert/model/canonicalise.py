@@ -144,7 +144,9 @@ def _fold(values: Any, offsets: IntArray) -> tuple[IntArray, IntArray, Any, Any]
 
 def times(values: FloatArray, factors: FloatArray) -> FloatArray:
     """Return values [n, d] times powers of two [d]; raises `DataError` where that is not exact."""
-    product = np.ascontiguousarray(values * factors)
-    if not np.array_equal(product / factors, values):
+    with np.errstate(all="ignore"):
+        product = np.ascontiguousarray(values * factors)
+        exact = np.array_equal(product / factors, values)
+    if not exact:
         raise DataError("a feature or limit spans so many orders of magnitude that it cannot be scaled; rescale it")
     return product

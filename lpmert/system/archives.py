@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lpmert.errors import DataError
-from lpmert.system.files import STDIN, head_of, most_of_a_whole, open_bytes, text_of
+from lpmert.system.files import STDIN, head_of, open_bytes, text_of, whole
 
 _TAR_BLOCK, _TAR_MAGIC = 512, slice(257, 262)
 
@@ -29,6 +29,6 @@ def archive_members(path: str | Path) -> Iterator[tuple[str, str]]:
                     part = archive.extractfile(member) if member.isfile() else None
                     if part is not None:
                         name = f"{path}/{member.name}"
-                        yield member.name, text_of(part.read(most_of_a_whole() + 1), name)
+                        yield member.name, text_of(whole(part, name), name)
         except tarfile.TarError as error:
             raise DataError(f"the archive is damaged: {error}", path=path) from error

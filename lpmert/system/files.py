@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, TextIO
+from typing import IO, Any, BinaryIO, NamedTuple, TextIO
 
 from lpmert.errors import DataError
 from lpmert.quoting import quoted, shortened
@@ -59,6 +59,8 @@ def open_bytes(path: str | Path) -> Iterator[io.BufferedReader]:
         raw: BinaryIO = sys.stdin.buffer if standard_input else opened(path)
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", path=path) from error
+    except ValueError as error:  # of a null character or half of a surrogate pair in the name
+        raise DataError(f"cannot be read: {error}", path=path) from error
     try:
         stream = decompressed(raw, path)
         check_encoding(stream.peek(_LOOKED_AT)[:_LOOKED_AT], path)
@@ -209,11 +211,13 @@ def _check_lengths(data: bytes, most: int, path: str | Path, first: int) -> None
             raise DataError(f"a line of more than {most:,} bytes, {beginning}...; {_REMEDY}", path=path, line=number)
 
 
-def whole(stream: io.BufferedReader, path: str | Path) -> bytes:
+def whole(stream: IO[bytes], path: str | Path) -> bytes:
     """Return all that a stream holds; raises `DataError` where that is too much for a file not read by lines."""
-    content = stream.read(most_of_a_whole() + 1)
-    check_size(len(content), path)
-    return content
+    content = io.BytesIO()
+    while block := stream.read(_BLOCK_BYTES):  # asked for at once, the most there may be would be set aside
+        content.write(block)
+        check_size(content.tell(), path)
+    return content.getvalue()
 
 
 def most_of_a_whole() -> int:

@@ -1,0 +1,570 @@
+"""Damaged files and odd command lines by the thousand: each is taken, or refused in a line that says which it is.
+
+python tests/hard_life.py --inputs 100000 --seed 1
+
+Each door (a reader, certificates, the command line) gets its share of the inputs. An input fails if anything but an
+`LpmertError` or one of our exit codes comes out of it, if it warns, if a message is not one of ours, or if it takes
+more than some seconds of processor time. The same seed gives the same inputs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import io
+import json
+import os
+import random
+import resource
+import signal
+import sys
+import tarfile
+import tempfile
+import time
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+from unittest import mock
+
+import numpy as np
+import zstandard
+from commands import run
+from shared import ROOT
+
+import lpmert
+from lpmert.cli.main import COMMANDS
+from lpmert.formats.weights import read_weights
+from lpmert.looping.config import read_config
+from lpmert.registry import Registry
+
+sys.path += [str(ROOT / "tests" / folder) for folder in ("certificates", "formats", "lattice")]
+_certificates: Any = import_module("test_certificate_fuzz")
+_graphs: Any = import_module("test_lattice_formats")
+_shapes: Any = import_module("test_json_shapes")
+_weights: Any = import_module("test_weights")
+
+LONGEST = 10.0
+"""Seconds of processor time that no small input may take; a kernel that has to be compiled takes some."""
+
+MEMORY = 4 << 30
+"""Bytes that the program may take: no small input may ask for more."""
+
+PIECES = (
+    *(
+        b"",
+        b" ",
+        b"\n",
+        b"\r\n",
+        b"\r",
+        b"\t",
+        b"\0",
+        b",",
+        b'"',
+        b"'",
+        b"\\",
+        b"=",
+        b":",
+        b"-",
+        b"_",
+        b"#",
+        b"|||",
+        b"/",
+    ),
+    *(b"[", b"]", b"{", b"}", b"(", b")", b"null", b"true", b"NaN", b"nan", b"inf", b"-inf", b"1e400", b"1e308", b"-0"),
+    *(
+        b"5e-324",
+        b"1e-400",
+        b"0x1p3",
+        b"1_0",
+        b"9" * 19,
+        b"9" * 400,
+        b"9" * 5000,
+        b"-1",
+        b"0",
+        b"1",
+        b"2",
+        b"..",
+        b"e9",
+    ),
+    *(
+        b"\xff",
+        b"\xc3",
+        b"\xed\xa0\x80",
+        b"\xef\xbb\xbf",
+        b"\xff\xfe",
+        b"\x1f\x8b\x08",
+        b"\x28\xb5\x2f\xfd",
+        b"PK\x03\x04",
+    ),
+    *(
+        "\u0661",
+        "\u202e\u05d0",
+        "\U0001f600",
+        "\u2028",
+        "e\u0301",
+        "\x85",
+        "\\u0000",
+        "\v",
+        "\x1b[2J",
+        "\\ud800",
+        "[" * 3000,
+        "a" * 3000,
+    ),
+)
+WORDS = (
+    *(
+        "",
+        "-",
+        "--",
+        "-1",
+        "0",
+        "1",
+        "2",
+        "1e400",
+        "nan",
+        "inf",
+        "1e308",
+        "5e-324",
+        "9" * 400,
+        "1_0",
+        "0x10",
+        "\u0661",
+        "x",
+    ),
+    *(
+        "=",
+        "=1",
+        "am=",
+        "am=1",
+        "am=1,lm=2",
+        "am=1,am=1",
+        "lm:0..",
+        "am:..",
+        "am:2..1",
+        "am=1,lm=1:0..",
+        "am=1:nan..",
+        ":",
+    ),
+    *(
+        "am",
+        "am,lm",
+        "lm,am",
+        "all",
+        "*",
+        "[",
+        "[!",
+        "am,,lm",
+        "a\nb",
+        "\x1b[31m",
+        "\U0001f600",
+        "\u202ex",
+        "\ud800",
+        "\xa0",
+    ),
+    *(".", "..", "missing", "missing/x", "a" * 300, "/dev/null", "os:path", "x:y", "::", "5%", "200%", "1GB", "1e9GB"),
+    *("[1,2]", "{}", '{"am": 1}', '{"am": NaN}', "[" * 3000, "1,2", "1,2,3", "0,0", "-1,-1", "1,nan", "\r", "\x85"),
+)
+METHODS = ("auto", "sweep", "choices", "cells", "och", "grid", "random", "exhaustive", "lp-mert", "beam", "groups")
+LINES = (
+    "solve t.tsv", "solve t.tsv --method METHOD", "solve t.tsv -o out --write names", "solve t.tsv --bounds am:0..",
+    "solve t.tsv --fix am=1", "solve t.tsv --linear am=1,lm=-1:0.. --total 1", "solve t.tsv --cosine 0.9 --around 1,1",
+    "solve t.tsv --certificate out --json", "solve t.tsv --scale am=1 --seed 3 --gap 5% --memory-limit 1GB",
+    "solve t.tsv --initial-weights 1,1 -q", "solve t.jsonl --segment list --features am,lm --loss errors --text text",
+    "solve l.slf --references l.text", "solve l.slf --references l.text --n-best 5 --metric wer",
+    "check t.tsv --weights 1,0.5", "check t.tsv --weights w.txt --json", "check t.tsv --weights am=1,lm=2 --ties best",
+    "evaluate t.tsv --weights 1,0.5", "evaluate t.tsv --weights w.txt --json", "evaluate p.jsonl --weights am=1,lm=2",
+    "convert t.tsv out.jsonl", "convert t.tsv out --to moses", "convert t.npz out.tsv", "convert m.txt out.npz",
+    "convert t.tsv out --to mert --score-type own", "convert p.jsonl out.csv.gz --features am --deduplicate",
+    "nbest l.slf out.tsv --references l.text --weights 1,1 -n 3", "verify c.json t.tsv", "methods", "methods METHOD",
+    "schema", "compare t.tsv --methods och,random --seeds 1", "mert -d 2 -F f.dat -S s.dat -i i.txt", "loop x.toml",
+    "train t.tsv", "tune t.tsv", "--version", "--help", "solve --help",
+)  # fmt: skip
+
+
+_foreign = Registry._foreign
+_found: dict[str, Any] = {}
+
+
+def _known(registry: Registry) -> Any:
+    """What other packages register, looked up once."""
+    if registry.group not in _found:
+        _found[registry.group] = _foreign(registry)
+    return _found[registry.group]
+
+
+class Failed(Exception):
+    """An input came out as none may."""
+
+
+class TooLong(BaseException):
+    """An input takes too much time; nothing in the package may take this for an error of its own."""
+
+
+class Door(NamedTuple):
+    """A way in: what it makes of a random number generator, described for reports, and takes; `None` is refusal."""
+
+    share: float
+    draw: Callable[[random.Random], tuple[str, bytes]]
+    take: Callable[[bytes], bool]
+
+
+def mutate(rng: random.Random, content: bytes, others: Sequence[bytes] = ()) -> bytes:
+    """The content after a few changes, most of them small, or none."""
+    data = bytearray(content)
+    for _ in range(rng.choice((0, 1, 1, 1, 1, 2, 3, 6))):
+        at = rng.randrange(len(data) + 1)
+        match rng.randrange(10):
+            case 0 if data:
+                data[min(at, len(data) - 1)] ^= 1 << rng.randrange(8)
+            case 1:
+                del data[at : at + rng.randrange(1, 9)]
+            case 2 | 3 | 4:
+                data[at : at + rng.randrange(4)] = _piece(rng)
+            case 5:
+                del data[at:]
+            case 6 | 7:  # a number, or a word, becomes another one
+                while 0 < at <= len(data) and data[at - 1 : at].isalnum():
+                    at -= 1
+                end = at
+                while end < len(data) and (data[end : end + 1].isalnum() or data[end : end + 1] in (b".", b"-")):
+                    end += 1
+                data[at:end] = _piece(rng)
+            case 8:  # lines are doubled, moved, dropped
+                lines = bytes(data).split(b"\n")
+                lines[rng.randrange(len(lines))] = rng.choice(lines)
+                data = bytearray(b"\n".join(lines))
+            case _ if others:
+                other = rng.choice(others)
+                data[at:] = other[rng.randrange(len(other)) :]
+    return bytes(data)
+
+
+def _piece(rng: random.Random) -> bytes:
+    piece = rng.choice(PIECES)
+    return piece.encode() if isinstance(piece, str) else piece
+
+
+def packed(rng: random.Random, content: bytes) -> bytes:
+    """The content, at times compressed, and at times damaged after that."""
+    match rng.randrange(40):
+        case 0:
+            content = gzip.compress(content, mtime=0)
+        case 1:
+            content = zstandard.ZstdCompressor().compress(content)
+        case _:
+            return content
+    return mutate(rng, content) if rng.random() < 0.5 else content
+
+
+def small_lists() -> lpmert.NBest:
+    """Three lists that every format can hold."""
+    features = [[1, 0.25], [-0.5, 2], [0.5, 1 / 3], [2, 1e-3], [-1, 3.5], [0.125, -7]]
+    texts = ["a cat", "", "the cat", "x", "y", "das Tier"]
+    return lpmert.NBest(
+        np.array(features), [0, 3, 5, 6], [2, 0, 1, 3, 1, 0], names=["am_0", "lm_0"], list_ids=["b", "a", "c"],
+        texts=texts, statistic_names=["errors"],
+    )  # fmt: skip
+
+
+def readers(folder: Path) -> Iterator[tuple[str, Door]]:
+    """Every format with its seeds, read as what it is or as what it looks like; mutants keep the seed's other files."""
+    given = folder / "seeds"
+    given.mkdir()
+    nbest = small_lists()
+    references = dict.fromkeys(("x", "b", "a", "c", "one", "two", *map(str, range(12))), "the cat")
+
+    def lists(name: str, **options: Any) -> Callable[[Path], object]:
+        return lambda path: lpmert.read(path, name, **options)
+
+    columns = {"segment": "list", "features": "am_0,lm_0", "loss": "errors", "text": "text"}
+    kinds: dict[str, tuple[float, list[bytes], Callable[[Path], object]]] = {}
+    for name, share in (("tsv", 2), ("csv", 2), ("jsonl", 2), ("json", 2), ("moses", 2), ("best-of-n", 2)):
+        lpmert.write(nbest, given / name, name)
+        options = columns if name in ("tsv", "csv", "jsonl", "json") else {}
+        kinds[name] = (share, [(given / name).read_bytes()], lists(name, **options))
+    for name, share in (("parquet", 0.3), ("npz", 0.5)):
+        lpmert.write(nbest, given / f"x.{name}", name)
+        kinds[name] = (share, [(given / f"x.{name}").read_bytes()], lists(name))
+    lpmert.write(nbest, given / "run1.features.dat", "mert", score_type="own")
+    scores = next(path for path in given.iterdir() if "scores" in path.name)
+    kinds["mert features"] = (1, [(given / "run1.features.dat").read_bytes()], lists("mert", scores=scores))
+    features = given / "run1.features.dat"
+    kinds["mert scores"] = (1, [scores.read_bytes()], lambda path: lpmert.read(features, "mert", scores=path))
+    for name, (content, paths) in _shapes.SHAPES.items():
+        kinds[f"json: {name}"] = (0.2, [content.encode()], lambda path, paths=paths: lpmert.read(path, **paths))
+    for name, content in _graphs.KINDS.items():
+        kinds[name] = (
+            1,
+            [content.encode()],
+            lambda path, name=name: lpmert.load_lattices(path, references, format=name, partial=True),
+        )
+    speech = ROOT / "examples" / "speech"
+    small = (
+        b"VERSION=1.0\nUTTERANCE=x\nN=3 L=3\nI=0 W=!NULL\nI=1 W=the\nI=2 W=cat v=1\n"
+        b"J=0 S=0 E=1 a=-1.5 l=-2\nJ=1 S=1 E=2 a=-3 l=0.5\nJ=2 S=0 E=2 a=-9 l=-1\n"
+    )
+    kinds["slf"] = (1.5, [small], lambda path: lpmert.load_lattices(path, references, format="slf", partial=True))
+    members = io.BytesIO()
+    with tarfile.open(fileobj=members, mode="w") as archive:
+        for name in ("x.slf", "sub/a.slf"):
+            member = tarfile.TarInfo(name)
+            nameless = small.replace(b"UTTERANCE=x\n", b"")
+            member.size = len(nameless)
+            archive.addfile(member, io.BytesIO(nameless))
+    kinds["archives"] = (
+        1,
+        [members.getvalue()[:5120]],
+        lambda path: lpmert.load_lattices(path, references, partial=True),
+    )
+    whole = gzip.decompress((speech / "lattices" / "u01.slf.gz").read_bytes())
+    kinds["slf, examples"] = (
+        0.1,
+        [whole],
+        lambda path: lpmert.load_lattices(path, {"u01": "a b", "x": "a"}, partial=True),
+    )
+    asr = gzip.decompress((ROOT / "examples" / "asr" / "nbest.tsv.gz").read_bytes())
+    asr = b"".join(asr.splitlines(keepends=True)[:40])
+    chosen = {"segment": "utterance", "features": "am,lm,words", "loss": "errors"}
+    kinds["tsv, examples"] = (0.5, [asr], lambda path: lpmert.read(path, **chosen))
+    candidates = (ROOT / "examples" / "best_of_n" / "candidates.jsonl").read_bytes().splitlines(keepends=True)
+    kinds["best-of-n, examples"] = (0.3, [b"".join(candidates[:2])], lambda path: lpmert.read(path))
+    utterance = gzip.decompress((speech / "srilm" / "u01.nbest.gz").read_bytes())
+    srilm = [utterance, b"(-12.5) the cat\n(-13) a cat\n", b"-1.5 -2 3 the cat sat\n-2 -1 2 a cat\n"]
+
+    def in_folder(path: Path) -> object:
+        (folder / "one").mkdir(exist_ok=True)
+        os.replace(path, folder / "one" / "x")
+        return lpmert.read(folder / "one", "srilm", references=references, partial=True)
+
+    kinds["srilm"] = (1, srilm, in_folder)
+    kinds["scores"] = (
+        1,
+        [b"b-1 1\nb-2 0.5\na-1 2\na-2 -7\n"],
+        lambda path: lpmert.read({"am": path, "lm": path}, losses={"errors": path}),
+    )
+    kinds["references"] = (
+        1,
+        [b"b the cat\na a cat\nc x\n", b"the cat (b)\na cat (a)\nx (c)\n", b"utterance\treference\nb\tx\na\ty\nc\tz\n"],
+        lambda path: lpmert.read(given / "x.npz", references=path),
+    )
+    kinds["weights"] = (
+        3,
+        [value.encode() for name, value in vars(_weights).items() if name.isupper() and isinstance(value, str)]
+        + [b"am_0 1\nlm_0 -2.5\n", b"1 2 3\n", b'{"weights": {"am_0": 1, "lm_0": 2}}'],
+        lambda path: read_weights(path).values,
+    )
+    loop = (
+        b'weights = { am = 1, lm = 7 }\nmetric = "wer"\nn = 10\nreferences = { a = "the cat", b = "x" }\n'
+        b'[decoder]\nworker = ["true"]\ninputs = ["a", "b"]\ntimeout = 3.5\n'
+        b"[region]\nnonnegative = true\nbounds = { am = [0, 2] }\n[loop]\niterations = 3\nseed = 1\n"
+    )
+    kinds["loop"] = (1, [loop], lambda path: read_config(path).closing.close())
+    everything = [seed for _, seeds, _ in kinds.values() for seed in seeds]
+    kinds["told by content"] = (3, everything, lambda path: lpmert.read(path))
+    for name, (share, seeds, read) in kinds.items():
+        yield name, _of_files(folder / "x", share, seeds, everything, read)
+
+
+def _of_files(
+    path: Path, share: float, seeds: Sequence[bytes], others: Sequence[bytes], read: Callable[[Path], object]
+) -> Door:
+    def draw(rng: random.Random) -> tuple[str, bytes]:
+        content = packed(rng, mutate(rng, rng.choice(seeds), others))
+        return repr(content), content
+
+    def take(content: bytes) -> bool:
+        path.write_bytes(content)
+        try:
+            read(path)
+        except lpmert.LpmertError as error:
+            _check_message(str(error))
+            return False
+        return True
+
+    return Door(share, draw, take)
+
+
+def _check_message(message: str) -> None:
+    odd = [character for character in message if not character.isprintable() and character != "\n"]
+    if odd or not message.strip():
+        raise Failed(f"the message shows {odd[:3]}: {message!r}")
+
+
+def certificates(folder: Path) -> Door:
+    """Certificates changed as `test_certificate_fuzz` does; what is accepted has to be true."""
+    path = folder / "certificate.json"
+    names = ("selections", "pairs")
+
+    def draw(rng: random.Random) -> tuple[str, bytes]:
+        name = rng.choice(names)
+        change = rng.choice((*_certificates.CHANGES, _certificates.invent))
+        content = change(rng, json.loads(_certificates.certificate(name)[1]))
+        return f"{name}: {content!r}", name.encode() + b"\n" + content
+
+    def take(content: bytes) -> bool:
+        name, _, certificate = content.partition(b"\n")
+        path.write_bytes(certificate)
+        nbest, _ = _certificates.certificate(name.decode())
+        try:
+            found = lpmert.verify(path, nbest)
+        except lpmert.LpmertError as error:
+            _check_message(str(error))
+            return False
+        _certificates.check_claims(nbest, name.decode(), found)
+        return True
+
+    return Door(0.8, draw, take)
+
+
+def command_lines(folder: Path) -> Door:
+    """Command lines with words dropped, doubled, replaced, or added, in a folder with small files."""
+    place = folder / "commands"
+    _fill(place)
+
+    def draw(rng: random.Random) -> tuple[str, bytes]:
+        words = [rng.choice(METHODS) if word == "METHOD" else word for word in rng.choice(LINES).split()]
+        options = [word for line in LINES for word in line.split() if word.startswith("-")]
+        for _ in range(rng.choice((0, 1, 1, 1, 2, 3))):
+            at = rng.randrange(len(words) + 1)
+            match rng.randrange(6):
+                case 0:
+                    del words[at : at + 1]
+                case 1:
+                    words.insert(at, rng.choice(words or ["x"]))
+                case 2:
+                    words[at : at + 1] = [rng.choice(WORDS)]
+                case 3:
+                    words[at:at] = [rng.choice(options), rng.choice(WORDS)]
+                case 4:
+                    words[at : at + 1] = [rng.choice([*COMMANDS, "solve", "check", *os.listdir(place)])]
+                case _:
+                    word = rng.choice(words or ["x"]).encode(errors="surrogatepass")
+                    words[at : at + 1] = [
+                        mutate(rng, word)[:500].replace(b"\0", b"").decode("utf-8", "surrogateescape")
+                    ]
+        searching = words[:1] in (["solve"], ["check"], ["compare"], ["tune"], ["train"])
+        words = [word for word in words if word not in ("compile", "--jobs", "-j")]
+        words += ["--time-limit", "0.2"] if searching else []
+        return f"lpmert {words!r}", "\x01".join(words).encode("utf-8", "surrogatepass")
+
+    def take(content: bytes) -> bool:
+        words = content.decode("utf-8", "surrogatepass").split("\x01")
+        before = Path.cwd()
+        os.chdir(place)
+        try:
+            outcome = run(*words)
+        finally:
+            os.chdir(before)
+        error = outcome.exception
+        if error is not None and not isinstance(error, SystemExit):
+            raise Failed(repr(error)) from error
+        if outcome.exit_code not in (0, 1, 2, 3, 5) or "Traceback" in outcome.output:
+            raise Failed(f"exit code {outcome.exit_code}: {outcome.output!r}")
+        last = outcome.stderr.strip().splitlines()[-1:] or [""]
+        if outcome.exit_code in (1, 2, 5) and not outcome.stderr.count("rror") + outcome.stderr.count("refused"):
+            raise Failed(f"exit code {outcome.exit_code} with {last}")
+        return outcome.exit_code in (0, 3)
+
+    return Door(0.08, draw, take)
+
+
+def _fill(place: Path) -> None:
+    place.mkdir()
+    nbest = small_lists()
+    nbest = lpmert.NBest(
+        nbest.features, nbest.offsets, nbest.statistics, names=["am", "lm"], list_ids=nbest.list_ids,
+        texts=nbest.texts, statistic_names=["errors"],
+    )  # fmt: skip
+    for name in ("t.tsv", "t.jsonl", "t.npz"):
+        lpmert.write(nbest, place / name)
+    lpmert.write(nbest, place / "p.jsonl", "best-of-n")
+    lpmert.write(nbest, place / "m.txt", "moses")
+    lpmert.write(nbest, place / "f.dat", "mert", score_type="own", scores=place / "s.dat")
+    lpmert.certify(nbest, lpmert.minimize(nbest), place / "c.json")
+    (place / "i.txt").write_text("1 1\n")
+    (place / "w.txt").write_text("am 1\nlm 0.5\n")
+    (place / "l.slf").write_text(
+        "VERSION=1.0\nUTTERANCE=l\nN=3 L=3\nI=0\nI=1 W=the\nI=2 W=cat\n"
+        "J=0 S=0 E=1 a=-1 l=-2\nJ=1 S=1 E=2 a=-3 l=1\nJ=2 S=0 E=2 a=-9 l=-1\n"
+    )
+    (place / "l.text").write_text("l the cat\n")
+
+
+def doors(folder: Path) -> dict[str, Door]:
+    """All doors by name; their files lie in the folder."""
+    return {**dict(readers(folder)), "certificates": certificates(folder), "command line": command_lines(folder)}
+
+
+@contextmanager
+def limited() -> Iterator[None]:
+    """Let the block take so much processor time, and let warnings be errors."""
+
+    def stop(*_: object) -> NoReturn:
+        raise TooLong
+
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, LONGEST)
+    try:
+        # what is installed does not change meanwhile, and looking takes longer than all else
+        with warnings.catch_warnings(), mock.patch.object(Registry, "_foreign", _known):
+            warnings.simplefilter("error")
+            yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+
+
+def try_doors(
+    inputs: int, seed: int, folder: Path, only: Sequence[str] = (), tell: Callable[[str], object] = print
+) -> tuple[Counter[tuple[str, str]], list[str]]:
+    """Send so many inputs through the doors; return how often each was taken, refused and failed, and what failed."""
+    chosen = {name: door for name, door in doors(folder).items() if not only or name in only}
+    whole = sum(door.share for door in chosen.values())
+    outcomes: Counter[tuple[str, str]] = Counter()
+    failures: list[str] = []
+    seen: set[str] = set()
+    for name, door in chosen.items():
+        started = time.process_time()
+        for number in range(max(1, round(inputs * door.share / whole))):
+            told, content = door.draw(random.Random(f"{seed}:{name}:{number}"))
+            try:
+                with limited():
+                    outcome = "taken" if door.take(content) else "refused"
+            except (Exception, TooLong) as error:  # noqa: BLE001
+                outcome = "failed"
+                trace = traceback.extract_tb((error.__cause__ or error).__traceback__)
+                where = next(
+                    (f"{one.filename}:{one.lineno}" for one in reversed(trace) if "lpmert/" in one.filename), ""
+                )
+                if (kind := f"{name} {type(error).__name__} {where}") not in seen:
+                    seen.add(kind)
+                    failures.append(f"{seed}:{name}:{number} at {where}: {error!r:.600}\n  {told[:1500]}")
+                    tell(f"FAILED {failures[-1]}")
+            outcomes[name, outcome] += 1
+        found = ", ".join(f"{outcomes[name, what]:,} {what}" for what in ("taken", "refused", "failed"))
+        tell(f"{name}: {found}; {time.process_time() - started:.1f}s of processor time")
+    return outcomes, failures
+
+
+def main() -> None:
+    """Try the doors, and tell how often what came out."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--inputs", type=int, default=10_000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", action="append", default=[], metavar="DOOR", help="a door of those it prints")
+    given = parser.parse_args()
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, resource.getrlimit(resource.RLIMIT_DATA)[1]))
+    memory = Path("/dev/shm")  # the inputs are small, and a disk slow
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
+        outcomes, failures = try_doors(given.inputs, given.seed, Path(folder), given.only)
+    print(f"{outcomes.total():,} inputs, {len(failures)} kinds of failures")  # noqa: T201
+    sys.exit(bool(failures))
+
+
+if __name__ == "__main__":
+    main()
