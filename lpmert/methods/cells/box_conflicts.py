@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from lpmert.errors import FloatArray, IntArray
 from lpmert.methods.cells.box_stack import TINY
 from lpmert.methods.cells.stack import DONE_WORK
-from lpmert.numeric.kernels import EPSILON, internal, kernel
+from lpmert.numeric.kernels import EPSILON, fill, internal, kernel
 
 _BLOCK = 128
 """Items compared with another one at once."""
@@ -35,8 +35,8 @@ class BoxConflicts(NamedTuple):
     """Work space for K items, each a list and its step to the next cost: what it pays where its gain is not negative.
 
     gains [D, K]; sizes [K]: by how much they vary in the box at most; heights [K] at its centre, as shares of that;
-    steps [K], what is left of these; order [K] by height; starts: of the buckets. scaled [D, K]: what they vary by
-    along each axis, in this order, and level [K] the heights; margins [3, K].
+    steps [K], what is left of these; order [K] by height; starts: of the buckets. scaled [D + 1, K]: what they vary
+    by along each axis that has a radius, then zeros, in this order, and level [K] the heights; margins [3, K].
     """
 
     gains: FloatArray
@@ -62,7 +62,7 @@ def new_box_conflicts(n_lists: int, n_features: int) -> BoxConflicts:
 
     gains = np.empty((n_features, n_lists)), np.empty(n_lists), np.empty(n_lists)
     order = whole(n_lists), whole(n_lists), whole(n_lists), whole(_BUCKETS + 1)
-    return BoxConflicts(*gains, *order, single(n_features, n_lists), single(n_lists), single(3, _BLOCK))
+    return BoxConflicts(*gains, *order, single(n_features + 1, n_lists), single(n_lists), single(3, _BLOCK))
 
 
 @kernel
@@ -134,7 +134,7 @@ def _bucket(height):
 
 @internal
 def _sort(room, n, radius):
-    """Put n items in order of height, with all of their steps left."""
+    """Put n items in order of height, with all of their steps left; return along how many axes they vary."""
     starts = room.starts
     for q in range(len(starts)):
         starts[q] = 0
@@ -153,14 +153,19 @@ def _sort(room, n, radius):
     for x in range(len(order)):
         room.left[x] = room.steps[order[x]]
         room.level[x] = room.heights[order[x]]
+    n_axes = 0
     for d in range(len(radius)):
-        gains, scaled, r = room.gains[d], room.scaled[d], radius[d]
-        for x in range(len(order)):
-            scaled[x] = gains[order[x]] * r / room.sizes[order[x]]
+        if radius[d] > 0.0:
+            gains, scaled, r = room.gains[d], room.scaled[n_axes], radius[d]
+            for x in range(len(order)):
+                scaled[x] = gains[order[x]] * r / room.sizes[order[x]]
+            n_axes += 1
+    fill(room.scaled[n_axes, :n], np.float32(0.0))
+    return n_axes
 
 
 @internal
-def _compare(room, i, begin, end):
+def _compare(room, n_axes, i, begin, end):
     """Fill the margins of item i with items begin .. end, in three shares; return whether any is not negative."""
     level = room.level[begin:end]
     even, more, less = room.margins[0, : end - begin], room.margins[1, : end - begin], room.margins[2, : end - begin]
@@ -170,17 +175,17 @@ def _compare(room, i, begin, end):
         even[j] = own + level[j]
         more[j] = own + odds * level[j]
         less[j] = odds * own + level[j]
-    for d in range(len(room.scaled)):
-        others = room.scaled[d, begin:end]
-        x = room.scaled[d, i]
-        y = odds * x
+    for d in range(0, n_axes, 2):  # two axes at once: the margins are loaded and stored half as often
+        first, second = room.scaled[d, begin:end], room.scaled[d + 1, begin:end]
+        x, z = room.scaled[d, i], room.scaled[d + 1, i]
+        odd_x, odd_z = odds * x, odds * z
         for j in range(len(level)):
-            even[j] -= abs(x + others[j])
-            more[j] -= abs(x + odds * others[j])
-            less[j] -= abs(y + others[j])
-    found = 0
+            even[j] = even[j] - abs(x + first[j]) - abs(z + second[j])
+            more[j] = more[j] - abs(x + odds * first[j]) - abs(z + odds * second[j])
+            less[j] = less[j] - abs(odd_x + first[j]) - abs(odd_z + second[j])
+    found = np.int32(0)
     for j in range(len(level)):
-        found += max(even[j], max(more[j], less[j])) >= np.float32(_NEARLY)
+        found += np.int32(max(even[j], max(more[j], less[j])) >= np.float32(_NEARLY))
     return found
 
 
@@ -212,7 +217,7 @@ def charge_in_box(room, n, centre, radius, rounding, off, needed):
     compared = np.int64(0)
     if possible <= needed:
         return total, compared
-    _sort(room, n, radius)
+    n_axes = _sort(room, n, radius)
     level, left = room.level, room.left
     for i in range(n - 1, 0, -1):
         if total > needed or total + possible <= needed:
@@ -225,7 +230,7 @@ def charge_in_box(room, n, centre, radius, rounding, off, needed):
                 break
             end = min(i, begin + _BLOCK)
             compared += end - begin
-            if _compare(room, i, begin, end) == 0:
+            if _compare(room, n_axes, i, begin, end) == 0:
                 continue
             for j in range(begin, end):
                 x = j - begin
