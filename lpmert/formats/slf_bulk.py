@@ -101,7 +101,7 @@ def _in_bulk(text: str, path: str | Path) -> Links | None:
         tuple(keys[: len(_ENDS)]) != _ENDS
         or len(set(keys)) != len(keys)
         or len(set(names) - {""}) != len(names) - names.count("")
-        or n_links != int(counts[0])
+        or str(n_links) != counts[0].lstrip("0")
         or block.translate(None, _OF_NUMBERS) != ("=".join(keys) + "=\n").encode() * n_links
         or _NO_NUMBER.search(block)
     ):
