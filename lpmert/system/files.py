@@ -17,7 +17,7 @@ from typing import IO, Any, BinaryIO, NamedTuple, TextIO
 from lpmert.errors import DataError
 from lpmert.quoting import quoted, shortened
 from lpmert.system.packing import DAMAGED, compressor, damaged, decompressed
-from lpmert.system.pipes import opened
+from lpmert.system.pipes import opened, standard_input
 from lpmert.system.scratch import Sink, scratch_file, writing_to
 
 STDIN = "-"
@@ -52,11 +52,11 @@ def open_bytes(path: str | Path) -> Iterator[io.BufferedReader]:
     Raises `DataError` if it cannot be opened, is to be written (see `writing_later`), or, while being read, if it is
     damaged or ends early.
     """
-    standard_input = str(path) == STDIN
-    if not standard_input:
+    from_stdin = str(path) == STDIN
+    if not from_stdin:
         _check_kept(path)
     try:
-        raw: BinaryIO = sys.stdin.buffer if standard_input else opened(path)
+        raw: BinaryIO = standard_input() if from_stdin else opened(path)
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", path=path) from error
     except ValueError as error:  # of a null character or half of a surrogate pair in the name
@@ -72,7 +72,7 @@ def open_bytes(path: str | Path) -> Iterator[io.BufferedReader]:
             raise
         raise DataError(f"cannot be read: {error.strerror}", path=path) from error
     finally:
-        if not standard_input:
+        if not from_stdin:
             raw.close()
 
 

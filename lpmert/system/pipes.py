@@ -1,4 +1,4 @@
-"""Pipes that have a name, such as /dev/stdin, <(command) of a shell, or what mkfifo makes: read once, seen often.
+"""Standard input, and pipes that have a name, as of <(command) in a shell or of mkfifo: read once, seen often.
 
 What a file is, is told from its beginning, and references may be looked at more than once; what has come out of a pipe
 does not come again.
@@ -9,23 +9,27 @@ from __future__ import annotations
 import io
 import os
 import stat
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, BinaryIO
 
+_STANDARD_INPUT = (-1, -1)
+"""In the place of device and node."""
+
 
 class _Kept:
     """What has come out of a pipe so far, and the rest of it."""
 
-    def __init__(self, rest: BinaryIO) -> None:
+    def __init__(self, rest: Any) -> None:
         self.data, self.rest = bytearray(), rest
 
     def part(self, start: int, most: int) -> bytes:
         """Return some bytes from a place on, and none only at the end."""
         if start == len(self.data):
-            self.data += self.rest.read(most)
+            self.data += getattr(self.rest, "read1", self.rest.read)(most)
         return bytes(self.data[start : start + most])
 
 
@@ -60,8 +64,9 @@ def pipes_kept() -> Iterator[None]:
         yield
     finally:
         _kept.reset(before)
-        for pipe in pipes.values():
-            pipe.rest.close()
+        for key, pipe in pipes.items():
+            if key != _STANDARD_INPUT:
+                pipe.rest.close()
 
 
 def opened(path: str | Path) -> BinaryIO:
@@ -73,3 +78,11 @@ def opened(path: str | Path) -> BinaryIO:
     if key not in pipes:
         pipes[key] = _Kept(open(path, "rb", buffering=0))  # noqa: SIM115
     return io.BufferedReader(_FromStart(pipes[key]))
+
+
+def standard_input() -> BinaryIO:
+    """Return standard input, from its start where pipes are kept."""
+    pipes = _kept.get()
+    if pipes is None:
+        return sys.stdin.buffer
+    return io.BufferedReader(_FromStart(pipes.setdefault(_STANDARD_INPUT, _Kept(sys.stdin.buffer))))

@@ -13,11 +13,13 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
+from click.testing import CliRunner
 from commands import run
 from shared import ROOT
 
 import lpmert
 from lpmert import DataError
+from lpmert.cli.main import main
 from lpmert.system.files import read_text
 from lpmert.system.pipes import pipes_kept
 
@@ -48,6 +50,14 @@ def loss(*words: object) -> float:
     outcome = run(*words, "--json")
     assert outcome.exit_code == 0, outcome.output
     return float(json.loads(outcome.stdout)["loss"])
+
+
+def test_references_come_through_standard_input() -> None:
+    expected = loss("evaluate", LATTICES, "--references", TEXT, *WEIGHTS)
+    words = ["evaluate", str(LATTICES), "--references", "-", *WEIGHTS, "--json"]
+    outcome = CliRunner().invoke(main, words, input=TEXT.read_bytes())
+    assert outcome.exit_code == 0, outcome.output
+    assert json.loads(outcome.stdout)["loss"] == expected
 
 
 def test_references_of_lattices_come_through_a_pipe() -> None:

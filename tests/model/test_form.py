@@ -12,7 +12,8 @@ import pytest
 from lpmert.errors import MethodError
 from lpmert.methods.auto import Auto
 from lpmert.methods.cells.cells import Cells
-from lpmert.methods.choices.choices import Choices, SumChoicesSearch
+from lpmert.methods.choices.choices import Choices
+from lpmert.methods.choices.search import SumChoicesSearch
 from lpmert.methods.divide.divide import LpMert
 from lpmert.methods.exhaustive import Exhaustive
 from lpmert.methods.groups import Groups

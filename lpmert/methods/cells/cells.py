@@ -213,6 +213,8 @@ class CellsSearch(Search):
 
     def advance(self) -> None:
         """Search on for one slice of work, or take the answer to the unit that went out first."""
+        if self.finished:
+            return
         if self._lane.closing:
             self._close()
         elif self._hard:

@@ -154,6 +154,8 @@ class SharedChoices(Search):
 
     def advance(self) -> None:
         """Search on for a slice, or take the answer to the unit that went out first."""
+        if self.finished:
+            return
         if self._shared is not None:
             self._take_answer(self._shared)
             return
