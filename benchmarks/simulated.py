@@ -16,9 +16,12 @@ from benchmarks import datasets
 from benchmarks.harness import Dataset
 from lpmert.errors import FloatArray
 from lpmert.model.nbest import NBest
+from lpmert.search.method import Method
 
 RUNS = (3, 5, 7)
 N_TRAIN = 150
+SIZE = 20
+"""Hypotheses of a sentence that the decoder is asked for."""
 SMALL = ("Distortion0_0", "LM0_0", "WordPenalty0_0", "PhrasePenalty0_0", *(f"TranslationModel0_{k}" for k in range(4)))
 """The features of a translation system without its lexical reordering."""
 
@@ -60,6 +63,22 @@ class Simulated:
                 everything.statistic_names,
             )
         )
+
+
+def whole_tuning(data: Sentences, method: Method, iterations: int, seed: int, time_limit: float) -> lpmert.Looped:
+    """Return a whole tuning with the simulated decoder: until no list grows, or for so many iterations."""
+    return lpmert.loop(
+        Simulated(data.train),
+        data.first_weights,
+        metric="bleu",
+        n=SIZE,
+        method=method,
+        iterations=iterations,
+        patience=iterations,
+        search_seconds=None,
+        time_limit=time_limit,
+        seed=seed,
+    )
 
 
 def spread_within(nbest: NBest) -> FloatArray:

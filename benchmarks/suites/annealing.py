@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-import lpmert
 from benchmarks.harness import Answer, Benchmark, Judgement, Task
 from benchmarks.lists import warm_up
 from benchmarks.plots import legend
 from benchmarks.rows import Row, find
-from benchmarks.simulated import Sentences, Simulated, translations
+from benchmarks.simulated import SIZE, Sentences, translations, whole_tuning
 from benchmarks.tables import Figure, Table, seconds
 from lpmert.methods.heuristic.annealing import Annealing
 from lpmert.methods.heuristic.likelihood import Likelihood
@@ -27,7 +26,6 @@ from lpmert.search.method import Method
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
-SIZE = 20
 ITERATIONS = 8
 TIME_LIMIT = 120.0
 SEEDS = tuple(range(5))
@@ -87,18 +85,7 @@ class Loop:
 
     def solve(self, data: Sentences, _objective: ByIteration, seed: int, time_limit: float) -> Answer:
         """Tune until the loop ends."""
-        found = lpmert.loop(
-            Simulated(data.train),
-            data.first_weights,
-            metric="bleu",
-            n=SIZE,
-            method=self.method,
-            iterations=ITERATIONS,
-            patience=ITERATIONS,
-            search_seconds=None,
-            time_limit=time_limit,
-            seed=seed,
-        )
+        found = whole_tuning(data, self.method, ITERATIONS, seed, time_limit)
         weights = [[*one.weights.values()] for one in found.iterations]
         counters = {"iterations": len(weights), "best": found.best, "pool": found.iterations[-1].hypotheses}
         return Answer(found.weights, "heuristic", None, counters, {"weights": weights})

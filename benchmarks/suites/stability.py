@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-import lpmert
 from benchmarks.harness import Answer, Benchmark, Judgement, Task
 from benchmarks.lists import warm_up
 from benchmarks.plots import legend
 from benchmarks.rows import Row, find
-from benchmarks.simulated import SMALL, Sentences, Simulated, translations
+from benchmarks.simulated import SIZE, SMALL, Sentences, translations, whole_tuning
 from benchmarks.tables import Figure, Table, seconds
 from lpmert.errors import FloatArray
 from lpmert.methods.heuristic.och import Och
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
 
 MODELS = {"small": translations(SMALL), "large": translations()}
 SEEDS = tuple(range(10))
-SIZE = 20
-"""Hypotheses of a sentence that the decoder is asked for."""
 ITERATIONS = 10
 TIME_LIMIT = 300.0
 DRAWS = 1000
@@ -81,18 +78,7 @@ class Loop:
 
     def solve(self, data: Sentences, _objective: Decodes, seed: int, time_limit: float) -> Answer:
         """Tune until no list grows, or for so many iterations."""
-        found = lpmert.loop(
-            Simulated(data.train),
-            data.first_weights,
-            metric="bleu",
-            n=SIZE,
-            method=self.method,
-            iterations=ITERATIONS,
-            patience=ITERATIONS,
-            search_seconds=None,
-            time_limit=time_limit,
-            seed=seed,
-        )
+        found = whole_tuning(data, self.method, ITERATIONS, seed, time_limit)
         counters = {"iterations": len(found.iterations), "best": found.best}
         scores = [one.score for one in found.iterations]
         return Answer(found.weights, "finished" if found.finished else "heuristic", None, counters, {"scores": scores})
