@@ -14,19 +14,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lpmert._doors import problem_of
-from lpmert.errors import DataError, FloatArray, MethodError
+from lpmert.errors import DataError, FloatArray, MetricError
 from lpmert.formats.weights import given_weights
 from lpmert.markup.progress import course
 from lpmert.picturing.decisions import changes as changed_lists
 from lpmert.picturing.profile import profile as along
-from lpmert.picturing.rows import Lines, lines_of
+from lpmert.picturing.rows import Lines, lines_of, place_of
+from lpmert.picturing.surface import Surface
 from lpmert.picturing.surface import surface as over
 from lpmert.picturing.windows import Window, windows
 from lpmert.quoting import listed, quoted
 from lpmert.reporting.documents import documents
 from lpmert.reporting.material import check_same, ties_of
 from lpmert.reporting.surfaces import in_plane
-from lpmert.system.pictures import check_picture, write_picture
+from lpmert.system.pictures import check_drawing, check_picture, write_picture
 from lpmert.values import weights_array
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def profile(
     >>> figure = lpmert.plots.profile(lpmert.minimize(lists), lists, "b")
     """
     lines, around = _around(_problem(result, data, metric), result.weights)
-    found = along(lines, result.weights, _place(result, lines, weight), _window(around, window), around[0])
+    found = along(lines, result.weights, place_of(weight, result.names, lines), _window(around, window), around[0])
     figure, axes = _empty(7.0, 3.6)
     begin, end = found.best
     axes.axvspan(
@@ -198,46 +199,22 @@ def surface(
     names = weights or tuple(varying[:2])
     if len(names) != 2 or names[0] == names[1]:
         raise DataError(f"a surface is over the weights of two features that vary; here {listed(varying)} do")
-    places = _place(result, lines, names[0]), _place(result, lines, names[1])
+    places = place_of(names[0], result.names, lines), place_of(names[1], result.names, lines)
     halves = _window(around, window).halves
     found = over(lines, middle, places, (float(halves[places[0]]), float(halves[places[1]])))
-    from matplotlib.collections import PolyCollection
-    from matplotlib.colors import PowerNorm
-    from matplotlib.patheffects import Normal, Stroke
-
-    edge = [Stroke(linewidth=3.0, foreground="black"), Normal()]
-
     figure, axes = _empty(7.2, 5.6)
-    corners = np.empty((len(found.losses), 4, 2))
-    counts = np.diff(found.offsets)
-    starts = found.offsets[:-1]
-    corners[:, 0, 1] = corners[:, 1, 1] = np.repeat(found.bottoms, counts)
-    corners[:, 2, 1] = corners[:, 3, 1] = np.repeat(found.tops, counts)
-    corners[:, 1, 0], corners[:, 2, 0] = found.lower, found.upper
-    for column, ends in ((0, found.lower), (3, found.upper)):
-        corners[1:, column, 0] = ends[:-1]
-        corners[starts, column, 0] = -1.0
-    for axis, place in enumerate(places):
-        corners[:, :, axis] = middle[place] + corners[:, :, axis] * halves[place]
-    least, most = float(found.losses.min()), float(np.percentile(found.losses, _ALL_BUT))
-    norm = PowerNorm(0.5, least, max(most, math.nextafter(least, math.inf)))
-    flat: dict[str, Any] = {"antialiased": False, "linewidth": 0.0, "edgecolor": "face", "rasterized": True}
-    cells = PolyCollection(list(corners), array=found.losses, cmap="viridis", norm=norm, **flat)
-    axes.add_collection(cells)
+    _add_cells(figure, axes, found, middle[list(places)], halves[list(places)])
     for (name, path), colour in zip((paths or {}).items(), cycle(_PATHS), strict=False):
         there = (in_plane(weights_array(one, result.names), middle, places, lines.spread) for one in path)
         inside = np.array([[one[place] for place in places] for one in there if one is not None]).reshape(-1, 2)
         if len(inside):
-            style: dict[str, Any] = {"color": colour, "markeredgecolor": "black", "markeredgewidth": 0.6, "zorder": 4}
-            axes.plot(*inside.T, "o-", linewidth=1.6, markersize=4, label=name, path_effects=edge, **style)
-            axes.plot(*inside[0], "s", markersize=7, **style)
+            _add_path(axes, inside, name, colour)
     reach = [(middle[place] - halves[place], middle[place] + halves[place]) for place in places]
     label = f"{_title(result)}: {result.loss:.10g}"
     axes.plot(*(middle[place] for place in places), "o", markersize=10, fillstyle="none", color="white", zorder=5)
     axes.plot(*(middle[place] for place in places), "o", markersize=10, fillstyle="none", color="black",
               markeredgewidth=0.8, label=label, zorder=6)  # fmt: skip
     axes.set(xlim=reach[0], ylim=reach[1], xlabel=f"weight of {names[0]}", ylabel=f"weight of {names[1]}")
-    figure.colorbar(cells, label="loss", extend="max" if found.losses.max() > most else "neither")
     figure.legend(loc="outside lower center", ncols=3, facecolor="0.75", framealpha=1.0)
     return figure
 
@@ -279,8 +256,6 @@ def changes(
     >>> lists = lpmert.NBest([[1, 0], [0, 1], [2, 1], [1, 3]], [0, 2, 4], [[0], [1], [1], [0]], names=["a", "b"])
     >>> figure = lpmert.plots.changes(lists, [1, 0], [0, 1])
     """
-    from lpmert.errors import MetricError
-
     problem = problem_of(data, metric, ties, None)
     vectors = [weights_array(given_weights(one, "weights"), data.names) for one in (first, second)]
     found = [(change.list_id, change.difference) for change in changed_lists(problem, *vectors)]
@@ -325,14 +300,45 @@ def save(figure: Figure, path: str | Path) -> None:
 
 
 def _empty(width: float, height: float) -> tuple[Figure, Any]:
-    try:
-        from matplotlib.figure import Figure as Canvas  # no window, no global state
-    except ImportError as error:
-        raise MethodError("matplotlib is not installed; pip install 'lpmert[plots]'") from error
+    check_drawing()
+    from matplotlib.figure import Figure as Canvas  # no window, no global state
+
     figure = Canvas(figsize=(width, height), layout="constrained")
     axes: Any = figure.add_subplot()
     axes.spines[["top", "right"]].set_visible(False)
     return figure, axes
+
+
+def _add_cells(figure: Figure, axes: Any, found: Surface, middle: FloatArray, halves: FloatArray) -> None:
+    """Draw the cells of a surface, with the scale of their colours; middle, halves [2]: of its window."""
+    from matplotlib.collections import PolyCollection
+    from matplotlib.colors import PowerNorm
+
+    corners = np.empty((len(found.losses), 4, 2))
+    counts, starts = np.diff(found.offsets), found.offsets[:-1]
+    corners[:, 0, 1] = corners[:, 1, 1] = np.repeat(found.bottoms, counts)
+    corners[:, 2, 1] = corners[:, 3, 1] = np.repeat(found.tops, counts)
+    corners[:, 1, 0], corners[:, 2, 0] = found.lower, found.upper
+    for column, ends in ((0, found.lower), (3, found.upper)):
+        corners[1:, column, 0] = ends[:-1]
+        corners[starts, column, 0] = -1.0
+    corners = middle + corners * halves
+    least, most = float(found.losses.min()), float(np.percentile(found.losses, _ALL_BUT))
+    norm = PowerNorm(0.5, least, max(most, math.nextafter(least, math.inf)))
+    flat: dict[str, Any] = {"antialiased": False, "linewidth": 0.0, "edgecolor": "face", "rasterized": True}
+    cells = PolyCollection(list(corners), array=found.losses, cmap="viridis", norm=norm, **flat)
+    axes.add_collection(cells)
+    figure.colorbar(cells, label="loss", extend="max" if found.losses.max() > most else "neither")
+
+
+def _add_path(axes: Any, points: FloatArray, name: str, colour: str) -> None:
+    """Draw a way through the weights, points [P, 2], whose beginning is a square."""
+    from matplotlib.patheffects import Normal, Stroke
+
+    edge = [Stroke(linewidth=3.0, foreground="black"), Normal()]
+    style: dict[str, Any] = {"color": colour, "markeredgecolor": "black", "markeredgewidth": 0.6, "zorder": 4}
+    axes.plot(*points.T, "o-", linewidth=1.6, markersize=4, label=name, path_effects=edge, **style)
+    axes.plot(*points[0], "s", markersize=7, **style)
 
 
 def _problem(result: Result, data: NBest | WordGraphs, metric: Any) -> Problem | LatticeProblem:
@@ -344,15 +350,6 @@ def _problem(result: Result, data: NBest | WordGraphs, metric: Any) -> Problem |
 def _around(problem: Problem | LatticeProblem, weights: FloatArray) -> tuple[Lines, list[Window]]:
     lines = lines_of(problem)
     return lines, windows(lines, weights)
-
-
-def _place(result: Result, lines: Lines, name: str) -> int:
-    if name not in result.names:
-        raise DataError(f"no feature {quoted(name)}; the features are {listed(result.names)}")
-    place = result.names.index(name)
-    if not lines.spread[place] > 0.0:
-        raise DataError(f"feature {quoted(name)} does not vary within the lists: its weight does not matter")
-    return place
 
 
 def _window(around: Sequence[Window], name: str) -> Window:

@@ -40,7 +40,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     """Let links lead to the places that files have on the site."""
     del config, files
     place = page.file.src_uri
-    source = next((path for path in _sources(place)), f"docs/{place}")
+    source = place.removeprefix("repository/") if place.startswith("repository/") else f"docs/{place}"
 
     def moved(match: re.Match[str]) -> str:
         target = posixpath.normpath(posixpath.join(posixpath.dirname(source), match[1]))
@@ -56,7 +56,3 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
 def _place(path: str) -> str:
     """Return where a file of the repository is among the pages."""
     return path.removeprefix("docs/") if path.startswith("docs/") else f"repository/{path}"
-
-
-def _sources(place: str) -> list[str]:
-    return [place.removeprefix("repository/")] if place.startswith("repository/") else []

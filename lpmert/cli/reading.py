@@ -138,13 +138,14 @@ class Reading:
         """The metric on texts that the flags ask for, by name or with settings."""
         return self.plan[1].get("metric", "wer")
 
-    def rates(self, nbest: Data, *losses: float) -> list[dict[str, float]]:
+    def rates(self, data: Data, *losses: float) -> list[dict[str, float]]:
         """Return losses that were counted against references as rates, where their length is known."""
         if "references" not in self.flags:
             return [{} for _ in losses]
         from lpmert.formats.utterances import references_by_list
         from lpmert.metrics.rates import error_rates
         from lpmert.metrics.text import TEXT_METRICS, EditTexts
+        from lpmert.model.word_graphs import WordGraphs
 
         kind, options, _ = self.plan
         metric: Any = options.get("metric")
@@ -152,8 +153,10 @@ class Reading:
             metric = TEXT_METRICS[metric or _default_metric(kind)]
         if not isinstance(metric, EditTexts):
             return [{} for _ in losses]  # of others, references are not read again
+        if isinstance(data, WordGraphs):
+            return error_rates(metric, data.references, *losses)
         partial, by_line = bool(options.get("partial")), kind == "moses"
-        by_list = references_by_list(nbest.list_ids, options["references"], partial, by_line=by_line)
+        by_list = references_by_list(data.list_ids, options["references"], partial, by_line=by_line)
         return error_rates(metric, by_list, *losses)
 
     @cached_property

@@ -17,6 +17,7 @@ from lpmert.model.nbest import NBest
 from lpmert.quoting import quoted
 from lpmert.system.files import lines
 from lpmert.system.packing import COMPRESSED_ENDINGS
+from lpmert.system.pipes import input_kept
 
 if TYPE_CHECKING:
     from lpmert.metrics.text import TextMetric
@@ -88,19 +89,7 @@ def read_transcripts(references: References) -> dict[str, str]:
     """
     if isinstance(references, Mapping):
         return dict(references)
-    rows = list(lines(references))
-    if rows and rows[0][1].split("\t")[:2] == _HEADER:
-        rows = [(number, "\t".join(line.split("\t")[:2])) for number, line in rows[1:]]
-    found: dict[str, tuple[int, str]] = {}
-    for number, line in rows:
-        match = _TRN.fullmatch(line)
-        if match is None:
-            found = _keyed(rows, references)
-            break
-        _add(found, match[2], number, match[1], references)
-    if not found:
-        raise DataError("empty file", path=references)
-    return {key: text for key, (_, text) in found.items()}
+    return _transcripts(_rows(references), references)
 
 
 def made_folder(path: str | Path) -> Path:
@@ -168,7 +157,7 @@ def references_by_list(
     if isinstance(references, Mapping):
         return [(text,) for text in _of_lists(dict(references), list_ids, None, partial, what)]
     files = [references] if isinstance(references, str | Path) else list(references)
-    rows = {path: list(lines(path)) for path in files}
+    rows = {path: _rows(path) for path in files}
     numbered = [path for path in files if _by_number(rows[path], list_ids, by_line)]
     for path in numbered:
         if len(rows[path]) != len(rows[numbered[0]]):
@@ -176,7 +165,7 @@ def references_by_list(
     columns = [
         _of_numbers(rows[path], list_ids, path, partial)
         if path in numbered
-        else _of_lists(read_transcripts(path), list_ids, path, partial, what)
+        else _of_lists(_transcripts(rows[path], path), list_ids, path, partial, what)
         for path in files
     ]
     return list(zip(*columns, strict=True))
@@ -187,13 +176,35 @@ def outputs_by_list(path: str | Path, list_ids: Sequence[str]) -> dict[str, str]
 
     It may be of more lists than these. Raises `DataError` where one is missing.
     """
-    rows = list(lines(path))
+    rows = _rows(path)
     if _by_number(rows, list_ids, by_line=True):
         _of_numbers(rows, list_ids, path, partial=True)
         return {str(number): text.strip(_WHITE) for number, (_, text) in enumerate(rows)}
-    found = read_transcripts(path)
+    found = _transcripts(rows, path)
     _of_lists(found, list_ids, path, partial=True)
     return found
+
+
+def _rows(path: str | Path) -> list[tuple[int, str]]:
+    """Return the numbered lines of a file of words, which is looked at again for rates."""
+    with input_kept():
+        return list(lines(path))
+
+
+def _transcripts(rows: list[tuple[int, str]], path: str | Path) -> dict[str, str]:
+    """Return the words by utterance of the lines of a file; see `read_transcripts`."""
+    if rows and rows[0][1].split("\t")[:2] == _HEADER:
+        rows = [(number, "\t".join(line.split("\t")[:2])) for number, line in rows[1:]]
+    found: dict[str, tuple[int, str]] = {}
+    for number, line in rows:
+        match = _TRN.fullmatch(line)
+        if match is None:
+            found = _keyed(rows, path)
+            break
+        _add(found, match[2], number, match[1], path)
+    if not found:
+        raise DataError("empty file", path=path)
+    return {key: text for key, (_, text) in found.items()}
 
 
 def _by_number(rows: Sequence[tuple[int, str]], list_ids: Sequence[str], by_line: bool) -> bool:

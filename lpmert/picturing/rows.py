@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from lpmert.errors import FloatArray, IntArray
+from lpmert.errors import DataError, FloatArray, IntArray
 from lpmert.lines.envelope import combine, find_events, new_workspace
 from lpmert.lines.lattice_search import LatticeLineSearch
 from lpmert.metrics.base import AdditiveMetric, Metric, losses_of_totals
 from lpmert.model.canonical import Costs, fixed_point, standardised
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.problem import Problem
+from lpmert.quoting import listed, quoted
 
 
 class Row(NamedTuple):
@@ -51,6 +53,16 @@ class Lines(Protocol):
 def lines_of(problem: Problem | LatticeProblem) -> Lines:
     """Return the lines through the lists or lattices of a problem, whose region does not matter."""
     return ListLines(problem) if isinstance(problem, Problem) else LatticeLines(problem)
+
+
+def place_of(name: str, names: Sequence[str], lines: Lines) -> int:
+    """Return which feature has this name; raises `DataError` where none does, or where its weight does not matter."""
+    if name not in names:
+        raise DataError(f"no feature {quoted(name)}; the features are {listed(names)}")
+    place = names.index(name)
+    if not lines.spread[place] > 0.0:
+        raise DataError(f"feature {quoted(name)} does not vary within the lists: its weight does not matter")
+    return place
 
 
 class _Sums:

@@ -10,9 +10,10 @@ import numpy as np
 
 from lpmert.errors import DataError, FloatArray
 from lpmert.markup.elements import Element, element
+from lpmert.picturing.rows import place_of
 from lpmert.picturing.surface import surface
 from lpmert.picturing.windows import shown_features
-from lpmert.quoting import listed, quoted
+from lpmert.quoting import quoted
 from lpmert.reporting.material import Material
 from lpmert.reporting.packing import packed
 
@@ -30,19 +31,14 @@ def pairs_of(material: Material, asked: Sequence[tuple[str, str]] | None) -> lis
 
     Raises `DataError` for a feature that is unknown, or does not vary.
     """
-    spread, names = material.lines.spread, material.names
     if asked is None:
         return list(combinations(shown_features(material.lines, material.weights, SHOWN).tolist(), 2))
     found = []
     for pair in asked:
-        for name in pair:
-            if name not in names:
-                raise DataError(f"no feature {quoted(name)}; the features are {listed(names)}")
-            if not spread[names.index(name)] > 0.0:
-                raise DataError(f"feature {quoted(name)} does not vary within the lists: its weight does not matter")
         if pair[0] == pair[1]:
             raise DataError(f"a surface is over two weights, not twice {quoted(pair[0])}")
-        found.append((names.index(pair[0]), names.index(pair[1])))
+        first, second = (place_of(name, material.names, material.lines) for name in pair)
+        found.append((first, second))
     return list(dict.fromkeys(found))
 
 

@@ -19,10 +19,15 @@ ENDINGS = (".png", ".svg", ".pdf")
 _DPI = 150
 
 
-def check_picture(path: str | Path) -> None:
-    """Raise `MethodError` where nothing can draw, and `DataError` for an ending that means no picture."""
+def check_drawing() -> None:
+    """Raise `MethodError` where nothing can draw."""
     if find_spec("matplotlib") is None:
         raise MethodError("matplotlib is not installed; pip install 'lpmert[plots]'")
+
+
+def check_picture(path: str | Path) -> None:
+    """Raise `MethodError` where nothing can draw, and `DataError` for an ending that means no picture."""
+    check_drawing()
     if Path(path).suffix.lower() not in ENDINGS:
         raise DataError(f"the name of a picture must end in one of {listed(ENDINGS)}", path=str(path))
 

@@ -50,6 +50,7 @@ class _FromStart(io.RawIOBase):
 
 
 _kept: ContextVar[dict[tuple[int, int], _Kept] | None] = ContextVar("kept_pipes", default=None)
+_input_kept: ContextVar[bool] = ContextVar("input_kept", default=False)
 
 
 @contextmanager
@@ -80,9 +81,19 @@ def opened(path: str | Path) -> BinaryIO:
     return io.BufferedReader(_FromStart(pipes[key]))
 
 
+@contextmanager
+def input_kept() -> Iterator[None]:
+    """Let what is read in this block from standard input be there again later, where pipes are kept."""
+    before = _input_kept.set(True)
+    try:
+        yield
+    finally:
+        _input_kept.reset(before)
+
+
 def standard_input() -> BinaryIO:
-    """Return standard input, from its start where pipes are kept."""
+    """Return standard input, from its start if it has been kept; tables, which may be large, are not."""
     pipes = _kept.get()
-    if pipes is None:
+    if pipes is None or not (_input_kept.get() or _STANDARD_INPUT in pipes):
         return sys.stdin.buffer
     return io.BufferedReader(_FromStart(pipes.setdefault(_STANDARD_INPUT, _Kept(sys.stdin.buffer))))
