@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -133,6 +134,8 @@ def test_the_changelog_has_the_form_that_it_names() -> None:
         assert set(kinds) <= set(CHANGES)
 
 
+COLUMNS = ["--segment", "utterance", "--features", "am,lm,words", "--loss", "errors", "--scale", "am=1"]
+"""Of the example of the README."""
 LISTS = "list\ta\tb\terrors\n1\t1\t0\t0\n1\t0\t1\t1\n2\t2\t1\t1\n2\t1\t3\t0\n"
 
 USE = """
@@ -164,4 +167,6 @@ def test_both_install_where_there_is_nothing(python: str, resolution: str, publi
         assert run(programs / "lpmert", "--version") == f"lpmert, version {lpmert.__version__}\n"
         solved = run(programs / "lpmert", "solve", "lists.tsv", "--loss", "errors", "--segment", "list", cwd=tmp_path)
         assert solved.startswith("proved optimal")
+    whole = json.loads(run(programs / "lpmert", "solve", ROOT / "examples/asr/nbest.tsv.gz", *COLUMNS, "--json"))
+    assert (whole["status"], whole["loss"], whole["lower_bound"]) == ("optimal", 912.0, 912.0)
     assert run(programs / "python", "-c", USE, cwd=tmp_path).split() == ["0.0", "0.0", "0.0"]
