@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lpmert.errors import DataError
+from lpmert.formats.quick_cells import quick_cells
 from lpmert.formats.roles import Columns, Head
 from lpmert.formats.unique import repeated
 from lpmert.quoting import listed, quoted
 from lpmert.registry import TABLES
-from lpmert.system.files import BYTE_ORDER_MARK, Lines, blocks_of_lines, check_size, whole
+from lpmert.system.files import BYTE_ORDER_MARK, Bytes, blocks_of_bytes, check_size, lines_of, whole
 from lpmert.system.packing import COMPRESSED_ENDINGS
 
 _ENDINGS = {
@@ -61,7 +62,7 @@ def delimited_blocks(stream: io.BufferedReader, path: str | Path, format: str, c
 
     Raises `DataError` with the line if the file is empty or malformed.
     """
-    blocks = blocks_of_lines(stream, path)
+    blocks = blocks_of_bytes(stream, path)
     first = next(blocks, None)
     if first is None:
         raise DataError("empty file", path=path)
@@ -141,23 +142,34 @@ def checked_columns(choose: Choose, head: Head, path: str | Path) -> Columns:
     return wanted
 
 
-def _tsv_blocks(blocks: Iterator[Lines], path: str | Path, choose: Choose) -> Iterator[Block]:
-    header: list[str] = []
-    wanted: list[int] = []
-    for first, lines, _ in blocks:
-        if not header:
-            header, lines, first = lines[0].split("\t"), lines[1:], first + 1
-            wanted = _wanted(header, first - 1, lines[0].split("\t") if lines else [], path, choose)
-        if lines:
-            width = len(header)
-            if set(map(str.count, lines, repeat("\t"))) != {width - 1}:
-                _refuse_width(((number, line.split("\t")) for number, line in enumerate(lines, first)), width, path)
-            cells = "\t".join(lines).split("\t")
-            yield Block(range(first, first + len(lines)), [cells[place::width] for place in wanted])
+def _tsv_blocks(blocks: Iterator[Bytes], path: str | Path, choose: Choose) -> Iterator[Block]:
+    first = next(blocks)
+    _, lines, _ = lines_of(first, path)
+    header, lines = lines[0].split("\t"), lines[1:]
+    head = Head(header, first.first, dict(zip(header, lines[0].split("\t") if lines else [], strict=False)))
+    columns = checked_columns(choose, head, path)
+    wanted = [header.index(name) for name in columns.all]
+    if lines:
+        yield _split_rows(first.first + 1, lines, len(header), wanted, path)
+    numbers = [name in columns.numbers for name in columns.all]
+    for block in blocks:
+        cells = quick_cells(block.data, len(header), wanted, numbers)
+        if cells is None:
+            yield _split_rows(block.first, lines_of(block, path).texts, len(header), wanted, path)
+        else:
+            yield Block(range(block.first, block.first + block.n_lines), cells)
 
 
-def _csv_blocks(blocks: Iterator[Lines], path: str | Path, choose: Choose) -> Iterator[Block]:
-    records = _csv_records((line for block in blocks for line in block.texts), path)
+def _split_rows(first: int, lines: list[str], width: int, wanted: Sequence[int], path: str | Path) -> Block:
+    """Return the cells of the wanted columns of lines of a TSV; raises `DataError` for a line of another width."""
+    if set(map(str.count, lines, repeat("\t"))) != {width - 1}:
+        _refuse_width(((number, line.split("\t")) for number, line in enumerate(lines, first)), width, path)
+    cells = "\t".join(lines).split("\t")
+    return Block(range(first, first + len(lines)), [cells[place::width] for place in wanted])
+
+
+def _csv_blocks(blocks: Iterator[Bytes], path: str | Path, choose: Choose) -> Iterator[Block]:
+    records = _csv_records((line for block in blocks for line in lines_of(block, path).texts), path)
     line, header = next(records)
     rows = list(islice(records, _ROWS))
     wanted = _wanted(header, line, rows[0][1] if rows else [], path, choose)

@@ -175,6 +175,18 @@ def lines(path: str | Path) -> Iterator[tuple[int, str]]:
             yield from enumerate(block.texts, block.first)
 
 
+class Bytes(NamedTuple):
+    """Some lines of a file as they stand in it, and the number of the first one."""
+
+    first: int
+    data: bytes
+
+    @property
+    def n_lines(self) -> int:
+        """How many lines they are."""
+        return self.data.count(b"\n") + (not self.data.endswith(b"\n"))
+
+
 class Lines(NamedTuple):
     """Some lines of a file, without their ends: the number of the first one, and whether the last one has an end."""
 
@@ -183,10 +195,10 @@ class Lines(NamedTuple):
     ended: bool
 
 
-def blocks_of_lines(stream: io.BufferedReader, path: str | Path) -> Iterator[Lines]:
-    """Yield all lines of a stream that `open_bytes` opened, many at once, as `lines` does one by one.
+def blocks_of_bytes(stream: io.BufferedReader, path: str | Path) -> Iterator[Bytes]:
+    """Yield all lines of a stream that `open_bytes` opened, many at once.
 
-    Raises `DataError` also for a line beyond `longest_line`.
+    Raises `DataError` for a line beyond `longest_line`.
     """
     most, first = longest_line.get(), 1
     while data := stream.read(min(_BLOCK_BYTES, most)):
@@ -194,14 +206,27 @@ def blocks_of_lines(stream: io.BufferedReader, path: str | Path) -> Iterator[Lin
             data += stream.readline(most + 1)
         if len(data) > most:
             _check_lengths(data, most, path, first)
-        text = decoded(data, path, first)
-        ended = text.endswith("\n")
-        texts = text.removesuffix("\n").split("\n")
-        if "\r" in text:
-            texts = [line.removesuffix("\r") for line in texts]
-        count = len(texts)  # whatever becomes of the list
-        yield Lines(first, texts, ended)
-        first += count
+        block = Bytes(first, data)
+        yield block
+        first += block.n_lines
+
+
+def lines_of(block: Bytes, path: str | Path) -> Lines:
+    """Return lines as text, as `lines` does; raises `DataError` for a byte that is not UTF-8."""
+    text = decoded(block.data, path, block.first)
+    texts = text.removesuffix("\n").split("\n")
+    if "\r" in text:
+        texts = [line.removesuffix("\r") for line in texts]
+    return Lines(block.first, texts, text.endswith("\n"))
+
+
+def blocks_of_lines(stream: io.BufferedReader, path: str | Path) -> Iterator[Lines]:
+    """Yield all lines of a stream that `open_bytes` opened, many at once, as `lines` does one by one.
+
+    Raises `DataError` also for a line beyond `longest_line`.
+    """
+    for block in blocks_of_bytes(stream, path):
+        yield lines_of(block, path)
 
 
 def _check_lengths(data: bytes, most: int, path: str | Path, first: int) -> None:

@@ -1,0 +1,117 @@
+"""Rows of a TSV that pyarrow splits are those that Python splits: the same bits, the same words on what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import lpmert
+from lpmert import DataError
+from lpmert.formats import rows
+from lpmert.formats.quick_cells import quick_cells
+from lpmert.system import files
+
+pytest.importorskip("pyarrow")
+
+NUMBERS = st.one_of(
+    st.floats(allow_nan=False, allow_infinity=False, min_value=-1e100, max_value=1e100).map(repr),
+    st.decimals(allow_nan=False, allow_infinity=False, min_value=-1000, max_value=1000, places=4).map(str),
+    st.integers(-9, 9).map(str),
+    st.sampled_from(["-0.0", "1e-320", "4.9e-324", "1.", ".5", "+1", "1E5", "0.1000000000000000055511151231257827"]),
+)
+ODD = [
+    "",
+    " 1 ",
+    "1 2",
+    *["nan", "inf", "-Infinity", "1e400", "1e101", "1_0", "0x1p3", "١", "true", "-", "1e"],
+    "1\r",
+    '"1"',
+    "1\t2",
+    "1\n2",
+    "\0",
+]
+"""Some are numbers to Python; most are none."""
+
+Found = tuple[object, ...]
+
+
+def lines(cells: list[tuple[str, str]], text: str = "x") -> bytes:
+    rows = (f"u{number // 3}\t{first}\t{second}\t{text}\n" for number, (first, second) in enumerate(cells))
+    return "".join(rows).encode()
+
+
+def read(path: Path, quick: Callable[..., object], monkeypatch: pytest.MonkeyPatch) -> Found:
+    """What comes of a table, read in small blocks."""
+    with monkeypatch.context() as context:
+        context.setattr(files, "_BLOCK_BYTES", 64)
+        context.setattr(rows, "quick_cells", quick)
+        try:
+            found = lpmert.read_table(path, segment="list", features="a", loss="errors", text="text")
+        except DataError as error:
+            return (str(error),)
+    return (found.features.tobytes(), found.statistics.tobytes(), *found.list_ids, *(found.texts or ()))
+
+
+def check_same(cells: list[tuple[str, str]], text: str, path: Path, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Compare the two ways; return for each block whether the quick one took it."""
+    path.write_bytes(b"list\ta\terrors\ttext\n" + lines(cells, text))
+    taken: list[bool] = []
+
+    def counted(*arguments: object) -> object:
+        found = quick_cells(*arguments)  # type: ignore[arg-type]
+        taken.append(found is not None)
+        return found
+
+    expected = read(path, lambda *_: None, monkeypatch)
+    assert read(path, counted, monkeypatch) == expected
+    return taken
+
+
+TEXTS = st.sampled_from(["x", "", '"', "a b", "\u0101 'b", "nan"])
+
+
+@given(st.lists(st.tuples(NUMBERS, NUMBERS), min_size=30, max_size=40), TEXTS)
+@settings(deadline=None)
+def test_the_same_bits(tmp_path_factory: pytest.TempPathFactory, cells: list[tuple[str, str]], text: str) -> None:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        check_same(cells, text, tmp_path_factory.mktemp("tables") / "t.tsv", monkeypatch)
+
+
+def test_plain_numbers_are_read_quickly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cells = [(f"{number / 7:.4f}", str(number % 5)) for number in range(100)]
+    taken = check_same(cells, "some words", tmp_path / "t.tsv", monkeypatch)
+    assert len(taken) > 20
+    assert all(taken)
+
+
+@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize("place", [25, 59])
+def test_what_is_odd_is_read_or_refused_as_ever(
+    odd: str, place: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cells = [("0.25", "1")] * 60
+    cells[place] = (odd, "1")
+    taken = check_same(cells, "x", tmp_path / "t.tsv", monkeypatch)
+    assert taken.count(False) <= 2
+
+
+def test_bytes_that_are_no_text_and_rows_without_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, body = tmp_path / "t.tsv", b"list\ta\terrors\ttext\n" + lines([("0.25", "1")] * 60)
+    for content in (body[:-1], body[:-3], body + b"u99\t1\t2\t\xff\n", body + b"\n", body + b"u0\t1\t2\tx\n"):
+        path.write_bytes(content)
+        assert read(path, quick_cells, monkeypatch) == read(path, lambda *_: None, monkeypatch)
+
+
+def test_a_column_may_be_words_or_numbers_but_not_both() -> None:
+    data = b"1\t2.5\n1\t3.5\n"
+    found = quick_cells(data, 2, [0, 1], [False, True])
+    assert found is not None
+    assert found[0] == ["1", "1"]
+    np.testing.assert_array_equal(found[1], [2.5, 3.5])
+    assert quick_cells(data, 2, [0, 0], [False, True]) is None
+    assert quick_cells(data, 3, [0, 1], [False, True]) is None
