@@ -98,6 +98,13 @@ class TestRates:
         assert "accuracy      50%" in run("solve", tmp_path / "x.npz").stdout
         assert "accuracy      50%" in run("evaluate", tmp_path / "x.npz", "--weights", "1").stdout
 
+    def test_what_may_be_a_gain_gives_none(self, tmp_path: Path) -> None:
+        nbest = lpmert.NBest([[1.0], [0], [0], [1]], [0, 2, 4], [0, 1, 0, 1], names=["a"], statistic_names=["correct"])
+        assert [doubt.code for doubt in lpmert.minimize(nbest).warnings] == ["orientation"]
+        assert lpmert.minimize(nbest).rates == lpmert.evaluate(nbest, [1]).rates == {}
+        lpmert.write(nbest, tmp_path / "x.tsv")
+        assert lpmert.minimize(lpmert.read(tmp_path / "x.tsv", gain="correct")).rates == {"accuracy": 0.5}
+
     def test_other_losses_give_none(self, table: Path) -> None:
         assert lpmert.minimize(lpmert.read(table)).rates == {}
 

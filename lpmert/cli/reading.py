@@ -198,7 +198,7 @@ def sizes(data: Data) -> str:
     from lpmert.model.nbest import NBest
 
     if isinstance(data, NBest):
-        return f"{data.n_lists:,} lists, {data.n_hypotheses:,} hypotheses"
+        return f"{data.n_lists:,} list{'s' * (data.n_lists != 1)}, {data.n_hypotheses:,} hypotheses"
     return f"{data.n_lists:,} {type(data).__name__.lower()}, {paths_of(data)}"
 
 

@@ -41,6 +41,10 @@ class Target:
             raise click.UsageError("--write update needs -o with the file to bring up to date.")
         if form != UPDATE:
             return Target(form, None, roles)
+        if not Path(str(output)).exists():
+            raise click.UsageError(
+                f"{output} is brought up to date, not made: copy the decoder's file there, or pass --write names."
+            )
         from lpmert.formats.weights import read_weights
 
         return Target(form, read_weights(str(output)), roles)

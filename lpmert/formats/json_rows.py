@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from lpmert.errors import DataError
-from lpmert.formats.roles import Columns, Head
+from lpmert.formats.roles import SEGMENT, Columns, Head
 from lpmert.formats.rows import Block, Choose
 from lpmert.formats.unique import unique_keys
 from lpmert.quoting import listed, quoted
@@ -30,11 +30,15 @@ def json_blocks(stream: io.BufferedReader, path: str | Path, format: str, choose
 
     Names of columns are keys, or paths of keys joined by dots, such as `candidates.scores.lm`. Where all values but the
     list's are arrays of equal length, a record stands for that many rows. Without a column for the list, the number of
-    the record, from 0, stands for it. Raises `DataError` with the line, on which the record begins, for whatever is
-    malformed.
+    the record, from 0, stands for it. One record alone may have an array of hypotheses for each list; these keys are
+    then the column `list`. Raises `DataError` with the line, on which the record begins, for whatever is malformed.
     """
     records = json_records(stream, path, format)
     line, record = next(records)
+    if _is_of_lists(record):
+        second = next(records, None)
+        records = _by_list(line, record) if second is None else chain([(line, record), second], records)
+        line, record = next(records)
     names = leaves(record)
     cells = {}
     for name in names:
@@ -53,6 +57,22 @@ def json_records(stream: io.BufferedReader, path: str | Path, format: str) -> It
     object in which a key occurs twice.
     """
     return _of_lines(stream, path) if format == "jsonl" else _of_document(stream, path)
+
+
+def _is_of_lists(record: Record) -> bool:
+    """Whether the values are lists of hypotheses that have the same keys: the keys of the record are their names."""
+    lists = list(record.values())
+    if len(lists) < 2 or not all(isinstance(one, list) and one for one in lists):
+        return False
+    hypotheses = [hypothesis for one in lists for hypothesis in one]
+    if not all(isinstance(one, dict) for one in hypotheses):
+        return False
+    return len({frozenset(one) for one in hypotheses}) == 1 and SEGMENT not in hypotheses[0]
+
+
+def _by_list(line: int, record: Record) -> Iterator[tuple[int, Record]]:
+    for name, hypotheses in record.items():
+        yield from ((line, {SEGMENT: name, **hypothesis}) for hypothesis in hypotheses)
 
 
 def _rows(

@@ -167,7 +167,9 @@ class Problem:
         return CallerWeights(weights_array(weights, self.nbest.names))
 
     def rates(self, loss: float) -> Mapping[str, float]:
-        """Return a loss as shares by name, where what to divide it by is known."""
+        """Return a loss as shares, where it is known what to divide it by, and not in doubt that less is better."""
+        if any(doubt.code == "orientation" for doubt in self.doubts):
+            return {}
         return rates_of(self.metric, self.nbest.statistics, loss, self.nbest.n_lists)
 
     def evaluate(self, weights: object) -> Evaluation:

@@ -49,6 +49,10 @@ def nested(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def bare(row: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in row.items() if key != "utt"}
+
+
 def by_list(inner: Callable[[dict[str, Any]], Any]) -> list[dict[str, Any]]:
     return [{"utt": key, "candidates": [inner(row) for row in ROWS if row["utt"] == key]} for key in ("u1", "u2")]
 
@@ -89,6 +93,10 @@ SHAPES: dict[str, tuple[str, dict[str, str]]] = {
         indented({"sets": by_list(dict)}),
         below("sets", IN_LISTS),
     ),
+    "lists by name": (
+        indented({key: [bare(row) for row in ROWS if row["utt"] == key] for key in ("u1", "u2")}),
+        FLAT | {"segment": "list"},
+    ),
     "keys with dots": (
         lines(
             {"id.x": row["utt"], "s.am": row["am"], "s.lm": row["lm"], "e.n": row["errors"], "h": row["hyp"]}
@@ -117,6 +125,16 @@ def test_records_that_hold_all_of_a_list_need_no_id(tmp_path: Path) -> None:
     (tmp_path / "x").write_text(indented(arrays(ROWS)))
     with pytest.raises(DataError, match="only one record; name the column that tells which list"):
         read(tmp_path / "x", features="am,lm", loss="errors")
+
+
+def test_lists_by_name_need_no_options(tmp_path: Path) -> None:
+    rows = [{"am": 1, "loss": 0}, {"am": 2, "loss": 1}]
+    (tmp_path / "x.json").write_text(json.dumps({"a": rows, "b": rows[:1]}))
+    assert read(tmp_path / "x.json").list_ids == ("a", "b")
+    for other in ({"a": rows}, {"a": rows, "b": [{"am": 1}]}, {"a": rows, "b": []}, {"a": [1, 2], "b": [3]}):
+        (tmp_path / "x.json").write_text(json.dumps(other))
+        with pytest.raises(DataError, match="say which columns"):
+            read(tmp_path / "x.json")
 
 
 @pytest.mark.parametrize(
