@@ -86,18 +86,18 @@ def combine(transposed, weights, scores):  # type: ignore[no-untyped-def]
 
 
 @internal
-def _split(intercepts, slopes, left, right, low, high, candidates):  # type: ignore[no-untyped-def]
+def _split(intercepts, slopes, left, right, low, high, candidates, spare):  # type: ignore[no-untyped-def]
     """Find the candidate farthest above the chord left-right and keep those above the two new chords.
 
-    Reads candidates[0, low:high]; leaves those left of the farthest at low:middle and those right of it at middle:end.
+    Reads candidates[low:high]; leaves those left of the farthest at low:middle and those right of it at middle:end.
     Returns (farthest, middle, end).
     """
     run = slopes[right] - slopes[left]
     rise = intercepts[right] - intercepts[left]
-    farthest = candidates[0, low]
+    farthest = candidates[low]
     best = -inf
     for position in range(low, high):
-        i = candidates[0, position]
+        i = candidates[position]
         height = (intercepts[i] - intercepts[left]) * run - (slopes[i] - slopes[left]) * rise
         if height < best:
             continue
@@ -110,16 +110,44 @@ def _split(intercepts, slopes, left, right, low, high, candidates):  # type: ign
     middle = low
     kept = 0
     for position in range(low, high):
-        i = candidates[0, position]
+        i = candidates[position]
         across, up = slopes[i], intercepts[i]
         # written in any case and then kept or not: a branch that nobody can predict costs more
-        candidates[0, middle] = i
-        candidates[1, kept] = i
+        candidates[middle] = i
+        spare[kept] = i
         middle += (across < slope) & ((up - intercepts[left]) * left_run > (across - slopes[left]) * left_rise)
         kept += (across > slope) & ((up - top) * right_run > (across - slope) * right_rise)
     for position in range(kept):
-        candidates[0, middle + position] = candidates[1, position]
+        candidates[middle + position] = spare[position]
     return farthest, middle, middle + kept
+
+
+@internal
+def add_events(intercepts, slopes, left, right, candidates, kept, first, count, threshold, spare, stack, events):  # type: ignore[no-untyped-def]
+    """Write the envelope from line left to line right into events.thresholds, leaving and entering, from count on.
+
+    candidates[:kept]: the lines above the chord of the two, in between. first: what lines are counted from; threshold:
+    the one before. Returns (count, threshold) of the last event.
+    """
+    depth = 0
+    low, high = 0, kept
+    while True:
+        while high > low:
+            farthest, middle, high = _split(intercepts, slopes, left, right, low, high, candidates, spare)
+            stack[depth, 0] = right
+            stack[depth, 1] = middle
+            stack[depth, 2] = high
+            depth += 1
+            right, high = farthest, middle
+        threshold = max(threshold, (intercepts[left] - intercepts[right]) / (slopes[right] - slopes[left]))
+        events.thresholds[count] = threshold
+        events.leaving[count] = first + left
+        events.entering[count] = first + right
+        count += 1
+        if depth == 0:
+            return count, threshold
+        depth -= 1
+        left, right, low, high = right, stack[depth, 0], stack[depth, 1], stack[depth, 2]
 
 
 @kernel
@@ -130,8 +158,8 @@ def find_events(intercepts, slopes, offsets, work):  # type: ignore[no-untyped-d
     is left shrinks with every vertex found. Slopes strictly increase along an envelope; of lines that are
     equal the first stands.
     """
-    candidates, stack = work.candidates, work.stack
-    count = 0
+    candidates, spare = work.candidates[0], work.candidates[1]
+    count = np.int64(0)
     for s in range(len(offsets) - 1):
         begin, end = offsets[s], offsets[s + 1]
         left = right = begin
@@ -147,30 +175,24 @@ def find_events(intercepts, slopes, offsets, work):  # type: ignore[no-untyped-d
             continue
         lowest, run = slopes[left], slopes[right] - slopes[left]
         base, rise = intercepts[left], intercepts[right] - intercepts[left]
-        kept = 0
+        kept = np.int64(0)
         for i in range(begin, end):
-            candidates[0, kept] = i
+            candidates[kept] = i
             kept += (intercepts[i] - base) * run > (slopes[i] - lowest) * rise
-        threshold = -inf
-        depth = 0
-        low, high = 0, kept
-        while True:
-            while high > low:
-                farthest, middle, high = _split(intercepts, slopes, left, right, low, high, candidates)
-                stack[depth, 0] = right
-                stack[depth, 1] = middle
-                stack[depth, 2] = high
-                depth += 1
-                right, high = farthest, middle
-            threshold = max(threshold, (intercepts[left] - intercepts[right]) / (slopes[right] - slopes[left]))
-            work.thresholds[count] = threshold
-            work.leaving[count] = left
-            work.entering[count] = right
-            count += 1
-            if depth == 0:
-                break
-            depth -= 1
-            left, right, low, high = right, stack[depth, 0], stack[depth, 1], stack[depth, 2]
+        count, _ = add_events(
+            intercepts,
+            slopes,
+            left,
+            right,
+            candidates,
+            kept,
+            np.int64(0),
+            count,
+            np.float64(-inf),
+            spare,
+            work.stack,
+            work,
+        )
         work.ends[s] = count
     return count
 

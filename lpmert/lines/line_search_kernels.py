@@ -192,14 +192,14 @@ def sort_events(thresholds, count, buffers):
 
 
 @internal
-def fill_levels(loss, work, order, count, buffers):
+def fill_levels(loss, events, order, count, buffers):
     """Write the levels [count + 1] between the sorted events into buffers.levels."""
     levels = buffers.levels
-    leaving, entering = work.leaving, work.entering
+    leaving, entering = events.leaving, events.entering
     if loss.kind == ADDITIVE:
         costs = loss.costs
         cost = np.int64(0)
-        for chosen in work.start:
+        for chosen in events.start:
             cost += costs[chosen]
         levels[0] = cost
         for e in range(count):
@@ -210,7 +210,7 @@ def fill_levels(loss, work, order, count, buffers):
     width = len(total)
     for k in range(width):
         total[k] = loss.constant[k]
-    for chosen in work.start:
+    for chosen in events.start:
         for k in range(width):
             total[k] += statistics[chosen, k]
     levels[0] = loss_of_total(loss.kind, loss.parameters, total)

@@ -118,14 +118,20 @@ def walk(offsets, loss, where, law, state, directions, draws, counted, work, buf
         for piece in range(pieces):
             if circle.ends[piece] - circle.begins[piece] >= LEAST_WIDTH:
                 least = min(least, circle.levels[piece])
+        shares = circle.levels  # in their place
         total = along = across = 0.0
+        last, sin_last, cos_last = 0.0, 0.0, 1.0
         for piece in range(pieces):
-            share = _share(circle, piece, least, law)
+            share = shares[piece] = _share(circle, piece, least, law)
             if share > 0.0:
                 begin, end = circle.begins[piece], circle.ends[piece]
+                if begin != last:
+                    sin_last, cos_last = sin(begin), cos(begin)
+                last, sin_begin, cos_begin = end, sin_last, cos_last
+                sin_last, cos_last = sin(end), cos(end)
                 total += share * (end - begin)
-                along += share * (sin(end) - sin(begin))
-                across += share * (cos(begin) - cos(end))
+                along += share * (sin_last - sin_begin)
+                across += share * (cos_begin - cos_last)
         if total == 0.0:
             continue  # the region leaves no room in this direction
         if counted:
@@ -135,7 +141,7 @@ def walk(offsets, loss, where, law, state, directions, draws, counted, work, buf
         wanted = draws[step] * total
         angle = 0.0
         for piece in range(pieces):
-            share = _share(circle, piece, least, law)
+            share = shares[piece]
             if share > 0.0:
                 begin, end = circle.begins[piece], circle.ends[piece]
                 angle = begin + min(max(wanted / share, 0.0), end - begin)

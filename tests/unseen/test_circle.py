@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from slow_reference import chosen_rows, random_lists
@@ -9,7 +11,7 @@ from slow_reference import chosen_rows, random_lists
 from lpmert.lines.circle import arc_within, new_circle, search_circle
 from lpmert.lines.envelope import combine, new_workspace
 from lpmert.lines.line_search import loss_of_form
-from lpmert.lines.line_search_kernels import new_buffers
+from lpmert.lines.line_search_kernels import ADDITIVE, Loss, new_buffers
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 
@@ -44,6 +46,29 @@ def test_every_angle_lies_in_one_piece_with_the_level_of_decoding(kind, seed, lo
         else:
             total = form.totals.constant + form.totals.statistics[rows].sum(axis=0)
             assert levels[piece] == pytest.approx(problem.metric.loss(total), rel=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_points_that_tie_in_one_coordinate_or_in_both_win_where_decoding_says(seed):
+    rng = np.random.default_rng(seed)
+    offsets = np.concatenate([[0], np.cumsum(rng.integers(1, 9, 6))])
+    # few values, both zeros, points on one line and equal ones: corners have to be told from what lies on a side
+    features = rng.integers(-2, 3, (offsets[-1], 2)) * rng.choice([-1.0, 1.0], (offsets[-1], 2))
+    features[offsets[1] : offsets[2]] *= [1.0, 0.0]
+    loss = Loss(ADDITIVE, np.empty(0), 1 << np.arange(offsets[-1]), np.empty((0, 0)), np.empty(0))
+    work, circle = new_workspace(features, offsets), new_circle(offsets)
+    work.intercepts[:], work.slopes[:] = features.T
+    count = search_circle(offsets, loss, -np.pi, np.pi, work, new_buffers(offsets, 0), circle)
+    begins, ends = circle.begins[:count], circle.ends[:count]
+    assert np.sum(ends - begins) == pytest.approx(2 * np.pi)
+    for t in rng.uniform(-np.pi, np.pi, 200):
+        (piece,) = np.flatnonzero((begins < t) & (t < ends))
+        scores = features @ [np.cos(t), np.sin(t)]
+        chosen = {int(row) for row in np.flatnonzero([int(circle.levels[piece]) >> k & 1 for k in range(len(scores))])}
+        for begin, end in pairwise(offsets):
+            own = [row for row in chosen if begin <= row < end]
+            assert len(own) == 1
+            assert scores[own[0]] == scores[begin:end].max()
 
 
 @pytest.mark.parametrize("seed", range(8))
