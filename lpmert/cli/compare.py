@@ -12,7 +12,8 @@ from lpmert.cli.arguments import Registered, column_names, nonnegative
 from lpmert.cli.console import say
 from lpmert.cli.delivery import delivering, exit_code
 from lpmert.cli.figures import duration, number
-from lpmert.cli.main import _logging_to_stderr, _read, naming
+from lpmert.cli.held_out import held_out_options, read_with_held_out
+from lpmert.cli.main import _logging_to_stderr, naming
 from lpmert.cli.progress import ProgressLog
 from lpmert.cli.shared import Shared, shared_options
 from lpmert.cli.stages import Stages
@@ -69,7 +70,7 @@ def _weights_by_name(text: str) -> tuple[str, str]:
 @click.option(
     "--seeds", type=click.IntRange(min=1), default=SEEDS, metavar="N", help="Runs of each method that is random."
 )
-@click.option("--held-out", type=click.Path(), metavar="FILE", help="More lists like DATA, not used for tuning.")
+@held_out_options
 @click.option(
     "--weights",
     type=_weights_by_name,
@@ -101,6 +102,7 @@ def compare(
     methods: tuple[str, ...] | None,
     seeds: int,
     held_out: str | None,
+    held_out_references: tuple[str, ...],
     weights: tuple[tuple[str, str], ...],
     initial_weights: str | None,
     optimum: str | None,
@@ -163,8 +165,7 @@ def compare(
 
     with _logging_to_stderr(shared), delivering(shared, picture) as deliver:
         known = None if optimum is None else Result.load(optimum)
-        data = _read(shared, whole=True)[0]
-        others = None if held_out is None else _read(shared.of_files(held_out), whole=True)[0]
+        data, others = read_with_held_out(shared, held_out, held_out_references)
         with naming(shared.reading.name):
             shared = shared.on(data)
         arguments = shared.search_arguments()

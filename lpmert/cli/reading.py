@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from inspect import signature
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -74,6 +74,29 @@ class Reading:
         if settings and "references" in flags:
             flags["settings"] = by_names(settings, "--set")
         return cls(tuple(files), format, deduplicate, flags)
+
+    def held_out(self, file: str, references: Sequence[str]) -> Reading:
+        """Return the same for another file with references of its own.
+
+        Raises `click.UsageError` for flags that name files of these lists alone.
+        """
+        own = replace(self, files=(file,))
+        for name in ("statistics_file", "text_file", "losses", *(("scores",) if own.plan[0] == "mert" else ())):
+            if name in self.flags:
+                raise click.UsageError(
+                    f"{flag(name)} belongs to DATA alone, so --held-out cannot be read: make one file of each with "
+                    "`lpmert convert`."
+                )
+        if "references" not in self.flags:
+            if references:
+                raise click.UsageError("--held-out-references needs --references.")
+            return own
+        if not references:
+            raise click.UsageError(
+                "--held-out needs --held-out-references, as --references belong to DATA; if they have both, name "
+                "them again."
+            )
+        return replace(own, flags={**self.flags, "references": _value("references", tuple(references))})
 
     @property
     def name(self) -> str:

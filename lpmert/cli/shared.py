@@ -93,9 +93,9 @@ class Shared:
             raise click.UsageError("--cosine and --around go together.")
         return cls(reading=reading, **options)
 
-    def of_files(self, *files: str) -> Shared:
-        """Return the same for other files."""
-        return replace(self, reading=replace(self.reading, files=files))
+    def held_out(self, file: str, references: Sequence[str]) -> Shared:
+        """Return the same for lists held out; raises `click.UsageError` for what is known of DATA alone."""
+        return replace(self, reading=self.reading.held_out(file, references))
 
     def on(self, data: Data) -> Shared:
         """Return the same for these lists, with their features and, where it is not given, the metric."""

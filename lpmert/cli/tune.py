@@ -10,7 +10,8 @@ import click
 
 from lpmert.cli.delivery import delivering, exit_code
 from lpmert.cli.figures import column, number
-from lpmert.cli.main import _logging_to_stderr, _read, naming, say_outcome
+from lpmert.cli.held_out import held_out_options, read_with_held_out
+from lpmert.cli.main import _logging_to_stderr, naming, say_outcome
 from lpmert.cli.progress import ProgressLog
 from lpmert.cli.reports import warned
 from lpmert.cli.shared import Shared, shared_options
@@ -32,9 +33,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @shared_options
-@click.option(
-    "--held-out", type=click.Path(), metavar="FILE", help="More lists like DATA, on which weights are compared."
-)
+@held_out_options
 @source_option
 @click.option("--folds", type=click.IntRange(min=2), default=5, metavar="N", help="Parts for cross-validation.")
 @click.option("--quick", is_flag=True, help="Estimate without cross-validation.")
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
 )
 def tune(
     held_out: str | None,
+    held_out_references: tuple[str, ...],
     source: re.Pattern[str] | None,
     folds: int,
     quick: bool,
@@ -67,8 +67,7 @@ def tune(
     from lpmert.unseen.tune import tune as tune_weights
 
     with _logging_to_stderr(shared), delivering(shared, weights_out) as deliver:
-        nbest = _read(shared, whole=True)[0]
-        others = None if held_out is None else _read(shared.of_files(held_out), whole=True)[0]
+        nbest, others = read_with_held_out(shared, held_out, held_out_references)
         with naming(shared.reading.name):
             shared = shared.on(nbest)
         arguments = shared.search_arguments()

@@ -147,11 +147,16 @@ def tune(
         seconds = {}
         fitted = fit(problem, setting, tell=lambda done, parts: told("average", done, parts))
         seconds["average"] = deadline.seconds
-        estimate = None
-        if not quick and group.max() > 0:
+        estimate, unestimated = None, ""
+        if not quick and group.max() == 0:
+            unestimated = "cross-validation needs two lists, or groups of lists, at least"
+        elif not quick:
             estimate = cross_validated(
                 nbest, setting, group, folds, lambda done, parts: told("cross-validation", done, parts)
             )
+            if estimate is None:
+                ended = "was interrupted" if interrupts.pressed else "did not end in time"
+                unestimated = f"cross-validation {ended}: nothing is known of unseen lists"
         seconds["estimate"] = deadline.seconds - seconds["average"]
         left = OPTIMUM_SECONDS if deadline.left is None else deadline.left
         optimum = warned(searched(solver, problem, replace(limits, time_limit=left), callback, seed, fitted.found))
@@ -178,6 +183,7 @@ def tune(
         seed=seed,
         signature=f"{problem.signature}|{setting.averaging.settings()}",
         seconds=seconds,
+        unestimated=unestimated,
     )
 
 

@@ -43,7 +43,8 @@ class Tuned:
 
     weights [D]: those recommended, with absolute values that sum to 1; recommended: "averaged" or "optimum", whose
     weights these are. estimate: what is to be expected on as many unseen lists, `None` where it was not wanted or not
-    possible; held_out: the same measured on lists kept apart. optimum: the result of the search for it.
+    possible; unestimated: why it was not possible; held_out: the same measured on lists kept apart. optimum: the result
+    of the search for it.
     """
 
     weights: FloatArray
@@ -57,6 +58,7 @@ class Tuned:
     seed: int
     signature: str
     seconds: dict[str, float] = field(default_factory=dict)
+    unestimated: str = ""
 
     @property
     def by_name(self) -> dict[str, float]:
@@ -83,6 +85,10 @@ class Tuned:
                 f"the chains agree to {self.averaged.agreement:.3f} only, less than {AGREEMENT:g}: "
                 "other seeds will give other averages"
             )
+        if self.unestimated:
+            found.append(self.unestimated)
+        if self.estimate is None and self.averaged.quick is not None and self.n_lists < FEW:
+            found.append(f"fewer than {FEW} lists: the estimate is not worth much")
         for what, estimate in (("estimate", self.estimate), ("held-out comparison", self.held_out)):
             if estimate is not None and estimate.doubtful:
                 few = "lists" if estimate.groups == estimate.n_lists else "groups of lists"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import time
 from dataclasses import replace
 
@@ -99,6 +100,28 @@ def test_fewer_than_thirty_lists_are_said_to_tell_little(lists):
     tuned = lpmert.tune(lists[0].restrict(slice(0, 29)))
     assert any("fewer than 30 lists" in note for note in tuned.notes)
     assert not lpmert.tune(lists[0].restrict(slice(0, 30)), folds=2).notes
+    assert any("fewer than 30 lists" in note for note in lpmert.tune(lists[0].restrict(slice(0, 29)), quick=True).notes)
+    assert not lpmert.tune(lists[0].restrict(slice(0, 30)), quick=True).notes
+
+
+def test_why_there_is_no_cross_validation_is_told(lists):
+    dev = lists[0].restrict(slice(0, 30))
+    alone = lpmert.tune(dev, groups=["one"] * 30)
+    assert alone.estimate is None
+    assert alone.notes == ["cross-validation needs two lists, or groups of lists, at least"]
+    assert alone.to_dict()["notes"] == alone.notes
+
+    def interrupt(stage, done, _):
+        if (stage, done) == ("cross-validation", 1):
+            signal.raise_signal(signal.SIGINT)
+
+    stopped = lpmert.tune(dev, on_stage=interrupt)
+    assert stopped.estimate is None
+    assert stopped.notes == ["cross-validation was interrupted: nothing is known of unseen lists"]
+    assert stopped.averaged.complete
+    assert stopped.averaged.loss == lpmert.evaluate(dev, stopped.averaged.weights).loss
+    assert stopped.optimum.loss == lpmert.evaluate(dev, stopped.optimum.weights).loss
+    assert stopped.optimum.lower_bound <= stopped.optimum.loss
 
 
 def test_quick_estimates_without_refits(lists):
@@ -132,6 +155,7 @@ def test_a_time_limit_holds_for_everything(lists):
     assert tuned.estimate is None
     assert not tuned.averaged.complete
     assert tuned.averaged.quick is None
+    assert any("cross-validation did not end in time" in note for note in tuned.notes)
     assert tuned.recommended == "optimum"
     assert any("not complete" in note for note in tuned.notes)
     assert tuned.averaged.loss == lpmert.evaluate(dev, tuned.averaged.weights).loss
@@ -188,3 +212,55 @@ def test_wrong_usage_is_told(table, options, said):
     shown = run("tune", table / "few.tsv", *COLUMNS, *options)
     assert shown.exit_code == 2
     assert said in shown.stderr
+
+
+def moses(folder, name, words):
+    """Ten sentences of two hypotheses, the right one by feature `a`, numbered from 0, and their references."""
+    rows = []
+    for number in range(10):
+        text = f"{words} {number}"
+        rows += [f"{number} ||| {text} ||| a= 1 b= {number % 3} ||| 0", f"{number} ||| wrong ||| a= 0 b= 1 ||| 0"]
+    (folder / f"{name}.nbest").write_text("\n".join(rows) + "\n")
+    (folder / f"{name}.ref").write_text("".join(f"{words} {number}\n" for number in range(10)))
+    return folder / f"{name}.nbest", folder / f"{name}.ref"
+
+
+@pytest.mark.parametrize("command", [("tune", "--quick"), ("compare", "--methods", "grid")])
+def test_lists_held_out_have_references_of_their_own(tmp_path, command):
+    lists, references = moses(tmp_path, "dev", "a sentence")
+    held_out, own = moses(tmp_path, "test", "some other words")
+    data = (*command, lists, "--references", references, "--metric", "wer", "--held-out", held_out, "--json", "-q")
+    refused = run(*data)
+    assert refused.exit_code == 2
+    assert "--held-out needs --held-out-references" in " ".join(refused.stderr.split())
+    found = run(*data, "--held-out-references", own)
+    assert found.exit_code == 0, found.stderr
+    content = json.loads(found.stdout)
+    losses = (
+        [content["held_out"]["averaged"]["value"]]
+        if command[0] == "tune"
+        else [content["methods"][0]["held_out_loss"]["mean"]]
+    )
+    assert losses == [0.0]  # all words of the others differ from the references of DATA
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--held-out-references", "r.txt"), "--held-out-references needs --held-out"),
+        (("--held-out", "few.tsv", "--held-out-references", "r.txt"), "--held-out-references needs --references"),
+    ],
+)
+def test_references_of_lists_held_out_need_both(table, monkeypatch, options, said):
+    monkeypatch.chdir(table)
+    shown = run("tune", "few.tsv", *COLUMNS, "--quick", *options)
+    assert shown.exit_code == 2
+    assert said in " ".join(shown.stderr.split())
+
+
+def test_files_of_statistics_belong_to_the_lists_alone(tmp_path):
+    lists, _ = moses(tmp_path, "dev", "a sentence")
+    (tmp_path / "errors").write_text("0\n1\n" * 10)
+    shown = run("tune", lists, "--statistics-file", tmp_path / "errors", "--quick", "--held-out", lists)
+    assert shown.exit_code == 2
+    assert "--statistics-file belongs to DATA alone" in " ".join(shown.stderr.split())
