@@ -10,7 +10,6 @@ import click
 from lpmert.cli.main import _read
 
 if TYPE_CHECKING:
-    from lpmert.cli.reading import Data
     from lpmert.cli.shared import Shared
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -30,7 +29,7 @@ def held_out_options(command: Command) -> Command:
     return held_out(references(command))
 
 
-def read_with_held_out(shared: Shared, file: str | None, references: tuple[str, ...]) -> tuple[Data, Data | None]:
+def read_with_held_out(shared: Shared, file: str | None, references: tuple[str, ...]) -> tuple[Any, Any]:
     """Return the lists, and those held out, `None` where there are none.
 
     Raises `click.UsageError`, before anything is read, for what belongs to DATA alone.
@@ -38,5 +37,5 @@ def read_with_held_out(shared: Shared, file: str | None, references: tuple[str, 
     if file is None and references:
         raise click.UsageError("--held-out-references needs --held-out.")
     aside = None if file is None else shared.held_out(file, references)
-    data: Data = _read(shared, whole=True)[0]
+    data = _read(shared, whole=True)[0]
     return data, None if aside is None else _read(aside, whole=True)[0]

@@ -104,7 +104,8 @@ def _extremes(x, y, bits, values):
     for k in range(len(bits)):
         bits[k] ^= (bits[k] >> _SIGN) & _MAGNITUDE
     least_x, most_x, least_y, most_y = values[0], values[1], values[2], values[3]
-    left = right = bottom = top = extreme = np.int64(0)
+    left = right = bottom = top = 0
+    extreme = np.int64(0)
     for i in range(len(x)):  # to the end and without a branch, for the same reason
         on_left, on_right = x[i] == least_x, x[i] == most_x
         on_bottom, on_top = y[i] == least_y, y[i] == most_y
