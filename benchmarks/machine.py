@@ -7,6 +7,7 @@ import ctypes
 import os
 import platform
 import subprocess
+import time
 from functools import cache
 from pathlib import Path
 
@@ -35,6 +36,12 @@ def load() -> float | None:
     return os.getloadavg()[0] if hasattr(os, "getloadavg") else None
 
 
+def processor_seconds() -> float:
+    """Return the processor time of this process, and of those that it started and that have ended."""
+    times = os.times()
+    return time.process_time() + times.children_user + times.children_system
+
+
 @cache
 def revision() -> str:
     """Return the commit that is checked out, marked where code differs from it; an empty string if unknown."""
@@ -55,7 +62,7 @@ def _git(folder: Path, *arguments: str) -> str:
 class PeakMemory:
     """The most memory that the process holds from now on, beyond what it holds now; `None` where Linux is not there.
 
-    What has been freed is given back first where glibc can do that, or it would be used again unnoticed.
+    held: bytes that it holds now. What has been freed is given back first where glibc can do that, or it would be used again unnoticed.
     """
 
     def __init__(self) -> None:
@@ -64,14 +71,14 @@ class PeakMemory:
         try:
             _CLEAR.write_text(_RESET_PEAK, encoding="ascii")
         except OSError:
-            self._before = None
+            self.held = None
         else:
-            self._before = _field("VmRSS")
+            self.held = _field("VmRSS")
 
     def bytes(self) -> int | None:
         """Return the peak so far in bytes."""
         peak = _field("VmHWM")
-        return None if self._before is None or peak is None else max(0, peak - self._before)
+        return None if self.held is None or peak is None else max(0, peak - self.held)
 
 
 def limit_memory(most: int) -> None:

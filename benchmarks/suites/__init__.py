@@ -28,6 +28,7 @@ NAMES = (
     "adaptation",
     "unseen",
     "lattices",
+    "scale",
 )
 """In the order of the report."""
 

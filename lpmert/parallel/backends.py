@@ -51,7 +51,14 @@ def workers() -> Workers:
 @contextmanager
 def hired(backend: str, jobs: int) -> Iterator[Workers]:
     """Have so many workers do the units of work within the block. Threads that they are do not pass them on."""
-    with workers_of(backend, jobs) as hands:
+    with employed(workers_of(backend, jobs)) as hands:
+        yield hands
+
+
+@contextmanager
+def employed(hands: Workers) -> Iterator[Workers]:
+    """Have these workers do the units of work within the block, and let them go."""
+    with hands:
         token = _hired.set(hands)
         try:
             yield hands

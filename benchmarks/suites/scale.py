@@ -1,0 +1,218 @@
+"""From 10,000 to 10,000,000 hypotheses, stage by stage, and from 1 to 64 workers: two measured, the others simulated."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+
+from benchmarks import datasets
+from benchmarks.harness import Answer, Benchmark, Dataset, Task
+from benchmarks.lists import Loss, Poses
+from benchmarks.machine import cores
+from benchmarks.projection import FORMATS, LANES, REAL, ROUNDS, SYNTHETIC, TREE, shown
+from benchmarks.recording import Recorder
+from benchmarks.stages import File, Reader, Staged, warm_up_cells
+from lpmert.methods.cells.cells import Cells
+from lpmert.model.nbest import NBest
+from lpmert.model.problem import Problem
+from lpmert.parallel.backends import employed, hired
+from lpmert.result import Limits
+from lpmert.search.driver import solve
+
+TIME_LIMIT = 600.0
+N, D = 30, 3
+OPTIMUM = 1767.0
+"""Of the real lists, which line up again and again: proved by `growth` and `floor`."""
+
+LONG = (datasets.libri(5), datasets.generated(800, N, 6), datasets.generated(33333, N, D))
+"""Searches that units are recorded of: real lists, many features, many lists."""
+
+_MESSAGES, _LARGE = 40, 4_000_000
+"""Messages of which the least time counts, and the bytes of large ones."""
+
+
+def synthetic(size: int) -> Dataset:
+    """Return generated lists with about so many hypotheses."""
+    return datasets.generated(size // N, N, D)
+
+
+def real(size: int) -> Dataset:
+    """Return the lists of a speech recogniser, the first of them or all again and again, with about so many
+    hypotheses. So often as they are repeated, so often is every loss counted.
+    """
+    times = round(size / (N * datasets.LIBRI_LISTS))
+    if times <= 1:
+        return datasets.libri(D, None if times == 1 else size // N)
+    whole = datasets.libri(D)
+    return Dataset(f"{whole.name} x {times}", partial(_repeated, times), whole.skip)
+
+
+@cache
+def _repeated(times: int) -> NBest:
+    whole = datasets.libri(D).load()
+    sizes = np.tile(np.diff(whole.offsets), times)
+    return NBest(
+        np.tile(whole.dense_features(), (times, 1)),
+        np.concatenate([[0], np.cumsum(sizes)]),
+        np.tile(whole.statistics, (times, 1)),
+        whole.names,
+    )
+
+
+@dataclass(frozen=True)
+class Hired:
+    """`cells` with so many workers, who have done the same search before so that all of them have begun."""
+
+    backend: str
+    jobs: int
+
+    @property
+    def name(self) -> str:
+        """The workers."""
+        return f"{self.jobs} {self.backend}" if self.jobs > 1 else "1 worker"
+
+    def skip(self, data: NBest, objective: Poses) -> str | None:
+        """Return that there are too few cores, if so."""
+        del data, objective
+        return f"{self.jobs} workers on {cores()} cores" if self.jobs > cores() else None
+
+    def warm_up(self) -> None:
+        """Solve toys."""
+        warm_up_cells()
+
+    def solve(self, data: NBest, objective: Poses, seed: int, time_limit: float) -> Answer:
+        """Solve; processes twice, of which the second time counts. Other seeds are repetitions of the same search."""
+        del seed
+        with hired(self.backend, self.jobs):
+            for _ in range(2 if self.backend == "processes" else 1):
+                begin = time.perf_counter()
+                result = solve(Cells(lanes=LANES[0]), objective.problem(data), Limits(time_limit=time_limit))
+                seconds = time.perf_counter() - begin
+        status = result.status.name.lower()
+        return Answer(result.weights, status, result.lower_bound, dict(result.counters), {"seconds": seconds})
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """`cells` with so many lanes by one thread, which writes down what each unit costs."""
+
+    lanes: int
+
+    @property
+    def name(self) -> str:
+        """The number of lanes."""
+        return f"recorded, {self.lanes} lanes"
+
+    def skip(self, data: NBest, objective: Poses) -> None:
+        """Skip nothing."""
+
+    def warm_up(self) -> None:
+        """Solve toys."""
+        warm_up_cells()
+
+    def solve(self, data: NBest, objective: Poses, seed: int, time_limit: float) -> Answer:
+        """Solve and record."""
+        recorder = Recorder()
+        with employed(recorder):
+            problem: Problem = objective.problem(data)
+            result = solve(Cells(lanes=self.lanes), problem, Limits(time_limit=time_limit), seed=seed)
+        details = {"record": recorder.record().to_json()}
+        return Answer(result.weights, result.status.name.lower(), result.lower_bound, dict(result.counters), details)
+
+
+def _echo(_: Any, content: bytes) -> bytes:
+    """A unit that does nothing."""
+    return content
+
+
+@dataclass(frozen=True)
+class Messages:
+    """What it takes to send a unit to one of the workers and to get its answer: latency and bandwidth."""
+
+    backend: str
+
+    @property
+    def name(self) -> str:
+        """The workers."""
+        return f"messages, {self.backend}"
+
+    def skip(self, data: NBest, objective: Poses) -> str | None:
+        """Return that Dask is missing, if so."""
+        del data, objective
+        if self.backend == "dask":
+            try:
+                import distributed  # noqa: F401
+            except ImportError:
+                return "Dask is not installed"
+        return None
+
+    def warm_up(self) -> None:
+        """There is nothing to compile."""
+
+    def solve(self, data: NBest, objective: Poses, seed: int, time_limit: float) -> Answer:
+        """Send small and large messages to and fro, one after the other."""
+        del data, objective, seed, time_limit
+        if self.backend == "dask":
+            from distributed import LocalCluster
+
+            begin: Any = LocalCluster
+            with begin(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster:
+                return self._send(cluster.scheduler_address.replace("tcp://", "dask://"))
+        return self._send(self.backend)
+
+    def _send(self, backend: str) -> Answer:
+        with hired(backend, 2) as hands:
+            shared = hands.share(None)
+            times: dict[int, list[float]] = {0: [], _LARGE: []}
+            for size, found in times.items():
+                for _ in range(_MESSAGES):
+                    content = bytes(size)
+                    begin = time.perf_counter()
+                    hands.hand_out(_echo, shared, content).wait()
+                    found.append(time.perf_counter() - begin)
+        small, large = (float(np.median(found)) for found in times.values())
+        bandwidth = 2 * _LARGE / max(large - small, 1e-9)
+        return Answer(None, "measured", details={"latency": small / 2, "bandwidth": bandwidth})
+
+
+def tasks() -> Iterator[Task]:
+    """Yield reading in all formats and the stages of the search for all sizes, then what has to do with workers."""
+    for kind, make in ((SYNTHETIC, synthetic), (REAL, real)):
+        easier: dict[str, Any] = {}
+        for size in kind.sizes:
+            dataset = make(size)
+            optimum = None
+            if kind is REAL and size >= N * datasets.LIBRI_LISTS // 2:
+                optimum = OPTIMUM * max(1, round(size / (N * datasets.LIBRI_LISTS)))
+            for format, most in FORMATS.items():
+                if size <= most and (format == "tsv" or kind is SYNTHETIC):
+                    task = Task(dataset, File(format), Reader(), time_limit=TIME_LIMIT, easier=easier.get(format))
+                    easier[format] = task.key
+                    yield task
+            task = Task(
+                dataset, Loss(), Staged(), time_limit=TIME_LIMIT, optimum=optimum, easier=easier.get("proof")
+            )
+            easier["proof"] = task.key
+            yield task
+    for dataset in LONG:
+        for hands in (Hired("threads", 1), Hired("threads", 2), Hired("processes", 2)):
+            for again in range(ROUNDS if hands.backend == "threads" else 1):
+                yield Task(dataset, Loss(), hands, again, time_limit=TIME_LIMIT)
+        for lanes in (*LANES, TREE):
+            yield Task(dataset, Loss(), Recorded(lanes), time_limit=TIME_LIMIT)
+    for backend in ("processes", "dask"):
+        yield Task(datasets.generated(10, N, D), Loss(), Messages(backend))
+
+
+BENCHMARK = Benchmark(
+    "scale",
+    "From 10,000 to 10,000,000 hypotheses, and from 1 to 64 workers",
+    tasks,
+    partial(shown, datasets={SYNTHETIC: synthetic, REAL: real}, long=tuple(one.name for one in LONG)),
+    apart=True,
+)
