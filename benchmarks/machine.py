@@ -7,6 +7,7 @@ import ctypes
 import os
 import platform
 import subprocess
+import sys
 import time
 from functools import cache
 from pathlib import Path
@@ -62,12 +63,15 @@ def _git(folder: Path, *arguments: str) -> str:
 class PeakMemory:
     """The most memory that the process holds from now on, beyond what it holds now; `None` where Linux is not there.
 
-    held: bytes that it holds now. What has been freed is given back first where glibc can do that, or it would be used again unnoticed.
+    held: bytes that it holds now. What has been freed is given back first where glibc can do that, or it would be used
+    again unnoticed.
     """
 
     def __init__(self) -> None:
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None).malloc_trim(0)
+        if "pyarrow" in sys.modules:  # has a store of its own
+            sys.modules["pyarrow"].default_memory_pool().release_unused()
         try:
             _CLEAR.write_text(_RESET_PEAK, encoding="ascii")
         except OSError:

@@ -26,8 +26,9 @@ class Row:
     """What one solver did on one dataset.
 
     loss and score are the harness's own evaluation of the weights. seconds are of the wall clock, processor_seconds of
-    all threads of the process and of the processes that it started and that have ended; peak_bytes is memory beyond what the process held before; load is the load average just
-    before. details holds what only some benchmarks measure. Unknown is `None`.
+    all threads of the process and of the processes that it started and that have ended; peak_bytes is memory beyond
+    what the process held before; load is the load average just before. details holds what only some benchmarks measure.
+    Unknown is `None`.
     """
 
     dataset: str

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -71,14 +70,7 @@ class File:
         """Write the file, into a folder that goes with this process."""
         self._folder = tempfile.TemporaryDirectory()
         self.path = Path(self._folder.name) / f"lists.{self.format}"
-        if not hasattr(os, "fork"):
-            lpmert.write(data, self.path)
-        elif child := os.fork():
-            os.waitpid(child, 0)
-        else:  # in a process of its own, so that no memory is left over for reading
-            with suppress(Exception):
-                lpmert.write(data, self.path)
-            os._exit(0)
+        lpmert.write(data, self.path)
 
     def judge(self, data: NBest, answer: Answer) -> Judgement:
         """Compare all numbers; raises `ValueError` if one differs."""
