@@ -174,8 +174,8 @@ def shown(rows: list[Row], kind: Kind, dataset: str) -> Iterator[Table | Figure]
         f"**Projected**, hours: `{dataset}` as it was recorded, with seconds and messages made as many times larger, "
         "simulated over a network of 10 Gbit/s with Dask's latency. Reading and search: as lpmert does them, one "
         "process reading, bringing to canonical form and pruning the whole weight space. Divided: the same if every "
-        "worker did that with its share of the lists. Stealing: besides, workers took open cones from each other. GB sent: "
-        "the lists to every worker, and all units."
+        "worker did that with its share of the lists. Stealing: besides, workers took open cones from each other. GB "
+        "sent: the lists to every worker, and all units."
     )
     headings = ("workers", "reading", "search", "both", "divided", "divided, stealing", "GB sent")
     yield Table("Projected: 1e9 hypotheses by workers", headings, body, note)

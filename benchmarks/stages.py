@@ -28,6 +28,10 @@ STAGES = (CANONICAL, WEIGHTS, BOUND, PROOF)
 """In their order; each begins where the one before it ends. The proof holds the report of the result, too."""
 
 
+MEMORY = 3 << 30
+"""Bytes that open nodes may take: at 10,000,000 hypotheses the default of 1 GiB is not enough."""
+
+
 class Stopwatch:
     """Seconds of the wall and of the processor, and the peak of memory, from one stage to the next."""
 
@@ -137,7 +141,7 @@ class Staged:
         watch = Stopwatch()
         problem = objective.problem(data)
         watch.end(CANONICAL)
-        result = solve(Cells(), problem, Limits(time_limit=time_limit), _between(watch), seed)
+        result = solve(Cells(), problem, Limits(time_limit=time_limit, memory_limit=MEMORY), _between(watch), seed)
         for name in STAGES:
             if name not in watch.parts:
                 watch.end(name)

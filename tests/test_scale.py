@@ -213,7 +213,7 @@ def test_an_enlarged_record_takes_as_many_times_longer() -> None:
 
 
 def test_stages_are_those_of_one_search_and_files_hold_what_was_written() -> None:
-    small = datasets.generated(20, 8, 3)
+    small = datasets.generated(4, 6, 3)
     task = next(iter(scale.tasks()))
     row = measure(replace(task, dataset=small, objective=Loss(), solver=Staged()))
     assert row.proved
@@ -224,11 +224,11 @@ def test_stages_are_those_of_one_search_and_files_hold_what_was_written() -> Non
     for format in scaling.FORMATS:
         read = measure(replace(task, dataset=small, objective=File(format), solver=Reader()))
         assert read.status == "read"
-        assert read.counters["hypotheses"] == 160
-        assert read.details["file_bytes"] > 160
+        assert read.counters["hypotheses"] == 24
+        assert read.details["file_bytes"] > 24
     wrong = File("tsv")
     wrong.prepare(small.load())
-    wrong.read = datasets.generated(20, 8, 3, 1).load()
+    wrong.read = datasets.generated(4, 6, 3, 1).load()
     with pytest.raises(ValueError, match="features that were read"):
         wrong.judge(small.load(), Reader().solve(small.load(), File("tsv", path=wrong.path), 0, 1.0))
 
