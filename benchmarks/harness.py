@@ -173,7 +173,7 @@ def measure_apart(task: Task, again: Callable[[Key], Task]) -> Row:
     context = multiprocessing.get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)
     load, date = machine.load(), datetime.now(UTC)
-    process = context.Process(target=_work, args=(again, task.key, task.time_limit, sender), daemon=True)
+    process = context.Process(target=_work, args=(again, task.key, task.time_limit, sender))
     process.start()
     sender.close()
     try:

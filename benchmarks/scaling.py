@@ -160,9 +160,9 @@ def _stages(rows: list[Row], kinds: Sequence[Kind]) -> Iterator[Table]:
     note = (
         "Processor seconds of each stage; `wall` is the wall clock from the canonical form to the proof, on a machine "
         "that others used too. First bound: until the bound is above the sum of the least losses. MiB: the peak of the "
-        "process, with the lists as given. Real lists are the 2,864 of LibriSpeech dev-other, repeated: the optimum is the "
-        "known one as many times. They need more nodes than once, because conflicts of pairs raise bounds only where "
-        "at most 4,000 lists are open."
+        "process, with the lists as given. Real lists are the 2,864 of LibriSpeech dev-other, repeated: the optimum is "
+        "the known one as many times. They need more nodes than once, because conflicts of pairs raise bounds only "
+        "where at most 4,000 lists are open."
     )
     headings = ("lists", "hypotheses", *names, "wall", "nodes", "loss", "proved", "MiB")
     yield Table("Stages", headings, body, note)

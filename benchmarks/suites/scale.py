@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -39,6 +41,9 @@ MOST_ROWS = {"npz": 10_000_000, "parquet": 3_000_000, "tsv": 1_000_000}
 
 LONG = (datasets.libri(5), datasets.generated(800, N, 6), datasets.generated(33333, N, D))
 """Searches that units are recorded of: real lists, many features, many lists."""
+
+_PATIENCE = 60
+"""Seconds within which a worker of a cluster has to appear."""
 
 _MESSAGES, _LARGE = 40, 4_000_000
 """Messages of which the least time counts, and the bytes of large ones."""
@@ -170,11 +175,29 @@ class Messages:
         """Send small and large messages to and fro, one after the other."""
         del data, objective, seed, time_limit
         if self.backend == "dask":
-            from distributed import LocalCluster
+            from distributed import Client, LocalCluster
 
-            begin: Any = LocalCluster
-            with begin(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster:
-                return self._send(cluster.scheduler_address.replace("tcp://", "dask://"))
+            begin, connect = LocalCluster, Client
+            quiet: Any = {"n_workers": 0, "host": "127.0.0.1", "protocol": "tcp://", "dashboard_address": None}
+            with begin(**quiet) as cluster:
+                address = cluster.scheduler_address
+                command = [
+                    sys.executable,
+                    "-m",
+                    "distributed.cli.dask_worker",
+                    address,
+                    "--nthreads",
+                    "1",
+                    "--no-nanny",
+                ]
+                worker = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+                try:
+                    with connect(address) as client:
+                        client.wait_for_workers(1, timeout=_PATIENCE)
+                    return self._send(address.replace("tcp://", "dask://"))
+                finally:
+                    worker.kill()
+                    worker.wait()
         return self._send(self.backend)
 
     def _send(self, backend: str) -> Answer:

@@ -59,6 +59,12 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 """Commands with a module of their own, where they are, and what they do: help and other commands import none."""
 
 
+_OUT_OF_MEMORY = (
+    "out of memory; allow the process more (ulimit -v tells its limit), or give it fewer features (--features) or "
+    "hypotheses"
+)
+
+
 class Program(click.Group):
     """The group of commands; turns the errors that a user can cause into one line on stderr and an exit code."""
 
@@ -114,7 +120,7 @@ class Program(click.Group):
         except OSError as error:
             _fail(ctx, f"{error.filename}: {error.strerror}" if error.filename else str(error))
         except MemoryError:
-            _fail(ctx, "out of memory")
+            _fail(ctx, _OUT_OF_MEMORY)
         except lpmert.CertificateError as error:
             say(f"lpmert: certificate refused: {error}")
             ctx.exit(ExitCode.REFUSED)

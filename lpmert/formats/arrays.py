@@ -94,7 +94,8 @@ def _arrays(content: bytes, path: str | Path) -> dict[str, Any]:
                     if data.read(1):
                         raise ValueError(f"the array {quoted(name)} is longer than its shape")
     except _BROKEN as error:
-        raise DataError(f"not an archive of plain arrays ({error}); write it with numpy.savez", path=path) from error
+        reason = str(error) or "there is not enough memory for them"
+        raise DataError(f"not an archive of plain arrays ({reason}); write it with numpy.savez", path=path) from error
     return found
 
 

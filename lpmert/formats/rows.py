@@ -98,8 +98,10 @@ def import_parquet(path: str | Path) -> tuple[Any, Any]:
     try:
         import pyarrow
         import pyarrow.parquet as parquet
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         raise DataError("pyarrow is not installed; install lpmert[parquet]", path=path) from error
+    except ImportError as error:  # of a library that does not fit, or for which there is no memory
+        raise DataError(f"pyarrow cannot be loaded: {error}", path=path) from error
     return pyarrow, parquet
 
 

@@ -7,6 +7,7 @@ import io
 import os
 import shlex
 import shutil
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -40,6 +41,7 @@ _OTHER_MARKS = (
     (codecs.BOM_UTF16_LE, "UTF-16"),
     (codecs.BOM_UTF16_BE, "UTF-16"),
 )
+_CHANGED = "was changed while it was read; read it again when nobody writes to it"
 _LOOKED_AT = 64
 _FEWEST_UNITS = 4
 """Letters that tell an encoding where no byte order mark does."""
@@ -50,7 +52,7 @@ def open_bytes(path: str | Path) -> Iterator[io.BufferedReader]:
     """Open a file, or standard input for `-`, for reading its bytes, decompressed if they are gzip, xz or zstandard.
 
     Raises `DataError` if it cannot be opened, is to be written (see `writing_later`), or, while being read, if it is
-    damaged or ends early.
+    damaged, ends early, or is changed by somebody else.
     """
     from_stdin = str(path) == STDIN
     if not from_stdin:
@@ -62,9 +64,10 @@ def open_bytes(path: str | Path) -> Iterator[io.BufferedReader]:
     except ValueError as error:  # of a null character or half of a surrogate pair in the name
         raise DataError(f"cannot be read: {error}", path=path) from error
     try:
-        stream = decompressed(raw, path)
-        check_encoding(stream.peek(_LOOKED_AT)[:_LOOKED_AT], path)
-        yield stream
+        with _left_alone(raw, path):
+            stream = decompressed(raw, path)
+            check_encoding(stream.peek(_LOOKED_AT)[:_LOOKED_AT], path)
+            yield stream
     except DAMAGED as error:
         raise damaged(path, error) from error
     except OSError as error:
@@ -74,6 +77,33 @@ def open_bytes(path: str | Path) -> Iterator[io.BufferedReader]:
     finally:
         if not from_stdin:
             raw.close()
+
+
+@contextmanager
+def _left_alone(raw: BinaryIO, path: str | Path) -> Iterator[None]:
+    """Raise `DataError` if a file has another length or date after the block than before: what was read of it may be
+    half of one state and half of another, or end in the middle of a number.
+    """
+    before = _state(raw)
+    try:
+        yield
+    except GeneratorExit:  # whoever reads has seen enough
+        raise
+    except Exception as error:
+        if _state(raw) != before:
+            raise DataError(_CHANGED, path=path) from error
+        raise
+    if _state(raw) != before:
+        raise DataError(_CHANGED, path=path)
+
+
+def _state(raw: BinaryIO) -> tuple[int, int] | None:
+    """Return the length and the date of a file, `None` for what is no file."""
+    try:
+        found = os.fstat(raw.fileno())
+    except (OSError, ValueError):
+        return None
+    return (found.st_size, found.st_mtime_ns) if stat.S_ISREG(found.st_mode) else None
 
 
 def check_encoding(beginning: bytes, path: str | Path) -> None:
