@@ -87,6 +87,19 @@ def _plain(output: str) -> object:
     return {**found, "iterations": [{**one, "seconds": None} for one in found["iterations"]]}
 
 
+def test_two_loops_at_once_in_one_folder_end_alike(tmp_path: Path) -> None:
+    """Both decode what the other one has not decoded yet; every file is whole, and says the same whoever wrote it."""
+    (tmp_path / "alone").mkdir()
+    code, out, log = finished("loop", written(tmp_path / "alone"), "--json", "-q")
+    config = written(tmp_path)
+    both = [start("loop", config, "--json", "-q", "--resume") for _ in range(2)]
+    for process in both:
+        found, error = process.communicate(timeout=300)
+        assert process.returncode == code, error + log
+        assert _plain(found) == _plain(out)
+    assert not list(tmp_path.rglob(".*"))
+
+
 @pytest.mark.slow
 def test_a_loop_that_is_killed_fifty_times_ends_as_one_that_is_not(tmp_path: Path) -> None:
     """SIGKILL at random moments, to one loop again and again until it is through, until fifty have come."""
