@@ -113,10 +113,9 @@ def stage_points(rows: list[Row], kind: Kind, measure: str) -> dict[str, list[tu
                 found.setdefault(f"read {row.objective.rpartition(' ')[2]}", []).append(
                     (row.counters["hypotheses"], value)
                 )
-            elif row.proved and "stages" in row.details:
-                for stage in STAGES:
-                    value = row.details["stages"][stage][measure]
-                    found.setdefault(stage, []).append((row.counters["hypotheses"], value))
+            elif "stages" in row.details:
+                for stage, part in row.details["stages"].items():
+                    found.setdefault(stage, []).append((row.counters["hypotheses"], part[measure]))
     order = [*(f"read {format}" for format in FORMATS), *STAGES]
     return {stage: found[stage] for stage in order if stage in found}
 
@@ -146,7 +145,7 @@ def _stages(rows: list[Row], kinds: Sequence[Kind]) -> Iterator[Table]:
                 if row.status == "read"
             }
             if staged is not None:
-                values |= {stage: staged.details["stages"][stage]["processor_seconds"] for stage in STAGES}
+                values |= {stage: part["processor_seconds"] for stage, part in staged.details["stages"].items()}
             if not mine:
                 continue
             wall = "-" if staged is None else seconds(staged.seconds)

@@ -28,8 +28,7 @@ STAGES = (CANONICAL, WEIGHTS, BOUND, PROOF)
 """In their order; each begins where the one before it ends. The proof holds the report of the result, too."""
 
 
-MEMORY = 3 << 30
-"""Bytes that open nodes may take: at 10,000,000 hypotheses the default of 1 GiB is not enough."""
+CUT_SHORT = "cut short"
 
 
 class Stopwatch:
@@ -141,10 +140,11 @@ class Staged:
         watch = Stopwatch()
         problem = objective.problem(data)
         watch.end(CANONICAL)
-        result = solve(Cells(), problem, Limits(time_limit=time_limit, memory_limit=MEMORY), _between(watch), seed)
-        for name in STAGES:
-            if name not in watch.parts:
-                watch.end(name)
+        result = solve(Cells(), problem, Limits(time_limit=time_limit), _between(watch), seed)
+        if result.status.proved:
+            watch.end(PROOF)
+        else:  # a stage that a limit ended is no stage
+            watch.end(CUT_SHORT)
         held = [part["held_bytes"] for part in watch.parts.values()]
         canonical = problem.canonical
         return Answer(

@@ -24,7 +24,7 @@ from benchmarks.recording import Event, Piece, Record, Recorder
 from benchmarks.rows import read_rows
 from benchmarks.runner import Wishes, run
 from benchmarks.simulation import Network, in_order, stealing
-from benchmarks.stages import CANONICAL, STAGES, File, Reader, Staged
+from benchmarks.stages import BOUND, CANONICAL, STAGES, File, Reader, Staged
 from benchmarks.suites import benchmark, scale
 from benchmarks.tables import Table
 from lpmert.methods.cells.cells import Cells
@@ -218,7 +218,7 @@ def test_stages_are_those_of_one_search_and_files_hold_what_was_written() -> Non
     row = measure(replace(task, dataset=small, objective=Loss(), solver=Staged()))
     assert row.proved
     assert row.loss == lpmert.minimize(small.load(), method="exhaustive").loss
-    assert list(row.details["stages"]) == list(STAGES) or sorted(row.details["stages"]) == sorted(STAGES)
+    assert list(row.details["stages"]) in (list(STAGES), [name for name in STAGES if name != BOUND])  # proved at once
     assert sum(part["seconds"] for part in row.details["stages"].values()) == pytest.approx(row.seconds, abs=0.2)
     assert row.details["stages"][CANONICAL]["held_bytes"] > 0
     for format in scaling.FORMATS:

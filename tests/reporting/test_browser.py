@@ -21,7 +21,9 @@ BROWSER = next((path for name in BROWSERS if (path := shutil.which(name))), None
 PATIENCE = 60_000
 NUMBER = r"(\u2212?[0-9.]+(?:e[\u2212+]?[0-9]+)?)"
 
-pytestmark = pytest.mark.skipif(BROWSER is None, reason=f"needs a browser: one of {', '.join(BROWSERS)}")
+pytestmark = pytest.mark.skipif(
+    BROWSER is None, reason=f"needs a browser ({', '.join(BROWSERS)}): run tests/reporting/install.sh"
+)
 
 
 @pytest.fixture(scope="module")
