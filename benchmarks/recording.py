@@ -67,7 +67,7 @@ class Record:
         """Return the record that `to_json` made such lists of."""
         pieces, events, first, granularity, shared = kept
         return cls(
-            tuple(Piece(*piece[:-1], tuple(piece[-1])) for piece in pieces),
+            tuple(Piece(*[*piece[:-1], tuple(piece[-1])]) for piece in pieces),
             tuple(Event(*event) for event in events),
             first,
             granularity,
@@ -102,7 +102,9 @@ class Recorder(Serial):
         cost: Any = arguments[1]
         if self._first is None:
             self._first = cost
-        pending = _Recorded(self, number, unit, shared, arguments, [self._makers.get(id(part)) for part in parts])
+        pending: Pending[T] = _Recorded(
+            self, number, unit, shared, arguments, [self._makers.get(id(part)) for part in parts]
+        )
         self._since = time.process_time()
         return pending
 

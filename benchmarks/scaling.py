@@ -138,7 +138,7 @@ def _stages(rows: list[Row], kinds: Sequence[Kind]) -> Iterator[Table]:
     for kind in kinds:
         for size in kind.sizes:
             mine = find(rows, dataset=kind.make(size).name)
-            (staged,) = [row for row in mine if "stages" in row.details] or [None]
+            staged = next((row for row in mine if "stages" in row.details), None)
             values: dict[str, float] = {
                 f"read {row.objective.rpartition(' ')[2]}": row.processor_seconds
                 for row in mine

@@ -181,9 +181,9 @@ def _between(watch: Stopwatch) -> Callable[[Progress], None]:
 
 def _sizes(data: NBest) -> dict[str, int]:
     """Return what is counted of lists, and the bytes of their arrays."""
-    arrays = data.features, data.offsets, data.statistics
+    arrays = data.dense_features(), data.offsets, data.statistics
     return {
         "lists": data.n_lists,
         "hypotheses": data.n_hypotheses,
-        "array_bytes": sum(int(array.nbytes) for array in arrays),
+        "array_bytes": sum(array.nbytes for array in arrays),
     }

@@ -177,7 +177,8 @@ class Messages:
         if self.backend == "dask":
             from distributed import Client, LocalCluster
 
-            begin, connect = LocalCluster, Client
+            begin: Any = LocalCluster
+            connect: Any = Client
             quiet: Any = {"n_workers": 0, "host": "127.0.0.1", "protocol": "tcp://", "dashboard_address": None}
             with begin(**quiet) as cluster:
                 address = cluster.scheduler_address
