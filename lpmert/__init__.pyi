@@ -6,8 +6,8 @@ from ._doors import certify as certify
 from ._doors import check as check
 from ._doors import evaluate as evaluate
 from ._doors import minimize as minimize
-from .certificates.check.verify import Verified as Verified
 from .certificates.check.verify import verify as verify
+from .certificates.verified import Verified as Verified
 from .checked import Check as Check
 from .comparing.compare import compare as compare
 from .comparing.comparison import Comparison as Comparison

@@ -8,9 +8,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,17 +16,18 @@ from typing import Any, TypeVar
 from lpmert.errors import CertificateError, DataError
 from lpmert.formats.unique import unique_keys
 from lpmert.quoting import listed
-from lpmert.system.files import atomic_writer, lines
+from lpmert.system.files import lines
 
 SCHEMA = 1
-CONES, SELECTIONS = "cones", "selections"
+BOXES, CONES, SELECTIONS = "boxes", "cones", "selections"
 
 Record = dict[str, Any]
 Kind = TypeVar("Kind")
 
-_SCHEMA_KEY = "lpmert certificate"
-_TREE = ', "tree": ['
-_END = "]}"
+SCHEMA_KEY = "lpmert certificate"
+OPTIONAL = ("equations", "sums")
+TREE = ', "tree": ['
+END = "]}"
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,8 @@ class Header:
     found_by: the run that found the weights, for information. loss: what the weights lose; bound: what no weights
     undercut; both exact. weights: one for each feature. limits [R, D]: weights count if every limit has a positive
     product with them. kind: CONES or SELECTIONS, what the tree's root divides. exponents: for the features that cones
-    span, the powers of two by which they are multiplied first; all others depend on these. sums: for a metric that is
+    span, the powers of two by which they are multiplied first; all others depend on these. equations [E, D]: weights
+    count if their product with each is 0; not in the file if there are none. sums: for a metric that is
     no sum over lists, those at which it is the bound; else empty, and not in the file.
     """
 
@@ -53,30 +53,8 @@ class Header:
     limits: list[list[float]]
     exponents: dict[str, int]
     kind: str
+    equations: list[list[Fraction]] = field(default_factory=list)
     sums: list[int] = field(default_factory=list)
-
-
-@contextmanager
-def certificate_writer(path: str | Path, header: Header) -> Iterator[Callable[[Record], None]]:
-    """Open a certificate for writing and yield the function that adds a record to its tree.
-
-    The file appears whole when the block ends, and not at all if it raises; compressed if its name ends in .gz, .xz or
-    .zst. The same records always give the same bytes. Raises `DataError` if the place cannot be written.
-    """
-    with atomic_writer(path) as file:
-        claims = _plain(asdict(header))
-        if not header.sums:
-            del claims["sums"]
-        file.write(json.dumps({_SCHEMA_KEY: SCHEMA, **claims})[:-1] + _TREE)
-        separator = "\n"
-
-        def add(record: Record) -> None:
-            nonlocal separator
-            file.write(separator + json.dumps(record, separators=(",", ":")))
-            separator = ",\n"
-
-        yield add
-        file.write(f"\n{_END}\n")
 
 
 class CertificateReader:
@@ -87,18 +65,19 @@ class CertificateReader:
 
     def __init__(self, path: str | Path) -> None:
         self.line = 0
-        self._path = path
+        self.path = path
+        self._ahead = ""
         self._lines = lines(path)
 
     def header(self) -> Header:
         """Return the header, which comes first."""
-        if not Path(self._path).exists():
-            raise DataError("there is no such file", path=self._path)
+        if not Path(self.path).exists():
+            raise DataError("there is no such file", path=self.path)
         text = self._next()
-        found = _object(text.removesuffix(_TREE) + "}")
-        schema = typed(found.pop(_SCHEMA_KEY, None), int)
-        names = [entry.name for entry in fields(Header) if entry.name != "sums" or "sums" in found]
-        if schema != SCHEMA or not text.endswith(_TREE) or list(found) != names:
+        found = _object(text.removesuffix(TREE) + "}")
+        schema = typed(found.pop(SCHEMA_KEY, None), int)
+        names = [entry.name for entry in fields(Header) if entry.name not in OPTIONAL or entry.name in found]
+        if schema != SCHEMA or not text.endswith(TREE) or list(found) != names:
             raise CertificateError(f"schema {SCHEMA} needs a header with {listed(names)}; this one has schema {schema}")
         return Header(
             fingerprint=typed(found["fingerprint"], str),
@@ -111,33 +90,33 @@ class CertificateReader:
             limits=[[_float(text) for text in typed(row, list)] for row in typed(found["limits"], list)],
             exponents={name: typed(value, int) for name, value in typed(found["exponents"], dict).items()},
             kind=typed(found["kind"], str),
+            equations=[
+                [_fraction(text) for text in typed(row, list)] for row in typed(found.get("equations", []), list)
+            ],
             sums=_counts(found["sums"]) if "sums" in found else [],
         )
 
     def record(self) -> Record:
         """Return the next record."""
         text = self._next()
-        if text == _END:
+        if text == END:
             raise CertificateError("the tree ends while parts of it are open")
         return _object(text.removesuffix(","))
 
-    def records(self) -> Iterator[Record]:
-        """Yield all records that are left, to the end of the tree and the file."""
-        while (text := self._next()) != _END:
-            yield _object(text.removesuffix(","))
-        self._nothing_left()
+    def follows(self, key: str) -> bool:
+        """Whether the next record begins with this key."""
+        self._ahead = self._ahead or self._next()
+        return self._ahead.startswith('{"' + key + '"')
 
     def end(self) -> None:
         """Raise `CertificateError` unless the tree and the file end here."""
-        if self._next() != _END:
-            raise CertificateError("the tree is closed, but something follows")
-        self._nothing_left()
-
-    def _nothing_left(self) -> None:
-        if next(self._lines, None) is not None:
+        if self._next() != END or next(self._lines, None) is not None:
             raise CertificateError("the tree is closed, but something follows")
 
     def _next(self) -> str:
+        ahead, self._ahead = self._ahead, ""
+        if ahead:
+            return ahead
         try:
             self.line, text = next(self._lines)
         except StopIteration:
@@ -174,17 +153,6 @@ def _object(text: str) -> Record:
         return typed(json.loads(text, object_pairs_hook=unique_keys), dict)
     except (ValueError, RecursionError) as error:
         raise CertificateError(f"no record in the layout of a certificate: {error}") from error
-
-
-def _plain(value: Any) -> Any:
-    """Return nested values as JSON holds them here: exact fractions and hexadecimal floats as text."""
-    if isinstance(value, dict):
-        return {key: _plain(entry) for key, entry in value.items()}
-    if isinstance(value, list):
-        return [_plain(entry) for entry in value]
-    if isinstance(value, Fraction):
-        return str(value)
-    return value.hex() if isinstance(value, float) else value
 
 
 def _float(value: object) -> float:

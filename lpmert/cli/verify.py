@@ -56,6 +56,7 @@ def verify(
                     "proved": found.proved,
                     "weights": found.weights,
                     "limits": found.limits,
+                    "equations": [{name: float(value) for name, value in row.items()} for row in found.equations],
                     "metric": found.claim.metric,
                     "ties": found.claim.ties,
                     "found_by": found.claim.found_by,
@@ -66,7 +67,8 @@ def verify(
         )
         return
     put(str(found))
-    for limit in found.limits:
-        terms = " ".join(f"{value:+g} {name}" for name, value in limit.items() if value)
-        put(f"  where {terms} > 0")
+    for rows, sign in ((found.limits, ">"), (found.equations, "=")):
+        for row in rows:
+            terms = " ".join(f"{float(value):+g} {name}" for name, value in row.items() if value)
+            put(f"  where {terms} {sign} 0")
     put(f"\n{side_by_side([['feature', *found.weights], column('weight', list(found.weights.values()))])}")

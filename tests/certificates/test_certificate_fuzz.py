@@ -25,7 +25,7 @@ from lpmert.cli import main as cli
 from lpmert.formats.detect import write as write_lists
 from lpmert.model.nbest import NBest
 
-BASES = ("small cones", "selections", "pairs", "bleu cones", "bleu selections", "f1")
+BASES = ("small cones", "boxes", "selections", "pairs", "bleu cones", "bleu selections", "f1")
 LONGEST = 5.0
 """Seconds of processor time that no certificate of a few kilobytes may take."""
 
@@ -33,7 +33,18 @@ VALUES: tuple[Any, ...] = (
     *(True, False, None, 0, 1, -1, 2, 3.5, -0.0, 1e300, float("inf"), float("nan"), 10**18, 2**63, -(2**64), 10**400),
     *("", "0", "1", "-1", "7/2", "1/0", "0x1p+5", "0x1p+9999", "-0x1p-1080", "nan", "inf", "1e999999", "ff", "\x00"),
     *("9" * 999, "9" * 1000, "-" + "9" * 1000, "1/" + "9" * 1000, "9" * 1001, "f" * 5000, "\ud800", "\u0661"),
-    *([], {}, [[]], [0, 1], [0, 0, 1, "1"], {"leaf": "costs"}, {"leaf": "selections"}, {"split": [0, 1]}),
+    *(
+        [],
+        {},
+        [[]],
+        [0, 1],
+        [0, 0, 1, "1"],
+        {"leaf": "costs"},
+        {"leaf": "selections"},
+        {"split": [0, 1]},
+        {"split": [1]},
+        {"corners": [1, -1]},
+    ),
 )
 TEXTS: tuple[str, ...] = (
     *("1e999999", "-1e999999", "NaN", "-Infinity", "9" * 4301, "-" + "9" * 5000, "[" * 100_000, '{"a":' * 50_000, "01"),

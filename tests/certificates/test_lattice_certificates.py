@@ -89,8 +89,11 @@ def test_what_cannot_be_certified_is_said(proof: tuple[Lattices, Path], tmp_path
     with pytest.raises(MethodError, match="other lists"):
         lpmert.certify(Drawn(4, "integers", 2, 2).lattices(), found, tmp_path / "no.json")
     around = Region(cosine=0.5, around=[1.0, 1.0])
-    with pytest.raises(MethodError, match="limits of the weights"):
+    with pytest.raises(MethodError, match="leave out the cosine"):
         lpmert.certify(lattices, lpmert.minimize(lattices, region=around), tmp_path / "no.json", region=around)
+    fixed = Region(fixed={lattices.names[1]: 0.0})
+    with pytest.raises(MethodError, match="leave out features instead"):
+        lpmert.certify(lattices, lpmert.minimize(lattices, region=fixed), tmp_path / "no.json", region=fixed)
 
 
 def test_a_lattice_too_large_for_exact_arithmetic_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

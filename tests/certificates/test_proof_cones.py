@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from itertools import combinations, pairwise
+from itertools import combinations, pairwise, product
+from math import factorial
 
 import numpy as np
 import pytest
 from strategies import KINDS, Lists, random_lists
 
 from lpmert.certificates.check.claims import Claim
-from lpmert.certificates.check.cones import IntegerCone, Ray, midpoint, orthants, part, whole_cone
+from lpmert.certificates.check.cones import IntegerCone, Ray, Shape, cover, midpoint, orthants, part, whole_cone
 from lpmert.certificates.check.lists import ProofLists
+from lpmert.certificates.format import BOXES, CONES, Record
 from lpmert.metrics.additive import SumOfLosses
 from lpmert.model.nbest import NBest
+from lpmert.numeric.rational import solve_integers
+
+TREES = (BOXES, CONES)
 
 
 def claimed(nbest: NBest, exponents: dict[str, int]) -> ProofLists:
@@ -25,17 +30,45 @@ def claimed(nbest: NBest, exponents: dict[str, int]) -> ProofLists:
     return proof
 
 
-def lists_and_cone(kind: str, seed: int, splits: int = 40) -> tuple[Lists, ProofLists, IntegerCone]:
+def lists_and_cone(kind: str, seed: int, tree: str, splits: int = 40) -> tuple[Lists, ProofLists, IntegerCone]:
     """Random lists and a random cone after fewer than so many splits, and what the checker keeps in it."""
     lists = random_lists(kind, seed, most_features=4)
     exponents = dict.fromkeys(lists.nbest.names, 0)
     proof = claimed(lists.nbest, exponents)
     rng = np.random.default_rng(seed)
-    cone = whole_cone(proof, list(orthants(len(exponents)))[rng.integers(2 ** len(exponents))])
+    shapes = cover(len(exponents), tree)
+    cone = whole_cone(proof, shapes[rng.integers(len(shapes))])
     for _ in range(int(rng.integers(0, splits)) if len(exponents) > 1 else 0):
         p, q = (int(k) for k in rng.permutation(len(exponents))[:2])
-        cone = part(proof, cone, p, midpoint(cone.rays[p], cone.rays[q]))
+        record: Record = {"split": [max(p, q)] if cone.shape.boxed else [p, q]}
+        if cone.shape.boxed and rng.random() < 0.1:
+            record = {"corners": rng.choice([1, -1], len(exponents) - 1).tolist()}
+        parts = cone.shape.parts(record)
+        cone = part(proof, cone, parts[rng.integers(len(parts))])
     return lists, proof, cone
+
+
+def inside(shape: Shape, rng: np.random.Generator) -> list[int]:
+    """Random weights inside a part, in whole numbers."""
+    if shape.boxed:
+        shares = [1000, *rng.integers(-999, 1000, len(shape.rays) - 1).tolist()]
+    else:
+        shares = rng.integers(1, 1000, len(shape.rays)).tolist()
+    return [sum(x * value for x, value in zip(shares, column, strict=True)) for column in zip(*shape.rays, strict=True)]
+
+
+def corners(shape: Shape) -> tuple[Ray, ...]:
+    """The rays of a part: of a box these lead to its corners."""
+    if not shape.boxed:
+        return shape.rays
+    signs = product((1, -1), repeat=len(shape.rays) - 1)
+    return tuple(
+        tuple(
+            sum(x * value for x, value in zip((1, *own), column, strict=True))
+            for column in zip(*shape.rays, strict=True)
+        )
+        for own in signs
+    )
 
 
 def scores(proof: ProofLists, row: int, rays: tuple[Ray, ...]) -> list[Fraction]:
@@ -43,15 +76,15 @@ def scores(proof: ProofLists, row: int, rays: tuple[Ray, ...]) -> list[Fraction]
     return [sum((x * r for x, r in zip(features, ray, strict=True)), Fraction(0)) for ray in rays]
 
 
+@pytest.mark.parametrize("tree", TREES)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", range(10, 16))
-def test_a_bound_is_below_the_cost_of_every_choice_inside(kind: str, seed: int) -> None:
-    lists, proof, cone = lists_and_cone(kind, seed)
+def test_a_bound_is_below_the_cost_of_every_choice_inside(kind: str, seed: int, tree: str) -> None:
+    lists, proof, cone = lists_and_cone(kind, seed, tree)
     rng = np.random.default_rng(seed)
     bounds = proof.offsets.tolist()
     for _ in range(5):
-        shares = rng.integers(1, 1000, len(cone.rays)).tolist()
-        point = [sum(x * ray[d] for x, ray in zip(shares, cone.rays, strict=True)) for d in range(len(cone.rays))]
+        point = inside(cone.shape, rng)
         cost = 0
         for a, b in pairwise(bounds):
             values = [scores(proof, row, (tuple(point),))[0] for row in range(a, b)]
@@ -60,14 +93,15 @@ def test_a_bound_is_below_the_cost_of_every_choice_inside(kind: str, seed: int) 
     assert lists.n_lists == len(bounds) - 1
 
 
+@pytest.mark.parametrize("tree", TREES)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", range(20, 26))
-def test_a_hypothesis_is_dropped_only_if_another_is_as_good_at_every_ray(kind: str, seed: int) -> None:
-    _, proof, cone = lists_and_cone(kind, seed)
-    kept = set(cone.rows.tolist())
+def test_a_hypothesis_is_dropped_only_if_another_is_as_good_at_every_ray(kind: str, seed: int, tree: str) -> None:
+    _, proof, cone = lists_and_cone(kind, seed, tree)
+    kept, rays = set(cone.rows.tolist()), corners(cone.shape)
     bounds = proof.offsets.tolist()
     for a, b in pairwise(bounds):
-        own = {row: scores(proof, row, cone.rays) for row in range(a, b)}
+        own = {row: scores(proof, row, rays) for row in range(a, b)}
         if not kept & set(own):
             winners = [row for row in own if not any(beats(own[other], own[row]) for other in own if other != row)]
             assert len({proof.cost[row] for row in winners}) == 1  # settled: what may win costs the same
@@ -96,6 +130,48 @@ def test_the_parts_of_a_cone_cover_it() -> None:
             assert any((np.linalg.solve(half.T, point) >= -1e-9).all() for half in halves)
 
 
+@pytest.mark.parametrize("n_features", range(1, 6))
+def test_the_parts_of_a_box_cover_it(n_features: int) -> None:
+    """Every vector is in a face, every point of a box in one of its halves and in a cone over its corners."""
+    rng = np.random.default_rng(n_features)
+    for _ in range(30):
+        vector = rng.integers(-9, 10, n_features).tolist()
+        holding = [shape for shape in cover(n_features, BOXES) if holds(shape, vector)]
+        assert holding
+        shape = holding[0]
+        for _ in range(int(rng.integers(0, 12)) if n_features > 1 else 0):
+            parts = shape.parts({"split": [int(rng.integers(1, n_features))]})
+            assert len(parts) == 2
+            shape = next(own for own in parts if holds(own, vector))
+            assert shape.boxed
+        cones = shape.parts({"corners": rng.choice([1, -1], n_features - 1).tolist()})
+        assert len(cones) == factorial(n_features - 1)
+        assert any(holds(cone, vector) for cone in cones)
+        assert all(holds(shape, list(ray)) for cone in cones for ray in cone.rays)
+
+
+def holds(shape: Shape, vector: list[int]) -> bool:
+    """Whether a part holds weights: solved in fractions for the multiples of its rays."""
+    shares = solve_integers([list(column) for column in zip(*shape.rays, strict=True)], vector)
+    assert shares is not None
+    if shape.boxed:
+        return shares[0] >= 0 and all(abs(share) <= shares[0] for share in shares[1:])
+    return all(share >= 0 for share in shares)
+
+
+@pytest.mark.parametrize("tree", TREES)
+def test_what_is_nowhere_negative_is_so_at_every_corner_and_nothing_else(tree: str) -> None:
+    rng = np.random.default_rng(7)
+    found = set()
+    for seed in range(300):
+        _, _, cone = lists_and_cone(sorted(KINDS)[seed % len(KINDS)], seed, tree, 6)
+        vector = rng.integers(-5, 6, len(cone.shape.rays)).tolist()
+        products = [sum(x * y for x, y in zip(vector, ray, strict=True)) for ray in corners(cone.shape)]
+        assert cone.shape.nowhere_negative(vector) == (min(products) >= 0)
+        found.add(min(products) >= 0)
+    assert found == {True, False}
+
+
 def test_orthants_are_all_there_and_their_rays_independent() -> None:
     found = list(orthants(3))
     assert len(found) == len(set(found)) == 8
@@ -110,7 +186,7 @@ def test_scores_are_called_exact_only_where_they_are(bits: int) -> None:
     exact = [sum(Fraction(x) * r for x, r in zip(row, ray, strict=True)) for row in features.tolist()]
     computed = features @ np.array(ray, dtype=float)
     error = max(abs(Fraction(value) - true) for value, true in zip(computed.tolist(), exact, strict=True))
-    assert error <= proof.tolerance(np.array(ray, dtype=float))
+    assert error <= proof.tolerances(np.array([ray], dtype=float))[0][0]
 
 
 EXPONENTS = {"feature1": 0, "feature2": 0}

@@ -352,7 +352,7 @@ class TestRefuses:
         found = document(name)
         next(record for record in found["tree"] if record == {"leaf": "costs"})["at"] = [1]
         path.write_text(layout(found))
-        with pytest.raises(CertificateError, match="no prices"):
+        with pytest.raises(CertificateError, match="no leaf is closed"):
             verify(path, nbest)
 
     @pytest.mark.parametrize("name", ["selections", "pairs"])

@@ -13,8 +13,6 @@ from test_certificate_fuzz import change_text, change_values
 import lpmert
 from lpmert import CertificateError, MethodError, verify
 from lpmert.certificates.check import shares
-from lpmert.certificates.check.claims import Claim
-from lpmert.certificates.check.lists import ProofLists
 
 
 @pytest.fixture
@@ -112,24 +110,18 @@ def test_a_number_of_jobs_that_is_none_is_refused(path: Path, jobs: object) -> N
         verify(path, nbest, jobs=jobs)  # type: ignore[arg-type]
 
 
-def test_shares_are_as_many_as_the_tree_is_long(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every record is in one share, in the order of the file."""
-    from lpmert.certificates.format import CertificateReader
+@pytest.mark.usefixtures("at_hand")
+@pytest.mark.parametrize("name", ["cones", "bleu cones"])
+def test_every_leaf_is_checked_by_one_process(path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from lpmert.certificates.check import tree
 
-    monkeypatch.setattr(shares, "_SHARE", 4)
-    nbest, text = base("cones")
+    closed: list[object] = []
+    whole = tree.TreeCheck._costs
+    monkeypatch.setattr(tree.TreeCheck, "_costs", lambda self, *own: (closed.append(own[1]), whole(self, *own)))
+    nbest, text = base(name)
     path.write_text(text)
-    reader = CertificateReader(path)
-    header = reader.header()
-    claim = summed(nbest)
-    lists = ProofLists(nbest, claim, "first", header.exponents)
-    found = list(shares._shares(reader, lists))
-    assert [record for share in found for _, record in share.lines] == document("cones")["tree"]
-    assert len(found) > 10
-    assert all(share.error is None for share in found)
-
-
-def summed(nbest: lpmert.NBest) -> Claim:
-    from lpmert.metrics.additive import SumOfLosses
-
-    return Claim(SumOfLosses(), nbest.statistics)
+    verify(path, nbest)
+    alone = len(closed)
+    closed.clear()
+    verify(path, nbest, jobs=3)
+    assert len(closed) == alone == sum(record.get("leaf") == "costs" for record in document(name)["tree"])

@@ -42,9 +42,7 @@ class Claim:
             from lpmert.certificates.check.ratio import Ratio  # with the formulas, which sums do without
 
             if ties != "first":
-                raise CertificateError(
-                    f"ties {ties!r:.20} need a loss for each hypothesis, which {metric.name!r:.40} has not"
-                )
+                raise CertificateError(f"ties {ties!r:.20} need a loss a hypothesis; {metric.name!r:.40} has none")
             self.ratio = Ratio(metric)
             self.values = [tuple(map(int, row)) for row in statistics.tolist()]
         else:
@@ -70,12 +68,8 @@ class Claim:
         self.sums, self.goal = sums, bound / self.unit
         if self.ratio is None and not sums:
             return
-        if (
-            self.ratio is None
-            or len(sums) != len(self.values[0])
-            or not self.ratio.possible(sums)
-            or self.loss(sums) != bound
-        ):
+        fits = self.ratio is not None and len(sums) == len(self.values[0]) and self.ratio.possible(sums)
+        if self.ratio is None or not fits or self.loss(sums) != bound:
             raise CertificateError(f"the bound {bound} is not the loss of {sums!r:.60}")
         if self.ratio.fraction is not None:
             p, q = bound.as_integer_ratio()

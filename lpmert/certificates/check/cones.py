@@ -1,37 +1,85 @@
-"""Simplicial cones of weights, and in each the hypotheses that may win: what the leaves of a tree of cones rest on."""
+"""Parts of the weight space, and in each the hypotheses that may win: what the leaves of a tree of cones rest on."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import product
+from functools import reduce
+from itertools import accumulate, permutations, product
 from math import gcd
+from operator import add, mul, sub
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lpmert.certificates.check.lists import ProofLists
+from lpmert.certificates.format import BOXES, Record, integers
 from lpmert.errors import CertificateError, FloatArray, IntArray
-from lpmert.numeric import rational
 
 Ray = tuple[int, ...]
 
 _MOST_BITS = 900
+_MOST_FEATURES_OF_CONES = 7
+"""Up to which a box is divided into cones: there are (d - 1)! of them."""
 
 
-class IntegerCone(NamedTuple):
-    """The weights that are sums of non-negative multiples of d independent rays, each a vector of integers.
+class Shape(NamedTuple):
+    """A cone of weights: all sums of non-negative multiples of d independent rays, vectors of integers; or a box.
 
-    For the lists whose survivors still differ in cost: their survivors' rows [n], the start [L] of each list among
-    them, scores [n, d] at the rays and a bound [d] on the error of these. fixed [K]: the worth of all other lists. low,
-    high [K]: the box of what all lists are worth for selections that some weights inside the cone make strictly best.
+    Of a box, the rays are its centre and half a side along every axis: it consists of the centre plus each of the
+    others times a number of -1 .. 1, and of all non-negative multiples of these sums.
     """
 
     rays: tuple[Ray, ...]
+    boxed: bool = False
+
+    def nowhere_negative(self, vector: Sequence[int]) -> bool:
+        """Whether a vector of whole numbers has no negative product with any weights inside: K1 and B1."""
+        first, *others = (_product(vector, ray) for ray in self.rays)
+        return first >= sum(map(abs, others)) if self.boxed else min((first, *others)) >= 0
+
+    def parts(self, record: Record) -> list[Shape]:
+        """Return the parts into which a record divides it, which cover it: K2, B2 and B5."""
+        rays, n = self.rays, len(self.rays)
+        if set(record) == {"split"} and self.boxed:
+            (k,) = integers(record["split"], 1)
+            if 0 < k < n:
+                return [self._half(k, sign) for sign in (1, -1)]
+        elif set(record) == {"split"}:
+            p, q = integers(record["split"], 2)
+            if p != q and {p, q} <= set(range(n)):
+                ray = midpoint(rays[p], rays[q])
+                return [Shape((*rays[:k], ray, *rays[k + 1 :])) for k in (p, q)]
+        elif set(record) == {"corners"} and self.boxed and n <= _MOST_FEATURES_OF_CONES:
+            signs = integers(record["corners"], n - 1)
+            if set(signs) <= {1, -1}:
+                sides = [_times(sign, ray) for sign, ray in zip(signs, rays[1:], strict=True)]
+                corner = reduce(_minus, sides, rays[0])
+                ways = permutations(_times(2, side) for side in sides)
+                return [Shape(tuple(accumulate(way, _plus, initial=corner))) for way in ways]
+        raise CertificateError(f"no edge of this cone is split by {record!r:.40}")
+
+    def _half(self, k: int, sign: int) -> Shape:
+        half = self.rays[k]
+        rays = [_times(2, ray) for ray in self.rays]
+        rays[0], rays[k] = _plus(rays[0], _times(sign, half)), half
+        divisor = gcd(*(value for ray in rays for value in ray))
+        return Shape(tuple(tuple(value // divisor for value in ray) for ray in rays), True)
+
+
+class IntegerCone(NamedTuple):
+    """What may win in a part of the weight space.
+
+    For the lists whose survivors still differ in worth: their survivors' rows [n], the start [L] of each list among
+    them, and scores [d, n] at the rays of the shape; in a box, where one sum is claimed, the rows of a list are in
+    order of cost. fixed [K]: the worth of all other lists. low, high [K]: the box of what all lists are worth for
+    selections that some weights inside make strictly best.
+    """
+
+    shape: Shape
     rows: IntArray
     starts: IntArray
     scores: FloatArray
-    tolerance: FloatArray
     fixed: IntArray
     low: IntArray
     high: IntArray
@@ -41,6 +89,19 @@ class IntegerCone(NamedTuple):
         """What every such selection costs at least, for a claim of one sum."""
         return int(self.low[0])
 
+    @property
+    def sizes(self) -> IntArray:
+        """How many survivors the lists [L] have."""
+        ends = np.empty_like(self.starts)
+        ends[:-1], ends[-1:] = self.starts[1:], len(self.rows)
+        return ends - self.starts
+
+    def without(self, dropped: NDArray[np.bool_]) -> IntegerCone:
+        """Return what is left without some rows [n], of every list some."""
+        kept = np.flatnonzero(~dropped)
+        starts = np.searchsorted(kept, self.starts)
+        return self._replace(rows=self.rows[kept], starts=starts, scores=self.scores[:, kept])
+
 
 def orthants(n_features: int) -> Iterator[tuple[Ray, ...]]:
     """Yield the rays of all orthants, which cover the space."""
@@ -48,49 +109,65 @@ def orthants(n_features: int) -> Iterator[tuple[Ray, ...]]:
         yield tuple(tuple(sign * (k == d) for k in range(n_features)) for d, sign in enumerate(signs))
 
 
-def whole_cone(lists: ProofLists, rays: tuple[Ray, ...]) -> IntegerCone:
-    """Return the cone of these rays with the hypotheses of all lists that may win in it."""
-    scores = np.zeros((len(lists.features), len(rays)))
+def cover(n_features: int, kind: str) -> list[Shape]:
+    """Return parts that cover the space: the orthants, or the faces of a cube."""
+    if kind != BOXES:
+        return [Shape(rays) for rays in orthants(n_features)]
+    units = next(orthants(n_features))
+    faces = [(d, sign) for d in range(n_features) for sign in (1, -1)]
+    return [Shape((_times(sign, units[d]), *units[:d], *units[d + 1 :]), True) for d, sign in faces]
+
+
+def whole_cone(lists: ProofLists, shape: Shape) -> IntegerCone:
+    """Return a part of the space with the hypotheses of all lists that may win in it."""
     nothing = np.zeros(len(lists.worth), dtype=lists.worth.dtype)
-    cone = IntegerCone(
-        rays, np.arange(len(scores)), lists.offsets[:-1], scores, np.zeros(len(rays)), nothing, nothing, nothing
-    )
-    for k in range(len(rays) - 1):
-        cone = _with_ray(lists, cone, k, rays[k])
-    return part(lists, cone, len(rays) - 1, rays[-1])
+    rows = np.arange(len(lists.features))
+    if shape.boxed and not lists.several:
+        rows = np.lexsort((lists.costs, lists.numbers))
+    return part(lists, IntegerCone(shape, rows, lists.offsets[:-1], lists.features.T, nothing, nothing, nothing), shape)
 
 
 def midpoint(first: Ray, second: Ray) -> Ray:
     """Return the sum of two rays, brought to equal sums of absolute values."""
     sizes = [sum(map(abs, ray)) for ray in (first, second)]
-    ray = [sizes[1] * a + sizes[0] * b for a, b in zip(first, second, strict=True)]
+    ray = _plus(_times(sizes[1], first), _times(sizes[0], second))
     return tuple(value // gcd(*ray) for value in ray)
 
 
-def part(lists: ProofLists, cone: IntegerCone, replaced: int, ray: Ray) -> IntegerCone:
-    """Return the part of a cone in which one ray is replaced by another one inside it.
+def part(lists: ProofLists, cone: IntegerCone, shape: Shape) -> IntegerCone:
+    """Return a part of a cone.
 
-    Hypotheses that another of their list beats at every ray are dropped, and lists of which all others are worth the
-    same are settled. Scores are linear in the weights: what is at least as good at every ray is better inside the cone,
-    for distinct vectors and independent rays.
+    Hypotheses fall that the best of their list at one of the rays, the first of equals, is as good as everywhere
+    inside, of a box that at the centre, and then the first if any other one is; lists of which all others are worth the
+    same are settled. What falls is decided exactly, so that the outcome does not depend on how scores are rounded.
     """
-    cone = _with_ray(lists, cone, replaced, ray)
+    if max(abs(value) for ray in shape.rays for value in ray) >> _MOST_BITS:
+        raise CertificateError("a ray is beyond the range of double precision")
+    points = np.array(shape.rays, dtype=np.float64)
+    cone = cone._replace(shape=shape, scores=points @ lists.columns[:, cone.rows])
     if not len(cone.starts):
         return cone
-    kept = ~_beaten(lists, cone)
-    rows = cone.rows[kept]
-    starts: IntArray = (np.cumsum(kept) - kept)[cone.starts]
-    sizes = _sizes(starts, len(rows))
-    worth = lists.worth[:, rows]
-    least, most = np.minimum.reduceat(worth, starts, axis=1), np.maximum.reduceat(worth, starts, axis=1)
+    errors, error = lists.tolerances(points)
+    doubt = error if shape.boxed else 2.0 * errors[:, None]
+    beaten = np.zeros(len(cone.rows), dtype=np.bool_)
+    for k in range(1 if shape.boxed else len(points)):
+        best = np.repeat(_winners(lists, cone, k, float(errors[k])), cone.sizes)
+        beaten |= _beaten(lists, cone, doubt, best, np.arange(len(best)))
+    cone = cone.without(beaten)
+    if shape.boxed and not lists.several:
+        losses = _beaten(lists, cone, doubt, np.arange(len(cone.rows)), np.repeat(cone.starts, cone.sizes))
+        beaten = np.zeros(len(cone.rows), dtype=np.bool_)
+        beaten[cone.starts] = np.logical_or.reduceat(losses, cone.starts)
+        cone = cone.without(beaten)
+    worth = lists.worth[:, cone.rows]
+    least, most = np.minimum.reduceat(worth, cone.starts, axis=1), np.maximum.reduceat(worth, cone.starts, axis=1)
     differs: NDArray[np.bool_] = (least != most).any(axis=0)
     fixed = cone.fixed + least[:, ~differs].sum(axis=1)
-    left = np.repeat(differs, sizes)
+    sizes = cone.sizes
+    left = np.flatnonzero(np.repeat(differs, sizes))
     starts = np.cumsum(sizes[differs]) - sizes[differs]
     low, high = (fixed + ends[:, differs].sum(axis=1) for ends in (least, most))
-    return cone._replace(
-        rows=rows[left], starts=starts, scores=cone.scores[kept][left], fixed=fixed, low=low, high=high
-    )
+    return IntegerCone(shape, cone.rows[left], starts, cone.scores[:, left], fixed, low, high)
 
 
 def priced(lists: ProofLists, cone: IntegerCone, at: object) -> tuple[int, int]:
@@ -101,64 +178,51 @@ def priced(lists: ProofLists, cone: IntegerCone, at: object) -> tuple[int, int]:
     return price.of(cone.fixed.tolist()) + int(least.sum()), price.target
 
 
-def _with_ray(lists: ProofLists, cone: IntegerCone, replaced: int, ray: Ray) -> IntegerCone:
-    if max(map(abs, ray)) >> _MOST_BITS:
-        raise CertificateError("a ray is beyond the range of double precision")
-    point = np.array(ray, dtype=np.float64)
-    scores, tolerance = cone.scores.copy(), cone.tolerance.copy()
-    scores[:, replaced] = lists.features[cone.rows] @ point
-    tolerance[replaced] = lists.tolerance(point)
-    rays = (*cone.rays[:replaced], ray, *cone.rays[replaced + 1 :])
-    return cone._replace(rays=rays, scores=scores, tolerance=tolerance)
-
-
-def _beaten(lists: ProofLists, cone: IntegerCone) -> NDArray[np.bool_]:
-    """Return which hypotheses [n] are beaten by the best of their list at one of the rays, the first of equals.
-
-    Which these are is decided exactly, so that the outcome does not depend on how scores are rounded.
-    """
-    scores, tolerance, n = np.ascontiguousarray(cone.scores.T), cone.tolerance, len(cone.scores)
-    sizes = _sizes(cone.starts, n)
-    least = np.maximum.reduceat(scores, cone.starts, axis=1) - 2.0 * tolerance[:, None]
-    close = np.flatnonzero(scores >= np.repeat(least, sizes, axis=1))
-    # At each ray, those that come close to the best of their list; the first of a list is the best if scores are exact.
-    ends = np.searchsorted(close, np.add.outer(n * np.arange(len(cone.rays)), cone.starts).ravel())
-    winners = close[ends] % n
-    for a in np.flatnonzero(_sizes(ends, len(close)) > 1).tolist() if tolerance.any() else ():
-        k = a // len(cone.starts)
-        if tolerance[k]:
-            contenders = (close[ends[a] : len(close) if a + 1 == len(ends) else ends[a + 1]] % n).tolist()
-            ray = cone.rays[k]
+def _winners(lists: ProofLists, cone: IntegerCone, k: int, error: float) -> IntArray:
+    """Return the best of each list [L] at a ray, the first of equals."""
+    scores = cone.scores[k]
+    top = np.maximum.reduceat(scores, cone.starts)
+    close = np.flatnonzero(scores >= np.repeat(top - 2.0 * error, cone.sizes))
+    begins = np.searchsorted(close, cone.starts)
+    winners: IntArray = close[begins]
+    if error:
+        ends = np.append(begins[1:], len(close))
+        for a in np.flatnonzero(ends - begins > 1).tolist():
+            contenders, ray = close[begins[a] : ends[a]].tolist(), cone.shape.rays[k]
             winners[a] = max(contenders, key=lambda i: _product(lists.whole(int(cone.rows[i])), ray))
-    beaten = np.zeros(n, dtype=np.bool_)
-    own = np.arange(n)
-    maybe = []
-    for best in np.repeat(winners.reshape(len(cone.rays), -1), sizes, axis=1):
-        lost = near = best != own
-        for values, error in zip(scores, tolerance.tolist(), strict=True):
-            leads = values[best] - values
-            lost = lost & (leads >= 2.0 * error)
-            near = near & (leads >= -2.0 * error) if tolerance.any() else lost
-        beaten |= lost
-        maybe.append((best, near))
-    for best, near in maybe:
-        for i in np.flatnonzero(near & ~beaten).tolist():
-            beaten[i] = _beats(lists, cone.rays, int(cone.rows[best[i]]), int(cone.rows[i]))
+    return winners
+
+
+def _beaten(
+    lists: ProofLists, cone: IntegerCone, doubt: FloatArray | float, winners: IntArray, losers: IntArray
+) -> NDArray[np.bool_]:
+    """Return for pairs of hypotheses [p] whether the first, another one, is as good as the second everywhere inside.
+
+    doubt: how far the differences of scores, or of a box what they come to, may be from the true ones.
+    """
+    leads = cone.scores[:, winners] - cone.scores[:, losers]
+    if cone.shape.boxed:
+        leads = leads[:1] - np.abs(leads[1:]).sum(axis=0)
+    others = winners != losers
+    beaten: NDArray[np.bool_] = (leads >= doubt).all(axis=0) & others
+    if np.any(doubt):
+        for a in np.flatnonzero((leads >= -doubt).all(axis=0) & ~beaten & others).tolist():
+            better, worse = (lists.whole(int(cone.rows[own[a]])) for own in (winners, losers))
+            beaten[a] = cone.shape.nowhere_negative(_minus(better, worse))
     return beaten
 
 
-def _sizes(starts: IntArray, end: int) -> IntArray:
-    sizes = np.empty_like(starts)
-    np.subtract(starts[1:], starts[:-1], out=sizes[:-1])
-    sizes[-1:] = end - starts[-1:]
-    return sizes
+def _times(factor: int, ray: Ray) -> Ray:
+    return tuple(factor * value for value in ray)
 
 
-def _beats(lists: ProofLists, rays: tuple[Ray, ...], winner: int, loser: int) -> bool:
-    """Whether one row scores at least as much as another at every ray, in exact arithmetic."""
-    (difference,) = rational.difference_rows(lists.features[winner][None], lists.features[loser][None])
-    return all(_product(difference, ray) >= 0 for ray in rays)
+def _plus(first: Sequence[int], second: Sequence[int]) -> Ray:
+    return tuple(map(add, first, second))
+
+
+def _minus(first: Sequence[int], second: Sequence[int]) -> Ray:
+    return tuple(map(sub, first, second))
 
 
 def _product(first: Sequence[int], second: Sequence[int]) -> int:
-    return sum(x * y for x, y in zip(first, second, strict=True))
+    return sum(map(mul, first, second))

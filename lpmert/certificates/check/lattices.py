@@ -29,8 +29,8 @@ _MOST_CONES = 2000
 """Of one lattice, beyond which it is too large for exact arithmetic."""
 
 Way = tuple[int, ...]
-Label = tuple[tuple[int, ...], tuple[int, ...], Way]
-"""A partial path: its features in units, its scores at the rays, and its links from the last to the first."""
+Label = tuple[tuple[int, ...], Way]
+"""A partial path: its scores at the rays, and its links from the last to the first."""
 
 
 def lists_of(graphs: WordGraphs, metric: str | TextMetric, limits: Sequence[Sequence[float]]) -> NBest:
@@ -61,6 +61,8 @@ def claimed_lists(graphs: WordGraphs, metric: str | TextMetric | None, header: H
     if not isinstance(graphs, WordGraphs):
         raise DataError(f"the second argument must be an NBest, Lattices or Hypergraphs, not {type(graphs).__name__}")
     problem = LatticeProblem(graphs, "wer" if metric in (None, "loss") and graphs.losses is None else metric or "loss")
+    if header.equations:
+        raise CertificateError("certificates of lattices and hypergraphs have no equations")
     if list(header.weights) != list(graphs.names):
         raise CertificateError(f"the certificate is about other features: {list(header.weights)}")
     if not problem.additive:
@@ -90,7 +92,7 @@ def _ways(graphs: WordGraphs, number: int, limits: Sequence[Sequence[float]]) ->
         weights = [[s * value for s, value in zip(scales, ray, strict=True)] for ray in rays]
         labels = _labels(graph, rows, weights)
         if labels is not None:
-            found.update(way for _, _, way in labels)
+            found.update(way for _, way in labels)
             continue
         p, q = _longest(rays)
         middle = midpoint(rays[p], rays[q])
@@ -109,7 +111,7 @@ def _longest(rays: tuple[Ray, ...]) -> tuple[int, int]:
 
 def _labels(graph: Graph, rows: list[list[int]], weights: list[list[int]]) -> list[Label] | None:
     """Return the paths that no other equals or beats at all rays, or `None` where a node has too many of them."""
-    nothing: Label = ((0,) * len(weights), (0,) * len(weights), ())
+    nothing: Label = ((0,) * len(weights), ())
     at: list[list[Label]] = [[nothing], *([] for _ in range(graph.n_nodes - 1))]
     links = list(zip(graph.sources.tolist(), graph.seconds.tolist(), graph.targets.tolist(), rows, strict=True))
     k = 0
@@ -118,22 +120,16 @@ def _labels(graph: Graph, rows: list[list[int]], weights: list[list[int]]) -> li
         while k < len(links) and links[k][2] == node:
             source, second, _, own = links[k]
             scores = tuple(sum(a * b for a, b in zip(own, ray, strict=True)) for ray in weights)
-            for features, reached, way in at[source]:
-                for others, more, beside in at[second]:
-                    total = tuple(a + b + c for a, b, c in zip(own, features, others, strict=True))
-                    new.append(
-                        (
-                            total,
-                            tuple(a + b + c for a, b, c in zip(scores, reached, more, strict=True)),
-                            (k, *way, *beside),
-                        )
-                    )
+            for reached, way in at[source]:
+                for more, beside in at[second]:
+                    total = tuple(a + b + c for a, b, c in zip(scores, reached, more, strict=True))
+                    new.append((total, (k, *way, *beside)))
             k += 1
         # What beats another one has a larger sum of scores, or the same features and comes first.
-        new.sort(key=lambda label: (-sum(label[1]), label[2]))
+        new.sort(key=lambda label: (-sum(label[0]), label[1]))
         kept: list[Label] = []
         for label in new:
-            if not any(all(map(ge, other[1], label[1])) for other in kept):
+            if not any(all(map(ge, other[0], label[0])) for other in kept):
                 kept.append(label)
                 if len(kept) > _MOST_LABELS:
                     return None

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, cmp_to_key
+from fractions import Fraction
 from math import gcd
+from operator import mul
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lpmert.certificates.check.claims import Claim
+from lpmert.certificates.check.given import given_rows, places_of
 from lpmert.certificates.format import integers
 from lpmert.errors import CertificateError, FloatArray, IntArray
 from lpmert.model.given import MAGNITUDE_LIMIT
-from lpmert.model.meant import meant
 from lpmert.model.nbest import NBest
 from lpmert.numeric import rational
 
@@ -38,14 +39,16 @@ _LARGEST_COST = 1 << 61
 class ProofLists:
     """The caller's S lists and, after them, a list {a, 0} for each of R limits a; its 0 may not be chosen.
 
-    offsets [S + R + 1]; given [m, D]: the distinct vectors of every list; features [m, d]: the columns that cones span,
-    times 2**exponent; all others are, within lists, linear combinations of these. Once the claim is known: worth
-    [K, m]: whole numbers, int64 or, where sums could overflow, Python's; lists of two with parallel differences are
-    charged to the first of them. What the claim sums is constant [K] + step * the summed worth, exactly. Raises
-    `CertificateError` if limits or exponents do not fit.
+    offsets [S + R + 1]; given [m, D]: the distinct vectors of every list; features [m, d], columns [d, m]: the columns
+    that cones span, times 2**exponent; all others are, within lists, linear combinations of these. Once the claim is
+    known: worth [K, m]: whole numbers, int64 or, where sums could overflow, Python's; lists of two with parallel
+    differences are charged to the first of them; worth_of: the same by row; costs [m], cost: for a claim of one sum.
+    What the claim sums is constant [K] + step * the summed worth, exactly. Raises `CertificateError` if limits,
+    equations or exponents do not fit.
     """
 
     worth: IntArray
+    worth_of: list[tuple[int, ...]]
     constant: list[int]
     step: int
 
@@ -56,20 +59,35 @@ class ProofLists:
         ties: str,
         exponents: Mapping[str, int],
         limits: Sequence[Sequence[float]] = (),
+        equations: Sequence[Sequence[Fraction]] = (),
     ) -> None:
         self.n_lists = nbest.n_lists
-        given = np.concatenate([meant(nbest.dense_features()).features, limit_rows(limits, nbest.n_features)])
-        self._bounds = np.concatenate([nbest.offsets, nbest.offsets[-1] + 2 * np.arange(1, len(limits) + 1)])
-        leader = _first_equals(given, self._bounds)
-        self._rows = np.flatnonzero(leader == np.arange(len(leader)))
+        given = given_rows(nbest, limits, equations)
+        self._bounds = given.offsets
+        seen: dict[tuple[object, ...], int] = {}
+        numbers = np.repeat(np.arange(len(self._bounds) - 1), np.diff(self._bounds)).tolist()
+        rows = given.features.tolist() if given.whole is None else given.whole
+        leader = [seen.setdefault((s, *row), k) for k, (s, row) in enumerate(zip(numbers, rows, strict=True))]
+        self._rows = np.array([*seen.values()])
         self.offsets: IntArray = np.searchsorted(self._rows, self._bounds)
-        self.given = given[self._rows]
+        if (np.diff(self.offsets)[self.n_lists :] < 2).any():
+            raise CertificateError("the equations leave no weights inside a limit")
+        self.given = given.features[self._rows]
+        self._whole_given = None if given.whole is None else [given.whole[k] for k in seen.values()]
+        self._places = places_of(self.given)
+        self.names, self.free = given.names, given.free
         self.numbers = np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
-        self.features = self._spanned(exponents, nbest.names)
+        hypotheses = self._rows - self._bounds[self.numbers]
+        self._places_of = list(zip(self.numbers.tolist(), hypotheses.tolist(), strict=True))
+        self._row_of = {place: row for row, place in enumerate(self._places_of)}
+        self._whole: dict[int, list[int]] = {}
+        self.features = self._spanned(exponents)
+        self.columns = np.ascontiguousarray(self.features.T)
+        self._grid = places_of(self.features)
         self._reach = np.abs(self.features).max(axis=0, initial=0.0)
         self.claim, self.several = claim, claim.several
         kept: dict[int, tuple[int, ...]] = {}
-        for first, value in zip(leader.tolist(), claim.values, strict=False):
+        for first, value in zip(leader, claim.values, strict=False):
             kept[first] = REPRESENTATIVE[ties](kept.get(first, value), value)
         self.values = [*kept.values()]
 
@@ -77,12 +95,6 @@ class ProofLists:
     def limit_rows(self) -> dict[int, int]:
         """The list of each limit and the row of its vector."""
         return {s: int(self.offsets[s]) for s in range(self.n_lists, len(self.offsets) - 1)}
-
-    @property
-    def costs(self) -> IntArray:
-        """What a claim of one sum asks for [m]."""
-        costs: IntArray = self.worth[0]
-        return costs
 
     @property
     def target(self) -> int:
@@ -95,102 +107,82 @@ class ProofLists:
 
     def row(self, number: int, hypothesis: int) -> int:
         """Return the row of a hypothesis of the caller's list, both counted from 0."""
-        bounds = self._python_bounds
-        if not 0 <= number < len(bounds) - 1 or not 0 <= hypothesis < bounds[number + 1] - bounds[number]:
-            raise CertificateError(f"there is no hypothesis {hypothesis} of list {number}")
-        row = self._row_of.get(bounds[number] + hypothesis)
+        row = self._row_of.get((number, hypothesis))
         if row is None:
-            raise CertificateError(f"hypothesis {hypothesis} of list {number} repeats the features of an earlier one")
+            raise CertificateError(f"hypothesis {hypothesis} of list {number} is missing, or repeats an earlier one")
         return row
-
-    @cached_property
-    def _python_bounds(self) -> list[int]:
-        return list(map(int, self._bounds))
-
-    @cached_property
-    def _row_of(self) -> dict[int, int]:
-        return {given: row for row, given in enumerate(self._rows.tolist())}
 
     def place(self, row: int) -> tuple[int, int]:
         """Return the caller's list and hypothesis of a row, both counted from 0."""
-        return int(self.numbers[row]), int(self._rows[row] - self._bounds[self.numbers[row]])
-
-    @cached_property
-    def cost(self) -> list[int]:
-        """The costs as Python's numbers."""
-        return list(map(int, self.costs))
-
-    def worth_of(self, row: int) -> tuple[int, ...]:
-        """Return the worth [K] of a row as Python's numbers."""
-        return self._worth_of[row]
-
-    @cached_property
-    def _worth_of(self) -> list[tuple[int, ...]]:
-        return [*zip(*self.worth.tolist(), strict=True)]
+        return self._places_of[row]
 
     def closed(self, low: Sequence[int], high: Sequence[int]) -> bool:
         """Whether no selection whose worth is in a box undercuts the claim: it breaks a limit, or its best corner does
         not.
         """
-        return low[-1] > 0 or self.claim.holds(*(self._sums(corner) for corner in (low, high)))
+        return low[-1] > 0 or self.claim.holds(*(self.sums(corner) for corner in (low, high)))
 
     def price(self, low: Sequence[int], high: Sequence[int], at: object) -> Price:
         """Return prices of worth by which nothing in a box undercuts the claim, good at these sums."""
-        price = self.claim.price(self._sums(low), self._sums(high), integers(at, len(self.constant)))
+        price = self.claim.price(self.sums(low), self.sums(high), integers(at, len(self.constant)))
         less = sum(a * b for a, b in zip(price.slopes, self.constant, strict=True))
         return price._replace(slopes=[*price.slopes, price.forbidden], target=price.target - less)
 
-    def point(self, worth: Sequence[int]) -> list[int]:
-        """Return the sums of a selection of this worth, at least 1, at which prices can be taken."""
-        return [max(1, value) for value in self._sums(worth)]
-
-    def _sums(self, worth: Sequence[int]) -> list[int]:
+    def sums(self, worth: Sequence[int]) -> list[int]:
+        """Return what is summed by a selection of this worth."""
         return [int(a) + b for a, b in zip(worth, self.constant, strict=False)]
 
     def whole(self, row: int) -> list[int]:
-        """Return the features of a row times one power of two that makes those of all rows whole."""
-        ratios = [value.as_integer_ratio() for value in self.features[row].tolist()]
-        return [numerator * ((1 << self._grid) // denominator) for numerator, denominator in ratios]
+        """Return the features of a row times one number that makes those of all rows whole."""
+        found = self._whole.get(row)
+        if found is None:
+            given = self._given_in_whole_numbers(row)
+            found = [given[d] << shift for d, shift in zip(self._spanning, self._shifts, strict=True)]
+            self._whole[row] = found
+        return found
 
-    @cached_property
-    def _grid(self) -> int:
-        fractions, exponents = np.frexp(self.features)
-        mantissas = np.ldexp(fractions, 53).astype(np.int64)
-        lowest = exponents - 54 + np.frexp((mantissas & -mantissas).astype(np.float64))[1]
-        return int(-np.min(lowest, where=mantissas != 0, initial=0))
+    def _given_in_whole_numbers(self, row: int) -> list[int]:
+        if self._whole_given is not None:
+            return self._whole_given[row]
+        ratios = [value.as_integer_ratio() for value in self.given[row].tolist()]
+        return [numerator * ((1 << self._places) // denominator) for numerator, denominator in ratios]
 
-    def tolerance(self, ray: FloatArray) -> float:
-        """Bound the rounding error of scores at a ray [d], itself rounded from integers; 0 where scores are exact.
+    def tolerances(self, points: FloatArray) -> tuple[FloatArray, float]:
+        """Bound the rounding errors [m] of scores at points [m, d], rounded from integers, and that of a difference of
+        first ones less the sizes of all others; 0 where they are exact.
 
         Higham, Accuracy and Stability of Numerical Algorithms, section 3.1, for any order of the sum, twice.
         """
-        largest = float(self._reach @ np.abs(ray))
-        if not largest < _LARGEST_SCORE:
+        largest: FloatArray = np.abs(points) @ self._reach
+        whole: float = largest.sum()
+        if not whole < _LARGEST_SCORE:
             raise CertificateError("scores at a ray are beyond the range of double precision")
-        unit = np.count_nonzero(ray) == 1 and np.abs(ray).max() == 1.0
-        if unit or (self._grid < 900 and largest * 2.0**self._grid < _EXACT_INTEGERS):
-            return 0.0
-        return (len(ray) + 4) * (_EPSILON * largest + _SMALLEST_NORMAL)
+        unit = (np.count_nonzero(points, axis=1) == 1) & (np.abs(points).max(axis=1) == 1.0)
+        # Doubles hold all features, but for those that equations make.
+        exact = _EXACT_INTEGERS * 0.5**self._grid if self._whole_given is None and self._grid < 900 else 0.0
+        errors = (points.shape[1] + 4) * (_EPSILON * largest + _SMALLEST_NORMAL)
+        error = 2.0 * (sum(points.shape) + 4) * (_EPSILON * whole + _SMALLEST_NORMAL)
+        scores = np.where((unit & (self._whole_given is None)) | (largest < exact), 0.0, errors)
+        return scores, 0.0 if 4.0 * whole < exact else error
 
     def attained(self, weights: Sequence[float]) -> list[int]:
-        """Return the sums of decoding with weights [D] for the caller's features.
+        """Return the sums of decoding with weights [D], or those of them that no equation sets.
 
         Raises `CertificateError` if hypotheses that differ in what is summed tie, or if a limit is broken.
         """
-        w = np.array(weights)
+        w = np.array(weights)[self.free]
         if not np.abs(w).max() <= MAGNITUDE_LIMIT:
             raise CertificateError("a weight is too large; multiply all by one power of two")
         scores, size = self.given @ w, np.abs(self.given) @ np.abs(w)
         error = 2 * (len(w) + 3) * (_EPSILON * np.maximum.reduceat(size, self.offsets[:-1]) + _SMALLEST_NORMAL)
         close = np.flatnonzero(scores >= (np.maximum.reduceat(scores, self.offsets[:-1]) - error)[self.numbers])
 
-        def compare(i: int, j: int) -> int:
-            return rational.compare_scores(w, self.given[i], self.given[j])
-
+        (exact,) = rational.to_integers(w[None])
         chosen = []
         for s, rows in enumerate(np.split(close, np.searchsorted(close, self.offsets[1:-1]))):
-            best = max(rows.tolist(), key=cmp_to_key(compare))
-            winners = [row for row in rows.tolist() if row == best or compare(row, best) == 0]
+            values = {k: sum(map(mul, exact, self._given_in_whole_numbers(k))) for k in rows.tolist()}
+            best = max(values, key=values.__getitem__)
+            winners = [row for row, value in values.items() if value == values[best]]
             if s >= self.n_lists:
                 if winners != [self.offsets[s]]:
                     raise CertificateError(f"the weights break limit {s - self.n_lists}")
@@ -200,19 +192,21 @@ class ProofLists:
             chosen.append(self.values[best])
         return [sum(column) for column in zip(*chosen, strict=True)]
 
-    def _spanned(self, exponents: Mapping[str, int], names: Sequence[str]) -> FloatArray:
-        if not set(exponents) <= set(names) or any(abs(value) > 1000 for value in exponents.values()):
+    def _spanned(self, exponents: Mapping[str, int]) -> FloatArray:
+        if not set(exponents) <= set(self.names) or any(abs(value) > 1000 for value in exponents.values()):
             raise CertificateError("exponents are needed for features of the lists, and of at most 1000")
-        spanned = [names.index(name) for name in exponents]
+        self._spanning = spanned = [self.names.index(name) for name in exponents]
+        self._shifts = [value - min(exponents.values()) for value in exponents.values()]
         first = self.offsets[:-1][self.numbers]
         varying = np.flatnonzero((self.given != self.given[first]).any(axis=0))
-        omitted = [d for d in varying.tolist() if d not in spanned]
+        omitted = [d for d in range(len(self.names)) if d not in spanned and (d in varying or self._whole_given)]
         if omitted:
-            whole = np.array(rational.to_integers(self.given), dtype=object)
+            whole = np.array([self._given_in_whole_numbers(row) for row in range(len(self.given))], dtype=object)
             differences = whole - whole[first]
             for d in omitted:
                 if rational.solve_integers(differences[:, spanned].tolist(), differences[:, d].tolist()) is None:
-                    raise CertificateError(f"feature {names[d]!r:.40} has no exponent, but depends on none that has")
+                    name = self.names[d]
+                    raise CertificateError(f"feature {name!r:.40} has no exponent, but depends on none that has")
         shifts = np.array(list(exponents.values()), dtype=np.int64)
         with np.errstate(over="ignore"):
             scaled = np.ldexp(self.given[:, spanned], shifts)
@@ -225,8 +219,6 @@ class ProofLists:
 
         The 0 of a limit costs more than everything else, or, where there are several sums, adds 1 to a last one.
         """
-        for kept in ("cost", "_worth_of"):
-            self.__dict__.pop(kept, None)
         starts = self.offsets[:-1]
         own = self.claim.worth(self.values, starts[: self.n_lists])
         whole = np.zeros((len(own), len(self.features)), dtype=object)
@@ -244,39 +236,20 @@ class ProofLists:
         for row in self.limit_rows.values():
             worth[-1, row + 1] = forbidden
         self.worth = worth.astype(np.int64) if safe else worth
+        self.worth_of = [*zip(*self.worth.tolist(), strict=True)]
+        self.costs: IntArray = self.worth[0]
+        self.cost: list[int] = self.costs.tolist()
 
     def _merge_pairs(self, worth: NDArray[np.object_]) -> None:
         """Charge lists of two that one and the same hyperplane decides to the first of them."""
         pairs = self.offsets[:-1][np.flatnonzero(np.diff(self.offsets)[: self.n_lists] == 2)]
         merged: dict[tuple[int, ...], tuple[int, int]] = {}
-        for row, difference in zip(
-            pairs.tolist(), rational.difference_rows(self.features[pairs], self.features[pairs + 1]), strict=True
-        ):
+        for row in pairs.tolist():
+            difference = [a - b for a, b in zip(self.whole(row), self.whole(row + 1), strict=True)]
             sign = 1 if next(value for value in difference if value) > 0 else -1
+            divisor = sign * gcd(*difference)
             own = (row, row + 1)[::sign]
-            first = merged.setdefault(tuple(sign * value for value in difference), own)
+            first = merged.setdefault(tuple(value // divisor for value in difference), own)
             if first != own:
                 worth[:, list(first)] += worth[:, list(own)]
                 worth[:, list(own)] = 0
-
-
-def limit_rows(limits: Sequence[Sequence[float]], n_features: int) -> FloatArray:
-    rows = np.zeros((2 * len(limits), n_features))
-    for k, limit in enumerate(limits):
-        if len(limit) != n_features or not any(limit) or max(map(abs, limit)) > MAGNITUDE_LIMIT:
-            raise CertificateError(
-                f"limit {k} must have {n_features} numbers, not all 0, of at most {MAGNITUDE_LIMIT:g}"
-            )
-        rows[2 * k] = limit
-    return rows
-
-
-def _first_equals(features: FloatArray, bounds: IntArray) -> IntArray:
-    """Return for each row the first row of its list with the same features."""
-    numbers = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
-    order = np.lexsort((*features.T[::-1], numbers))
-    new = np.ones(len(order), dtype=bool)
-    new[1:] = (features[order[1:]] != features[order[:-1]]).any(axis=1) | (np.diff(numbers[order]) != 0)
-    first = np.empty(len(order), dtype=np.int64)
-    first[order] = order[np.flatnonzero(new)][np.cumsum(new) - 1]  # lexsort is stable: the first row comes first
-    return first

@@ -40,7 +40,7 @@ class SelectionRules:
 
     def __init__(self, lists: ProofLists, cone: IntegerCone | None, target: int) -> None:
         self._lists = lists
-        self._rays = None if cone is None else cone.rays
+        self._shape = None if cone is None else cone.shape
         several = lists.several
         self._words = {"take", "out", "cores", "branch"} | ({"at"} if several else set())
         rows = [*range(len(lists.features))] if cone is None else cone.rows.tolist()
@@ -48,7 +48,7 @@ class SelectionRules:
         alive: dict[int, list[int]] = {}
         for row, number in zip(rows, lists.numbers[rows].tolist(), strict=True):
             alive.setdefault(number, []).append(row)
-        same = {s for s, own in alive.items() if s in chosen or len({*map(lists.worth_of, own)}) == 1}
+        same = {s for s, own in alive.items() if s in chosen or len({*map(lists.worth_of.__getitem__, own)}) == 1}
         fixed = lists.worth[:, [alive[s][0] for s in same - set(chosen)]].sum(axis=1)
         self._settled: list[int] = [*map(int, fixed if cone is None else fixed + cone.fixed)]
         for s in same:
@@ -88,9 +88,8 @@ class SelectionRules:
             node = weighed or node
             alive = dict(node.alive)
         charges = self._charges(typed(record.get("cores", []), list), node, cores)
-        bound = None
-        if charges is not None:
-            bound = node.fixed + sum(node.cost[rows[0]] for rows in alive.values()) + sum(y for y, _ in charges)
+        least = node.fixed + sum(node.cost[rows[0]] for rows in alive.values() if rows)
+        bound = None if charges is None else least + sum(y for y, _ in charges)
         if charges is None or bound is None or bound >= node.target:
             if "branch" in record:
                 raise CertificateError("the node is closed, and cannot branch")
@@ -122,7 +121,7 @@ class SelectionRules:
         low, high = list(self._settled), list(self._settled)
         limits = self._lists.limit_rows
         for rows in [*((row,) for s, row in node.chosen.items() if s not in limits), *node.alive.values()]:
-            for k, column in enumerate(zip(*map(self._lists.worth_of, rows), strict=True)):
+            for k, column in enumerate(zip(*map(self._lists.worth_of.__getitem__, rows), strict=True)):
                 low[k] += min(column)
                 high[k] += max(column)
         return low, high
@@ -136,9 +135,9 @@ class SelectionRules:
         if "at" not in record:
             return node
         price = lists.price(low, high, record["at"])
-        cost = {row: price.of(lists.worth_of(row)) for rows in node.alive.values() for row in rows}
+        cost = {row: price.of(lists.worth_of[row]) for rows in node.alive.values() for row in rows}
         limits = lists.limit_rows
-        chosen = [price.of(lists.worth_of(row)) for s, row in node.chosen.items() if s not in limits]
+        chosen = [price.of(lists.worth_of[row]) for s, row in node.chosen.items() if s not in limits]
         return node._replace(
             alive={s: tuple(sorted(rows, key=cost.__getitem__)) for s, rows in node.alive.items()},
             fixed=price.of(self._settled) + sum(chosen),
@@ -199,9 +198,8 @@ class SelectionRules:
                 raise CertificateError(f"a multiplier is a positive hexadecimal number, not {text!r:.40}")
             differences = zip(self._lists.whole(row), self._lists.whole(beaten), strict=True)
             total = [before + int(text, 16) * (a - b) for before, (a, b) in zip(total, differences, strict=True)]
-        if self._rays is not None:
-            total = [max(0, sum(x * y for x, y in zip(total, ray, strict=True))) for ray in self._rays]
-        if any(total) or not core:
+        holds = not any(total) if self._shape is None else self._shape.nowhere_negative([-value for value in total])
+        if not holds or not core:
             raise CertificateError("the multipliers of a core do not balance its differences")
         return core
 

@@ -5,49 +5,17 @@ Only the lists, the metric and exact arithmetic are used; everything heavy is im
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fractions import Fraction
+    from pathlib import Path
 
-    from lpmert.certificates.format import CertificateReader, Header
+    from lpmert.certificates.format import CertificateReader
+    from lpmert.certificates.verified import Verified
     from lpmert.metrics.base import Metric
     from lpmert.metrics.text import TextMetric
     from lpmert.model.nbest import NBest
     from lpmert.model.word_graphs import WordGraphs
-
-
-@dataclass(frozen=True)
-class Verified:
-    """What a certificate proves.
-
-    Decoding with the `weights` loses `loss`, without ties; no weights decode without ties to less than `bound`, or none
-    that have a positive product with every one of the `limits`. Both are exact, but for BLEU, which is compared exactly
-    and given to the nearest multiple of 2**-64. `records` counts the parts of the tree.
-    """
-
-    loss: Fraction
-    bound: Fraction
-    weights: dict[str, float]
-    limits: tuple[dict[str, float], ...]
-    claim: Header
-    records: int
-
-    @property
-    def proved(self) -> bool:
-        """Whether the loss is the least one."""
-        return self.bound == self.loss
-
-    def __str__(self) -> str:
-        """Return one sentence."""
-        within = f" within {len(self.limits)} limits" if self.limits else ""
-        least = "is the least" if self.proved else f"is at most {float(self.loss - self.bound):.10g} above the least"
-        return (
-            f"certificate holds: loss {float(self.loss):.10g} {least}{within} "
-            f"({self.claim.metric}, ties: {self.claim.ties}; {self.records} records)"
-        )
 
 
 def verify(
@@ -112,26 +80,23 @@ def verify(
 
 
 def _verified(reader: CertificateReader, nbest: NBest | WordGraphs, metric: Any, ties: str, jobs: int) -> Verified:
-    from lpmert.model.nbest import NBest
+    from fractions import Fraction
+    from pathlib import Path
 
-    header = reader.header()
-    if isinstance(nbest, NBest):
-        return _checked(reader, header, nbest, metric, ties, jobs)
-    from lpmert.certificates.check.lattices import claimed_lists  # after lists are done with: it needs more
-
-    return _checked(reader, header, *claimed_lists(nbest, metric, header), ties, jobs)
-
-
-def _checked(
-    reader: CertificateReader, header: Header, nbest: NBest, metric: str | Metric | None, ties: str, jobs: int
-) -> Verified:
     from lpmert.certificates.check.claims import Claim
     from lpmert.certificates.check.lists import ProofLists
     from lpmert.certificates.check.tree import check_tree
-    from lpmert.certificates.format import CONES
+    from lpmert.certificates.format import BOXES, CONES
+    from lpmert.certificates.verified import Verified
     from lpmert.errors import CertificateError
     from lpmert.metrics.of_columns import metric_of
+    from lpmert.model.nbest import NBest
 
+    header = reader.header()
+    if not isinstance(nbest, NBest):
+        from lpmert.certificates.check.lattices import claimed_lists  # which needs more than lists do
+
+        nbest, metric = claimed_lists(nbest, metric, header)
     measure = metric_of(metric, nbest.statistic_names)
     measure.check(nbest.statistics)
     claim = Claim(measure, nbest.statistics, ties)
@@ -143,7 +108,12 @@ def _checked(
     ):
         if stated != own:
             raise CertificateError(f"the certificate is about another {what}: {stated}, not {own}")
-    lists = ProofLists(nbest, claim, ties, header.exponents, header.limits)
+    lists = ProofLists(nbest, claim, ties, header.exponents, header.limits, header.equations)
+    for k, row in enumerate(header.equations):
+        terms = [a * Fraction(w) for a, w in zip(row, header.weights.values(), strict=True)]
+        # Doubles need not fulfil it exactly.
+        if 10**9 * abs(sum(terms, Fraction(0))) > sum(map(abs, terms), Fraction(0)):
+            raise CertificateError(f"the weights do not fulfil equation {k}, not even but for rounding")
     sums = lists.attained(list(header.weights.values()))
     loss = claim.loss(sums)
     if loss != header.loss:
@@ -152,13 +122,12 @@ def _checked(
     if header.bound > loss or (header.bound == loss) != (claim.compared(sums) == 0):
         raise CertificateError(f"the weights lose {loss}, less than the bound {header.bound}, or too near it to tell")
     lists.weigh()
-    if jobs > 1 and header.kind == CONES and header.exponents:
+    if jobs > 1 and header.kind in (BOXES, CONES) and header.exponents and Path(reader.path).is_file():
         from lpmert.certificates.check.shares import check_shares
 
-        cost = check_shares(reader, lists, jobs)
+        cost = check_shares(reader, lists, header.kind, jobs)
     else:
         cost = check_tree(reader, lists, header.kind)
     if not claim.reached(None if cost is None else lists.summed(cost)):
         raise CertificateError(f"the bound {header.bound} is lower than what the tree proves")
-    limits = tuple(dict(zip(nbest.names, limit, strict=True)) for limit in header.limits)
-    return Verified(loss, header.bound, header.weights, limits, header, reader.line - 2)
+    return Verified(header, reader.line - 2)

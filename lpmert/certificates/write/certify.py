@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 
 from lpmert.certificates.check.claims import Claim
+from lpmert.certificates.check.given import Given, basis_of, given_rows
 from lpmert.certificates.check.lattices import lists_of
-from lpmert.certificates.check.lists import ProofLists, limit_rows
+from lpmert.certificates.check.lists import ProofLists
 from lpmert.certificates.check.selections import SelectionRules
-from lpmert.certificates.format import CONES, SELECTIONS, Header, certificate_writer
-from lpmert.certificates.write.cones import grow_cones
+from lpmert.certificates.format import BOXES, CONES, SELECTIONS, Header
+from lpmert.certificates.write.cones import ConeTree
+from lpmert.certificates.write.file import certificate_writer
 from lpmert.certificates.write.questions import Anywhere
 from lpmert.certificates.write.selections import SelectionTree, Undercut
 from lpmert.errors import CertificateError, DataError, MethodError
@@ -25,7 +27,6 @@ from lpmert.metrics.base import Metric
 from lpmert.metrics.of_columns import metric_of
 from lpmert.model import canonical
 from lpmert.model.lattice_problem import LatticeProblem
-from lpmert.model.meant import meant
 from lpmert.model.nbest import NBest
 from lpmert.model.region import Region, limits_of
 from lpmert.numeric import rational
@@ -52,9 +53,10 @@ def write_certificate(
 ) -> None:
     """Write a certificate of the optimum that an exact method found on these lists.
 
-    The arguments are those of the run; a region may have limits only. kind of tree: CONES or SELECTIONS, by default
-    what suits the shape of the problem. The search for the proof takes as long as it takes. Where the run rounded
-    losses, or the best weights are too fine for double precision, the certificate states a bound below the loss.
+    The arguments are those of the run; a region may have limits and equations, but no cosine. kind of tree: BOXES,
+    CONES or SELECTIONS, by default what suits the shape of the problem. The search for the proof takes as long as it
+    takes. Where the run rounded losses, or the best weights are too fine for double precision, the certificate states a
+    bound below the loss.
     Raises `MethodError` unless the result is an optimum of these lists, and `DataError` if the file cannot be written.
     """
     measure = metric_of(metric, nbest.statistic_names)
@@ -63,11 +65,12 @@ def write_certificate(
     except CertificateError as error:
         raise MethodError(str(error)) from error
     _check_result(result, nbest.fingerprint)
-    if kind not in (None, CONES, SELECTIONS):
-        raise MethodError(f"no kind of tree {quoted(kind)}; choose {CONES} or {SELECTIONS}")
-    limits = certified_limits(region, nbest.names)
-    exponents = _exponents(nbest, limits)
-    lists = ProofLists(nbest, claim, ties, exponents, limits)
+    if kind not in (None, BOXES, CONES, SELECTIONS):
+        raise MethodError(f"no kind of tree {quoted(kind)}; choose {BOXES}, {CONES} or {SELECTIONS}")
+    limits, equations = certified_limits(region, nbest.names)
+    given = _given(nbest, limits, equations)
+    exponents = _exponents(given)
+    lists = ProofLists(nbest, claim, ties, exponents, limits, equations)
     try:
         sums = lists.attained(result.weights.tolist())
     except CertificateError as error:
@@ -84,6 +87,7 @@ def write_certificate(
         exponents=exponents,
         kind=SELECTIONS,
         limits=limits,
+        equations=equations,
         sums=[] if claim.ratio is None else sums,
     )
     while True:
@@ -119,7 +123,13 @@ def write_certificate_of_graphs(path: str | Path, problem: LatticeProblem, resul
     """
     graphs = problem.lattices
     _check_result(result, graphs.fingerprint)
-    lists = lists_of(graphs, problem.given_metric, certified_limits(problem.region, graphs.names))
+    limits, equations = certified_limits(problem.region, graphs.names)
+    if equations:
+        raise MethodError(
+            "certificates of lattices and hypergraphs know limits of the weights, but no equations; leave out features "
+            "instead of fixing their weights to 0, or certify the N-best lists of `lpmert nbest`"
+        )
+    lists = lists_of(graphs, problem.given_metric, limits)
     own = replace(result, fingerprint=lists.fingerprint)
     write_certificate(path, lists, own, metric=problem.metric, region=problem.region)
 
@@ -134,22 +144,32 @@ def _check_result(result: Result, fingerprint: str) -> None:
         raise MethodError("the result is that of other lists")
 
 
-def certified_limits(region: Region | None, names: Sequence[str]) -> list[list[float]]:
-    """Return the limits [k, D] of a region; raises `MethodError` for one that certificates do not know."""
+def certified_limits(region: Region | None, names: Sequence[str]) -> tuple[list[list[float]], list[list[Fraction]]]:
+    """Return the limits [k, D] and equations [e, D] of a region; raises `MethodError` for one that certificates do not
+    know.
+    """
     if region is None:
-        return []
+        return [], []
     limits = limits_of(region, names)
-    if len(limits.equations) or limits.centre is not None:
+    if limits.centre is not None:
         raise MethodError(
-            "certificates know limits of the weights, but no cosine, second fixed weight or other equation"
+            "certificates know limits and equations of the weights, but no cosine; leave out the cosine, or state "
+            "limits that hold the same weights"
         )
-    rows: list[list[float]] = limits.rows.tolist()
-    if any(tuple(map(Fraction, row)) != exact for row, exact in zip(rows, limits.exact_rows, strict=True)):
+    columns = basis_of(limits.exact_equations, len(names))
+    used = [
+        k
+        for k, row in enumerate(limits.exact_rows)
+        if any(sum(row[d] * value for d, value in column.items()) for column in columns.values())
+    ]
+    rows: list[list[float]] = limits.rows[used].tolist()
+    exact = [limits.exact_rows[k] for k in used]
+    if any(tuple(map(Fraction, row)) != own for row, own in zip(rows, exact, strict=True)):
         raise MethodError(
             "certificates hold limits in double precision, and these need more, relative to the weight or sum that is "
             "fixed; give numbers with fewer digits, such as 0.25 for 0.3"
         )
-    return rows
+    return rows, [list(row) for row in limits.exact_equations]
 
 
 def _write(path: str | Path, header: Header, lists: ProofLists) -> None:
@@ -157,18 +177,25 @@ def _write(path: str | Path, header: Header, lists: ProofLists) -> None:
         if header.kind == SELECTIONS:
             SelectionTree(lists, SelectionRules(lists, None, lists.target), Anywhere(lists), add).grow()
         else:
-            grow_cones(lists, add)
+            ConeTree(lists, add).grow(header.kind)
 
 
-def _exponents(nbest: NBest, limits: Sequence[Sequence[float]]) -> dict[str, int]:
+def _exponents(given: Given) -> dict[str, int]:
     """Return for features that span all others the power of two that brings their spread within lists to about 1."""
-    rows = np.concatenate([meant(nbest.dense_features()).features, limit_rows(limits, nbest.n_features)])
-    offsets = np.concatenate([nbest.offsets, nbest.offsets[-1] + 2 * np.arange(1, len(limits) + 1)])
+    rows, offsets = given.features, given.offsets
     columns = canonical.varying_columns(rows, offsets)
-    columns = columns[canonical.independent_columns(rows[:, columns], offsets)]
+    if given.whole is None:
+        columns = columns[canonical.independent_columns(rows[:, columns], offsets)]
     scales = canonical.column_scales(rows[:, columns], offsets)
     exponents = (np.frexp(scales)[1] - 1).tolist()
-    return {nbest.names[d]: exponent for d, exponent in zip(columns.tolist(), exponents, strict=True)}
+    return {given.names[d]: exponent for d, exponent in zip(columns.tolist(), exponents, strict=True)}
+
+
+def _given(nbest: NBest, limits: Sequence[Sequence[float]], equations: Sequence[Sequence[Fraction]]) -> Given:
+    try:
+        return given_rows(nbest, limits, equations)
+    except CertificateError as error:
+        raise MethodError(f"these equations cannot be certified: {error}") from error
 
 
 def _suitable_kind(lists: ProofLists) -> str:
@@ -178,4 +205,6 @@ def _suitable_kind(lists: ProofLists) -> str:
     if n_features <= 2:
         return CONES if n_features else SELECTIONS
     most = _MOST_PAIR_FEATURES if (sizes <= 2).all() else _MOST_CONE_FEATURES
-    return SELECTIONS if n_features > most or open_lists <= _FEW_LISTS else CONES
+    if n_features > most or open_lists <= _FEW_LISTS:
+        return SELECTIONS
+    return CONES if lists.several or lists.worth.dtype == object else BOXES

@@ -1,18 +1,21 @@
-"""Grow the tree of cones of a certificate: split edges until the survivors' least costs, or conflicts, close a cone."""
+"""Grow the tree of cones of a certificate: divide them until the survivors' least costs, or conflicts, close them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 
 import numpy as np
 
-from lpmert.certificates.check.cones import IntegerCone, Ray, midpoint, orthants, part, priced, whole_cone
+from lpmert.certificates.check.cones import IntegerCone, Shape, cover, part, priced, whole_cone
+from lpmert.certificates.check.conflicts import charged
 from lpmert.certificates.check.lists import ProofLists
 from lpmert.certificates.check.selections import SelectionRules
 from lpmert.certificates.format import Record
+from lpmert.certificates.write.box_conflicts import BoxCharges, central
 from lpmert.certificates.write.conflicts import conflicts_of
 from lpmert.certificates.write.questions import Inside
-from lpmert.certificates.write.selections import SelectionTree
+from lpmert.certificates.write.selections import SelectionTree, point
 from lpmert.errors import CertificateError, FloatArray
 
 _LEAF_LISTS = 8
@@ -21,52 +24,82 @@ _LEAF_LISTS = 8
 _MOST_STALLED = 5
 """So are those that this many splits a feature have rid of less than a tenth of their lists."""
 
+_HOPELESS = 12
+"""After so many splits a feature that have not, a box is searched over the cones of its corners."""
+
 _SAMPLED_LISTS = 100
 
 _MOST_POINTS = 3
 """At which prices are tried in a cone."""
 
 
-def grow_cones(lists: ProofLists, add: Callable[[Record], None]) -> None:
-    """Add the records of all orthants; raises `Undercut` if something attainable undercuts the claim."""
-    n_features = lists.features.shape[1]
-    for rays in orthants(n_features):
-        cone, stalled = whole_cone(lists, rays), 0
-        waiting: list[tuple[IntegerCone, int, Ray, int]] = []
-        while True:
-            costs, records = _closing(lists, cone)
-            if records:
-                for record in records:
-                    add(record)
-            elif len(cone.starts) <= _LEAF_LISTS or stalled >= _MOST_STALLED * n_features:
-                add({"leaf": "selections"})
-                rules = SelectionRules(lists, cone, lists.target)
-                SelectionTree(lists, rules, Inside(lists, cone), add).grow()
-            else:
-                p, q = _edge(cone, costs)
-                add({"split": [p, q]})
-                ray = midpoint(cone.rays[p], cone.rays[q])
-                waiting += [(cone, q, ray, stalled), (cone, p, ray, stalled)]
-            if not waiting:
-                break
-            whole, replaced, ray, stalled = waiting.pop()
-            cone = part(lists, whole, replaced, ray)
-            stalled = stalled + 1 if len(cone.starts) >= 0.9 * len(whole.starts) else 0
+class ConeTree:
+    """A tree that grows."""
 
+    def __init__(self, lists: ProofLists, add: Callable[[Record], None]) -> None:
+        self._lists = lists
+        self._add = add
+        self._n_features = lists.features.shape[1]
+        self._charges = BoxCharges(min(len(lists.offsets), 4000), self._n_features)
 
-def _closing(lists: ProofLists, cone: IntegerCone) -> tuple[FloatArray, list[Record]]:
-    """Return what the hypotheses of a cone cost [n], and the records that close it at once, if any do."""
-    if lists.several:
-        return _closing_by_prices(lists, cone)
-    costs = lists.costs[cone.rows].astype(np.float64)
-    if cone.bound >= lists.target:
-        return costs, [{"leaf": "costs"}]
-    record = conflicts_of(lists, cone, lists.target)
-    if record is None:
-        return costs, []
-    rules = SelectionRules(lists, cone, lists.target)
-    rules.check(rules.root, record)
-    return costs, [{"leaf": "selections"}, record]
+    def grow(self, kind: str) -> None:
+        """Add the records of all parts of the cover; raises `Undercut` if something attainable undercuts the claim."""
+        for shape in cover(self._n_features, kind):
+            cone, stalled = whole_cone(self._lists, shape), 0
+            waiting: list[tuple[IntegerCone, Shape, int]] = []
+            while True:
+                record = self._close(cone, stalled)
+                if record is not None:
+                    self._add(record)
+                    if cone.shape.boxed and "corners" in record:
+                        stalled = 0
+                    waiting += [(cone, own, stalled) for own in reversed(cone.shape.parts(record))]
+                if not waiting:
+                    break
+                whole, shape, stalled = waiting.pop()
+                cone = part(self._lists, whole, shape)
+                stalled = stalled + 1 if len(cone.starts) >= 0.9 * len(whole.starts) else 0
+
+    def _close(self, cone: IntegerCone, stalled: int) -> Record | None:
+        """Close a cone, or return the record that divides it."""
+        lists = self._lists
+        costs, records = self._closing(cone)
+        for record in records:
+            self._add(record)
+        if records:
+            return None
+        few = len(cone.starts) <= _LEAF_LISTS
+        if cone.shape.boxed and stalled >= _HOPELESS * self._n_features and not few:
+            return {"corners": _diagonal(cone, costs)}
+        if few or (stalled >= _MOST_STALLED * self._n_features and not cone.shape.boxed):
+            self._add({"leaf": "selections"})
+            rules = SelectionRules(lists, cone, lists.target)
+            SelectionTree(lists, rules, Inside(lists, cone), self._add).grow()
+            return None
+        return {"split": [_axis(cone, costs)] if cone.shape.boxed else list(_edge(cone, costs))}
+
+    def _closing(self, cone: IntegerCone) -> tuple[FloatArray, list[Record]]:
+        """Return what the hypotheses of a cone cost [n], and the records that close it at once, if any do."""
+        lists = self._lists
+        if lists.several:
+            return _closing_by_prices(lists, cone)
+        costs = lists.costs[cone.rows].astype(np.float64)
+        if cone.bound >= lists.target:
+            return costs, [{"leaf": "costs"}]
+        if not len(cone.starts):
+            return costs, []
+        record = None
+        if not cone.shape.boxed:
+            record = conflicts_of(lists, cone, lists.target)
+        elif found := self._charges.conflicts(lists, cone, lists.target - cone.bound):
+            record = {"leaf": "costs", "conflicts": found}
+        if record is None:
+            return costs, []
+        try:
+            holds = cone.bound + charged(lists, cone, record["conflicts"]) >= lists.target
+        except CertificateError:
+            holds = False  # what was found in floating point is not so
+        return costs, [record] if holds else []
 
 
 def _closing_by_prices(lists: ProofLists, cone: IntegerCone) -> tuple[FloatArray, list[Record]]:
@@ -78,13 +111,13 @@ def _closing_by_prices(lists: ProofLists, cone: IntegerCone) -> tuple[FloatArray
     if not len(cone.starts):
         return costs, []
     worth = lists.worth[:, cone.rows]
-    sizes = np.diff(cone.starts, append=len(cone.rows))
-    values = (cone.scores / np.array([float(sum(map(abs, ray))) for ray in cone.rays])).sum(axis=1)
+    sizes = cone.sizes
+    values = central(cone)
     seen: list[list[int]] = []
     for _ in range(_MOST_POINTS):
         best = np.flatnonzero(values >= np.repeat(np.maximum.reduceat(values, cone.starts), sizes))
         chosen = best[np.searchsorted(best, cone.starts)]
-        at = lists.point(cone.fixed + worth[:, chosen].sum(axis=1))
+        at = point(lists, cone.fixed + worth[:, chosen].sum(axis=1))
         if at in seen:
             break
         seen.append(at)
@@ -107,12 +140,44 @@ def _edge(cone: IntegerCone, costs: FloatArray) -> tuple[int, int]:
     """
     sampled = np.arange(0, len(cone.starts), max(1, len(cone.starts) // _SAMPLED_LISTS))
     ends = np.append(cone.starts[1:], len(cone.rows))
-    won = np.empty((len(sampled), len(cone.rays)))
+    rays = cone.shape.rays
+    won = np.empty((len(sampled), len(rays)))
     for a, (start, end) in enumerate(zip(cone.starts[sampled].tolist(), ends[sampled].tolist(), strict=True)):
-        won[a] = costs[start + cone.scores[start:end].argmax(axis=0)]
+        won[a] = costs[start + cone.scores[:, start:end].argmax(axis=1)]
     stake = np.abs(won[:, :, None] - won[:, None, :]).sum(axis=0)
-    points = np.array(cone.rays, dtype=np.float64)
+    points = np.array(rays, dtype=np.float64)
     points /= np.abs(points).sum(axis=1, keepdims=True)
     length = np.abs(points[:, None] - points[None]).sum(axis=2)
     p, q = divmod(int(np.argmax(np.triu((stake + 1e-3) * length, 1))), len(points))
     return p, q
+
+
+def _shares(cone: IntegerCone, costs: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return how differences from the first of some lists vary along the axes of a box [m, d - 1], and what is at stake
+    [m].
+    """
+    first = np.repeat(cone.starts, cone.sizes)
+    stride = max(1, len(cone.starts) // _SAMPLED_LISTS)
+    sampled = np.repeat(np.arange(len(cone.starts)) % stride == 0, cone.sizes)
+    rows = np.flatnonzero(sampled & (costs != costs[first]))
+    gains = cone.scores[1:, rows] - cone.scores[1:, first[rows]]
+    reach = np.abs(gains).sum(axis=0)
+    rows, gains, reach = rows[reach > 0.0], gains[:, reach > 0.0], reach[reach > 0.0]
+    stakes = np.abs(costs[rows] - costs[first[rows]]) / np.repeat(cone.sizes, cone.sizes)[rows]
+    return (gains / reach).T, stakes
+
+
+def _axis(cone: IntegerCone, costs: FloatArray) -> int:
+    """Return the axis of a box along which most cost is at stake between two hypotheses."""
+    shares, stakes = _shares(cone, costs)
+    scale = float(max(map(abs, cone.shape.rays[0])))
+    lengths = [max(map(abs, ray)) / scale for ray in cone.shape.rays[1:]]
+    return 1 + int(np.argmax(stakes @ np.abs(shares) + 1e-3 * np.array(lengths)))
+
+
+def _diagonal(cone: IntegerCone, costs: FloatArray) -> list[int]:
+    """Return the signs of the diagonal along which differences vary least: cones over the corners have it in common."""
+    shares, stakes = _shares(cone, costs)
+    form = (shares * stakes[:, None]).T @ shares
+    signs = np.array(list(product((1, -1), repeat=len(form))))
+    return [int(sign) for sign in signs[np.argmin(((signs @ form) * signs).sum(axis=1))]]

@@ -9,7 +9,7 @@ import numpy as np
 from lpmert.certificates.check.cones import IntegerCone
 from lpmert.certificates.check.lists import ProofLists
 from lpmert.certificates.format import Record
-from lpmert.certificates.write.questions import Line
+from lpmert.certificates.write.box_conflicts import items_of
 from lpmert.errors import FloatArray
 
 _MOST_LISTS = 1000
@@ -20,25 +20,29 @@ _MOST_BITS = 30
 
 
 def conflicts_of(lists: ProofLists, cone: IntegerCone, target: int) -> Record | None:
-    """Return the record of a tree of selections that closes a cone by conflicts alone, or `None` if they do not do.
+    """Return the record of a leaf that closes a cone by conflicts, or `None` if they do not do.
 
     Pairs are found in double precision and checked in integers. Each charges the smaller of the steps that its two
     lists have left, between their cheapest hypotheses and the next.
     """
     search = _Pairs(lists, cone, target - cone.bound)
-    return {"cores": search.cores} if search.needed <= 0 else None
+    return {"leaf": "costs", "conflicts": search.conflicts} if search.needed <= 0 else None
 
 
 class _Pairs:
-    """The conflicts of a cone; `needed`: what they have not charged yet, `cores`: as they stand in a certificate."""
+    """The conflicts of a cone; needed: what they have not charged yet, conflicts: as they stand in a certificate."""
 
     def __init__(self, lists: ProofLists, cone: IntegerCone, needed: int) -> None:
         self.needed = needed
-        self.cores: list[list[Line]] = []
+        self.conflicts: list[list[int]] = []
         self._lists, self._cone = lists, cone
         if len(cone.starts) > _MOST_LISTS:
             return
-        self._collect()
+        items = items_of(lists, cone)
+        self._left: list[int] = items.steps.tolist()
+        self._rows = list(zip(cone.rows[items.first].tolist(), cone.rows[items.other].tolist(), strict=True))
+        sizes = np.array([float(sum(map(abs, ray))) for ray in cone.shape.rays])
+        self._gains: FloatArray = (cone.scores[:, items.other] - cone.scores[:, items.first]).T / sizes
         if any(self._paid(values) < needed for values in self._gains.T):
             return
         at_centre = self._gains.sum(axis=1)
@@ -60,49 +64,25 @@ class _Pairs:
                     self._left[b] -= amount
                     possible -= amount if at_centre[b] > 0.0 else 0
 
-    def _collect(self) -> None:
-        """Find for each list with one cheapest hypothesis its step, and the gain of its best other at the centre."""
-        lists, cone = self._lists, self._cone
-        shares = cone.scores / np.array([float(sum(map(abs, ray))) for ray in cone.rays])
-        centre = shares.sum(axis=1)
-        costs = lists.costs[cone.rows]
-        self._left: list[int] = []
-        self._rows: list[tuple[int, int]] = []
-        gains = []
-        sizes = np.diff(cone.starts, append=len(cone.rows))
-        for start, size in zip(cone.starts.tolist(), sizes.tolist(), strict=True):
-            end = start + size
-            first = start + int(np.argmin(costs[start:end]))
-            others = np.array([i for i in range(start, end) if i != first])
-            step = int(costs[others].min()) - int(costs[first])
-            if step > 0:
-                best = int(others[np.argmax(centre[others])])
-                self._left.append(step)
-                self._rows.append((int(cone.rows[first]), int(cone.rows[best])))
-                gains.append(shares[best] - shares[first])
-        self._gains: FloatArray = np.array(gains).reshape(len(gains), len(cone.rays))
-
     def _paid(self, gains: FloatArray) -> int:
         """Return what the lists pay where they have these gains: conflicts charge no more."""
         return sum(self._left[a] for a in np.flatnonzero(gains >= 0.0).tolist())
 
     def _add(self, a: int, b: int, low: float, high: float) -> bool:
-        """Add the core of a conflict, a multiple of a's comparison and one of b's, if it holds in integers."""
+        """Add a conflict, a multiple of a's comparison and one of b's, if it holds in integers."""
         pair = _multipliers(low, high)
         if pair is None:
             return False
-        sums = [0] * len(self._cone.rays)
-        lines: list[Line] = []
+        total = [0] * len(self._cone.shape.rays)
+        entry: list[int] = []
         divisor = gcd(*pair)
         for (cheapest, best), multiplier in zip((self._rows[a], self._rows[b]), pair, strict=True):
             own, other = self._lists.whole(cheapest), self._lists.whole(best)
-            for k, ray in enumerate(self._cone.rays):
-                sums[k] += multiplier * sum((x - y) * r for x, y, r in zip(own, other, ray, strict=True))
-            number, hypothesis = self._lists.place(cheapest)
-            lines.append([number, hypothesis, self._lists.place(best)[1], f"{multiplier // divisor:x}"])
-        if max(sums) > 0:
+            total = [value + multiplier * (y - x) for value, x, y in zip(total, own, other, strict=True)]
+            entry += [*self._lists.place(best), multiplier // divisor]
+        if not self._cone.shape.nowhere_negative(total):
             return False
-        self.cores.append(lines)
+        self.conflicts.append(entry)
         return True
 
 

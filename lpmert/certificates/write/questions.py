@@ -95,19 +95,22 @@ class Inside:
         self._lists = lists
         self._scores: dict[int, list[int]] = {}
         self._survivors: dict[int, list[int]] = {}
+        self._rays = cone.shape.rays
         for row in cone.rows.tolist():
             whole = lists.whole(row)
-            self._scores[row] = [sum(x * y for x, y in zip(whole, ray, strict=True)) for ray in cone.rays]
+            self._scores[row] = [sum(x * y for x, y in zip(whole, ray, strict=True)) for ray in self._rays]
             self._survivors.setdefault(int(lists.numbers[row]), []).append(row)
-        self._rays = cone.rays
-        n_rays = len(cone.rays)
-        self._inside = [[int(k == j) for j in range(n_rays)] for k in range(n_rays)]
+        units = np.eye(len(self._rays), dtype=np.int64)
+        # The multiples of the rays that add up to weights inside: positive, or within that of the centre.
+        inside = np.concatenate([units[:1], units[0] + units[1:], units[0] - units[1:]]) if cone.shape.boxed else units
+        self._inside: list[list[int]] = inside.tolist()
+        self._first: list[int] = (units[0] if cone.shape.boxed else units.sum(axis=0)).tolist()
 
     def __call__(self, chosen: Choices, /) -> SelectionOrCore:
         """Return the answer for choices among the hypotheses that may win in the cone."""
         pairs: list[tuple[int, int]] = []
         rows, divisors = list(self._inside), []
-        shares = [1] * len(self._inside)  # multiples of the rays that add up to the weights
+        shares = self._first
         while True:
             selection, broken = self._decode(shares, chosen)
             if not broken:

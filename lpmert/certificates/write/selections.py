@@ -103,9 +103,9 @@ class _Work:
             for attempt in range(_MOST_POINTS):
                 low, high = self._tree.rules.box(node)
                 chosen = {**node.chosen, **{s: rows[0] for s, rows in self._node.alive.items()}}
-                point = low if not attempt else self._tree.rules.box(node._replace(chosen=chosen, alive={}))[0]
+                cheapest = low if not attempt else self._tree.rules.box(node._replace(chosen=chosen, alive={}))[0]
                 middle = [(a + b) // 2 for a, b in zip(low, high, strict=True)]
-                new = lists.point(point if attempt else middle)
+                new = point(lists, cheapest if attempt else middle)
                 if new == at:
                     break
                 at = new
@@ -225,3 +225,8 @@ class _Work:
         if answer.selection is not None:
             self._witnesses.append(answer.selection)
         return answer
+
+
+def point(lists: ProofLists, worth: Sequence[int]) -> list[int]:
+    """Return the sums of a selection of this worth, at least 1, at which prices can be taken."""
+    return [max(1, value) for value in lists.sums(worth)]

@@ -36,7 +36,8 @@ class BoxConflicts(NamedTuple):
 
     gains [D, K]; sizes [K]: by how much they vary in the box at most; heights [K] at its centre, as shares of that;
     steps [K], what is left of these; order [K] by height; starts: of the buckets. scaled [D + 1, K]: what they vary
-    by along each axis that has a radius, then zeros, in this order, and level [K] the heights; margins [3, K].
+    by along each axis that has a radius, then zeros, in this order, and level [K] the heights; margins [3, K]. charged
+    [P, 2]: below a row that counts them, the pairs of items that were charged, as far as there is room.
     """
 
     gains: FloatArray
@@ -49,10 +50,11 @@ class BoxConflicts(NamedTuple):
     scaled: NDArray[np.float32]
     level: NDArray[np.float32]
     margins: NDArray[np.float32]
+    charged: IntArray
 
 
-def new_box_conflicts(n_lists: int, n_features: int) -> BoxConflicts:
-    """Return work space for so many open lists."""
+def new_box_conflicts(n_lists: int, n_features: int, n_pairs: int = 0) -> BoxConflicts:
+    """Return work space for so many open lists, and for so many pairs to be named."""
 
     def whole(size: int) -> IntArray:
         return np.empty(size, dtype=np.int64)
@@ -62,7 +64,8 @@ def new_box_conflicts(n_lists: int, n_features: int) -> BoxConflicts:
 
     gains = np.empty((n_features, n_lists)), np.empty(n_lists), np.empty(n_lists)
     order = whole(n_lists), whole(n_lists), whole(n_lists), whole(_BUCKETS + 1)
-    return BoxConflicts(*gains, *order, single(n_features + 1, n_lists), single(n_lists), single(3, _BLOCK))
+    room = single(n_features + 1, n_lists), single(n_lists), single(3, _BLOCK)
+    return BoxConflicts(*gains, *order, *room, np.zeros((n_pairs + 1, 2), dtype=np.int64))
 
 
 @kernel
@@ -86,7 +89,7 @@ def one_pays_in_box(first, second, share, other, centre, radius, rounding, off):
 
 
 @internal
-def _add_item(room, k, step, centre, radius):
+def add_item(room, k, step, centre, radius):
     """Finish item k, whose gains are written; return the number of items, with this one if it has any use."""
     lead = reach = 0.0
     for d in range(len(centre)):
@@ -107,7 +110,7 @@ def _collect(stack, t, room):
     for p in range(stack.first_pair[t], stack.first_pair[t] + stack.n_pairs[t]):
         for d in range(n_features):
             room.gains[d, k] = kept.gains[d, p]
-        k = _add_item(room, k, kept.steps[p], centre, radius)
+        k = add_item(room, k, kept.steps[p], centre, radius)
     first, first_end = stack.first_row[t], stack.first_end[t]
     for a in range(first_end, first_end + stack.n_lists[t]):
         low, high = first + kept.ends[a], first + kept.ends[a + 1]
@@ -123,7 +126,7 @@ def _collect(stack, t, room):
                 top, best = score, i
         for d in range(n_features):
             room.gains[d, k] = kept.features[d, best] - kept.features[d, low]
-        k = _add_item(room, k, kept.costs[low + 1] - kept.costs[low], centre, radius)
+        k = add_item(room, k, kept.costs[low + 1] - kept.costs[low], centre, radius)
     return k
 
 
@@ -207,6 +210,14 @@ def _pays(room, i, j, block, centre, radius, rounding, off):
 
 
 @internal
+def _name(room, i, j):
+    n = room.charged[0, 0] + 1
+    if n < len(room.charged):
+        room.charged[n, 0], room.charged[n, 1] = room.order[i], room.order[j]
+        room.charged[0, 0] = n
+
+
+@internal
 def charge_in_box(room, n, centre, radius, rounding, off, needed):
     """Charge conflicts between n items until the charges exceed what is needed; return (their sum, pairs compared)."""
     possible = np.int64(0)  # every charge is to an item that pays at the centre
@@ -239,6 +250,7 @@ def charge_in_box(room, n, centre, radius, rounding, off, needed):
                 if paying and _pays(room, i, j, x, centre, radius, rounding, off):
                     amount = min(left[i], left[j])
                     total += amount
+                    _name(room, i, j)
                     left[i] -= amount
                     left[j] -= amount
                     if level[j] >= 0.0:

@@ -1,0 +1,126 @@
+"""Certificates of regions with equations, such as fixed weights: what they prove is the least loss of the region."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from certificates import layout
+from problems import Given, problem
+
+import lpmert
+from lpmert import CertificateError, MethodError, RegionError, verify
+from lpmert.certificates.check.given import basis_of, given_rows
+from lpmert.certificates.write.certify import write_certificate
+
+KINDS = ("boxes", "cones", "selections")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "certificate.json"
+
+
+def certified(path: Path, given: Given, tree: str) -> lpmert.Verified | None:
+    """What a certificate of the least loss of a region proves; `None` where no certificate is known."""
+    try:
+        result = lpmert.minimize(given.nbest, metric=given.metric, region=given.region)
+    except RegionError:
+        assert given.least is None
+        return None
+    try:
+        write_certificate(path, given.nbest, result, metric=given.metric, region=given.region, kind=tree)
+    except MethodError as error:
+        if "fewer digits" in str(error) or "no weights to certify" in str(error):
+            return None
+        raise
+    return verify(path, given.nbest, metric=given.metric)
+
+
+@pytest.mark.parametrize("tree", KINDS)
+@pytest.mark.parametrize("worth", ["small", "f1", "bleu"])
+@pytest.mark.parametrize("features", ["integers", "tenths", "floats"])
+def test_the_least_loss_of_weights_that_fulfil_equations(path: Path, features: str, worth: str, tree: str) -> None:
+    proved = 0
+    for seed in range(60):
+        given = problem(features, worth, seed, in_region=True)
+        if not given.equations or given.region is None or given.region.cosine is not None:
+            continue
+        found = certified(path, given, tree)
+        if found is None:
+            continue
+        least = given.least
+        assert least is not None
+        assert abs(found.bound - least) <= (0 if given.exact else Fraction(1, 10**14))
+        assert [list(row.values()) for row in found.equations]
+        proved += found.proved
+        if proved == 4:
+            break
+    assert proved >= 3
+
+
+def fixed_to_zero(path: Path) -> tuple[lpmert.NBest, dict[str, object]]:
+    """Lists and the certificate of the least loss where one weight is 0 and another twice a third."""
+    for seed in range(100):
+        given = problem("floats", "small", seed)
+        if given.nbest.n_features < 4 or given.nbest.n_hypotheses < 12:
+            continue
+        names = given.nbest.names
+        region = lpmert.Region(
+            fixed={names[1]: 0.0}, linear=[lpmert.Linear({names[2]: 1.0, names[3]: -2.0}, lower=0.0, upper=0.0)]
+        )
+        result = lpmert.minimize(given.nbest, metric=given.metric, region=region)
+        write_certificate(path, given.nbest, result, metric=given.metric, region=region, kind="cones")
+        return given.nbest, json.loads(path.read_text())
+    raise AssertionError("no problem of four features")
+
+
+def test_changed_equations_are_refused(path: Path) -> None:
+    nbest, found = fixed_to_zero(path)
+    assert verify(path, nbest, metric=None if nbest.statistics.shape[1] == 1 else "loss").equations
+    equations = found["equations"]
+    assert isinstance(equations, list)
+    for changed in ([], equations[:1], [equations[0][:-1], equations[1]], [[1.0] * 4], ["1"], None, [["1/0"] * 4]):
+        path.write_text(layout({**found, "equations": changed}))
+        with pytest.raises(CertificateError):
+            verify(path, nbest)
+
+
+def test_weights_off_the_equations_are_refused(path: Path) -> None:
+    nbest, found = fixed_to_zero(path)
+    weights = found["weights"]
+    assert isinstance(weights, dict)
+    weights[nbest.names[1]] = (1.0).hex()
+    path.write_text(layout(found))
+    with pytest.raises(CertificateError, match="do not fulfil equation 0"):
+        verify(path, nbest)
+
+
+def test_each_equation_sets_the_last_weight_that_it_can() -> None:
+    one = Fraction(1)
+    found = basis_of([[one, one, one, one], [one, -one, one, one], [2 * one, 0 * one, 2 * one, 2 * one]], 4)
+    # The second less the first is 2 w1 = 0, and w3 = -w0 - w2 is left.
+    assert found == {0: {0: one, 3: -one}, 2: {2: one, 3: -one}}
+
+
+def test_limits_are_counted_beside_equations(path: Path) -> None:
+    nbest, found = fixed_to_zero(path)
+    assert "within 2 equations" in str(verify(path, nbest))
+    assert found["limits"] == []
+
+
+def test_equations_beyond_double_precision_are_refused() -> None:
+    nbest = lpmert.NBest([[1.0, 2.0], [2.0, 5.0]], [0, 2], [0.0, 1.0])
+    with pytest.raises(CertificateError, match="beyond the range of double precision"):
+        given_rows(nbest, [], [[Fraction(10**400), Fraction(1)]])
+
+
+def test_what_equations_leave_is_exact_where_doubles_are_not() -> None:
+    """The second weight is -1e-400 times the first: hypotheses that doubles cannot tell apart stay two."""
+    nbest = lpmert.NBest([[1.0, 2.0], [1.0, 5.0]], [0, 2], [0.0, 1.0])
+    found = given_rows(nbest, [], [[Fraction(1, 10**400), Fraction(1)]])
+    assert found.features.tolist() == [[1.0], [1.0]]
+    assert found.whole is not None
+    assert [row[0] - 10**400 for row in found.whole] == [-2, -5]
