@@ -21,7 +21,7 @@ from lpmert.search.method import Incumbent
 
 N_FEATURES = 13
 SETS = ((0, 2), (2, 4), (4, 6), (0, 4), (4, 8), (8, 12), (0, 8), (24, 32))
-TIME_LIMIT = 20.0
+TIME_LIMIT = 600.0
 
 
 @dataclass(frozen=True)
