@@ -41,7 +41,7 @@ ALWAYS = 32
 """Up to so many lists beams are run that did not end on fewer."""
 
 NARROW = 10
-TO_THE_END, LONG = 15.0, 100.0
+TO_THE_END, LONG = 6.0, 40.0
 """Processor seconds for a beam, and for a narrow one."""
 
 POWELL = Solve(Och(directions="powell", restarts=20), "Powell, 20 restarts")
@@ -83,7 +83,7 @@ class FromStart:
         if self.weak:
             first = CanonicalWeights(1.0 / LineSearch(form).spread)
         else:
-            first = problem.to_canonical(line_search_weights(data))
+            first = problem.to_canonical(problem.checked_weights(line_search_weights(data)))
         began = time.process_time()
         begin = problem.evaluate(problem.to_caller(first)).loss
         search = BeamSearch(self.beam, form, Incumbent(form.cost_of_loss(begin), first, ""))
@@ -112,11 +112,11 @@ def tasks() -> Iterator[Task]:
         for solver in (*BEAM.values(), SUBSPACE, BOUNDED):
             yield Task(lists(size), Loss(), solver, SEEDS[0], TIME_LIMIT)
     for starting in (WEAK, GOOD):
-        for beam, solver in starting.items():
+        for beam, begun in starting.items():
             smaller = None
             for size in FEW:
                 limit = LONG if beam <= NARROW else TO_THE_END
-                task = Task(lists(size), Loss(), solver, SEEDS[0], limit, easier=smaller)
+                task = Task(lists(size), Loss(), begun, SEEDS[0], limit, easier=smaller)
                 smaller = None if size < ALWAYS else task.key
                 yield task
 
