@@ -1,13 +1,15 @@
-"""What `mert-moses.pl` calls, standing in for Moses: a decoder and an extractor, in plain Python without the package.
+"""What `mert-moses.pl` calls, standing in for Moses: decoder, extractor and evaluator, in plain Python.
 
-The model is a file of sentences, each with hypotheses of words and features. Run as
-`python moses_programs.py decoder|extractor ...` with the options that the script gives to Moses' programs.
+None of it uses the package. The model is a file of sentences, each with hypotheses of words and features, which
+moses.ini names. Run as `python moses_programs.py decoder|extractor|evaluator ...` with the options that the script
+gives to Moses' programs.
 """
 
 from __future__ import annotations
 
 import gzip
 import json
+import math
 import shlex
 import sys
 from collections import Counter
@@ -15,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 NAMES = ("Distortion0", "LM0", "TM0", "TM0")
+UNTUNABLE = "UnknownWordPenalty0"
 
 
 def option(words: list[str], name: str, count: int = 1) -> list[str]:
@@ -44,18 +47,44 @@ def weights_of(text: str) -> list[float]:
     return [found[name][NAMES[:place].count(name)] for place, name in enumerate(NAMES)]
 
 
+def by_name(weights: list[float]) -> dict[str, str]:
+    """Return the weights of each name as text."""
+    pairs = list(zip(NAMES, weights, strict=True))
+    return {name: " ".join(str(weight) for other, weight in pairs if other == name) for name in NAMES}
+
+
+def write_ini(path: Path, model: Path, weights: list[float]) -> None:
+    """Write a moses.ini that names the model."""
+    lines = [f"{name}= {values}" for name, values in by_name(weights).items()]
+    path.write_text("\n".join(["# a model", "[model]", str(model), "", "[weight]", f"{UNTUNABLE}= 1", *lines, ""]))
+
+
+def read_ini(path: Path) -> tuple[list[Any], list[float]]:
+    """Return the sentences and the weights of a moses.ini."""
+    sections: dict[str, list[str]] = {}
+    lines: list[str] = []
+    for line in path.read_text().splitlines():
+        if line.startswith("["):
+            lines = sections.setdefault(line.strip("[]"), [])
+        elif line.strip() and not line.startswith("#"):
+            lines.append(line)
+    assert f"{UNTUNABLE}= 1" in sections["weight"]
+    return json.loads(Path(sections["model"][0]).read_text()), weights_of(" ".join(sections["weight"]))
+
+
 def decoder(words: list[str]) -> None:
     """moses: -config FILE, -show-weights, -weight-overwrite WEIGHTS, -n-best-list FILE SIZE; the best to stdout."""
-    settings = json.loads(Path(option(words, "-config")[0]).read_text().splitlines()[-1])
+    model, weights = read_ini(Path(option(words, "-config")[0]))
     if "-show-weights" in words:
-        for name in dict.fromkeys(NAMES):
-            own = [str(w) for w, other in zip(settings["weights"], NAMES, strict=True) if other == name]
-            sys.stdout.write(f"{name}= {' '.join(own)}\n")
+        sys.stdout.write(f"{UNTUNABLE} UNTUNEABLE\n")
+        for name, values in by_name(weights).items():
+            sys.stdout.write(f"{name}= {values}\n")
         return
-    weights = weights_of(option(words, "-weight-overwrite")[0])
+    if "-weight-overwrite" in words:
+        weights = weights_of(option(words, "-weight-overwrite")[0])
     path, size = option(words, "-n-best-list", 2)
     with Path(path).open("w") as file:
-        for number, best in enumerate(decoded(settings["model"], weights, int(size))):
+        for number, best in enumerate(decoded(model, weights, int(size))):
             sys.stdout.write(f"{best[0]['words']}\n")
             for one in best:
                 labels = [f"{name}= {value}" for name, value in zip(NAMES[:3], one["features"][:3], strict=True)]
@@ -74,6 +103,20 @@ def bleu_counts(words: str, reference: str) -> list[int]:
         )
         counts += [sum((grams & known).values()), sum(grams.values())]
     return [*counts, len(truth)]
+
+
+def bleu(outputs: list[str], references: list[str]) -> float:
+    """Return corpus BLEU, 0 to 1."""
+    total = [sum(column) for column in zip(*map(bleu_counts, outputs, references), strict=True)]
+    precision = sum(math.log(m / t) for m, t in zip(total[0:8:2], total[1:8:2], strict=True)) / 4
+    return math.exp(precision + min(0.0, 1.0 - total[8] / total[1]))
+
+
+def evaluator(words: list[str]) -> None:
+    """evaluator: --reference FILE -s BLEU --candidate FILE; the score to stdout."""
+    assert option(words, "-s") == ["BLEU"]
+    texts = (Path(option(words, name)[0]).read_text().splitlines() for name in ("--candidate", "--reference"))
+    sys.stdout.write(f"{bleu(*texts)}\n")
 
 
 def extractor(words: list[str]) -> None:
@@ -106,8 +149,9 @@ def install(folder: Path) -> None:
     for name, command in (
         ("moses", f"{python} {here} decoder"),
         ("extractor", f"{python} {here} extractor"),
+        ("evaluator", f"{python} {here} evaluator"),
         ("mert", f"{python} -m lpmert mert"),
-        *((unused, "false") for unused in ("pro", "kbmira", "evaluator")),
+        *((unused, "false") for unused in ("pro", "kbmira")),
     ):
         path = folder / name
         path.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
@@ -115,4 +159,4 @@ def install(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    {"decoder": decoder, "extractor": extractor}[sys.argv[1]](sys.argv[2:])
+    {"decoder": decoder, "extractor": extractor, "evaluator": evaluator}[sys.argv[1]](sys.argv[2:])

@@ -70,9 +70,11 @@ def test_lp_mert_as_published_needs_no_first_weights(solver: published.Alone) ->
     assert (late.weights, late.status, late.lower_bound) == (None, "time_limit", None)
 
 
-def test_beams_from_equal_weights_end_no_worse_than_they_began() -> None:
+@pytest.mark.parametrize("weak", [True, False])
+def test_beams_end_no_worse_than_they_began(weak: bool) -> None:
     data = datasets.generated(6, 8, 3)
-    small, large = (measure(Task(data, Loss(), beam.FromEqual(size), time_limit=60.0)) for size in (3, 1000))
+    small, large = (measure(Task(data, Loss(), beam.FromStart(size, weak), time_limit=60.0)) for size in (3, 1000))
+    assert small.status == large.status == "heuristic"
     begin = small.details["trace"][0][2]
     assert small.loss is not None
     assert large.loss is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -66,6 +67,11 @@ def _files(text: str) -> list[str]:
     return text.split(",")
 
 
+def _features(text: str) -> tuple[str, ...]:
+    """Return names; mert-moses.pl takes blanks between them as well as commas, and passes on what it gets."""
+    return column_names(",".join(re.split(r"\s*[,\s]\s*", text.strip())))
+
+
 class _Abbreviated(click.Command):
     """A command whose long options may be abbreviated, as those of getopt_long."""
 
@@ -98,8 +104,8 @@ _UNUSED = "Accepted for compatibility; has no effect."
 @click.option(
     "-c", "--scconfig", type=_scorer_settings, metavar="KEY:VALUE,...", help="How the statistics were computed."
 )
-@click.option("-o", "--optimize", type=column_names, metavar="NAME,...", help="Weights that may change. [default: all]")
-@click.option("-P", "positive", type=column_names, metavar="NAME,...", help="Weights that must not be below 0.")
+@click.option("-o", "--optimize", type=_features, metavar="NAME,...", help="Weights that may change. [default: all]")
+@click.option("-P", "positive", type=_features, metavar="NAME,...", help="Weights that must not be below 0.")
 @click.option("-p", "--sparse-weights", metavar="FILE", help="Weights that combine all sparse features into one.")
 @click.option("-r", "--rseed", "--r", "seed", type=int, default=0, help="Seed for everything random.")
 @click.option("-T", "--threads", type=click.IntRange(1), default=1, help="Number of processes.")
@@ -253,6 +259,7 @@ def _lists(options: _Options) -> NBest:
     """Return the lists of all runs, without repeats, with sparse features merged or left out."""
     from lpmert.formats.mert_data import load_mert_data, merge_sparse
     from lpmert.formats.weights import read_weights
+    from lpmert.system.files import read_text
 
     for features, scores in zip(options.ffile, options.scfile, strict=False):
         say(f"Loading Data from: {scores} and {features}")
@@ -267,7 +274,9 @@ def _lists(options: _Options) -> NBest:
         )
         raise DataError(trouble, path=options.ffile[0])
     if options.sparse_weights is not None:
-        nbest = merge_sparse(data, read_weights(options.sparse_weights).by_name)
+        # mert-moses.pl writes an empty file where no sparse feature has a weight
+        given = read_weights(options.sparse_weights).by_name if read_text(options.sparse_weights).strip() else {}
+        nbest = merge_sparse(data, given)
     elif nbest.n_features > data.n_dense:
         say(f"{nbest.n_features - data.n_dense} sparse features are left out, as Moses does without --sparse-weights")
         nbest = nbest.select_features(nbest.names[: data.n_dense])
@@ -353,7 +362,8 @@ def _report(problem: Problem, task: _Task, result: Result, written: FloatArray) 
             f"The weights need more than {DECIMALS} decimals, to which mert-moses.pl rounds them for the decoder: "
             f"there the score is {there:.6f}"
         )
-    say(f"Best point: {' '.join(map(number_text, written.tolist()))}  => {score:.6f}")
+    point = " ".join(map(number_text, written.tolist())).replace("e+", "e")  # mert-moses.pl knows no plus
+    say(f"Best point: {point}  => {score:.6f}")
     say(result.message)
     if result.lower_bound is not None:
         bound = task.score(result.lower_bound)

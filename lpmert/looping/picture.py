@@ -40,7 +40,7 @@ def _figure(looped: Looped) -> Figure:
         axes.plot(*zip(*promised, strict=True), "v:", color="0.5", label="promised by the pool of the iteration before")
     best = looped.iterations[looped.best - 1]
     axes.plot([best.number], [best.loss], "o", markersize=12, fillstyle="none", color="C0")
-    axes.annotate(f"{best.loss:g}", (best.number, best.loss), xytext=(0, 9), textcoords="offset points", ha="center")
+    axes.annotate(f"{best.loss:g}", (best.number, best.loss), xytext=(0, -20), textcoords="offset points", ha="center")
     axes.set_xlabel("iteration")
     axes.set_ylabel("loss")
     axes.set_ylim(bottom=0)

@@ -60,6 +60,7 @@ class Program:
             self._input, self._output = (
                 stack.enter_context(cast(IO[bytes], stream)) for stream in (self._process.stdin, self._process.stdout)
             )
+            os.set_blocking(self._input.fileno(), False)
             stack.enter_context(undone_by_abort(self._kill))
             self._closing = stack.pop_all()
 
@@ -71,13 +72,15 @@ class Program:
     ) -> None:
         self.end(wait=error is None)
 
-    def write(self, line: str) -> None:
-        """Hand a line to the program; raises `DecoderError` if it has ended."""
-        try:
-            self._input.write(line.encode() + b"\n")
-            self._input.flush()
-        except OSError as error:
-            raise self.ended() from error
+    def write(self, line: str, deadline: float | None) -> None:
+        """Hand a line to the program; raises `DecoderError` if it has ended, or does not take all of it in time."""
+        left = memoryview(line.encode() + b"\n")
+        while left:
+            self._await(self._input, selectors.EVENT_WRITE, deadline)
+            try:
+                left = left[os.write(self._input.fileno(), left) :]
+            except OSError as error:
+                raise self.ended() from error
 
     def line(self, deadline: float | None) -> str:
         """Return the next line that the program writes, without its end.
@@ -101,11 +104,12 @@ class Program:
         with suppress(OSError):
             self._input.close()
         found = b"".join(iter(lambda: self._block(deadline), b""))
-        left = None if deadline is None else max(0.0, deadline - time.monotonic())
-        try:
-            code = self._process.wait(left)
-        except subprocess.TimeoutExpired as error:
-            raise self._too_slow() from error
+        while True:
+            try:
+                code = self._process.wait(_ASKED_SECONDS)
+                break
+            except subprocess.TimeoutExpired:
+                self._look(deadline)
         if code:
             raise self.failure(_ending(code))
         return found
@@ -136,13 +140,20 @@ class Program:
 
     def _block(self, deadline: float | None) -> bytes:
         """Return what the program has written since the last call, at its end nothing."""
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._output, selectors.EVENT_READ)
-            while not selector.select(_ASKED_SECONDS):
-                checkpoint()
-                if deadline is not None and time.monotonic() >= deadline:
-                    raise self._too_slow()
+        self._await(self._output, selectors.EVENT_READ, deadline)
         return os.read(self._output.fileno(), _BLOCK)
+
+    def _await(self, stream: IO[bytes], event: int, deadline: float | None) -> None:
+        """Return once the program has written, or can take more."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(stream, event)
+            while not selector.select(_ASKED_SECONDS):
+                self._look(deadline)
+
+    def _look(self, deadline: float | None) -> None:
+        checkpoint()
+        if deadline is not None and time.monotonic() >= deadline:
+            raise self._too_slow()
 
     def _too_slow(self) -> DecoderError:
         self._kill()

@@ -65,7 +65,7 @@ class Rounds:
                 return
             step = self._step(number, angle)
             if step.stays:
-                self.reason = "no weights are better on the pool" + ("" if angle is None else " within the last angle")
+                self.reason = step.said
             self._finish(
                 replace(iteration, pool_loss=step.loss, lower_bound=step.lower_bound, angle=angle), step.seconds
             )

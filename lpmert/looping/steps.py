@@ -30,8 +30,8 @@ AVERAGE = "average"
 class Step:
     """Weights to decode with next; loss and bound: on the pool, within the angle in degrees, `None` for no limit.
 
-    stays: nothing on the pool is better than the weights that the step started from. optima: where later steps of a
-    method that remembers start [n, D].
+    stays: nothing better was found on the pool than the weights that the step started from; proved: there is none.
+    optima: where later steps of a method that remembers start [n, D].
     """
 
     weights: Mapping[str, float]
@@ -41,10 +41,20 @@ class Step:
     stays: bool
     seconds: float
     optima: Sequence[Sequence[float]] = ()
+    proved: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Return the step as plain numbers and dictionaries."""
         return asdict(self)
+
+    @property
+    def said(self) -> str:
+        """What a step that stays means."""
+        where = "on the pool" + ("" if self.angle is None else " within the last angle")
+        if self.proved:
+            return f"no weights are better {where}"
+        bound = "" if self.lower_bound is None else f", where all cost at least {self.lower_bound:.7g}"
+        return f"no better weights were found {where}{bound}"
 
 
 @dataclass(frozen=True)
@@ -87,7 +97,7 @@ class Stepping:
         before = problem.evaluate(start).loss
         left = [one for one in (self.limits.time_limit, deadline.left) if one is not None]
         limits = replace(self.limits, time_limit=min(left) if left else None)
-        bound = None
+        bound, proved = None, False
         earlier = self._before(start)
         if self.method is None:
             setting = Setting(self.measure.metric, "first", problem.region, self.seed, self.jobs, deadline)
@@ -98,6 +108,7 @@ class Stepping:
             method = replace(self.method, earlier=earlier) if isinstance(self.method, Stabilised) else self.method
             found = solve(method, problem, limits, None, self.seed, problem.checked_weights(start))
             weights, loss, bound = problem.checked_weights(found.weights), found.loss, found.lower_bound
+            proved = found.status.proved
             # weights that are as good, but others, would have the loop wander
             stays = not loss < before and not self.explores
         if stays:
@@ -105,7 +116,7 @@ class Stepping:
         scaled = start if stays else scaled_like(weights, names, self.region, self.first)
         by_name = dict(zip(names, np.asarray(scaled).tolist(), strict=True))
         optima = [one.tolist() for one in earlier[-1].optima]
-        return Step(by_name, loss, bound, angle, bool(stays), own.seconds, optima)
+        return Step(by_name, loss, bound, angle, bool(stays), own.seconds, optima, proved)
 
 
 def scaled_like(weights: FloatArray, names: Sequence[str], region: Region | None, first: FloatArray) -> FloatArray:

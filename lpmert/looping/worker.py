@@ -86,7 +86,8 @@ class Worker:
         program = self._program
         deadline = None if self._timeout is None else time.monotonic() + self._timeout
         try:
-            program.write(json.dumps({"weights": dict(weights), "n": n, "inputs": self.inputs}, allow_nan=False))
+            asked = {"weights": dict(weights), "n": n, "inputs": self.inputs}
+            program.write(json.dumps(asked, allow_nan=False), deadline)
             answers = self._answers(program, deadline)
         except BaseException:
             self._program = None

@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from lpmert.methods.choices.choices import Choices
+from lpmert.methods.choices.close_oracle import close_oracle_height
 from lpmert.methods.choices.oracle_bound import oracle_height
-from lpmert.methods.choices.ratio_lists import cost_of_height, ratio_lists
+from lpmert.methods.choices.ratio_lists import Ratio, cost_of_height, ratio_lists
 from lpmert.methods.choices.ratio_search import RatioChoicesSearch
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.form import Canonical
+from lpmert.numeric.leastnorm import SortedLists
 from lpmert.search.combined import Combined
 from lpmert.search.method import Incumbent, Search
 
@@ -36,7 +38,10 @@ class MinorantSearch(Combined):
     ) -> None:
         super().__init__(incumbent)
         self._selections, self._canonical = selections, canonical
-        self._kind, self._height, relaxed = lay_minorant(canonical, incumbent.weights)
+        lists, ratio = ratio_lists(canonical)
+        self._kind = ratio.kind
+        self._least = cost_of_height(canonical, ratio.kind, close_oracle_height(lists, ratio, incumbent.weights))
+        self._height, relaxed = lay_minorant(canonical, lists, ratio, incumbent.weights)
         self._inner: Search | None = None
         self._whole: RatioChoicesSearch | None = None
         if relaxed.n_lists:
@@ -56,7 +61,7 @@ class MinorantSearch(Combined):
     @property
     def lower_bound(self) -> int:
         height = self._height + (0 if self._inner is None else self._inner.lower_bound or 0)
-        bound = cost_of_height(self._canonical, self._kind, height)
+        bound = max(self._least, cost_of_height(self._canonical, self._kind, height))
         if self._whole is not None:
             bound = max(bound, self._whole.lower_bound)
         return min(bound, self.incumbent.cost)
@@ -81,10 +86,12 @@ class MinorantSearch(Combined):
                 self.incumbent.improve(self._canonical.cost_of_loss(loss), found, "L")
 
 
-def lay_minorant(canonical: Canonical, weights: CanonicalWeights) -> tuple[int, int, Canonical]:
-    """Return the kind of the metric, a height in units, and lists whose costs, added to it, no selection's height
-    undercuts; weights [d]: good ones.
+def lay_minorant(
+    canonical: Canonical, lists: SortedLists, ratio: Ratio, weights: CanonicalWeights
+) -> tuple[int, Canonical]:
+    """Return a height in units, and lists whose costs, added to it, no selection's height undercuts.
+
+    lists, ratio: see `ratio_lists`; weights [d]: good ones.
     """
-    lists, ratio = ratio_lists(canonical)
     height, bound = oracle_height(lists, ratio, weights)
-    return ratio.kind, height, canonical.with_costs(bound.costs[: len(canonical.features)].copy())
+    return height, canonical.with_costs(bound.costs[: len(canonical.features)].copy())

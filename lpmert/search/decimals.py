@@ -47,9 +47,11 @@ def _candidates(
     problem: Problem, evaluation: Evaluation, scaled: FloatArray, fixed: BoolArray | None
 ) -> Iterator[IntArray]:
     """Yield whole numbers [D] near weights [D] in units of the last decimal, which may choose the same."""
+    if np.abs(scaled).max(initial=0.0) >= 2.0**50:
+        return
     rounded = np.rint(scaled)
     yield rounded.astype(np.int64)
-    if np.abs(scaled).max(initial=0.0) >= 2.0**50 or evaluation.tied_lists:
+    if evaluation.tied_lists:
         return
     still = np.zeros(len(scaled), dtype=bool) if fixed is None else fixed
     if (rounded[still] != scaled[still]).any():

@@ -315,6 +315,19 @@ def test_weights_that_are_not_optimised_stay_as_they_were(here: Path) -> None:
     problem = lpmert.Problem(errors_only(nbest))
     best = problem.evaluate(weights).loss
     assert min(problem.evaluate([a, 0.3, b]).loss for a in grid for b in grid[::6]) >= best
+    for names in ("d_0 lm_1", " d_0 , lm_1"):  # as mert-moses.pl may pass them on
+        assert run(*FLAGS, "-o", names).exit_code == 0
+        assert written(here).tolist() == weights.tolist()
+
+
+def test_the_script_reads_weights_of_any_size(here: Path) -> None:
+    put(here, lists(), start="0.2 3e22 -4e-7\n")
+    outcome = run(*FLAGS, "-o", "d_0")
+    assert outcome.exit_code == 0
+    found = re.search(r"Best point:\s*([\s\d\.\-e]+?)\s*=> ([\-\d\.]+)", outcome.stderr)  # as mert-moses.pl does
+    assert found is not None
+    assert [float(word) for word in found[1].split()] == written(here).tolist()
+    assert written(here)[1:].tolist() == [3e22, -4e-7]
 
 
 def test_weights_that_must_not_be_negative_are_not(here: Path) -> None:
@@ -342,6 +355,20 @@ def test_sparse_features_are_merged_or_left_out_with_a_word(here: Path) -> None:
     assert len(written(here)) == 4
     (here / "init.opt").write_text("0.1 0.2 0.3 0.4\n")
     assert run(*FLAGS, "-p", "sparse").exit_code == 0
+
+
+def test_no_sparse_feature_has_a_weight_and_the_starts_have_one(here: Path) -> None:
+    """mert-moses.pl --pro-starting-point without sparse features."""
+    put(here, lists())
+    assert run(*FLAGS).exit_code == 0
+    errors = lpmert.Problem(errors_only(lists())).evaluate(written(here)).loss
+    (here / "sparse").write_text("")
+    (here / "init.pro").write_text("0.1 0.2 0.3 1\n0 0 0 0\n1 1 1 1\n")
+    outcome = run(*FLAGS, "--sparse-weights", "sparse", "--ifile", "init.pro,init.pro")
+    assert outcome.exit_code == 0, outcome.stderr
+    weights = written(here)
+    assert len(weights) == 4  # the script takes the last away
+    assert lpmert.Problem(errors_only(lists())).evaluate(weights[:3]).loss == errors
 
 
 def test_a_search_that_is_stopped_still_writes_weights_and_exits_with_0(here: Path) -> None:

@@ -127,6 +127,25 @@ def test_a_program_that_hangs_is_stopped_with_all_that_it_started(make) -> None:
     assert time.monotonic() - before < 60  # the toy sleeps for ten minutes
 
 
+@pytest.mark.parametrize("words", [["sleep", "600"], ["sh", "-c", "exec <&- >&-; sleep 600"]], ids=["deaf", "closed"])
+def test_a_worker_that_does_not_take_its_inputs_is_stopped(words: list[str]) -> None:
+    inputs = [f"a name of many letters {number}" for number in range(10_000)]  # more than a pipe holds
+    before = time.monotonic()
+    with lpmert.Worker(words, inputs, timeout=1.0) as decoder, pytest.raises(lpmert.DecoderError) as error:
+        decoder.decode(START, 3)
+    assert "was stopped at its time limit" in str(error.value) or "closed its output" in str(error.value)
+    assert time.monotonic() - before < 60
+
+
+def test_a_command_that_goes_on_after_its_output_is_stopped() -> None:
+    quiet = lpmert.Command(["sh", "-c", "exec >&-; sleep 600 # {weights}"], NAMES)
+    began = time.monotonic()
+    with worker() as first:
+        found = lpmert.loop(_Then(first, quiet), START, references=REFERENCES, n=3, time_limit=5.0)
+    assert found.reason == "the time is used up"
+    assert time.monotonic() - began < 60
+
+
 def test_the_time_limit_of_the_loop_gives_a_decoding_up() -> None:
     with worker() as first:
         found = lpmert.loop(_Then(first, command("hang")), START, references=REFERENCES, n=3, time_limit=5.0)

@@ -62,6 +62,22 @@ def test_with_all_hypotheses_in_the_lists_the_loop_ends_at_the_optimum_of_all(se
     assert found.finished
 
 
+def test_that_no_weights_are_better_is_only_said_if_it_is_proved() -> None:
+    toy = Toy()
+    first = lpmert.loop(toy, START, references=toy.references, n=30).by_name
+    best = lpmert.minimize(nbest_of(toy.all, toy.references)).loss
+    said = {}
+    for name, options in {"proof": {}, "line search": {"method": "och"}, "no time": {"search_seconds": 0.0}}.items():
+        found = lpmert.loop(Toy(), first, references=toy.references, n=30, **options)  # type: ignore[arg-type]
+        assert (len(found.iterations), found.loss) == (1, best)
+        said[name] = found.reason
+    assert said["proof"] == "no weights are better on the pool"
+    assert said["line search"] == "no better weights were found on the pool"
+    none, bound = said["no time"].split(", where all cost at least ")
+    assert none == said["line search"]
+    assert float(bound) < best
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_losses_are_those_of_the_decoder_and_the_answer_is_the_best_iteration(seed: int) -> None:
     toy = Toy(seed)

@@ -15,7 +15,7 @@ import lpmert
 from lpmert import NBest, Status
 from lpmert.formats.moses import read_moses
 from lpmert.methods.auto import Auto
-from lpmert.methods.choices.ratio_lists import cost_of_height
+from lpmert.methods.choices.ratio_lists import cost_of_height, ratio_lists
 from lpmert.methods.groups import Groups
 from lpmert.methods.minorant import MinorantSearch, lay_minorant
 from lpmert.model.coordinates import CanonicalWeights
@@ -45,7 +45,8 @@ def test_no_selection_undercuts_the_minorant(kind: str) -> None:
             if not form.n_lists:
                 continue
             weights = CanonicalWeights(np.random.default_rng(seed).normal(size=form.n_features))
-            metric_kind, height, below = lay_minorant(form, weights)
+            searched, ratio = ratio_lists(form)
+            height, below = lay_minorant(form, searched, ratio, weights)
             sizes = np.diff(form.offsets)
             if below.n_lists != form.n_lists or prod(sizes.tolist()) > 300:
                 continue
@@ -54,7 +55,7 @@ def test_no_selection_undercuts_the_minorant(kind: str) -> None:
                 rows = form.offsets[:-1] + np.array(positions)
                 total = form.totals.constant + form.totals.statistics[rows].sum(axis=0)
                 cost = int(below.costs[below.offsets[:-1] + np.array(positions)].sum())
-                assert cost_of_height(form, metric_kind, height + cost) <= form.cost_of_loss(metric.loss(total))
+                assert cost_of_height(form, ratio.kind, height + cost) <= form.cost_of_loss(metric.loss(total))
     assert tried
 
 
@@ -80,13 +81,14 @@ def test_groups_raise_the_bound_where_lists_and_features_are_many() -> None:
     problem = Problem(nbest, METRICS["bleu"])
     form = problem.canonical
     incumbent = first_incumbent(problem, 0, None)
-    kind, height, _ = lay_minorant(form, incumbent.weights)
+    lists, ratio = ratio_lists(form)
+    height, _ = lay_minorant(form, lists, ratio, incumbent.weights)
     search = Auto().start(Task(problem, form, lambda: incumbent))
     for _ in range(60):
         search.advance()
     assert search.counters()["groups"] > 0
     assert search.lower_bound is not None
-    assert form.loss_of(cost_of_height(form, kind, height)) < form.loss_of(search.lower_bound)
+    assert form.loss_of(cost_of_height(form, ratio.kind, height)) < form.loss_of(search.lower_bound)
     assert search.lower_bound <= search.incumbent.cost
 
 

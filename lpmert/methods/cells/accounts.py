@@ -14,7 +14,7 @@ from lpmert.methods.cells.ledger_of_ratios import Ratios
 from lpmert.methods.cells.ledger_of_sums import Sums
 from lpmert.methods.cells.stack import UPPER_COST, Stack, Survivors
 from lpmert.methods.choices.choices import Choices
-from lpmert.methods.choices.oracle_bound import oracle_height
+from lpmert.methods.choices.close_oracle import close_oracle_height
 from lpmert.methods.choices.ratio_lists import UNIT, height_limit, new_bound, ratio_lists
 from lpmert.methods.choices.ratio_search import RatioChoicesSearch
 from lpmert.methods.choices.search import ChoicesSearch, SumChoicesSearch
@@ -138,7 +138,7 @@ class RatioAccount(Account[Ratios]):
         self.lists, self._ratio = ratio_lists(canonical)
         self.total = self._ratio.constant
         self._least = 0
-        self._least = self.cost_of(oracle_height(self.lists, self._ratio, weights)[0])
+        self._least = self.cost_of(close_oracle_height(self.lists, self._ratio, weights))
 
     def new_ledger(self) -> Ratios:
         n_rows, n_columns = self._ratio.statistics.shape
@@ -186,4 +186,4 @@ class RatioAccount(Account[Ratios]):
             limits=np.vstack([normals, canonical.limits]),
             rounding=None if canonical.rounding is None else canonical.rounding.take(rows).behind(normals),
         )
-        return RatioChoicesSearch(self._choices, lists, incumbent, tangents=1), 0  # a part: its search is short
+        return RatioChoicesSearch(self._choices, lists, incumbent, closely=False), 0  # a part: its search is short

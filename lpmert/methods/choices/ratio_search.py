@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from lpmert.errors import IntArray
 from lpmert.methods.choices import tree as layout
+from lpmert.methods.choices.close_oracle import close_oracle_height
 from lpmert.methods.choices.ledger_of_ratios import Heights, new_heights
 from lpmert.methods.choices.oracle_bound import oracle_height
-from lpmert.methods.choices.ratio_lists import TANGENTS, cost_of_height, decode_total, height_limit, ratio_lists
+from lpmert.methods.choices.ratio_lists import cost_of_height, decode_total, height_limit, ratio_lists
 from lpmert.methods.choices.search import ChoicesSearch, Options
 from lpmert.metrics.ratio_kernels import loss_of_total
 from lpmert.model.form import Canonical
@@ -21,12 +22,12 @@ from lpmert.search.method import Incumbent
 class RatioChoicesSearch(ChoicesSearch):
     """A resumable search over the selections of lists with a ratio metric, within their limits.
 
-    tangents: of the bound that it begins with, see `oracle_height`.
+    closely: whether the bound that it begins with comes near that of the oracle; not worth it for a short search.
     """
 
     _ledger: Heights
 
-    def __init__(self, options: Options, canonical: Canonical, incumbent: Incumbent, tangents: int = TANGENTS) -> None:
+    def __init__(self, options: Options, canonical: Canonical, incumbent: Incumbent, closely: bool = True) -> None:
         self._canonical = canonical
         lists, ratio = ratio_lists(canonical)
         switches = options.switches(1, cores=False)
@@ -36,7 +37,10 @@ class RatioChoicesSearch(ChoicesSearch):
         self._aim()
         decode_total(lists, ratio, incumbent.weights, self._tree.selection, self._scratch.scores, self._ledger.target)
         self._ledger.bound.at[:] = self._ledger.target
-        height, _ = oracle_height(lists, ratio, incumbent.weights, tangents)
+        if closely:
+            height = close_oracle_height(lists, ratio, incumbent.weights)
+        else:
+            height, _ = oracle_height(lists, ratio, incumbent.weights, tangents=1)
         self._least = cost_of_height(canonical, ratio.kind, height)
 
     @property
