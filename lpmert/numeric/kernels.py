@@ -89,9 +89,11 @@ class Kernel:
     @property
     def _numba_type_(self) -> Any:
         """What the kernel is to other kernels, whose compilation asks for this."""
-        from numba.core import types
-
-        return types.Dispatcher(self.callee)
+        try:
+            from lpmert.numeric.unlinked import Callee
+        except ImportError:  # as in `_without_entry`
+            from numba.core.types import Dispatcher as Callee
+        return Callee(self.callee)
 
 
 def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
