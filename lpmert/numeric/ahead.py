@@ -45,6 +45,7 @@ def build(folder: Path, told: Callable[[int, int], object] = lambda *_: None) ->
     import_module("numba.pycc.platform").Toolchain()  # raises the error before anything is compiled
     table = read_entries()
     import_module("lpmert")
+    import_module("lpmert.numeric.helpers").start(range(len(table["entries"])), callees=True)
     builder = pycc.CC(MODULE, source_module="lpmert")
     builder.target_cpu = None  # any
     for number, (module, name, *_) in enumerate(table["entries"]):

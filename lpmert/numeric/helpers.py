@@ -121,7 +121,7 @@ def _cache_of(number: int, *, callees: bool) -> Any:
 
 
 def _end_with_parent() -> None:
-    sys.stdin.buffer.read()
+    os.read(0, 1)  # not by sys.stdin, whose lock would be held when Python ends
     from lpmert.numeric.kernel_cache import writing
 
     with writing:
