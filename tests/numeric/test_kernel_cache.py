@@ -91,11 +91,11 @@ class Installation:
         return {"LOCALAPPDATA" if os.name == "nt" else "HOME": str(self.place / "home")}
 
     def start(self, code: str, *arguments: str, **environment: str) -> subprocess.Popen[str]:
-        # bytecode would be taken from its cache by time and size, which `write` leaves as they were
+        # with -B, as bytecode would be taken from its cache by time and size, which `write` leaves as they were
         return subprocess.Popen(
             [sys.executable, "-B", "-c", code, *arguments],
             cwd=self.place,
-            env={"PYTHONPATH": str(self.place), "PYTHONPYCACHEPREFIX": str(self.place / "none"), **environment},
+            env={"PYTHONPATH": str(self.place), **environment},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
