@@ -94,7 +94,7 @@ class Registry:
 
 
 @cache
-def _registered(group: str, path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
+def _registered(group: str, _path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
     """Return what all packages on this path register; reading what they say of themselves takes a while."""
     from importlib.metadata import entry_points
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
 import time
 from collections.abc import Callable
 from functools import cache
@@ -23,6 +24,9 @@ _PAUSE = 0.02
 
 _patience = [120.0]
 """Seconds for which nothing is written before a process is given up that has a kernel in hand."""
+
+writing = threading.Lock()
+"""Held while a file is written, for whoever ends this process from another thread."""
 
 _held: set[Path] = set()
 

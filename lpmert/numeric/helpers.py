@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from lpmert.numeric.built import read_entries
-from lpmert.numeric.claims import can_share
+from lpmert.numeric.claims import can_share, writing
 from lpmert.numeric.entry_types import signature_of
 from lpmert.system.interrupts import kept_from_children
 
@@ -122,8 +122,6 @@ def _cache_of(number: int, *, callees: bool) -> Any:
 
 def _end_with_parent() -> None:
     os.read(0, 1)  # not by sys.stdin, whose lock would be held when Python ends
-    from lpmert.numeric.kernel_cache import writing
-
     with writing:
         os._exit(0)
 

@@ -18,7 +18,6 @@ import pickle
 import secrets
 import shutil
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -38,7 +37,7 @@ from numba.core.registry import cpu_target
 from numba.core.serialize import dumps as _dumps
 from numba.core.sigutils import normalize_signature as _normalize
 
-from lpmert.numeric.claims import claim, release, wait_for
+from lpmert.numeric.claims import claim, release, wait_for, writing
 from lpmert.system.caches import check_owner, user_cache_folder
 from lpmert.system.compilation import compilation
 
@@ -57,9 +56,6 @@ _OTHER_STATES = 3
 """States of the sources for which a kernel is kept beside the present one: other versions may take turns with it."""
 
 _BEGUN = time.time()
-
-writing = threading.Lock()
-"""Held while a file is written, for whoever ends this process from another thread."""
 
 _UNUSED = 90 * _DAY
 """A folder for another numba, numpy, Python or processor is removed after this time without use."""

@@ -350,7 +350,9 @@ class TestFaults:
         assert installation.run() == [103.0, 10.0, 0]
         assert {"least", "step"} <= {file.name.split(".")[2] for file in installation.kept()}
         installation.write("constants", "SIZE = 200.0\n")
-        code = RUN.format(shapes="shapes") + "print(*[sum(one.callee.stats.cache_hits.values()) for one in (least, step)])"
+        code = (
+            RUN.format(shapes="shapes") + "print(*[sum(one.callee.stats.cache_hits.values()) for one in (least, step)])"
+        )
         code = "from lpmert.helper import least, step\n" + code
         out, _ = installation.start(code, "float64", **installation.home).communicate(timeout=300)
         assert out.splitlines()[1] == "0 1"  # the one within came with the other
