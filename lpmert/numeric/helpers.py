@@ -41,7 +41,7 @@ def begin_with(module: str, name: str, signature: tuple[Any, ...]) -> None:
     """Have helpers compile what is needed together with a kernel that is compiled now."""
     table = read_entries()
     groups: dict[str, list[int]] = table.get("groups", {})
-    if jobs() == 1 or _begun.issuperset(groups):
+    if _begun.issuperset(groups) or jobs() == 1:
         return
     own = [number for number, entry in enumerate(table["entries"]) if entry[:2] == [module, name]]
     number = next((number for number in own if signature_of(number) == signature), None)

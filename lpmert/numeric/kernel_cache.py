@@ -143,15 +143,18 @@ class KernelCache(NullCache):
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep a compiled kernel, and remove those of all but a few other states of the sources."""
-        if data.lifted or data.library.has_dynamic_globals:
-            return  # it holds addresses of this process
         try:
             file = self._file(sig)
+            if data.lifted or data.library.has_dynamic_globals:
+                release(file)  # it holds addresses of this process
+                return
             _make_folder(file.parent)
             content = _numba_pickle((sig, data._reduce()))
-            with writing:
-                _write(file, _checksum(file, content) + content)
-            release(file)
+            try:
+                with writing:
+                    _write(file, _checksum(file, content) + content)
+            finally:
+                release(file)
         except Exception as error:  # noqa: BLE001 - no folder can be written, or not any more, or the disk is full
             logging.getLogger(_PACKAGE).debug("%s is not cached: %r", self._name(), error)
             _warn()

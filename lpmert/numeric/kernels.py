@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial, update_wrapper
 from math import sqrt
 from typing import Any, Literal
@@ -89,11 +90,14 @@ class Kernel:
     @property
     def _numba_type_(self) -> Any:
         """What the kernel is to other kernels, whose compilation asks for this."""
-        try:
+        from numba.core import types
+
+        kind: Any = types.Dispatcher
+        with suppress(ImportError):  # as in `_without_entry`
             from lpmert.numeric.unlinked import Callee
-        except ImportError:  # as in `_without_entry`
-            from numba.core.types import Dispatcher as Callee
-        return Callee(self.callee)
+
+            kind = Callee
+        return kind(self.callee)
 
 
 def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:

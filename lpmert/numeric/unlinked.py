@@ -18,7 +18,7 @@ from numba.core.compiler import DefaultPassBuilder as _DefaultPassBuilder
 from numba.core.compiler_machinery import FunctionPass as _FunctionPass
 from numba.core.compiler_machinery import register_pass
 from numba.core.datamodel import models as _models
-from numba.core.datamodel import register_default as _register_model
+from numba.core.datamodel.registry import register_default as _register_default
 from numba.core.imputils import lower_constant as _lower_constant
 from numba.core.typed_passes import NopythonTypeInference
 from numba.core.types import Dispatcher as _Dispatcher
@@ -32,7 +32,10 @@ CompilerBase: Any = _CompilerBase
 DefaultPassBuilder: Any = _DefaultPassBuilder
 FunctionPass: Any = _FunctionPass
 Dispatcher: Any = _Dispatcher
+models: Any = _models
 _register: Any = register_pass
+_register_model: Any = _register_default
+_constant: Any = _lower_constant
 
 _ENVIRONMENT = "_ZN08NumbaEnv"
 
@@ -45,10 +48,10 @@ class Callee(Dispatcher):  # type: ignore[misc]
     """
 
 
-_register_model(Callee)(_models.OpaqueModel)
+_register_model(Callee)(models.OpaqueModel)
 
 
-@_lower_constant(Callee)
+@_constant(Callee)
 def _no_address(context: Any, *_: object) -> Any:
     return context.get_dummy_value()
 
