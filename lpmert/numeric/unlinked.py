@@ -51,9 +51,7 @@ class Callee(Dispatcher):  # type: ignore[misc]
 _register_model(Callee)(models.OpaqueModel)
 
 
-@_constant(Callee)
-def _no_address(context: Any, *_: object) -> Any:
-    return context.get_dummy_value()
+_constant(Callee)(lambda context, *_: context.get_dummy_value())
 
 
 class Unlinked(JITCodeLibrary):  # type: ignore[misc]
