@@ -6,8 +6,10 @@ Nothing is imported before it is asked for: names that are ours cost no look at 
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -68,10 +70,8 @@ class Registry:
 
     def _foreign(self) -> dict[str, list[EntryPoint]]:
         """Return the entry points of other packages by name; those with a name of ours are reached as module:Name."""
-        from importlib.metadata import entry_points
-
         found: dict[str, list[EntryPoint]] = {}
-        for one in entry_points(group=self.group):
+        for one in _registered(self.group, tuple(sys.path)):
             if _package(one) == PACKAGE:
                 continue
             if one.name in self.own:
@@ -91,6 +91,14 @@ class Registry:
     def _refused(self, message: str) -> Exception:
         refused: Exception = getattr(import_module("lpmert.errors"), self.error)(message)
         return refused
+
+
+@cache
+def _registered(group: str, _path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
+    """Return what all packages on this path register; reading what they say of themselves takes a while."""
+    from importlib.metadata import entry_points
+
+    return tuple(entry_points(group=group))
 
 
 def _attribute(place: str) -> Any:

@@ -6,9 +6,11 @@ PYTHONPATH=tests python tests/doors.py      writes lpmert/numeric/entries.json a
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -95,9 +97,7 @@ def everything() -> None:
     """Go through every door."""
     own = sorted(METHODS.own)
     go_through(own, list(PROBLEMS), list(REGIONS))
-    nbest = lpmert.read_table(
-        ROOT / "examples/asr/nbest.tsv.gz", segment="utterance", features="am,lm,words", loss="errors"
-    )
+    nbest = speech()
     with tempfile.TemporaryDirectory() as folder:
         lpmert.certify(nbest, lpmert.minimize(nbest), f"{folder}/proof.json")
         pictures(nbest, folder)
@@ -150,9 +150,46 @@ def compiled() -> Iterator[tuple[str, str, tuple[Any, ...]]]:
             yield from ((kernel.__module__, kernel.__name__, kinds) for kinds in kernel.dispatcher.overloads)
 
 
+def speech() -> lpmert.NBest:
+    """Read the lists of README's example."""
+    return lpmert.read_table(
+        ROOT / "examples/asr/nbest.tsv.gz", segment="utterance", features="am,lm,words", loss="errors"
+    )
+
+
+def speech_lattices() -> None:
+    """Search as docs/speech.md does first."""
+    folder = ROOT / "examples" / "speech"
+    region = lpmert.Region(fixed={"acoustic": 1.0}, bounds={"lm": (1.0, 30.0), "words": (-20.0, 20.0)})
+    lpmert.minimize(lpmert.load_lattices(folder / "lattices", folder / "text"), metric="wer", region=region)
+
+
+GROUPS: dict[str, Callable[[], object]] = {
+    "sums": lambda: lpmert.minimize(speech()),
+    "ratios": lambda: go_through(["auto"], ["bleu"], ["everywhere"]),
+    "lattices": speech_lattices,
+}
+"""What users begin with; kernels that one of these needs are compiled side by side."""
+
+
+def of_group(name: str) -> list[list[Any]]:
+    """Return what is compiled, in a process of its own, of a group."""
+    code = f"import doors, json; doors.GROUPS[{name!r}](); print(json.dumps(doors.entries(doors.compiled())))"
+    path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+    command, environment = [sys.executable, "-c", code], os.environ | {"PYTHONPATH": path}
+    table = json.loads(subprocess.run(command, env=environment, capture_output=True, check=True).stdout)
+    found: list[list[Any]] = table["entries"]
+    return found
+
+
 if __name__ == "__main__":
     everything()
     table = entries(compiled())
     lines = [json.dumps(entry) for entry in table["entries"]]
     tuples = [f"{json.dumps(name)}: {json.dumps(fields)}" for name, fields in table["tuples"].items()]
-    ENTRIES.write_text('{"tuples": {\n' + ",\n".join(tuples) + '\n}, "entries": [\n' + ",\n".join(lines) + "\n]}\n")
+    of_groups = {name: [lines.index(json.dumps(entry)) for entry in of_group(name)] for name in GROUPS}
+    groups = [f"{json.dumps(name)}: {json.dumps(numbers)}" for name, numbers in of_groups.items()]
+    ENTRIES.write_text(
+        '{"tuples": {\n' + ",\n".join(tuples) + '\n}, "groups": {\n' + ",\n".join(groups) + '\n}, "entries": [\n'
+        + ",\n".join(lines) + "\n]}\n"
+    )  # fmt: skip

@@ -90,7 +90,7 @@ class Asked:
             on_stage=on_stage,
             **{name: arguments[name] for name in ("metric", "ties", "region", "seed", "time_limit")},
         )
-        if not found:
+        if not found and not shared.quiet:
             why = "was interrupted, and the search goes on" if stop.forgiven() else "did not end in time"
             say(f"warning: cross-validation {why}: nothing is known of unseen lists")
         return found, replace(shared, time_limit=deadline.left)

@@ -16,14 +16,13 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
-from numba import from_dtype
 from numba.core import types as _types
 from numba.core.compiler import Flags
 
 from lpmert.numeric.built import MODULE, read_entries, state_of_sources, symbol
+from lpmert.numeric.entry_types import NUMBERS, signature_of
 
 types: Any = _types
-_NUMBERS = {"i8": types.int64, "f8": types.float64, "b1": types.boolean}
 
 
 class _WithoutLock(Flags):
@@ -46,12 +45,13 @@ def build(folder: Path, told: Callable[[int, int], object] = lambda *_: None) ->
     import_module("numba.pycc.platform").Toolchain()  # raises the error before anything is compiled
     table = read_entries()
     import_module("lpmert")
+    import_module("lpmert.numeric.helpers").start(range(len(table["entries"])), callees=True)
     builder = pycc.CC(MODULE, source_module="lpmert")
     builder.target_cpu = None  # any
-    for number, (module, name, *arguments) in enumerate(table["entries"]):
+    for number, (module, name, *_) in enumerate(table["entries"]):
         told(number, len(table["entries"]))
         kernel = getattr(import_module(module), name)
-        signature = tuple(_type(argument, table["tuples"]) for argument in arguments)
+        signature = signature_of(number)
         kernel.callee.compile(signature)
         result = kernel.callee.overloads[signature].signature.return_type
         builder.export(symbol(number), result(*signature))(_calling(kernel, len(signature)))
@@ -66,20 +66,6 @@ def _calling(kernel: Any, n_arguments: int) -> Any:
     """Return a function that calls a kernel, which is compiled with its own options."""
     names = ", ".join(f"a{number}" for number in range(n_arguments))
     return eval(f"lambda {names}: kernel({names})", {"kernel": kernel})
-
-
-def _type(argument: str, tuples: dict[str, list[str]]) -> Any:
-    if argument in _NUMBERS:
-        return _NUMBERS[argument]
-    if "*" in argument:
-        each, _, number = argument.rpartition("*")
-        return types.UniTuple(_type(each, tuples), int(number))
-    if argument in tuples:
-        module, *fields = tuples[argument]
-        kind = getattr(import_module(module), argument.partition("/")[0])
-        return types.BaseTuple.from_types([_type(field, tuples) for field in fields], kind)
-    element, _, shape = argument.partition(":")
-    return types.Array(from_dtype(np.dtype(element)), int(shape[0]), shape[1], readonly=shape.endswith("r"))
 
 
 def entries(compiled: Iterable[tuple[str, str, tuple[Any, ...]]]) -> dict[str, Any]:
@@ -104,7 +90,7 @@ def _buildable(kind: Any) -> bool:
         return _buildable(kind.dtype)
     if isinstance(kind, types.Array):
         return bool(kind.aligned)
-    return kind in _NUMBERS.values()
+    return kind in NUMBERS.values()
 
 
 def _described(kind: Any, tuples: dict[str, list[str]]) -> str:
@@ -121,4 +107,4 @@ def _described(kind: Any, tuples: dict[str, list[str]]) -> str:
         return f"{_described(kind.dtype, tuples)}*{kind.count}"
     if isinstance(kind, types.Array):
         return f"{np.dtype(str(kind.dtype)).str[1:]}:{kind.ndim}{kind.layout}{'' if kind.mutable else 'r'}"
-    return next(name for name, own in _NUMBERS.items() if own == kind)
+    return next(name for name, own in NUMBERS.items() if own == kind)

@@ -37,6 +37,7 @@ from numba.core.registry import cpu_target
 from numba.core.serialize import dumps as _dumps
 from numba.core.sigutils import normalize_signature as _normalize
 
+from lpmert.numeric.claims import claim, release, wait_for, writing
 from lpmert.system.caches import check_owner, user_cache_folder
 from lpmert.system.compilation import compilation
 
@@ -53,6 +54,8 @@ _DAY = 86_400.0
 
 _OTHER_STATES = 3
 """States of the sources for which a kernel is kept beside the present one: other versions may take turns with it."""
+
+_BEGUN = time.time()
 
 _UNUSED = 90 * _DAY
 """A folder for another numba, numpy, Python or processor is removed after this time without use."""
@@ -74,8 +77,57 @@ class KernelCache(NullCache):
         return None if place is None else str(place)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return the kernel for a signature, or `None` if it is to be compiled."""
+        """Return the kernel for a signature, or `None` if it is to be compiled; wait for a process that does so."""
         target_context.refresh()
+        kernel = self._loaded(sig, target_context)
+        if kernel is None and self._other_had_it(sig):
+            kernel = self._loaded(sig, target_context)
+        if kernel is not None:
+            compilation().found(self._name())
+        return kernel
+
+    def wanted(self, sig: Any) -> bool:
+        """Whether a kernel is not in the cache, and nobody is about to change that."""
+        file = self._file(sig)
+        _make_folder(file.parent)
+        wanted = not file.exists() and claim(file)
+        release(file)
+        return wanted
+
+    def size(self, sig: Any) -> int:
+        """Return the number of kernels that one consists of, by which they can be ordered before they are compiled."""
+        return len(_with_callees(self._kernel, sig))
+
+    def _other_had_it(self, sig: Any) -> bool:
+        """Take a kernel in hand, or wait while another process has it; return whether that may have come to an end.
+
+        For the first of several that are needed together, helpers begin with the others.
+        """
+        first = not compilation().running
+        if first:
+            release()  # what was given up by an error
+        names = _with_callees(self._kernel, sig)
+        compilation().need(names)
+        try:
+            file = self._file(sig)
+            _make_folder(file.parent)
+            mine = claim(file)
+            if first and not self._kernel.options.get("no_cpython_wrapper"):
+                from lpmert.numeric.helpers import begin_with
+
+                begin_with(self._kernel.__module__, self._kernel.__name__, _normalize_signature(sig)[0])
+        except Exception as error:  # noqa: BLE001 - nothing can be kept, or started: it is compiled here
+            logging.getLogger(_PACKAGE).debug("no other process compiles kernels: %r", error)
+            return False
+        if mine:
+            return file.exists()
+        with compilation().waiting(self._name()):
+            wait_for(file, lambda: compilation().compiled_elsewhere(_new_in(file.parent)))
+            if file.exists():
+                compilation().compiled_elsewhere(names)
+        return True
+
+    def _loaded(self, sig: Any, target_context: Any) -> Any:
         try:
             file = self._file(sig)
             data = _read(file, self._kernel.py_func.__code__.co_filename)
@@ -84,23 +136,25 @@ class KernelCache(NullCache):
             stored, compiled = pickle.loads(data[_CHECKSUM:])  # noqa: S301 - what this user's own run wrote
             if stored != sig:
                 raise ValueError("for another signature")
-            kernel = _compile_result._rebuild(target_context, *compiled)
+            return _compile_result._rebuild(target_context, *compiled)
         except Exception as error:  # noqa: BLE001 - no file, no folder, or whatever numba makes of what it cannot use
             logging.getLogger(_PACKAGE).debug("%s is compiled: %r", self._name(), error)
-            compilation().need(_with_callees(self._kernel, sig))
             return None
-        compilation().found(self._name())
-        return kernel
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep a compiled kernel, and remove those of all but a few other states of the sources."""
-        if data.lifted or data.library.has_dynamic_globals:
-            return  # it holds addresses of this process
         try:
             file = self._file(sig)
+            if data.lifted or data.library.has_dynamic_globals:
+                release(file)  # it holds addresses of this process
+                return
             _make_folder(file.parent)
             content = _numba_pickle((sig, data._reduce()))
-            _write(file, _checksum(file, content) + content)
+            try:
+                with writing:
+                    _write(file, _checksum(file, content) + content)
+            finally:
+                release(file)
         except Exception as error:  # noqa: BLE001 - no folder can be written, or not any more, or the disk is full
             logging.getLogger(_PACKAGE).debug("%s is not cached: %r", self._name(), error)
             _warn()
@@ -137,6 +191,16 @@ class KernelCache(NullCache):
         text = repr((arguments, [_layout(kind) for kind in _classes(arguments)]))
         signature = hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
         return place / f"{self._name()}.{self._state()}.{signature}.nbc"
+
+
+def _new_in(place: Path) -> set[str]:
+    """Return the names of kernels that have come into a folder since this process first compiled."""
+    found = set()
+    for file in place.glob("*.nbc"):
+        with suppress(OSError):
+            if file.stat().st_mtime >= _BEGUN:
+                found.add(file.name.rsplit(".", 3)[0])
+    return found
 
 
 @cache

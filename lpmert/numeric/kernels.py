@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial, update_wrapper
 from math import sqrt
 from typing import Any, Literal
@@ -91,7 +92,12 @@ class Kernel:
         """What the kernel is to other kernels, whose compilation asks for this."""
         from numba.core import types
 
-        return types.Dispatcher(self.callee)
+        kind: Any = types.Dispatcher
+        with suppress(ImportError):  # as in `_without_entry`
+            from lpmert.numeric.unlinked import Callee
+
+            kind = Callee
+        return kind(self.callee)
 
 
 def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:

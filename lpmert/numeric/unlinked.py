@@ -17,7 +17,11 @@ from numba.core.compiler import CompilerBase as _CompilerBase
 from numba.core.compiler import DefaultPassBuilder as _DefaultPassBuilder
 from numba.core.compiler_machinery import FunctionPass as _FunctionPass
 from numba.core.compiler_machinery import register_pass
+from numba.core.datamodel import models as _models
+from numba.core.datamodel.registry import register_default as _register_default
+from numba.core.imputils import lower_constant as _lower_constant
 from numba.core.typed_passes import NopythonTypeInference
+from numba.core.types import Dispatcher as _Dispatcher
 
 if numba.version_info.short < (0, 63):
     raise ImportError("its libraries are made otherwise before numba 0.63")
@@ -27,9 +31,27 @@ JITCodeLibrary: Any = _JITCodeLibrary
 CompilerBase: Any = _CompilerBase
 DefaultPassBuilder: Any = _DefaultPassBuilder
 FunctionPass: Any = _FunctionPass
+Dispatcher: Any = _Dispatcher
+models: Any = _models
 _register: Any = register_pass
+_register_model: Any = _register_default
+_constant: Any = _lower_constant
 
 _ENVIRONMENT = "_ZN08NumbaEnv"
+
+
+class Callee(Dispatcher):  # type: ignore[misc]
+    """The type of a kernel within another one that calls it.
+
+    numba has its callers hold the address of each function that they call, for which they have no use. Where nothing
+    is optimised, it stays, and with an address of this process in it no kernel can be kept.
+    """
+
+
+_register_model(Callee)(models.OpaqueModel)
+
+
+_constant(Callee)(lambda context, *_: context.get_dummy_value())
 
 
 class Unlinked(JITCodeLibrary):  # type: ignore[misc]

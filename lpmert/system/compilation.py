@@ -84,6 +84,30 @@ class Compilation:
             self._needed.discard(name)
             self._compiled.discard(name)
 
+    @property
+    def running(self) -> bool:
+        """Whether a kernel is being compiled."""
+        return self._depth > 0
+
+    @contextmanager
+    def waiting(self, name: str) -> Iterator[None]:
+        """Note that another process compiles a function while this one waits for it, which is as good."""
+        self.begin(name)
+        try:
+            yield
+        finally:
+            self.end(name)
+
+    def compiled_elsewhere(self, names: Iterable[str]) -> None:
+        """Note what other processes have compiled of what is needed."""
+        with self._lock:
+            before = len(self._compiled)
+            self._compiled.update(self._needed.intersection(names))
+            counts = len(self._compiled), len(self._needed)
+        if counts[0] > before:
+            for watcher in self._watchers:
+                watcher(*counts)
+
     @contextmanager
     def watched(self, watcher: Watcher) -> Iterator[None]:
         """Tell a watcher each time a kernel is compiled."""

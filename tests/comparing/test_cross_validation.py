@@ -345,6 +345,13 @@ class TestCommands:
         assert "hidden by optimism; 5-fold cross-validation" in line
         assert "on unseen" not in run(command[0], table, *command[1:]).stdout
 
+    def test_that_it_did_not_end_in_time_is_said_unless_nothing_is_to_be(self, table):
+        arguments = ("solve", table, "--cv", "5", "--time-limit", "0.001", "--json")
+        assert "cross-validation did not end in time" in run(*arguments).stderr
+        quiet = run(*arguments, "--quiet")
+        assert quiet.stderr == ""
+        assert not json.loads(quiet.stdout)["unseen"]
+
     @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, "OPTIMAL"), (signal.SIGTERM, "INTERRUPTED")])
     def test_ctrl_c_ends_the_cross_validation_and_not_the_search_after_it(self, table, monkeypatch, number, status):
         monkeypatch.setattr(sys.modules["lpmert.cli.main"], "Stages", lambda: lambda *_: signal.raise_signal(number))

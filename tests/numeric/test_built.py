@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import commands
+import doors
 import numpy as np
 import pytest
 from shared import ROOT
@@ -129,6 +130,14 @@ def test_wheels_hold_what_the_doors_need() -> None:
     for module, name, *arguments in built.read_entries()["entries"]:
         function = getattr(sys.modules.get(module) or __import__(module, fromlist=[name]), name).py_func
         assert function.__code__.co_argcount == len(arguments)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("group", ["sums", "ratios", "lattices"])
+def test_what_is_compiled_side_by_side_is_what_is_needed_together(group: str) -> None:
+    """If not: PYTHONPATH=tests python tests/doors.py."""
+    table = built.read_entries()
+    assert [table["entries"][number] for number in table["groups"][group]] == doors.of_group(group)
 
 
 def test_the_table_is_written_as_it_is_read() -> None:

@@ -24,6 +24,17 @@ from lpmert.numeric.kernels import internal
 def step(x):
     return x + {number}
 """
+BETWEEN = """
+from lpmert.numeric.kernels import internal
+
+@internal
+def least(x):
+    return x + 1.0
+
+@internal
+def step(x):
+    return least(x) + 1.0
+"""
 SHAPE = """
 from typing import NamedTuple
 class Pair(NamedTuple):
@@ -80,11 +91,11 @@ class Installation:
         return {"LOCALAPPDATA" if os.name == "nt" else "HOME": str(self.place / "home")}
 
     def start(self, code: str, *arguments: str, **environment: str) -> subprocess.Popen[str]:
-        # bytecode would be taken from its cache by time and size, which `write` leaves as they were
+        # with -B, as bytecode would be taken from its cache by time and size, which `write` leaves as they were
         return subprocess.Popen(
             [sys.executable, "-B", "-c", code, *arguments],
             cwd=self.place,
-            env={"PYTHONPATH": str(self.place), "PYTHONPYCACHEPREFIX": str(self.place / "none"), **environment},
+            env={"PYTHONPATH": str(self.place), **environment},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -101,6 +112,96 @@ class Installation:
 
     def kept(self) -> list[Path]:
         return sorted((self.place / "home").rglob("kernels-*/lpmert.*.nbc"))
+
+
+HOLD = """
+import sys
+from numba.core import types
+import lpmert.caller
+from lpmert.numeric.claims import claim
+from lpmert.numeric.kernel_cache import _make_folder
+file = lpmert.caller.total.dispatcher._cache._file((types.float64,))
+_make_folder(file.parent)
+print(claim(file), flush=True)
+sys.stdin.read()
+"""
+GROUP = {
+    "tuples": {"Pair": ["lpmert.shapes", "f8", "f8"]},
+    "groups": {"both": [0, 1]},
+    "entries": [["lpmert.caller", "total", "f8"], ["lpmert.caller", "first", "Pair"]],
+}
+WITH_HELPER = """
+import time
+from lpmert.caller import first, total
+from lpmert.shapes import Pair
+total(1.0)
+until = time.monotonic() + 200
+helpers = sys.modules["lpmert.numeric.helpers"]
+while helpers._running and helpers._running[0].poll() is None and time.monotonic() < until:
+    time.sleep(0.05)
+print(len(helpers._running), [one.poll() for one in helpers._running])
+"""
+
+
+class TestSeveral:
+    """Processes that compile side by side."""
+
+    @pytest.mark.skipif(os.name != "posix", reason="locks")
+    def test_a_killed_process_leaves_its_work_to_who_waits_for_it(self, installation: Installation) -> None:
+        holder = installation.start(HOLD, **installation.home)
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "True\n"
+        waiting = installation.start(RUN.format(shapes="shapes"), "float64", **installation.home)
+        assert waiting.stderr is not None
+        assert waiting.stderr.readline().strip() == ANNOUNCED
+        with pytest.raises(subprocess.TimeoutExpired):
+            waiting.wait(2)
+        assert not installation.kept()
+        holder.kill()
+        assert json.loads(waiting.communicate(timeout=300)[0]) == [102.0, 10.0, 0]
+        holder.communicate()
+        assert installation.run() == [102.0, 10.0, 2]
+
+    @pytest.mark.skipif(os.name != "posix", reason="locks")
+    def test_nobody_waits_for_ever(self, installation: Installation) -> None:
+        holder = installation.start(HOLD, **installation.home)
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "True\n"
+        code = "import lpmert.numeric.claims as claims; claims._patience[0] = 1.0\n" + RUN.format(shapes="shapes")
+        out, _ = installation.start(code, "float64", **installation.home).communicate(timeout=300)
+        assert json.loads(out) == [102.0, 10.0, 0]
+        assert holder.poll() is None
+        holder.communicate("")
+
+    @pytest.mark.skipif(os.name != "posix", reason="locks")
+    def test_helpers_compile_what_is_needed_together(self, installation: Installation) -> None:
+        (installation.package / "numeric" / "entries.json").write_text(json.dumps(GROUP))
+        settings = installation.home | {"LPMERT_COMPILE_JOBS": "2"}
+        code = "import sys\n" + WITH_HELPER + RUN.format(shapes="shapes")
+        out, err = installation.start(code, "float64", **settings).communicate(timeout=300)
+        assert out.splitlines()[0] == "1 [0]", err
+        assert json.loads(out.splitlines()[1]) == [102.0, 10.0, 1]
+        assert err.splitlines() == [ANNOUNCED]
+
+    def test_one_process_is_enough(self, installation: Installation) -> None:
+        (installation.package / "numeric" / "entries.json").write_text(json.dumps(GROUP))
+        settings = installation.home | {"LPMERT_COMPILE_JOBS": "1"}
+        code = "import sys\n" + WITH_HELPER + RUN.format(shapes="shapes")
+        out, err = installation.start(code, "float64", **settings).communicate(timeout=300)
+        assert out.splitlines()[0] == "0 []", err
+        assert json.loads(out.splitlines()[1]) == [102.0, 10.0, 0]
+
+    @pytest.mark.skipif(os.name != "posix", reason="locks")
+    def test_helpers_end_with_the_process_that_started_them(self, installation: Installation) -> None:
+        slow = "import time\n" + CALLER + "time.sleep(600)\n"  # imported by the helper
+        installation.write("caller", slow)
+        (installation.package / "numeric" / "entries.json").write_text(json.dumps(GROUP))
+        command = [sys.executable, "-m", "lpmert.numeric.helpers", "entries", "0"]
+        helper = subprocess.Popen(command, cwd=installation.place, stdin=subprocess.PIPE, env=dict(installation.home))
+        with pytest.raises(subprocess.TimeoutExpired):
+            helper.wait(3)
+        helper.communicate(b"", timeout=60)
+        assert helper.returncode == 0
 
 
 @pytest.fixture
@@ -234,6 +335,27 @@ class TestFaults:
         assert installation.run(kinds[0]) == [102.0, 10.0, 2]
         assert len(installation.kept()) == 2 * len(kinds) + 1  # `first` has one signature in all of them
         assert not list(installation.place.rglob("*.tmp"))
+
+    def test_processes_that_need_the_same_share_the_work(self, installation: Installation) -> None:
+        code = RUN.format(shapes="shapes")
+        answers = []
+        for process in [installation.start(code, "float64", **installation.home) for _ in range(3)]:
+            answers.append(json.loads(process.communicate(timeout=300)[0]))
+        assert [answer[:2] for answer in answers] == [[102.0, 10.0]] * 3
+        assert sum(hits for *_, hits in answers) == 2 * 3 - 2  # each of the two was compiled once
+        assert installation.run() == [102.0, 10.0, 2]
+
+    def test_kernels_between_others_are_kept_too(self, installation: Installation) -> None:
+        installation.write("helper", BETWEEN)
+        assert installation.run() == [103.0, 10.0, 0]
+        assert {"least", "step"} <= {file.name.split(".")[2] for file in installation.kept()}
+        installation.write("constants", "SIZE = 200.0\n")
+        code = (
+            RUN.format(shapes="shapes") + "print(*[sum(one.callee.stats.cache_hits.values()) for one in (least, step)])"
+        )
+        code = "from lpmert.helper import least, step\n" + code
+        out, _ = installation.start(code, "float64", **installation.home).communicate(timeout=300)
+        assert out.splitlines()[1] == "0 1"  # the one within came with the other
 
     def test_nothing_is_written_beside_the_sources(self, installation: Installation) -> None:
         before = sorted(installation.package.rglob("*"))

@@ -83,6 +83,22 @@ def test_compiling_is_named_once(caplog: pytest.LogCaptureFixture, monkeypatch: 
     ]
 
 
+def test_what_another_process_compiles_counts_as_if_it_were_this_one() -> None:
+    one = Compilation()
+    seen: list[tuple[int, int]] = []
+    with one.watched(lambda *counts: seen.append(counts)):
+        one.need(["outer", "inner", "last"])
+        with one.waiting("outer"):
+            assert one.running
+            one.compiled_elsewhere(["inner", "of no use"])
+            one.compiled_elsewhere(["inner"])
+        one.compiled_elsewhere(["outer", "inner"])
+        one.found("outer")
+    assert seen == [(1, 3), (2, 3)]
+    assert one.seconds_until(time.perf_counter()) > 0.0
+    assert not one.running
+
+
 def test_kernels_are_counted_as_they_are_compiled() -> None:
     one = Compilation()
     seen: list[tuple[int, int]] = []

@@ -241,3 +241,14 @@ def test_names_of_ours_cost_no_look_at_what_is_installed(monkeypatch: pytest.Mon
     monkeypatch.setattr(Registry, "_foreign", lambda _: pytest.fail("looked at what is installed"))
     nbest = lpmert.NBest(np.eye(2), [0, 2], [[0.0], [1.0]])
     assert lpmert.minimize(nbest, method="sweep", metric="zero-one").loss == 0.0
+
+
+def test_what_is_installed_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: read.append(group) or [])
+    own = Registry("method", "lpmert.tests-of-the-registry", "MethodError", {"ours": "here:It"})
+    assert [own.names(), own.names()] == [("ours",), ("ours",)]
+    assert read == ["lpmert.tests-of-the-registry"]
+    monkeypatch.syspath_prepend("another place")
+    own.names()
+    assert len(read) == 2  # packages of another path are others

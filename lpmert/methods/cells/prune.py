@@ -92,7 +92,7 @@ def prune(ledger, stack, t, middle, replaced, child, limit, settings):
     fixed = centre = stack.fixed[t]
     clear = True
     bound = stack.bound[t]  # the parent's least costs stand for lists not yet pruned
-    kept = 0
+    kept = np.int64(0)
     n_lists = 0
     child.ends[0] = 0
     for a in range(stack.n_lists[t]):
