@@ -151,7 +151,7 @@ def compare(
 
     seeds, jobs = whole_number(seeds, "seeds", 1), whole_number(jobs, "jobs", 1)
     replications, seed = whole_number(replications, "replications", 1), whole_number(seed, "seed", 0)
-    limits = checked_limits(time_limit, None, None, None, 1 << 30)
+    limits = checked_limits(time_limit, None, None, None, None)
     problem = problem_of(nbest, metric, ties, region)
     there = None if held_out is None else problem_of(held_out_like(held_out, nbest), metric, ties, None)
     judge = Judge(problem, there)

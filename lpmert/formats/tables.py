@@ -33,6 +33,7 @@ from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
 from lpmert.registry import TABLES
 from lpmert.system.files import line_limit, open_bytes
+from lpmert.system.memory import room_for
 
 if TYPE_CHECKING:
     from lpmert.metrics.text import TextMetric
@@ -204,6 +205,7 @@ def _collect(blocks: Iterator[Block], place: _Place, chosen: Sequence[tuple[Head
             head, wanted = chosen[0]
             lists = _Lists(place, wanted.segment, group)
             features, statistics = _Rows(head.rows), _Rows(head.rows)
+        room_for(0, "reading")
         keys, *columns = block.columns
         lists.add(block.lines, keys)
         if wanted.text is not None:
@@ -246,6 +248,7 @@ class _Rows:
             self._blocks.append(np.column_stack(columns))
             return
         if self._rows is None:
+            room_for(8 * self._size * len(columns), "reading")
             self._rows = np.empty((self._size, len(columns)))
         for place, column in enumerate(columns):
             self._rows[self._filled : self._filled + len(column), place] = column
@@ -256,6 +259,7 @@ class _Rows:
         if self._rows is not None:
             return self._rows
         sizes = [len(block) for block in self._blocks]
+        room_for(8 * sum(sizes) * self._blocks[0].shape[1], "reading")
         rows = np.empty((sum(sizes), self._blocks[0].shape[1]))
         for end in reversed(np.cumsum(sizes).tolist()):
             block = self._blocks.pop()

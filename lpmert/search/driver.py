@@ -20,6 +20,7 @@ from lpmert.search.report import Outcome, result_of
 from lpmert.search.start import any_incumbent, first_incumbent
 from lpmert.system.deadline import Deadline, OutOfTime, heeding, unheeded
 from lpmert.system.interrupts import Interrupts
+from lpmert.system.memory import Allowance
 
 if TYPE_CHECKING:
     from lpmert.model.lattice_problem import LatticeProblem
@@ -110,7 +111,7 @@ def run(
     """
     limits = limits or Limits()
     interrupts = Interrupts()
-    deadline = Deadline(limits.time_limit, started, lambda: interrupts.pressed)
+    deadline = Deadline(limits.time_limit, started, lambda: interrupts.pressed, Allowance(limits.memory_limit))
     course = Course(problem, limits, callback, deadline, lambda: interrupts.pressed, checkpoint)
     seconds: dict[str, float] = {}
 
@@ -197,7 +198,7 @@ class Course(Watch):
                 bound = search.lower_bound
                 self._keep(search)
         except OutOfTime:
-            status = Status.INTERRUPTED if self._pressed() else Status.TIME_LIMIT
+            status = self._cut_short()
         except KeyboardInterrupt:
             logger.info("interrupted; the last incumbent and bound are returned")
             status = Status.INTERRUPTED
@@ -270,9 +271,15 @@ class Course(Watch):
             if limits.target is not None and loss <= limits.target:
                 return Status.TARGET
         if self._deadline.expired:
-            return Status.INTERRUPTED if self._pressed() else Status.TIME_LIMIT
+            return self._cut_short()
         if limits.node_limit is not None and search.nodes >= limits.node_limit:
             return Status.NODE_LIMIT
         if limits.memory_limit is not None and search.memory > limits.memory_limit:
             return Status.MEMORY_LIMIT
         return None
+
+    def _cut_short(self) -> Status:
+        """Return why there is no more time."""
+        if self._pressed():
+            return Status.INTERRUPTED
+        return Status.MEMORY_LIMIT if self._deadline.out_of_memory else Status.TIME_LIMIT

@@ -45,7 +45,7 @@ def tune(
     node_limit: int | None = None,
     gap: float | None = None,
     target: float | None = None,
-    memory_limit: int | None = 1 << 30,
+    memory_limit: int | None = None,
     jobs: int = 1,
     backend: str = "threads",
     seed: int = 0,
@@ -124,6 +124,7 @@ def tune(
     from lpmert.result import warned
     from lpmert.system.deadline import Deadline, unheeded
     from lpmert.system.interrupts import Interrupts
+    from lpmert.system.memory import Allowance
     from lpmert.unseen.averaging import Averaging
     from lpmert.unseen.estimate import Setting, cross_validated, decoded_statistics, estimate_of, fit, groups_of
     from lpmert.unseen.material import divisible, held_out_like, searched
@@ -132,7 +133,7 @@ def tune(
     solver, limits, seed = _settings(method, time_limit, node_limit, gap, target, memory_limit, jobs, seed, backend)
     folds = whole_number(folds, "folds", 2)
     interrupts = Interrupts()
-    deadline = Deadline(limits.time_limit, None, lambda: interrupts.pressed)
+    deadline = Deadline(limits.time_limit, None, lambda: interrupts.pressed, Allowance(limits.memory_limit))
 
     def told(stage: str, done: int, parts: int) -> None:
         if on_stage is not None:
