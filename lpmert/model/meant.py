@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lpmert.errors import FloatArray
+from lpmert.system.mapped import released
 
 _MOST_DIGITS = 15
 """Every decimal of so many digits can be told from the double nearest to it."""
@@ -58,7 +59,9 @@ def meaning(features: FloatArray) -> Meaning:
     any, they mean these decimals: times one power of ten and one of two, so that they are whole but for a power of two,
     and about as large as before. One factor for all columns changes neither what weights choose nor the weights.
     """
-    return Meaning(_decimals(features.reshape(-1)))
+    places = _decimals(features.reshape(-1))
+    released(features)
+    return Meaning(places)
 
 
 def meant(features: FloatArray) -> Meant:

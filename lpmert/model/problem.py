@@ -19,7 +19,7 @@ from lpmert.metrics.kinds import exact_loss
 from lpmert.metrics.of_columns import metric_of
 from lpmert.metrics.rates import rates_of
 from lpmert.model import canonical
-from lpmert.model.blocks import blocks_of_lists, released
+from lpmert.model.blocks import blocks_of_lists
 from lpmert.model.canonicalise import canonicalise
 from lpmert.model.coordinates import CallerWeights, CanonicalWeights, UnmergedWeights
 from lpmert.model.doubts import doubts
@@ -32,7 +32,8 @@ from lpmert.model.region import Region, limits_of
 from lpmert.numeric.rounding import Rounding
 from lpmert.numeric.winners import possible_winners
 from lpmert.quoting import quoted
-from lpmert.system.memory import room_for
+from lpmert.system.mapped import MANY, released
+from lpmert.system.memory import give_back, room_for
 from lpmert.values import weights_array
 
 TIES = ("first", "best", "worst")
@@ -40,9 +41,6 @@ TIES = ("first", "best", "worst")
 _TIE_EXPONENTS = np.array([-10, -20, -30, -40])
 """Powers of two by which weights are moved off ties of lists that cancel each other, relative to the largest."""
 
-
-MANY = 1 << 20
-"""Hypotheses from which on only those are kept that may win for some weights, so that a search needs less memory."""
 
 _TIMES = 12
 """How many times as much memory as its features a block of lists takes for a while."""
@@ -73,7 +71,8 @@ class Problem:
 
     `ties` names which hypothesis stands for those with identical features. `canonical` is what methods take, `unmerged`
     the same lists before parallel ones were merged, `losses` [M] those of the hypotheses, `None` for a metric that is
-    not additive. Raises `DataError`, `MetricError`, `MethodError`, `RegionError`.
+    not additive. reduced: of many hypotheses, the canonical form has only those that may win for some weights. Raises
+    `DataError`, `MetricError`, `MethodError`, `RegionError`.
     """
 
     def __init__(
@@ -93,12 +92,10 @@ class Problem:
                 f"ties={quoted(ties)} needs a loss for each hypothesis, which {quoted(self.metric.name)} has not"
             )
         self._reduction = None if region is None else reduce(limits_of(region, nbest.names))
-        given = nbest.dense_features()
-        self._meaning = meaning(given)
+        self._meaning = meaning(nbest.dense_features())
         self._unit = self._meaning.unit
-        released(given)
-        self._reduced = len(given) >= MANY and (self._reduction is None or self._reduction.columns is not None)
-        dense, features, self._rows, rounding = self._winners(losses) if self._reduced else self._distinct(losses)
+        self.reduced = nbest.n_hypotheses >= MANY and (self._reduction is None or self._reduction.columns is not None)
+        dense, features, self._rows, rounding = self._winners(losses) if self.reduced else self._distinct(losses)
         offsets = canonical.take_rows(nbest.offsets, self._rows)
         statistics = nbest.statistics[self._rows]
         self._costs = None
@@ -117,6 +114,9 @@ class Problem:
             self._on_equations = Evaluator(features, offsets, statistics, values, losses, rounding)
         found = canonicalise(features, offsets, summed, nbest.n_features, self._reduction, rounding, self._unit)
         self.canonical, self.coordinates, self.unmerged = found
+        released(nbest.statistics)
+        if self.reduced:
+            give_back()
 
     def _distinct(self, losses: FloatArray | None) -> Rows:
         """Return one hypothesis for each group of identical ones."""
@@ -185,7 +185,7 @@ class Problem:
 
     def as_given(self) -> Distinct:
         """Return all lists with all features as given, times one factor; none is merged with another."""
-        if not self._reduced:
+        if not self.reduced:
             return Distinct(self._evaluator.features, self._evaluator.offsets, self.nbest.statistics[self._rows])
         dense, _, rows, _ = self._distinct(self.losses)
         return Distinct(dense, canonical.take_rows(self.nbest.offsets, rows), self.nbest.statistics[rows])
@@ -239,7 +239,7 @@ class Problem:
         evaluation = evaluator.evaluate(given, self.metric)
         selection = rows[evaluation.selection] - self.nbest.offsets[:-1]
         margin = evaluation.margin
-        if self._reduced and evaluator is self._evaluator:
+        if self.reduced and evaluator is self._evaluator:
             margin = least_lead(((own, dense) for _, own, dense in self._blocks()), selection, given)
         return replace(evaluation, selection=selection, margin=None if margin is None else margin * self._unit)
 

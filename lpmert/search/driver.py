@@ -20,7 +20,7 @@ from lpmert.search.report import Outcome, result_of
 from lpmert.search.start import any_incumbent, first_incumbent
 from lpmert.system.deadline import Deadline, OutOfTime, heeding, unheeded
 from lpmert.system.interrupts import Interrupts
-from lpmert.system.memory import Allowance
+from lpmert.system.memory import Allowance, give_back
 
 if TYPE_CHECKING:
     from lpmert.model.lattice_problem import LatticeProblem
@@ -78,11 +78,15 @@ def solve(
                 return any_incumbent(problem.canonical)
 
         search = _search(method, Task(problem, problem.canonical, first, course, seed, initial))
+        if problem.reduced:
+            give_back()
         if kept is not None:
             search.restore(kept["search"])
         return search
 
     def report(search: Search, outcome: Outcome) -> Result:
+        if problem.reduced:
+            give_back()
         return search.conclude(result_of(method, problem, search, outcome, seed, initial_weights))
 
     return run(problem, begin, report, limits, callback, started, checkpoint)

@@ -6,6 +6,7 @@ the most that was ever resident, which does not fall when memory is given back. 
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
 import time
@@ -63,6 +64,12 @@ def free() -> int | None:
     elif (psutil := _psutil()) is not None:
         found.append(int(psutil.virtual_memory().available))
     return min(found, default=None)
+
+
+def give_back() -> None:
+    """Return memory that was freed to the machine, where the C library keeps it: it would count as resident."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _psutil() -> Any:
