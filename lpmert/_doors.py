@@ -6,8 +6,8 @@ Nothing heavy is imported before it is needed, so that the command line starts a
 from __future__ import annotations
 
 import logging
-from dataclasses import fields, replace
 from contextlib import nullcontext
+from dataclasses import fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lpmert.model.region import Region
     from lpmert.model.word_graphs import WordGraphs
     from lpmert.result import Callback, Limits, Result
-    from lpmert.search.driver import Keeping
+    from lpmert.search.checkpoint import Keeping
     from lpmert.search.method import Method
     from lpmert.values import Weights
 
@@ -306,7 +306,7 @@ def certify(
 
 def _keeping(checkpoint: str | Path | None, resume: bool) -> Keeping | None:
     from lpmert.errors import MethodError
-    from lpmert.search.driver import Keeping
+    from lpmert.search.checkpoint import Keeping
 
     if checkpoint is None and resume:
         raise MethodError("resume needs the file of a checkpoint")
@@ -330,7 +330,8 @@ def _prepared(
     from lpmert.system.memory import Allowance
 
     allowance = Allowance(limits.memory_limit)
-    with nullcontext() if allowance.spent else allowance.kept(), Deadline(limits.time_limit, memory=allowance).running() as deadline:
+    kept = nullcontext() if allowance.spent else allowance.kept()  # without any memory, too, a search has a result
+    with kept, Deadline(limits.time_limit, memory=allowance).running() as deadline:
         problem = problem_of(data, metric, ties, region)
         if not isinstance(problem, Problem):
             if keeping is not None:

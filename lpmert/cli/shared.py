@@ -288,6 +288,26 @@ _SHARED_OPTIONS = (
 )
 
 
+def checkpoint_options(kept: str) -> Callable[[Command], Command]:
+    """Return what adds the options of a file of checkpoints; kept: what is kept there."""
+
+    def add(command: Command) -> Command:
+        command = click.option(
+            "--resume", is_flag=True, callback=_with_checkpoint, help="Go on from --checkpoint FILE."
+        )(command)
+        text = f"Keep {kept} in FILE, to go on from there."
+        path = click.Path()
+        return click.option("--checkpoint", type=path, metavar="FILE", is_eager=True, help=text)(command)
+
+    return add
+
+
+def _with_checkpoint(context: click.Context, _: click.Parameter, resume: bool) -> bool:
+    if resume and context.params.get("checkpoint") is None:
+        raise click.UsageError("--resume needs --checkpoint.")
+    return resume
+
+
 data_argument = click.argument("data", nargs=-1, required=True, type=click.Path(), metavar="DATA...")
 
 

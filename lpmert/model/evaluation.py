@@ -144,9 +144,7 @@ class Evaluator:
         return Decoded(selection, low, high, int(tied.sum()), strict, margin)
 
 
-def least_lead(
-    blocks: Iterable[tuple[IntArray, FloatArray]], selection: IntArray, given: FloatArray
-) -> float | None:
+def least_lead(blocks: Iterable[tuple[IntArray, FloatArray]], selection: IntArray, given: FloatArray) -> float | None:
     """Return the least lead of the chosen hypotheses over others of their list that have other features.
 
     blocks: offsets and features [m, D] of some lists, one after the other; selection [S] counts within the lists.

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from math import inf
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from lpmert.errors import MethodError
 from lpmert.model.coordinates import CallerWeights, CanonicalWeights
 from lpmert.model.problem import Problem
 from lpmert.quoting import quoted
 from lpmert.result import Callback, Limits, Progress, Result, Status, relative_gap
-from lpmert.search.checkpoint import Checkpoint, State, asked_for
+from lpmert.search.checkpoint import Checkpoint, Keeping, State, asked_for, opened
 from lpmert.search.fractional import FractionSearch
 from lpmert.search.method import DirectSearch, Incumbent, Method, Search, Task, Watch
 from lpmert.search.report import Outcome, result_of
@@ -55,17 +55,10 @@ def solve(
     region, `DataError` for a file that does not fit.
     """
     _check(method, problem)
-    checkpoint, kept = None, None
-    if keeping is not None:
-        if not method.keeps_checkpoints:
-            raise MethodError(f"method {quoted(method.name)} keeps no checkpoints; use auto, cells or choices")
-        asked = asked_for(problem.nbest.fingerprint, problem.signature, method.settings(), seed, initial_weights)
-        checkpoint = Checkpoint(Path(keeping.path), asked, keeping.resume)
-        kept = checkpoint.begin()
-        if kept is None and keeping.resume:
-            logger.warning("%s: there is no checkpoint yet; the search begins anew", keeping.path)
+    if keeping is not None and not method.keeps_checkpoints:
+        raise MethodError(f"method {quoted(method.name)} keeps no checkpoints; use auto, cells or choices")
 
-    def begin(course: Course, find: Callable[[Callable[[], Incumbent]], Incumbent]) -> Search:
+    def begin(kept: State | None, course: Course, find: Callable[[Callable[[], Incumbent]], Incumbent]) -> Search:
         initial = None if initial_weights is None else problem.to_canonical(initial_weights)
         initial = initial if initial is not None and initial.any() else None
 
@@ -89,14 +82,11 @@ def solve(
             give_back()
         return search.conclude(result_of(method, problem, search, outcome, seed, initial_weights))
 
-    return run(problem, begin, report, limits, callback, started, checkpoint)
+    def asked() -> dict[str, str]:
+        return asked_for(problem.nbest.fingerprint, problem.signature, method.settings(), seed, initial_weights)
 
-
-class Keeping(NamedTuple):
-    """Where checkpoints are kept, and whether a search that is there goes on."""
-
-    path: str | Path
-    resume: bool = False
+    with opened(keeping, asked) as (checkpoint, kept):
+        return run(problem, partial(begin, kept), report, limits, callback, started, checkpoint)
 
 
 def run(

@@ -80,7 +80,7 @@ def _psutil() -> Any:
 
 
 class Allowance:
-    """What a call may hold. limit: bytes of the process; `None` for nine tenths of what is free, beside what it holds."""
+    """What a call may hold. limit: bytes of the process; `None` for what it holds and nine tenths of what is free."""
 
     def __init__(self, limit: int | None = None) -> None:
         self._held = held = resident()
