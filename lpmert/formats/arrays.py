@@ -127,10 +127,9 @@ def _spooled(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Any:
         while left:
             room_for(0, "reading")
             piece = data.read(min(left, _PIECE))
-            whole_numbers = len(piece) - len(piece) % dtype.itemsize
-            if whole_numbers == 0:
-                raise EOFError(f"the array {quoted(member.filename)} is shorter than its shape")
             piece += data.read(-len(piece) % dtype.itemsize)
+            if not piece or len(piece) % dtype.itemsize:
+                raise EOFError(f"the array {quoted(member.filename.removesuffix('.npy'))} is shorter than its shape")
             spool.add(np.frombuffer(piece, dtype=dtype))
             left -= len(piece)
         _check_end(data, member)

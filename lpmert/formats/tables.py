@@ -258,7 +258,7 @@ class _Rows:
     def add(self, columns: Sequence[FloatArray]) -> None:
         """Append rows, given by columns."""
         self._width = len(columns)
-        if self._spool is None and (self._size or sum(map(len, self._blocks))) >= MANY:
+        if self._spool is None and (self._size or sum(map(len, [*self._blocks, columns[0]]))) >= MANY:
             self._spool = Spool()
             while self._blocks:
                 self._spool.add(self._blocks.pop(0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
@@ -43,7 +44,10 @@ _TIE_EXPONENTS = np.array([-10, -20, -30, -40])
 
 
 _TIMES = 12
-"""How many times as much memory as its features a block of lists takes for a while."""
+"""How many times as much memory as their features lists take, at least, from here to the report."""
+
+_MODULES = 64 << 20
+"""What a search loads."""
 
 
 class Rows(NamedTuple):
@@ -96,6 +100,8 @@ class Problem:
         self._unit = self._meaning.unit
         self.reduced = nbest.n_hypotheses >= MANY and (self._reduction is None or self._reduction.columns is not None)
         dense, features, self._rows, rounding = self._winners(losses) if self.reduced else self._distinct(losses)
+        modules = 0 if "numba" in sys.modules else _MODULES
+        room_for(_TIMES * dense.nbytes + modules, "the canonical form, a search and its report")
         offsets = canonical.take_rows(nbest.offsets, self._rows)
         statistics = nbest.statistics[self._rows]
         self._costs = None
@@ -133,7 +139,7 @@ class Problem:
         columns = None if self._reduction is None else self._reduction.columns
         every, numbers = [], []
         for begin, offsets, dense in self._blocks():
-            room_for(_TIMES * dense.nbytes, "the canonical form")
+            room_for(_TIMES * dense.nbytes, "finding what may win")
             features = dense if columns is None else dense[:, columns]
             some = None if losses is None else losses[begin : begin + len(dense)]
             rows = self._representatives(features, offsets, some)
@@ -156,8 +162,13 @@ class Problem:
 
     def _representatives(self, features: FloatArray, offsets: IntArray, losses: FloatArray | None) -> IntArray:
         """Return the rows that stand for those with identical features [m, d]."""
-        leader = canonical.group_identical(features, offsets)
-        return canonical.representatives(leader, np.zeros(len(leader)) if losses is None else losses, self.ties)
+        found = []
+        for first, end in blocks_of_lists(offsets):
+            some = slice(offsets[first], offsets[end])
+            leader = canonical.group_identical(features[some], offsets[first : end + 1] - offsets[first])
+            own = np.zeros(len(leader)) if losses is None else losses[some]
+            found.append(offsets[first] + canonical.representatives(leader, own, self.ties))
+        return canonical.joined(found)
 
     @property
     def free(self) -> tuple[str, ...]:

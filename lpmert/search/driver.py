@@ -30,6 +30,9 @@ logger = logging.getLogger("lpmert")
 _REPORT_SECONDS = 0.5
 """What the weights may take beyond the time limit to be moved into the middle of their cell."""
 
+_ROOM = 5
+"""How many times as much memory as the features a report takes."""
+
 _TRACE = 1000
 """Points that a trace has at most: beyond these, every second one is dropped."""
 
@@ -86,7 +89,8 @@ def solve(
         return asked_for(problem.nbest.fingerprint, problem.signature, method.settings(), seed, initial_weights)
 
     with opened(keeping, asked) as (checkpoint, kept):
-        return run(problem, partial(begin, kept), report, limits, callback, started, checkpoint)
+        room = _ROOM * problem.canonical.features.nbytes
+        return run(problem, partial(begin, kept), report, limits, callback, started, checkpoint, room)
 
 
 def run(
@@ -97,15 +101,16 @@ def run(
     callback: Callback | None,
     started: float | None,
     checkpoint: Checkpoint | None = None,
+    room: int = 0,
 ) -> Result:
     """Begin a search, drive it as far as the limits allow, and report it.
 
     begin: gets what looks after the limits, and a function that takes the time of finding first weights. An interrupt
-    within that ends the search, and reaches `begin`.
+    within that ends the search, and reaches `begin`. room: bytes that the report takes for a while.
     """
     limits = limits or Limits()
     interrupts = Interrupts()
-    deadline = Deadline(limits.time_limit, started, lambda: interrupts.pressed, Allowance(limits.memory_limit))
+    deadline = Deadline(limits.time_limit, started, lambda: interrupts.pressed, Allowance(limits.memory_limit, room))
     course = Course(problem, limits, callback, deadline, lambda: interrupts.pressed, checkpoint)
     seconds: dict[str, float] = {}
 

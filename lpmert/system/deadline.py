@@ -67,8 +67,8 @@ class Deadline:
         return None if self.limit is None else max(0.0, self.limit - self.seconds)
 
     def later(self, seconds: float) -> Deadline:
-        """Return the deadline that comes so much later, and does not ask whether to stop."""
-        return Deadline(None if self.limit is None else self.limit + seconds, self.started)
+        """Return the deadline that comes so much later, and does not ask whether to stop; the memory stays the same."""
+        return Deadline(None if self.limit is None else self.limit + seconds, self.started, memory=self._memory)
 
     @contextmanager
     def running(self) -> Iterator[Deadline]:

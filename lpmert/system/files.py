@@ -33,6 +33,9 @@ LINES_OF_A_WHOLE = 64
 _to_write: ContextVar[tuple[str | Path, ...]] = ContextVar("to_write", default=())
 
 _BLOCK_BYTES = 1 << 20
+_CELLS = 16
+"""How many times as much memory as its bytes the cells of a block of lines take for a while."""
+
 _SHOWN = 100
 _REMEDY = "allow more with --max-line-length (max_line_length) if that is right"
 
@@ -237,7 +240,7 @@ def blocks_of_bytes(stream: io.BufferedReader, path: str | Path) -> Iterator[Byt
             data += stream.readline(most + 1)
         if len(data) > most:
             _check_lengths(data, most, path, first)
-        room_for(0, "reading")
+        room_for(_CELLS * len(data), "reading")
         block = Bytes(first, data)
         yield block
         first += block.n_lines

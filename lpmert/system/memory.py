@@ -80,14 +80,17 @@ def _psutil() -> Any:
 
 
 class Allowance:
-    """What a call may hold. limit: bytes of the process; `None` for what it holds and nine tenths of what is free."""
+    """What a call may hold. limit: bytes of the process; `None` for what it holds and nine tenths of what is free.
 
-    def __init__(self, limit: int | None = None) -> None:
+    reserve: bytes that are kept for the end.
+    """
+
+    def __init__(self, limit: int | None = None, reserve: int = 0) -> None:
         self._held = held = resident()
         if limit is None and held is not None and (left := free()) is not None:
             limit = held + int(_SHARE * left)
         self.limit = limit
-        self._growth, self._look, self._spent = 0.0, 0.0, False
+        self._reserve, self._growth, self._look, self._spent = reserve, 0.0, 0.0, False
 
     @property
     def spent(self) -> bool:
@@ -101,7 +104,7 @@ class Allowance:
             before = held if self._held is None else self._held
             self._growth = max(float(held - before), _FADING * self._growth)
             self._held = held
-            self._spent = held + max(_RESERVE * self.limit, 2.0 * self._growth) > self.limit
+            self._spent = held + max(self._reserve, _RESERVE * self.limit, 2.0 * self._growth) > self.limit
         return self._spent
 
     @contextmanager
