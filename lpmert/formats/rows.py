@@ -89,6 +89,7 @@ def parquet_blocks(stream: io.BufferedReader, path: str | Path, choose: Choose) 
             columns = [_arrow_cells(batch.column(name)) for name in wanted]
             yield Block(range(done + 1, done + 1 + batch.num_rows), columns)
             done += batch.num_rows
+        pyarrow.default_memory_pool().release_unused()
     except (pyarrow.ArrowException, OSError, ValueError) as error:
         raise DataError(f"cannot be read as Parquet: {error}", path=path) from error
 

@@ -15,7 +15,7 @@ def possible_winners(features: FloatArray, offsets: IntArray) -> IntArray:
     """Return the rows, ascending, of features [M, D] that may win their list, or tie with a winner within rounding, for
     some weights; of all others it is proved that they do not.
 
-    Scores are linear: who is beaten by more than rounding at all rays of a cone is beaten by one and the same
+    Lemma K1 of `proofs/cones.md`; scores are linear: who is beaten by more than rounding at all rays of a cone is beaten by one and the same
     hypothesis everywhere in it. Rows with features identical to those of a possible winner are kept as well.
     """
     kept = np.zeros(len(features), dtype=np.bool_)
