@@ -15,8 +15,9 @@ def possible_winners(features: FloatArray, offsets: IntArray) -> IntArray:
     """Return the rows, ascending, of features [M, D] that may win their list, or tie with a winner within rounding, for
     some weights; of all others it is proved that they do not.
 
-    Lemma K1 of `proofs/cones.md`; scores are linear: who is beaten by more than rounding at all rays of a cone is beaten by one and the same
-    hypothesis everywhere in it. Rows with features identical to those of a possible winner are kept as well.
+    Lemma K1 of `proofs/cones.md`: who is beaten by more than rounding at all rays of a cone is beaten
+    by one and the same hypothesis everywhere in it. Rows with features identical to those of a possible winner are kept
+    as well.
     """
     kept = np.zeros(len(features), dtype=np.bool_)
     width = features.shape[1]
