@@ -106,7 +106,7 @@ def everything() -> None:
     for metric, make in PROBLEMS.items():
         lpmert.tune(make(14, 3), metric=metric, quick=True, time_limit=_TIME)
         improve(Problem(make(14, 6), metric))
-    possible_winners(nbest.dense_features(), nbest.offsets)  # as of many hypotheses
+    possible_winners(nbest.dense_features() * 1.0, nbest.offsets.copy())  # as of many hypotheses
     word_graphs()
     for method in ("cells", "choices", "groups", "lp-mert"):
         lpmert.minimize(random_nbest(3, lists=150, size=20, dimension=6), method=method, time_limit=_TIME)
