@@ -6,6 +6,7 @@ Nothing heavy is imported before it is needed, so that the command line starts a
 from __future__ import annotations
 
 import logging
+from contextlib import nullcontext
 from dataclasses import fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from lpmert.model.region import Region
     from lpmert.model.word_graphs import WordGraphs
     from lpmert.result import Callback, Limits, Result
-    from lpmert.search.driver import Keeping
+    from lpmert.search.checkpoint import Keeping
     from lpmert.search.method import Method
     from lpmert.values import Weights
 
@@ -46,7 +47,7 @@ def minimize(
     node_limit: int | None = None,
     gap: float | None = None,
     target: float | None = None,
-    memory_limit: int | None = 1 << 30,
+    memory_limit: int | None = None,
     jobs: int = 1,
     backend: str = "threads",
     seed: int = 0,
@@ -85,7 +86,9 @@ def minimize(
     target : float, optional
         Loss at which to stop.
     memory_limit : int or None
-        Bytes that open nodes may take; `None` for no limit.
+        Bytes that the process may hold, see docs/scale.md; by default what it holds at the beginning and nine tenths of
+        what is free. A search ends before with its best weights and their bound. Where lists do not even fit in
+        canonical form, `DataError` says so.
     jobs : int
         Workers that a long search by `cells` or `choices`, alone or within `auto`, may use; their number changes
         nothing but the time.
@@ -154,7 +157,7 @@ def check(
     node_limit: int | None = None,
     gap: float | None = None,
     target: float | None = None,
-    memory_limit: int | None = 1 << 30,
+    memory_limit: int | None = None,
     jobs: int = 1,
     backend: str = "threads",
     seed: int = 0,
@@ -303,7 +306,7 @@ def certify(
 
 def _keeping(checkpoint: str | Path | None, resume: bool) -> Keeping | None:
     from lpmert.errors import MethodError
-    from lpmert.search.driver import Keeping
+    from lpmert.search.checkpoint import Keeping
 
     if checkpoint is None and resume:
         raise MethodError("resume needs the file of a checkpoint")
@@ -324,8 +327,11 @@ def _prepared(
     from lpmert.model.problem import Problem
     from lpmert.search.driver import solve
     from lpmert.system.deadline import Deadline
+    from lpmert.system.memory import Allowance
 
-    with Deadline(limits.time_limit).running() as deadline:
+    allowance = Allowance(limits.memory_limit)
+    kept = nullcontext() if allowance.spent else allowance.kept()  # without any memory, too, a search has a result
+    with kept, Deadline(limits.time_limit, memory=allowance).running() as deadline:
         problem = problem_of(data, metric, ties, region)
         if not isinstance(problem, Problem):
             if keeping is not None:

@@ -73,14 +73,15 @@ class Limits:
     target : float or None
         A loss.
     memory_limit : int or None
-        Bytes that a search may keep of its open nodes.
+        Bytes that the process may hold (`lpmert.system.memory` says how that is told); `None` means what it holds and
+        nine tenths of what is free when the call begins.
     """
 
     time_limit: float | None = None
     node_limit: int | None = None
     gap: float | None = None
     target: float | None = None
-    memory_limit: int | None = 1 << 30
+    memory_limit: int | None = None
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from lpmert.formats.lattice import read_lattices
 from lpmert.model.problem import Problem
 from lpmert.numeric.ahead import entries
 from lpmert.numeric.kernels import Kernel
+from lpmert.numeric.winners import possible_winners
 from lpmert.registry import METHODS
 from lpmert.search.improve import Improver
 from lpmert.search.method import Task
@@ -105,6 +106,7 @@ def everything() -> None:
     for metric, make in PROBLEMS.items():
         lpmert.tune(make(14, 3), metric=metric, quick=True, time_limit=_TIME)
         improve(Problem(make(14, 6), metric))
+    possible_winners(nbest.dense_features() * 1.0, nbest.offsets.copy())  # as of many hypotheses
     word_graphs()
     for method in ("cells", "choices", "groups", "lp-mert"):
         lpmert.minimize(random_nbest(3, lists=150, size=20, dimension=6), method=method, time_limit=_TIME)

@@ -15,7 +15,7 @@ from lpmert.cli.figures import duration, number
 from lpmert.cli.held_out import held_out_options, read_with_held_out
 from lpmert.cli.main import _logging_to_stderr, naming
 from lpmert.cli.progress import ProgressLog
-from lpmert.cli.shared import Shared, shared_options
+from lpmert.cli.shared import Shared, checkpoint_options, shared_options
 from lpmert.cli.stages import Stages
 from lpmert.cli.text_tables import side_by_side
 from lpmert.cli.unseen import Asked, source_option, sources_of
@@ -97,6 +97,7 @@ def _weights_by_name(text: str) -> tuple[str, str]:
     "--repeat", type=click.IntRange(min=1), default=REPETITIONS, metavar="N", help="Draw the parts so often for --cv."
 )
 @source_option
+@checkpoint_options("runs that have ended")
 @click.option("--picture", type=click.Path(), metavar="FILE", help="Draw what --cv finds: .png, .svg, .pdf.")
 def compare(
     methods: tuple[str, ...] | None,
@@ -111,6 +112,8 @@ def compare(
     cv: int | None,
     repeat: int,
     source: re.Pattern[str] | None,
+    checkpoint: str | None,
+    resume: bool,
     picture: str | None,
     **options: Any,
 ) -> None:
@@ -188,6 +191,8 @@ def compare(
                     cv=cv,
                     repeat=repeat,
                     groups=sources_of(data, source),
+                    checkpoint=checkpoint,
+                    resume=resume,
                     on_stage=None if shared.quiet else Stages(),
                     on_run=None if shared.quiet else _say_run,
                     callback=callback,

@@ -25,12 +25,13 @@ from lpmert.cli.delivery import ExitCode, Talk, delivering, exit_code
 from lpmert.cli.progress import ProgressLog
 from lpmert.cli.reading import ARGUMENTS, described, sizes
 from lpmert.cli.reports import check_report, result_report, summary, warning_lines
-from lpmert.cli.shared import Shared, shared_options
+from lpmert.cli.shared import Shared, checkpoint_options, shared_options
 from lpmert.cli.stages import Stages
 from lpmert.cli.unseen import Asked, asking, with_optimism
 from lpmert.cli.weights_out import FORMS, JSON, Target
 from lpmert.quoting import LONGEST_MESSAGE, WARNINGS, shortened
 from lpmert.system.interrupts import Interrupts
+from lpmert.system.memory import Allowance
 from lpmert.system.pipes import pipes_kept
 
 if TYPE_CHECKING:
@@ -167,13 +168,7 @@ def main(ctx: click.Context) -> None:
 @click.option(
     "--initial-weights", metavar="WEIGHTS", help="Weights to start from; same syntax as `lpmert check --weights`."
 )
-@click.option(
-    "--checkpoint",
-    type=click.Path(),
-    metavar="FILE",
-    help="Keep what is open in FILE, every minute and at the end, to go on from there.",
-)
-@click.option("--resume", is_flag=True, help="Go on from --checkpoint FILE.")
+@checkpoint_options("what is open, every minute and at the end,")
 @click.option("--certificate", type=click.Path(), metavar="FILE", help="Write a proof for `lpmert verify`.")
 @click.option(
     "--write",
@@ -213,8 +208,6 @@ def solve(
     toolkit (docs/speech.md). They have six digits after the point, or more where that would change the loss.
     """
     target = Target.of(write, options["output"], roles)
-    if resume and checkpoint is None:
-        raise click.UsageError("--resume needs --checkpoint.")
 
     def search(data: Data, callback: Callback | None, shared: Shared) -> Result:
         from lpmert._doors import minimize
@@ -362,7 +355,7 @@ def _read(shared: Shared, *, whole: bool = False) -> tuple[Any, float]:
     """Return the lists, and the seconds it took; whole: lattices as such, unless N-best lists of them are asked for."""
     reading = shared.reading
     start = time.perf_counter()
-    with naming(reading.name):
+    with naming(reading.name), Allowance(shared.memory_limit).kept():
         data = reading.read_whole() if whole else reading.read()
     seconds = time.perf_counter() - start
     if not shared.quiet:

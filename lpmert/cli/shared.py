@@ -63,7 +63,7 @@ class Shared:
     node_limit: int | None
     gap: float | None
     target: float | None
-    memory_limit: int
+    memory_limit: int | None
     seed: int
     jobs: int
     backend: str
@@ -259,7 +259,12 @@ _SHARED_OPTIONS = (
     click.option("--node-limit", type=click.IntRange(min=0), metavar="N", help="Stop after this many search nodes."),
     click.option("--gap", type=share, metavar="SHARE", help="Stop at this relative gap, such as 0.01 or 1%."),
     click.option("--target", type=finite, metavar="LOSS", help="Stop at this loss or a lower one."),
-    click.option("--memory-limit", type=size, default="1GiB", metavar="SIZE", help="Memory for the open search nodes."),
+    click.option(
+        "--memory-limit",
+        type=size,
+        metavar="SIZE",
+        help="Most memory of the process, such as 500MB.  [default: what it has and nine tenths of what is free]",
+    ),
     click.option("--seed", type=click.IntRange(min=0), default=0, metavar="N", help="Seed for everything random."),
     click.option(
         "--jobs",
@@ -281,6 +286,26 @@ _SHARED_OPTIONS = (
     click.option("-q", "--quiet", is_flag=True, help="No progress and no log on stderr."),
     click.option("-v", "--verbose", count=True, show_default=False, help="Log more; twice for everything."),
 )
+
+
+def checkpoint_options(kept: str) -> Callable[[Command], Command]:
+    """Return what adds the options of a file of checkpoints; kept: what is kept there."""
+
+    def add(command: Command) -> Command:
+        command = click.option(
+            "--resume", is_flag=True, callback=_with_checkpoint, help="Go on from --checkpoint FILE."
+        )(command)
+        text = f"Keep {kept} in FILE, to go on from there."
+        path = click.Path()
+        return click.option("--checkpoint", type=path, metavar="FILE", is_eager=True, help=text)(command)
+
+    return add
+
+
+def _with_checkpoint(context: click.Context, _: click.Parameter, resume: bool) -> bool:
+    if resume and context.params.get("checkpoint") is None:
+        raise click.UsageError("--resume needs --checkpoint.")
+    return resume
 
 
 data_argument = click.argument("data", nargs=-1, required=True, type=click.Path(), metavar="DATA...")

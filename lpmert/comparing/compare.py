@@ -58,6 +58,8 @@ def compare(
     groups: Sequence[Hashable] | None = None,
     jobs: int = 1,
     seed: int = 0,
+    checkpoint: str | Path | None = None,
+    resume: bool = False,
     on_run: Callable[[str, Run], object] | None = None,
     on_stage: Callable[[str, int, int], object] | None = None,
     callback: Callback | None = None,
@@ -102,6 +104,10 @@ def compare(
         Processes; the outcome is the same for any number, apart from times.
     seed : int
         The first seed.
+    checkpoint : str or Path, optional
+        File in which runs are kept as they end, and the optimum; see docs/scale.md.
+    resume : bool
+        Go on from that file. Without, it must not be there.
     on_run : callable, optional
         Sees the name of each run and the run as it ends, and stops the comparison by a true answer.
     on_stage : callable, optional
@@ -133,7 +139,7 @@ def compare(
     >>> found["och"].best.loss, found["mine"].best.loss, found.excess(found["mine"].best)
     (0.0, 1.0, 1.0)
     """
-    from lpmert._doors import _method, problem_of
+    from lpmert._doors import _keeping, _method, problem_of
     from lpmert.comparing.comparison import Comparison, Entry
     from lpmert.comparing.cross_validation import expected
     from lpmert.comparing.cross_validation import folds as refits
@@ -145,13 +151,14 @@ def compare(
     from lpmert.methods.lattice.solve import method_on_lattices
     from lpmert.model.problem import Problem
     from lpmert.result import Limits, Result
+    from lpmert.search.checkpoint import asked_for, finished_parts, optimum_found, told_apart
     from lpmert.system.interrupts import Interrupts
     from lpmert.unseen.material import held_out_like, searched
     from lpmert.values import checked_limits, whole_number
 
     seeds, jobs = whole_number(seeds, "seeds", 1), whole_number(jobs, "jobs", 1)
     replications, seed = whole_number(replications, "replications", 1), whole_number(seed, "seed", 0)
-    limits = checked_limits(time_limit, None, None, None, 1 << 30)
+    limits = checked_limits(time_limit, None, None, None, None)
     problem = problem_of(nbest, metric, ties, region)
     there = None if held_out is None else problem_of(held_out_like(held_out, nbest), metric, ties, None)
     judge = Judge(problem, there)
@@ -188,17 +195,36 @@ def compare(
 
     runs: dict[str, list[Run]] = {}
     of_folds: dict[str, list[Run]] = {}
-    with Interrupts() as interrupts:
-        complete = collect(tasks, jobs, runs, told, interrupts)
+    signature = f"{problem.signature}|seeds:{seed}..{seed + seeds - 1}|replications:{replications}" + (
+        "" if split is None else f"|folds:{split.folds}x{split.repetitions}"
+    )
+
+    def asked() -> dict[str, str]:
+        solving = "none" if solver is None else solver.settings()
+        fixed = [one.find(problem, limits, None, 0).weights.tolist() for one in compared if one.fixed]
+        return {
+            **asked_for(nbest.fingerprint, problem.signature, f"{solving} at the end", seed, initial),
+            "held-out data": "none" if held_out is None else held_out.fingerprint,
+            "number of seeds, replications or folds": signature,
+            "list of methods": ", ".join(f"{one.name} ({one.settings})" for one in compared),
+            "set of weights given": told_apart(fixed),
+            "limit of runs": str(limits),
+            "limit of the search for the optimum": str(at_most),
+            "grouping of lists": told_apart(None if split is None else split.group.tolist()),
+        }
+
+    with Interrupts() as interrupts, finished_parts(_keeping(checkpoint, resume), asked) as finished:
+        complete = collect(tasks, jobs, runs, told, interrupts, finished, "run")
         if solver is not None and complete:
             best = min((run for found in runs.values() for run in found), key=lambda run: (not run.inside, run.loss))
             try:
-                known = searched(solver, problem, at_most, callback, seed, problem.checked_weights(best.weights))
+                start = problem.checked_weights(best.weights)
+                known = optimum_found(finished, lambda: searched(solver, problem, at_most, callback, seed, start))
             except MethodError as error:
                 logger.warning("no bound: %s", error)
                 refitted = [replace(fold, solver=None) for fold in refitted]
         if refitted and complete:
-            complete = collect(refitted, jobs, of_folds, told_of_fold, interrupts)
+            complete = collect(refitted, jobs, of_folds, told_of_fold, interrupts, finished, "fold")
     entries: list[Entry] = []
     for source in (source for source in compared if source.name in runs):
         entry = Entry(source.name, source.settings, tuple(runs[source.name]), None, None)
@@ -216,8 +242,7 @@ def compare(
         entries=tuple(entries),
         optimum=known,
         complete=complete,
-        signature=f"{problem.signature}|seeds:{seed}..{seed + seeds - 1}|replications:{replications}"
-        + ("" if split is None else f"|folds:{split.folds}x{split.repetitions}"),
+        signature=signature,
         fingerprint=nbest.fingerprint,
         held_out_fingerprint=None if held_out is None else held_out.fingerprint,
         unseen=found,

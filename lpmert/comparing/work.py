@@ -18,6 +18,7 @@ from lpmert.errors import FloatArray, MethodError
 from lpmert.metrics.base import Metric
 from lpmert.model.coordinates import CallerWeights
 from lpmert.result import Limits, Status
+from lpmert.search.checkpoint import Finished
 from lpmert.system.deadline import Deadline
 from lpmert.system.interrupts import Interrupts
 from lpmert.unseen.material import AnyProblem, chosen_statistics
@@ -120,19 +121,28 @@ def collect(
     runs: dict[str, list[Run]],
     told: Callable[[list[tuple[str, Run]]], object],
     interrupts: Interrupts,
+    finished: Finished,
+    stage: str,
 ) -> bool:
     """Do all tasks in order and gather their runs by name; return whether all were done.
 
-    told: sees the named runs of each task, and stops by a true answer.
+    told: sees the named runs of each task, and stops by a true answer. finished: what is done already is not done
+    again; stage: what tells these tasks from others there.
     """
-    results = _results(tasks, jobs)
+    kept = [finished.get(f"{stage} {number}") for number in range(len(tasks))]
+    results = _results([task for task, done in zip(tasks, kept, strict=True) if done is None], jobs)
     try:
-        for task in tasks:
+        for number, (task, done) in enumerate(zip(tasks, kept, strict=True)):
             if interrupts.pressed:
                 return False
-            # methods heed Ctrl-C on their own; workers and functions do not
-            with interrupts.raising() if jobs > 1 or task.foreign else nullcontext():
-                found = next(results)
+            if done is not None:
+                found = [(name, Run.of(state)) for name, state in done]
+            else:
+                # methods heed Ctrl-C on their own; workers and functions do not
+                with interrupts.raising() if jobs > 1 or task.foreign else nullcontext():
+                    found = next(results)
+                if not any(run.status is Status.INTERRUPTED for _, run in found):
+                    finished.add(f"{stage} {number}", [(name, run.state()) for name, run in found])
             for name, run in found:
                 if run.status is Status.INTERRUPTED:
                     runs.setdefault(name, [run])  # beside whole runs it would count as one

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import io
+import math
 import struct
 import zipfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
 from lpmert.errors import DataError, IntArray
 from lpmert.formats.format import Format
+from lpmert.formats.rows import seekable
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
-from lpmert.system.files import LINES_OF_A_WHOLE, atomic_writer, longest_line, open_bytes, whole
+from lpmert.system.files import LINES_OF_A_WHOLE, atomic_writer, longest_line, open_bytes
+from lpmert.system.mapped import MANY, Spool
+from lpmert.system.memory import room_for
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -25,6 +29,10 @@ _SPARSE = ("feature_values", "feature_columns", "feature_starts", "n_features")
 _LABELS = ("names", "list_ids", "statistic_names")
 _TEXTS = ("texts", "text_bytes", "text_ends")
 _NEEDED = ("features", "offsets", "statistics")
+_LARGE = ("features", "statistics")
+_PIECE = 1 << 22
+_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+_LONGEST_END = 0xFFFF + 22
 _END, _MANY = b"PK\x05\x06", 0xFFFF
 """What the end of a zip archive begins with, and the count that stands for all that 16 bits cannot hold."""
 _BROKEN = (struct.error, ValueError, OSError, EOFError, RuntimeError, MemoryError, zlib.error, zipfile.BadZipFile)
@@ -40,7 +48,7 @@ def read_npz(path: str | Path) -> NBest:
     anything else; arrays of Python objects are not read.
     """
     with open_bytes(path) as stream:
-        arrays = _arrays(whole(stream, path), path)
+        arrays = _arrays(seekable(stream, path), path)
     try:
         return _lists(arrays)
     except DataError as error:
@@ -76,34 +84,71 @@ def write_npz(nbest: NBest, path: str | Path) -> None:
         stream.buffer.write(archive.getbuffer())
 
 
-def _arrays(content: bytes, path: str | Path) -> dict[str, Any]:
+def _arrays(stream: Any, path: str | Path) -> dict[str, Any]:
     """Return the arrays of an archive by name; reading whole members lets zipfile check their sums."""
     found: dict[str, Any] = {}
     try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        with zipfile.ZipFile(stream) as archive:
             size, most = sum(member.file_size for member in archive.infolist()), longest_line.get() * LINES_OF_A_WHOLE
             if size > most:
                 raise ValueError(f"its arrays have {size:,} bytes, more than {most:,}")
-            _check_directory(content, len(archive.infolist()))
-            for member in archive.namelist():
-                name = member.removesuffix(".npy")
+            _check_directory(stream, len(archive.infolist()))
+            for member in archive.infolist():
+                name = member.filename.removesuffix(".npy")
                 if name in found:
                     raise ValueError(f"two arrays are called {quoted(name)}")
-                with io.BytesIO(archive.read(member)) as data:
-                    found[name] = np.lib.format.read_array(data, allow_pickle=False)
-                    if data.read(1):
-                        raise ValueError(f"the array {quoted(name)} is longer than its shape")
+                array = _spooled(archive, member) if name in _LARGE and member.file_size >= MANY else None
+                found[name] = _in_memory(archive, member) if array is None else array
     except _BROKEN as error:
         reason = str(error) or "there is not enough memory for them"
         raise DataError(f"not an archive of plain arrays ({reason}); write it with numpy.savez", path=path) from error
     return found
 
 
-def _check_directory(content: bytes, members: int) -> None:
+def _in_memory(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Any:
+    room_for(member.file_size, "reading")
+    with archive.open(member) as data:
+        array = np.lib.format.read_array(data, allow_pickle=False)
+        _check_end(data, member)
+    return array
+
+
+def _spooled(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Any:
+    """Return an array of many rows of numbers from a file into which it is copied; `None` for another one."""
+    with archive.open(member) as data:
+        reader = _HEADERS.get(np.lib.format.read_magic(data))
+        if reader is None:
+            return None
+        shape, by_columns, dtype = reader(data)
+        exact = dtype.kind in "iuf" and dtype.itemsize <= (8 if dtype.kind == "f" else 4)
+        if by_columns or not exact or len(shape) not in (1, 2) or shape[0] < MANY or 0 in shape:
+            return None
+        spool, left = Spool(), math.prod(shape) * dtype.itemsize
+        while left:
+            room_for(0, "reading")
+            piece = data.read(min(left, _PIECE))
+            piece += data.read(-len(piece) % dtype.itemsize)
+            if not piece or len(piece) % dtype.itemsize:
+                raise EOFError(f"the array {quoted(member.filename.removesuffix('.npy'))} is shorter than its shape")
+            spool.add(np.frombuffer(piece, dtype=dtype))
+            left -= len(piece)
+        _check_end(data, member)
+    return spool.array(shape[1] if len(shape) == 2 else 1)
+
+
+def _check_end(data: IO[bytes], member: zipfile.ZipInfo) -> None:
+    if data.read(1):
+        raise ValueError(f"the array {quoted(member.filename.removesuffix('.npy'))} is longer than its shape")
+
+
+def _check_directory(stream: Any, members: int) -> None:
     """Raise `ValueError` unless the directory of an archive has as many members as its end says.
 
     One with a damaged length swallows the members after it, which zipfile does not notice.
     """
+    size = stream.seek(0, io.SEEK_END)
+    stream.seek(max(0, size - _LONGEST_END))
+    content = stream.read()
     (count,) = struct.unpack_from("<H", content, content.rindex(_END) + 10)
     if count not in (members, _MANY):
         raise ValueError(f"its directory should have {count} members, and has {members}")
@@ -119,7 +164,7 @@ def _lists(arrays: Mapping[str, Any]) -> NBest:
             raise DataError(f"no array {quoted(name)}; the arrays are {there}")
     labels: dict[str, Any] = {what: _strings(arrays[what], what) for what in _LABELS if what in arrays}
     features = arrays["features"] if "features" in arrays else _csr(*(arrays[name] for name in _SPARSE))
-    return NBest(features, arrays["offsets"], arrays["statistics"], texts=_texts(arrays), **labels)
+    return NBest(features, arrays["offsets"], arrays["statistics"], texts=_texts(arrays), copy=False, **labels)
 
 
 def _strings(array: Any, what: str) -> list[str]:

@@ -40,4 +40,5 @@ def losses_of_gains(nbest: NBest) -> NBest:
         nbest.list_ids,
         (f"1 - {name}" if share else f"-{name}",),
         nbest.texts,
+        copy=False,
     )

@@ -78,7 +78,7 @@ def parquet_blocks(stream: io.BufferedReader, path: str | Path, choose: Choose) 
     """
     pyarrow, parquet = import_parquet(path)
     try:
-        file = parquet.ParquetFile(_seekable(stream, path), pre_buffer=False, buffer_size=1 << 20)
+        file = parquet.ParquetFile(seekable(stream, path), pre_buffer=False, buffer_size=1 << 20)
         schema = file.schema_arrow
         # cells of the right kind; reading the first ones would take as long as reading all of their group
         first = {field.name: 0.0 if _is_number(field.type) else "" for field in schema}
@@ -89,6 +89,7 @@ def parquet_blocks(stream: io.BufferedReader, path: str | Path, choose: Choose) 
             columns = [_arrow_cells(batch.column(name)) for name in wanted]
             yield Block(range(done + 1, done + 1 + batch.num_rows), columns)
             done += batch.num_rows
+        pyarrow.default_memory_pool().release_unused()
     except (pyarrow.ArrowException, OSError, ValueError) as error:
         raise DataError(f"cannot be read as Parquet: {error}", path=path) from error
 
@@ -210,7 +211,7 @@ def _csv_records(lines: Iterator[str], path: str | Path) -> Iterator[tuple[int, 
         yield start, cells or [""]
 
 
-def _seekable(stream: io.BufferedReader, path: str | Path) -> Any:
+def seekable(stream: io.BufferedReader, path: str | Path) -> Any:
     """Return a plain file itself, of which parts can be read, or else all that the stream holds."""
     if isinstance(stream.raw, io.FileIO) and stream.seekable():
         check_size(os.fstat(stream.fileno()).st_size, path)

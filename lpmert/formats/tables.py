@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import reprlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -33,9 +34,13 @@ from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
 from lpmert.registry import TABLES
 from lpmert.system.files import line_limit, open_bytes
+from lpmert.system.mapped import MANY, Spool, is_mapped
+from lpmert.system.memory import room_for
 
 if TYPE_CHECKING:
     from lpmert.metrics.text import TextMetric
+
+logger = logging.getLogger("lpmert")
 
 
 def read_table(
@@ -204,6 +209,7 @@ def _collect(blocks: Iterator[Block], place: _Place, chosen: Sequence[tuple[Head
             head, wanted = chosen[0]
             lists = _Lists(place, wanted.segment, group)
             features, statistics = _Rows(head.rows), _Rows(head.rows)
+        room_for(0, "reading")
         keys, *columns = block.columns
         lists.add(block.lines, keys)
         if wanted.text is not None:
@@ -217,7 +223,12 @@ def _collect(blocks: Iterator[Block], place: _Place, chosen: Sequence[tuple[Head
     if lists is None:
         raise DataError("no rows; a table needs at least one hypothesis", path=place.path)
     order, offsets = lists.order_and_offsets()
-    tables = [rows.whole() if order is None else rows.whole()[order] for rows in (features, statistics)]
+    tables = [rows.whole() for rows in (features, statistics)]
+    if order is not None:
+        if is_mapped(tables[0]):
+            logger.warning("%s: rows of a list lie apart, so that all are gathered in memory; sort them", place.path)
+        room_for(sum(table.nbytes for table in tables), "gathering the rows of lists")
+        tables = [table[order] for table in tables]
     if order is not None and texts:
         texts = [texts[row] for row in order.tolist()]
     return NBest(
@@ -233,19 +244,32 @@ def _collect(blocks: Iterator[Block], place: _Place, chosen: Sequence[tuple[Head
 
 
 class _Rows:
-    """Rows of numbers that come in blocks, gathered without a second copy of all; `size` is their number, if known."""
+    """Rows of numbers that come in blocks, gathered without a second copy of all; many of them in a file.
+
+    size: their number, if known.
+    """
 
     def __init__(self, size: int | None) -> None:
         self._size, self._filled = size, 0
         self._rows: FloatArray | None = None
         self._blocks: list[FloatArray] = []
+        self._spool: Spool | None = None
 
     def add(self, columns: Sequence[FloatArray]) -> None:
         """Append rows, given by columns."""
+        self._width = len(columns)
+        if self._spool is None and (self._size or sum(map(len, [*self._blocks, columns[0]]))) >= MANY:
+            self._spool = Spool()
+            while self._blocks:
+                self._spool.add(self._blocks.pop(0))
+        if self._spool is not None:
+            self._spool.add(np.column_stack(columns))
+            return
         if self._size is None:
             self._blocks.append(np.column_stack(columns))
             return
         if self._rows is None:
+            room_for(8 * self._size * len(columns), "reading")
             self._rows = np.empty((self._size, len(columns)))
         for place, column in enumerate(columns):
             self._rows[self._filled : self._filled + len(column), place] = column
@@ -253,9 +277,12 @@ class _Rows:
 
     def whole(self) -> FloatArray:
         """Return all rows, and forget the blocks one by one."""
+        if self._spool is not None:
+            return self._spool.array(self._width)
         if self._rows is not None:
             return self._rows
         sizes = [len(block) for block in self._blocks]
+        room_for(8 * sum(sizes) * self._blocks[0].shape[1], "reading")
         rows = np.empty((sum(sizes), self._blocks[0].shape[1]))
         for end in reversed(np.cumsum(sizes).tolist()):
             block = self._blocks.pop()

@@ -105,6 +105,18 @@ def take_rows(offsets: IntArray, rows: IntArray) -> IntArray:
     return np.concatenate([[0], np.cumsum(counts[counts > 0])]).astype(np.int64)
 
 
+def joined(parts: list[Array]) -> Array:
+    """Return rows of parts one after the other; the parts are forgotten one by one."""
+    sizes = [len(part) for part in parts]
+    rows: Array = np.empty((sum(sizes), *parts[0].shape[1:]), dtype=parts[0].dtype)
+    end = len(rows)
+    while parts:
+        part = parts.pop()
+        rows[end - len(part) : end] = part
+        end -= len(part)
+    return rows
+
+
 @dataclass(frozen=True)
 class Costs:
     """Losses in fixed point: loss = unit * (constant + cost), exact unless `rounded`.

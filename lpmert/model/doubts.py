@@ -15,9 +15,11 @@ from lpmert.errors import BoolArray, FloatArray, IntArray
 from lpmert.findings import Doubt
 from lpmert.metrics.additive import SumOfLosses
 from lpmert.metrics.base import Metric
+from lpmert.model.blocks import blocks_of_lists
 from lpmert.model.canonical import group_identical, list_numbers, rows_of_lists
 from lpmert.model.nbest import NBest
 from lpmert.quoting import quoted
+from lpmert.system.mapped import released
 
 _GAINS = re.compile(
     "correct|right|accuracy|acc|gain|reward|utility|bleu|chrf|comet|bleurt|bertscore|rouge|meteor|f1|precision|recall|"
@@ -55,7 +57,9 @@ def doubts(nbest: NBest, metric: Metric, losses: FloatArray | None, n_lists: int
         return (found,)
     if losses is None:
         return ()
-    return (*_leaks(nbest, losses), *_orientation(nbest, metric, losses))
+    found_in_losses = (*_leaks(nbest, losses), *_orientation(nbest, metric, losses))
+    released(nbest.statistics)
+    return found_in_losses
 
 
 def too_good(nbest: NBest, losses: FloatArray, selection: IntArray) -> Doubt | None:
@@ -68,6 +72,7 @@ def too_good(nbest: NBest, losses: FloatArray, selection: IntArray) -> Doubt | N
     chosen = losses[starts + selection]
     varied = high > low
     chance = np.add.reduceat(losses, starts) / np.diff(nbest.offsets)
+    released(nbest.statistics)
     if (
         (chosen > low).any()
         or varied.sum() < _PERFECT_LISTS
@@ -193,11 +198,15 @@ def _said(name: str, words: re.Pattern[str], others: re.Pattern[str], *, turned:
 
 def _one_right(losses: FloatArray, offsets: IntArray) -> bool:
     """Whether in every list one hypothesis has the least loss and all others the same greater one."""
-    low, high = (ends.reduceat(losses, offsets[:-1]) for ends in (np.minimum, np.maximum))
-    best = losses == low[list_numbers(offsets)]
-    return bool((np.add.reduceat(best, offsets[:-1], dtype=np.int64) == 1).all()) and bool(
-        (best | (losses == high[list_numbers(offsets)])).all()
-    )
+    for first, end in blocks_of_lists(offsets):
+        begin = offsets[first]
+        own, some = offsets[first : end + 1] - begin, losses[begin : offsets[end]]
+        low, high = (ends.reduceat(some, own[:-1]) for ends in (np.minimum, np.maximum))
+        best = some == low[list_numbers(own)]
+        single = (np.add.reduceat(best, own[:-1], dtype=np.int64) == 1).all()
+        if not (single and (best | (some == high[list_numbers(own)])).all()):
+            return False
+    return True
 
 
 def _one_wrong(losses: FloatArray, offsets: IntArray) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from math import fsum
 from typing import Any, NamedTuple
@@ -142,6 +142,31 @@ class Evaluator:
         lead = scores[selection] - np.maximum.reduceat(second, offsets[:-1])
         margin = float(np.ldexp(max(0.0, lead.min()), exponent)) if np.isfinite(lead).any() else None
         return Decoded(selection, low, high, int(tied.sum()), strict, margin)
+
+
+def least_lead(blocks: Iterable[tuple[IntArray, FloatArray]], selection: IntArray, given: FloatArray) -> float | None:
+    """Return the least lead of the chosen hypotheses over others of their list that have other features.
+
+    blocks: offsets and features [m, D] of some lists, one after the other; selection [S] counts within the lists.
+    `None` where no list has others.
+    """
+    exponent = int(np.frexp(np.abs(given).max(initial=0.0))[1])
+    w = np.ldexp(given, -exponent)
+    first, least = 0, np.inf
+    for offsets, features in blocks:
+        end = first + len(offsets) - 1
+        chosen = offsets[:-1] + selection[first:end]
+        own = chosen[canonical.list_numbers(offsets)]
+        scores = features @ w
+        same = np.ones(len(features), dtype=np.bool_)
+        for column in features.T:
+            same &= column == column[own]
+        best = scores[chosen]
+        scores[same] = -np.inf
+        lead = best - np.maximum.reduceat(scores, offsets[:-1])
+        least = min(least, float(lead.min()))
+        first = end
+    return float(np.ldexp(max(0.0, least), exponent)) if np.isfinite(least) else None
 
 
 def ranges_of_weights(features: FloatArray, offsets: IntArray, weights: FloatArray) -> FloatArray:

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from lpmert.errors import DataError, FloatArray, IntArray
 from lpmert.quoting import quoted
+from lpmert.system.mapped import is_mapped
 
 MAGNITUDE_LIMIT = 1e150
 """Largest feature or statistic accepted: products of two and sums of many stay finite in double precision."""
@@ -25,6 +26,8 @@ def real_matrix(values: ArrayLike, what: str, *, copy: bool = True) -> FloatArra
     """
     array = real_numbers(values, what)
     check_shape(array.shape, what)
+    if is_mapped(array) and not copy:
+        return np.asarray(array)
     make = np.array if copy else np.asarray
     matrix: FloatArray = make(array, dtype=np.float64, order="C")
     matrix = matrix if matrix.flags.writeable else matrix.copy()

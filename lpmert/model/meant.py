@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lpmert.errors import FloatArray
+from lpmert.system.mapped import released
 
 _MOST_DIGITS = 15
 """Every decimal of so many digits can be told from the double nearest to it."""
@@ -30,20 +31,43 @@ class Meant(NamedTuple):
     unit: float
 
 
-def meant(features: FloatArray) -> Meant:
-    """Return features [M, D] as what they mean: all of them times one factor, or, where that gains nothing, as given.
+class Meaning(NamedTuple):
+    """What numbers mean: decimals with so many places, or, where that is `None`, the doubles as given."""
+
+    places: int | None
+
+    @property
+    def unit(self) -> float:
+        """What one of the numbers in other units is in those given."""
+        if self.places is None:
+            return 1.0
+        return float(np.ldexp(10.0**-self.places, round(self.places * log2(10.0))))
+
+    def of(self, features: FloatArray) -> FloatArray:
+        """Return some of the features [m, D] as what they mean."""
+        if self.places is None:
+            return features
+        whole = features * 10.0**self.places
+        np.rint(whole, out=whole)
+        return np.asarray(np.ldexp(whole, -round(self.places * log2(10.0)), out=whole))
+
+
+def meaning(features: FloatArray) -> Meaning:
+    """Return what features [M, D] mean: all of them times one factor, or, where that gains nothing, as given.
 
     If all are the doubles nearest to decimals, of at most 15 digits from the first of the largest to the last place of
     any, they mean these decimals: times one power of ten and one of two, so that they are whole but for a power of two,
     and about as large as before. One factor for all columns changes neither what weights choose nor the weights.
     """
-    decimals = _decimals(features.reshape(-1))
-    if decimals is None:
-        return Meant(features, 1.0)
-    shift = round(decimals * log2(10.0))
-    whole = features * 10.0**decimals
-    np.rint(whole, out=whole)
-    return Meant(np.ldexp(whole, -shift, out=whole), float(np.ldexp(10.0**-decimals, shift)))
+    places = _decimals(features.reshape(-1))
+    released(features)
+    return Meaning(places)
+
+
+def meant(features: FloatArray) -> Meant:
+    """Return features [M, D] as what they mean, see `meaning`."""
+    found = meaning(features)
+    return Meant(found.of(features), found.unit)
 
 
 def _decimals(values: FloatArray) -> int | None:

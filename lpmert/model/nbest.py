@@ -25,6 +25,7 @@ from lpmert.model.given import (
     real_numbers,
 )
 from lpmert.quoting import listed, quoted
+from lpmert.system.mapped import pieces
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -164,7 +165,8 @@ class NBest:
         digest.update(json.dumps([*labels, _is_sparse(self.features)]).encode("ascii"))
         for array in (self.offsets, self.statistics, *_arrays(self.features)):
             plain = array.astype("<f8" if array.dtype.kind == "f" else "<i8", order="C", copy=False)
-            digest.update(plain.reshape(-1).view(np.uint8))
+            for piece in pieces(plain):
+                digest.update(piece.view(np.uint8))
         return digest.hexdigest()
 
     def restrict(self, lists: ArrayLike | slice) -> NBest:
@@ -270,7 +272,7 @@ class NBest:
             ("statistic", self.statistics.ravel(), self.statistic_names),
         ):
             # no array as large as the values; comparisons with NaN are false
-            if not values.size or -MAGNITUDE_LIMIT <= values.min() <= values.max() <= MAGNITUDE_LIMIT:
+            if all(-MAGNITUDE_LIMIT <= piece.min() <= piece.max() <= MAGNITUDE_LIMIT for piece in pieces(values)):
                 continue
             fits = np.abs(values) <= MAGNITUDE_LIMIT
             entry = int(np.argmin(fits))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
@@ -19,22 +20,43 @@ from lpmert.metrics.kinds import exact_loss
 from lpmert.metrics.of_columns import metric_of
 from lpmert.metrics.rates import rates_of
 from lpmert.model import canonical
+from lpmert.model.blocks import blocks_of_lists
 from lpmert.model.canonicalise import canonicalise
 from lpmert.model.coordinates import CallerWeights, CanonicalWeights, UnmergedWeights
 from lpmert.model.doubts import doubts
-from lpmert.model.evaluation import Evaluation, Evaluator, ranges_of_weights
+from lpmert.model.evaluation import Evaluation, Evaluator, least_lead, ranges_of_weights
 from lpmert.model.form import Totals
-from lpmert.model.meant import meant
+from lpmert.model.meant import meaning
 from lpmert.model.nbest import NBest
 from lpmert.model.reduction import reduce
 from lpmert.model.region import Region, limits_of
+from lpmert.numeric.rounding import Rounding
+from lpmert.numeric.winners import possible_winners
 from lpmert.quoting import quoted
+from lpmert.system.mapped import MANY, released
+from lpmert.system.memory import give_back, room_for
 from lpmert.values import weights_array
 
 TIES = ("first", "best", "worst")
 
 _TIE_EXPONENTS = np.array([-10, -20, -30, -40])
 """Powers of two by which weights are moved off ties of lists that cancel each other, relative to the largest."""
+
+
+_TIMES = 12
+"""How many times as much memory as their features lists take, at least, from here to the report."""
+
+_MODULES = 64 << 20
+"""What a search loads."""
+
+
+class Rows(NamedTuple):
+    """Some hypotheses: features [m, D] as meant, features [m, d] of the region, their numbers, and what is rounded."""
+
+    dense: FloatArray
+    features: FloatArray
+    rows: IntArray
+    rounding: Rounding | None
 
 
 class Distinct(NamedTuple):
@@ -53,7 +75,8 @@ class Problem:
 
     `ties` names which hypothesis stands for those with identical features. `canonical` is what methods take, `unmerged`
     the same lists before parallel ones were merged, `losses` [M] those of the hypotheses, `None` for a metric that is
-    not additive. Raises `DataError`, `MetricError`, `MethodError`, `RegionError`.
+    not additive. reduced: of many hypotheses, the canonical form has only those that may win for some weights. Raises
+    `DataError`, `MetricError`, `MethodError`, `RegionError`.
     """
 
     def __init__(
@@ -73,15 +96,13 @@ class Problem:
                 f"ties={quoted(ties)} needs a loss for each hypothesis, which {quoted(self.metric.name)} has not"
             )
         self._reduction = None if region is None else reduce(limits_of(region, nbest.names))
-        dense, self._unit = meant(nbest.dense_features())
-        features, rounding = (
-            (dense, None) if self._reduction is None else self._reduction.features(dense, nbest.offsets)
-        )
-        self._rows = self._representatives(features if rounding is None else rounding.codes, losses)
+        self._meaning = meaning(nbest.dense_features())
+        self._unit = self._meaning.unit
+        self.reduced = nbest.n_hypotheses >= MANY and (self._reduction is None or self._reduction.columns is not None)
+        dense, features, self._rows, rounding = self._winners(losses) if self.reduced else self._distinct(losses)
+        modules = 0 if "numba" in sys.modules else _MODULES
+        room_for(_TIMES * dense.nbytes + modules, "the canonical form, a search and its report")
         offsets = canonical.take_rows(nbest.offsets, self._rows)
-        if len(self._rows) < len(dense):
-            dense, features = dense[self._rows], features[self._rows]
-            rounding = None if rounding is None else rounding.take(self._rows)
         statistics = nbest.statistics[self._rows]
         self._costs = None
         if losses is not None:
@@ -99,11 +120,55 @@ class Problem:
             self._on_equations = Evaluator(features, offsets, statistics, values, losses, rounding)
         found = canonicalise(features, offsets, summed, nbest.n_features, self._reduction, rounding, self._unit)
         self.canonical, self.coordinates, self.unmerged = found
+        released(nbest.statistics)
+        if self.reduced:
+            give_back()
 
-    def _representatives(self, features: FloatArray, losses: FloatArray | None) -> IntArray:
-        """Return the rows that stand for those with identical features [M, d]."""
-        leader = canonical.group_identical(features, self.nbest.offsets)
-        return canonical.representatives(leader, np.zeros(len(leader)) if losses is None else losses, self.ties)
+    def _distinct(self, losses: FloatArray | None) -> Rows:
+        """Return one hypothesis for each group of identical ones."""
+        dense, offsets = self._meaning.of(self.nbest.dense_features()), self.nbest.offsets
+        features, rounding = (dense, None) if self._reduction is None else self._reduction.features(dense, offsets)
+        rows = self._representatives(features if rounding is None else rounding.codes, offsets, losses)
+        if len(rows) < len(dense):
+            dense, features = dense[rows], features[rows]
+            rounding = None if rounding is None else rounding.take(rows)
+        return Rows(dense, features, rows, rounding)
+
+    def _winners(self, losses: FloatArray | None) -> Rows:
+        """Return of these the ones that may win for some weights, found a block of lists at a time."""
+        columns = None if self._reduction is None else self._reduction.columns
+        every, numbers = [], []
+        for begin, offsets, dense in self._blocks():
+            room_for(_TIMES * dense.nbytes, "finding what may win")
+            features = dense if columns is None else dense[:, columns]
+            some = None if losses is None else losses[begin : begin + len(dense)]
+            rows = self._representatives(features, offsets, some)
+            left = features[rows]
+            own = canonical.take_rows(offsets, rows)
+            rows = rows[possible_winners(left * canonical.column_scales(left, own), own)]
+            every.append(dense[rows])
+            numbers.append(begin + rows)
+        dense, found = canonical.joined(every), canonical.joined(numbers)
+        features = dense if columns is None else np.ascontiguousarray(dense[:, columns])
+        return Rows(dense, features, found, None)
+
+    def _blocks(self) -> Iterator[tuple[int, IntArray, FloatArray]]:
+        """Yield blocks of lists: the number of the first hypothesis, offsets from 0, and features as they are meant."""
+        given, offsets = self.nbest.dense_features(), self.nbest.offsets
+        for first, end in blocks_of_lists(offsets):
+            own = offsets[first : end + 1]
+            yield int(own[0]), own - own[0], self._meaning.of(np.asarray(given[own[0] : own[-1]]))
+            released(given)
+
+    def _representatives(self, features: FloatArray, offsets: IntArray, losses: FloatArray | None) -> IntArray:
+        """Return the rows that stand for those with identical features [m, d]."""
+        found = []
+        for first, end in blocks_of_lists(offsets):
+            some = slice(offsets[first], offsets[end])
+            leader = canonical.group_identical(features[some], offsets[first : end + 1] - offsets[first])
+            own = np.zeros(len(leader)) if losses is None else losses[some]
+            found.append(offsets[first] + canonical.representatives(leader, own, self.ties))
+        return canonical.joined(found)
 
     @property
     def free(self) -> tuple[str, ...]:
@@ -124,16 +189,17 @@ class Problem:
 
     def distinct(self) -> Distinct:
         """Return all lists, even those on which no weights matter; none is merged with another."""
-        features = self._evaluator.features
-        reduced = (
-            features if self._reduction is None else self._reduction.features(features, self._evaluator.offsets)[0]
-        )
+        features, offsets, statistics = self.as_given()
+        reduced = features if self._reduction is None else self._reduction.features(features, offsets)[0]
         scaled = np.ascontiguousarray(reduced[:, self.coordinates.columns] * self.coordinates.scales)
-        return Distinct(scaled, self._evaluator.offsets, self.nbest.statistics[self._rows])
+        return Distinct(scaled, offsets, statistics)
 
     def as_given(self) -> Distinct:
         """Return all lists with all features as given, times one factor; none is merged with another."""
-        return Distinct(self._evaluator.features, self._evaluator.offsets, self.nbest.statistics[self._rows])
+        if not self.reduced:
+            return Distinct(self._evaluator.features, self._evaluator.offsets, self.nbest.statistics[self._rows])
+        dense, _, rows, _ = self._distinct(self.losses)
+        return Distinct(dense, canonical.take_rows(self.nbest.offsets, rows), self.nbest.statistics[rows])
 
     @property
     def signature(self) -> str:
@@ -182,15 +248,18 @@ class Problem:
         if self._reduction is not None and not self._reduction.holds(given):
             evaluator, rows = self._unreduced
         evaluation = evaluator.evaluate(given, self.metric)
-        margin = None if evaluation.margin is None else evaluation.margin * self._unit
-        return replace(evaluation, selection=rows[evaluation.selection] - self.nbest.offsets[:-1], margin=margin)
+        selection = rows[evaluation.selection] - self.nbest.offsets[:-1]
+        margin = evaluation.margin
+        if self.reduced and evaluator is self._evaluator:
+            margin = least_lead(((own, dense) for _, own, dense in self._blocks()), selection, given)
+        return replace(evaluation, selection=selection, margin=None if margin is None else margin * self._unit)
 
     @cached_property
     def _unreduced(self) -> tuple[Evaluator, IntArray]:
         """For weights that do not fulfil the equations: they tell hypotheses apart that are one within the region."""
         losses, statistics = _losses(self.metric, self.nbest.statistics), self.nbest.statistics
-        dense, _ = meant(self.nbest.dense_features())
-        rows = self._representatives(dense, losses)
+        dense = self._meaning.of(self.nbest.dense_features())
+        rows = self._representatives(dense, self.nbest.offsets, losses)
         losses = None if losses is None else losses[rows]
         offsets = canonical.take_rows(self.nbest.offsets, rows)
         values = statistics[rows] if losses is None else canonical.fixed_point(losses, offsets).costs

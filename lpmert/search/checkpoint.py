@@ -1,4 +1,5 @@
-"""Checkpoints: what is open in a search, kept in a file from time to time, so that it can go on after its process dies.
+"""Checkpoints: what is open in a search, or done of a longer call, kept in a file from time to time, so that it can go
+on after its process dies.
 
 A file of numpy's .npz form, without pickled objects: `header`, JSON in UTF-8, and one array for each type of number,
 which holds all arrays of this type one after the other. The header names data and settings, which a search that goes on
@@ -9,19 +10,24 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import time
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from lpmert.errors import DataError
 from lpmert.quoting import quoted
-from lpmert.system.scratch import scratch_file
+from lpmert.result import Result, Status
+from lpmert.system.scratch import owned, scratch_file
 from lpmert.version import __version__
+
+logger = logging.getLogger("lpmert")
 
 FORM = "lpmert checkpoint 1"
 
@@ -37,16 +43,28 @@ State = Mapping[str, Any]
 """What a search needs to go on: numbers, texts, `None`, arrays, and lists, tuples and mappings of these by name."""
 
 
+class Keeping(NamedTuple):
+    """Where checkpoints are kept, and whether what is there goes on."""
+
+    path: str | Path
+    resume: bool = False
+
+
 @dataclass
 class Checkpoint:
     """The file of a search. asked: the settings by name that tell one search from another; resume: whether a search
-    that is in the file goes on.
+    that is in the file goes on; every: least seconds between two checkpoints, a minute by default.
     """
 
     path: Path
     asked: Mapping[str, str]
     resume: bool
-    _due: float = field(default_factory=lambda: time.monotonic() + _EVERY)
+    every: float | None = None
+    _due: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Let the first one come in due time."""
+        self._due = time.monotonic() + self._pause
 
     def begin(self) -> State | None:
         """Return the state to go on from, `None` if there is none.
@@ -72,7 +90,68 @@ class Checkpoint:
         if now or began >= self._due:
             _write(self.path, self.asked, state())
             ended = time.monotonic()
-            self._due = ended + max(_EVERY, (ended - began) / _SHARE)
+            self._due = ended + max(self._pause, (ended - began) / _SHARE)
+
+    @property
+    def _pause(self) -> float:
+        return _EVERY if self.every is None else self.every
+
+
+@contextmanager
+def opened(
+    keeping: Keeping | None, asked: Callable[[], Mapping[str, str]], every: float | None = None
+) -> Iterator[tuple[Checkpoint | None, State | None]]:
+    """Own the file of a search while the block runs; yield its checkpoint, and the state to go on from, if any.
+
+    Raises `DataError` as `Checkpoint.begin`, and where another search has the file.
+    """
+    if keeping is None:
+        yield None, None
+        return
+    path = Path(keeping.path)
+    with owned(path.resolve(), path):
+        checkpoint = Checkpoint(path, asked(), keeping.resume, every)
+        state = checkpoint.begin()
+        if state is None and keeping.resume:
+            logger.warning("%s: there is no checkpoint yet; the search begins anew", path)
+        yield checkpoint, state
+
+
+class Finished:
+    """Parts of a call that are done, by name: they are not done again. Without a checkpoint all of them are done anew.
+
+    A part is written as soon as it is done, unless that would take more than its share of the time.
+    """
+
+    def __init__(self, checkpoint: Checkpoint | None = None, state: State | None = None) -> None:
+        self._checkpoint = checkpoint
+        self._parts: dict[str, Any] = dict(state or {})
+
+    def get(self, name: str) -> Any:
+        """Return a part, `None` where it is not done."""
+        return self._parts.get(name)
+
+    def add(self, name: str, part: Any) -> None:
+        """Keep a part that is done."""
+        if self._checkpoint is not None:
+            self._parts[name] = part
+            self._checkpoint.keep(lambda: self._parts)
+
+    def save(self) -> None:
+        """Write all parts now."""
+        if self._checkpoint is not None and self._parts:
+            self._checkpoint.keep(lambda: self._parts, now=True)
+
+
+@contextmanager
+def finished_parts(keeping: Keeping | None, asked: Callable[[], Mapping[str, str]]) -> Iterator[Finished]:
+    """Yield the parts of a call that are done; however the block ends, all are written. Raises as `opened`."""
+    with opened(keeping, asked, every=0.0) as (checkpoint, state):
+        finished = Finished(checkpoint, state)
+        try:
+            yield finished
+        finally:
+            finished.save()
 
 
 def asked_for(fingerprint: str, signature: str, method: str, seed: int, initial: Any) -> dict[str, str]:
@@ -80,6 +159,22 @@ def asked_for(fingerprint: str, signature: str, method: str, seed: int, initial:
     start = "none" if initial is None else hashlib.sha256(np.asarray(initial, dtype=float).tobytes()).hexdigest()
     named = {"data": fingerprint, "metric or region": signature, "method": method, "seed": str(seed)}
     return {**named, "initial weights": start, "version of lpmert": __version__}
+
+
+def told_apart(value: Any) -> str:
+    """Return a short text that differs where the texts of values do."""
+    return hashlib.sha256(repr(value).encode()).hexdigest()[:16]
+
+
+def optimum_found(finished: Finished, search: Callable[[], Result]) -> Result:
+    """Return the result of a search that is a part of a call, if it is known already; one interrupted is not kept."""
+    kept = finished.get("optimum")
+    if kept is not None:
+        return Result.from_dict(json.loads(kept))
+    found = search()
+    if found.status is not Status.INTERRUPTED:
+        finished.add("optimum", found.to_json())
+    return found
 
 
 def plain(value: Any) -> Any:

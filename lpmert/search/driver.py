@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from math import inf
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from lpmert.errors import MethodError
 from lpmert.model.coordinates import CallerWeights, CanonicalWeights
 from lpmert.model.problem import Problem
 from lpmert.quoting import quoted
 from lpmert.result import Callback, Limits, Progress, Result, Status, relative_gap
-from lpmert.search.checkpoint import Checkpoint, State, asked_for
+from lpmert.search.checkpoint import Checkpoint, Keeping, State, asked_for, opened
 from lpmert.search.fractional import FractionSearch
 from lpmert.search.method import DirectSearch, Incumbent, Method, Search, Task, Watch
 from lpmert.search.report import Outcome, result_of
 from lpmert.search.start import any_incumbent, first_incumbent
 from lpmert.system.deadline import Deadline, OutOfTime, heeding, unheeded
 from lpmert.system.interrupts import Interrupts
+from lpmert.system.memory import Allowance, give_back
 
 if TYPE_CHECKING:
     from lpmert.model.lattice_problem import LatticeProblem
@@ -28,6 +29,9 @@ logger = logging.getLogger("lpmert")
 
 _REPORT_SECONDS = 0.5
 """What the weights may take beyond the time limit to be moved into the middle of their cell."""
+
+_ROOM = 5
+"""How many times as much memory as the features a report takes."""
 
 _TRACE = 1000
 """Points that a trace has at most: beyond these, every second one is dropped."""
@@ -54,17 +58,10 @@ def solve(
     region, `DataError` for a file that does not fit.
     """
     _check(method, problem)
-    checkpoint, kept = None, None
-    if keeping is not None:
-        if not method.keeps_checkpoints:
-            raise MethodError(f"method {quoted(method.name)} keeps no checkpoints; use auto, cells or choices")
-        asked = asked_for(problem.nbest.fingerprint, problem.signature, method.settings(), seed, initial_weights)
-        checkpoint = Checkpoint(Path(keeping.path), asked, keeping.resume)
-        kept = checkpoint.begin()
-        if kept is None and keeping.resume:
-            logger.warning("%s: there is no checkpoint yet; the search begins anew", keeping.path)
+    if keeping is not None and not method.keeps_checkpoints:
+        raise MethodError(f"method {quoted(method.name)} keeps no checkpoints; use auto, cells or choices")
 
-    def begin(course: Course, find: Callable[[Callable[[], Incumbent]], Incumbent]) -> Search:
+    def begin(kept: State | None, course: Course, find: Callable[[Callable[[], Incumbent]], Incumbent]) -> Search:
         initial = None if initial_weights is None else problem.to_canonical(initial_weights)
         initial = initial if initial is not None and initial.any() else None
 
@@ -77,21 +74,23 @@ def solve(
                 return any_incumbent(problem.canonical)
 
         search = _search(method, Task(problem, problem.canonical, first, course, seed, initial))
+        if problem.reduced:
+            give_back()
         if kept is not None:
             search.restore(kept["search"])
         return search
 
     def report(search: Search, outcome: Outcome) -> Result:
+        if problem.reduced:
+            give_back()
         return search.conclude(result_of(method, problem, search, outcome, seed, initial_weights))
 
-    return run(problem, begin, report, limits, callback, started, checkpoint)
+    def asked() -> dict[str, str]:
+        return asked_for(problem.nbest.fingerprint, problem.signature, method.settings(), seed, initial_weights)
 
-
-class Keeping(NamedTuple):
-    """Where checkpoints are kept, and whether a search that is there goes on."""
-
-    path: str | Path
-    resume: bool = False
+    with opened(keeping, asked) as (checkpoint, kept):
+        room = _ROOM * problem.canonical.features.nbytes
+        return run(problem, partial(begin, kept), report, limits, callback, started, checkpoint, room)
 
 
 def run(
@@ -102,15 +101,16 @@ def run(
     callback: Callback | None,
     started: float | None,
     checkpoint: Checkpoint | None = None,
+    room: int = 0,
 ) -> Result:
     """Begin a search, drive it as far as the limits allow, and report it.
 
     begin: gets what looks after the limits, and a function that takes the time of finding first weights. An interrupt
-    within that ends the search, and reaches `begin`.
+    within that ends the search, and reaches `begin`. room: bytes that the report takes for a while.
     """
     limits = limits or Limits()
     interrupts = Interrupts()
-    deadline = Deadline(limits.time_limit, started, lambda: interrupts.pressed)
+    deadline = Deadline(limits.time_limit, started, lambda: interrupts.pressed, Allowance(limits.memory_limit, room))
     course = Course(problem, limits, callback, deadline, lambda: interrupts.pressed, checkpoint)
     seconds: dict[str, float] = {}
 
@@ -197,7 +197,7 @@ class Course(Watch):
                 bound = search.lower_bound
                 self._keep(search)
         except OutOfTime:
-            status = Status.INTERRUPTED if self._pressed() else Status.TIME_LIMIT
+            status = self._cut_short()
         except KeyboardInterrupt:
             logger.info("interrupted; the last incumbent and bound are returned")
             status = Status.INTERRUPTED
@@ -270,9 +270,15 @@ class Course(Watch):
             if limits.target is not None and loss <= limits.target:
                 return Status.TARGET
         if self._deadline.expired:
-            return Status.INTERRUPTED if self._pressed() else Status.TIME_LIMIT
+            return self._cut_short()
         if limits.node_limit is not None and search.nodes >= limits.node_limit:
             return Status.NODE_LIMIT
         if limits.memory_limit is not None and search.memory > limits.memory_limit:
             return Status.MEMORY_LIMIT
         return None
+
+    def _cut_short(self) -> Status:
+        """Return why there is no more time."""
+        if self._pressed():
+            return Status.INTERRUPTED
+        return Status.MEMORY_LIMIT if self._deadline.out_of_memory else Status.TIME_LIMIT

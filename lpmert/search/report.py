@@ -21,6 +21,7 @@ from lpmert.search.method import Method, Search
 from lpmert.search.moved import normalised
 from lpmert.search.polish import Placed, beside_ties, in_the_middle
 from lpmert.system.deadline import out_of_time
+from lpmert.system.memory import give_back
 from lpmert.version import __version__
 
 _RESOLUTION = 1e-12
@@ -57,6 +58,8 @@ def result_of(
             placed = beside_ties(problem, outcome.weights, seed, initial)
     except KeyboardInterrupt:
         placed = Placed(normalised(problem.to_caller(outcome.weights)))
+    if problem.reduced:
+        give_back()
     weights, margin = placed.weights, placed.margin
     centre = weights if placed.centre is None else placed.centre
     evaluation = problem.evaluate(weights)

@@ -1,6 +1,6 @@
-"""How long a call may take: one clock for preparation, first weights, search and report.
+"""How long a call may take, and how much memory: for preparation, first weights, search and report.
 
-It stands still while kernels are compiled.
+The clock stands still while kernels are compiled.
 
 Work that can end early asks `out_of_time`; work that cannot, because it would leave something half done, calls
 `checkpoint`, which raises `OutOfTime` where somebody `heeding` it will catch that.
@@ -14,24 +14,29 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from lpmert.system.compilation import compilation
+from lpmert.system.memory import Allowance
 
 
 class OutOfTime(Exception):
-    """Work was given up in the middle: the time is used up, or somebody wishes to stop."""
+    """Work was given up in the middle: the time or the memory is used up, or somebody wishes to stop."""
 
 
 class Deadline:
     """The time limit of one call, in seconds from `started`, a `time.perf_counter()`; `None` for no limit.
 
-    stop: asked too, and a wish to stop where it answers true.
+    stop: asked too, and a wish to stop where it answers true; so is memory that is spent.
     """
 
     def __init__(
-        self, limit: float | None = None, started: float | None = None, stop: Callable[[], bool] | None = None
+        self,
+        limit: float | None = None,
+        started: float | None = None,
+        stop: Callable[[], bool] | None = None,
+        memory: Allowance | None = None,
     ) -> None:
         self.started = time.perf_counter() if started is None else started
         self.limit = limit
-        self._stop = stop
+        self._stop, self._memory = stop, memory
         self._compiled_before = compilation().seconds_until(self.started)
 
     @property
@@ -46,10 +51,15 @@ class Deadline:
 
     @property
     def expired(self) -> bool:
-        """Whether the time is used up, or somebody wishes to stop."""
-        if self._stop is not None and self._stop():
+        """Whether the time or the memory is used up, or somebody wishes to stop."""
+        if (self._stop is not None and self._stop()) or self.out_of_memory:
             return True
         return self.limit is not None and self.seconds >= self.limit
+
+    @property
+    def out_of_memory(self) -> bool:
+        """Whether the memory is used up."""
+        return self._memory is not None and self._memory.spent
 
     @property
     def left(self) -> float | None:
@@ -57,8 +67,8 @@ class Deadline:
         return None if self.limit is None else max(0.0, self.limit - self.seconds)
 
     def later(self, seconds: float) -> Deadline:
-        """Return the deadline that comes so much later, and does not ask whether to stop."""
-        return Deadline(None if self.limit is None else self.limit + seconds, self.started)
+        """Return the deadline that comes so much later, and does not ask whether to stop; the memory stays the same."""
+        return Deadline(None if self.limit is None else self.limit + seconds, self.started, memory=self._memory)
 
     @contextmanager
     def running(self) -> Iterator[Deadline]:

@@ -17,6 +17,7 @@ from typing import IO, Any, BinaryIO, NamedTuple, TextIO
 
 from lpmert.errors import DataError
 from lpmert.quoting import quoted, shortened
+from lpmert.system.memory import room_for
 from lpmert.system.packing import DAMAGED, compressor, damaged, decompressed
 from lpmert.system.pipes import opened, standard_input
 from lpmert.system.scratch import Sink, scratch_file, writing_to
@@ -32,6 +33,9 @@ LINES_OF_A_WHOLE = 64
 _to_write: ContextVar[tuple[str | Path, ...]] = ContextVar("to_write", default=())
 
 _BLOCK_BYTES = 1 << 20
+_CELLS = 16
+"""How many times as much memory as its bytes the cells of a block of lines take for a while."""
+
 _SHOWN = 100
 _REMEDY = "allow more with --max-line-length (max_line_length) if that is right"
 
@@ -236,6 +240,7 @@ def blocks_of_bytes(stream: io.BufferedReader, path: str | Path) -> Iterator[Byt
             data += stream.readline(most + 1)
         if len(data) > most:
             _check_lengths(data, most, path, first)
+        room_for(_CELLS * len(data), "reading")
         block = Bytes(first, data)
         yield block
         first += block.n_lines
@@ -270,6 +275,7 @@ def whole(stream: IO[bytes], path: str | Path) -> bytes:
     """Return all that a stream holds; raises `DataError` where that is too much for a file not read by lines."""
     content = io.BytesIO()
     while block := stream.read(_BLOCK_BYTES):  # asked for at once, the most there may be would be set aside
+        room_for(len(block), "reading")
         content.write(block)
         check_size(content.tell(), path)
     return content.getvalue()

@@ -83,6 +83,35 @@ def scratch_file(target: Path, path: str | Path) -> Iterator[Sink]:
             sink.close()
 
 
+@contextmanager
+def owned(target: Path, path: str | Path) -> Iterator[None]:
+    """Own a file while the block runs: whoever asks for it meanwhile is refused by `DataError`, in this process, too.
+
+    A small file beside the target is locked, which the system undoes if the process is killed. path: the target as the
+    caller named it. Where locks are unknown, nobody is refused.
+    """
+    beside = target.with_name(f".{target.name}.lock")
+    while True:
+        with writing_to(path):
+            file = os.open(beside, os.O_RDWR | os.O_CREAT, 0o644)
+        if not _lock(file, wait=False) and fcntl is not None:
+            owner = os.read(file, _TOKEN_BYTES * 8).decode(errors="replace").strip()
+            os.close(file)
+            raise DataError(f"is in use by another run (process {owner or 'unknown'}); give each its own", path=path)
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(file), os.stat(beside)):
+                break
+        os.close(file)  # its owner has just removed it
+    try:
+        os.truncate(file, 0)
+        os.write(file, str(os.getpid()).encode())
+        yield
+    finally:
+        with suppress(OSError):
+            os.unlink(beside)  # while it is locked
+        os.close(file)
+
+
 def _lock(file: int, *, wait: bool = True) -> bool:
     """Lock an open file, and return whether it is ours; where locks are unknown, it counts as ours only to wait for."""
     if fcntl is None:

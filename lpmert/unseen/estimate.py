@@ -22,6 +22,7 @@ from lpmert.model.nbest import NBest
 from lpmert.model.region import Region
 from lpmert.quoting import quoted
 from lpmert.result import Limits
+from lpmert.search.checkpoint import Finished
 from lpmert.search.method import Method
 from lpmert.system.deadline import Deadline, out_of_time
 from lpmert.system.interrupts import Interrupts
@@ -115,6 +116,19 @@ def fit(problem: AnyProblem, setting: Setting, chains: int | None = None, tell: 
     return Fit(problem, found, averaged if problem.inside(averaged) else found, average)
 
 
+def fit_once(problem: AnyProblem, setting: Setting, finished: Finished, tell: Tell) -> Fit:
+    """Return `fit`, unless it is known already; one that was cut short is not kept."""
+    kept = finished.get("average")
+    if kept is not None:
+        average = Average(**{**kept["average"], "states": tuple(kept["average"]["states"])})
+        return Fit(problem, CallerWeights(kept["found"]), CallerWeights(kept["averaged"]), average)
+    fitted = fit(problem, setting, tell=tell)
+    if fitted.average.complete and not out_of_time():
+        state = {"found": fitted.found, "averaged": fitted.averaged, "average": vars(fitted.average)}
+        finished.add("average", state)
+    return fitted
+
+
 def groups_of(groups: Sequence[Hashable] | None, n_lists: int) -> IntArray:
     """Return the number of each list's group [S], counted from 0; raises `DataError` unless there is one a list."""
     if groups is None:
@@ -137,6 +151,7 @@ def cross_validated(
     group: IntArray,
     folds: int,
     on_fold: Callable[[int, int], object] = lambda *_: None,
+    finished: Finished | None = None,
 ) -> Estimate | None:
     """Return what is to be expected on as many unseen lists, `None` if the time did not suffice.
 
@@ -149,7 +164,7 @@ def cross_validated(
         return found.found, found.averaged
 
     folds = min(folds, int(group.max()) + 1)
-    decoded = _decoded_by_folds(nbest, setting, group, folds, both, on_fold)
+    decoded = _decoded_by_folds(nbest, setting, group, folds, both, on_fold, finished or Finished())
     return None if decoded is None else estimate_of(setting.metric, decoded[0], decoded[1], group, folds)
 
 
@@ -190,7 +205,7 @@ def expected_of(
         problem = problem_of(nbest, metric, ties, region)
         setting = Setting(problem.metric, ties, problem.region, seed, 1, deadline, asked=metric)
         told = (lambda *_: None) if on_stage is None else partial(on_stage, "cross-validation")
-        decoded = _decoded_by_folds(nbest, setting, group, folds, fitted, told)
+        decoded = _decoded_by_folds(nbest, setting, group, folds, fitted, told, Finished())
     if decoded is None:
         return {}
     loss = estimate_of(setting.metric, decoded[0], decoded[0], group, folds).optimum
@@ -205,16 +220,21 @@ def _decoded_by_folds(
     folds: int,
     fitted: Callable[[AnyProblem], Sequence[CallerWeights]],
     on_fold: Callable[[int, int], object],
+    finished: Finished,
 ) -> FloatArray | None:
     """Return the statistics [W, S, K] that each of W weights has on lists that it was not fitted to."""
     fold = folds_of(group, folds, setting.seed)
     parts: list[list[FloatArray]] = []
     for number in range(folds):
-        weights = fitted(setting.problem(nbest.restrict(fold != number), setting.region))
-        if out_of_time():
-            return None
-        aside = nbest.restrict(fold == number)
-        parts.append([decoded_statistics(aside, setting, one) for one in weights])
+        part = finished.get(f"fold {number}")
+        if part is None:
+            weights = fitted(setting.problem(nbest.restrict(fold != number), setting.region))
+            if out_of_time():
+                return None
+            aside = nbest.restrict(fold == number)
+            part = [decoded_statistics(aside, setting, one) for one in weights]
+            finished.add(f"fold {number}", part)
+        parts.append(part)
         on_fold(number + 1, folds)
     decoded = np.empty((len(parts[0]), nbest.n_lists, parts[0][0].shape[1]))
     for number, part in enumerate(parts):

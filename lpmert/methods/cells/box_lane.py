@@ -69,7 +69,8 @@ class BoxLane(AnyLane[OpenBox]):
 
     def load(self, part: OpenBox) -> None:
         while not room_for_box(self.stack, part):
-            self._grow()
+            kept = part.kept
+            self.stack = larger_boxes(self.stack, len(kept.steps), len(kept.ids), len(kept.ends))
         self._make_room(part)
         put_box(self.stack, part)
 

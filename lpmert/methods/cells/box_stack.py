@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpmert.errors import FloatArray, IntArray
-from lpmert.methods.cells.stack import TOP
+from lpmert.methods.cells.stack import TOP, with_more_room
 from lpmert.numeric import dyadic
 from lpmert.numeric.kernels import EPSILON, copy_entries, internal
 from lpmert.numeric.leastnorm import SortedLists
@@ -210,14 +210,18 @@ def box_with_all(lists: SortedLists, centre: FloatArray, radius: FloatArray) -> 
     return OpenBox(kept, int(lists.costs[lists.offsets[:-1]].sum()), 0, 0, centre, radius)
 
 
-def larger_boxes(stack: BoxStack) -> BoxStack:
-    """Return the stack with twice the room."""
+def larger_boxes(stack: BoxStack, pairs: int = 0, rows: int = 0, ends: int = 0) -> BoxStack:
+    """Return the stack with twice the room for what fills more than half of its own, see `larger`."""
+    top = int(stack.numbers[TOP])
+    free = _first_free(stack)
     grown: dict[str, Any] = {
-        name: np.concatenate([array, np.empty_like(array)])
+        name: with_more_room(array, top + 1, 1)
         for name, array in stack._asdict().items()
         if name not in ("numbers", "best_weights", "kept", "precision")
     }
-    kept: list[Any] = [np.concatenate([array, np.empty_like(array)], axis=-1) for array in stack.kept]
+    lists = int(stack.n_lists[top]) if top >= 0 else 0  # each may become a pair
+    sizes = [(free[0], pairs + lists)] * 5 + [(free[1], rows)] * 4 + [(free[2], ends)]
+    kept = [with_more_room(array, *size, axis=-1) for array, size in zip(stack.kept, sizes, strict=True)]
     return stack._replace(**grown, kept=Boxes(*kept))
 
 

@@ -282,6 +282,7 @@ class CellsSearch(Search):
             return
         if self._shared is None:
             self._shared = self._workers.share(self._ground)
+            self._give_back()
         hand_out = partial(self._hand_out, self._shared)
         self._frontier.send(hand_out)
         explored = self._frontier.take()
@@ -307,6 +308,13 @@ class CellsSearch(Search):
     def _put_back(self) -> None:
         """Move the lane's parts to the frontier, so that the least bound of all comes next."""
         self._frontier.push(part for part in self._lane.take_all() if not self._ruled_out(part))
+
+    def _give_back(self) -> None:
+        """Give back the room of the lane, which is empty and from now on needed for little."""
+        lane = self._ground.new_lane(self._lane.stack.best_weights, 0)
+        lane.stack.numbers[:] = self._lane.stack.numbers
+        lane.ledger = self._lane.ledger
+        self._lane = lane
 
     def _ruled_out(self, part: OpenCone | OpenBox) -> bool:
         """Whether a part has nothing better than the incumbent."""

@@ -59,7 +59,7 @@ class Lane(AnyLane[OpenCone]):
 
     def load(self, part: OpenCone) -> None:
         while not room_for(self.stack, part):
-            self._grow()
+            self.stack = larger(self.stack, len(part.ids), len(part.ends))
         self._make_room(part)
         put_cone(self.stack, part)
 

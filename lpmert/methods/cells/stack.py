@@ -219,14 +219,33 @@ def cone_of(lists: SortedLists, rays: FloatArray, part: Survivors, bound: int) -
     return OpenCone(scores, *of_lists, bound, 0, part.total, 0, rays, errors, point)
 
 
-def larger(stack: Stack) -> Stack:
-    """Return the stack with twice the room."""
-    grown = {
-        name: np.concatenate([array, np.empty_like(array)])
-        for name, array in stack._asdict().items()
-        if name not in ("numbers", "best_weights")
-    }
+def larger(stack: Stack, rows: int = 0, ends: int = 0) -> Stack:
+    """Return the stack with twice the room for what fills more than half of its own, with so many more rows and ends.
+
+    Only what is used is copied: the rest of the room has no memory yet.
+    """
+    row, end = _first_free(stack)
+    grown: dict[str, Any] = {}
+    for name, array in stack._asdict().items():
+        if name not in ("numbers", "best_weights"):
+            used, more = {"scores": (row, rows), "ids": (row, rows), "costs": (row, rows), "ends": (end, ends)}.get(
+                name, (int(stack.numbers[TOP]) + 1, 1)
+            )
+            grown[name] = with_more_room(array, used, more)
     return stack._replace(**grown)
+
+
+def with_more_room(array: Any, used: int, more: int, axis: int = 0) -> Any:
+    """Return an array with twice the room along an axis, unless `used` and `more` fill half of it at most."""
+    size = array.shape[axis]
+    if 2 * (used + more) <= size:
+        return array
+    shape = list(array.shape)
+    shape[axis] = 2 * size
+    room = np.empty(shape, dtype=array.dtype)
+    part = (slice(used),) if axis == 0 else (..., slice(used))
+    room[part] = array[part]
+    return room
 
 
 def cone_at(stack: Stack, t: int) -> OpenCone:

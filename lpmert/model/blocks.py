@@ -1,0 +1,22 @@
+"""Lists a few at a time: what is made of a block needs little room."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from lpmert.errors import IntArray
+
+_BLOCK = 1 << 17
+"""Hypotheses of a block, about."""
+
+
+def blocks_of_lists(offsets: IntArray, rows: int = _BLOCK) -> Iterator[tuple[int, int]]:
+    """Yield the first list of each block and the first one after it; a block has about so many rows, and a list."""
+    first, n_lists = 0, len(offsets) - 1
+    while first < n_lists:
+        end = int(np.searchsorted(offsets, offsets[first] + rows, side="right")) - 1
+        end = min(max(end, first + 1), n_lists)
+        yield first, end
+        first = end

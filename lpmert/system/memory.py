@@ -1,0 +1,140 @@
+"""How much memory this process holds, and how much it may hold.
+
+What counts is what is resident: on Linux /proc says so; elsewhere psutil, if it is installed; else, but not on Windows,
+the most that was ever resident, which does not fall when memory is given back. Where nobody knows, there is no limit.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from lpmert.errors import DataError
+
+_SHARE = 0.9
+"""Of the memory that is free, what may be taken where nobody sets a limit."""
+
+_RESERVE = 1 / 32
+"""Share of the limit that is kept for what is done between two looks, and for the report."""
+
+_PAUSE = 0.005
+"""Seconds between two looks."""
+
+_FADING = 0.9
+"""What counts of the growth before the last look."""
+
+_CGROUP = Path("/sys/fs/cgroup")
+
+
+def resident() -> int | None:
+    """Return how many bytes of this process are in memory, `None` where nobody knows."""
+    if sys.platform == "linux":
+        with suppress(OSError, ValueError, IndexError):
+            pages = int(Path("/proc/self/statm").read_text().split()[1])
+            return pages * os.sysconf("SC_PAGE_SIZE")
+    psutil = _psutil()
+    if psutil is not None:
+        return int(psutil.Process().memory_info().rss)
+    if sys.platform == "win32":
+        return None
+    import resource
+
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else most << 10
+
+
+def free() -> int | None:
+    """Return how many bytes the machine, or the group of processes that this one is in, has left; `None`: unknown."""
+    found: list[int] = []
+    if sys.platform == "linux":
+        with suppress(OSError, ValueError, StopIteration):
+            lines = Path("/proc/meminfo").read_text().splitlines()
+            found.append(int(next(line for line in lines if line.startswith("MemAvailable:")).split()[1]) << 10)
+        with suppress(OSError, ValueError):
+            most, now = ((_CGROUP / name).read_text() for name in ("memory.max", "memory.current"))
+            found.append(max(0, int(most) - int(now)))
+    elif (psutil := _psutil()) is not None:
+        found.append(int(psutil.virtual_memory().available))
+    return min(found, default=None)
+
+
+def give_back() -> None:
+    """Return memory that was freed to the machine, where the C library keeps it: it would count as resident."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+def _psutil() -> Any:
+    try:
+        return import_module("psutil")
+    except ImportError:
+        return None
+
+
+class Allowance:
+    """What a call may hold. limit: bytes of the process; `None` for what it holds and nine tenths of what is free.
+
+    reserve: bytes that are kept for the end.
+    """
+
+    def __init__(self, limit: int | None = None, reserve: int = 0) -> None:
+        self._held = held = resident()
+        if limit is None and held is not None and (left := free()) is not None:
+            limit = held + int(_SHARE * left)
+        self.limit = limit
+        self._reserve, self._growth, self._look, self._spent = reserve, 0.0, 0.0, False
+
+    @property
+    def spent(self) -> bool:
+        """Whether the limit is so near that work must end; once true, it stays so."""
+        now = time.perf_counter()
+        if self.limit is None or self._spent or now < self._look:
+            return self._spent
+        self._look = now + _PAUSE
+        held = resident()
+        if held is not None:
+            before = held if self._held is None else self._held
+            self._growth = max(float(held - before), _FADING * self._growth)
+            self._held = held
+            self._spent = held + max(self._reserve, _RESERVE * self.limit, 2.0 * self._growth) > self.limit
+        return self._spent
+
+    @contextmanager
+    def kept(self) -> Iterator[Allowance]:
+        """Let `room_for` be about this within the block."""
+        token = _kept.set(self)
+        try:
+            yield self
+        finally:
+            _kept.reset(token)
+
+
+_kept: ContextVar[Allowance | None] = ContextVar("kept", default=None)
+
+
+def room_for(size: int, what: str) -> None:
+    """Raise `DataError` where so many more bytes do not fit beside what the process holds, for work without which
+    there is no result.
+    """
+    allowance = _kept.get()
+    if allowance is None or allowance.limit is None:
+        return
+    held = resident() or 0
+    if held + size > allowance.limit:
+        more = f", and {what} takes {_shown(size)} more" if size else f" by {what}"
+        raise DataError(
+            f"the memory limit of {_shown(allowance.limit)} is too low: {_shown(held)} are in use{more}; allow more "
+            "with --memory-limit (memory_limit)"
+        )
+
+
+def _shown(size: int) -> str:
+    return f"{size / (1 << 20):,.1f} MiB"

@@ -1,0 +1,158 @@
+"""Many hypotheses: only those that may win are kept, and everything comes out as if all were."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+from strategies import KINDS, random_lists
+
+import lpmert
+from lpmert import NBest
+from lpmert.formats.arrays import read_npz
+from lpmert.formats.table_writer import write_table
+from lpmert.formats.tables import read_table
+from lpmert.model.problem import Problem
+from lpmert.numeric.winners import possible_winners
+from lpmert.system.mapped import is_mapped
+
+PLACES = ("lpmert.model.problem.MANY", "lpmert.formats.tables.MANY", "lpmert.formats.arrays.MANY")
+
+
+@pytest.fixture
+def many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Treat every set of lists as a large one."""
+    for place in PLACES:
+        monkeypatch.setattr(place, 1)
+
+
+def lists_of(seed: int, width: int, *, longest: int = 60) -> NBest:
+    """Lists in which most hypotheses win nowhere, with decimals as features."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, longest + 1, 30)
+    rows = int(sizes.sum())
+    features = np.round(rng.normal(size=(rows, width)) * 10.0 ** rng.integers(-3, 4, width), 3)
+    return NBest(features, np.concatenate([[0], np.cumsum(sizes)]), rng.integers(0, 7, rows))
+
+
+@pytest.mark.parametrize("width", [2, 3])
+def test_what_is_left_out_lies_among_others_and_wins_for_no_weights(width: int) -> None:
+    nbest = lists_of(width, width)
+    inner = np.random.default_rng(1).random((nbest.n_hypotheses, 1)) < 0.7
+    features = nbest.dense_features() / nbest.dense_features().std(axis=0) * np.where(inner, 0.1, 1.0)
+    offsets = nbest.offsets
+    kept = np.zeros(len(features), dtype=bool)
+    kept[possible_winners(features, offsets)] = True
+    assert (~kept).sum() > len(features) / 2
+    rng = np.random.default_rng(0)
+    for begin, end in pairwise(offsets.tolist()):
+        rows = features[begin:end]
+        for row in np.flatnonzero(~kept[begin:end])[:8]:
+            others = np.delete(rows, row, axis=0)
+            equations = np.vstack([others.T, np.ones(len(others))])
+            shares = linprog(np.zeros(len(others)), A_eq=equations, b_eq=np.append(rows[row], 1.0))
+            assert shares.status == 0  # a mean of others
+        scores = rows @ (rng.normal(size=(width, 500)) / np.abs(rows).max(axis=0, initial=1e-9)[:, None])
+        assert kept[begin + scores.argmax(axis=0)].all()
+
+
+def test_ties_are_never_left_out() -> None:
+    corners = np.array([[0, 0], [2, 0], [0, 2], [2, 2], [1, 0], [1, 2], [1, 1], [0, 0]], dtype=float)
+    kept = possible_winners(corners, np.array([0, 8]))
+    assert kept.tolist() == [0, 1, 2, 3, 4, 5, 7]  # (1, 0) and (1, 2) tie with corners for some weights
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_answer_is_that_of_all_hypotheses(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in range(6):
+        nbest = random_lists(kind, seed).nbest
+        rng = np.random.default_rng(seed)
+        weights = [rng.normal(size=nbest.n_features), rng.integers(-2, 3, nbest.n_features).astype(float)]
+        found = []
+        for least in (1 << 62, 1):
+            monkeypatch.setattr(PLACES[0], least)
+            result = lpmert.minimize(nbest)
+            problem = Problem(nbest)
+            assert problem.reduced is (least == 1)
+            at = [problem.evaluate(one) for one in weights]
+            found.append((result, [(one.loss, one.selection.tolist(), one.tied_lists) for one in at], at))
+        (whole, decoded, at), (reduced, decoded_too, at_too) = found
+        assert (reduced.status, reduced.loss, reduced.lower_bound) == (whole.status, whole.loss, whole.lower_bound)
+        assert decoded == decoded_too
+        for one, other in zip(at, at_too, strict=True):
+            assert (one.margin is None) == (other.margin is None)
+            assert one.margin is None or other.margin == pytest.approx(one.margin, rel=1e-9, abs=1e-12)
+            assert (one.loss_best_ties, one.loss_worst_ties) == (other.loss_best_ties, other.loss_worst_ties)
+
+
+@pytest.mark.usefixtures("many")
+@pytest.mark.parametrize("ties", ["first", "best", "worst"])
+def test_repeated_features_count_as_asked(ties: str) -> None:
+    features = [[0, 0], [0, 0], [3, 1], [3, 1], [1, 3], [1, 1]]
+    nbest = NBest(features, [0, 6], [5, 1, 4, 2, 3, 0])
+    expected = {"first": 3, "best": 1, "worst": 3}[ties]  # (0, 0), (3, 1) and (1, 3) win somewhere
+    assert lpmert.minimize(nbest, ties=ties).loss == expected
+
+
+@pytest.mark.usefixtures("many")
+@pytest.mark.parametrize("name", ["lists.npz", "lists.parquet", "lists.tsv"])
+def test_files_are_read_into_mapped_arrays_with_the_same_outcome(name: str, tmp_path: Path) -> None:
+    nbest = lists_of(1, 3)
+    if name.endswith("npz"):
+        arrays = {"features": nbest.dense_features(), "offsets": nbest.offsets, "statistics": nbest.statistics}
+        np.savez(tmp_path / name, **arrays)
+        read = read_npz(tmp_path / name)
+    else:
+        write_table(nbest, tmp_path / name)
+        read = read_table(tmp_path / name)
+    assert is_mapped(read.features)
+    assert is_mapped(read.statistics)
+    assert not read.features.flags.writeable
+    assert np.array_equal(read.features, nbest.features)
+    assert read.fingerprint == nbest.fingerprint
+    whole, mapped = lpmert.minimize(nbest).to_dict(), lpmert.minimize(read).to_dict()
+    for outcome in (whole, mapped):
+        del outcome["seconds"], outcome["trace"]
+    assert mapped == whole
+    proofs = []
+    for data in (nbest, read):
+        lpmert.certify(data, lpmert.minimize(data), tmp_path / "proof.json")
+        assert lpmert.verify(tmp_path / "proof.json", nbest).proved
+        proofs.append((tmp_path / "proof.json").read_text())
+    assert proofs[0] == proofs[1]
+
+
+@pytest.mark.usefixtures("many")
+def test_negative_zeros_and_single_precision_are_read_as_ever(tmp_path: Path) -> None:
+    features = np.array([[-0.0, 1], [2, -0.0], [1, 5]], dtype=np.float32)
+    np.savez(tmp_path / "lists.npz", features=features, offsets=[0, 2, 3], statistics=np.array([0.0, -0.0, 1.0]))
+    read = read_npz(tmp_path / "lists.npz")
+    assert is_mapped(read.features)
+    assert read.fingerprint == NBest(features, [0, 2, 3], [0.0, 0.0, 1.0]).fingerprint
+
+
+@pytest.mark.usefixtures("many")
+@pytest.mark.parametrize("cut", [1, 8, 9])
+def test_arrays_shorter_or_longer_than_their_shape_are_refused(cut: int, tmp_path: Path) -> None:
+    for change in (lambda data: data[:-cut], lambda data: data + b"0" * cut):
+        path = tmp_path / "lists.npz"
+        with zipfile.ZipFile(path, "w") as archive:
+            for name, array in (("offsets", [0, 2]), ("statistics", [0.0, 1.0]), ("features", [[1.0, 2], [3, 4]])):
+                sink = io.BytesIO()
+                np.lib.format.write_array(sink, np.array(array))
+                archive.writestr(f"{name}.npy", change(sink.getvalue()) if name == "features" else sink.getvalue())
+        with pytest.raises(lpmert.DataError, match=r"(long|short)er than its shape"):
+            read_npz(path)
+
+
+@pytest.mark.usefixtures("many")
+def test_no_room_for_the_temporary_file_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    np.savez(tmp_path / "lists.npz", features=np.eye(2), offsets=[0, 2], statistics=[0.0, 1.0])
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
+    with pytest.raises(lpmert.DataError, match="name another folder in TMPDIR"):
+        read_npz(tmp_path / "lists.npz")

@@ -1,0 +1,206 @@
+"""The memory limit is that of the process: searches end before it with a bound that holds, reading with one line."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from shared import ROOT
+
+import lpmert
+from lpmert import DataError, Status
+from lpmert.formats.arrays import read_npz
+from lpmert.formats.table_writer import write_table
+from lpmert.system import memory
+from lpmert.system.memory import Allowance, room_for
+
+MIB = 1 << 20
+
+CHILD = """
+import os, sys
+from lpmert.cli.main import main
+try:
+    main(sys.argv[1:])
+finally:
+    # not ru_maxrss, which counts the process that this one was forked from
+    peak = int(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1]) << 10
+    os.write(2, f"\\npeak {peak}\\n".encode())
+"""
+
+
+def commanded(*words: str) -> tuple[int, str, str, int]:
+    """Run a command in a process of its own; return exit code, output, log, and the most memory that it had."""
+    call = [sys.executable, "-c", CHILD, *words]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(call, capture_output=True, text=True, env=environment, check=False, timeout=600)
+    log, _, peak = done.stderr.rpartition("\npeak ")
+    return done.returncode, done.stdout, log, int(peak)
+
+
+def written(path: Path, n_lists: int, size: int, seed: int = 1) -> Path:
+    """Write lists like those of a speech recogniser, three features and word errors, as plain arrays."""
+    rng = np.random.default_rng(seed)
+    errors = rng.poisson(3, (n_lists, size)).astype(float)
+    noise = rng.normal(size=(n_lists, size, 3))
+    features = np.stack([2 * noise[..., 0] - errors, 2 * noise[..., 1] - errors / 2, noise[..., 2]], axis=-1)
+    features = np.round(features, 4).reshape(-1, 3)
+    np.savez(path, features=features, offsets=np.arange(n_lists + 1) * size, statistics=errors.reshape(-1, 1))
+    return path
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the peak is told otherwise")
+def test_a_search_ends_before_the_limit_with_a_bound_that_holds(tmp_path: Path) -> None:
+    path, tiny = str(written(tmp_path / "lists.npz", 5000, 100)), str(written(tmp_path / "tiny.npz", 100, 100))
+    code, text, _, free_peak = commanded("solve", path, "--json", "-q")
+    optimum = json.loads(text)
+    assert (code, optimum["status"]) == (0, "optimal")
+    _, _, _, least = commanded("solve", tiny, "--json", "-q")
+    limit = least + (free_peak - least) * 3 // 4
+    code, text, _, peak = commanded("solve", path, "--json", "-q", "--memory-limit", str(limit))
+    found = json.loads(text)
+    assert (code, found["status"]) == (3, "memory_limit")
+    assert peak <= limit < free_peak
+    assert found["lower_bound"] <= optimum["loss"] <= found["loss"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the peak is told otherwise")
+@pytest.mark.parametrize("form", ["npz", "tsv"])
+def test_a_limit_below_what_reading_needs_ends_with_one_line(form: str, tmp_path: Path) -> None:
+    path = written(tmp_path / "lists.npz", 10_000, 100)
+    if form == "tsv":
+        write_table(read_npz(path), tmp_path / "lists.tsv")
+        path = tmp_path / "lists.tsv"
+    code, text, log, peak = commanded("solve", str(path), "--memory-limit", "60MiB")
+    assert (code, text) == (1, "")
+    (line,) = log.strip().splitlines()
+    assert "lists." in line
+    assert "the memory limit of 60.0 MiB is too low" in line
+    assert "--memory-limit" in line
+    assert peak < 64 * MIB
+
+
+@pytest.mark.parametrize("method", ["auto", "cells", "choices", "och", "sweep"])
+def test_a_limit_that_the_process_is_beyond_already_ends_with_weights_and_a_bound(method: str) -> None:
+    rng = np.random.default_rng(0)
+    width = 2 if method == "sweep" else 4
+    nbest = lpmert.NBest(rng.normal(size=(600, width)), np.arange(0, 601, 20), rng.integers(0, 9, 600))
+    result = lpmert.minimize(nbest, method=method, memory_limit=MIB)
+    assert result.status is Status.MEMORY_LIMIT
+    assert lpmert.evaluate(nbest, result.weights).loss == result.loss
+    if result.lower_bound is not None:
+        assert result.lower_bound <= lpmert.minimize(nbest, method="cells").loss <= result.loss
+
+
+def test_no_limit_is_what_is_there_and_most_of_what_is_free() -> None:
+    held, free = memory.resident(), memory.free()
+    if held is None or free is None:
+        pytest.skip("this system does not tell")
+    allowance = Allowance()
+    assert allowance.limit is not None
+    assert held < allowance.limit < held + free + 64 * MIB
+    assert not allowance.spent
+
+
+def test_what_is_held_grows_and_falls_with_arrays() -> None:
+    before = memory.resident()
+    assert before is not None
+    block = np.ones(64 * MIB // 8)
+    grown = memory.resident()
+    del block
+    after = memory.resident()
+    assert grown is not None
+    assert after is not None
+    assert grown - before > 56 * MIB
+    assert memory.sys.platform != "linux" or grown - after > 56 * MIB
+
+
+@pytest.mark.parametrize("system", ["darwin", "freebsd14"])
+def test_elsewhere_the_peak_stands_for_what_is_held(system: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory.sys, "platform", system)
+    monkeypatch.setattr(memory, "_psutil", lambda: None)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert memory.resident() == (peak if system == "darwin" else peak << 10)
+    assert memory.free() is None
+    assert not Allowance().spent
+
+
+def test_where_nobody_knows_there_is_no_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "resident", lambda: None)
+    assert not Allowance(1).spent
+    assert Allowance().limit is None
+
+
+def test_the_limit_is_near_when_memory_grows_fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    held = [100]
+    monkeypatch.setattr(memory, "resident", lambda: held[0] * MIB)
+    monkeypatch.setattr(memory, "_PAUSE", 0.0)
+    allowance = Allowance(1000 * MIB)
+    held[0] = 300
+    assert not allowance.spent
+    held[0] = 601
+    assert allowance.spent  # 301 more in the last step: two of these would be too many
+    held[0] = 100
+    assert allowance.spent
+
+
+def test_room_is_asked_for_where_there_is_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "resident", lambda: 100 * MIB)
+    room_for(1 << 50, "anything")
+    with Allowance(200 * MIB).kept():
+        room_for(100 * MIB, "this")
+        with pytest.raises(DataError, match=r"200.0 MiB is too low: 100.0 MiB are in .* that takes 101.0 MiB more"):
+            room_for(101 * MIB, "that")
+
+
+def excess(path: Path, tiny: Path) -> tuple[float, int, Any]:
+    """Return by how much the peak of a search exceeds that of a tiny one, in bytes of the arrays; these; the result."""
+    code, text, _, peak = commanded("solve", str(path), "--json", "-q")
+    assert code == 0
+    _, _, _, other = commanded("solve", str(tiny), "--json", "-q")
+    result = json.loads(text)
+    size = 8 * 4 * result["counters"]["hypotheses"]
+    return (peak - other) / size, size, result
+
+
+@pytest.mark.slow
+@pytest.mark.serial
+@pytest.mark.parametrize("form", ["npz", "parquet"])
+def test_three_million_hypotheses_take_less_than_four_times_their_arrays(form: str, tmp_path: Path) -> None:
+    path, tiny = written(tmp_path / "lists.npz", 30_000, 100), written(tmp_path / "tiny.npz", 300, 100)
+    if form == "parquet":
+        path, tiny = as_parquet(path), as_parquet(tiny)
+    times, size, result = excess(path, tiny)
+    assert size == 96_000_000
+    assert result["status"] == "optimal"
+    assert times < 4.0
+
+
+@pytest.mark.slow
+@pytest.mark.serial
+@pytest.mark.parametrize("form", ["npz", "parquet"])
+def test_the_peak_stays_below_the_arrays_where_few_hypotheses_may_win(form: str, tmp_path: Path) -> None:
+    path, tiny = written(tmp_path / "lists.npz", 6_000, 1000), written(tmp_path / "tiny.npz", 30, 1000)
+    if form == "parquet":
+        path, tiny = as_parquet(path), as_parquet(tiny)
+    times, size, result = excess(path, tiny)
+    assert size == 192_000_000
+    assert result["status"] == "optimal"
+    assert times < 1.0
+
+
+def as_parquet(path: Path) -> Path:
+    """Write the lists of plain arrays as Parquet, in groups of a hundred thousand rows."""
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    arrays = np.load(path)
+    owner = np.repeat(np.arange(len(arrays["offsets"]) - 1), np.diff(arrays["offsets"]))
+    columns = {f"f{d}": column for d, column in enumerate(arrays["features"].T)}
+    table = pa.table({"list": owner, **columns, "errors": arrays["statistics"][:, 0]})
+    parquet.write_table(table, path.with_suffix(".parquet"), row_group_size=100_000)
+    return path.with_suffix(".parquet")
