@@ -46,6 +46,15 @@ _CELLS_SHARE = 3
 longer.
 """
 
+_TRIAL = 128
+"""Slices in which `choices` may end early where the features are many for `cells`: a second or two."""
+
+_TRIAL_START = 20
+"""Slices that `cells` gets before that."""
+
+_TRIAL_SHARE = 4
+"""Slices that `choices` gets for each one of `cells` meanwhile: about as much time."""
+
 _CHOICES_SHARE = 24
 """Slices that `choices` gets for each one of `cells` where it comes first: some three times as much time."""
 
@@ -111,7 +120,8 @@ class Auto(Method):
             _chosen(canonical, "choices in turns with cells", why)
             return self._in_turns(task, self.choices.start(task), lambda: self.cells.start(task), _CHOICES_SHARE)
         _chosen(canonical, "cells in turns with choices", "the features are few for so many lists")
-        return self._in_turns(task, self.cells.start(task), lambda: self.choices.start(task), _CELLS_SHARE)
+        trial = _TRIAL if canonical.n_features > _SOME_FEATURES else 0
+        return self._in_turns(task, self.cells.start(task), lambda: self.choices.start(task), _CELLS_SHARE, trial)
 
     def _start_ratio(self, task: Task) -> Search:
         canonical = task.canonical
@@ -139,12 +149,17 @@ class Auto(Method):
         return self._in_turns(task, bound, lambda: self.choices.start(task), _BOUND_SHARE)
 
     def _in_turns(
-        self, task: Task, first: Engine, start_second: Callable[[], Engine] | None = None, share: int = 1
+        self,
+        task: Task,
+        first: Engine,
+        start_second: Callable[[], Engine] | None = None,
+        share: int = 1,
+        trial: int = 0,
     ) -> Portfolio:
         form = task.canonical
         lines = form.additive or isinstance(form.totals.metric, RatioMetric)
         improver = Improver(task, self.improving) if lines and self.improving else None
-        return Portfolio(first, start_second, task.incumbent, share, improver)
+        return Portfolio(first, start_second, task.incumbent, share, improver, trial)
 
 
 def _chosen(canonical: Canonical, method: str, why: str) -> None:
@@ -164,6 +179,9 @@ def _chosen(canonical: Canonical, method: str, why: str) -> None:
 class Portfolio(Combined):
     """One or two searches that share the incumbent: the first has a head start and the larger share of the turns.
 
+    With a trial, the head start is short, and so many slices of the second follow, at about as much time for each: if
+    either ends soon, the other has at most doubled what that took.
+
     Each slice is an amount of work, not of time, so that the outcome does not depend on the machine's speed. So is that
     of the improver, who looks for better weights beside them.
     """
@@ -175,8 +193,10 @@ class Portfolio(Combined):
         incumbent: Incumbent,
         share: int,
         improver: Improver | None = None,
+        trial: int = 0,
     ) -> None:
         super().__init__(incumbent)
+        self._trial = trial
         self._improver = improver
         self._first = first
         self._second: Engine | None = None
@@ -221,12 +241,20 @@ class Portfolio(Combined):
             if kept:
                 search.restore(kept)
 
+    @property
+    def _seconds_turn(self) -> bool:
+        tried = self._turn - _TRIAL_START
+        if 0 < tried * _TRIAL_SHARE <= self._trial * (_TRIAL_SHARE + 1):
+            return tried % (_TRIAL_SHARE + 1) != 0
+        begun = self._trial > 0 and tried > 0
+        return (begun or self._turn > _HEAD_START) and self._turn % (self._share + 1) == 0
+
     def advance(self) -> None:
         """Give the next search in turn a slice."""
         if self._improver is not None and self._turn:
             self._improver.earn()
         self._turn += 1
-        if self._start_second is None or self._turn <= _HEAD_START or self._turn % (self._share + 1) != 0:
+        if self._start_second is None or not self._seconds_turn:
             self._first.advance()
             return
         if self._second is None:
