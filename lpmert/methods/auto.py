@@ -46,14 +46,11 @@ _CELLS_SHARE = 3
 longer.
 """
 
-_TRIAL = 128
-"""Slices in which `choices` may end early where the features are many for `cells`: a second or two."""
-
 _TRIAL_START = 20
-"""Slices that `cells` gets before that."""
+"""Slices that the first method gets before a trial of the other."""
 
-_TRIAL_SHARE = 4
-"""Slices that `choices` gets for each one of `cells` meanwhile: about as much time."""
+_TRIAL = 64
+"""Rounds of a trial, in which both get about as much time: a second or two."""
 
 _CHOICES_SHARE = 24
 """Slices that `choices` gets for each one of `cells` where it comes first: some three times as much time."""
@@ -118,9 +115,10 @@ class Auto(Method):
         if pairs or some:
             why = "lists of two choose by one halfspace each" if pairs else "the lists are few for so many features"
             _chosen(canonical, "choices in turns with cells", why)
-            return self._in_turns(task, self.choices.start(task), lambda: self.cells.start(task), _CHOICES_SHARE)
+            trial = None if pairs else (1, 1)
+            return self._in_turns(task, self.choices.start(task), lambda: self.cells.start(task), _CHOICES_SHARE, trial)
         _chosen(canonical, "cells in turns with choices", "the features are few for so many lists")
-        trial = _TRIAL if canonical.n_features > _SOME_FEATURES else 0
+        trial = (1, 3) if canonical.n_features > _SOME_FEATURES else None
         return self._in_turns(task, self.cells.start(task), lambda: self.choices.start(task), _CELLS_SHARE, trial)
 
     def _start_ratio(self, task: Task) -> Search:
@@ -154,7 +152,7 @@ class Auto(Method):
         first: Engine,
         start_second: Callable[[], Engine] | None = None,
         share: int = 1,
-        trial: int = 0,
+        trial: tuple[int, int] | None = None,
     ) -> Portfolio:
         form = task.canonical
         lines = form.additive or isinstance(form.totals.metric, RatioMetric)
@@ -179,8 +177,8 @@ def _chosen(canonical: Canonical, method: str, why: str) -> None:
 class Portfolio(Combined):
     """One or two searches that share the incumbent: the first has a head start and the larger share of the turns.
 
-    With a trial, the head start is short, and so many slices of the second follow, at about as much time for each: if
-    either ends soon, the other has at most doubled what that took.
+    trial: after a short head start, rounds with so many slices of the first and of the second, which take about as much
+    time. If either ends soon, the other has about doubled what that took.
 
     Each slice is an amount of work, not of time, so that the outcome does not depend on the machine's speed. So is that
     of the improver, who looks for better weights beside them.
@@ -193,7 +191,7 @@ class Portfolio(Combined):
         incumbent: Incumbent,
         share: int,
         improver: Improver | None = None,
-        trial: int = 0,
+        trial: tuple[int, int] | None = None,
     ) -> None:
         super().__init__(incumbent)
         self._trial = trial
@@ -243,11 +241,12 @@ class Portfolio(Combined):
 
     @property
     def _seconds_turn(self) -> bool:
-        tried = self._turn - _TRIAL_START
-        if 0 < tried * _TRIAL_SHARE <= self._trial * (_TRIAL_SHARE + 1):
-            return tried % (_TRIAL_SHARE + 1) != 0
-        begun = self._trial > 0 and tried > 0
-        return (begun or self._turn > _HEAD_START) and self._turn % (self._share + 1) == 0
+        if self._trial is not None:
+            first, second = self._trial
+            tried, place = divmod(self._turn - _TRIAL_START - 1, first + second)
+            if tried < _TRIAL:
+                return tried >= 0 and place >= first
+        return self._turn > _HEAD_START and self._turn % (self._share + 1) == 0
 
     def advance(self) -> None:
         """Give the next search in turn a slice."""
