@@ -155,6 +155,7 @@ def test_where_boxes_stall_simplices_take_over(monkeypatch: pytest.MonkeyPatch) 
     form = Problem(nbest).canonical
     expected = lpmert.minimize(nbest, method=Cells(shape="simplices"))
     stalling = Cells(stalled_splits=1)
+    monkeypatch.setattr(cells, "_PATIENCE", 1_000_000)
     patient = CellsSearch(stalling, form, Incumbent(form.dearest + 1, CanonicalWeights(np.ones(4)), ""))
     while not patient.finished:
         patient.advance()

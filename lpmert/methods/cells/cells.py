@@ -55,7 +55,7 @@ _LEAF_ROWS = 2500
 _BOX_FEATURES = 3
 """Features from which on boxes are better than simplices, where they do not stall."""
 
-_PATIENCE = 1000
+_PATIENCE = 400
 """Nodes that may go into closing stalled boxes, besides a share of what went into boxes, before simplices are tried."""
 
 _CLOSING_SHARE = 0.25
