@@ -15,6 +15,8 @@ import pytest
 from commands import run
 from shared import ROOT
 
+import lpmert
+
 FOLDER = ROOT / "examples" / "best_of_n"
 PUZZLES = FOLDER / "puzzles.jsonl.gz"
 
@@ -82,6 +84,12 @@ def test_the_comparison_counts_right_answers_of_puzzles_that_have_one(tmp_path: 
 
 def page_table() -> str:
     return (FOLDER / "README.md").read_text(encoding="utf-8").partition("## On unseen puzzles")[2]
+
+
+def test_auto_proves_what_one_of_its_methods_proves_soon() -> None:
+    result = lpmert.minimize(lpmert.read(PUZZLES), node_limit=6_000)
+    assert result.status is lpmert.Status.OPTIMAL
+    assert result.loss == result.lower_bound == 105  # as by choices alone, which the page tells
 
 
 @pytest.mark.slow

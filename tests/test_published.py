@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+import lzma
 import time
+from collections.abc import Callable
+from functools import cache
 from itertools import combinations
 from pathlib import Path
 
@@ -12,6 +16,7 @@ from numpy.typing import NDArray
 from shared import SHARED_DATA, librispeech, needs_shared, swahili, train_choices
 
 import lpmert
+from benchmarks import datasets
 from lpmert import NBest, Result, Status
 from lpmert.model.problem import Problem
 
@@ -51,6 +56,34 @@ def test_speech_with_four_features() -> None:
 def test_speech_with_five_features() -> None:
     nbest = librispeech(("decoder", "ctc", "lm", "n_tokens", "n_words"))
     assert_proved(lpmert.minimize(nbest), nbest, 1746)
+
+
+@cache
+def six_features_of_speech() -> NBest:
+    """Those of LibriSpeech's lists and the characters of their texts."""
+    five = librispeech(("decoder", "ctc", "lm", "n_tokens", "n_words"))
+    path = SHARED_DATA / "librispeech-asr-30best/dev_other.nbest.tsv.xz"
+    with lzma.open(path, "rt", encoding="utf-8", newline="") as file:
+        rows = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+        characters = np.array([float(len(row["text"])) for row in rows])
+    return NBest(np.column_stack([five.dense_features(), characters]), five.offsets, five.statistics)
+
+
+@needs_shared
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("load", "loss", "nodes"),
+    [
+        (lambda: librispeech(("decoder", "ctc", "lm", "n_tokens")), 1758, 4_000),
+        (lambda: librispeech(("decoder", "ctc", "lm", "n_tokens", "n_words")), 1746, 35_000),
+        (six_features_of_speech, 1739, 400_000),
+        (lambda: datasets.generated(100, 30, 6).load(), 201, 20_000),
+    ],
+    ids=["speech, 4", "speech, 5", "speech, 6", "generated, 6"],
+)
+def test_proofs_take_no_more_nodes_than_they_need(load: Callable[[], NBest], loss: float, nodes: int) -> None:
+    """The optima are those of programs in C++ that share no code with this one, and take about as many nodes."""
+    assert_proved(lpmert.minimize(load(), node_limit=nodes, time_limit=1500), load(), loss)
 
 
 @needs_shared

@@ -162,8 +162,11 @@ class _Lists:
         self.offsets, self.costs = offsets, costs
         self.basis, self.inverse = basis, np.linalg.inv(basis)
         self.transposed = np.ascontiguousarray(features.T)
+        turned = np.empty_like(self.transposed)
+        for column, row in zip(basis.T, turned, strict=True):  # threads of a matrix product take longer than this
+            combine(self.transposed, np.ascontiguousarray(column), row)
         self.magnitudes = np.abs(features).max(axis=0, initial=0.0)
-        self.work = new_workspace(features @ basis, offsets)
+        self.work = new_workspace(turned.T, offsets)
         self.deviation = max(float(costs.std()), 1.0)
         self.found: list[tuple[bool, int, FloatArray]] = []
 

@@ -46,6 +46,12 @@ _CELLS_SHARE = 3
 longer.
 """
 
+_TRIAL_START = 20
+"""Slices that the first method gets before a trial of the other."""
+
+_TRIAL = 64
+"""Rounds of a trial, in which both get about as much time: a second or two."""
+
 _CHOICES_SHARE = 24
 """Slices that `choices` gets for each one of `cells` where it comes first: some three times as much time."""
 
@@ -109,9 +115,11 @@ class Auto(Method):
         if pairs or some:
             why = "lists of two choose by one halfspace each" if pairs else "the lists are few for so many features"
             _chosen(canonical, "choices in turns with cells", why)
-            return self._in_turns(task, self.choices.start(task), lambda: self.cells.start(task), _CHOICES_SHARE)
+            trial = None if pairs else (1, 1)
+            return self._in_turns(task, self.choices.start(task), lambda: self.cells.start(task), _CHOICES_SHARE, trial)
         _chosen(canonical, "cells in turns with choices", "the features are few for so many lists")
-        return self._in_turns(task, self.cells.start(task), lambda: self.choices.start(task), _CELLS_SHARE)
+        trial = (1, 3) if canonical.n_features > _SOME_FEATURES else None
+        return self._in_turns(task, self.cells.start(task), lambda: self.choices.start(task), _CELLS_SHARE, trial)
 
     def _start_ratio(self, task: Task) -> Search:
         canonical = task.canonical
@@ -139,12 +147,17 @@ class Auto(Method):
         return self._in_turns(task, bound, lambda: self.choices.start(task), _BOUND_SHARE)
 
     def _in_turns(
-        self, task: Task, first: Engine, start_second: Callable[[], Engine] | None = None, share: int = 1
+        self,
+        task: Task,
+        first: Engine,
+        start_second: Callable[[], Engine] | None = None,
+        share: int = 1,
+        trial: tuple[int, int] | None = None,
     ) -> Portfolio:
         form = task.canonical
         lines = form.additive or isinstance(form.totals.metric, RatioMetric)
         improver = Improver(task, self.improving) if lines and self.improving else None
-        return Portfolio(first, start_second, task.incumbent, share, improver)
+        return Portfolio(first, start_second, task.incumbent, share, improver, trial)
 
 
 def _chosen(canonical: Canonical, method: str, why: str) -> None:
@@ -164,6 +177,9 @@ def _chosen(canonical: Canonical, method: str, why: str) -> None:
 class Portfolio(Combined):
     """One or two searches that share the incumbent: the first has a head start and the larger share of the turns.
 
+    trial: after a short head start, rounds with so many slices of the first and of the second, which take about as much
+    time. If either ends soon, the other has about doubled what that took.
+
     Each slice is an amount of work, not of time, so that the outcome does not depend on the machine's speed. So is that
     of the improver, who looks for better weights beside them.
     """
@@ -175,8 +191,10 @@ class Portfolio(Combined):
         incumbent: Incumbent,
         share: int,
         improver: Improver | None = None,
+        trial: tuple[int, int] | None = None,
     ) -> None:
         super().__init__(incumbent)
+        self._trial = trial
         self._improver = improver
         self._first = first
         self._second: Engine | None = None
@@ -221,12 +239,21 @@ class Portfolio(Combined):
             if kept:
                 search.restore(kept)
 
+    @property
+    def _seconds_turn(self) -> bool:
+        if self._trial is not None:
+            first, second = self._trial
+            tried, place = divmod(self._turn - _TRIAL_START - 1, first + second)
+            if tried < _TRIAL:
+                return tried >= 0 and place >= first
+        return self._turn > _HEAD_START and self._turn % (self._share + 1) == 0
+
     def advance(self) -> None:
         """Give the next search in turn a slice."""
         if self._improver is not None and self._turn:
             self._improver.earn()
         self._turn += 1
-        if self._start_second is None or self._turn <= _HEAD_START or self._turn % (self._share + 1) != 0:
+        if self._start_second is None or not self._seconds_turn:
             self._first.advance()
             return
         if self._second is None:

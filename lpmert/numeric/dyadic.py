@@ -6,13 +6,17 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from lpmert.errors import BoolArray, FloatArray
+from lpmert.errors import BoolArray, FloatArray, IntArray
 
 COARSE = (0, 10, 20, 30, 40)
 """Places that are tried for many numbers."""
 
-_FINE = range(61)
+_FINEST = 60
 _EXACT_BITS = 52
+
+_BITS = 53
+_MOST_EXPONENT = 1024
+"""Of a double: its bits, and what `frexp` says of the largest."""
 
 
 def binary_places(values: FloatArray, tried: Iterable[int] = COARSE) -> int | None:
@@ -20,12 +24,19 @@ def binary_places(values: FloatArray, tried: Iterable[int] = COARSE) -> int | No
 
     Values that overflow when multiplied by 2^p are multiples of nothing.
     """
-    for places in tried:
-        with np.errstate(over="ignore", invalid="ignore"):
-            scaled = np.ldexp(values, places)
-            if np.all(np.isfinite(scaled) & (scaled == np.rint(scaled))):
-                return places
-    return None
+    if not np.isfinite(values).all():
+        return None
+    needed = _places(values).max(initial=0)
+    most = _MOST_EXPONENT - np.frexp(np.abs(values).max(initial=0.0))[1]
+    return next((places for places in tried if needed <= places <= most), None)
+
+
+def _places(values: FloatArray) -> IntArray:
+    """Return for each of values the least p for which it is a multiple of 2^-p; they are finite."""
+    fractions, exponents = np.frexp(values)
+    whole = np.ldexp(fractions, _BITS).astype(np.int64)
+    lowest = whole & -whole
+    return np.where(whole == 0, 0, _BITS + 1 - exponents - np.frexp(lowest)[1])
 
 
 def single_products(rays: FloatArray) -> BoolArray:
@@ -40,13 +51,9 @@ def exact_products(rays: FloatArray, features: FloatArray, largest: float) -> Bo
     largest: what the absolute values of a row of features sum up to at most. With features that are multiples of 2^-p
     and a ray of 2^-q, all partial sums are multiples of 2^-(p + q), and 53 bits hold them where they are not too large.
     """
-    exact = np.zeros(len(rays), dtype=bool)
     places = binary_places(features)
-    if places is None:
-        return exact
-    for k, ray in enumerate(rays):
-        own = binary_places(ray, _FINE)
-        if own is not None:
-            size = largest * float(np.abs(ray).max(initial=0.0))
-            exact[k] = size < np.ldexp(1.0, _EXACT_BITS - places - own)
-    return exact
+    if places is None or not np.isfinite(rays).all():
+        return np.zeros(len(rays), dtype=bool)
+    own = _places(rays).max(axis=1, initial=0)
+    sizes = largest * np.abs(rays).max(axis=1, initial=0.0)
+    return np.asarray((own <= _FINEST) & (sizes < np.ldexp(1.0, _EXACT_BITS - places - own)))

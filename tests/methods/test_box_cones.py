@@ -13,7 +13,7 @@ from test_boxes import exact, hard, points_inside, random_box
 
 import lpmert
 from lpmert.errors import FloatArray
-from lpmert.methods.cells import box_lane
+from lpmert.methods.cells import box_lane, cells
 from lpmert.methods.cells.box_stack import OpenBox
 from lpmert.methods.cells.cells import Cells, CellsSearch
 from lpmert.model.coordinates import CanonicalWeights
@@ -142,6 +142,63 @@ def test_many_boundaries_in_a_corner_are_no_obstacle(monkeypatch: pytest.MonkeyP
         assert result.status is lpmert.Status.OPTIMAL
         assert result.loss == expected.loss
     assert divided
+
+
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a search leave boxes for simplices as soon as one has stalled."""
+    monkeypatch.setattr(cells, "_PATIENCE", 0)
+    monkeypatch.setattr(cells, "_CLOSING_SHARE", 0.0)
+
+
+def test_where_boxes_stall_simplices_take_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    nbest = corners()
+    form = Problem(nbest).canonical
+    expected = lpmert.minimize(nbest, method=Cells(shape="simplices"))
+    stalling = Cells(stalled_splits=1)
+    monkeypatch.setattr(cells, "_PATIENCE", 1_000_000)
+    patient = CellsSearch(stalling, form, Incumbent(form.dearest + 1, CanonicalWeights(np.ones(4)), ""))
+    while not patient.finished:
+        patient.advance()
+    assert patient._ground.boxed
+    impatient(monkeypatch)
+    search = CellsSearch(stalling, form, Incumbent(form.dearest + 1, CanonicalWeights(np.ones(4)), ""))
+    bound, kept = 0, None
+    while not search.finished:
+        boxed, nodes = search._ground.boxed, search.nodes
+        search.advance()
+        assert bound <= search.lower_bound <= search.incumbent.cost
+        assert search.nodes >= nodes
+        bound = search.lower_bound
+        if boxed and not search._ground.boxed:
+            assert search._stalled == 1
+            kept = dict(search.state())
+    assert kept is not None
+    assert form.loss_of(search.incumbent.cost) == form.loss_of(search.lower_bound) == expected.loss
+    # A search that goes on from what is kept after that is one over simplices from the beginning.
+    again = CellsSearch(stalling, form, Incumbent(form.dearest + 1, CanonicalWeights(np.ones(4)), ""))
+    again.restore(kept)
+    assert not again._ground.boxed
+    assert again.lower_bound == kept["floor"]
+    assert again.nodes == sum(kept["counts"][:1]) + kept["closed"].get("nodes", 0)
+    while not again.finished:
+        again.advance()
+    assert form.loss_of(again.incumbent.cost) == form.loss_of(again.lower_bound) == expected.loss
+
+
+def test_nothing_is_lost_on_the_way_from_boxes_to_simplices(monkeypatch: pytest.MonkeyPatch) -> None:
+    impatient(monkeypatch)
+    left = []
+    begin_again = CellsSearch._begin_again
+    monkeypatch.setattr(CellsSearch, "_begin_again", lambda search: (left.append(search), begin_again(search)))
+    for kind in KINDS:
+        for seed in range(910, 914):
+            lists = random_lists(kind, seed, most_features=5, most_lists=8)
+            found = [
+                lpmert.minimize(lists.nbest, method=Cells(leaf_lists=0, stalled_splits=1), jobs=jobs) for jobs in (1, 2)
+            ]
+            assert found[0].loss == pytest.approx(float(best_loss(lists)), rel=1e-12, abs=1e-12), (kind, seed)
+            assert found[0].counters == found[1].counters
+    assert len(left) > 10
 
 
 @needs_shared

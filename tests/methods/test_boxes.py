@@ -420,11 +420,11 @@ def test_the_shape_is_chosen_by_what_is_searched() -> None:
     def boxed(canonical: Canonical, shape: str = "auto") -> bool:
         return Cells(shape=shape).boxed(canonical)
 
-    five, four = Problem(hard(n_features=5)).canonical, Problem(hard()).canonical
-    assert boxed(five)
-    assert not boxed(four)
-    assert boxed(four, "boxes")
-    assert not boxed(five, "simplices")
+    three, two = Problem(hard(n_features=3)).canonical, Problem(hard(n_features=2)).canonical
+    assert boxed(three)
+    assert not boxed(two)
+    assert boxed(two, "boxes")
+    assert not boxed(three, "simplices")
 
 
 def test_boxes_are_refused_where_there_are_none() -> None:

@@ -46,6 +46,19 @@ def oracle(metric: Any, statistics: FloatArray) -> float:
     return min(metric.loss(lists[np.arange(LISTS), list(rows)].sum(axis=0)) for rows in chosen)
 
 
+@pytest.mark.parametrize("time_limit", [0.0, 0.2])
+@pytest.mark.parametrize("method", ["auto", "choices", "cells", "groups"])
+def test_sums_begin_with_the_oracle_itself(method: str, time_limit: float) -> None:
+    """Too many lists and features for a proof, where the bound is all that there is."""
+    rng = np.random.default_rng(2)
+    nbest = NBest(rng.normal(size=(3000, 14)), np.arange(0, 3001, 20), rng.integers(0, 30, 3000) / 7.0)
+    result = lpmert.minimize(nbest, method=method, time_limit=time_limit)
+    least = nbest.statistics[:, 0].reshape(150, 20).min(axis=1).sum()
+    assert result.status is lpmert.Status.TIME_LIMIT
+    assert result.lower_bound is not None
+    assert least * (1 - 1e-12) <= result.lower_bound <= result.loss
+
+
 @pytest.mark.parametrize("metric", [ERRORS, f_beta(), precision()], ids=["rate", "f1", "precision"])
 def test_fractions_begin_with_the_oracle_itself(metric: Any) -> None:
     rng = np.random.default_rng(0)

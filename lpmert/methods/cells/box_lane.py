@@ -31,7 +31,7 @@ from lpmert.methods.cells.box_stack import (
     whole_box,
 )
 from lpmert.methods.cells.kernels import ConeSettings
-from lpmert.methods.cells.stack import OpenCone, Survivors, cone_of
+from lpmert.methods.cells.stack import OpenCone, Survivors, cones_of
 from lpmert.numeric.cone import cones_of_box
 
 _FEW_LISTS = 10
@@ -87,7 +87,7 @@ class BoxLane(AnyLane[OpenBox]):
             return []
         part = self._survivors_of(box)
         cones = cones_of_box(box.centre, self._diagonal(part, box.radius))
-        return [cone_of(self.account.lists, rays, part, box.own) for rays in cones]
+        return cones_of(self.account.lists, cones, part, box.own)
 
     def _diagonal(self, part: Survivors, radius: FloatArray) -> FloatArray:
         """Return the radii [D] of a box with the signs of the diagonal along which differences vary least.

@@ -52,8 +52,16 @@ _ALONE = 40 * _SLICE
 _LEAF_ROWS = 2500
 """Hypotheses of a cone beyond which splits without progress do not count: exact arithmetic would have too many."""
 
-_BOX_FEATURES = 5
-"""Features from which on boxes are better than simplices."""
+_BOX_FEATURES = 3
+"""Features from which on boxes are better than simplices, where they do not stall."""
+
+_PATIENCE = 400
+"""Nodes that may go into closing stalled boxes, besides a share of what went into boxes, before simplices are tried."""
+
+_CLOSING_SHARE = 0.25
+
+_CLOSING_NODES = 50
+"""What it takes to begin to close a part of the weight space, in nodes."""
 
 _FRONTIER_BYTES = 1 << 28
 """Beyond so much memory the frontier takes no more cones: the one at hand is searched depth first to its end."""
@@ -79,7 +87,7 @@ class Cells(Method):
     )
     shape: str = option(
         "auto",
-        "what the weight space is divided into; auto: boxes from 5 features on, but not for ratio metrics or a cosine",
+        "what the weight space is divided into; auto: boxes, but for ratio metrics, a cosine, or where these get stuck",
         choices=("auto", "simplices", "boxes"),
     )
     lanes: int = option(
@@ -138,7 +146,7 @@ class CellsSearch(Search):
         self._lists = self._account.lists
         self._granularity = self._account.granularity
         n_features = canonical.n_features
-        kernel_settings = kernel.ConeSettings(
+        self._kernel_settings = kernel.ConeSettings(
             self._granularity,
             self._account.leaf_lists if settings.leaf_lists is None else settings.leaf_lists,
             _LEAF_ROWS,
@@ -150,24 +158,29 @@ class CellsSearch(Search):
             2.0 * float(np.abs(self._lists.rows).sum(axis=1).max(initial=0.0)),
             settings.compare_all,
         )
-        self._ground = Ground(
-            self._account, kernel_settings, roots is None and settings.boxed(canonical), settings.cuts
-        )
-        begins = list(self._cover(canonical) if roots is None else roots)
+        self._workers = workers()
+        self._counts = dict.fromkeys(COUNTED, 0)
+        self._exact_leaves = 0
+        self._closed: Counter[str] = Counter()
+        self._stalled = self._floor = 0
+        self._begin(roots is None and settings.boxed(canonical), roots)
+
+    def _begin(self, boxed: bool, roots: FloatArray | Sequence[OpenCone] | None = None) -> None:
+        """Begin with parts of one kind, and nothing but these."""
+        settings, weights = self._settings, self.incumbent.weights
+        self._ground = Ground(self._account, self._kernel_settings, boxed, settings.cuts)
+        begins = list(self._cover(self._canonical) if roots is None else roots)
         known = [cone for cone in begins if isinstance(cone, OpenCone)]
         self._roots: deque[Any] = deque(root for root in begins if not isinstance(root, OpenCone))
         self._lane = self._ground.new_lane(
-            incumbent.weights, max((len(cone.ids) for cone in known), default=len(self._lists.rows))
+            weights, max((len(cone.ids) for cone in known), default=len(self._lists.rows))
         )
         self._frontier: Frontier[OpenCone | OpenBox, Explored] = Frontier(settings.lanes, _HAND)
-        self._frontier.push(known)
+        for cone in known:
+            self._lane.load(cone)
         self._hard: deque[OpenCone | OpenBox] = deque()
-        self._workers = workers()
         self._shared: Shared | None = None
-        self._counts = dict.fromkeys(COUNTED, 0)
         self._closing: tuple[ChoicesSearch | CellsSearch, int] | None = None
-        self._exact_leaves = 0
-        self._closed: Counter[str] = Counter()
 
     @property
     def finished(self) -> bool:
@@ -182,7 +195,7 @@ class CellsSearch(Search):
         bounds = [self._lane.least_bound, self._frontier.least_bound, *(part.bound for part in self._hard)]
         open_bounds = [bound for bound in bounds if bound is not None] + [0] * bool(self._roots)
         least = min(upper, self._account.cost_of(min(open_bounds))) if open_bounds else upper
-        return upper if least > upper - self._granularity else least
+        return upper if least > upper - self._granularity else min(upper, max(least, self._floor))
 
     @property
     def nodes(self) -> int:
@@ -234,9 +247,15 @@ class CellsSearch(Search):
             "exact_leaves": self._exact_leaves,
             "closed": dict(self._closed),
             "unsettled": self.unsettled,
+            "stalled": self._stalled,
+            "boxed": self._ground.boxed,
+            "floor": self._floor,
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
+        if self._ground.boxed and not state["boxed"]:
+            self._begin(boxed=False)
+        self._stalled, self._floor = state["stalled"], state["floor"]
         while len(self._roots) > state["roots"]:
             self._roots.popleft()
         kind = OpenBox if self._ground.boxed else OpenCone
@@ -324,6 +343,7 @@ class CellsSearch(Search):
         """Return the search that closes the lane's top cone, and the cost of the lists that are settled there; `None`
         if nothing is left to do: for a box with many open lists, over cones that cover it.
         """
+        self._stalled += 1
         cones = self._lane.simplices()
         if not cones:
             return self._start_exact_closing()
@@ -354,6 +374,9 @@ class CellsSearch(Search):
     def _close(self) -> None:
         """Go on with the cone on top of the lane until it is closed, and take it off."""
         lane = self._lane
+        if self._stuck:
+            self._begin_again()
+            return
         if self._closing is None:
             # Another unit may have found better weights meanwhile.
             self._closing = None if self._ruled_out(lane.top()) else self._start_closing()
@@ -380,6 +403,26 @@ class CellsSearch(Search):
                 self._closing = self._start_exact_closing()
             if self._closing is None:
                 lane.drop_top()
+
+    @property
+    def _stuck(self) -> bool:
+        """Whether closing stalled boxes has become the larger part of the work."""
+        if not self._ground.boxed or self._settings.shape != "auto":
+            return False
+        of_boxes, closings = self._count(layout.NODES), self._stalled + self._closed["exact_leaves"]
+        if self._closing is not None:
+            closings += self._closing[0].counters().get("exact_leaves", 0)
+        return self.nodes - of_boxes + _CLOSING_NODES * closings > _CLOSING_SHARE * of_boxes + _PATIENCE
+
+    def _begin_again(self) -> None:
+        """Go on with simplices all over the weight space, whose sides more boundaries coincide with."""
+        if self._closing is not None:
+            self._closed.update(self._closing[0].counters())
+        self._floor = self.lower_bound
+        for position in COUNTED:
+            self._counts[position] = self._count(position)
+        self.unsettled = None
+        self._begin(boxed=False)
 
     def _leave_unsettled(self, cost: int) -> None:
         self.unsettled = cost if self.unsettled is None else min(self.unsettled, cost)

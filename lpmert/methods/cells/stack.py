@@ -191,11 +191,11 @@ def whole_cone(lists: SortedLists, rays: FloatArray, total: FloatArray) -> OpenC
 
 
 def _scores_at(rays: FloatArray, features: FloatArray, spread: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the scores [M, D] of features [M, D] at rays [D, D], and what they are off at each of these at most."""
+    """Return the scores [M, K] of features [M, D] at rays [K, D], and what they are off at each of these at most."""
     n_features = features.shape[1]
     if (np.count_nonzero(rays, axis=1) == 1).all():  # an orthant: no products to add up
         axis = np.abs(rays).argmax(axis=1)
-        scores = np.ascontiguousarray(features[:, axis] * rays[np.arange(n_features), axis])
+        scores = np.ascontiguousarray(features[:, axis] * rays[np.arange(len(rays)), axis])
     else:
         scores = np.ascontiguousarray(features @ rays.T)
     epsilon = np.finfo(np.float64).eps
@@ -208,15 +208,22 @@ def _scores_at(rays: FloatArray, features: FloatArray, spread: FloatArray) -> tu
     return scores, errors
 
 
-def cone_of(lists: SortedLists, rays: FloatArray, part: Survivors, bound: int) -> OpenCone:
-    """Return the cone of these rays [D, D] in a part of the weight space that holds it, with what may win there.
+def cones_of(lists: SortedLists, cones: FloatArray, part: Survivors, bound: int) -> list[OpenCone]:
+    """Return the cones [K, D, D] in a part of the weight space that holds them, with what may win there.
 
     bound: the sum of what its lists cost at least, without conflicts, which are charged in every cone anew.
     """
+    n_features = cones.shape[2]
+    rays, which = np.unique(cones.reshape(-1, n_features), axis=0, return_inverse=True)
     scores, errors = _scores_at(rays, lists.rows[part.ids], lists.spread)
-    point = np.full(len(rays), 1 / len(rays))
+    point = np.full(n_features, 1 / n_features)
     of_lists = part.ids, part.costs, part.ends, part.fixed
-    return OpenCone(scores, *of_lists, bound, 0, part.total, 0, rays, errors, point)
+    return [
+        OpenCone(
+            np.ascontiguousarray(scores[:, own]), *of_lists, bound, 0, part.total, 0, cone, errors[own], point.copy()
+        )
+        for cone, own in zip(cones, which.reshape(len(cones), -1), strict=True)
+    ]
 
 
 def larger(stack: Stack, rows: int = 0, ends: int = 0) -> Stack:
