@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import lcm
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -127,6 +127,10 @@ class LatticeProblem:
         self._counters: list[Counter | None] = [None] * lattices.n_lists
         self._counted: list[dict[bytes, FloatArray]] = [{} for _ in self.graphs]
         self._references = self._word_numbers()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What counts statistics is a function that is made where it is needed."""
+        return {**self.__dict__, "_counters": [None] * len(self.graphs), "_counted": [{} for _ in self.graphs]}
 
     @property
     def signature(self) -> str:

@@ -11,7 +11,7 @@ from contextlib import contextmanager, nullcontext
 
 import numpy as np
 import pytest
-from long_searches import SLICE, long_searches, noise_of, same
+from long_searches import SLICE, long_searches, noise_of, same, search_lattices
 
 import lpmert
 from lpmert import Status
@@ -142,6 +142,17 @@ def test_processes_search_as_one_thread_does(method: str, processes: Processes) 
             alone = lpmert.minimize(nbest, method=method)
         assert alone.status is Status.OPTIMAL
         assert same(alone, lpmert.minimize(nbest, method=method))
+
+
+@pytest.mark.parametrize("metric", ["wer", "bleu"])
+def test_lattices_are_searched_alike_by_all_workers(metric: str, processes: Processes) -> None:
+    with long_searches():
+        alone = search_lattices(1, metric)
+        assert alone.status is Status.OPTIMAL
+        assert alone.counters["lattice_cones"] > 10
+        for hands in (Threads(1), Threads(3), processes):
+            with using(hands), hired("threads", 2):
+                assert same(alone, search_lattices(1, metric))
 
 
 def check_kills(method: str, kills: int) -> None:
