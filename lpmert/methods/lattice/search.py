@@ -31,7 +31,7 @@ from lpmert.parallel.workers import SERIAL, Pending, Shared
 from lpmert.search.combined import Combined
 from lpmert.search.method import Incumbent
 
-_ALONE = 200_000_000
+_ALONE = 60_000_000
 """Work on lattices, in about half a second, after which units are handed out to workers."""
 
 
