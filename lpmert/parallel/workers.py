@@ -52,9 +52,10 @@ class Pending(ABC, Generic[T]):
 
 
 class Workers(ABC):
-    """Who does units. jobs: how many at once."""
+    """Who does units. jobs: how many at once; far: whether it takes them long to start, and to get what is shared."""
 
     jobs: int = 1
+    far: bool = False
 
     @abstractmethod
     def share(self, value: object) -> Shared:
