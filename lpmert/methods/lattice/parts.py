@@ -198,7 +198,8 @@ def joined(known: Paths, new: Paths) -> Paths:
 
 def _taken(links: Links, places: NDArray[np.integer]) -> Links:
     """Return the links at some places."""
-    return Links(*(array.take(places, axis=0) for array in links))
+    sources, seconds, targets, features = links
+    return Links(sources.take(places), seconds.take(places), targets.take(places), features.take(places, axis=0))
 
 
 def _ways(space: Space, n_nodes: int, chosen: NDArray[np.integer], first: int, end: int) -> list[Way]:

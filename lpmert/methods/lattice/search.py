@@ -27,7 +27,7 @@ from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.lattice_problem import LatticeProblem, Verdict
 from lpmert.numeric.cone import exact_sum
 from lpmert.parallel.backends import workers
-from lpmert.parallel.workers import SERIAL, Pending, Shared
+from lpmert.parallel.workers import SERIAL, Pending, Shared, Workers
 from lpmert.search.combined import Combined
 from lpmert.search.method import Incumbent
 
@@ -97,7 +97,8 @@ class LatticeSearch(Combined):
         self._pushed = self._held = 0
         self._sights: list[Sight] = []
         self._out: deque[_Out] = deque()
-        self._workers, self._shared = SERIAL, Shared(self._expander)
+        self._workers: Workers = SERIAL
+        self._shared = Shared(self._expander)
         self._leaves_found: deque[tuple[FloatArray, Lists, int]] = deque()
         self._leaf: Leaf | None = None
         self._cones = self._leaves = self._spurious = 0
