@@ -54,9 +54,9 @@ def hired(backend: str, jobs: int) -> Iterator[Workers]:
 @contextmanager
 def employed(hands: Workers) -> Iterator[Workers]:
     """Have these workers do the units of work within the block, and let them go."""
-    with hands:
-        token = hired_workers.set(hands)
+    with hands as entered:
+        token = hired_workers.set(entered)
         try:
-            yield hands
+            yield entered
         finally:
             hired_workers.reset(token)
