@@ -7,12 +7,20 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from drawn_lattices import random_links
 from strategies import short_descent
 
 import lpmert
 from lpmert import Result
+from lpmert.methods.auto import Auto
 from lpmert.methods.cells import cells
 from lpmert.methods.choices import shared
+from lpmert.methods.lattice import search as lattice_search
+from lpmert.methods.lattice import sight
+from lpmert.methods.lattice.search import LatticeSettings
+from lpmert.methods.lattice.solve import solve_lattices
+from lpmert.model.lattice_problem import LatticeProblem
+from lpmert.model.lattices import Lattices
 
 SLICE = 2000
 
@@ -26,9 +34,12 @@ def long_searches(unit: int = SLICE) -> Iterator[None]:
         patch.setattr(cells, "_SLICE", SLICE)
         patch.setattr(cells, "_STAY", 2 * SLICE)
         patch.setattr("lpmert.methods.choices.search.SLICE", SLICE)
+        patch.setattr(cells, "_AT_HOME", 1)
         for module in (cells, shared):
             patch.setattr(module, "_ALONE", 0)
             patch.setattr(module, "_UNIT", unit)
+        patch.setattr(lattice_search, "_ALONE", 0)
+        patch.setattr(sight, "_UNIT", 1)
         yield
 
 
@@ -64,6 +75,21 @@ def counted(seed: int, metric: str) -> lpmert.NBest:
         statistics = np.stack(of_order, axis=2).reshape(n, -1)
         statistics = np.hstack([statistics, reference]) if metric == "bleu" else statistics
     return lpmert.NBest(lists.dense_features(), lists.offsets, statistics.astype(float))
+
+
+def lattices_of(seed: int) -> Lattices:
+    """Lattices whose references have nothing to do with their features; see `search_lattices`."""
+    rng = np.random.default_rng(seed)
+    offsets, sources, targets = random_links(rng, 6, (8, 9), 10)
+    references = [" ".join(rng.choice(["a", "b", "c"], 6)) for _ in range(6)]
+    features, words = rng.integers(-64, 65, (len(sources), 3)) / 16, rng.integers(0, 3, len(sources))
+    return Lattices(features, offsets, sources, targets, words, references, vocabulary=["a", "b", "c"])
+
+
+def search_lattices(seed: int, metric: str) -> Result:
+    """Search in many cones, with the workers that are hired."""
+    problem = LatticeProblem(lattices_of(seed), metric)
+    return solve_lattices(problem, Auto(), settings=LatticeSettings(comparisons=1))
 
 
 def same(first: Result, second: Result) -> bool:

@@ -88,7 +88,7 @@ class Asked:
             folds=self.folds,
             groups=sources_of(data, self.source),
             on_stage=on_stage,
-            **{name: arguments[name] for name in ("metric", "ties", "region", "seed", "time_limit")},
+            **{name: arguments[name] for name in ("metric", "ties", "region", "seed", "time_limit", "jobs", "backend")},
         )
         if not found and not shared.quiet:
             why = "was interrupted, and the search goes on" if stop.forgiven() else "did not end in time"

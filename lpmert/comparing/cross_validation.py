@@ -19,7 +19,7 @@ from lpmert.comparing.expected import OPTIMUM, CrossValidation, Expected
 from lpmert.comparing.foreign import Source, of_method
 from lpmert.comparing.run import Run
 from lpmert.comparing.significance import corrected_reach, corrected_test
-from lpmert.comparing.work import Judge, one_thread
+from lpmert.comparing.work import Judge
 from lpmert.errors import FloatArray, IntArray, MethodError
 from lpmert.metrics.base import Metric
 from lpmert.model.coordinates import CallerWeights
@@ -28,6 +28,7 @@ from lpmert.model.region import Region
 from lpmert.quoting import quoted
 from lpmert.result import Limits
 from lpmert.search.method import Method
+from lpmert.system.threads import one_thread
 from lpmert.unseen.energy import shares
 from lpmert.unseen.estimate import Interval, folds_of
 from lpmert.unseen.material import AnyProblem, Material, data_of

@@ -6,7 +6,7 @@ import logging
 import warnings
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import BrokenExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -21,6 +21,7 @@ from lpmert.result import Limits, Status
 from lpmert.search.checkpoint import Finished
 from lpmert.system.deadline import Deadline
 from lpmert.system.interrupts import Interrupts
+from lpmert.system.threads import one_thread
 from lpmert.unseen.material import AnyProblem, chosen_statistics
 
 logger = logging.getLogger("lpmert")
@@ -103,16 +104,6 @@ class RunTask:
         """Return the run."""
         with one_thread():
             return [(self.source.name, self.judge.run(self.source, self.seed, self.limits, self.initial))]
-
-
-def one_thread() -> AbstractContextManager[object]:
-    """Keep linear algebra to one thread: with several, sums are rounded in an order that hangs on their number."""
-    try:
-        from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
-    except ImportError:
-        return nullcontext()
-    limited: AbstractContextManager[object] = threadpool_limits(1)
-    return limited
 
 
 def collect(

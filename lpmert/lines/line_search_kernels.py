@@ -315,14 +315,14 @@ def _choose(loss, work, count, low, high, scale, interval, smoothing, buffers):
     return _best_interval(thresholds, levels, low, high, scale, interval == WIDEST)
 
 
-@kernel
+@kernel(nogil=True)
 def search_direction(offsets, loss, low, high, scale, interval, smoothing, work, buffers):
     """Return (level, t) of the best interval on the line work.intercepts + t work.slopes."""
     count = find_events(work.intercepts, work.slopes, offsets, work)
     return _choose(loss, work, count, low, high, scale, interval, smoothing, buffers)
 
 
-@kernel
+@kernel(nogil=True)
 def search_coordinates(coordinates, orders, offsets, loss, ranges, scale, interval, smoothing, work, buffers):
     """Return (coordinate, level, t) of the best of the lines along these coordinates from work.intercepts.
 
@@ -345,7 +345,7 @@ def search_coordinates(coordinates, orders, offsets, loss, ranges, scale, interv
     return best_coordinate, best_level, best_step
 
 
-@kernel
+@kernel(nogil=True)
 def level_at(scores, offsets, loss, total):
     """Return the level of decoding scores [M], the first hypothesis of a list on ties; total [K] is overwritten."""
     cost = np.int64(0)

@@ -101,6 +101,33 @@ def best_to_come(sources, seconds, targets, scores, so_far, to_come):
             to_come[seconds[k]] = max(to_come[seconds[k]], after + so_far[sources[k]])
 
 
+@kernel(nogil=True)
+def near_best(sources, seconds, targets, features, weights, share, scores, so_far, to_come, links):
+    """Write the links of paths that come within rounding of the best one at weights [d], and return how many these are.
+
+    share: of the largest score of a link, were all its terms positive, by which rounding may be off. Fills scores [L],
+    so_far [n] and to_come [n], too.
+    """
+    largest = 0.0
+    for k in range(len(sources)):
+        score = size = 0.0
+        for d in range(len(weights)):
+            product = features[k, d] * weights[d]
+            score += product
+            size += abs(product)
+        scores[k] = score
+        largest = max(largest, size)
+    best_so_far(sources, seconds, targets, scores, so_far)
+    best_to_come(sources, seconds, targets, scores, so_far, to_come)
+    least = so_far[len(so_far) - 1] - share * largest
+    count = 0
+    for k in range(len(sources)):
+        if so_far[sources[k]] + so_far[seconds[k]] + scores[k] + to_come[targets[k]] >= least:
+            links[count] = k
+            count += 1
+    return count
+
+
 @kernel(allocates=True)
 def most_matches(sources, targets, words, spelled, ends, follow, depth, first, states, counts, most):
     """Fill most [N] with the most n-grams of references, by their order, on a path from node 0 to the last node.

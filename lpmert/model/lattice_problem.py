@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import lcm
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from lpmert.model.canonicalise import LOSS_UNIT, times
 from lpmert.model.coordinates import CallerWeights, CanonicalWeights, Coordinates
 from lpmert.model.evaluation import Evaluation
 from lpmert.model.form import Canonical, Totals
-from lpmert.model.lattice_kernels import best_so_far, best_to_come, least_edits
+from lpmert.model.lattice_kernels import best_so_far, least_edits, near_best
 from lpmert.model.lattices import Lattices
 from lpmert.model.reduction import reduce
 from lpmert.model.region import Region, limits_of
@@ -127,6 +127,10 @@ class LatticeProblem:
         self._counters: list[Counter | None] = [None] * lattices.n_lists
         self._counted: list[dict[bytes, FloatArray]] = [{} for _ in self.graphs]
         self._references = self._word_numbers()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What counts statistics is a function that is made where it is needed."""
+        return {**self.__dict__, "_counters": [None] * len(self.graphs), "_counted": [{} for _ in self.graphs]}
 
     @property
     def signature(self) -> str:
@@ -319,15 +323,11 @@ def best_paths(graph: Graph, units: FloatArray, weights: FloatArray) -> Winners:
     units [d]: of which the features are whole multiples. Links that rounding surely rules out are left out first; those
     that are left make up whole paths.
     """
-    scores = graph.features @ weights
+    scores, links = np.empty(len(graph.sources)), np.empty(len(graph.sources), dtype=np.int64)
     so_far, to_come = np.empty(graph.n_nodes), np.empty(graph.n_nodes)
+    share = 4.0 * (graph.most_links + len(weights) + 4) * EPSILON * graph.most_links
     nodes = graph.sources, graph.seconds, graph.targets
-    best_so_far(*nodes, scores, so_far)
-    best_to_come(*nodes, scores, so_far, to_come)
-    size = float((np.abs(graph.features) @ np.abs(weights)).max()) * graph.most_links
-    slack = 4.0 * (graph.most_links + len(weights) + 4) * EPSILON * size
-    through = so_far[graph.sources] + so_far[graph.seconds] + scores + to_come[graph.targets]
-    links = np.flatnonzero(through >= so_far[-1] - slack)
+    links = links[: near_best(*nodes, graph.features, weights, share, scores, so_far, to_come, links)]
     targets = graph.targets[links]
     if (targets[1:] != targets[:-1]).all() and not graph.seconds.any():  # one way into each node, and so one path
         return Winners([links[::-1]], True)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 
 from lpmert.errors import MethodError
-from lpmert.parallel.workers import SERIAL, Threads, Workers
+from lpmert.parallel.workers import SERIAL, Threads, Workers, hired_workers
 from lpmert.quoting import quoted
 
 _CLUSTER = "dask://"
@@ -40,12 +39,9 @@ def workers_of(backend: str, jobs: int) -> Workers:
     return Processes(jobs)
 
 
-_hired: ContextVar[Workers] = ContextVar("workers", default=SERIAL)
-
-
 def workers() -> Workers:
     """Return who does units of work in the running call: the caller, unless others are hired."""
-    return _hired.get()
+    return hired_workers.get()
 
 
 @contextmanager
@@ -58,9 +54,9 @@ def hired(backend: str, jobs: int) -> Iterator[Workers]:
 @contextmanager
 def employed(hands: Workers) -> Iterator[Workers]:
     """Have these workers do the units of work within the block, and let them go."""
-    with hands:
-        token = _hired.set(hands)
+    with hands as entered:
+        token = hired_workers.set(entered)
         try:
-            yield hands
+            yield entered
         finally:
-            _hired.reset(token)
+            hired_workers.reset(token)

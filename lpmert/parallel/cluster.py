@@ -25,6 +25,8 @@ _PAUSE = 0.5
 class Cluster(Workers):
     """The workers of the cluster whose scheduler listens at HOST:PORT; each gets what is shared once."""
 
+    far = True
+
     def __init__(self, address: str) -> None:
         try:
             import distributed

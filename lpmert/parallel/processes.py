@@ -31,6 +31,8 @@ class Processes(Workers):
     memory of each.
     """
 
+    far = True
+
     def __init__(self, jobs: int) -> None:
         self.jobs = jobs
         self.deaths = 0

@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextvars import ContextVar, copy_context
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -51,9 +52,10 @@ class Pending(ABC, Generic[T]):
 
 
 class Workers(ABC):
-    """Who does units. jobs: how many at once."""
+    """Who does units. jobs: how many at once; far: whether it takes them long to start, and to get what is shared."""
 
     jobs: int = 1
+    far: bool = False
 
     @abstractmethod
     def share(self, value: object) -> Shared:
@@ -132,10 +134,16 @@ class Threads(Workers):
         return Shared(value)
 
     def hand_out(self, unit: Unit[T], shared: Shared, *arguments: object) -> Pending[T]:
-        return InFuture(self._pool.submit(unit, shared.value, *arguments))
+        context = copy_context()  # threads heed the deadlines of the caller
+        context.run(hired_workers.set, SERIAL)
+        work: Callable[..., T] = context.run
+        return InFuture(self._pool.submit(work, unit, shared.value, *arguments))
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
 SERIAL = Serial()
+
+hired_workers: ContextVar[Workers] = ContextVar("workers", default=SERIAL)
+"""Who does units of work in the running call; in a unit that is nobody but the one who does it."""

@@ -84,6 +84,15 @@ _running: ContextVar[Deadline | None] = ContextVar("running", default=None)
 _heeded: ContextVar[Deadline | None] = ContextVar("heeded", default=None)
 
 
+def within(seconds: float | None) -> Deadline:
+    """Return the deadline that comes in so many seconds, or with that of the running call."""
+    outer = _running.get()
+    if outer is None:
+        return Deadline(seconds)
+    left = [limit for limit in (seconds, outer.left) if limit is not None]
+    return Deadline(min(left, default=None), None, lambda: outer.expired)
+
+
 def out_of_time() -> bool:
     """Whether the deadline of the running call is reached; never without one."""
     deadline = _running.get()

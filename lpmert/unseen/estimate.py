@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import stats
 
 from lpmert._doors import problem_of
@@ -20,12 +21,14 @@ from lpmert.metrics.base import Metric
 from lpmert.model.coordinates import CallerWeights
 from lpmert.model.nbest import NBest
 from lpmert.model.region import Region
+from lpmert.parallel.backends import hired, workers
 from lpmert.quoting import quoted
 from lpmert.result import Limits
 from lpmert.search.checkpoint import Finished
 from lpmert.search.method import Method
-from lpmert.system.deadline import Deadline, out_of_time
+from lpmert.system.deadline import Deadline, out_of_time, within
 from lpmert.system.interrupts import Interrupts
+from lpmert.system.threads import one_thread
 from lpmert.unseen.average import Average, Tell
 from lpmert.unseen.averaging import Averaging
 from lpmert.unseen.energy import shares
@@ -35,6 +38,9 @@ FEW = 30
 """Below so many lists, or groups of lists, an estimate is not worth much."""
 
 CONFIDENCE = 0.95
+
+_LOOK_UP = 0.05
+"""Seconds after which whoever waits for a fold looks whether to stop."""
 
 
 class Setting(NamedTuple):
@@ -159,12 +165,8 @@ def cross_validated(
     and one chain averages where there are several without refits.
     """
 
-    def both(problem: AnyProblem) -> tuple[CallerWeights, CallerWeights]:
-        found = fit(problem, setting, chains=1)
-        return found.found, found.averaged
-
     folds = min(folds, int(group.max()) + 1)
-    decoded = _decoded_by_folds(nbest, setting, group, folds, both, on_fold, finished or Finished())
+    decoded = _decoded_by_folds(nbest, setting, group, folds, None, on_fold, finished or Finished())
     return None if decoded is None else estimate_of(setting.metric, decoded[0], decoded[1], group, folds)
 
 
@@ -179,12 +181,15 @@ def expected_of(
     groups: Sequence[Hashable] | None = None,
     seed: int = 0,
     time_limit: float | None = None,
+    jobs: int = 1,
+    backend: str = "threads",
     on_stage: Callable[[str, int, int], object] | None = None,
 ) -> Mapping[str, float]:
     """Return what a method's weights are likely to cost on as many unseen lists: loss, low, high, folds.
 
-    Line searches stand for a method that proves its optimum. Nothing is returned if the time does not suffice. Raises
-    `DataError` for fewer than two groups, `MethodError` for a method that remembers other lists.
+    jobs, backend: who fits the folds, as for `minimize`. Line searches stand for a method that proves its optimum.
+    Nothing is returned if the time does not suffice. Raises `DataError` for fewer than two groups, `MethodError` for a
+    method that remembers other lists.
     """
     if method.remembers:
         raise MethodError(f"{quoted(method.name)} goes on from earlier runs, which may have seen the lists held out")
@@ -195,17 +200,11 @@ def expected_of(
     interrupts = Interrupts()
     deadline = Deadline(time_limit, None, lambda: interrupts.pressed)
 
-    def fitted(problem: AnyProblem) -> tuple[CallerWeights]:
-        limits = Limits(time_limit=deadline.left)
-        if method.proves:
-            return (found_by_lines(problem, limits, seed),)
-        return (CallerWeights(searched(method, problem, limits, seed=seed).weights),)
-
-    with interrupts, deadline.running():
+    with interrupts, deadline.running(), hired(backend, jobs):
         problem = problem_of(nbest, metric, ties, region)
         setting = Setting(problem.metric, ties, problem.region, seed, 1, deadline, asked=metric)
         told = (lambda *_: None) if on_stage is None else partial(on_stage, "cross-validation")
-        decoded = _decoded_by_folds(nbest, setting, group, folds, fitted, told, Finished())
+        decoded = _decoded_by_folds(nbest, setting, group, folds, method, told, Finished())
     if decoded is None:
         return {}
     loss = estimate_of(setting.metric, decoded[0], decoded[0], group, folds).optimum
@@ -213,32 +212,84 @@ def expected_of(
     return {name: value for name, value in known.items() if value is not None}
 
 
+class _Ground(NamedTuple):
+    """What all folds share. fold [S]: of each list; method: whose weights are fitted, `None` for the best that line
+    searches find and their average.
+    """
+
+    data: Material
+    fold: IntArray
+    metric: Any
+    ties: str
+    region: Region | None
+    seed: int
+    averaging: Averaging
+    method: Method | None
+
+    def problem(self, fitted: NDArray[np.bool_], region: Region | None) -> AnyProblem:
+        """Return the problem on some of the lists [S]."""
+        return problem_of(self.data.restrict(fitted), self.metric, self.ties, region)
+
+    def weights(self, problem: AnyProblem, deadline: Deadline) -> Sequence[CallerWeights]:
+        """Return the weights found on the lists of a problem."""
+        limits, method = Limits(time_limit=deadline.left), self.method
+        if method is None:
+            setting = Setting(problem.metric, self.ties, self.region, self.seed, 1, deadline, self.averaging)
+            found = fit(problem, setting, chains=1)
+            return found.found, found.averaged
+        if method.proves:
+            return (found_by_lines(problem, limits, self.seed),)
+        return (CallerWeights(searched(method, problem, limits, seed=self.seed).weights),)
+
+
+def _fitted_without(ground: _Ground, number: int, left: float | None) -> list[FloatArray]:
+    """Return the statistics [s, K] on the lists of a fold of weights that are fitted to all others, in so much time."""
+    aside = ground.fold == number
+    with one_thread(), within(left).running() as deadline:
+        weights = ground.weights(ground.problem(~aside, ground.region), deadline)
+        judge = ground.problem(aside, None)
+        return [chosen_statistics(judge, one) for one in weights]
+
+
 def _decoded_by_folds(
     nbest: Material,
     setting: Setting,
     group: IntArray,
     folds: int,
-    fitted: Callable[[AnyProblem], Sequence[CallerWeights]],
+    method: Method | None,
     on_fold: Callable[[int, int], object],
     finished: Finished,
 ) -> FloatArray | None:
-    """Return the statistics [W, S, K] that each of W weights has on lists that it was not fitted to."""
+    """Return the statistics [W, S, K] that each of W weights has on lists that it was not fitted to.
+
+    The folds are units of work of whoever is hired.
+    """
     fold = folds_of(group, folds, setting.seed)
-    parts: list[list[FloatArray]] = []
-    for number in range(folds):
-        part = finished.get(f"fold {number}")
-        if part is None:
-            weights = fitted(setting.problem(nbest.restrict(fold != number), setting.region))
-            if out_of_time():
-                return None
-            aside = nbest.restrict(fold == number)
-            part = [decoded_statistics(aside, setting, one) for one in weights]
-            finished.add(f"fold {number}", part)
-        parts.append(part)
-        on_fold(number + 1, folds)
-    decoded = np.empty((len(parts[0]), nbest.n_lists, parts[0][0].shape[1]))
-    for number, part in enumerate(parts):
-        decoded[:, fold == number] = part
+    metric = setting.metric if setting.asked is None and isinstance(nbest, NBest) else setting.asked
+    ground = _Ground(nbest, fold, metric, setting.ties, setting.region, setting.seed, setting.averaging, method)
+    hands = workers()
+    shared = hands.share(ground)
+    decoded: FloatArray | None = None
+    with one_thread():
+        known = [finished.get(f"fold {number}") for number in range(folds)]
+        pending = {
+            number: hands.hand_out(_fitted_without, shared, number, setting.deadline.left)
+            for number, part in enumerate(known)
+            if part is None
+        }
+        for number, part in enumerate(known):
+            if part is None:
+                while not pending[number].done(_LOOK_UP):
+                    if out_of_time():
+                        return None
+                if out_of_time():
+                    return None
+                part = pending[number].answer()
+                finished.add(f"fold {number}", part)
+            if decoded is None:
+                decoded = np.empty((len(part), nbest.n_lists, part[0].shape[1]))
+            decoded[:, fold == number] = part
+            on_fold(number + 1, folds)
     return decoded
 
 

@@ -13,6 +13,7 @@ from test_lattice_search import KINDS
 from lpmert.errors import FloatArray
 from lpmert.methods.lattice.lists import Lists, no_lists
 from lpmert.methods.lattice.parts import Expander, all_mixes
+from lpmert.methods.lattice.sight import Findings
 from lpmert.model.lattice_problem import LatticeProblem
 
 
@@ -56,9 +57,11 @@ def test_labels_are_all_that_win_somewhere_in_the_cone(kind: str) -> None:
         if abs(np.linalg.det(rays)) < 0.5:
             continue
         expander = Expander(problem, 1000)
-        view = expander.view(0, expander.whole(0), rays, all_mixes(width), 10**6)
+        view = expander.view(0, expander.whole(0), {}, rays, all_mixes(width), 10**6)
         assert view.part is None
-        kept = {tuple(row) for row in expander.catalogue.features[view.ids].tolist()}
+        findings = Findings(problem, expander)
+        ids, _ = findings.take(0, view)
+        kept = {tuple(row) for row in findings.catalogue.features[ids].tolist()}
         factors = [Fraction(factor) for factor in problem.coordinates.scales.tolist()]
         features, offsets, _ = drawn.listed()
         rows = [[x * factor for x, factor in zip(row, factors, strict=True)] for row in features]
@@ -69,10 +72,10 @@ def test_labels_are_all_that_win_somewhere_in_the_cone(kind: str) -> None:
         # The same of lists, in a smaller cone.
         narrower = rays.copy()
         narrower[0] = rays.sum(axis=0)
-        lists, _, _, scores = expander.narrowed(no_lists().joined({0: view.ids}), narrower)
+        lists, _, _, scores = findings.narrowed(no_lists().joined({0: ids}), narrower)
         assert isinstance(lists, Lists)
         assert len(scores) == len(lists.ids)
-        still = {tuple(row) for row in expander.catalogue.features[lists.ids].tolist()}
+        still = {tuple(row) for row in findings.catalogue.features[lists.ids].tolist()}
         assert winners(rows, offsets, narrower) <= still <= kept
     assert listed > 50
     assert left_over <= 0.25 * listed

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from drawn_lattices import Drawn, decoded_loss, least_loss, limits_of
+from long_searches import long_searches
 from shared import asr_lattices, needs_shared
 from strategies import many_more
 
@@ -57,6 +58,13 @@ def test_the_optimum_is_that_of_all_paths(kind: str, block: int) -> None:
 def test_lattices_that_stay_open_at_first_end_with_the_same_optimum(kind: str, comparisons: int) -> None:
     for seed in range(500, 515):
         check(seed, kind, LatticeSettings(comparisons=comparisons))
+
+
+@pytest.mark.parametrize("comparisons", [1, 100])
+def test_units_of_work_end_with_the_same_optimum(comparisons: int) -> None:
+    with long_searches():
+        for seed in range(520, 530):
+            check(seed, "dyadic", LatticeSettings(comparisons=comparisons))
 
 
 @pytest.mark.parametrize("metric", ["wer", "bleu"])

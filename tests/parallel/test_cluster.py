@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from long_searches import SLICE, long_searches, noise_of, same
+from long_searches import SLICE, long_searches, noise_of, same, search_lattices
 
 import lpmert
 from lpmert import MethodError, Status
+from lpmert.parallel.backends import hired
 from lpmert.parallel.cluster import Cluster
 
 distributed = pytest.importorskip("distributed", reason="needs lpmert[dask]")
@@ -53,6 +54,13 @@ def test_a_cluster_searches_as_one_thread_does(local: Any, method: str) -> None:
         found = lpmert.minimize(nbest, method=method, backend=f"dask://{address_of(local)}")
     assert alone.status is Status.OPTIMAL
     assert same(alone, found)
+
+
+def test_a_cluster_searches_lattices_as_one_thread_does(local: Any) -> None:
+    with long_searches():
+        alone = search_lattices(2, "wer")
+        with hired(f"dask://{address_of(local)}", 1):
+            assert same(alone, search_lattices(2, "wer"))
 
 
 def test_workers_that_die_change_nothing(local: Any) -> None:

@@ -11,15 +11,17 @@ from contextlib import contextmanager, nullcontext
 
 import numpy as np
 import pytest
-from long_searches import SLICE, long_searches, noise_of, same
+from long_searches import SLICE, long_searches, noise_of, problem_of, same, search_lattices
 
 import lpmert
 from lpmert import Status
 from lpmert.errors import MethodError
+from lpmert.methods.heuristic.och import Och
 from lpmert.parallel.backends import checked_backend, hired, workers, workers_of
 from lpmert.parallel.processes import Processes
 from lpmert.parallel.workers import SERIAL, Serial, Threads, Workers
-from lpmert.system.deadline import Deadline, OutOfTime, heeding
+from lpmert.system.deadline import Deadline, OutOfTime, heeding, out_of_time
+from lpmert.unseen.estimate import expected_of
 
 
 def scaled(base: np.ndarray, factor: float) -> np.ndarray:
@@ -142,6 +144,40 @@ def test_processes_search_as_one_thread_does(method: str, processes: Processes) 
             alone = lpmert.minimize(nbest, method=method)
         assert alone.status is Status.OPTIMAL
         assert same(alone, lpmert.minimize(nbest, method=method))
+
+
+@pytest.mark.parametrize("metric", ["wer", "bleu"])
+def test_lattices_are_searched_alike_by_all_workers(metric: str, processes: Processes) -> None:
+    with long_searches():
+        alone = search_lattices(1, metric)
+        assert alone.status is Status.OPTIMAL
+        assert alone.counters["lattice_cones"] > 10
+        for hands in (Threads(1), Threads(3), processes):
+            with using(hands), hired("threads", 2):
+                assert same(alone, search_lattices(1, metric))
+
+
+def test_folds_are_fitted_alike_by_all_workers(processes: Processes) -> None:
+    nbest = problem_of(1, 24, 3)
+
+    def found() -> tuple[object, ...]:
+        tuned = lpmert.tune(nbest, folds=4)
+        assert tuned.estimate is not None
+        return tuned.weights.tolist(), tuned.estimate.to_dict(), expected_of(nbest, Och(restarts=2), folds=4)
+
+    alone = found()
+    for hands in (Threads(1), Threads(2), Threads(3), processes):
+        with using(hands):
+            assert found() == alone
+
+
+def test_threads_heed_the_deadline_and_do_their_units_alone() -> None:
+    with hired("threads", 2) as hands, Deadline(0.0).running():
+        assert hands.hand_out(surroundings, hands.share(None)).wait() == (True, True)
+
+
+def surroundings(_: None) -> tuple[bool, bool]:
+    return out_of_time(), workers() is SERIAL
 
 
 def check_kills(method: str, kills: int) -> None:

@@ -30,7 +30,7 @@ from lpmert.methods.choices.search import ChoicesSearch
 from lpmert.model.form import Canonical
 from lpmert.numeric.cone import cone_around, covering_cones
 from lpmert.parallel.backends import workers
-from lpmert.parallel.workers import Pending, Shared
+from lpmert.parallel.workers import SERIAL, Pending, Shared, Workers
 from lpmert.search.checkpoint import plain
 from lpmert.search.frontier import Frontier
 from lpmert.search.method import Incumbent, Method, Search, Task
@@ -46,8 +46,11 @@ _HAND = 8
 _UNIT = 8 * _SLICE
 """Work in a unit, in some hundredths of a second: much more than it takes to send one away."""
 
-_ALONE = 40 * _SLICE
+_ALONE = 5 * _SLICE
 """Work after which a search goes on in units, for whoever does them: short ones need no more than one lane."""
+
+_AT_HOME = 12
+"""Units that the caller does first where workers take long to start: in about half a second."""
 
 _LEAF_ROWS = 2500
 """Hypotheses of a cone beyond which splits without progress do not count: exact arithmetic would have too many."""
@@ -162,7 +165,7 @@ class CellsSearch(Search):
         self._counts = dict.fromkeys(COUNTED, 0)
         self._exact_leaves = 0
         self._closed: Counter[str] = Counter()
-        self._stalled = self._floor = 0
+        self._stalled = self._floor = self._units = 0
         self._begin(roots is None and settings.boxed(canonical), roots)
 
     def _begin(self, boxed: bool, roots: FloatArray | Sequence[OpenCone] | None = None) -> None:
@@ -179,6 +182,7 @@ class CellsSearch(Search):
         for cone in known:
             self._lane.load(cone)
         self._hard: deque[OpenCone | OpenBox] = deque()
+        self._hands: Workers = SERIAL
         self._shared: Shared | None = None
         self._closing: tuple[ChoicesSearch | CellsSearch, int] | None = None
 
@@ -300,8 +304,11 @@ class CellsSearch(Search):
             self._load_roots()
             return
         if self._shared is None:
-            self._shared = self._workers.share(self._ground)
             self._give_back()
+        if self._shared is None or self._units == _AT_HOME:
+            self._hands = SERIAL if self._workers.far and self._units < _AT_HOME else self._workers
+            self._shared = self._hands.share(self._ground)
+        self._units += 1
         hand_out = partial(self._hand_out, self._shared)
         self._frontier.send(hand_out)
         explored = self._frontier.take()
@@ -316,7 +323,7 @@ class CellsSearch(Search):
         self._frontier.send(hand_out)
 
     def _hand_out(self, shared: Shared, parts: list[OpenCone | OpenBox]) -> Pending[Explored]:
-        return self._workers.hand_out(explore, shared, parts, self.incumbent.cost, self.incumbent.weights, _UNIT)
+        return self._hands.hand_out(explore, shared, parts, self.incumbent.cost, self.incumbent.weights, _UNIT)
 
     def _take_found(self) -> None:
         self.incumbent.improve(*self._lane.found(), "C")

@@ -42,6 +42,10 @@ class Ideals:
         self._automata: dict[tuple[int, int], _Automaton] = {}
         self._targets: dict[int, list[Ideal]] = {}
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What holds lattices against references has functions, and is made anew."""
+        return {"_problem": self._problem, "_automata": {}, "_targets": {}}
+
     @cached_property
     def spelling(self) -> Spelling | None:
         """The words in tokens, `None` where the metric has none or a word is several."""

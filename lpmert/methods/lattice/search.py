@@ -7,6 +7,7 @@ Once all lattices have their hypotheses, the rest of the cone is searched as N-b
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -14,31 +15,24 @@ from typing import NamedTuple
 import numpy as np
 
 from lpmert.configurable import Configurable, option
-from lpmert.errors import FloatArray, IntArray
+from lpmert.errors import FloatArray
 from lpmert.methods.cells.cells import Cells, CellsSearch
 from lpmert.methods.lattice.edges import even_edges
 from lpmert.methods.lattice.lists import Lists, no_lists
-from lpmert.methods.lattice.parts import Expander, OpenLattice, all_mixes
+from lpmert.methods.lattice.parts import Before, Expander, View, all_mixes, look
 from lpmert.methods.lattice.roots import cones_of_region
+from lpmert.methods.lattice.sight import Cone, Findings, Sight
 from lpmert.model.canonical import least_costs, with_limits
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.lattice_problem import LatticeProblem, Verdict
 from lpmert.numeric.cone import exact_sum
+from lpmert.parallel.backends import workers
+from lpmert.parallel.workers import SERIAL, Pending, Shared, Workers
 from lpmert.search.combined import Combined
 from lpmert.search.method import Incumbent
-from lpmert.system.deadline import checkpoint
 
-_SLICE = 20_000_000
-"""Work on lattices before limits are looked at: about a twentieth of a second."""
-
-
-_SPLIT_WORK = 50_000
-"""What it costs to split a cone, for each lattice: for so much work the last open ones are looked at again."""
-
-_MORE_WORK = 8
-
-_EARLY_SPLITS, _MOST_DOUBLINGS = 10, 20
-"""Splits after which lattices are given more work, and how often at most it is doubled."""
+_ALONE = 60_000_000
+"""Work on lattices, in about half a second, after which units are handed out to workers."""
 
 
 @dataclass(frozen=True)
@@ -54,84 +48,6 @@ class LatticeSettings(Configurable):
     )
 
     name = "lattice"
-
-
-class Cone(NamedTuple):
-    """A cone that waits: rays [d, d], splits that led to it, a bound, and what a cone around it left of the lattices:
-    few hypotheses each, or open.
-
-    mixes [m, d]: of the rays, where best paths are not known from a cone around it; the first is the middle.
-    """
-
-    rays: FloatArray
-    mixes: FloatArray
-    depth: int
-    bound: int
-    lists: Lists
-    open: dict[int, OpenLattice]
-
-    @property
-    def nbytes(self) -> int:
-        """Memory, which two cones share."""
-        return 4 * len(self.lists.ids) + sum(lattice.nbytes for lattice in self.open.values()) // 2
-
-
-class Sight:
-    """What is found of the lattices in a cone, one after the other: those that have few hypotheses first, at once.
-
-    lists, open: so far, with what a cone around it left of those that were not looked at; bound: on the cost; middle:
-    the summed statistics [K] in the middle, if all were looked at there.
-    """
-
-    def __init__(self, expander: Expander, cone: Cone, comparisons: int) -> None:
-        self._expander, self._cone = expander, cone
-        self.lists, self.bound, middle, scores = expander.narrowed(cone.lists, cone.rays)
-        self.middle: FloatArray | None = middle
-        self.bound += sum(lattice.least for lattice in cone.open.values())
-        self.open = dict(cone.open)
-        self._found: dict[int, IntArray] = {}
-        self._scores = [(scores, self.lists.ends[1:])]
-        self._waiting = sorted(cone.open, key=lambda number: -cone.open[number].needed)
-        self._link_work = comparisons << min(max(0, cone.depth - _EARLY_SPLITS) // 2, _MOST_DOUBLINGS)
-        self._again = True
-
-    @property
-    def complete(self) -> bool:
-        """Whether all lattices were looked at."""
-        return not self._waiting
-
-    def look(self) -> None:
-        """Look at the next lattice."""
-        number = self._waiting.pop()
-        before = self.open.pop(number)
-        view = self._expander.view(number, before, self._cone.rays, self._cone.mixes, self._link_work)
-        self._scores.append((view.leading, np.array([len(view.leading)])))
-        if view.part is None:
-            self._found[number] = view.ids
-            least = int(self._expander.catalogue.losses(view.ids).min())
-        else:
-            self.open[number], least = view.part, view.part.least
-        self.bound += max(least, before.least) - before.least
-        self.middle = None if self.middle is None or view.middle is None else self.middle + view.middle
-        if not self._waiting and self._again:
-            self._again = False
-            worth = _SPLIT_WORK * (len(self.open) + len(self._found) + len(self.lists.numbers))
-            if sum(lattice.needed for lattice in self.open.values()) <= worth:
-                self._waiting = list(self.open)
-                self._link_work *= _MORE_WORK
-        if not self._waiting:
-            self.lists = self.lists.joined(self._found)
-            self._found = {}
-            self.bound = max(self.bound, self._expander.bound_of_ratio(self.lists, self.open, self.middle))
-
-    @property
-    def scores(self) -> tuple[FloatArray, IntArray]:
-        """Scores [n, D] at the rays of the paths of lattices that no others beat, and their ends [s + 1]."""
-        ends, last = [np.zeros(1, dtype=np.int64)], 0
-        for scores, own in self._scores:
-            ends.append(own + last)
-            last += len(scores)
-        return np.concatenate([scores for scores, _ in self._scores]), np.concatenate(ends)
 
 
 @dataclass
@@ -152,10 +68,20 @@ class Leaf:
         return max(self.below, self.search.lower_bound + self.fixed)
 
 
+class _Out(NamedTuple):
+    """A unit that is out: whose cone it looks into, and at which lattices."""
+
+    sight: Sight
+    sent: list[Before]
+    pending: Pending[list[View]]
+
+
 class LatticeSearch(Combined):
     """A resumable search over the weights for lattices. The costs of its incumbent are losses.
 
-    catalogue: the hypotheses that may win in some cone.
+    A unit of work looks at some lattices in a cone. So many are out at once, once the search is long, of one cone only
+    where no others wait; their answers are taken in the order in which they went out. So the outcome is the same for
+    any number of workers. catalogue: the hypotheses that may win in some cone.
     """
 
     phase = "cones"
@@ -165,11 +91,15 @@ class LatticeSearch(Combined):
         super().__init__(incumbent)
         self.problem, self._settings, self._cells = problem, settings, cells
         self._expander = Expander(problem, settings.labels)
-        self.catalogue = self._expander.catalogue
+        self._findings = Findings(problem, self._expander)
+        self.catalogue = self._findings.catalogue
         self._heap: list[tuple[int, int, Cone]] = []
         self._pushed = self._held = 0
-        self._cone: Cone | None = None
-        self._sight: Sight | None = None
+        self._sights: list[Sight] = []
+        self._out: deque[_Out] = deque()
+        self._workers: Workers = SERIAL
+        self._shared = Shared(self._expander)
+        self._leaves_found: deque[tuple[FloatArray, Lists, int]] = deque()
         self._leaf: Leaf | None = None
         self._cones = self._leaves = self._spurious = 0
         self._begun = False
@@ -181,15 +111,14 @@ class LatticeSearch(Combined):
     @property
     def lower_bound(self) -> int:
         """The least bound of an open cone, or the incumbent's loss where none is open."""
-        bounds = [self.incumbent.cost]
+        bounds = [self.incumbent.cost, *(sight.cone.bound for sight in self._sights)]
+        bounds += [below for _, _, below in self._leaves_found]
         if not self._begun:
             return min(0, self.incumbent.cost)
         if self.unsettled is not None:
             bounds.append(self.unsettled)
         if self._heap:
             bounds.append(self._heap[0][0])
-        if self._cone is not None:
-            bounds.append(self._cone.bound)
         if self._leaf is not None:
             bounds.append(self._leaf.bound)
         return min(bounds)
@@ -200,7 +129,7 @@ class LatticeSearch(Combined):
 
     @property
     def open_nodes(self) -> int:
-        return len(self._heap) + (self._cone is not None) + super().open_nodes
+        return len(self._heap) + len(self._sights) + len(self._leaves_found) + super().open_nodes
 
     @property
     def memory(self) -> int:
@@ -215,8 +144,8 @@ class LatticeSearch(Combined):
             "nodes": self.nodes,
             "lattice_cones": self._cones,
             "leaves": self._leaves,
-            "expanded": self._expander.expanded,
-            "too_many": self._expander.failed,
+            "expanded": self._findings.expanded,
+            "too_many": self._findings.failed,
             "survivors": len(self.catalogue),
             "lps": self.lps,
             "spurious": self._spurious,
@@ -228,18 +157,15 @@ class LatticeSearch(Combined):
             self._begin()
         elif self._leaf is not None:
             self._search_leaf(self._leaf)
-        elif self._cone is not None:
-            self._look_into(self._cone)
+        elif self._leaves_found:
+            self._leaf = self._new_leaf(*self._leaves_found.popleft())
         else:
-            self._cone = heapq.heappop(self._heap)[2]
-            self._held -= self._cone.nbytes
-            self._sight = None
-            self._cones += 1
+            self._look_on()
 
     def _begin(self) -> None:
         lattices = {number: self._expander.whole(number) for number in range(len(self.problem.graphs))}
         bound = sum(lattice.least for lattice in lattices.values())
-        bound = max(bound, self._expander.bound_of_ratio(no_lists(), lattices, None))
+        bound = max(bound, self._findings.bound_of_ratio(no_lists(), lattices, None))
         for rays in cones_of_region(self.problem.canonical.limits, self.problem.canonical.cap):
             self._push(Cone(rays, all_mixes(len(rays)), 0, bound, no_lists(), lattices))
         self._begun = True
@@ -249,29 +175,61 @@ class LatticeSearch(Combined):
         self._held += cone.nbytes
         self._pushed += 1
 
-    def _look_into(self, cone: Cone) -> None:
-        """Find what is left of the lattices in a cone, one after the other; then bound it, and split or search it."""
-        sight = self._sight
-        if sight is None:
-            sight = self._sight = Sight(self._expander, cone, self._settings.comparisons)
-        stop = self._expander.work + _SLICE
-        while sight.bound < self.incumbent.cost and not sight.complete:
-            if self._expander.work > stop:
-                return
-            checkpoint()
-            sight.look()
-        self._cone = None
-        if sight.bound >= self.incumbent.cost:
+    def _look_on(self) -> None:
+        """Hand units out, and take the answer to the one that went out first."""
+        self._send()
+        if not self._out:
             return
-        if sight.middle is not None and self.problem.cost(sight.middle) < self.incumbent.cost:
-            self._look_at(CanonicalWeights(cone.rays.sum(axis=0)))
-        rays, edges = even_edges(cone.rays, *sight.scores)
-        if sight.open:
+        sight, sent, pending = self._out[0]
+        views = pending.wait()
+        self._out.popleft()
+        sight.take(sent, views)
+        self._look_after(sight)
+        self._send()
+
+    def _send(self) -> None:
+        """Hand units out until all lanes are taken."""
+        if self._workers is SERIAL and self._findings.work >= _ALONE:
+            self._workers = workers()
+            self._shared = self._workers.share(self._expander)
+        places = 1 if self._findings.work < _ALONE else self._cells.lanes
+        while len(self._out) < places:
+            idle = [sight for sight in self._sights if sight.waiting and not sight.out]
+            if not idle and self._heap and self._heap[0][0] < self.incumbent.cost:
+                self._open(heapq.heappop(self._heap)[2])
+                continue
+            able = idle or sorted((sight for sight in self._sights if sight.waiting), key=lambda sight: sight.out)
+            if not able:
+                return
+            sent, cone, link_work = able[0].send(), able[0].cone, able[0].link_work
+            pending = self._workers.hand_out(look, self._shared, sent, cone.rays, cone.mixes, link_work)
+            self._out.append(_Out(able[0], sent, pending))
+
+    def _open(self, cone: Cone) -> None:
+        """Look into a cone: what of it needs no unit is done at once."""
+        self._held -= cone.nbytes
+        self._cones += 1
+        sight = Sight(self._findings, cone, self._settings.comparisons)
+        self._sights.append(sight)
+        self._look_after(sight)
+
+    def _look_after(self, sight: Sight) -> None:
+        """Give a cone up that has nothing better than the incumbent; split or search one in which all was looked at."""
+        cone = sight.cone
+        if sight.bound >= self.incumbent.cost:
+            self._sights.remove(sight)
+            self._out = deque(out for out in self._out if out.sight is not sight)
+        elif sight.complete:
+            self._sights.remove(sight)
+            if sight.middle is not None and self.problem.cost(sight.middle) < self.incumbent.cost:
+                self._look_at(CanonicalWeights(cone.rays.sum(axis=0)))
+            rays, edges = even_edges(cone.rays, *sight.scores)
             bound = max(cone.bound, sight.bound)
-            self._split(cone._replace(rays=rays, bound=bound, lists=sight.lists, open=sight.open), edges)
-        else:
-            self._leaves += 1
-            self._leaf = self._new_leaf(rays, sight.lists, max(cone.bound, sight.bound))
+            if sight.open:
+                self._split(cone._replace(rays=rays, bound=bound, lists=sight.lists, open=sight.open), edges)
+            else:
+                self._leaves += 1
+                self._leaves_found.append((rays, sight.lists, bound))
 
     def _split(self, cone: Cone, edges: list[tuple[int, int]]) -> None:
         """Halve the first edge of a cone that has an exact middle."""

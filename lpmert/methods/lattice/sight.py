@@ -1,0 +1,189 @@
+"""What is found of all lattices in a cone: units of work look at some of them, and the search takes their answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from lpmert.errors import FloatArray, IntArray
+from lpmert.methods.lattice.list_kernels import narrow
+from lpmert.methods.lattice.lists import Catalogue, Lists
+from lpmert.methods.lattice.mixtures import new_game
+from lpmert.methods.lattice.parts import Before, Expander, OpenLattice, Paths, View, joined
+from lpmert.model.lattice_problem import LatticeProblem
+
+_UNIT = 8_000_000
+"""Work of a unit, at a guess: some hundredths of a second."""
+
+_KNOWN_PATHS = 32
+"""Whole paths of a lattice that are remembered to rule out others: those that were best last, somewhere in a cone."""
+
+_SPLIT_WORK = 50_000
+"""What it costs to split a cone, for each lattice: for so much work the last open ones are looked at again."""
+
+_MORE_WORK = 8
+
+_EARLY_SPLITS, _MOST_DOUBLINGS = 10, 20
+"""Splits after which lattices are given more work, and how often at most it is doubled."""
+
+
+class Cone(NamedTuple):
+    """A cone that waits: rays [d, d], splits that led to it, a bound, and what a cone around it left of the lattices:
+    few hypotheses each, or open.
+
+    mixes [m, d]: of the rays, where best paths are not known from a cone around it; the first is the middle.
+    """
+
+    rays: FloatArray
+    mixes: FloatArray
+    depth: int
+    bound: int
+    lists: Lists
+    open: dict[int, OpenLattice]
+
+    @property
+    def nbytes(self) -> int:
+        """Memory, which two cones share."""
+        return 4 * len(self.lists.ids) + sum(lattice.nbytes for lattice in self.open.values()) // 2
+
+
+class Findings:
+    """What a search has found of all lattices: their hypotheses that may win in some cone, and what was counted.
+
+    work: in scores computed and labels compared; expanded, failed: how often hypotheses were listed, and how often they
+    were too many.
+    """
+
+    def __init__(self, problem: LatticeProblem, expander: Expander) -> None:
+        self._problem, self._longest, self._ideals = problem, expander.longest, expander.ideals
+        self.catalogue = Catalogue(problem)
+        self._known: list[Paths] = [{} for _ in problem.graphs]
+        self._game, self._room = new_game(problem.canonical.n_features, 0), 0
+        self.work = self.expanded = self.failed = 0
+
+    def bound_of_ratio(self, lists: Lists, open: Mapping[int, OpenLattice], middle: FloatArray | None) -> int:
+        """Return a bound on the cost of a ratio metric, 0 where nothing stands for some open lattice, or none is open.
+
+        middle [K]: the sums of what is best somewhere.
+        """
+        rows = [lattice.rows for lattice in open.values()]
+        known = [own for own in rows if own is not None]
+        if not known or len(known) < len(rows):
+            return 0
+        listed = [self.catalogue.statistics[ids] for ids in lists.split().values()]
+        return self._ideals.bound([*listed, *known], middle)
+
+    def narrowed(self, lists: Lists, rays: FloatArray) -> tuple[Lists, int, FloatArray, FloatArray]:
+        """Return the hypotheses of lists that may win in a smaller cone, their least losses, summed, the summed
+        statistics [K] of the best in the middle, and their scores [n, D] at the rays.
+        """
+        reach = self._longest @ np.abs(rays).T
+        kept, scores = Lists(*map(np.empty_like, lists)), np.empty((len(lists.ids), len(rays)))
+        middle = np.empty_like(lists.numbers)
+        if len(lists.ids) > self._room:
+            self._room = 2 * len(lists.ids)
+            self._game = new_game(len(rays), self._room)
+        narrow(self.catalogue.features, lists, rays, reach, self._game, kept, scores, middle)
+        n = int(kept.ends[-1])
+        self.work += 20 * len(lists.ids) + 2000
+        kept = kept._replace(ids=kept.ids[:n].copy())
+        least = sum(np.minimum.reduceat(self.catalogue.losses(kept.ids), kept.ends[:-1]).tolist()) if n else 0
+        return kept, least, self.catalogue.statistics[middle].sum(axis=0), scores[:n]
+
+    def known(self, number: int) -> Paths:
+        """Return paths of a lattice, which do not change."""
+        return self._known[number]
+
+    def take(self, number: int, view: View) -> tuple[IntArray, FloatArray | None]:
+        """Return the numbers of the hypotheses in a view of a lattice, and the statistics [K] in the middle."""
+        known = joined(self._known[number], view.best)
+        self._known[number] = dict(list(known.items())[-_KNOWN_PATHS:])
+        self.work += view.work
+        self.failed += view.crowded
+        self.expanded += view.part is None
+        ids = np.array([self.catalogue.add(number, way) for way in view.ways], dtype=np.int64)
+        return ids, None if view.middle is None else self._problem.statistics(number, view.middle)
+
+
+class Sight:
+    """What is found of the lattices in a cone: of those that have few hypotheses first, and at once.
+
+    lists, open: so far, with what a cone around it left of those that were not looked at; bound: on the cost; middle:
+    the summed statistics [K] in the middle, if all were looked at there; out: units that are out.
+    """
+
+    def __init__(self, findings: Findings, cone: Cone, comparisons: int) -> None:
+        self._findings, self.cone = findings, cone
+        self.lists, self.bound, middle, scores = findings.narrowed(cone.lists, cone.rays)
+        self.middle: FloatArray | None = middle
+        self.bound += sum(lattice.least for lattice in cone.open.values())
+        self.open = dict(cone.open)
+        self.out = 0
+        self._found: dict[int, IntArray] = {}
+        self._scores = [(scores, self.lists.ends[1:])]
+        self._waiting = sorted(cone.open, key=lambda number: -cone.open[number].needed)
+        self.link_work = comparisons << min(max(0, cone.depth - _EARLY_SPLITS) // 2, _MOST_DOUBLINGS)
+        self._again = True
+        if self.complete:
+            self._conclude()
+
+    @property
+    def waiting(self) -> bool:
+        """Whether there are lattices that no unit has looked at."""
+        return bool(self._waiting)
+
+    @property
+    def complete(self) -> bool:
+        """Whether all lattices were looked at."""
+        return not (self._waiting or self.out)
+
+    def send(self) -> list[Before]:
+        """Return what the next unit is to look at."""
+        rays_and_mixes = len(self.cone.rays) + len(self.cone.mixes)
+        work, sent = 0.0, []
+        while self._waiting and work < _UNIT:
+            number = self._waiting.pop()
+            lattice = self.open[number]
+            work += 2 * rays_and_mixes * lattice.count + min(lattice.needed, self.link_work * (lattice.count + 100))
+            sent.append((number, lattice, self._findings.known(number)))
+        self.out += 1
+        return sent
+
+    def take(self, sent: list[Before], views: list[View]) -> None:
+        """Take the answer of a unit."""
+        self.out -= 1
+        for (number, before, _), view in zip(sent, views, strict=True):
+            ids, middle = self._findings.take(number, view)
+            self._scores.append((view.leading, np.array([len(view.leading)])))
+            del self.open[number]
+            if view.part is None:
+                self._found[number] = ids
+                least = int(self._findings.catalogue.losses(ids).min())
+            else:
+                self.open[number], least = view.part, view.part.least
+            self.bound += max(least, before.least) - before.least
+            self.middle = None if self.middle is None or middle is None else self.middle + middle
+        if self.complete and self._again:
+            self._again = False
+            worth = _SPLIT_WORK * (len(self.open) + len(self._found) + len(self.lists.numbers))
+            if sum(lattice.needed for lattice in self.open.values()) <= worth:
+                self._waiting = list(self.open)
+                self.link_work *= _MORE_WORK
+        if self.complete:
+            self._conclude()
+
+    @property
+    def scores(self) -> tuple[FloatArray, IntArray]:
+        """Scores [n, D] at the rays of the paths of lattices that no others beat, and their ends [s + 1]."""
+        ends, last = [np.zeros(1, dtype=np.int64)], 0
+        for scores, own in self._scores:
+            ends.append(own + last)
+            last += len(scores)
+        return np.concatenate([scores for scores, _ in self._scores]), np.concatenate(ends)
+
+    def _conclude(self) -> None:
+        self.lists = self.lists.joined(self._found)
+        self._found = {}
+        self.bound = max(self.bound, self._findings.bound_of_ratio(self.lists, self.open, self.middle))
