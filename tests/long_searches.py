@@ -13,7 +13,7 @@ from strategies import short_descent
 import lpmert
 from lpmert import Result
 from lpmert.methods.auto import Auto
-from lpmert.methods.cells import cells
+from lpmert.methods.cells import search as cells
 from lpmert.methods.choices import shared
 from lpmert.methods.lattice import search as lattice_search
 from lpmert.methods.lattice import sight

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lpmert.configurable import option
-from lpmert.methods.cells.cells import Cells, CellsSearch
+from lpmert.methods.cells.cells import Cells
+from lpmert.methods.cells.search import CellsSearch
 from lpmert.methods.choices.choices import Choices
 from lpmert.methods.choices.ratio_search import RatioChoicesSearch
 from lpmert.methods.choices.shared import SharedChoices

@@ -15,7 +15,8 @@ import lpmert
 from lpmert.errors import FloatArray
 from lpmert.methods.cells import box_lane, cells
 from lpmert.methods.cells.box_stack import OpenBox
-from lpmert.methods.cells.cells import Cells, CellsSearch
+from lpmert.methods.cells.cells import Cells
+from lpmert.methods.cells.search import CellsSearch
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.problem import Problem
 from lpmert.numeric.cone import cones_of_box

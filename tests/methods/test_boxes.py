@@ -24,7 +24,8 @@ from lpmert.methods.cells.box_stack import (
     put_box,
     whole_box,
 )
-from lpmert.methods.cells.cells import Cells, CellsSearch
+from lpmert.methods.cells.cells import Cells
+from lpmert.methods.cells.search import CellsSearch
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.form import Canonical
 from lpmert.model.problem import Problem

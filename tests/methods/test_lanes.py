@@ -11,9 +11,11 @@ from strategies import KINDS, best_loss, random_lists
 
 import lpmert
 from lpmert import Status
-from lpmert.methods.cells import cells, hand
+from lpmert.methods.cells import hand
+from lpmert.methods.cells import search as cells
 from lpmert.methods.cells.any_lane import AnyLane
-from lpmert.methods.cells.cells import Cells, CellsSearch
+from lpmert.methods.cells.cells import Cells
+from lpmert.methods.cells.search import CellsSearch
 from lpmert.methods.choices.choices import Choices
 from lpmert.model.problem import Problem
 from lpmert.search.method import Incumbent

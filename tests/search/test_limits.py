@@ -232,7 +232,11 @@ def test_watching_does_not_change_the_answer(method: str) -> None:
 
 @pytest.mark.parametrize(
     ("length", "method"),
-    [("choices.search.SLICE", Choices()), ("cells.cells._SLICE", Cells()), ("cells.cells._SLICE", Cells(leaf_lists=1))],
+    [
+        ("choices.search.SLICE", Choices()),
+        ("cells.search._SLICE", Cells()),
+        ("cells.search._SLICE", Cells(leaf_lists=1)),
+    ],
     ids=str,
 )
 def test_the_length_of_slices_does_not_change_the_optimum(

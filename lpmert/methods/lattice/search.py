@@ -16,7 +16,8 @@ import numpy as np
 
 from lpmert.configurable import Configurable, option
 from lpmert.errors import FloatArray
-from lpmert.methods.cells.cells import Cells, CellsSearch
+from lpmert.methods.cells.cells import Cells
+from lpmert.methods.cells.search import CellsSearch
 from lpmert.methods.lattice.edges import even_edges
 from lpmert.methods.lattice.lists import Lists, no_lists
 from lpmert.methods.lattice.parts import Before, Expander, View, all_mixes, look

@@ -1,0 +1,419 @@
+"""The search over cones of weights: frontier, units of work, and the closing of small and stalled cones."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+
+from lpmert.errors import FloatArray
+from lpmert.methods.cells import kernels as kernel
+from lpmert.methods.cells import stack as layout
+from lpmert.methods.cells.accounts import Account, RatioAccount, SumAccount
+from lpmert.methods.cells.box_stack import OpenBox
+from lpmert.methods.cells.hand import COUNTED, Explored, Ground, explore
+from lpmert.methods.cells.stack import OpenCone
+from lpmert.methods.choices.choices import Choices
+from lpmert.methods.choices.search import ChoicesSearch
+from lpmert.model.form import Canonical
+from lpmert.numeric.cone import cone_around, covering_cones
+from lpmert.parallel.backends import workers
+from lpmert.parallel.workers import SERIAL, Pending, Shared, Workers
+from lpmert.search.checkpoint import plain
+from lpmert.search.frontier import Frontier
+from lpmert.search.method import Incumbent, Search
+from lpmert.system.deadline import checkpoint
+
+_SLICE = 4_000_000
+_STAY = 5 * _SLICE
+"""Work in a cone before it gives way to the one with the least bound."""
+
+_HAND = 8
+"""Most parts that a unit of work begins with, so that it rarely runs out of them."""
+
+_UNIT = 8 * _SLICE
+"""Work in a unit, in some hundredths of a second: much more than it takes to send one away."""
+
+_ALONE = 5 * _SLICE
+"""Work after which a search goes on in units, for whoever does them: short ones need no more than one lane."""
+
+_AT_HOME = 12
+"""Units that the caller does first where workers take long to start: in about half a second."""
+
+_LEAF_ROWS = 2500
+"""Hypotheses of a cone beyond which splits without progress do not count: exact arithmetic would have too many."""
+
+_PATIENCE = 400
+"""Nodes that may go into closing stalled boxes, besides a share of what went into boxes, before simplices are tried."""
+
+_CLOSING_SHARE = 0.25
+
+_CLOSING_NODES = 50
+"""What it takes to begin to close a part of the weight space, in nodes."""
+
+_FRONTIER_BYTES = 1 << 28
+"""Beyond so much memory the frontier takes no more cones: the one at hand is searched depth first to its end."""
+
+
+class Options(Protocol):
+    """What a search takes of the method `Cells`."""
+
+    @property
+    def leaf_lists(self) -> int | None:
+        """Cones with at most so many open lists go to the search over selections."""
+
+    @property
+    def cuts(self) -> int:
+        """Most cutting planes of a simplex."""
+
+    @property
+    def cut_rows(self) -> int:
+        """Most survivors of such a simplex."""
+
+    @property
+    def conflict_lists(self) -> int:
+        """Most open lists between which conflicts are looked for."""
+
+    @property
+    def stalled_splits(self) -> int:
+        """Splits in a row, a feature, with little settled."""
+
+    @property
+    def compare_all(self) -> bool:
+        """Whether all hypotheses of a list are compared."""
+
+    @property
+    def shape(self) -> str:
+        """What the weight space is divided into."""
+
+    @property
+    def lanes(self) -> int:
+        """Parts searched side by side."""
+
+    @property
+    def selections(self) -> Choices:
+        """The search over selections."""
+
+    def boxed(self, canonical: Canonical) -> bool:
+        """Return whether the weight space of a problem is divided into boxes."""
+
+
+class CellsSearch(Search):
+    """A resumable search over the weight space of a problem in canonical form.
+
+    A long search goes on in units: hands of parts that workers search, each with the incumbent as it was when it went
+    out. So the outcome is the same for any number of workers.
+
+    roots [K, d, d]: simplicial cones to which it keeps, by default all of the weight space; or cones of which it is
+    known already what may win in them. Where exact arithmetic closes a cone it may look beyond them, and what it finds
+    there counts.
+    """
+
+    phase = "cones"
+    unsettled: int | None = None
+
+    def __init__(
+        self,
+        settings: Options,
+        canonical: Canonical,
+        incumbent: Incumbent,
+        roots: FloatArray | Sequence[OpenCone] | None = None,
+    ) -> None:
+        self.incumbent = incumbent
+        self._settings = settings
+        self._account: Account[Any] = (
+            SumAccount(settings.selections, canonical)
+            if canonical.additive
+            else RatioAccount(settings.selections, canonical, incumbent.weights)
+        )
+        self._canonical = canonical
+        self._lists = self._account.lists
+        self._granularity = self._account.granularity
+        n_features = canonical.n_features
+        self._kernel_settings = kernel.ConeSettings(
+            self._granularity,
+            self._account.leaf_lists if settings.leaf_lists is None else settings.leaf_lists,
+            _LEAF_ROWS,
+            settings.cut_rows,
+            settings.conflict_lists,
+            settings.stalled_splits * n_features,
+            3 * settings.stalled_splits * n_features if n_features > 1 else 0,
+            self._account.row_work,
+            2.0 * float(np.abs(self._lists.rows).sum(axis=1).max(initial=0.0)),
+            settings.compare_all,
+        )
+        self._workers = workers()
+        self._counts = dict.fromkeys(COUNTED, 0)
+        self._exact_leaves = 0
+        self._closed: Counter[str] = Counter()
+        self._stalled = self._floor = self._units = 0
+        self._begin(roots is None and settings.boxed(canonical), roots)
+
+    def _begin(self, boxed: bool, roots: FloatArray | Sequence[OpenCone] | None = None) -> None:
+        """Begin with parts of one kind, and nothing but these."""
+        settings, weights = self._settings, self.incumbent.weights
+        self._ground = Ground(self._account, self._kernel_settings, boxed, settings.cuts)
+        begins = list(self._cover(self._canonical) if roots is None else roots)
+        known = [cone for cone in begins if isinstance(cone, OpenCone)]
+        self._roots: deque[Any] = deque(root for root in begins if not isinstance(root, OpenCone))
+        self._lane = self._ground.new_lane(
+            weights, max((len(cone.ids) for cone in known), default=len(self._lists.rows))
+        )
+        self._frontier: Frontier[OpenCone | OpenBox, Explored] = Frontier(settings.lanes, _HAND)
+        for cone in known:
+            self._lane.load(cone)
+        self._hard: deque[OpenCone | OpenBox] = deque()
+        self._hands: Workers = SERIAL
+        self._shared: Shared | None = None
+        self._closing: tuple[ChoicesSearch | CellsSearch, int] | None = None
+
+    @property
+    def finished(self) -> bool:
+        return self.lower_bound >= self.incumbent.cost or self.open_nodes == 0
+
+    @property
+    def lower_bound(self) -> int:
+        """The least bound of an open cone, or the incumbent's cost where none is open."""
+        upper = self.incumbent.cost
+        if self.unsettled is not None:
+            upper = min(upper, self.unsettled)
+        bounds = [self._lane.least_bound, self._frontier.least_bound, *(part.bound for part in self._hard)]
+        open_bounds = [bound for bound in bounds if bound is not None] + [0] * bool(self._roots)
+        least = min(upper, self._account.cost_of(min(open_bounds))) if open_bounds else upper
+        return upper if least > upper - self._granularity else min(upper, max(least, self._floor))
+
+    @property
+    def nodes(self) -> int:
+        closing = 0 if self._closing is None else self._closing[0].nodes
+        return self._count(layout.NODES) + self._closed["nodes"] + closing
+
+    @property
+    def open_nodes(self) -> int:
+        return len(self._roots) + len(self._frontier) + len(self._hard) + self._lane.n_parts
+
+    @property
+    def lps(self) -> int:
+        return self._count(layout.LEAF_LPS) + self._closed["lps"]
+
+    @property
+    def memory(self) -> int:
+        return self._frontier.nbytes + sum(part.nbytes for part in self._hard) + self._lane.nbytes
+
+    def counters(self) -> Mapping[str, int]:
+        return {
+            "nodes": self.nodes,
+            "cut_off": self._count(layout.CUT_OFF) + self._closed["cut_off"],
+            "conflicting": self._count(layout.CONFLICTING) + self._closed["conflicting"],
+            "leaves": self._count(layout.LEAVES) + self._closed["leaves"],
+            "lps": self.lps,
+            "exact_leaves": self._exact_leaves + self._closed["exact_leaves"],
+        }
+
+    def advance(self) -> None:
+        """Search on for one slice of work, or take the answer to the unit that went out first."""
+        if self.finished:
+            return
+        if self._lane.closing:
+            self._close()
+        elif self._hard:
+            self._lane.load(self._hard.popleft())
+            self._lane.closing = True
+        elif self._shared is not None or self._lane.done >= _ALONE:
+            self._take_answer()
+        else:
+            self._explore_alone()
+
+    def state(self) -> Mapping[str, Any]:
+        parts = [*self._lane.parts(), *self._hard, *self._frontier.parts()]
+        return {
+            "roots": len(self._roots),
+            "parts": [plain(part) for part in parts],
+            "counts": [self._count(position) for position in COUNTED],
+            "exact_leaves": self._exact_leaves,
+            "closed": dict(self._closed),
+            "unsettled": self.unsettled,
+            "stalled": self._stalled,
+            "boxed": self._ground.boxed,
+            "floor": self._floor,
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        if self._ground.boxed and not state["boxed"]:
+            self._begin(boxed=False)
+        self._stalled, self._floor = state["stalled"], state["floor"]
+        while len(self._roots) > state["roots"]:
+            self._roots.popleft()
+        kind = OpenBox if self._ground.boxed else OpenCone
+        self._frontier.push(kind.of(part) for part in state["parts"])
+        self._counts = dict(zip(COUNTED, state["counts"], strict=True))
+        self._exact_leaves, self._closed = state["exact_leaves"], Counter(state["closed"])
+        self.unsettled = state["unsettled"]
+
+    def _cover(self, canonical: Canonical) -> Any:
+        """Return the cones [K, d, d] that cover the weight space, or the numbers of the faces of the cube."""
+        if self._ground.boxed:
+            return range(2 * canonical.n_features)
+        around = None if canonical.cap is None else cone_around(canonical.cap)
+        return covering_cones(canonical.n_features) if around is None else around[None, :, :]
+
+    def _explore_alone(self) -> None:
+        """Search the part with the least bound, depth first; every now and then let others have their turn."""
+        lane = self._lane
+        if lane.n_parts == 0:
+            lane.work_limit = lane.done + _STAY
+            self._load_roots()
+            if lane.n_parts == 0 and len(self._frontier):
+                lane.load(self._frontier.pop())
+        if lane.n_parts:
+            lane.explore(self.incumbent.cost, _SLICE)
+            self._take_found()
+            if not lane.closing and lane.done >= lane.work_limit and self._frontier.nbytes < _FRONTIER_BYTES:
+                self._put_back()
+
+    def _load_roots(self) -> None:
+        """Load and prune roots until something is left of one, or there are no more."""
+        while self._lane.n_parts == 0 and self._roots:
+            checkpoint()
+            self._lane.load_root(self._roots.popleft())
+            self._lane.prune_root(self.incumbent.cost)
+            self._take_found()
+
+    def _take_answer(self) -> None:
+        """Hand units out to all lanes, and take the answer to the one that went out first."""
+        self._put_back()
+        if self._roots:
+            self._load_roots()
+            return
+        if self._shared is None:
+            self._give_back()
+        if self._shared is None or self._units == _AT_HOME:
+            self._hands = SERIAL if self._workers.far and self._units < _AT_HOME else self._workers
+            self._shared = self._hands.share(self._ground)
+        self._units += 1
+        hand_out = partial(self._hand_out, self._shared)
+        self._frontier.send(hand_out)
+        explored = self._frontier.take()
+        self.incumbent.improve(explored.cost, explored.weights, "C")
+        for position, count in zip(COUNTED, explored.counts.tolist(), strict=True):
+            self._counts[position] += count
+        parts = explored.parts
+        if explored.closing:
+            self._hard.append(parts.pop())
+        parts = [part for part in parts if not self._ruled_out(part)]
+        (self._frontier.push if self._frontier.nbytes < _FRONTIER_BYTES else self._frontier.stay)(parts)
+        self._frontier.send(hand_out)
+
+    def _hand_out(self, shared: Shared, parts: list[OpenCone | OpenBox]) -> Pending[Explored]:
+        return self._hands.hand_out(explore, shared, parts, self.incumbent.cost, self.incumbent.weights, _UNIT)
+
+    def _take_found(self) -> None:
+        self.incumbent.improve(*self._lane.found(), "C")
+
+    def _count(self, position: int) -> int:
+        return self._lane.count(position) + self._counts[position]
+
+    def _put_back(self) -> None:
+        """Move the lane's parts to the frontier, so that the least bound of all comes next."""
+        self._frontier.push(part for part in self._lane.take_all() if not self._ruled_out(part))
+
+    def _give_back(self) -> None:
+        """Give back the room of the lane, which is empty and from now on needed for little."""
+        lane = self._ground.new_lane(self._lane.stack.best_weights, 0)
+        lane.stack.numbers[:] = self._lane.stack.numbers
+        lane.ledger = self._lane.ledger
+        self._lane = lane
+
+    def _ruled_out(self, part: OpenCone | OpenBox) -> bool:
+        """Whether a part has nothing better than the incumbent."""
+        return part.bound > self._account.bound_of(self.incumbent.cost) - self._granularity
+
+    def _start_closing(self) -> tuple[ChoicesSearch | CellsSearch, int] | None:
+        """Return the search that closes the lane's top cone, and the cost of the lists that are settled there; `None`
+        if nothing is left to do: for a box with many open lists, over cones that cover it.
+        """
+        self._stalled += 1
+        cones = self._lane.simplices()
+        if not cones:
+            return self._start_exact_closing()
+        return CellsSearch(self._settings, self._canonical, self._aim(), cones), 0
+
+    def _start_exact_closing(self) -> tuple[ChoicesSearch, int] | None:
+        """Return the search of the selections of the lane's top cone with exact answers, over a slightly wider cone.
+
+        The hypotheses that may win in the wider cone are found anew among all. Where the cone is too thin for that,
+        the whole weight space is searched.
+        """
+        self._exact_leaves += 1
+        enclosing = self._lane.enclosing()
+        part = None
+        if enclosing is not None:
+            normals, wider = enclosing
+            kept, found = self._lane.survivors(wider, self.incumbent.cost)
+            self.incumbent.improve(*found, "C")
+            if kept is None:
+                return None
+            part = kept, normals
+        return self._account.selections(self._aim(), part)
+
+    def _aim(self) -> Incumbent:
+        """Return an incumbent for a search inside this one."""
+        return Incumbent(self.incumbent.cost, self.incumbent.weights, "")
+
+    def _close(self) -> None:
+        """Go on with the cone on top of the lane until it is closed, and take it off."""
+        lane = self._lane
+        if self._stuck:
+            self._begin_again()
+            return
+        if self._closing is None:
+            # Another unit may have found better weights meanwhile.
+            self._closing = None if self._ruled_out(lane.top()) else self._start_closing()
+            if self._closing is None:
+                lane.drop_top()
+            return
+        search, fixed = self._closing
+        if not search.finished:
+            search.advance()
+        if search.incumbent.cost + fixed < self.incumbent.cost:
+            found = search.incumbent.weights
+            cost = self._account.attained(found, search.incumbent.cost + fixed)
+            if cost is None:
+                self._leave_unsettled(search.incumbent.cost + fixed)
+            else:
+                self.incumbent.improve(cost, found, "X")
+        if search.finished:
+            self._closed.update({"nodes": search.nodes, "lps": search.lps, **search.counters()})
+            self._closing, unsettled = None, search.unsettled
+            if unsettled is not None and not isinstance(search, CellsSearch):
+                self._leave_unsettled(unsettled + fixed)
+            elif unsettled is not None and unsettled < self.incumbent.cost:
+                # What cones left unsettled, exact arithmetic over the whole of the box may settle.
+                self._closing = self._start_exact_closing()
+            if self._closing is None:
+                lane.drop_top()
+
+    @property
+    def _stuck(self) -> bool:
+        """Whether closing stalled boxes has become the larger part of the work."""
+        if not self._ground.boxed or self._settings.shape != "auto":
+            return False
+        of_boxes, closings = self._count(layout.NODES), self._stalled + self._closed["exact_leaves"]
+        if self._closing is not None:
+            closings += self._closing[0].counters().get("exact_leaves", 0)
+        return self.nodes - of_boxes + _CLOSING_NODES * closings > _CLOSING_SHARE * of_boxes + _PATIENCE
+
+    def _begin_again(self) -> None:
+        """Go on with simplices all over the weight space, whose sides more boundaries coincide with."""
+        if self._closing is not None:
+            self._closed.update(self._closing[0].counters())
+        self._floor = self.lower_bound
+        for position in COUNTED:
+            self._counts[position] = self._count(position)
+        self.unsettled = None
+        self._begin(boxed=False)
+
+    def _leave_unsettled(self, cost: int) -> None:
+        self.unsettled = cost if self.unsettled is None else min(self.unsettled, cost)
