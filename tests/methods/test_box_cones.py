@@ -13,7 +13,8 @@ from test_boxes import exact, hard, points_inside, random_box
 
 import lpmert
 from lpmert.errors import FloatArray
-from lpmert.methods.cells import box_lane, cells
+from lpmert.methods.cells import box_lane
+from lpmert.methods.cells import search as cells
 from lpmert.methods.cells.box_stack import OpenBox
 from lpmert.methods.cells.cells import Cells
 from lpmert.methods.cells.search import CellsSearch
