@@ -17,8 +17,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from lpmert.errors import DataError
-
 _SHARE = 0.9
 """Of the memory that is free, what may be taken where nobody sets a limit."""
 
@@ -129,6 +127,8 @@ def room_for(size: int, what: str) -> None:
         return
     held = resident() or 0
     if held + size > allowance.limit:
+        from lpmert.errors import DataError  # which loads numpy; what a command of little work need not do
+
         more = f", and {what} takes {_shown(size)} more" if size else f" by {what}"
         raise DataError(
             f"the memory limit of {_shown(allowance.limit)} is too low: {_shown(held)} are in use{more}; allow more "

@@ -264,6 +264,8 @@ class TestIndependence:
             "lpmert.system.deadline",
             "lpmert.system.files",
             "lpmert.system.interrupts",
+            "lpmert.system.mapped",
+            "lpmert.system.memory",
             "lpmert.system.packing",
             "lpmert.system.pipes",
             "lpmert.system.scratch",

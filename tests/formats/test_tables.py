@@ -340,7 +340,7 @@ def test_missing_extra_is_named(
 
     def refuse(wanted: str, *arguments: object) -> object:
         if wanted.split(".")[0] == module:
-            raise ImportError(wanted)
+            raise ModuleNotFoundError(wanted)
         return original(wanted, *arguments)  # type: ignore[arg-type]
 
     content = {"zstandard": COMPRESSORS[".zst"](b"x"), "pyarrow": small_parquet()}[module]

@@ -183,7 +183,7 @@ class TestCommand:
     def test_what_cannot_be_written_is_told_before_the_search(self, table: list[str], tmp_path: Path) -> None:
         for more, message in (
             (["--write", "espnet"], "no setting for feature 'acoustic'"),
-            (["-o", tmp_path / "moses.ini"], "cannot be read"),
+            (["-o", tmp_path / "moses.ini"], "is brought up to date, not made"),
             (["--write", "update"], "--write update needs -o"),
             (["--roles", "acoustic=lm"], "--roles is for the settings of toolkits"),
         ):

@@ -83,6 +83,7 @@ def test_compiling_is_named_once(caplog: pytest.LogCaptureFixture, monkeypatch: 
     ]
 
 
+@pytest.mark.serial
 def test_what_another_process_compiles_counts_as_if_it_were_this_one() -> None:
     one = Compilation()
     seen: list[tuple[int, int]] = []
