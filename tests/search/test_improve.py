@@ -119,7 +119,7 @@ def test_a_search_of_auto_is_told_of_better_weights() -> None:
     search = Auto(improving=1.0).start(task)
     assert isinstance(search, Portfolio)
     before = search.incumbent.cost
-    for _ in range(18):
+    for _ in range(24):
         search.advance()
     assert search.incumbent.cost < before
     assert search.incumbent.source == "L"

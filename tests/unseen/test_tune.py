@@ -115,7 +115,11 @@ def test_why_there_is_no_cross_validation_is_told(lists):
         if (stage, done) == ("cross-validation", 1):
             signal.raise_signal(signal.SIGINT)
 
-    stopped = lpmert.tune(dev, on_stage=interrupt)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        stopped = lpmert.tune(dev, on_stage=interrupt)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert stopped.estimate is None
     assert stopped.notes == ["cross-validation was interrupted: nothing is known of unseen lists"]
     assert stopped.averaged.complete
