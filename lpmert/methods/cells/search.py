@@ -37,7 +37,7 @@ _HAND = 8
 _UNIT = 8 * _SLICE
 """Work in a unit, in some hundredths of a second: much more than it takes to send one away."""
 
-_ALONE = 5 * _SLICE
+_ALONE = 12 * _SLICE
 """Work after which a search goes on in units, for whoever does them: short ones need no more than one lane."""
 
 _AT_HOME = 12
