@@ -92,8 +92,9 @@ def jobs() -> int:
         return 1
     if given.isdecimal() and int(given) > 0:
         return int(given)
-    cores: int = import_module("joblib").cpu_count()
-    return min(cores, _MOST)
+    # not by joblib, which is not there where a wheel is built
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return min(cores or 1, _MOST)
 
 
 def stop() -> None:
