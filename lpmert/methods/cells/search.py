@@ -50,7 +50,8 @@ _PATIENCE = 400
 """Nodes that may go into closing stalled boxes, besides a share of what went into boxes, before simplices are tried."""
 
 _CLOSING_SHARE = 0.25
-
+_MOST_FEATURES = 6
+"""Beyond so many features simplices, of which there are more and thinner ones, get stuck sooner than boxes."""
 _CLOSING_NODES = 50
 """What it takes to begin to close a part of the weight space, in nodes."""
 
@@ -398,7 +399,7 @@ class CellsSearch(Search):
     @property
     def _stuck(self) -> bool:
         """Whether closing stalled boxes has become the larger part of the work."""
-        if not self._ground.boxed or self._settings.shape != "auto":
+        if not self._ground.boxed or self._settings.shape != "auto" or self._canonical.n_features > _MOST_FEATURES:
             return False
         of_boxes, closings = self._count(layout.NODES), self._stalled + self._closed["exact_leaves"]
         if self._closing is not None:
