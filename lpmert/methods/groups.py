@@ -33,7 +33,7 @@ _MOST_OPEN = 64
 """Groups that are searched in turns; the next one begins when one of these is finished, so that memory is bounded."""
 
 _SAMPLE_WORK = 3_000_000_000
-"""Weights in the sample, times hypotheses, times features: a second or two."""
+"""Weights in the sample, times hypotheses and features, or times lists and candidates: some seconds each."""
 
 _MOST_SAMPLED = 4000
 
@@ -89,8 +89,9 @@ class GroupedSearch(Combined):
         self._settings = settings
         self._canonical = canonical
         self._rng = random_numbers(incumbent)
-        self._sample: list[FloatArray] = []
-        self._to_sample = int(np.clip(_SAMPLE_WORK // max(1, canonical.features.size), 50, _MOST_SAMPLED))
+        work = max(1, canonical.features.size, _CANDIDATES * canonical.n_lists)
+        self._sample = np.empty((canonical.n_lists, int(np.clip(_SAMPLE_WORK // work, 50, _MOST_SAMPLED))))
+        self._sampled = 0
         self._parts = independent_parts(canonical.features, canonical.offsets)
         self._root = _Group(np.arange(canonical.n_lists))
         self._queue: deque[_Group] = deque()
@@ -137,19 +138,21 @@ class GroupedSearch(Combined):
 
     def _prepare(self) -> None:
         """Sample some more, and form the groups when there is enough; no sample is needed where one group is all."""
-        if max(map(len, self._parts), default=0) > self._settings.size and self._to_sample > 0:
-            count = min(self._to_sample, _SAMPLED_A_SLICE)
-            self._sample.append(
-                sampled_costs(self._canonical, self._rng.normal(size=(count, self._canonical.n_features)))
-            )
-            self._to_sample -= count
+        sample, done = self._sample, self._sampled
+        if max(map(len, self._parts), default=0) > self._settings.size and done < sample.shape[1]:
+            count = min(sample.shape[1] - done, _SAMPLED_A_SLICE)
+            weights = self._rng.normal(size=(count, self._canonical.n_features))
+            sample[:, done : done + count] = sampled_costs(self._canonical, weights).T
+            self._sampled += count
             return
-        if len(self._parts) > 1 or self._sample:
-            sample = np.concatenate(self._sample) if self._sample else np.zeros((1, self._canonical.n_lists))
-            excess = sample - sample.min(axis=0)
+        if len(self._parts) > 1 or done:
+            excess = sample if done else np.zeros((self._canonical.n_lists, 1))
+            for costs in excess:
+                checkpoint()
+                costs -= costs.min()
             trees = [_tree(excess, lists, self._settings.size) for lists in self._parts]
             self._root = trees[0] if len(trees) == 1 else _Group(self._root.lists, tuple(trees))
-            self._sample = []
+        self._sample = np.empty((0, 0))
         self._queue.extend(self._root.leaves())
 
     def _improve(self) -> None:
@@ -262,23 +265,26 @@ def sampled_costs(canonical: Canonical, weights: FloatArray) -> FloatArray:
     return costs
 
 
-def gather(excess: FloatArray, size: int) -> list[IntArray]:
-    """Return disjoint groups of `size` columns of excess [P, n] whose least row sums are large, greedily.
+def gather(excess: FloatArray, lists: IntArray, size: int) -> list[IntArray]:
+    """Return disjoint groups of `size` of these rows of excess [n, P] whose least column sums are large, greedily.
 
     A large least sum says that at none of the sampled weights all of the group is cheap. Each group begins with the
-    dearest column left; the last one may be smaller.
+    dearest row left; the last one may be smaller.
     """
-    left = np.argsort(-excess.mean(axis=0), kind="stable")
+    means = np.empty(len(lists))
+    for k, row in enumerate(lists):
+        checkpoint()
+        means[k] = excess[row].mean()
+    left = lists[np.argsort(-means, kind="stable")]
     groups = []
     while len(left):
-        checkpoint()
-        group, total = [left[0]], excess[:, left[0]].copy()
+        group, total = [left[0]], excess[left[0]].copy()
         left = left[1:]
         while len(group) < size and len(left):
-            near = left[:_CANDIDATES]
-            place = int(np.argmax((total[:, None] + excess[:, near]).min(axis=0)))
-            group.append(near[place])
-            total += excess[:, near[place]]
+            checkpoint()
+            place = int(np.argmax((total + excess[left[:_CANDIDATES]]).min(axis=1)))
+            group.append(left[place])
+            total += excess[left[place]]
             left = np.delete(left, place)
         groups.append(np.array(group, dtype=np.int64))
     return groups
@@ -309,13 +315,16 @@ def independent_parts(features: FloatArray, offsets: IntArray) -> list[IntArray]
 
 def _tree(excess: FloatArray, lists: IntArray, size: int) -> _Group:
     """Return the group of these lists: conflicting lists joined to groups of this size, and these joined by twos."""
-    groups = [_Group(lists[group]) for group in gather(excess[:, lists], size)]
+    groups = [_Group(group) for group in gather(excess, lists, size)]
     while len(groups) > 1:
-        sums = np.column_stack([excess[:, group.lists].sum(axis=1) for group in groups])
+        sums = np.empty((len(groups), excess.shape[1]))
+        for k, group in enumerate(groups):
+            checkpoint()
+            sums[k] = excess[group.lists].sum(axis=0)
         groups = [
             _Group(np.concatenate([groups[k].lists for k in pair]), tuple(groups[k] for k in pair))
             if len(pair) > 1
             else groups[pair[0]]
-            for pair in gather(sums, 2)
+            for pair in gather(sums, np.arange(len(groups)), 2)
         ]
     return groups[0]

@@ -96,14 +96,15 @@ def test_the_same_seed_gives_the_same_search() -> None:
 
 
 def test_lists_that_are_never_cheap_together_are_gathered() -> None:
-    """Of six columns 0 and 3, 1 and 4, 2 and 5 exclude each other."""
+    """Of six rows 0 and 3, 1 and 4, 2 and 5 exclude each other."""
     rng = np.random.default_rng(0)
     cheap = rng.integers(0, 2, (200, 3))
-    excess = np.column_stack([cheap, 1 - cheap]).astype(float)
-    groups = {tuple(sorted(group.tolist())) for group in gather(excess, 2)}
+    excess = np.column_stack([cheap, 1 - cheap]).T.astype(float)
+    groups = {tuple(sorted(group.tolist())) for group in gather(excess, np.arange(6), 2)}
     assert groups == {(0, 3), (1, 4), (2, 5)}
-    parts = gather(rng.random((50, 11)), 4)
-    assert sorted(np.concatenate(parts).tolist()) == list(range(11))
+    lists = 2 * np.arange(11)
+    parts = gather(rng.random((22, 50)), lists, 4)
+    assert sorted(np.concatenate(parts).tolist()) == lists.tolist()
     assert sorted(map(len, parts)) == [3, 4, 4]
 
 
