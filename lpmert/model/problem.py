@@ -234,9 +234,9 @@ class Problem:
 
     def rates(self, loss: float) -> Mapping[str, float]:
         """Return a loss as shares, where it is known what to divide it by, and not in doubt that less is better."""
-        if any(doubt.code == "orientation" for doubt in self.doubts):
-            return {}
-        return rates_of(self.metric, self.nbest.statistics, loss, self.nbest.n_lists)
+        found = rates_of(self.metric, self.nbest.statistics, loss, self.nbest.n_lists)
+        doubtful = found and any(doubt.code == "orientation" for doubt in self.doubts)
+        return {} if doubtful else found
 
     def evaluate(self, weights: object) -> Evaluation:
         """Return the cost of weights, by name or in order, with ties found and broken in exact arithmetic.
