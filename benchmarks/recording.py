@@ -13,10 +13,9 @@ from lpmert.parallel.workers import Pending, Serial, Shared, T, Unit
 
 class Piece(NamedTuple):
     """A unit of work. seconds: of the processor, to do it; sent, received: bytes of what it is called with and of its
-    answer; packing: seconds of whoever hands it out, to make bytes of the one and, about as long as
-    making them, to read the other. bound: the least
-    of its parts'; found: the cost of the weights that it met, `None` if it met none that were better. parents: the
-    units that its parts are left of.
+    answer; packing: seconds of whoever hands it out, to make bytes of the one and, about as long as making them, to
+    read the other. bound: the least of its parts'; found: the cost of the weights that it met, `None` if it met none
+    that were better. parents: the units that its parts are left of.
     """
 
     seconds: float

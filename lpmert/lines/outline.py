@@ -44,9 +44,8 @@ class Outline(NamedTuple):
     """Arrays for the outlines of lists of N hypotheses at most.
 
     right, left: the halves of the circle. bits [4]: the extreme coordinates. sides [N]: beyond which sides of the
-    polygon of the extreme points each point lies;
-    outer [N + 1]: the points beyond one; beyond [4, N + 1]: those beyond each; opposite [2, N]: -x and -y where needed;
-    spare [N], stack [N + 1, 3]: for envelopes.
+    polygon of the extreme points each point lies; outer [N + 1]: the points beyond one; beyond [4, N + 1]: those beyond
+    each; opposite [2, N]: -x and -y where needed; spare [N], stack [N + 1, 3]: for envelopes.
     """
 
     right: Half
