@@ -12,11 +12,9 @@ from collections.abc import Callable
 from lpmert.methods.choices.choices import Choices
 from lpmert.methods.choices.close_oracle import close_oracle_height
 from lpmert.methods.choices.oracle_bound import oracle_height
-from lpmert.methods.choices.ratio_lists import Ratio, cost_of_height, ratio_lists
+from lpmert.methods.choices.ratio_lists import Bound, cost_of_height, ratio_lists
 from lpmert.methods.choices.ratio_search import RatioChoicesSearch
-from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.form import Canonical
-from lpmert.numeric.leastnorm import SortedLists
 from lpmert.search.combined import Combined
 from lpmert.search.method import Incumbent, Search
 
@@ -40,8 +38,9 @@ class MinorantSearch(Combined):
         self._selections, self._canonical = selections, canonical
         lists, ratio = ratio_lists(canonical)
         self._kind = ratio.kind
-        self._least = cost_of_height(canonical, ratio.kind, close_oracle_height(lists, ratio, incumbent.weights))
-        self._height, relaxed = lay_minorant(canonical, lists, ratio, incumbent.weights)
+        self._height, bound = oracle_height(lists, ratio, incumbent.weights)
+        relaxed = with_minorant(canonical, bound)
+        self._least = cost_of_height(canonical, ratio.kind, close_oracle_height(lists, ratio, self._height, bound))
         self._inner: Search | None = None
         self._whole: RatioChoicesSearch | None = None
         if relaxed.n_lists:
@@ -86,12 +85,6 @@ class MinorantSearch(Combined):
                 self.incumbent.improve(self._canonical.cost_of_loss(loss), found, "L")
 
 
-def lay_minorant(
-    canonical: Canonical, lists: SortedLists, ratio: Ratio, weights: CanonicalWeights
-) -> tuple[int, Canonical]:
-    """Return a height in units, and lists whose costs, added to it, no selection's height undercuts.
-
-    lists, ratio: see `ratio_lists`; weights [d]: good ones.
-    """
-    height, bound = oracle_height(lists, ratio, weights)
-    return height, canonical.with_costs(bound.costs[: len(canonical.features)].copy())
+def with_minorant(canonical: Canonical, bound: Bound) -> Canonical:
+    """Return lists whose costs, added to the height that `oracle_height` found with this bound, nothing undercuts."""
+    return canonical.with_costs(bound.costs[: len(canonical.features)].copy())

@@ -15,9 +15,10 @@ import lpmert
 from lpmert import NBest, Status
 from lpmert.formats.moses import read_moses
 from lpmert.methods.auto import Auto
+from lpmert.methods.choices.oracle_bound import oracle_height
 from lpmert.methods.choices.ratio_lists import cost_of_height, ratio_lists
 from lpmert.methods.groups import Groups
-from lpmert.methods.minorant import MinorantSearch, lay_minorant
+from lpmert.methods.minorant import MinorantSearch, with_minorant
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.problem import Problem
 from lpmert.search.method import Task
@@ -46,7 +47,8 @@ def test_no_selection_undercuts_the_minorant(kind: str) -> None:
                 continue
             weights = CanonicalWeights(np.random.default_rng(seed).normal(size=form.n_features))
             searched, ratio = ratio_lists(form)
-            height, below = lay_minorant(form, searched, ratio, weights)
+            height, bound = oracle_height(searched, ratio, weights)
+            below = with_minorant(form, bound)
             sizes = np.diff(form.offsets)
             if below.n_lists != form.n_lists or prod(sizes.tolist()) > 300:
                 continue
@@ -82,7 +84,7 @@ def test_groups_raise_the_bound_where_lists_and_features_are_many() -> None:
     form = problem.canonical
     incumbent = first_incumbent(problem, 0, None)
     lists, ratio = ratio_lists(form)
-    height, _ = lay_minorant(form, lists, ratio, incumbent.weights)
+    height, _ = oracle_height(lists, ratio, incumbent.weights)
     search = Auto().start(Task(problem, form, lambda: incumbent))
     for _ in range(60):
         search.advance()

@@ -104,8 +104,8 @@ def test_no_selection_undercuts_what_is_said_of_the_oracle(name: str) -> None:
             continue
         lists, ratio = ratio_lists(form)
         weights = CanonicalWeights(rng.normal(size=form.n_features))
-        height = close_oracle_height(lists, ratio, weights)
-        plain, _ = oracle_height(lists, ratio, weights)
+        plain, bound = oracle_height(lists, ratio, weights)
+        height = close_oracle_height(lists, ratio, plain, bound)
         totals = form.totals
         own = [range(begin, end) for begin, end in itertools.pairwise(form.offsets.tolist())]
         losses = [

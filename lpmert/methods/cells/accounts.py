@@ -15,6 +15,7 @@ from lpmert.methods.cells.ledger_of_sums import Sums
 from lpmert.methods.cells.stack import UPPER_COST, Stack, Survivors
 from lpmert.methods.choices.choices import Choices
 from lpmert.methods.choices.close_oracle import close_oracle_height
+from lpmert.methods.choices.oracle_bound import oracle_height
 from lpmert.methods.choices.ratio_lists import UNIT, height_limit, new_bound, ratio_lists
 from lpmert.methods.choices.ratio_search import RatioChoicesSearch
 from lpmert.methods.choices.search import ChoicesSearch, SumChoicesSearch
@@ -138,7 +139,8 @@ class RatioAccount(Account[Ratios]):
         self.lists, self._ratio = ratio_lists(canonical)
         self.total = self._ratio.constant
         self._least = 0
-        self._least = self.cost_of(close_oracle_height(self.lists, self._ratio, weights))
+        height, bound = oracle_height(self.lists, self._ratio, weights)
+        self._least = self.cost_of(close_oracle_height(self.lists, self._ratio, height, bound))
 
     def new_ledger(self) -> Ratios:
         n_rows, n_columns = self._ratio.statistics.shape

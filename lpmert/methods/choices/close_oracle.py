@@ -12,8 +12,7 @@ from heapq import heappop, heappush
 import numpy as np
 
 from lpmert.errors import FloatArray, IntArray
-from lpmert.methods.choices.oracle_bound import oracle_height
-from lpmert.methods.choices.ratio_lists import UNIT, Ratio
+from lpmert.methods.choices.ratio_lists import UNIT, Bound, Ratio
 from lpmert.metrics.ratio_kernels import BLEU, CHRF, PER, minorant
 from lpmert.numeric.kernels import EPSILON, INFINITE_COST
 from lpmert.numeric.leastnorm import SortedLists
@@ -25,13 +24,12 @@ _SPLITS, _TANGENTS, _MULTIPLIERS = 12, 2, 8
 """How often a piece is halved, minorants of a piece, and multipliers of a minorant."""
 
 
-def close_oracle_height(lists: SortedLists, ratio: Ratio, weights: FloatArray) -> int:
+def close_oracle_height(lists: SortedLists, ratio: Ratio, height: int, bound: Bound) -> int:
     """Return a height in units that no selection undercuts, whether attainable or not, near that of the oracle.
 
-    It is never less than `oracle_height`, which lays costs, too. The range of lengths is halved where its bound is the
-    least, again and again.
+    height, bound: those of `oracle_height`; the answer is never less. The range of lengths is halved where its bound is
+    the least, again and again.
     """
-    height, bound = oracle_height(lists, ratio, weights)
     statistics, starts = ratio.statistics, lists.offsets[:-1]
     if height >= INFINITE_COST or any((numbers % 1.0).any() for numbers in (statistics, ratio.constant)):
         return height  # sums that are rounded may lie outside of a piece

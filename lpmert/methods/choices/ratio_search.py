@@ -12,7 +12,7 @@ from lpmert.methods.choices import tree as layout
 from lpmert.methods.choices.close_oracle import close_oracle_height
 from lpmert.methods.choices.ledger_of_ratios import Heights, new_heights
 from lpmert.methods.choices.oracle_bound import oracle_height
-from lpmert.methods.choices.ratio_lists import cost_of_height, decode_total, height_limit, ratio_lists
+from lpmert.methods.choices.ratio_lists import TANGENTS, cost_of_height, decode_total, height_limit, ratio_lists
 from lpmert.methods.choices.search import ChoicesSearch, Options
 from lpmert.metrics.ratio_kernels import loss_of_total
 from lpmert.model.form import Canonical
@@ -37,10 +37,9 @@ class RatioChoicesSearch(ChoicesSearch):
         self._aim()
         decode_total(lists, ratio, incumbent.weights, self._tree.selection, self._scratch.scores, self._ledger.target)
         self._ledger.bound.at[:] = self._ledger.target
+        height, bound = oracle_height(lists, ratio, incumbent.weights, tangents=TANGENTS if closely else 1)
         if closely:
-            height = close_oracle_height(lists, ratio, incumbent.weights)
-        else:
-            height, _ = oracle_height(lists, ratio, incumbent.weights, tangents=1)
+            height = close_oracle_height(lists, ratio, height, bound)
         self._least = cost_of_height(canonical, ratio.kind, height)
 
     @property
