@@ -1,4 +1,7 @@
-"""No method works on beyond its time limit; counted in processor time, which other processes leave alone."""
+"""No method works on beyond its time limit; counted in this thread's processor time.
+
+Other processes leave that alone, and the threads of linear algebra are not in it, of which there may be many.
+"""
 
 from __future__ import annotations
 
@@ -30,10 +33,10 @@ def timed(nbest: NBest, limit: float, **settings: Any) -> Result:
     """Return the result of a run within the limit, and fail if it took longer; kernels are loaded before."""
     few = nbest.restrict(slice(0, 2))
     lpmert.minimize(few, **{**settings, "time_limit": 0.2})
-    began = time.process_time()
+    began = time.thread_time()
     result = lpmert.minimize(nbest, **settings, time_limit=limit)
     compiling = result.seconds.get("compile", 0.0)  # what the few lists had no use for; no limit counts it
-    assert time.process_time() - began - compiling < limit + SLACK
+    assert time.thread_time() - began - compiling < limit + SLACK
     if result.lower_bound is not None:
         assert result.lower_bound <= result.loss
     return result
@@ -99,9 +102,9 @@ def test_exhaustive_ends_with_hundreds_of_limits() -> None:
     rows = rng.normal(size=(200, 4))
     rows *= np.sign(rows @ inside)[:, None]
     region = Region(linear=[Linear(dict(zip(names, row.tolist(), strict=True)), lower=0.0) for row in rows])
-    began = time.process_time()
+    began = time.thread_time()
     found = lpmert.minimize(lists.nbest, method="exhaustive", region=region, time_limit=60.0)
-    assert time.process_time() - began < 30.0
+    assert time.thread_time() - began < 30.0
     assert found.status is Status.OPTIMAL
     assert found.loss == lpmert.minimize(lists.nbest, method="choices", region=region).loss
 
