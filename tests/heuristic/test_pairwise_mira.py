@@ -22,6 +22,7 @@ from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.search.driver import solve
 from lpmert.search.run import Comparator
+from lpmert.system.deadline import Deadline
 
 METHODS = [Pro(samples=200), Mira(passes=10)]
 
@@ -54,6 +55,15 @@ def test_pairs_stay_within_their_list() -> None:
     better, worse = Pro(samples=50).sample(lists, losses, np.random.default_rng(1))
     assert (lists.numbers[better] == lists.numbers[worse]).all()
     assert 4 not in better.tolist() + worse.tolist()
+
+
+def test_pairs_are_those_of_the_first_lists_where_time_runs_out() -> None:
+    losses = np.arange(12.0)
+    lists = AllHypotheses(np.zeros((12, 1)), np.array([0, 4, 5, 12]), losses[:, None], np.ones(1))
+    with Deadline(0.0).running():
+        better, worse = Pro(samples=50).sample(lists, losses, np.random.default_rng(1))
+    assert len(better) == len(worse) > 0
+    assert max(better.tolist() + worse.tolist()) < 4
 
 
 def test_the_gradient_is_that_of_the_logistic_loss() -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
@@ -75,11 +74,14 @@ class BeamScreen:
         """Score all hypotheses under the incumbent's weights, and count for each those of its list that are better."""
         self._scored = self.incumbent.weights
         self._scores = self.lists.rows @ self._scored
-        self._better = np.empty(len(self._scores), dtype=np.int64)
-        offsets = self.lists.offsets
-        for begin, end in pairwise(offsets.tolist()):
-            scores = self._scores[begin:end]
-            self._better[begin:end] = len(scores) - np.searchsorted(np.sort(scores), scores, side="right")
+        starts = np.repeat(self.lists.offsets[:-1], np.diff(self.lists.offsets))
+        order = np.lexsort((-self._scores, starts))  # list by list, the best first
+        places, scores = np.arange(len(order)), self._scores[order]
+        new = np.append(
+            True, (scores[1:] != scores[:-1]) | (starts[1:] != starts[:-1])
+        )  # not as good as before
+        self._better = np.empty(len(order), dtype=np.int64)
+        self._better[order] = np.maximum.accumulate(np.where(new, places, 0)) - starts
 
     def decide(
         self,

@@ -16,6 +16,7 @@ from lpmert.lines.clock import Clock
 from lpmert.methods.heuristic.softmax import AllHypotheses, lists_of, minimize_smooth, own_losses
 from lpmert.model.problem import Problem
 from lpmert.search.run import Comparator, Found
+from lpmert.system.deadline import out_of_time
 
 _GRADIENT_TOLERANCE = 1e-7
 """Where L-BFGS ends, relative to the number of pairs."""
@@ -56,7 +57,10 @@ class Pro(Comparator):
         return Found(found, {"pairs": len(better), **counters})
 
     def sample(self, lists: AllHypotheses, losses: FloatArray, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
-        """Return for every kept pair the row of smaller and the row of larger loss [M]."""
+        """Return for every kept pair the row of smaller and the row of larger loss [M].
+
+        Where time runs out, the pairs are those of the first lists.
+        """
         better, worse = [], []
         for begin, end in zip(lists.offsets[:-1].tolist(), lists.offsets[1:].tolist(), strict=True):
             first, second = rng.integers(begin, end, (2, self.samples))
@@ -66,6 +70,8 @@ class Pro(Comparator):
             swapped = difference[kept] < 0
             better.append(np.where(swapped, second[kept], first[kept]))
             worse.append(np.where(swapped, first[kept], second[kept]))
+            if out_of_time():
+                break
         return np.concatenate(better), np.concatenate(worse)
 
 
