@@ -77,9 +77,7 @@ class BeamScreen:
         starts = np.repeat(self.lists.offsets[:-1], np.diff(self.lists.offsets))
         order = np.lexsort((-self._scores, starts))  # list by list, the best first
         places, scores = np.arange(len(order)), self._scores[order]
-        new = np.append(
-            True, (scores[1:] != scores[:-1]) | (starts[1:] != starts[:-1])
-        )  # not as good as before
+        new = np.append(True, (scores[1:] != scores[:-1]) | (starts[1:] != starts[:-1]))  # not as good as before
         self._better = np.empty(len(order), dtype=np.int64)
         self._better[order] = np.maximum.accumulate(np.where(new, places, 0)) - starts
 
