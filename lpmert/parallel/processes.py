@@ -1,33 +1,45 @@
-"""Worker processes of this machine. A unit whose process dies is done again, by another one."""
+"""Worker processes of this machine. A unit whose process dies is done again, by another one.
+
+Each has a pipe of its own, whose other end nobody else holds: it breaks when the process dies, at whatever moment.
+Executors have all processes write to one pipe. Whoever reads half of an answer there waits for ever for the rest, since
+the other processes keep the pipe open.
+"""
 
 from __future__ import annotations
 
 import logging
+import os
+import pickle
 import shutil
+import signal
 import tempfile
+import traceback
 import weakref
-from concurrent.futures import BrokenExecutor, CancelledError, Future, wait
+from collections.abc import Iterator
+from concurrent.futures import CancelledError
+from contextlib import contextmanager, suppress
 from functools import cache
+from multiprocessing.connection import Connection
+from multiprocessing.util import Finalize
 from pathlib import Path
-from typing import Any, Generic
+from threading import Lock
+from typing import Any, cast
 
 import joblib
-from joblib.externals.loky import ProcessPoolExecutor
-from joblib.externals.loky.process_executor import ShutdownExecutorError
+from joblib.externals.loky.backend import get_context
+from joblib.externals.loky.backend.reduction import dumps
 
-from lpmert.parallel.workers import Pending, Shared, T, Unit, Workers
+from lpmert.parallel.workers import Pending, Shared, T, Threads, Unit, Workers
 from lpmert.system.interrupts import kept_from_children
 
 logger = logging.getLogger("lpmert")
 
 _MOST_DEATHS = 8
-"""Pools in a row that die before any of their units is done; after so many the caller does a unit itself."""
-
-_LOST = (BrokenExecutor, CancelledError, ShutdownExecutorError)
+"""Processes that may die of a unit; then it is done in this process."""
 
 
 class Processes(Workers):
-    """Processes, which are started when the first unit is handed out. What they share lies in files mapped into the
+    """Processes, each started when a unit finds none that is idle. What they share lies in files mapped into the
     memory of each.
     """
 
@@ -35,10 +47,20 @@ class Processes(Workers):
 
     def __init__(self, jobs: int) -> None:
         self.jobs = jobs
-        self.deaths = 0
-        self._pool: ProcessPoolExecutor | None = None
+        self._threads = Threads(jobs)  # each waits for the answer of one process
+        self._lock = Lock()
+        self._all: set[_Process] = set()
+        self._idle: list[_Process] = []
+        self._closed = False
         self._folder: Path | None = None
         self._files = 0
+        Finalize(self, _kill_all, [self._all], exitpriority=0)  # before Python waits for them
+
+    @property
+    def pids(self) -> list[int]:
+        """The processes that are there."""
+        with self._lock:
+            return [process.pid for process in self._all]
 
     def share(self, value: object) -> Shared:
         if self._folder is None:
@@ -51,74 +73,120 @@ class Processes(Workers):
         return shared
 
     def hand_out(self, unit: Unit[T], shared: Shared, *arguments: object) -> Pending[T]:
-        return _Again(self, unit, shared, arguments)
+        return self._threads.hand_out(self._answer, Shared(shared), unit, arguments)
 
-    @property
-    def pool(self) -> ProcessPoolExecutor:
-        """The processes, started anew if they are not there."""
-        if self._pool is None:
-            from multiprocessing.resource_tracker import ensure_running
+    def _answer(self, shared: Shared, unit: Unit[T], arguments: tuple[object, ...]) -> T:
+        work = (unit, shared.value, arguments)
+        message = dumps(work)
+        for _ in range(_MOST_DEATHS):
+            try:
+                with self._one() as process:
+                    good, answer = process.ask(message)
+            except (EOFError, OSError) as error:
+                logger.info("a worker process died, and its unit of work is done again: %r", error)
+                continue
+            found: Any = _load(answer)
+            if good:
+                return cast(T, found)
+            raise found
+        logger.warning("worker processes die again and again, perhaps out of memory; one unit is done without them")
+        return _do(*work)
 
-            ensure_running()  # would be started with the workers, and lets all signals through again
-            self._pool = ProcessPoolExecutor(self.jobs)
-        return self._pool
-
-    def lost(self, pool: ProcessPoolExecutor) -> None:
-        """Take note that a pool is of no use any more; all units that wait for it find that out."""
-        if self._pool is not None and pool is self._pool:
-            self.deaths += 1
-            logger.info("a worker process died; its unit of work is done again")
-            pool.shutdown(wait=False, kill_workers=True)
-            self._pool = None
+    @contextmanager
+    def _one(self) -> Iterator[_Process]:
+        """Have an idle process, or a new one, to yourself; it is killed if the block fails."""
+        with self._lock:
+            while self._idle and not self._idle[-1].alive:
+                self._all.discard(self._idle.pop())
+            if self._closed:
+                raise CancelledError
+            process = self._idle.pop() if self._idle else _Process()
+            self._all.add(process)
+        try:
+            yield process
+        except BaseException:
+            with self._lock:
+                self._all.discard(process)
+                process.kill()
+            raise
+        with self._lock:
+            self._idle.append(process)
 
     def close(self) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(wait=True, kill_workers=True)
-            self._pool = None
+        self._threads.close()
+        with self._lock:
+            self._closed = True
+            _kill_all(self._all)
+            self._idle.clear()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
 
 
-class _Again(Pending[T], Generic[T]):
-    """A unit that is handed out again whenever the process that does it dies."""
+class _Process:
+    """A process that answers one message after the other; raises `EOFError` or `OSError` once it is dead."""
 
-    def __init__(self, workers: Processes, unit: Unit[T], shared: Shared, arguments: tuple[Any, ...]) -> None:
-        self._workers, self._unit, self._shared, self._arguments = workers, unit, shared, arguments
-        self._submit()
+    def __init__(self) -> None:
+        from multiprocessing.resource_tracker import ensure_running
 
-    def _submit(self) -> None:
-        while True:
-            self._pool = self._workers.pool
-            try:
-                with kept_from_children():
-                    self._future: Future[T] = self._pool.submit(_do, self._unit, self._shared.value, self._arguments)
-                return
-            except _LOST:
-                self._workers.lost(self._pool)
+        ensure_running()  # would be started with the worker, and lets all signals through again
+        context = get_context()  # its processes do not run the caller's script again
+        self._pipe, theirs = context.Pipe()
+        with theirs, kept_from_children():
+            self._process = context.Process(target=_serve, args=(theirs,))
+            self._process.start()
+        self.pid: int = self._process.pid
 
-    def done(self, seconds: float) -> bool:
-        if not wait([self._future], seconds).done:
-            return False
+    @property
+    def alive(self) -> bool:
+        return bool(self._process.is_alive())
+
+    def ask(self, message: bytes) -> tuple[bool, bytes]:
+        """Return whether a message was answered without an error, and the answer or the error."""
+        self._pipe.send_bytes(message)
+        return self._pipe.recv_bytes() == _GOOD, self._pipe.recv_bytes()
+
+    def kill(self) -> None:
+        """End it, whatever it does; whoever waits for its answer finds its pipe broken."""
+        if self.alive:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, getattr(signal, "SIGKILL", signal.SIGTERM))
+        self._process.join()
+
+
+def _kill_all(processes: set[_Process]) -> None:
+    while processes:
+        processes.pop().kill()
+
+
+_GOOD, _BAD = b"1", b"0"
+
+
+def _serve(pipe: Connection) -> None:
+    """Do units until nobody asks any more."""
+    while True:
         try:
-            error = self._future.exception()
-        except CancelledError as cancelled:
-            error = cancelled
-        if not isinstance(error, _LOST):
-            self._workers.deaths = 0
-            return True
-        self._workers.lost(self._pool)
-        if self._workers.deaths < _MOST_DEATHS:
-            self._submit()
-            return False
-        logger.warning("worker processes die again and again, perhaps out of memory; one unit is done without them")
-        self._future = Future()
-        self._future.set_result(_do(self._unit, self._shared.value, self._arguments))
-        self._workers.deaths = 0
-        return True
+            message = pipe.recv_bytes()
+        except (EOFError, OSError):
+            return
+        kind, answer = _tried(message)
+        try:
+            pipe.send_bytes(kind)
+            pipe.send_bytes(answer)
+        except OSError:
+            return
 
-    def answer(self) -> T:
-        return self._future.result()
+
+def _tried(message: bytes) -> tuple[bytes, bytes]:
+    try:
+        return _GOOD, dumps(_do(*_load(message)))
+    except BaseException as error:  # noqa: BLE001 - whatever a unit raises is for its caller
+        error.add_note(f"In a worker process:\n{traceback.format_exc()}")
+        return _BAD, dumps(error)
+
+
+def _load(message: bytes) -> Any:
+    return pickle.loads(message)  # noqa: S301 - by a process of ours
 
 
 @cache
@@ -130,5 +198,5 @@ def _value_of(path: str) -> Any:
     return joblib.load(path, mmap_mode="c")
 
 
-def _do(unit: Unit[T], path: str, arguments: tuple[Any, ...]) -> T:
+def _do(unit: Unit[T], path: str, arguments: tuple[object, ...]) -> T:
     return unit(_value_of(path), *arguments)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from concurrent.futures import CancelledError
+from contextlib import contextmanager, nullcontext, suppress
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -35,36 +38,29 @@ def slow(base: np.ndarray, seconds: float) -> float:
     return float(base.sum())
 
 
+def scaled_sum(base: np.ndarray, factor: float) -> float:
+    return factor * float(base.sum())
+
+
 def failing(_: np.ndarray, text: str) -> None:
     raise MethodError(text)
 
 
-def pids_of(hands: Processes) -> list[int]:
-    return [] if hands._pool is None else list(hands._pool._processes)
+class Killer:
+    """A callback that kills one of the processes at every other call, until so many have been killed."""
 
+    def __init__(self, hands: Processes, times: int, seed: int) -> None:
+        self.hands, self.left, self.calls = hands, times, 0
+        self.rng = np.random.default_rng(seed)
 
-@contextmanager
-def killed_at_random(hands: Processes, times: int, seed: int) -> Iterator[list[int]]:
-    """Kill one of the workers, so many times, at random moments."""
-    rng = np.random.default_rng(seed)
-    killed: list[int] = []
-    stop = threading.Event()
-
-    def kill() -> None:
-        while len(killed) < times and not stop.wait(rng.uniform(0.0, 3.0)):
-            running = [pid for pid in pids_of(hands) if pid not in killed]
-            if running:
-                victim = int(rng.choice(running))
-                os.kill(victim, signal.SIGKILL)
-                killed.append(victim)
-
-    thread = threading.Thread(target=kill)
-    thread.start()
-    try:
-        yield killed
-    finally:
-        stop.set()
-        thread.join()
+    def __call__(self, _: object = None) -> bool:
+        self.calls += 1
+        pids = self.hands.pids
+        if self.left and pids and self.calls % 2 == 0:
+            with suppress(ProcessLookupError):  # it was found dead already
+                os.kill(int(self.rng.choice(pids)), signal.SIGKILL)
+                self.left -= 1
+        return False
 
 
 @pytest.fixture(scope="module")
@@ -103,13 +99,66 @@ def test_whoever_waits_heeds_the_deadline() -> None:
             pending.wait()
 
 
-def test_units_of_killed_workers_are_done_again() -> None:
+def deadly_once(_: None, moment: str, mark: Path, more: np.ndarray) -> float:
+    """A unit whose process dies at a chosen moment; the next one finds the mark and lives."""
+    try:
+        mark.touch(exist_ok=False)
+    except FileExistsError:
+        return float(more.sum())
+    pipe: Any = Connection
+
+    def die(*_: object) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def half(self: Any, buffer: bytes, **_: object) -> None:
+        os.write(self.fileno(), bytes(buffer)[: len(buffer) // 2])
+        die()
+
+    def most(self: Any, size: int, **_: object) -> None:
+        os.read(self.fileno(), min(size, 1000))
+        die()
+
+    if moment == "during the unit":
+        die()
+    elif moment == "in its answer":
+        pipe._send = half
+    elif moment == "after its answer":
+        pipe.recv_bytes = die
+    else:
+        pipe._recv = most
+    return float(more.sum())
+
+
+@pytest.mark.parametrize("moment", ["during the unit", "in its answer", "after its answer", "in its next unit"])
+def test_units_of_killed_workers_are_done_again(moment: str, tmp_path: Path) -> None:
+    more = np.ones(200_000)  # far more than a pipe holds
+    with Processes(2) as hands:
+        shared = hands.share(None)
+        pending = [hands.hand_out(deadly_once, shared, moment, tmp_path / "mark", more) for _ in range(6)]
+        assert [one.wait() for one in pending] == [200_000.0] * 6
+
+
+def test_workers_that_die_while_they_wait_are_replaced() -> None:
     with Processes(2) as hands:
         shared = hands.share(np.ones(3))
-        with killed_at_random(hands, 3, seed=1) as killed:
-            pending = [hands.hand_out(slow, shared, 0.3) for _ in range(6)]
-            assert [one.wait() for one in pending] == [3.0] * 6
-        assert killed
+        assert list(hands.each(scaled_sum, shared, [(1.0,), (2.0,)])) == [3.0, 6.0]
+        before = hands.pids
+        for pid in before:
+            os.kill(pid, signal.SIGKILL)
+        assert list(hands.each(scaled_sum, shared, [(1.0,), (2.0,)])) == [3.0, 6.0]
+        assert not {*before} & {*hands.pids}
+
+
+def test_nobody_is_left_when_the_workers_are_let_go() -> None:
+    with Processes(2) as hands:
+        running = hands.hand_out(slow, hands.share(np.ones(1)), 600.0)
+        while not hands.pids:
+            assert not running.done(0.01)
+        (pid,) = hands.pids
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    with pytest.raises(CancelledError):
+        running.wait()
 
 
 def test_a_unit_that_kills_every_worker_is_done_by_the_caller_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,12 +231,15 @@ def surroundings(_: None) -> tuple[bool, bool]:
 
 def check_kills(method: str, kills: int) -> None:
     """Search with workers that are killed until so many have been, and see whether anything is lost."""
-    with long_searches(20 * SLICE), Processes(2) as hands, killed_at_random(hands, kills, seed=kills) as killed:
-        nbest = noise_of(3)
+    with long_searches(20 * SLICE), Processes(2) as hands:
+        nbest, kill = noise_of(3), Killer(hands, kills, seed=kills)
         alone = lpmert.minimize(nbest, method=method)
-        while len(killed) < kills:
+        for _ in range(2 * kills):
             with using(hands):
-                assert same(alone, lpmert.minimize(nbest, method=method))
+                assert same(alone, lpmert.minimize(nbest, method=method, callback=kill))
+            if not kill.left:
+                return
+    raise AssertionError(f"{kill.left} of {kills} workers were not killed in {kill.calls} calls")
 
 
 @contextmanager
