@@ -149,12 +149,9 @@ def _tsv_blocks(blocks: Iterator[Bytes], path: str | Path, choose: Choose) -> It
     first = next(blocks)
     _, lines, _ = lines_of(first, path)
     header, lines = lines[0].split("\t"), lines[1:]
-    head = Head(header, first.first, dict(zip(header, lines[0].split("\t") if lines else [], strict=False)))
-    columns = checked_columns(choose, head, path)
-    wanted = [header.index(name) for name in columns.all]
+    wanted, numbers = _wanted(header, first.first, lines[0].split("\t") if lines else [], path, choose)
     if lines:
         yield _split_rows(first.first + 1, lines, len(header), wanted, path)
-    numbers = [name in columns.numbers for name in columns.all]
     for block in blocks:
         cells = quick_cells(block.data, len(header), wanted, numbers)
         if cells is None:
@@ -175,7 +172,7 @@ def _csv_blocks(blocks: Iterator[Bytes], path: str | Path, choose: Choose) -> It
     records = _csv_records((line for block in blocks for line in lines_of(block, path).texts), path)
     line, header = next(records)
     rows = list(islice(records, _ROWS))
-    wanted = _wanted(header, line, rows[0][1] if rows else [], path, choose)
+    wanted, _ = _wanted(header, line, rows[0][1] if rows else [], path, choose)
     while rows:
         if set(map(len, (cells for _, cells in rows))) != {len(header)}:
             _refuse_width(rows, len(header), path)
@@ -184,10 +181,14 @@ def _csv_blocks(blocks: Iterator[Bytes], path: str | Path, choose: Choose) -> It
         rows = list(islice(records, _ROWS))
 
 
-def _wanted(header: list[str], line: int, row: list[str], path: str | Path, choose: Choose) -> list[int]:
-    """Return the places of the wanted columns."""
-    head = Head(header, line, dict(zip(header, row, strict=False)))
-    return [header.index(name) for name in checked_columns(choose, head, path).all]
+def _wanted(
+    header: list[str], line: int, row: list[str], path: str | Path, choose: Choose
+) -> tuple[list[int], list[bool]]:
+    """Return the places of the wanted columns, and which of these are wanted as numbers; one may be wanted twice."""
+    columns = checked_columns(choose, Head(header, line, dict(zip(header, row, strict=False))), path)
+    numbers = [*[False] * (columns.segment is not None), *[True] * len(columns.numbers)]
+    numbers += [False] * (columns.text is not None)
+    return [header.index(name) for name in columns.all], numbers
 
 
 def _refuse_width(rows: Iterable[tuple[int, list[str]]], width: int, path: str | Path) -> None:

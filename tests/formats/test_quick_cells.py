@@ -115,3 +115,17 @@ def test_a_column_may_be_words_or_numbers_but_not_both() -> None:
     np.testing.assert_array_equal(found[1], [2.5, 3.5])
     assert quick_cells(data, 2, [0, 0], [False, True]) is None
     assert quick_cells(data, 3, [0, 1], [False, True]) is None
+
+
+@pytest.mark.parametrize(("segment", "text"), [("a", "text"), ("list", "a"), ("a", "a")])
+def test_a_column_that_is_words_too_stays_as_it_is_written(
+    segment: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "t.tsv"
+    path.write_bytes(b"list\ta\terrors\ttext\n" + lines([(f"00{number // 3}", "1") for number in range(60)]))
+    monkeypatch.setattr(files, "_BLOCK_BYTES", 64)
+    found = lpmert.read_table(path, segment=segment, features="a", loss="errors", text=text)
+    assert found.features[:, 0].tolist() == [number // 3 for number in range(60)]
+    assert list(found.list_ids) == [f"{'u' if segment == 'list' else '00'}{number}" for number in range(20)]
+    assert found.texts is not None
+    assert list(found.texts) == [f"00{number // 3}" if text == "a" else "x" for number in range(60)]
