@@ -17,7 +17,11 @@ Read = TypeVar("Read")
 
 def examples(most: int) -> settings:
     """So many examples, however long they take, that share the folder of their test."""
-    return settings(max_examples=most, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    return settings(
+        max_examples=most,
+        deadline=None,
+        suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    )
 
 
 def damaged(

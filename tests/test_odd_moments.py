@@ -108,7 +108,7 @@ def test_whatever_another_process_does_to_a_file_readers_get_lists_or_a_line(tmp
     thread.start()
     taken, refused = [], []
     try:
-        for _ in range(60):
+        while len(taken) + len(refused) < (60 if refused else 3000):
             try:
                 taken.append(lpmert.read(path))
             except lpmert.LpmertError as error:
@@ -143,14 +143,14 @@ def test_too_little_memory_ends_in_one_line_with_a_remedy(tmp_path: Path, name: 
     peak = subprocess.run(
         [sys.executable, "-c", f"import atexit, re\natexit.register(lambda: print(*re.findall(r'VmPeak:\\s+(\\d+)', "
          f"open('/proc/self/status').read())))\n{read}", tiny, tmp_path / "out.npz"],
-        env=environment(OPENBLAS_NUM_THREADS="1"), capture_output=True, text=True, check=True, timeout=120,
+        env=environment(OPENBLAS_NUM_THREADS="1"), capture_output=True, text=True, check=True, timeout=280,
     )  # fmt: skip
     least = int(peak.stdout.split()[-1]) << 10
     codes = []
     for more in (2, 6, 10):
         code, _, err = finished(
             "convert", path, tmp_path / "out.npz", env=environment(OPENBLAS_NUM_THREADS="1"),
-            before=limited(least + (more << 20)), timeout=120,
+            before=limited(least + (more << 20)), timeout=280,
         )  # fmt: skip
         codes.append(code)
         assert "Traceback" not in err, err

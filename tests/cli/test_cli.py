@@ -338,7 +338,7 @@ class TestEndings:
         wait_for_line(process, "LowerBound")
         time.sleep(0.5)
         process.send_signal(signal.SIGINT)
-        _, log = process.communicate(timeout=30)
+        _, log = process.communicate(timeout=250)
         assert process.returncode == 130, log
         assert "Traceback" not in log
         found = json.loads((tmp_path / "r.json").read_text())
@@ -353,7 +353,7 @@ class TestEndings:
             time.sleep(0.01)
         time.sleep(delay)
         process.send_signal(signal.SIGINT)
-        _, log = process.communicate(timeout=30)
+        _, log = process.communicate(timeout=250)
         assert process.returncode == 130, log
         assert log == "lpmert: interrupted\n"
         assert list(tmp_path.iterdir()) == []
@@ -364,7 +364,7 @@ class TestEndings:
         process.stdout.close()
         assert process.stderr is not None
         assert process.stderr.read() == ""
-        process.wait(timeout=30)
+        process.wait(timeout=250)
 
 
 class TestStart:

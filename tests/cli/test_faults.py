@@ -22,6 +22,7 @@ import pytest
 from commands import environment, finished
 from commands import start as start_process
 
+import lpmert
 from lpmert.formats.mert_data import write_mert_data
 from lpmert.model.nbest import NBest
 
@@ -32,7 +33,7 @@ resource = pytest.importorskip("resource")
 NAMES = [f"f{d}" for d in range(8)]
 COLUMNS = ["--segment", "list", "--features", ",".join(NAMES), "--loss", "errors"]
 OLD = '{"old": true}\n'
-PATIENCE = 120.0
+PATIENCE = 250.0
 """Seconds after which a process counts as hung; never reached by one that works."""
 BEGUN = "lpmert.system.lazy"
 """What the command imports just after it has taken the signals."""
@@ -196,12 +197,16 @@ class TestSignals:
     @pytest.mark.parametrize("packing", ["", ".gz", ".xz"])
     def test_writing_is_given_up(self, data: Path, tmp_path: Path, packing: str) -> None:
         out = tmp_path / f"out.jsonl{packing}"
-        out.write_text(OLD)
         log = tmp_path / "log"
-        process = start("convert", str(data / "large.tsv"), str(out), *COLUMNS, "--to", "best-of-n", log=log)
-        assert until(lambda: any(path.stat().st_size for path in scratch_files(tmp_path)), process)
-        process.send_signal(signal.SIGTERM)
-        ended_well(process, log, signal.SIGTERM, tmp_path, ())
+        for _ in range(5):  # on a busy machine it may have written all before the signal comes
+            out.write_text(OLD)
+            process = start("convert", str(data / "large.tsv"), str(out), *COLUMNS, "--to", "best-of-n", log=log)
+            until(lambda: any(path.stat().st_size for path in scratch_files(tmp_path)), process)
+            process.send_signal(signal.SIGTERM)
+            ended_well(process, log, signal.SIGTERM, tmp_path, (0,))
+            if process.returncode:
+                break
+            assert len(lpmert.read(out).offsets) == 2001
         assert out.read_text() == OLD
 
     def test_a_package_that_imports_ours_keeps_its_own_signals(self, tmp_path: Path) -> None:

@@ -144,9 +144,11 @@ def test_the_proved_least_errors_are_reached_and_written_as_moses_does(here: Pat
 
 def test_compiling_takes_no_time_from_the_search_for_a_proof(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     limits: list[float] = []
+    begins: list[float] = []
 
     def minimize(*arguments: Any, time_limit: float, **settings: Any) -> lpmert.Result:
         limits.append(time_limit)
+        begins.append(time.monotonic())
         if len(limits) == 1:
             with event.trigger_event("numba:compile", data={"dispatcher": None}):
                 time.sleep(2.0)
@@ -155,10 +157,11 @@ def test_compiling_takes_no_time_from_the_search_for_a_proof(here: Path, monkeyp
     original = lpmert.minimize
     monkeypatch.setattr(sys.modules["lpmert._doors"], "minimize", minimize)
     put(here, lists())
-    assert run(*FLAGS, "--time-limit", "3").exit_code == 0
+    began = time.monotonic()
+    assert run(*FLAGS, "--time-limit", "100").exit_code == 0
     first, second = limits
-    assert 0 < first <= 1.5  # what reading leaves, halved
-    assert 1.0 < second <= 3.0
+    assert 0 < first <= 50.0  # what reading leaves, halved
+    assert 101.9 - (begins[1] - began) <= second <= 100.0  # the two seconds do not count
 
 
 def test_runs_are_merged(here: Path) -> None:
@@ -393,7 +396,7 @@ def test_an_interrupted_search_writes_its_best_weights_and_says_so(here: Path) -
         assert line, log
         log += line
     process.send_signal(signal.SIGINT)
-    log += process.communicate(timeout=60)[1]
+    log += process.communicate(timeout=250)[1]
     assert process.returncode == 130, log
     assert "interrupted: loss and bound hold" in log
     assert len(written(here)) == 3
@@ -660,7 +663,7 @@ def test_the_time_limit_counts_from_the_start_of_the_command(here: Path, monkeyp
     monkeypatch.setattr(module, "load_mert_data", slow)
     monkeypatch.setattr(lpmert._doors, "minimize", minimize)
     put(here, lists())
-    assert run(*FLAGS, "--time-limit", "10").exit_code == 0
+    assert run(*FLAGS, "--time-limit", "100").exit_code == 0
     assert len(limits) == 2
-    assert limits[0] <= (10 - 1.5) / 2
-    assert limits[1] <= 10 - 1.5
+    assert limits[0] <= (100 - 1.5) / 2
+    assert limits[1] <= 100 - 1.5

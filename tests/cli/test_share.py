@@ -33,7 +33,7 @@ def _completed(words: str) -> list[str]:
         '_lpmert_completion lpmert; printf "%s\\n" "${COMPREPLY[@]}"'
     )
     environment = {**os.environ, "PATH": path}
-    run = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60, env=environment)
+    run = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=280, env=environment)
     return run.stdout.split()
 
 
@@ -48,6 +48,6 @@ def test_bash_completes_commands_options_and_names() -> None:
 def test_man_shows_the_page() -> None:
     run = subprocess.run(
         ["man", "-l", str(SHARE / "man" / "man1" / "lpmert-solve.1")],
-        capture_output=True, text=True, timeout=60, env={**os.environ, "MANPAGER": "cat", "MANWIDTH": "100"},
+        capture_output=True, text=True, timeout=280, env={**os.environ, "MANPAGER": "cat", "MANWIDTH": "100"},
     )  # fmt: skip
     assert "find the weights with the least loss on the lists" in " ".join(run.stdout.split()).lower()

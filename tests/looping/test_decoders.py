@@ -141,6 +141,7 @@ def test_a_command_that_goes_on_after_its_output_is_stopped() -> None:
     quiet = lpmert.Command(["sh", "-c", "exec >&-; sleep 600 # {weights}"], NAMES)
     began = time.monotonic()
     with worker() as first:
+        first.decode(START, 3)  # on a busy machine it takes a while to start
         found = lpmert.loop(_Then(first, quiet), START, references=REFERENCES, n=3, time_limit=5.0)
     assert found.reason == "the time is used up"
     assert time.monotonic() - began < 60
@@ -148,6 +149,7 @@ def test_a_command_that_goes_on_after_its_output_is_stopped() -> None:
 
 def test_the_time_limit_of_the_loop_gives_a_decoding_up() -> None:
     with worker() as first:
+        first.decode(START, 3)
         found = lpmert.loop(_Then(first, command("hang")), START, references=REFERENCES, n=3, time_limit=5.0)
     assert len(found.iterations) == 1
     assert found.reason == "the time is used up"

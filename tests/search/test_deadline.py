@@ -33,8 +33,10 @@ def test_time_spent_compiling_does_not_count() -> None:
         within = deadline.compiling
     assert 0.5 * PAUSE < within <= deadline.compiling
     assert deadline.compiling >= PAUSE
-    elapsed = time.perf_counter() - deadline.started
-    assert deadline.seconds == pytest.approx(elapsed - deadline.compiling, abs=0.02)
+    compiled, before = deadline.compiling, time.perf_counter()
+    seconds = deadline.seconds
+    after = time.perf_counter()
+    assert before - deadline.started - compiled <= seconds <= after - deadline.started - compiled
     time.sleep(PAUSE)
     assert deadline.seconds >= PAUSE
 
@@ -217,7 +219,8 @@ def test_a_solver_of_others_gets_the_time_that_is_left() -> None:
     lists = np.random.default_rng(0)
     features = lists.normal(size=(600, 6))
     nbest = lpmert.NBest(features, np.arange(0, 601, 20), lists.integers(0, 9, 600).astype(float))
+    lpmert.minimize(nbest.restrict(slice(0, 2)), method=Mip())  # loads the solver
     began = time.process_time()
     result = lpmert.minimize(nbest, method=Mip(), time_limit=1.0)
     assert result.status is Status.TIME_LIMIT
-    assert time.process_time() - began < 5.0
+    assert time.process_time() - began - result.seconds.get("compile", 0.0) < 5.0

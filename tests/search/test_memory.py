@@ -59,6 +59,8 @@ def written(path: Path, n_lists: int, size: int, seed: int = 1) -> Path:
 def test_a_search_ends_before_the_limit_with_a_bound_that_holds(tmp_path: Path) -> None:
     path, tiny = str(written(tmp_path / "lists.npz", 5000, 100)), str(written(tmp_path / "tiny.npz", 100, 100))
     code, text, _, free_peak = commanded("solve", path, "--json", "-q")
+    if "compile" in json.loads(text)["seconds"]:  # which takes memory, too
+        code, text, _, free_peak = commanded("solve", path, "--json", "-q")
     optimum = json.loads(text)
     assert (code, optimum["status"]) == (0, "optimal")
     _, _, _, least = commanded("solve", tiny, "--json", "-q")
@@ -98,14 +100,17 @@ def test_a_limit_that_the_process_is_beyond_already_ends_with_weights_and_a_boun
         assert result.lower_bound <= lpmert.minimize(nbest, method="cells").loss <= result.loss
 
 
-def test_no_limit_is_what_is_there_and_most_of_what_is_free() -> None:
+def test_no_limit_is_what_is_there_and_most_of_what_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
     held, free = memory.resident(), memory.free()
     if held is None or free is None:
         pytest.skip("this system does not tell")
-    allowance = Allowance()
-    assert allowance.limit is not None
-    assert held < allowance.limit < held + free + 64 * MIB
-    assert not allowance.spent
+    with monkeypatch.context() as still:  # other processes take memory and give it back meanwhile
+        still.setattr(memory, "resident", lambda: held)
+        still.setattr(memory, "free", lambda: free)
+        limit = Allowance().limit
+    assert limit is not None
+    assert held < limit < held + free
+    assert not Allowance().spent
 
 
 def test_what_is_held_grows_and_falls_with_arrays() -> None:
@@ -125,8 +130,12 @@ def test_what_is_held_grows_and_falls_with_arrays() -> None:
 def test_elsewhere_the_peak_stands_for_what_is_held(system: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory.sys, "platform", system)
     monkeypatch.setattr(memory, "_psutil", lambda: None)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    assert memory.resident() == (peak if system == "darwin" else peak << 10)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    held = memory.resident()
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    unit = 1 if system == "darwin" else 1 << 10
+    assert held is not None
+    assert before * unit <= held <= after * unit
     assert memory.free() is None
     assert not Allowance().spent
 

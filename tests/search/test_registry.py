@@ -164,7 +164,7 @@ class TestAnotherPackage:
                 cwd=folder,
                 capture_output=True,
                 text=True,
-                timeout=120,
+                timeout=280,
                 check=False,
             )
             assert run.returncode == code, run.stderr

@@ -153,9 +153,9 @@ def test_one_feature_leaves_nothing_to_average(lists):
 def test_a_time_limit_holds_for_everything(lists):
     dev = lists[0]
     lpmert.tune(dev.restrict(slice(0, 10)))  # compiles and loads
-    began = time.perf_counter()
+    began = time.process_time()
     tuned = lpmert.tune(dev, time_limit=0.0)
-    assert time.perf_counter() - began < 5.0
+    assert time.process_time() - began < 5.0
     assert tuned.estimate is None
     assert not tuned.averaged.complete
     assert tuned.averaged.quick is None
