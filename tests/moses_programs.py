@@ -112,6 +112,12 @@ def bleu(outputs: list[str], references: list[str]) -> float:
     return math.exp(precision + min(0.0, 1.0 - total[8] / total[1]))
 
 
+def per_counts(words: str, reference: str) -> list[int]:
+    """Return words that both have in any order, and both lengths, as PerScorer.cpp counts them."""
+    guess, truth = words.split(), reference.split()
+    return [sum((Counter(guess) & Counter(truth)).values()), len(guess), len(truth)]
+
+
 def evaluator(words: list[str]) -> None:
     """evaluator: --reference FILE -s BLEU --candidate FILE; the score to stdout."""
     assert option(words, "-s") == ["BLEU"]
@@ -120,7 +126,9 @@ def evaluator(words: list[str]) -> None:
 
 
 def extractor(words: list[str]) -> None:
-    """extractor: --scfile FILE --ffile FILE -r REFERENCE -n N-BEST, whose files are like Moses'."""
+    """extractor: --scfile FILE --ffile FILE -r REFERENCE -n N-BEST [--sctype BLEU|PER], whose files are like Moses'."""
+    kind = option(words, "--sctype")[0] if "--sctype" in words else "BLEU"
+    counts, width = {"BLEU": (bleu_counts, 9), "PER": (per_counts, 3)}[kind]
     references = Path(option(words, "-r")[0]).read_text().splitlines()
     lists: dict[int, list[list[str]]] = {}
     with gzip.open(option(words, "-n")[0], "rt") as lines:
@@ -133,11 +141,11 @@ def extractor(words: list[str]) -> None:
     ):
         for number, best in lists.items():
             features.write(f"FEATURES_TXT_BEGIN_0 {number} {len(best)} {len(NAMES)} {names} \n")
-            scores.write(f"SCORES_TXT_BEGIN_0 {number} {len(best)} 9 BLEU\n")
+            scores.write(f"SCORES_TXT_BEGIN_0 {number} {len(best)} {width} {kind}\n")
             for one in best:
                 values = [word for word in one[2].split() if not word.endswith("=")]
                 features.write(" ".join(values) + " \n")
-                scores.write(" ".join(map(str, bleu_counts(one[1], references[number]))) + " \n")
+                scores.write(" ".join(map(str, counts(one[1], references[number]))) + " \n")
             features.write("FEATURES_TXT_END_0\n")
             scores.write("SCORES_TXT_END_0\n")
 

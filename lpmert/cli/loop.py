@@ -74,6 +74,7 @@ def loop(
         raise click.UsageError("--forget keeps no folder: it goes with neither --folder nor --resume.")
     import numpy as np
 
+    from lpmert.errors import LpmertError
     from lpmert.looping.config import read_config
     from lpmert.looping.loop import loop as run
     from lpmert.system.pictures import check_picture
@@ -86,14 +87,20 @@ def loop(
         found = read_config(config)
         given = {name: value for name, value in options.items() if value is not None}
         with found.closing, Interrupts() as stop:
-            looped = run(
-                found.decoder,
-                found.weights,
-                **{**found.arguments, **given},
-                folder=None if forget else folder if folder is not None else Path(config).with_suffix(".loop"),
-                resume=resume,
-                on_iteration=None if quiet else _Table(),
-            )
+            try:
+                looped = run(
+                    found.decoder,
+                    found.weights,
+                    **{**found.arguments, **given},
+                    folder=None if forget else folder if folder is not None else Path(config).with_suffix(".loop"),
+                    resume=resume,
+                    on_iteration=None if quiet else _Table(),
+                )
+            except LpmertError as error:  # of a loop that was stopped before it had any weights to give
+                if not stop.pressed:
+                    raise
+                say(f"lpmert: {error}")
+                raise click.exceptions.Exit(128 + stop.number) from error
         if not quiet:
             for line in (*(f"warning: {one}" for one in looped.warnings), looped.reason):
                 say(line)

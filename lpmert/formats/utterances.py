@@ -181,7 +181,9 @@ def outputs_by_list(path: str | Path, list_ids: Sequence[str]) -> dict[str, str]
         _of_numbers(rows, list_ids, path, partial=True)
         return {str(number): text.strip(_WHITE) for number, (_, text) in enumerate(rows)}
     found = _transcripts(rows, path)
-    _of_lists(found, list_ids, path, partial=True)
+    for name in list_ids:
+        if name not in found:
+            raise DataError(f"no output for {quoted(name)}, of which there are hypotheses", path=path)
     return found
 
 

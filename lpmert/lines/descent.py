@@ -1,8 +1,8 @@
 """Good weights from several starts by exact line searches; deterministic effort, no bound.
 
-Sources: Och 2003 (line search); Moore and Quirk, Random Restarts in Minimum Error Rate Training, COLING 2008 (random
-walks around the best weights so far); McAllester, Hazan and Keshet, Direct Loss Minimization, NIPS 2010 (directions
-from the chosen hypotheses towards cheaper ones).
+Sources: Och 2003 (line search); Moore and Quirk, Random Restarts in Minimum Error Rate Training for Statistical Machine
+Translation, COLING 2008 (random walks around the best weights so far); McAllester, Hazan and Keshet, Direct Loss
+Minimization for Structured Prediction, NIPS 2010 (directions from the chosen hypotheses towards cheaper ones).
 """
 
 from __future__ import annotations

@@ -114,7 +114,8 @@ class Command:
                 except (DataError, DecoderError) as error:
                     text = str(error)
                     for name, path in files.items():
-                        text = text.replace(str(path), f"{{{name}}}")
+                        shown = "standard output" if name == self._stdout else f"{{{name}}}"
+                        text = text.replace(str(path), shown)
                     raise program.failure(f"wrote what cannot be used: {text}") from error
 
     def _read(self, lists: Path, own: Path) -> Decoded:

@@ -8,7 +8,7 @@ and the JSON of a decoding is written last.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from lpmert.errors import DataError
 from lpmert.formats.arrays import read_npz, write_npz
 from lpmert.formats.utterances import made_folder
 from lpmert.looping.decoder import Decoded
+from lpmert.looping.steps import Step
 from lpmert.quoting import quoted
 from lpmert.system.files import read_text, write_text
 
@@ -25,8 +26,8 @@ _SETTINGS, _STEP = "settings.json", "step.json"
 class Journal:
     """The folder of a loop.
 
-    settings: what must be the same when a loop goes on. Raises `DataError` if there is a loop already and it is not to
-    be resumed, or if it had other settings.
+    settings: what must be the same when a loop goes on, down to the order of weights. Raises `DataError` if there is a
+    loop already and it is not to be resumed, if it had other settings, or none.
     """
 
     def __init__(self, folder: str | Path, settings: Mapping[str, Any], *, resume: bool) -> None:
@@ -36,15 +37,9 @@ class Journal:
         if place.exists():
             if not resume:
                 raise DataError("has a loop already; resume it (--resume), or give another folder", path=self._folder)
-            before = _read(place)
-            changed = [name for name in {**before, **plain} if before.get(name) != plain.get(name)]
-            if changed:
-                name = changed[0]
-                raise DataError(
-                    f"the loop there had another {name}: {quoted(before.get(name))}, not {quoted(plain.get(name))}; "
-                    "resume it with the same settings, or give another folder",
-                    path=self._folder,
-                )
+            _compare(_read(place), plain, self._folder)
+        elif self._place(1).exists():
+            raise DataError(f"has iterations, but no {_SETTINGS}; the folder was changed", path=self._folder)
         else:
             _write(place, plain)
 
@@ -54,10 +49,15 @@ class Journal:
         if not place.exists():
             return None
         found = _read(place)
-        if found.get("weights") != dict(weights):
+        try:
+            before, seconds, own = [*found["weights"].items()], float(found["seconds"]), found["own"]
+            if own is not None and not all(isinstance(text, str) for text in own.values()):
+                raise TypeError("outputs that are no texts")
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise DataError(f"not what a loop writes ({error!r}); the folder was changed", path=place) from error
+        if before != [*weights.items()]:
             raise DataError("was decoded with other weights than this loop has; the folder was changed", path=place)
-        own = found.get("own")
-        return Decoded(read_npz(place.with_suffix(".npz")), own), float(found["seconds"])
+        return Decoded(read_npz(place.with_suffix(".npz")), own), seconds
 
     def keep_decoded(
         self, number: int, part: str, weights: Mapping[str, float], decoded: Decoded, seconds: float
@@ -68,17 +68,35 @@ class Journal:
         own = None if decoded.own is None else dict(decoded.own)
         _write(folder / f"{part}.json", {"weights": dict(weights), "own": own, "seconds": seconds})
 
-    def step(self, number: int) -> dict[str, Any] | None:
-        """Return the step after an iteration, `None` if it is not there."""
+    def step(self, number: int, names: Sequence[str]) -> Step | None:
+        """Return the step after an iteration, with weights of these names; `None` if it is not there."""
         place = self._place(number) / _STEP
-        return _read(place) if place.exists() else None
+        if not place.exists():
+            return None
+        try:
+            return Step.of(_read(place), names)
+        except (TypeError, ValueError, AttributeError) as error:
+            raise DataError(f"not what a loop writes ({error}); the folder was changed", path=place) from error
 
-    def keep_step(self, number: int, step: Mapping[str, Any]) -> None:
+    def keep_step(self, number: int, step: Step) -> None:
         """Keep a step."""
-        _write(made_folder(self._place(number)) / _STEP, step)
+        _write(made_folder(self._place(number)) / _STEP, step.to_dict())
 
     def _place(self, number: int) -> Path:
         return self._folder / f"{number:03d}"
+
+
+def _compare(before: Mapping[str, Any], now: Mapping[str, Any], folder: Path) -> None:
+    """Raise `DataError` where a loop goes on with other settings than it began with."""
+    for name in {**before, **now}:
+        old, new = before.get(name), now.get(name)
+        if json.dumps(old) != json.dumps(new):  # the order of weights is that of the features
+            trouble = f"has {name} = {quoted(old)}, not {quoted(new)}" if old != new else f"has {name} in another order"
+            if name.endswith("references"):  # of which there are only digests
+                trouble = f"has other {name.replace('_', ' ')}"
+            raise DataError(
+                f"the loop there {trouble}; resume it with the same settings, or give another folder", path=folder
+            )
 
 
 def _write(place: Path, content: Mapping[str, Any]) -> None:

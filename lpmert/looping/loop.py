@@ -109,8 +109,8 @@ def loop(
 
     Notes
     -----
-    The loop of Och, Minimum Error Rate Training in Statistical Machine Translation, ACL 2003, section 5, with steps
-    that the decoder has to confirm. `docs/loop.md` has the rules and their reasons.
+    The loop of Och, Minimum Error Rate Training in Statistical Machine Translation, ACL 2003, with steps that the
+    decoder has to confirm. `docs/loop.md` has the rules and their reasons.
 
     Examples
     --------
@@ -127,7 +127,7 @@ def loop(
     [1.0, 0.0]
     """
     from lpmert._doors import _settings
-    from lpmert.errors import DataError, MethodError, RegionError
+    from lpmert.errors import DataError, DecoderError, MethodError, RegionError
     from lpmert.formats.weights import checked_region, given_weights
     from lpmert.looping.journal import Journal
     from lpmert.looping.looped import Looped
@@ -166,6 +166,7 @@ def loop(
         "equal_words": equal_words,
         "patience": patience,
         "seed": seed,
+        "held_out": held_out is not None,
         "references": _digest(references),
         "held_out_references": _digest(held_out_references),
     }
@@ -177,7 +178,7 @@ def loop(
         part=Part("decoded", decoder, measure, n, journal),
         held_out=None
         if held_out is None
-        else Part("held-out", held_out, Measure(held_out_references, metric), n, journal),
+        else Part("held-out", held_out, Measure(held_out_references, metric), n, journal, ", held-out inputs"),
         stepping=Stepping(
             None if method == AVERAGE else solver, measure, region, limits, np.array([*first.values()]), jobs, seed
         ),
@@ -192,6 +193,11 @@ def loop(
             rounds.run(first, iterations)
         except OutOfTime:
             rounds.stop("it was interrupted" if interrupts.pressed else "the time is used up")
+        except DecoderError as error:
+            if folder is None:
+                raise
+            how = f"what was decoded before is kept in {folder}; once the decoder is mended, go on with"
+            raise DecoderError(f"{error}\n{how} resume=True (--resume)") from error
     best = rounds.best
     return Looped(
         weights=np.array([*best.weights.values()]),

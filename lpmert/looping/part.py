@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
+from lpmert.errors import DecoderError
 from lpmert.looping.decoder import Decoded, Decoder, checked
 from lpmert.looping.journal import Journal
 from lpmert.looping.measure import Cost, Measure
@@ -24,11 +25,13 @@ class Output(NamedTuple):
 class Part:
     """Inputs that are decoded in each iteration: those that weights are tuned on, or others.
 
-    name: under which a journal keeps them.
+    name: under which a journal keeps them. where: what to say of it where it fails, after the iteration.
     """
 
-    def __init__(self, name: str, decoder: Decoder, measure: Measure, n: int, journal: Journal | None) -> None:
-        self.measure = measure
+    def __init__(
+        self, name: str, decoder: Decoder, measure: Measure, n: int, journal: Journal | None, where: str = ""
+    ) -> None:
+        self.measure, self._where = measure, where
         self._name, self._decoder, self._n, self._journal = name, decoder, n, journal
         self._ids: tuple[str, ...] | None = None
         self._known: dict[tuple[float, ...], Output] = {}
@@ -48,15 +51,19 @@ class Part:
         if kept is None:
             checkpoint()
             started = time.perf_counter()
-            decoded = checked(self._decoder.decode(dict(weights), self._n), tuple(weights), self._ids)
+            try:
+                decoded = checked(self._decoder.decode(dict(weights), self._n), tuple(weights), self._ids)
+            except DecoderError as error:
+                raise DecoderError(f"iteration {number}{self._where}: {error}") from error
             seconds = time.perf_counter() - started
-            if self._journal is not None:
-                with unheeded():
-                    self._journal.keep_decoded(number, self._name, weights, decoded, seconds)
         else:
-            decoded, seconds = kept
+            decoded, seconds = checked(kept[0], tuple(weights), self._ids), kept[1]
         if self._ids is None:
             self.measure.expect(decoded.ids)
             self._ids = decoded.ids
         measured = replace(decoded, lists=self.measure.lists(decoded.lists))
-        return Output(measured, self.measure.own(measured, measured.lists), seconds)
+        output = Output(measured, self.measure.own(measured, measured.lists), seconds)
+        if kept is None and self._journal is not None:  # what cannot be used is not kept
+            with unheeded():
+                self._journal.keep_decoded(number, self._name, weights, decoded, seconds)
+        return output

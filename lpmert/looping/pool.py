@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -94,6 +94,11 @@ class Pool:
                 known[key] = _Hypothesis(row, statistics, self._decodings)
             known[key].decoding = self._decodings
         return Growth(hypotheses, new, len(grown))
+
+    def without(self, names: Collection[str]) -> list[str]:
+        """Return the lists of the pool that are not among these."""
+        known = {*names}
+        return [name for name in self._lists if name not in known]
 
     def lists(self, weights: FloatArray) -> NBest:
         """Return what there is to choose from, of equal words as the policy says; weights [D] tell which is best."""

@@ -56,6 +56,8 @@ class Program:
                     )
             except (OSError, ValueError) as error:
                 why = error.strerror if isinstance(error, OSError) else str(error)
+                if folder is not None and not Path(folder).is_dir():
+                    why = f"there is no folder {quoted(str(folder))} to run it in"
                 raise DecoderError(f"the decoder {quoted(command[0])} cannot be started: {why}") from error
             self._input, self._output = (
                 stack.enter_context(cast(IO[bytes], stream)) for stream in (self._process.stdin, self._process.stdout)

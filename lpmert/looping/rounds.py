@@ -15,6 +15,7 @@ from lpmert.looping.part import Part
 from lpmert.looping.pool import Growth, Pool
 from lpmert.looping.steps import Step, Stepping, angle_between
 from lpmert.model.problem import Problem
+from lpmert.quoting import listed
 from lpmert.system.deadline import Deadline, checkpoint, unheeded
 
 LEAST_ANGLE = 0.05
@@ -84,6 +85,12 @@ class Rounds:
     def _decode(self, number: int, weights: Mapping[str, float]) -> tuple[Iteration, Growth]:
         output = self._part.output(number, weights)
         held_out = None if self._held_out is None else self._held_out.output(number, weights)
+        lost = self._pool.without(output.decoded.lists.list_ids)
+        if lost:
+            self.warnings.append(
+                f"iteration {number}: the decoder gave no hypotheses of {len(lost)} of {len(output.decoded.ids)} "
+                f"inputs, and some before: {listed(lost)}; see that its output is whole"
+            )
         growth = self._pool.add(output.decoded.lists)
         vector = _vector(weights)
         lists = self._pool.lists(vector)
@@ -137,19 +144,19 @@ class Rounds:
         return ""
 
     def _step(self, number: int, angle: float | None) -> Step:
-        kept = None if self._journal is None else self._journal.step(number)
-        start = _vector(self._centre.weights) if self._centre is not None else np.empty(0)
+        before = {} if self._centre is None else self._centre.weights
+        start = _vector(before)
+        kept = None if self._journal is None else self._journal.step(number, tuple(before))
         if kept is not None:
-            step = Step(**kept)
-            self._stepping.remember(step, start)
-            return step
+            self._stepping.remember(kept, start)
+            return kept
         checkpoint()
         step = self._stepping.step(self._pool.lists(start), start, angle, self._deadline)
         checkpoint()  # a search that was cut short is not kept
         self._stepping.remember(step, start)
         if self._journal is not None:
             with unheeded():
-                self._journal.keep_step(number, step.to_dict())
+                self._journal.keep_step(number, step)
         return step
 
     def _finish(self, iteration: Iteration, seconds: float = 0.0) -> None:

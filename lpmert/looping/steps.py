@@ -15,6 +15,7 @@ from lpmert.methods.heuristic.stabilised import Iteration, Stabilised
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.model.region import Region
+from lpmert.quoting import listed
 from lpmert.result import Limits
 from lpmert.search.driver import solve
 from lpmert.search.method import Method
@@ -46,6 +47,20 @@ class Step:
     def to_dict(self) -> dict[str, Any]:
         """Return the step as plain numbers and dictionaries."""
         return asdict(self)
+
+    @classmethod
+    def of(cls, kept: Mapping[str, Any], names: Sequence[str]) -> Step:
+        """Return the step that `to_dict` gave; raises `TypeError`, `ValueError` or `AttributeError` for another one.
+
+        names: what has a weight.
+        """
+        step = cls(**kept)
+        if [*step.weights] != [*names]:
+            raise ValueError(f"weights of {listed(step.weights)}")
+        numbers = [*step.weights.values(), step.loss, step.seconds, *(w for one in step.optima for w in one)]
+        if not np.isfinite(np.array(numbers, dtype=np.float64)).all() or {*map(len, step.optima)} - {len(names)}:
+            raise ValueError("numbers that are missing or not finite")
+        return step
 
     @property
     def said(self) -> str:

@@ -2,7 +2,7 @@
 
 Each list's choice changes only at the outward normals of its convex hull's edges. All comparisons of directions are
 exact: a floating-point filter (Shewchuk, Adaptive Precision Floating-Point Arithmetic and Fast Robust Geometric
-Predicates, 1997, section 4.3) and, where it does not decide, error-free expansions.
+Predicates, 1997: that of ORIENT2D) and, where it does not decide, error-free expansions.
 """
 
 from __future__ import annotations

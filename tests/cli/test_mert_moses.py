@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import commands
 import pytest
-from moses_programs import NAMES, bleu, decoded, install, read_ini, write_ini
+from moses_programs import NAMES, bleu, decoded, install, per_counts, read_ini, write_ini
 
 START = [0.3, 0.5, 0.2, 0.2]
 LEAST_CHANGE = 1e-5
@@ -235,6 +235,22 @@ class TestScriptItself:
         done = script.whole("--continue")
         assert "(1) BEST at 1 " in done.stdout  # read from its mert.log
         assert script.best_points(done) == whole[1:]
+
+    def test_arguments_for_extractor_and_mert_reach_both(self, tmp_path: Path) -> None:
+        script = Script(tmp_path)
+        done = script.whole("--mertargs=--sctype PER", "--mertmertargs=--time-limit 30", "--maximum-iterations=2")
+        last = script.best_points(done)[-1]
+        pooled = (tmp_path / "work" / "run1.scores.dat").read_text()
+        assert pooled.startswith(f"SCORES_TXT_BEGIN_0 0 {N_BEST} 3 PER\n")
+
+        def score(weights: list[float]) -> float:
+            outputs = [best[0]["words"] for best in decoded(script.model, weights, 1)]
+            counts = map(per_counts, outputs, script.references)
+            correct, length, reference = (sum(column) for column in zip(*counts, strict=True))
+            return (correct - max(0, length - reference)) / reference
+
+        assert "proved optimal" in (tmp_path / "work" / "mert.log").read_text()
+        assert score(last) > score(START)
 
     def test_starts_from_another_optimizer_are_taken(self, tmp_path: Path) -> None:
         script = Script(tmp_path)

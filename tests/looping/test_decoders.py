@@ -109,6 +109,12 @@ def test_a_command_that_fails_is_quoted() -> None:
         lpmert.loop(_Then(command(), command("missing")), START, references=REFERENCES, n=3)
     with pytest.raises(lpmert.DecoderError, match=r"'/no/such/program' cannot be started: No such file"):
         lpmert.Command(["/no/such/program", "{weights}"], NAMES).decode(START, 3)
+    with pytest.raises(lpmert.DecoderError, match=r"cannot be started: there is no folder '/no/such' to run it in"):
+        lpmert.Command([sys.executable, "{weights}"], NAMES, folder="/no/such").decode(START, 3)
+    with pytest.raises(
+        lpmert.DecoderError, match="cannot be used: standard output: no output for 'u5', of which there"
+    ):
+        command("mute").decode(START, 3)
 
 
 class _Then:

@@ -333,7 +333,7 @@ def test_a_finished_loop_is_not_decoded_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        ({"n": 4}, "n: 3, not 4"),
+        ({"n": 4}, "n = 3, not 4"),
         ({"seed": 1}, "seed"),
         ({"references": {f"u{k}": "x" for k in range(12)}}, "references"),
         ({"region": lpmert.Region(nonnegative=True)}, "region"),

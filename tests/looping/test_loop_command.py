@@ -61,6 +61,7 @@ def test_a_failure_leaves_what_was_done_and_the_loop_goes_on(tmp_path: Path) -> 
     assert "toy.py" not in failed.stdout
     assert "ended with exit code 7 before it had answered" in failed.stderr
     assert "cannot find model x" in failed.stderr
+    assert "once the decoder is mended, go on with" in failed.stderr
     written(tmp_path)
     assert run("loop", config, "--resume").exit_code in (0, 3)
 
@@ -148,6 +149,23 @@ def test_ctrl_c_ends_with_the_iterations_that_are_over(tmp_path: Path) -> None:
     found = json.loads(out)
     assert (found["reason"], found["finished"]) == ("it was interrupted", False)
     assert len(found["iterations"]) == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_before_there_are_any_weights_is_told_by_the_exit_code(tmp_path: Path, number: int) -> None:
+    text = written(tmp_path).read_text().replace('"worker"]', '"worker", "hang"]')
+    config = tmp_path / "toy.toml"
+    config.write_text(text)
+    process = start("loop", config, "--json")
+    deadline = time.monotonic() + 120
+    while not (tmp_path / "toy.loop" / "settings.json").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(0.5)
+    process.send_signal(number)
+    out, log = process.communicate(timeout=120)
+    assert (process.returncode, out) == (128 + number, "")
+    assert "interrupted" in log
+    assert "error" not in log
 
 
 def test_programs_do_not_outlive_the_loop(tmp_path: Path) -> None:

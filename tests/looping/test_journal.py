@@ -1,0 +1,173 @@
+"""The folder of a loop: what goes on with it must be the same loop, and what was changed in it is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from looping.test_loop import START, Toy, plain
+
+import lpmert
+
+
+def begun(folder: Path, **more: Any) -> Toy:
+    """Leave two iterations of a loop in a folder, and return its decoder."""
+    toy = Toy()
+    lpmert.loop(toy, START, references=toy.references, n=3, folder=folder, iterations=2, **more)
+    return toy
+
+
+def goes_on(folder: Path, weights: Mapping[str, float] = START, **more: Any) -> lpmert.Looped:
+    """Resume it."""
+    toy = Toy()
+    return lpmert.loop(toy, weights, references=toy.references, n=3, folder=folder, resume=True, **more)
+
+
+def test_weights_in_another_order_do_not_go_on(tmp_path: Path) -> None:
+    """Their order is that of the features that were kept."""
+    begun(tmp_path)
+    other = dict(reversed(START.items()))
+    with pytest.raises(lpmert.DataError, match="the loop there has weights in another order; resume it with the same"):
+        goes_on(tmp_path, other)
+
+
+def test_a_loop_does_not_go_on_with_inputs_held_out_that_were_not_there(tmp_path: Path) -> None:
+    begun(tmp_path)
+    with pytest.raises(lpmert.DataError, match="has held_out = False, not True"):
+        goes_on(tmp_path, held_out=Toy(1), held_out_references=Toy(1).references)
+
+
+def test_digests_of_references_are_not_shown(tmp_path: Path) -> None:
+    toy = begun(tmp_path)
+    changed = {**toy.references, "u0": "x"}
+    with pytest.raises(lpmert.DataError) as caught:
+        lpmert.loop(toy, START, references=changed, n=3, folder=tmp_path, resume=True)
+    assert "the loop there has other references; resume it" in str(caught.value)
+    assert not re.search("[0-9a-f]{20}", str(caught.value).replace(str(tmp_path), ""))
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_iterations_without_settings_are_refused(tmp_path: Path, resume: bool) -> None:
+    toy = begun(tmp_path)
+    (tmp_path / "settings.json").unlink()
+    with pytest.raises(lpmert.DataError, match=r"has iterations, but no settings\.json; the folder was changed"):
+        lpmert.loop(toy, START, references=toy.references, n=3, folder=tmp_path, resume=resume)
+
+
+def _weights_of_others(step: dict[str, Any]) -> None:
+    step["weights"] = {f"{name}_0": value for name, value in step["weights"].items()}
+
+
+def _reversed(step: dict[str, Any]) -> None:
+    step["weights"] = dict(reversed(step["weights"].items()))
+
+
+CHANGES = {
+    "no seconds": lambda found: found.pop("seconds"),
+    "no weights": lambda found: found.pop("weights"),
+    "weights that are a number": lambda found: found.update(weights=3),
+    "weights of others": _weights_of_others,
+    "weights in another order": _reversed,
+    "a weight that is a text": lambda found: found["weights"].update(am="x"),
+    "seconds that are a text": lambda found: found.update(seconds="x"),
+}
+OF_A_STEP = {
+    "loss": lambda found: found.update(loss=None),
+    "more": lambda found: found.update(more=1),
+    "optima": lambda found: found.update(optima=[[1.0, 2.0]]),
+}
+OF_A_DECODING = {
+    "own": lambda found: found.update(own={"u0": 3}),
+    "own that is a list": lambda found: found.update(own=["x"]),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        *(pytest.param("step.json", change, id=f"step {name}") for name, change in {**CHANGES, **OF_A_STEP}.items()),
+        *(
+            pytest.param("decoded.json", change, id=f"decoded {name}")
+            for name, change in {**CHANGES, **OF_A_DECODING}.items()
+        ),
+    ],
+)
+def test_what_was_changed_is_refused_by_name(tmp_path: Path, name: str, change: Any) -> None:
+    begun(tmp_path)
+    place = tmp_path / "001" / name
+    found = json.loads(place.read_text())
+    change(found)
+    place.write_text(json.dumps(found))
+    with pytest.raises(lpmert.DataError, match="the folder was changed") as caught:
+        goes_on(tmp_path)
+    assert caught.value.path == str(place)
+
+
+def test_lists_of_other_inputs_are_refused(tmp_path: Path) -> None:
+    begun(tmp_path)
+    place = tmp_path / "002" / "decoded.npz"
+    lists = lpmert.read(place)
+    lpmert.write(lists.restrict(slice(0, 5)), place)
+    with pytest.raises(lpmert.DecoderError, match="lacks u5, u6"):
+        goes_on(tmp_path)
+
+
+def test_what_cannot_be_used_is_not_kept(tmp_path: Path) -> None:
+    """A decoder that forgets its words is mended, and the loop goes on."""
+
+    class Silent(Toy):
+        def decode(self, weights: Mapping[str, float], n: int) -> lpmert.Decoded:
+            lists = self.lists(weights, n)
+            return lpmert.Decoded(lpmert.NBest(lists.features, lists.offsets, lists.statistics, lists.names))
+
+    toy = Toy()
+    with pytest.raises(lpmert.DataError):
+        lpmert.loop(Silent(), START, references=toy.references, n=3, folder=tmp_path)
+    assert not (tmp_path / "001").exists()
+    assert plain(goes_on(tmp_path)) == plain(lpmert.loop(toy, START, references=toy.references, n=3))
+
+
+def test_a_failure_names_the_iteration_and_what_to_do(tmp_path: Path) -> None:
+    class Failing(Toy):
+        def decode(self, weights: Mapping[str, float], n: int) -> lpmert.Decoded:
+            if self.asked:
+                raise lpmert.DecoderError("the decoder is out of memory")
+            return super().decode(weights, n)
+
+    toy, others = Toy(), Failing(1)
+    held_out = {"held_out": others, "held_out_references": others.references}
+    for more, where in (({}, "iteration 2: "), (held_out, "iteration 2, held-out inputs: ")):
+        decoder = toy if more else Failing()
+        with pytest.raises(lpmert.DecoderError) as caught:
+            lpmert.loop(decoder, START, references=toy.references, n=3, **more)
+        assert str(caught.value) == f"{where}the decoder is out of memory"
+    with pytest.raises(lpmert.DecoderError) as caught:
+        lpmert.loop(Failing(), START, references=toy.references, n=3, folder=tmp_path)
+    first, last = str(caught.value).splitlines()
+    assert first == "iteration 2: the decoder is out of memory"
+    assert last.startswith(f"what was decoded before is kept in {tmp_path}")
+    assert last.endswith("go on with resume=True (--resume)")
+    assert plain(goes_on(tmp_path)) == plain(lpmert.loop(Toy(), START, references=toy.references, n=3))
+
+
+def test_inputs_that_lose_their_hypotheses_are_named() -> None:
+    """What a decoder shows may have no alternatives, but a file that was cut off between two lists looks the same."""
+
+    class Cut(Toy):
+        def decode(self, weights: Mapping[str, float], n: int) -> lpmert.Decoded:
+            lists = super().decode(weights, n).lists
+            own = {name: lists.texts[row] for name, row in zip(lists.list_ids, lists.offsets, strict=False)}  # type: ignore[index]
+            return lpmert.Decoded(lists.restrict(slice(0, 10)) if len(self.asked) > 1 else lists, own)
+
+    toy = Cut()
+    found = lpmert.loop(toy, START, references=toy.references, n=3, iterations=2)
+    said = "iteration 2: the decoder gave no hypotheses of 2 of 12 inputs, and some before: u10, u11; see that"
+    assert [one for one in found.warnings if one.startswith(said)]
+    assert not [one for one in found.warnings if one.startswith("iteration 1")]
+    whole = Toy()
+    quiet = lpmert.loop(whole, START, references=whole.references, n=3)
+    assert not [one for one in quiet.warnings if "no hypotheses" in one]
