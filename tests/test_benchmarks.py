@@ -36,7 +36,7 @@ from benchmarks.lists import Loss
 from benchmarks.report import write_report
 from benchmarks.rows import Row, forget_row, keep_row, read_rows
 from benchmarks.runner import ROWS, Wishes, current_rows, run, task_by_key
-from benchmarks.suites import NAMES, ablation, benchmark, four, growth, quick, unseen
+from benchmarks.suites import NAMES, ablation, beam, benchmark, four, growth, quick, unseen
 from benchmarks.suites.floor import find_prototypes
 from benchmarks.suites.stability import best_of
 from benchmarks.tables import Table
@@ -92,6 +92,19 @@ def test_a_run_that_its_time_limit_ended_is_marked_in_the_ablation() -> None:
     table = next(iter(ablation.render([row])))
     assert isinstance(table, Table)
     assert ">1,234" in table.rows[0]
+
+
+def test_the_bounds_beside_beams_say_how_long_they_were_searched_for() -> None:
+    def row(solver: str, limit: float) -> Row:
+        fields = {"seed": 0, "status": "time_limit", "loss": 8.0, "score": 8.0, "lower_bound": 4.0, "gap_abs": 4.0}
+        times = {"time_limit": limit, "gap_rel": 0.5, "seconds": limit, "processor_seconds": limit, "peak_bytes": 0}
+        return Row(dataset=beam.lists(32).name, objective="loss", solver=solver, **fields, **times)  # type: ignore[arg-type]
+
+    mine = [row(one.name, 40.0) for one in (beam.ENDLESS, beam.SUBSPACE, beam.BOUNDED)]
+    narrow = row(beam.WEAK[3].name, 300.0)  # of another table
+    (table,) = beam._bounds([*mine, narrow])
+    assert table.title == "Mean sentence BLEU+1 after 40 seconds, and the proved bound"
+    assert table.rows == [["32", "75.000", "75.000", "75.000", "87.500"]]
 
 
 def test_the_best_of_one_run_is_the_mean_of_all() -> None:
