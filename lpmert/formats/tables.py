@@ -29,6 +29,7 @@ from lpmert.formats.rows import (
 from lpmert.formats.table_writer import write_table
 from lpmert.formats.unique import repeated
 from lpmert.formats.utterances import References, with_references
+from lpmert.model.blocks import joined
 from lpmert.model.given import MAGNITUDE_LIMIT
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
@@ -281,13 +282,8 @@ class _Rows:
             return self._spool.array(self._width)
         if self._rows is not None:
             return self._rows
-        sizes = [len(block) for block in self._blocks]
-        room_for(8 * sum(sizes) * self._blocks[0].shape[1], "reading")
-        rows = np.empty((sum(sizes), self._blocks[0].shape[1]))
-        for end in reversed(np.cumsum(sizes).tolist()):
-            block = self._blocks.pop()
-            rows[end - len(block) : end] = block
-        return rows
+        room_for(sum(block.nbytes for block in self._blocks), "reading")
+        return joined(self._blocks)
 
 
 class _Lists:

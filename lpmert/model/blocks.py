@@ -1,4 +1,4 @@
-"""Lists a few at a time: what is made of a block needs little room."""
+"""Lists a few at a time, what is made of a block needs little room, and rows of blocks put together."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from lpmert.errors import IntArray
+from lpmert.numeric.half_spaces import Array
 
 _BLOCK = 1 << 17
 """Hypotheses of a block, about."""
@@ -20,3 +21,15 @@ def blocks_of_lists(offsets: IntArray, rows: int = _BLOCK) -> Iterator[tuple[int
         end = min(max(end, first + 1), n_lists)
         yield first, end
         first = end
+
+
+def joined(parts: list[Array]) -> Array:
+    """Return rows of parts one after the other; the parts are forgotten one by one."""
+    sizes = [len(part) for part in parts]
+    rows: Array = np.empty((sum(sizes), *parts[0].shape[1:]), dtype=parts[0].dtype)
+    end = len(rows)
+    while parts:
+        part = parts.pop()
+        rows[end - len(part) : end] = part
+        end -= len(part)
+    return rows

@@ -12,7 +12,7 @@ import numpy as np
 
 from lpmert.errors import DataError, FloatArray, IntArray, MethodError
 from lpmert.numeric import modular
-from lpmert.numeric.half_spaces import Array, with_half_spaces
+from lpmert.numeric.half_spaces import with_half_spaces
 from lpmert.numeric.kernels import INFINITE_COST
 from lpmert.numeric.rounding import Rounding, exact_differences
 from lpmert.system.deadline import out_of_time
@@ -103,18 +103,6 @@ def take_rows(offsets: IntArray, rows: IntArray) -> IntArray:
     """Return the offsets after keeping these ascending rows; lists of which none is left vanish."""
     counts = np.bincount(list_numbers(offsets)[rows])
     return np.concatenate([[0], np.cumsum(counts[counts > 0])]).astype(np.int64)
-
-
-def joined(parts: list[Array]) -> Array:
-    """Return rows of parts one after the other; the parts are forgotten one by one."""
-    sizes = [len(part) for part in parts]
-    rows: Array = np.empty((sum(sizes), *parts[0].shape[1:]), dtype=parts[0].dtype)
-    end = len(rows)
-    while parts:
-        part = parts.pop()
-        rows[end - len(part) : end] = part
-        end -= len(part)
-    return rows
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from lpmert.metrics.kinds import exact_loss
 from lpmert.metrics.of_columns import metric_of
 from lpmert.metrics.rates import rates_of
 from lpmert.model import canonical
-from lpmert.model.blocks import blocks_of_lists
+from lpmert.model.blocks import blocks_of_lists, joined
 from lpmert.model.canonicalise import canonicalise
 from lpmert.model.coordinates import CallerWeights, CanonicalWeights, UnmergedWeights
 from lpmert.model.doubts import doubts
@@ -148,7 +148,7 @@ class Problem:
             rows = rows[possible_winners(left * canonical.column_scales(left, own), own)]
             every.append(dense[rows])
             numbers.append(begin + rows)
-        dense, found = canonical.joined(every), canonical.joined(numbers)
+        dense, found = joined(every), joined(numbers)
         features = dense if columns is None else np.ascontiguousarray(dense[:, columns])
         return Rows(dense, features, found, None)
 
@@ -168,7 +168,7 @@ class Problem:
             leader = canonical.group_identical(features[some], offsets[first : end + 1] - offsets[first])
             own = np.zeros(len(leader)) if losses is None else losses[some]
             found.append(offsets[first] + canonical.representatives(leader, own, self.ties))
-        return canonical.joined(found)
+        return joined(found)
 
     @property
     def free(self) -> tuple[str, ...]:
