@@ -100,7 +100,8 @@ def minimize(
     callback : callable, optional
         Gets a `Progress` some ten times a second, and stops the search by a true answer.
     checkpoint : str or Path, optional
-        File in which `auto`, `cells` and `choices` keep what is open, every minute and when they end.
+        File in which `auto`, `cells` and `choices`, on lattices the first two, keep what is open, every minute and when
+        they end.
     resume : bool
         Go on from that file. Without, it must not be there.
 
@@ -323,7 +324,6 @@ def _prepared(
 ) -> tuple[Problem | LatticeProblem, Callable[..., Result]]:
     """Return the problem, and its search: of a method, with limits, callback, seed and first weights."""
     import lpmert.model.problem  # noqa: F401  # loading it takes longer than most problems, and does not count
-    from lpmert.errors import MethodError
     from lpmert.model.problem import Problem
     from lpmert.search.driver import solve
     from lpmert.system.deadline import Deadline
@@ -334,11 +334,9 @@ def _prepared(
     with kept, Deadline(limits.time_limit, memory=allowance).running() as deadline:
         problem = problem_of(data, metric, ties, region)
         if not isinstance(problem, Problem):
-            if keeping is not None:
-                raise MethodError("searches over lattices keep no checkpoints; leave it out, or search N-best lists")
             from lpmert.methods.lattice.solve import solve_lattices
 
-            return problem, partial(solve_lattices, problem, started=deadline.started)
+            return problem, partial(solve_lattices, problem, started=deadline.started, keeping=keeping)
         here = partial(solve, started=deadline.started, keeping=keeping)
         return problem, lambda method, *rest: here(method, problem, *rest)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,6 +23,7 @@ from lpmert.methods.lattice.search import LatticeSettings
 from lpmert.methods.lattice.solve import solve_lattices
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.lattices import Lattices
+from lpmert.search.checkpoint import Keeping
 
 SLICE = 2000
 
@@ -86,10 +89,17 @@ def lattices_of(seed: int) -> Lattices:
     return Lattices(features, offsets, sources, targets, words, references, vocabulary=["a", "b", "c"])
 
 
-def search_lattices(seed: int, metric: str) -> Result:
+def search_lattices(seed: int, metric: str, **more: Any) -> Result:
     """Search in many cones, with the workers that are hired."""
     problem = LatticeProblem(lattices_of(seed), metric)
-    return solve_lattices(problem, Auto(), settings=LatticeSettings(comparisons=1))
+    return solve_lattices(problem, Auto(), settings=LatticeSettings(comparisons=1), **more)
+
+
+def kept_search(kind: str, path: Path | None = None) -> Result:
+    """Search lists by a method, or lattices for a metric; with a path, go on from there as far as somebody has come."""
+    if kind in ("wer", "bleu"):
+        return search_lattices(5, kind, keeping=None if path is None else Keeping(path, resume=True))
+    return lpmert.minimize(noise_of(5, 10), method=kind, checkpoint=path, resume=path is not None)
 
 
 def same(first: Result, second: Result) -> bool:

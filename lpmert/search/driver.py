@@ -66,10 +66,8 @@ def solve(
         initial = initial if initial is not None and initial.any() else None
 
         def first() -> Incumbent:
-            if kept is not None:
-                return Incumbent(kept["cost"], CanonicalWeights(kept["weights"]), kept["source"])
             try:
-                return find(lambda: first_incumbent(problem, seed, initial))
+                return incumbent_of(kept) or find(lambda: first_incumbent(problem, seed, initial))
             except KeyboardInterrupt:
                 return any_incumbent(problem.canonical)
 
@@ -161,6 +159,13 @@ def _search(method: Method, task: Task) -> Search:
 def _state(search: Search) -> State:
     found = search.incumbent
     return {"cost": found.cost, "weights": found.weights, "source": found.source, "search": search.state()}
+
+
+def incumbent_of(state: State | None) -> Incumbent | None:
+    """Return the best weights of a checkpoint, if there is one."""
+    if state is None:
+        return None
+    return Incumbent(state["cost"], CanonicalWeights(state["weights"]), state["source"])
 
 
 class Course(Watch):

@@ -8,19 +8,27 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
-from long_searches import counted, long_searches, noise_of
+from drawn_lattices import Drawn, least_loss, limits_of
+from long_searches import counted, kept_search, lattices_of, long_searches, noise_of, search_lattices
 from shared import ROOT
 from strategies import KINDS, best_loss, random_lists
 
 import lpmert
 from lpmert import DataError, MethodError, Progress, Status
+from lpmert.methods.auto import Auto
 from lpmert.methods.cells.cells import Cells
 from lpmert.methods.choices.choices import Choices
+from lpmert.methods.lattice.search import LatticeSettings
+from lpmert.methods.lattice.solve import solve_lattices
+from lpmert.model.lattice_problem import LatticeProblem
+from lpmert.result import Limits
 from lpmert.search import checkpoint
+from lpmert.search.checkpoint import Keeping
 
 METHODS = (Cells(), Cells(shape="simplices"), Choices(), "auto")
 
@@ -38,11 +46,23 @@ def after(calls: int) -> Callable[[Progress], bool]:
 
 def in_pieces(nbest: lpmert.NBest, path: Path, calls: int, **arguments: object) -> tuple[lpmert.Result, int]:
     """Search with a stop after so many slices each time; return the last result, and how many pieces it took."""
+    search = partial(lpmert.minimize, nbest, checkpoint=path, **arguments)
+    return pieces_of(lambda resume, stop: search(resume=resume, callback=stop), calls)
+
+
+def pieces_of(
+    search: Callable[[bool, Callable[[Progress], bool]], lpmert.Result], calls: int
+) -> tuple[lpmert.Result, int]:
     for piece in range(2_000):
-        result = lpmert.minimize(nbest, checkpoint=path, resume=piece > 0, callback=after(calls), **arguments)
+        result = search(piece > 0, after(calls))
         if result.status is not Status.CALLBACK:
             return result, piece + 1
     raise AssertionError("it never ends")
+
+
+def lattices_in_pieces(problem: LatticeProblem, path: Path, calls: int) -> tuple[lpmert.Result, int]:
+    search = partial(solve_lattices, problem, Auto(), settings=LatticeSettings(comparisons=1))
+    return pieces_of(lambda resume, stop: search(keeping=Keeping(path, resume), callback=stop), calls)
 
 
 @pytest.mark.parametrize("method", METHODS, ids=["boxes", "simplices", "choices", "auto"])
@@ -79,6 +99,74 @@ def test_pieces_hold_to_brute_force(kind: str, tmp_path: Path) -> None:
         slack = 1e-12 * float(np.abs(lists.losses).sum())
         assert result.lower_bound is not None
         assert result.lower_bound - slack <= least <= result.loss + slack
+
+
+@pytest.mark.parametrize("metric", ["wer", "bleu"])
+@pytest.mark.parametrize("calls", [3, 20])
+def test_a_search_over_lattices_in_pieces_ends_with_the_optimum(metric: str, calls: int, tmp_path: Path) -> None:
+    with long_searches():
+        whole = search_lattices(calls, metric)
+        problem = LatticeProblem(lattices_of(calls), metric)
+        result, pieces = lattices_in_pieces(problem, tmp_path / "kept.npz", calls)
+    assert pieces > 5
+    assert result.status is whole.status is Status.OPTIMAL
+    assert result.loss == whole.loss == result.lower_bound
+    assert result.counters["lattice_cones"] >= whole.counters["lattice_cones"] / 2
+    assert lpmert.evaluate(lattices_of(calls), result.weights, metric=metric).loss == result.loss
+
+
+def test_pieces_on_lattices_hold_to_all_paths(tmp_path: Path) -> None:
+    checked = 0
+    for seed in range(520, 545):
+        drawn = Drawn(seed, "dyadic", 3, 3)
+        counts = [len(drawn.paths(s)) * any(drawn.paths(s)) for s in range(3)]
+        region, limits = limits_of(seed, 3)
+        if not 0 < np.prod(counts) <= 400:
+            continue
+        problem = LatticeProblem(drawn.lattices(), "wer", region)
+        with long_searches():
+            result, pieces = lattices_in_pieces(problem, tmp_path / f"{seed}.npz", 3)
+        assert result.loss == result.lower_bound == least_loss(drawn, limits)
+        checked += pieces > 1
+    assert checked > 5
+
+
+def test_a_search_over_lattices_goes_on_with_its_bound_and_counters(tmp_path: Path) -> None:
+    path = tmp_path / "kept.npz"
+    with long_searches():
+        first = search_lattices(2, "wer", limits=Limits(node_limit=15), keeping=Keeping(path))
+        second = search_lattices(2, "wer", limits=Limits(node_limit=16), keeping=Keeping(path, resume=True))
+        again = search_lattices(2, "wer", keeping=Keeping(path, resume=True))
+        ended = search_lattices(2, "wer", limits=Limits(time_limit=0), keeping=Keeping(path, resume=True))
+    assert first.status is Status.NODE_LIMIT
+    assert 0 < first.counters["nodes"] <= second.counters["nodes"] <= again.counters["nodes"] == ended.counters["nodes"]
+    assert 0 < first.counters["survivors"] <= second.counters["survivors"]
+    assert first.lower_bound is not None
+    assert second.lower_bound is not None
+    assert 0 < first.lower_bound <= second.lower_bound <= second.loss <= first.loss
+    assert again.status is ended.status is Status.OPTIMAL
+    assert ended.loss == again.loss == search_lattices(2, "wer").loss
+
+
+def test_other_lattices_and_settings_are_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "kept.npz"
+    lattices = lattices_of(1)
+    first = lpmert.minimize(lattices, checkpoint=path)
+    for other, settings, name in (
+        (lattices_of(2), {}, "data"),
+        (lattices, {"metric": "cer"}, "metric or region"),
+        (lattices, {"region": lpmert.Region(nonnegative=True)}, "metric or region"),
+        (lattices, {"method": "cells"}, "method"),
+        (lattices, {"seed": 1}, "seed"),
+        (lattices, {"initial_weights": [1, 2, 3]}, "initial weights"),
+    ):
+        with pytest.raises(DataError, match=f"{path}: is of a search with another {name}"):
+            lpmert.minimize(other, checkpoint=path, resume=True, **settings)
+    with pytest.raises(DataError, match="holds a search already"):
+        lpmert.minimize(lattices, checkpoint=path)
+    with pytest.raises(MethodError, match="'average' keeps no checkpoints of lattices; use auto or cells"):
+        lpmert.minimize(lattices, method="average", checkpoint=tmp_path / "other.npz")
+    assert lpmert.minimize(lattices, checkpoint=path, resume=True, time_limit=0).loss == first.loss
 
 
 def test_counters_and_bounds_go_on(tmp_path: Path) -> None:
@@ -162,13 +250,10 @@ def test_checkpoints_take_a_small_share_of_the_time(tmp_path: Path, monkeypatch:
     assert len(written) > 10
 
 
-def check_kills(method: str, kills: int, folder: Path) -> None:
+def check_kills(kind: str, kills: int, folder: Path) -> None:
     """Kill the process of a search at random moments, go on each time, and compare with one that nobody cut off."""
-    nbest = noise_of(5, 10)
-    arrays = {"features": nbest.dense_features(), "offsets": nbest.offsets, "statistics": nbest.statistics}
-    np.savez(folder / "plain.npz", allow_pickle=False, **arrays)
     rng = np.random.default_rng(kills)
-    call = [sys.executable, "-c", CHILD, str(folder), method]
+    call = [sys.executable, "-c", CHILD, str(folder / "kept.npz"), kind]
     killed = 0
     while killed < kills:
         process = subprocess.Popen(call, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT)
@@ -181,7 +266,7 @@ def check_kills(method: str, kills: int, folder: Path) -> None:
         killed += 1
     done = subprocess.run(call, stdout=subprocess.PIPE, text=True, check=True, env=ENVIRONMENT)
     loss, status = done.stdout.splitlines()[-1].split()
-    assert (float(loss), status) == (lpmert.minimize(nbest, method=method).loss, "OPTIMAL")
+    assert (float(loss), status) == (kept_search(kind).loss, "OPTIMAL")
 
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])}
@@ -189,27 +274,22 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT 
 CHILD = """
 import sys
 from pathlib import Path
-import numpy as np
-import lpmert
-from long_searches import long_searches
+from long_searches import kept_search, long_searches
 from lpmert.search import checkpoint
 checkpoint._EVERY, checkpoint._SHARE = 0.0, 1.0
-folder, method = Path(sys.argv[1]), sys.argv[2]
-lists = np.load(folder / "plain.npz")
-nbest = lpmert.NBest(lists["features"], lists["offsets"], lists["statistics"])
 with long_searches():
     print("begins", flush=True)
-    result = lpmert.minimize(nbest, method=method, checkpoint=folder / "kept.npz", resume=True)
+    result = kept_search(sys.argv[2], Path(sys.argv[1]))
 print(result.loss, result.status.name)
 """
 
 
-@pytest.mark.parametrize("method", ["cells", "choices"])
-def test_a_search_that_is_killed_goes_on(method: str, tmp_path: Path) -> None:
-    check_kills(method, 2, tmp_path)
+@pytest.mark.parametrize("kind", ["cells", "choices", "wer"])
+def test_a_search_that_is_killed_goes_on(kind: str, tmp_path: Path) -> None:
+    check_kills(kind, 2, tmp_path)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["cells", "choices"])
-def test_a_search_that_is_killed_very_often_goes_on(method: str, tmp_path: Path) -> None:
-    check_kills(method, 50, tmp_path)
+@pytest.mark.parametrize("kind", ["cells", "choices", "wer", "bleu"])
+def test_a_search_that_is_killed_very_often_goes_on(kind: str, tmp_path: Path) -> None:
+    check_kills(kind, 50, tmp_path)

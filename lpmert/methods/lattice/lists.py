@@ -8,14 +8,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lpmert.errors import IntArray
+from lpmert.errors import FloatArray, IntArray
 from lpmert.model.lattice_problem import LatticeProblem
+from lpmert.search.checkpoint import State
 
 Way = NDArray[np.int32]
 
 
 class Catalogue:
-    """Hypotheses of all lattices, by numbers that stay: features [n, d], statistics [n, K], and ways, their links.
+    """Hypotheses of all lattices, by numbers that stay: features [n, d], statistics [n, K], ways, their links, and
+    numbers, whose they are.
 
     Of those of a lattice with the same features the first stands for all.
     """
@@ -26,22 +28,39 @@ class Catalogue:
         self.features = np.empty((256, problem.canonical.n_features))
         self.statistics = np.empty((256, len(problem.settings.columns)))
         self.ways: list[Way] = []
+        self.numbers: list[int] = []
 
     def add(self, number: int, way: NDArray[np.integer]) -> int:
         """Return the number of a hypothesis of lattice `number`."""
         row = self._problem.graphs[number].features[way].sum(axis=0) + 0.0
-        key = row.tobytes()
-        known = self._ids[number].get(key)
+        known = self._ids[number].get(row.tobytes())
         if known is not None and self.ways[known].tolist() <= way.tolist():
             return known
+        return self.append(number, way.astype(np.int32), row, self._problem.statistics(number, way))
+
+    def append(self, number: int, way: Way, features: FloatArray, statistics: FloatArray) -> int:
+        """Return the number of a hypothesis of lattice `number` that is new, features [d] and statistics [K]."""
         new = len(self.ways)
         if new == len(self.features):
             self.features = np.concatenate([self.features, np.empty_like(self.features)])
             self.statistics = np.concatenate([self.statistics, np.empty_like(self.statistics)])
-        self.features[new], self.statistics[new] = row, self._problem.statistics(number, way)
-        self.ways.append(way.astype(np.int32))
-        self._ids[number][key] = new
+        self.features[new], self.statistics[new] = features, statistics
+        self.ways.append(way)
+        self.numbers.append(number)
+        self._ids[number][features.tobytes()] = new
         return new
+
+    def state(self) -> State:
+        """Return all hypotheses as a checkpoint has them."""
+        size = len(self.ways)
+        found = {"features": self.features[:size], "statistics": self.statistics[:size]}
+        return {"numbers": np.array(self.numbers, dtype=np.int64), "ways": self.ways, **found}
+
+    def restore(self, state: State) -> None:
+        """Append the hypotheses of a state to none: they have their numbers again."""
+        columns = (state[name] for name in ("numbers", "ways", "features", "statistics"))
+        for number, way, features, statistics in zip(*columns, strict=True):
+            self.append(int(number), way, features, statistics)
 
     def losses(self, ids: IntArray) -> IntArray:
         """Return the losses [n] of hypotheses where these are additive, and else 0 for each."""

@@ -10,7 +10,7 @@ import heapq
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from lpmert.errors import FloatArray
 from lpmert.methods.cells.cells import Cells
 from lpmert.methods.cells.search import CellsSearch
 from lpmert.methods.lattice.edges import even_edges
+from lpmert.methods.lattice.kept import cones_of, state_of_cones
 from lpmert.methods.lattice.lists import Lists, no_lists
 from lpmert.methods.lattice.parts import Before, Expander, View, all_mixes, look
 from lpmert.methods.lattice.roots import cones_of_region
@@ -29,6 +30,7 @@ from lpmert.model.lattice_problem import LatticeProblem, Verdict
 from lpmert.numeric.cone import exact_sum
 from lpmert.parallel.backends import workers
 from lpmert.parallel.workers import SERIAL, Pending, Shared, Workers
+from lpmert.search.checkpoint import plain
 from lpmert.search.combined import Combined
 from lpmert.search.method import Incumbent
 
@@ -67,6 +69,19 @@ class Leaf:
     @property
     def bound(self) -> int:
         return max(self.below, self.search.lower_bound + self.fixed)
+
+    def state(self) -> Mapping[str, Any]:
+        """Return all of it as a checkpoint has it."""
+        found = self.search.incumbent
+        return {
+            "rays": self.rays,
+            "lists": plain(self.lists),
+            "search": self.search.state(),
+            "cost": found.cost,
+            "weights": found.weights,
+            "claimed": self.claimed,
+            "below": self.below,
+        }
 
 
 class _Out(NamedTuple):
@@ -152,6 +167,40 @@ class LatticeSearch(Combined):
             "spurious": self._spurious,
         }
 
+    def state(self) -> Mapping[str, Any]:
+        if not self._begun:
+            return {}
+        cones = [sight.left for sight in self._sights] + [cone for _, _, cone in sorted(self._heap)]
+        cones += [Cone(rays, all_mixes(len(rays)), 0, below, lists, {}) for rays, lists, below in self._leaves_found]
+        return {
+            **state_of_cones(cones),
+            "sights": [sight.state() for sight in self._sights],
+            "findings": self._findings.state(),
+            "leaf": None if self._leaf is None else self._leaf.state(),
+            "cones_looked_into": self._cones,
+            "leaves": self._leaves - len(self._leaves_found),
+            "spurious": self._spurious,
+            "put_away": [self._nodes, self._lps, dict(self._counted)],
+            "unsettled": self.unsettled,
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        if not state:
+            return
+        self._begun = True
+        self._findings.restore(state["findings"])
+        cones = cones_of(state)
+        for sight in state["sights"]:
+            self._sights.append(Sight(self._findings, cones.pop(0), self._settings.comparisons, sight))
+        for cone in cones:
+            self._push(cone)
+        self._cones, self._leaves = state["cones_looked_into"], state["leaves"]
+        self._spurious, self.unsettled = state["spurious"], state["unsettled"]
+        self._nodes, self._lps, counted = state["put_away"]
+        self._counted.update(counted)
+        if state["leaf"] is not None:
+            self._leaf = self._leaf_of(state["leaf"])
+
     def advance(self) -> None:
         """Go on for a slice of work."""
         if not self._begun:
@@ -159,7 +208,8 @@ class LatticeSearch(Combined):
         elif self._leaf is not None:
             self._search_leaf(self._leaf)
         elif self._leaves_found:
-            self._leaf = self._new_leaf(*self._leaves_found.popleft())
+            self._leaf = self._new_leaf(*self._leaves_found[0])
+            self._leaves_found.popleft()
         else:
             self._look_on()
 
@@ -197,7 +247,7 @@ class LatticeSearch(Combined):
         while len(self._out) < places:
             idle = [sight for sight in self._sights if sight.waiting and not sight.out]
             if not idle and self._heap and self._heap[0][0] < self.incumbent.cost:
-                self._open(heapq.heappop(self._heap)[2])
+                self._open(self._heap[0][2])
                 continue
             able = idle or sorted((sight for sight in self._sights if sight.waiting), key=lambda sight: sight.out)
             if not able:
@@ -207,11 +257,12 @@ class LatticeSearch(Combined):
             self._out.append(_Out(able[0], sent, pending))
 
     def _open(self, cone: Cone) -> None:
-        """Look into a cone: what of it needs no unit is done at once."""
-        self._held -= cone.nbytes
-        self._cones += 1
+        """Look into the cone with the least bound: what of it needs no unit is done at once."""
         sight = Sight(self._findings, cone, self._settings.comparisons)
         self._sights.append(sight)
+        heapq.heappop(self._heap)
+        self._held -= cone.nbytes
+        self._cones += 1
         self._look_after(sight)
 
     def _look_after(self, sight: Sight) -> None:
@@ -221,7 +272,6 @@ class LatticeSearch(Combined):
             self._sights.remove(sight)
             self._out = deque(out for out in self._out if out.sight is not sight)
         elif sight.complete:
-            self._sights.remove(sight)
             if sight.middle is not None and self.problem.cost(sight.middle) < self.incumbent.cost:
                 self._look_at(CanonicalWeights(cone.rays.sum(axis=0)))
             rays, edges = even_edges(cone.rays, *sight.scores)
@@ -231,6 +281,7 @@ class LatticeSearch(Combined):
             else:
                 self._leaves += 1
                 self._leaves_found.append((rays, sight.lists, bound))
+            self._sights.remove(sight)
 
     def _split(self, cone: Cone, edges: list[tuple[int, int]]) -> None:
         """Halve the first edge of a cone that has an exact middle."""
@@ -246,8 +297,8 @@ class LatticeSearch(Combined):
             rays[moved] = middle
             self._push(cone._replace(rays=rays, mixes=all_mixes(len(rays))[[0, 1 + moved]], depth=cone.depth + 1))
 
-    def _new_leaf(self, rays: FloatArray, lists: Lists, below: int) -> Leaf:
-        """Return the search of a cone as N-best lists, whose costs have a bound."""
+    def _new_leaf(self, rays: FloatArray, lists: Lists, below: int, start: Incumbent | None = None) -> Leaf:
+        """Return the search of a cone as N-best lists, whose costs have a bound, from the incumbent or another one."""
         form = self.problem.canonical
         rows, fixed = np.ascontiguousarray(self.catalogue.features[lists.ids]), 0
         if self.problem.additive:
@@ -257,9 +308,16 @@ class LatticeSearch(Combined):
         else:
             totals = replace(form.totals, statistics=self.catalogue.statistics[lists.ids])
             problem = replace(form, features=rows, offsets=lists.ends, losses=totals)
-        upper = self.incumbent.cost
-        start = Incumbent(upper - fixed, self.incumbent.weights, "")
-        return Leaf(rays, lists, CellsSearch(self._cells, problem, start, rays[None, :, :]), fixed, upper, below)
+        start = start or Incumbent(self.incumbent.cost - fixed, self.incumbent.weights, "")
+        search = CellsSearch(self._cells, problem, start, rays[None, :, :])
+        return Leaf(rays, lists, search, fixed, self.incumbent.cost, below)
+
+    def _leaf_of(self, state: Mapping[str, Any]) -> Leaf:
+        start = Incumbent(state["cost"], CanonicalWeights(state["weights"]), "")
+        leaf = self._new_leaf(state["rays"], Lists(**state["lists"]), state["below"], start)
+        leaf.search.restore(state["search"])
+        leaf.claimed = state["claimed"]
+        return leaf
 
     def _search_leaf(self, leaf: Leaf) -> None:
         search = leaf.search

@@ -13,6 +13,7 @@ from lpmert.methods.lattice.lists import Catalogue, Lists
 from lpmert.methods.lattice.mixtures import new_game
 from lpmert.methods.lattice.parts import Before, Expander, OpenLattice, Paths, View, joined
 from lpmert.model.lattice_problem import LatticeProblem
+from lpmert.search.checkpoint import State
 
 _UNIT = 8_000_000
 """Work of a unit, at a guess: some hundredths of a second."""
@@ -24,6 +25,9 @@ _SPLIT_WORK = 50_000
 """What it costs to split a cone, for each lattice: for so much work the last open ones are looked at again."""
 
 _MORE_WORK = 8
+
+_KEPT = "bound", "middle", "link_work", "again"
+"""What a checkpoint has of a sight as it is."""
 
 _EARLY_SPLITS, _MOST_DOUBLINGS = 10, 20
 """Splits after which lattices are given more work, and how often at most it is doubled."""
@@ -92,6 +96,18 @@ class Findings:
         least = sum(np.minimum.reduceat(self.catalogue.losses(kept.ids), kept.ends[:-1]).tolist()) if n else 0
         return kept, least, self.catalogue.statistics[middle].sum(axis=0), scores[:n]
 
+    def state(self) -> State:
+        """Return all of it as a checkpoint has it."""
+        known = [np.array(list(paths.values())) for paths in self._known]
+        counts = [self.work, self.expanded, self.failed]
+        return {"catalogue": self.catalogue.state(), "known": known, "counts": counts}
+
+    def restore(self, state: State) -> None:
+        """Go on from what a state holds, before anything is found."""
+        self.catalogue.restore(state["catalogue"])
+        self._known = [{row.tobytes(): row for row in paths} for paths in state["known"]]
+        self.work, self.expanded, self.failed = state["counts"]
+
     def known(self, number: int) -> Paths:
         """Return paths of a lattice, which do not change."""
         return self._known[number]
@@ -112,22 +128,45 @@ class Sight:
 
     lists, open: so far, with what a cone around it left of those that were not looked at; bound: on the cost; middle:
     the summed statistics [K] in the middle, if all were looked at there; out: units that are out.
+
+    state: what one in a checkpoint had found, whose cone holds what it left of the lattices.
     """
 
-    def __init__(self, findings: Findings, cone: Cone, comparisons: int) -> None:
+    def __init__(self, findings: Findings, cone: Cone, comparisons: int, state: State | None = None) -> None:
         self._findings, self.cone = findings, cone
         self.lists, self.bound, middle, scores = findings.narrowed(cone.lists, cone.rays)
         self.middle: FloatArray | None = middle
         self.bound += sum(lattice.least for lattice in cone.open.values())
         self.open = dict(cone.open)
         self.out = 0
+        self._sent: set[int] = set()
         self._found: dict[int, IntArray] = {}
         self._scores = [(scores, self.lists.ends[1:])]
         self._waiting = sorted(cone.open, key=lambda number: -cone.open[number].needed)
         self.link_work = comparisons << min(max(0, cone.depth - _EARLY_SPLITS) // 2, _MOST_DOUBLINGS)
         self._again = True
+        if state is not None:
+            self.bound, self.middle, self.link_work, self._again = (state[name] for name in _KEPT)
+            self._found = dict(zip(state["found"], state["ids"], strict=True))
+            self._waiting = state["waiting"]
+            self._scores += [(scores, np.array([len(scores)])) for scores in state["scores"]]
         if self.complete:
             self._conclude()
+
+    def state(self) -> State:
+        """Return what was found as a checkpoint has it, beside `left`; units that are out will be sent again."""
+        return {
+            **dict(zip(_KEPT, (self.bound, self.middle, self.link_work, self._again), strict=True)),
+            "found": list(self._found),
+            "ids": list(self._found.values()),
+            "waiting": [*self._waiting, *sorted(self._sent)],
+            "scores": [scores for scores, _ in self._scores[1:]],
+        }
+
+    @property
+    def left(self) -> Cone:
+        """The cone with what is left of the lattices so far."""
+        return self.cone._replace(lists=self.lists, open=self.open)
 
     @property
     def waiting(self) -> bool:
@@ -148,6 +187,7 @@ class Sight:
             lattice = self.open[number]
             work += 2 * rays_and_mixes * lattice.count + min(lattice.needed, self.link_work * (lattice.count + 100))
             sent.append((number, lattice, self._findings.known(number)))
+            self._sent.add(number)
         self.out += 1
         return sent
 
@@ -157,6 +197,7 @@ class Sight:
         for (number, before, _), view in zip(sent, views, strict=True):
             ids, middle = self._findings.take(number, view)
             self._scores.append((view.leading, np.array([len(view.leading)])))
+            self._sent.remove(number)
             del self.open[number]
             if view.part is None:
                 self._found[number] = ids

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import cast
 
 import numpy as np
@@ -21,7 +22,8 @@ from lpmert.model.problem import Problem
 from lpmert.quoting import listed, quoted
 from lpmert.registry import METHODS
 from lpmert.result import Callback, Limits, Result, Status
-from lpmert.search.driver import Course, run
+from lpmert.search.checkpoint import Keeping, State, asked_for, opened
+from lpmert.search.driver import Course, incumbent_of, run
 from lpmert.search.method import Incumbent, Method, Search, Task
 from lpmert.search.moved import moved, normalised
 from lpmert.search.report import Outcome, bound_on_loss, result_of
@@ -47,31 +49,42 @@ def solve_lattices(
     initial_weights: CallerWeights | None = None,
     started: float | None = None,
     settings: LatticeSettings | None = None,
+    keeping: Keeping | None = None,
 ) -> Result:
     """Find the weights with the least loss over all paths of lattices, as far as the limits allow.
 
     method: `cells`, `auto`, which is the same here, or one that takes lattices by itself. initial_weights [D] of the
-    caller start the search. started: as for `lpmert.search.driver.solve`. Raises `MethodError` for other methods,
-    `RegionError` for an empty region.
+    caller start the search. started, keeping: as for `lpmert.search.driver.solve`. Raises `MethodError` for other
+    methods, `RegionError` for an empty region, `DataError` for a file of checkpoints that does not fit.
     """
     cells = method_on_lattices(method)
+    if keeping is not None and not isinstance(cells, Cells):
+        raise MethodError(f"method {quoted(method.name)} keeps no checkpoints of lattices; use auto or cells")
 
-    def begin(course: Course, find: Callable[[Callable[[], Incumbent]], Incumbent]) -> Search:
+    def begin(kept: State | None, course: Course, find: Callable[[Callable[[], Incumbent]], Incumbent]) -> Search:
         if not isinstance(cells, Cells):
             initial = None if initial_weights is None else problem.to_canonical(initial_weights)
             initial = initial if initial is not None and initial.any() else None
             lists = cast(Problem, problem)  # what takes lattices asks of it what both have
             return method.start(Task(lists, problem.canonical, lambda: any_weights(problem), course, seed, initial))
         try:
-            incumbent = find(lambda: first_weights(problem, seed, initial_weights))
+            incumbent = incumbent_of(kept) or find(lambda: first_weights(problem, seed, initial_weights))
         except KeyboardInterrupt:
             incumbent = any_weights(problem)
-        return LatticeSearch(problem, incumbent, settings or LatticeSettings(), cells)
+        search = LatticeSearch(problem, incumbent, settings or LatticeSettings(), cells)
+        if kept is not None:
+            search.restore(kept["search"])
+        return search
 
     def report(search: Search, outcome: Outcome) -> Result:
         return replace(_reported(problem, method, search, outcome, seed), initial=initial_weights)
 
-    return run(problem, begin, report, limits, callback, started)
+    def asked() -> dict[str, str]:
+        signature = problem.signature
+        return asked_for(problem.lattices.fingerprint, signature, method.settings(), seed, initial_weights)
+
+    with opened(keeping, asked) as (checkpoint, kept):
+        return run(problem, partial(begin, kept), report, limits, callback, started, checkpoint)
 
 
 def method_on_lattices(method: Method) -> Method:
