@@ -23,13 +23,17 @@ from typing import Any
 from lpmert.numeric.built import read_entries
 from lpmert.numeric.claims import can_share, writing
 from lpmert.numeric.entry_types import signature_of
+from lpmert.system.deadline import memory_left
 from lpmert.system.interrupts import kept_from_children
+from lpmert.system.memory import counted_too
 
 JOBS = "LPMERT_COMPILE_JOBS"
 """The environment variable for the number of processes that compile at once, this one among them."""
 
 _MOST = 4
 """Processes at most: beyond this number, all wait for the kernel that takes longest."""
+_LEAST = 256 << 20
+"""What a helper takes: as many begin as fit within the memory limit."""
 _SECONDS_TO_END = 1.0
 _ROOT = Path(__file__).resolve().parents[2]
 
@@ -60,7 +64,9 @@ def start(numbers: Iterable[int], *, callees: bool = False) -> None:
     sizes = {number: _cache_of(number, callees=callees).size(signature_of(number)) for number in numbers}
     missing = [n for n in sizes if _cache_of(n, callees=callees).wanted(signature_of(n))]
     missing.sort(key=lambda number: -sizes[number])
-    for _ in range(min(jobs() - 1, len(missing))):
+    left = memory_left()
+    fitting = len(missing) if left is None else left // _LEAST
+    for _ in range(min(jobs() - 1, len(missing), fitting)):
         command = [sys.executable, "-P", *["-B"] * sys.dont_write_bytecode, "-m", __name__]
         command += ["callees" if callees else "entries", *map(str, missing)]
         own = "" if sys.flags.ignore_environment else os.environ.get("PYTHONPATH", "")
@@ -77,6 +83,7 @@ def start(numbers: Iterable[int], *, callees: bool = False) -> None:
             return
         if not _running:
             atexit.register(stop)
+            counted_too(lambda: [one.pid for one in _running if one.poll() is None])
         _running.append(helper)
 
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from lpmert.errors import MethodError
 from lpmert.parallel.workers import SERIAL, Threads, Workers, hired_workers
 from lpmert.quoting import quoted
+from lpmert.system.memory import counting
 
 _CLUSTER = "dask://"
 
@@ -54,7 +55,7 @@ def hired(backend: str, jobs: int) -> Iterator[Workers]:
 @contextmanager
 def employed(hands: Workers) -> Iterator[Workers]:
     """Have these workers do the units of work within the block, and let them go."""
-    with hands as entered:
+    with hands as entered, counting(lambda: entered.pids):
         token = hired_workers.set(entered)
         try:
             yield entered

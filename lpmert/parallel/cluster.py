@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import logging
+import os
+import platform
 import time
 import warnings
+from collections.abc import Sequence
 from concurrent.futures import CancelledError
+from contextlib import suppress
 from typing import Any, Generic
 
 from lpmert.errors import MethodError
@@ -28,6 +32,7 @@ class Cluster(Workers):
     far = True
 
     def __init__(self, address: str) -> None:
+        self._here: Sequence[int] = ()
         try:
             import distributed
         except ImportError as error:
@@ -45,14 +50,30 @@ class Cluster(Workers):
     def jobs(self) -> int:  # type: ignore[override]
         return sum(self._client.nthreads().values())
 
+    @property
+    def pids(self) -> Sequence[int]:
+        return self._here
+
     def share(self, value: object) -> Shared:
-        return _Scattered(self._client, value)
+        shared = _Scattered(self._client, value)
+        own = _whereabouts()
+        found = self._client.run(_whereabouts, on_error="ignore").values()
+        self._here = [pid for machine, pid in found if machine == own[0] and pid != own[1]]
+        return shared
 
     def hand_out(self, unit: Unit[T], shared: Shared, *arguments: object) -> Pending[T]:
         return _Again(self._client, unit, shared, arguments)
 
     def close(self) -> None:
         self._client.close(timeout=_CONNECT_SECONDS)
+
+
+def _whereabouts() -> tuple[str, int]:
+    """Return names of this machine and of what numbers its processes, and the number of this one."""
+    numbers = ""
+    with suppress(OSError):
+        numbers = os.readlink("/proc/self/ns/pid")
+    return f"{platform.node()} {numbers}", os.getpid()
 
 
 class _Scattered(Shared):

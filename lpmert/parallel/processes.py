@@ -30,12 +30,17 @@ from joblib.externals.loky.backend import get_context
 from joblib.externals.loky.backend.reduction import dumps
 
 from lpmert.parallel.workers import Pending, Shared, T, Threads, Unit, Workers
+from lpmert.system.deadline import memory_left
 from lpmert.system.interrupts import kept_from_children
 
 logger = logging.getLogger("lpmert")
 
 _MOST_DEATHS = 8
 """Processes that may die of a unit; then it is done in this process."""
+
+
+_LEAST = 96 << 20
+"""Bytes that a process takes once it has loaded what units need."""
 
 
 class Processes(Workers):
@@ -52,6 +57,7 @@ class Processes(Workers):
         self._all: set[_Process] = set()
         self._idle: list[_Process] = []
         self._closed = False
+        self._fitting = jobs
         self._folder: Path | None = None
         self._files = 0
         Finalize(self, _kill_all, [self._all], exitpriority=0)  # before Python waits for them
@@ -81,6 +87,8 @@ class Processes(Workers):
         for _ in range(_MOST_DEATHS):
             try:
                 with self._one() as process:
+                    if process is None:
+                        break
                     good, answer = process.ask(message)
             except (EOFError, OSError) as error:
                 logger.info("a worker process died, and its unit of work is done again: %r", error)
@@ -89,19 +97,24 @@ class Processes(Workers):
             if good:
                 return cast(T, found)
             raise found
-        logger.warning("worker processes die again and again, perhaps out of memory; one unit is done without them")
+        else:
+            logger.warning("worker processes die again and again, perhaps out of memory; one unit is done without them")
         return _do(*work)
 
     @contextmanager
-    def _one(self) -> Iterator[_Process]:
-        """Have an idle process, or a new one, to yourself; it is killed if the block fails."""
+    def _one(self) -> Iterator[_Process | None]:
+        """Have an idle process, or a new one, to yourself, `None` where another one does not fit into memory; it is
+        killed if the block fails.
+        """
         with self._lock:
             while self._idle and not self._idle[-1].alive:
                 self._all.discard(self._idle.pop())
             if self._closed:
                 raise CancelledError
-            process = self._idle.pop() if self._idle else _Process()
-            self._all.add(process)
+            process = self._idle.pop() if self._idle else self._new()
+        if process is None:
+            yield None
+            return
         try:
             yield process
         except BaseException:
@@ -111,6 +124,18 @@ class Processes(Workers):
             raise
         with self._lock:
             self._idle.append(process)
+
+    def _new(self) -> _Process | None:
+        """Return another process, if it fits beside what the call holds; those that have just begun will grow."""
+        if not self._all and (left := memory_left()) is not None:
+            self._fitting = min(self.jobs, left // _LEAST)
+            if self._fitting < self.jobs:
+                logger.warning("%d of %d worker processes fit within the memory limit", self._fitting, self.jobs)
+        if len(self._all) >= self._fitting:
+            return None
+        process = _Process()
+        self._all.add(process)
+        return process
 
     def close(self) -> None:
         self._threads.close()

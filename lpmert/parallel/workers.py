@@ -65,6 +65,11 @@ class Workers(ABC):
     def hand_out(self, unit: Unit[T], shared: Shared, *arguments: object) -> Pending[T]:
         """Hand a unit out; the caller keeps the arguments unchanged until the answer is there."""
 
+    @property
+    def pids(self) -> Sequence[int]:
+        """The ids of processes of this machine, other than this one, that do units; their memory counts."""
+        return ()
+
     @abstractmethod
     def close(self) -> None:
         """Let the workers go; units whose answers nobody has asked for are given up."""

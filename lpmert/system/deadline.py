@@ -36,7 +36,7 @@ class Deadline:
     ) -> None:
         self.started = time.perf_counter() if started is None else started
         self.limit = limit
-        self._stop, self._memory = stop, memory
+        self._stop, self.memory = stop, memory
         self._compiled_before = compilation().seconds_until(self.started)
 
     @property
@@ -59,7 +59,7 @@ class Deadline:
     @property
     def out_of_memory(self) -> bool:
         """Whether the memory is used up."""
-        return self._memory is not None and self._memory.spent
+        return self.memory is not None and self.memory.spent
 
     @property
     def left(self) -> float | None:
@@ -68,7 +68,7 @@ class Deadline:
 
     def later(self, seconds: float) -> Deadline:
         """Return the deadline that comes so much later, and does not ask whether to stop; the memory stays the same."""
-        return Deadline(None if self.limit is None else self.limit + seconds, self.started, memory=self._memory)
+        return Deadline(None if self.limit is None else self.limit + seconds, self.started, memory=self.memory)
 
     @contextmanager
     def running(self) -> Iterator[Deadline]:
@@ -90,7 +90,7 @@ def within(seconds: float | None) -> Deadline:
     if outer is None:
         return Deadline(seconds)
     left = [limit for limit in (seconds, outer.left) if limit is not None]
-    return Deadline(min(left, default=None), None, lambda: outer.expired)
+    return Deadline(min(left, default=None), None, lambda: outer.expired, outer.memory)
 
 
 def out_of_time() -> bool:
@@ -106,6 +106,12 @@ def time_left() -> float | None:
     """
     deadline = _heeded.get()
     return None if deadline is None else deadline.left
+
+
+def memory_left() -> int | None:
+    """Return how many bytes the running call may take beside what it holds, `None` for no limit."""
+    deadline = _running.get()
+    return None if deadline is None or deadline.memory is None else deadline.memory.left
 
 
 def checkpoint() -> None:

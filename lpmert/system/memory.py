@@ -1,7 +1,8 @@
-"""How much memory this process holds, and how much it may hold.
+"""How much memory a call holds, this process and its workers, and how much it may hold.
 
 What counts is what is resident: on Linux /proc says so; elsewhere psutil, if it is installed; else, but not on Windows,
 the most that was ever resident, which does not fall when memory is given back. Where nobody knows, there is no limit.
+Of other processes that work for this one counts what they do not share, where that is known (Linux, psutil).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import ctypes
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from importlib import import_module
@@ -36,8 +37,7 @@ def resident() -> int | None:
     """Return how many bytes of this process are in memory, `None` where nobody knows."""
     if sys.platform == "linux":
         with suppress(OSError, ValueError, IndexError):
-            pages = int(Path("/proc/self/statm").read_text().split()[1])
-            return pages * os.sysconf("SC_PAGE_SIZE")
+            return _pages("self")[1] * os.sysconf("SC_PAGE_SIZE")
     psutil = _psutil()
     if psutil is not None:
         return int(psutil.Process().memory_info().rss)
@@ -47,6 +47,53 @@ def resident() -> int | None:
 
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return most if sys.platform == "darwin" else most << 10
+
+
+def _resident_apart(pid: int) -> int:
+    """Return how many bytes of another process are in memory, without pages of files, which others may share; 0 where
+    nobody knows, or it has ended.
+    """
+    if sys.platform == "linux":
+        with suppress(OSError, ValueError, IndexError):
+            _, in_memory, of_files, *_ = _pages(str(pid))
+            return (in_memory - of_files) * os.sysconf("SC_PAGE_SIZE")
+        return 0
+    psutil = _psutil()
+    if psutil is not None:
+        with suppress(psutil.Error):
+            return int(psutil.Process(pid).memory_info().rss)
+    return 0
+
+
+def _pages(process: str) -> list[int]:
+    return [int(number) for number in Path(f"/proc/{process}/statm").read_text().split()]
+
+
+_working: list[Callable[[], Iterable[int]]] = []
+
+
+def counted_too(processes: Callable[[], Iterable[int]]) -> None:
+    """Count other processes, by their ids, as long as there are any."""
+    _working.append(processes)
+
+
+@contextmanager
+def counting(processes: Callable[[], Iterable[int]]) -> Iterator[None]:
+    """Count other processes, by their ids, within the block."""
+    counted_too(processes)
+    try:
+        yield
+    finally:
+        _working.remove(processes)
+
+
+def held() -> tuple[int | None, int]:
+    """Return how many bytes this process and those that work for it hold, `None` where nobody knows, and how many they
+    are.
+    """
+    own = resident()
+    others = {pid for processes in [*_working] for pid in processes()}
+    return None if own is None else own + sum(map(_resident_apart, others)), 1 + len(others)
 
 
 def free() -> int | None:
@@ -78,15 +125,15 @@ def _psutil() -> Any:
 
 
 class Allowance:
-    """What a call may hold. limit: bytes of the process; `None` for what it holds and nine tenths of what is free.
+    """What a call may hold. limit: bytes of its processes, `None` for what they hold and nine tenths of what is free.
 
     reserve: bytes that are kept for the end.
     """
 
     def __init__(self, limit: int | None = None, reserve: int = 0) -> None:
-        self._held = held = resident()
-        if limit is None and held is not None and (left := free()) is not None:
-            limit = held + int(_SHARE * left)
+        self._held, _ = held()
+        if limit is None and self._held is not None and (left := free()) is not None:
+            limit = self._held + int(_SHARE * left)
         self.limit = limit
         self._reserve, self._growth, self._look, self._spent = reserve, 0.0, 0.0, False
 
@@ -96,14 +143,20 @@ class Allowance:
         now = time.perf_counter()
         if self.limit is None or self._spent or now < self._look:
             return self._spent
-        self._look = now + _PAUSE
-        held = resident()
-        if held is not None:
-            before = held if self._held is None else self._held
-            self._growth = max(float(held - before), _FADING * self._growth)
-            self._held = held
-            self._spent = held + max(self._reserve, _RESERVE * self.limit, 2.0 * self._growth) > self.limit
+        now_held, processes = held()
+        self._look = now + _PAUSE * processes
+        if now_held is not None:
+            before = now_held if self._held is None else self._held
+            self._growth = max(float(now_held - before), _FADING * self._growth)
+            self._held = now_held
+            self._spent = now_held + max(self._reserve, _RESERVE * self.limit, 2.0 * self._growth) > self.limit
         return self._spent
+
+    @property
+    def left(self) -> int | None:
+        """How many bytes more fit; `None` where nobody knows, or there is no limit."""
+        now_held, _ = held()
+        return None if self.limit is None or now_held is None else max(0, self.limit - now_held)
 
     @contextmanager
     def kept(self) -> Iterator[Allowance]:
@@ -125,13 +178,13 @@ def room_for(size: int, what: str) -> None:
     allowance = _kept.get()
     if allowance is None or allowance.limit is None:
         return
-    held = resident() or 0
-    if held + size > allowance.limit:
+    used = held()[0] or 0
+    if used + size > allowance.limit:
         from lpmert.errors import DataError  # which loads numpy; what a command of little work need not do
 
         more = f", and {what} takes {_shown(size)} more" if size else f" by {what}"
         raise DataError(
-            f"the memory limit of {_shown(allowance.limit)} is too low: {_shown(held)} are in use{more}; allow more "
+            f"the memory limit of {_shown(allowance.limit)} is too low: {_shown(used)} are in use{more}; allow more "
             "with --memory-limit (memory_limit)"
         )
 

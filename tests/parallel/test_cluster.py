@@ -42,7 +42,10 @@ def test_units_get_what_is_shared_and_their_own(local: Any) -> None:
     base = np.arange(100_000.0)
     with Cluster(address_of(local)) as hands:
         assert hands.jobs == 2
+        assert not hands.pids
         answers = list(hands.each(doubled, hands.share(base), [(np.full(100_000, float(k)),) for k in range(3)]))
+        workers = {nanny.pid for nanny in local.workers.values()}
+        assert {*hands.pids} == workers  # whose memory counts
     assert all(np.array_equal(answer, 2.0 * base + k) for k, answer in enumerate(answers))
 
 

@@ -7,6 +7,7 @@ import os
 import resource
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,10 @@ import lpmert
 from lpmert import DataError, Status
 from lpmert.formats.arrays import read_npz
 from lpmert.formats.table_writer import write_table
+from lpmert.parallel.backends import employed
+from lpmert.parallel.processes import Processes
 from lpmert.system import memory
+from lpmert.system.deadline import Deadline
 from lpmert.system.memory import Allowance, room_for
 
 MIB = 1 << 20
@@ -124,6 +128,61 @@ def test_what_is_held_grows_and_falls_with_arrays() -> None:
     assert after is not None
     assert grown - before > 56 * MIB
     assert memory.sys.platform != "linux" or grown - after > 56 * MIB
+
+
+def test_processes_that_work_for_this_one_count() -> None:
+    call = [sys.executable, "-c", "block = bytearray(64 << 20); print('here', flush=True); input()"]
+    with subprocess.Popen(call, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"here\n"
+        alone, _ = memory.held()
+        with memory.counting(lambda: [other.pid]):
+            together, processes = memory.held()
+        assert memory.held()[1] == processes - 1
+        other.kill()
+    if alone is None or together is None or memory.sys.platform != "linux":
+        pytest.skip("this system does not tell")
+    assert 64 * MIB < together - alone < 96 * MIB
+    with memory.counting(lambda: [other.pid]):  # it has ended
+        assert memory.held()[0] is not None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody may know")
+def test_the_memory_of_workers_spends_the_allowance() -> None:
+    with Processes(1) as hands, employed(hands):
+        shared = hands.share(np.zeros(1))
+        hands.hand_out(large, shared, 1, 0.0).wait()
+        held, _ = memory.held()
+        assert held is not None
+        allowance = Allowance(held + 200 * MIB)
+        assert not allowance.spent
+        pending = hands.hand_out(large, shared, 400 * MIB, 30.0)
+        while not allowance.spent:
+            assert not pending.done(0.01)
+
+
+def large(_: Any, size: int, seconds: float) -> int:
+    """A unit that has so many bytes for a while."""
+    block = np.ones(size, dtype=np.uint8)
+    time.sleep(seconds)
+    return len(block)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody may know")
+@pytest.mark.parametrize(("room", "fitting"), [(40, 0), (150, 1)])
+def test_as_many_workers_start_as_fit(room: int, fitting: int, caplog: pytest.LogCaptureFixture) -> None:
+    held, _ = memory.held()
+    assert held is not None
+    allowance = Allowance(held + room * MIB)
+    with Processes(2) as hands, Deadline(memory=allowance).running():
+        shared = hands.share(np.ones(3))
+        assert [hands.hand_out(summed, shared, 1.0 * k).wait() for k in range(3)] == [0.0, 3.0, 6.0]
+        assert len(hands.pids) == fitting
+    assert f"{fitting} of 2 worker processes fit within the memory limit" in caplog.text
+
+
+def summed(base: Any, factor: float) -> float:
+    return float(factor * base.sum())
 
 
 @pytest.mark.parametrize("system", ["darwin", "freebsd14"])
