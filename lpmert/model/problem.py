@@ -34,7 +34,7 @@ from lpmert.numeric.rounding import Rounding
 from lpmert.numeric.winners import possible_winners
 from lpmert.quoting import quoted
 from lpmert.system.mapped import MANY, released
-from lpmert.system.memory import give_back, room_for
+from lpmert.system.memory import give_back, keep_little, room_for
 from lpmert.values import weights_array
 
 TIES = ("first", "best", "worst")
@@ -99,6 +99,8 @@ class Problem:
         self._meaning = meaning(nbest.dense_features())
         self._unit = self._meaning.unit
         self.reduced = nbest.n_hypotheses >= MANY and (self._reduction is None or self._reduction.columns is not None)
+        if self.reduced:
+            keep_little()
         dense, features, self._rows, rounding = self._winners(losses) if self.reduced else self._distinct(losses)
         modules = 0 if "numba" in sys.modules else _MODULES
         room_for(_TIMES * dense.nbytes + modules, "the canonical form, a search and its report")

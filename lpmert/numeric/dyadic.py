@@ -11,6 +11,9 @@ from lpmert.errors import BoolArray, FloatArray, IntArray
 COARSE = (0, 10, 20, 30, 40)
 """Places that are tried for many numbers."""
 
+_PIECE = 1 << 18
+"""Numbers that are looked at together: what is made of them needs little room."""
+
 _FINEST = 60
 _EXACT_BITS = 52
 
@@ -24,10 +27,14 @@ def binary_places(values: FloatArray, tried: Iterable[int] = COARSE) -> int | No
 
     Values that overflow when multiplied by 2^p are multiples of nothing.
     """
-    if not np.isfinite(values).all():
-        return None
-    needed = _places(values).max(initial=0)
-    most = _MOST_EXPONENT - np.frexp(np.abs(values).max(initial=0.0))[1]
+    needed, largest, flat = 0, 0.0, values.reshape(-1)
+    for begin in range(0, len(flat), _PIECE):
+        piece = flat[begin : begin + _PIECE]
+        if not np.isfinite(piece).all():
+            return None
+        needed = max(needed, int(_places(piece).max()))
+        largest = max(largest, float(np.abs(piece).max()))
+    most = _MOST_EXPONENT - int(np.frexp(largest)[1])
     return next((places for places in tried if needed <= places <= most), None)
 
 

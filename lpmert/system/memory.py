@@ -30,6 +30,12 @@ _PAUSE = 0.005
 _FADING = 0.9
 """What counts of the growth before the last look."""
 
+_MMAP_THRESHOLD = -3
+"""A number of glibc's malloc.h."""
+
+_LARGE = 1 << 20
+"""Bytes of an array that goes back at once."""
+
 _CGROUP = Path("/sys/fs/cgroup")
 
 
@@ -115,6 +121,12 @@ def give_back() -> None:
     """Return memory that was freed to the machine, where the C library keeps it: it would count as resident."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
+
+
+def keep_little() -> None:
+    """Have the C library give large arrays back as soon as they are freed; it keeps room for such that it has seen."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, _LARGE)
 
 
 def _psutil() -> Any:

@@ -21,6 +21,9 @@ from lpmert.numeric.leastnorm import SortedLists
 # Positions in BoxChild.numbers.
 N_PAIRS, N_ROWS, N_LISTS, OWN, BOUND, CENTRE = range(6)
 
+_PIECE = 1 << 16
+"""Hypotheses that are looked at together: what is made of them needs little room."""
+
 TINY = 2.0**-1060
 """More than what underflow takes from a sum of products."""
 
@@ -187,8 +190,12 @@ def precision_of(lists: SortedLists) -> Precision:
 
 def _magnitudes(lists: SortedLists) -> FloatArray:
     """Return what the products [M] of the rows with weights of the cube are at most."""
+    found = np.empty(len(lists.rows))
     with np.errstate(over="ignore"):  # an infinite one proves nothing
-        return np.asarray(np.abs(lists.rows).sum(axis=1))
+        for begin in range(0, len(found), _PIECE):
+            piece = slice(begin, begin + _PIECE)
+            found[piece] = np.abs(lists.rows[piece]).sum(axis=1)
+    return found
 
 
 def whole_box(lists: SortedLists, face: int) -> OpenBox:
@@ -205,8 +212,7 @@ def box_with_all(lists: SortedLists, centre: FloatArray, radius: FloatArray) -> 
     reaches = (n_features + 4) * EPSILON * _magnitudes(lists) + TINY + _WIDE * lists.spread.sum()
     none = new_boxes(0, 0, 0, n_features)
     ids = np.arange(n_rows, dtype=np.int32)
-    features = np.ascontiguousarray(lists.rows.T)
-    kept = none._replace(features=features, row_reaches=reaches, costs=lists.costs, ids=ids, ends=lists.offsets)
+    kept = none._replace(features=lists.rows.T, row_reaches=reaches, costs=lists.costs, ids=ids, ends=lists.offsets)
     return OpenBox(kept, int(lists.costs[lists.offsets[:-1]].sum()), 0, 0, centre, radius)
 
 
