@@ -19,6 +19,7 @@ from lpmert.formats.unique import repeated
 from lpmert.quoting import listed, quoted
 from lpmert.registry import TABLES
 from lpmert.system.files import BYTE_ORDER_MARK, Bytes, blocks_of_bytes, check_size, lines_of, whole
+from lpmert.system.mapped import MANY
 from lpmert.system.packing import COMPRESSED_ENDINGS
 
 _ENDINGS = {
@@ -85,7 +86,8 @@ def parquet_blocks(stream: io.BufferedReader, path: str | Path, choose: Choose) 
         head = Head(schema.names, None, first, _recorded(schema), rows=file.metadata.num_rows)
         wanted = checked_columns(choose, head, path).all
         done = 0
-        for batch in file.iter_batches(_ROWS, columns=list(dict.fromkeys(wanted))):
+        many = file.metadata.num_rows >= MANY  # threads would keep memory of their own
+        for batch in file.iter_batches(_ROWS, columns=list(dict.fromkeys(wanted)), use_threads=not many):
             columns = [_arrow_cells(batch.column(name)) for name in wanted]
             yield Block(range(done + 1, done + 1 + batch.num_rows), columns)
             done += batch.num_rows
