@@ -259,6 +259,7 @@ def certify(
     metric: str | Metric | None = None,
     ties: str = "first",
     region: Region | None = None,
+    memory_limit: int | None = None,
 ) -> None:
     """Write down why no weights do better than the optimum that `minimize` found, for `verify`.
 
@@ -273,13 +274,15 @@ def certify(
     metric, ties, region
         Those of the run; the region has limits only. The metric is a sum, a fraction of sums, BLEU or chrF; over
         lattices, a sum.
+    memory_limit : int, optional
+        Bytes that the process may hold, as for `minimize`.
 
     Raises
     ------
     MethodError
         Where there is nothing to certify.
     DataError
-        If the result is none, or the file cannot be written.
+        If the result is none, the file cannot be written, or the memory does not suffice for so many hypotheses.
 
     Notes
     -----
@@ -297,12 +300,14 @@ def certify(
     from lpmert.certificates.write.certify import write_certificate, write_certificate_of_graphs
     from lpmert.model.nbest import NBest
     from lpmert.model.problem import Problem
+    from lpmert.system.memory import Allowance
 
-    problem = problem_of(nbest, metric, ties, region)
-    if isinstance(problem, Problem) and isinstance(nbest, NBest):
-        write_certificate(path, nbest, result, metric=metric, ties=ties, region=problem.region)
-    elif not isinstance(problem, Problem):
-        write_certificate_of_graphs(path, problem, result)
+    with Allowance(memory_limit).kept():
+        problem = problem_of(nbest, metric, ties, region)
+        if isinstance(problem, Problem) and isinstance(nbest, NBest):
+            write_certificate(path, nbest, result, metric=metric, ties=ties, region=problem.region)
+        elif not isinstance(problem, Problem):
+            write_certificate_of_graphs(path, problem, result)
 
 
 def _keeping(checkpoint: str | Path | None, resume: bool) -> Keeping | None:

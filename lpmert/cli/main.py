@@ -234,7 +234,7 @@ def solve(
             say(f"no certificate written: {result.message}")
         else:
             arguments = shared.search_arguments()
-            settings = {name: arguments[name] for name in ("metric", "ties", "region")}
+            settings = {name: arguments[name] for name in ("metric", "ties", "region", "memory_limit")}
             lpmert.certify(data, result, certificate, **settings)
 
     _run(

@@ -25,10 +25,13 @@ from lpmert.model.given import (
     real_numbers,
 )
 from lpmert.quoting import listed, quoted
-from lpmert.system.mapped import pieces
+from lpmert.system.mapped import MANY, Spool, pieces, released
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
+
+_ROWS = 1 << 16
+"""Hypotheses that are written to a file at a time."""
 
 _FINGERPRINT_TAG = b"lpmert nbest 1"
 
@@ -255,13 +258,14 @@ class NBest:
         """Return these hypotheses, of which so many in a row belong to each of these lists."""
         texts = self.texts
         return NBest(
-            self.features[hypotheses],
+            _taken(self.features, hypotheses),
             _from_sizes(sizes),
-            self.statistics[hypotheses],
+            _taken(self.statistics, hypotheses),
             self.names,
             [self.list_ids[number] for number in lists.tolist()],
             self.statistic_names,
             None if texts is None else [texts[hypothesis] for hypothesis in hypotheses.tolist()],
+            copy=False,
         )
 
     def _check_magnitudes(self) -> None:
@@ -325,6 +329,17 @@ def _row_keys(rows: Any) -> list[bytes]:
         return [rows.indices[a:b].tobytes() + rows.data[a:b].tobytes() for a, b in ends]
     buffer, width = rows.tobytes(), rows.shape[1] * rows.itemsize
     return [buffer[start : start + width] for start in range(0, len(buffer), width)]
+
+
+def _taken(rows: Any, chosen: IntArray) -> Any:
+    """Return a copy of chosen rows; many of them lie in a file, as do those that are read."""
+    if len(chosen) < MANY or _is_sparse(rows):
+        return rows[chosen]
+    spool = Spool()
+    for begin in range(0, len(chosen), _ROWS):
+        spool.add(rows[chosen[begin : begin + _ROWS]])
+        released(rows)
+    return spool.array(rows.shape[1])
 
 
 def _from_sizes(sizes: IntArray) -> IntArray:

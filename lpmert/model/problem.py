@@ -33,6 +33,7 @@ from lpmert.model.region import Region, limits_of
 from lpmert.numeric.rounding import Rounding
 from lpmert.numeric.winners import possible_winners
 from lpmert.quoting import quoted
+from lpmert.system.deadline import need_room
 from lpmert.system.mapped import MANY, released
 from lpmert.system.memory import give_back, keep_little, room_for
 from lpmert.values import weights_array
@@ -45,6 +46,9 @@ _TIE_EXPONENTS = np.array([-10, -20, -30, -40])
 
 _TIMES = 12
 """How many times as much memory as their features lists take, at least, from here to the report."""
+
+_TIMES_OF_ALL = 6
+"""The same for what looks at all hypotheses, even those that win nowhere."""
 
 _MODULES = 64 << 20
 """What a search loads."""
@@ -200,6 +204,8 @@ class Problem:
         """Return all lists with all features as given, times one factor; none is merged with another."""
         if not self.reduced:
             return Distinct(self._evaluator.features, self._evaluator.offsets, self.nbest.statistics[self._rows])
+        size = self.nbest.n_hypotheses * self.nbest.n_features * np.dtype(np.float64).itemsize
+        need_room(_TIMES_OF_ALL * size, "what looks at all hypotheses at once (averages, reports)")
         dense, _, rows, _ = self._distinct(self.losses)
         return Distinct(dense, canonical.take_rows(self.nbest.offsets, rows), self.nbest.statistics[rows])
 

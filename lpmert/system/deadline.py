@@ -114,6 +114,13 @@ def memory_left() -> int | None:
     return None if deadline is None or deadline.memory is None else deadline.memory.left
 
 
+def need_room(size: int, what: str) -> None:
+    """Raise `DataError` where so many more bytes do not fit within the limit of the running call."""
+    deadline = _running.get()
+    if deadline is not None and deadline.memory is not None:
+        deadline.memory.check(size, what)
+
+
 def checkpoint() -> None:
     """Raise `OutOfTime` if the deadline is reached and somebody is heeding it."""
     deadline = _heeded.get()

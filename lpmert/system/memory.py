@@ -170,6 +170,18 @@ class Allowance:
         now_held, _ = held()
         return None if self.limit is None or now_held is None else max(0, self.limit - now_held)
 
+    def check(self, size: int, what: str) -> None:
+        """Raise `DataError` where so many more bytes do not fit beside what is held."""
+        used = held()[0] or 0
+        if self.limit is not None and used + size > self.limit:
+            from lpmert.errors import DataError  # which loads numpy; what a command of little work need not do
+
+            more = f", and {what} takes {_shown(size)} more" if size else f" by {what}"
+            raise DataError(
+                f"the memory limit of {_shown(self.limit)} is too low: {_shown(used)} are in use{more}; allow more "
+                "with --memory-limit (memory_limit)"
+            )
+
     @contextmanager
     def kept(self) -> Iterator[Allowance]:
         """Let `room_for` be about this within the block."""
@@ -188,17 +200,8 @@ def room_for(size: int, what: str) -> None:
     there is no result.
     """
     allowance = _kept.get()
-    if allowance is None or allowance.limit is None:
-        return
-    used = held()[0] or 0
-    if used + size > allowance.limit:
-        from lpmert.errors import DataError  # which loads numpy; what a command of little work need not do
-
-        more = f", and {what} takes {_shown(size)} more" if size else f" by {what}"
-        raise DataError(
-            f"the memory limit of {_shown(allowance.limit)} is too low: {_shown(used)} are in use{more}; allow more "
-            "with --memory-limit (memory_limit)"
-        )
+    if allowance is not None:
+        allowance.check(size, what)
 
 
 def _shown(size: int) -> str:

@@ -19,9 +19,17 @@ from lpmert.formats.table_writer import write_table
 from lpmert.formats.tables import read_table
 from lpmert.model.problem import Problem
 from lpmert.numeric.winners import possible_winners
+from lpmert.system import memory
+from lpmert.system.deadline import Deadline
 from lpmert.system.mapped import is_mapped
+from lpmert.system.memory import Allowance
 
-PLACES = ("lpmert.model.problem.MANY", "lpmert.formats.tables.MANY", "lpmert.formats.arrays.MANY")
+PLACES = (
+    "lpmert.model.problem.MANY",
+    "lpmert.model.nbest.MANY",
+    "lpmert.formats.tables.MANY",
+    "lpmert.formats.arrays.MANY",
+)
 
 
 @pytest.fixture
@@ -125,6 +133,56 @@ def test_files_are_read_into_mapped_arrays_with_the_same_outcome(name: str, tmp_
         assert lpmert.verify(tmp_path / "proof.json", nbest).proved
         proofs.append((tmp_path / "proof.json").read_text())
     assert proofs[0] == proofs[1]
+
+
+@pytest.mark.usefixtures("many")
+def test_chosen_lists_are_mapped_too(tmp_path: Path) -> None:
+    nbest = lists_of(2, 3)
+    write_table(nbest, tmp_path / "lists.tsv")
+    read = read_table(tmp_path / "lists.tsv")
+    chosen = np.random.default_rng(0).permutation(nbest.n_lists)[:20]
+    part = read.restrict(chosen)
+    assert is_mapped(part.features)
+    assert is_mapped(part.statistics)
+    for number, own in enumerate(chosen.tolist()):
+        here = slice(part.offsets[number], part.offsets[number + 1])
+        there = slice(nbest.offsets[own], nbest.offsets[own + 1])
+        assert np.array_equal(part.features[here], nbest.features[there])
+        assert np.array_equal(part.statistics[here], nbest.statistics[there])
+        assert part.list_ids[number] == nbest.list_ids[own]
+
+
+@pytest.mark.usefixtures("many")
+def test_tuning_finds_the_same_from_mapped_folds(monkeypatch: pytest.MonkeyPatch) -> None:
+    nbest = lists_of(4, 3, longest=12)
+    mapped = lpmert.tune(nbest, folds=3)
+    for place in PLACES:
+        monkeypatch.setattr(place, 1 << 20)
+    plain = lpmert.tune(nbest, folds=3)
+    assert mapped.optimum.loss == plain.optimum.loss
+    assert mapped.estimate is not None
+    assert plain.estimate is not None
+    assert mapped.estimate.optimum == plain.estimate.optimum
+
+
+@pytest.mark.usefixtures("many")
+def test_what_needs_all_hypotheses_asks_for_room_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nbest = lists_of(1, 3)
+    problem, result = Problem(nbest), lpmert.minimize(nbest)
+    held = memory.held()[0]
+    if held is None:
+        pytest.skip("this system does not tell")
+    limit = held + (64 << 20)
+    with Deadline(memory=Allowance(limit)).running():
+        problem.distinct()
+        monkeypatch.setattr("lpmert.model.problem._TIMES_OF_ALL", 1 << 20)
+        with pytest.raises(lpmert.DataError, match=r"all hypotheses at once .* takes .* MiB more; allow more"):
+            problem.distinct()
+    lpmert.certify(nbest, result, tmp_path / "proof.json", memory_limit=limit)
+    monkeypatch.setattr("lpmert.certificates.write.certify._ROW", 1 << 20)
+    with pytest.raises(lpmert.DataError, match=r"a certificate, .* takes .* MiB more; allow more with --memory-limit"):
+        lpmert.certify(nbest, result, tmp_path / "none.json", memory_limit=limit)
+    assert not (tmp_path / "none.json").exists()
 
 
 @pytest.mark.usefixtures("many")

@@ -32,8 +32,12 @@ from lpmert.model.region import Region, limits_of
 from lpmert.numeric import rational
 from lpmert.quoting import quoted
 from lpmert.result import Result, Status
+from lpmert.system.memory import room_for
 
 logger = logging.getLogger(__name__)
+
+_ROW = 700
+"""Bytes that a hypothesis takes at least; measured with three features."""
 
 _FEW_LISTS = 12
 _MOST_CONE_FEATURES = 7
@@ -68,6 +72,7 @@ def write_certificate(
     if kind not in (None, BOXES, CONES, SELECTIONS):
         raise MethodError(f"no kind of tree {quoted(kind)}; choose {BOXES}, {CONES} or {SELECTIONS}")
     limits, equations = certified_limits(region, nbest.names)
+    room_for(_ROW * nbest.n_hypotheses, "a certificate, which goes by all hypotheses in exact arithmetic,")
     given = _given(nbest, limits, equations)
     exponents = _exponents(given)
     lists = ProofLists(nbest, claim, ties, exponents, limits, equations)
