@@ -86,9 +86,9 @@ def minimize(
     target : float, optional
         Loss at which to stop.
     memory_limit : int or None
-        Bytes that the process may hold, see docs/scale.md; by default what it holds at the beginning and nine tenths of
-        what is free. A search ends before with its best weights and their bound. Where lists do not even fit in
-        canonical form, `DataError` says so.
+        Bytes that the process and its workers may hold, see docs/scale.md; by default what they hold at the beginning
+        and nine tenths of what is free. A search ends before with its best weights and their bound. Where lists do not
+        even fit in canonical form, `DataError` says so.
     jobs : int
         Workers that a long search by `cells` or `choices`, alone or within `auto`, may use; their number changes
         nothing but the time.

@@ -263,7 +263,7 @@ _SHARED_OPTIONS = (
         "--memory-limit",
         type=size,
         metavar="SIZE",
-        help="Most memory of the process, such as 500MB.  [default: what it has and nine tenths of what is free]",
+        help="Most memory of process and workers, such as 500MB.  [default: what they have and 0.9 of what is free]",
     ),
     click.option("--seed", type=click.IntRange(min=0), default=0, metavar="N", help="Seed for everything random."),
     click.option(

@@ -63,7 +63,6 @@ def _resident_apart(pid: int) -> int:
         with suppress(OSError, ValueError, IndexError):
             _, in_memory, of_files, *_ = _pages(str(pid))
             return (in_memory - of_files) * os.sysconf("SC_PAGE_SIZE")
-        return 0
     psutil = _psutil()
     if psutil is not None:
         with suppress(psutil.Error):

@@ -28,7 +28,8 @@ def state_of_cones(cones: Sequence[Cone]) -> State:
         },
         "cones": [
             {
-                **plain(cone._replace(lists=place[id(cone.lists)], open={})),
+                **{name: value for name, value in cone._asdict().items() if name not in ("lists", "open")},
+                "lists": place[id(cone.lists)],
                 "numbers": np.array(list(cone.open), dtype=np.int64),
                 "open": np.array([place[id(lattice)] for lattice in cone.open.values()], dtype=np.int64),
             }
