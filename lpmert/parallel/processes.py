@@ -106,12 +106,13 @@ class Processes(Workers):
         """Have an idle process, or a new one, to yourself, `None` where another one does not fit into memory; it is
         killed if the block fails.
         """
+        left = memory_left()  # which asks for our processes, and so for the lock
         with self._lock:
             while self._idle and not self._idle[-1].alive:
                 self._all.discard(self._idle.pop())
             if self._closed:
                 raise CancelledError
-            process = self._idle.pop() if self._idle else self._new()
+            process = self._idle.pop() if self._idle else self._new(left)
         if process is None:
             yield None
             return
@@ -125,9 +126,9 @@ class Processes(Workers):
         with self._lock:
             self._idle.append(process)
 
-    def _new(self) -> _Process | None:
-        """Return another process, if it fits beside what the call holds; those that have just begun will grow."""
-        if not self._all and (left := memory_left()) is not None:
+    def _new(self, left: int | None) -> _Process | None:
+        """Return another process, if as many fit in so many bytes; those that have just begun will grow."""
+        if not self._all and left is not None:
             self._fitting = min(self.jobs, left // _LEAST)
             if self._fitting < self.jobs:
                 logger.warning("%d of %d worker processes fit within the memory limit", self._fitting, self.jobs)

@@ -174,7 +174,7 @@ def test_as_many_workers_start_as_fit(room: int, fitting: int, caplog: pytest.Lo
     held, _ = memory.held()
     assert held is not None
     allowance = Allowance(held + room * MIB)
-    with Processes(2) as hands, Deadline(memory=allowance).running():
+    with Processes(2) as hands, employed(hands), Deadline(memory=allowance).running():
         shared = hands.share(np.ones(3))
         assert [hands.hand_out(summed, shared, 1.0 * k).wait() for k in range(3)] == [0.0, 3.0, 6.0]
         assert len(hands.pids) == fitting
