@@ -8,6 +8,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from strategies import short_descent
 
+from lpmert.parallel.processes import Processes
+
 # The same examples every time, however long the machine takes for them. `--hypothesis-profile=default` draws others.
 settings.register_profile("steady", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("steady")
@@ -18,6 +20,13 @@ def poor_start() -> Iterator[None]:
     """Let the searches of a module start from weights that leave them much to do."""
     with short_descent():
         yield
+
+
+@pytest.fixture(scope="module")
+def processes() -> Iterator[Processes]:
+    """Two processes, which take a while to start."""
+    with Processes(2) as found:
+        yield found
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from lpmert.methods.lattice.search import LatticeSettings
 from lpmert.methods.lattice.solve import solve_lattices
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.lattices import Lattices
+from lpmert.parallel.workers import Workers
 from lpmert.search.checkpoint import Keeping
 
 SLICE = 2000
@@ -110,3 +111,11 @@ def same(first: Result, second: Result) -> bool:
         and first.counters == second.counters
         and first.signature == second.signature
     )
+
+
+@contextmanager
+def using(hands: Workers) -> Iterator[None]:
+    """Have whoever hires workers within the block get these."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lpmert.parallel.backends.workers_of", lambda *_: nullcontext(hands))
+        yield

@@ -180,7 +180,7 @@ def loop(
         if held_out is None
         else Part("held-out", held_out, Measure(held_out_references, metric), n, journal, ", held-out inputs"),
         stepping=Stepping(
-            None if method == AVERAGE else solver, measure, region, limits, np.array([*first.values()]), jobs, seed
+            None if method == AVERAGE else solver, measure, region, limits, np.array([*first.values()]), seed
         ),
         pool=Pool(equal_words),
         journal=journal,

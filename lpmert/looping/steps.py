@@ -84,7 +84,6 @@ class Stepping:
     region: Region | None
     limits: Limits
     first: FloatArray
-    jobs: int
     seed: int
     history: list[Iteration] = field(default_factory=list)
 
@@ -115,7 +114,7 @@ class Stepping:
         bound, proved = None, False
         earlier = self._before(start)
         if self.method is None:
-            setting = Setting(self.measure.metric, "first", problem.region, self.seed, self.jobs, deadline)
+            setting = Setting(self.measure.metric, "first", problem.region, self.seed, deadline)
             weights = fit(problem, setting).averaged
             loss = problem.evaluate(weights).loss
             stays = np.allclose(_direction(weights), _direction(start), rtol=0.0, atol=1e-9)

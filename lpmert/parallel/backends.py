@@ -15,6 +15,9 @@ _CLUSTER = "dask://"
 LOCAL = ("threads", "processes")
 """Those of this machine."""
 
+_WORTH_STARTING = 3.0
+"""Seconds of work for which workers that take long to start are called."""
+
 
 def checked_backend(backend: str) -> str:
     """Return the name of workers if there are such; raises `MethodError`."""
@@ -43,6 +46,12 @@ def workers_of(backend: str, jobs: int) -> Workers:
 def workers() -> Workers:
     """Return who does units of work in the running call: the caller, unless others are hired."""
     return hired_workers.get()
+
+
+def hands_for(seconds: float) -> Workers:
+    """Return who does units that take so many seconds together: the caller, if workers take as long to start."""
+    hands = workers()
+    return SERIAL if hands.far and seconds < _WORTH_STARTING else hands
 
 
 @contextmanager

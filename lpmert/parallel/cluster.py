@@ -127,3 +127,6 @@ class _Again(Pending[T], Generic[T]):
     def answer(self) -> T:
         answer: T = self._future.result()
         return answer
+
+    def give_up(self) -> None:
+        self._future.cancel()

@@ -14,7 +14,7 @@ from contextvars import ContextVar, copy_context
 from functools import partial
 from typing import Any, Generic, Self, TypeVar
 
-from lpmert.system.deadline import checkpoint
+from lpmert.system.deadline import checkpoint, out_of_time
 
 _LOOK_UP = 0.05
 """Seconds after which whoever waits for an answer looks whether to stop."""
@@ -49,6 +49,16 @@ class Pending(ABC, Generic[T]):
         while not self.done(_LOOK_UP):
             checkpoint()
         return self.answer()
+
+    def in_time(self) -> bool:
+        """Wait for the answer, and return whether it came before the deadline of the running call."""
+        while not out_of_time():
+            if self.done(_LOOK_UP):
+                return True
+        return False
+
+    def give_up(self) -> None:
+        """Let go of a unit whose answer nobody will ask for: it is not begun, if it has not begun yet."""
 
 
 class Workers(ABC):
@@ -126,6 +136,9 @@ class InFuture(Pending[T]):
 
     def answer(self) -> T:
         return self._future.result()
+
+    def give_up(self) -> None:
+        self._future.cancel()
 
 
 class Threads(Workers):

@@ -8,23 +8,25 @@ measurement, see `docs/unseen.md`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import Context, copy_context
-from dataclasses import dataclass
-from itertools import repeat
+from copy import deepcopy
+from dataclasses import dataclass, field
 from math import inf
+from typing import NamedTuple
 
 import numpy as np
 
 from lpmert.errors import FloatArray, IntArray
-from lpmert.lines.circle import new_circle
-from lpmert.lines.envelope import combine, new_workspace
+from lpmert.lines.circle import Circle, new_circle
+from lpmert.lines.envelope import Workspace, combine, new_workspace
 from lpmert.lines.line_search import loss_of_form
-from lpmert.lines.line_search_kernels import Loss, level_at, new_buffers
+from lpmert.lines.line_search_kernels import Buffers, Loss, level_at, new_buffers
 from lpmert.model.canonical import centred, mean_difference, standardised
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.problem import Distinct, Problem
 from lpmert.numeric.kernels import decode
+from lpmert.parallel.backends import hands_for
+from lpmert.parallel.of_thread import OfThread
+from lpmert.parallel.workers import Pending, Workers
 from lpmert.system.deadline import out_of_time
 from lpmert.unseen.energy import switched
 from lpmert.unseen.walk import Law, State, Where, new_state, walk
@@ -47,6 +49,12 @@ KEPT = 40
 
 _PIECE = 1_000_000
 """Hypotheses times steps between two looks at the clock."""
+
+_PIECES = 10
+"""Of a unit of work."""
+
+_STEP_SECONDS = 1e-8
+"""What a step takes for each hypothesis, about."""
 
 Tell = Callable[[int, int], object]
 """Told how many steps are done, and how many there will be at least; a true answer stops them."""
@@ -75,17 +83,51 @@ class Average:
 
 @dataclass(frozen=True, eq=False)
 class _Sphere:
-    """The sphere on which chains walk. basis [d, d]: from its coordinates to those of the canonical form.
+    """The sphere on which chains walk. features [m, d] are those of the canonical form in the sphere's coordinates."""
 
-    features [m, d] are those of the canonical form in the sphere's coordinates; distinct: all hypotheses.
-    """
-
-    basis: FloatArray
     features: FloatArray
     offsets: IntArray
     loss: Loss
     where: Where
-    distinct: Distinct
+    _rooms: OfThread[_Room] = field(default_factory=OfThread, repr=False)
+
+    @property
+    def room(self) -> _Room:
+        """The work space of this thread."""
+        return self._rooms.get(self._new_room)
+
+    def level_at(self, weights: FloatArray) -> float:
+        """Return the level of decoding with weights [d]."""
+        work, buffers, _ = self.room
+        combine(work.transposed, weights, work.intercepts)
+        return float(level_at(work.intercepts, self.offsets, self.loss, buffers.total))
+
+    def _new_room(self) -> _Room:
+        buffers = new_buffers(self.offsets, len(self.loss.constant))
+        return _Room(new_workspace(self.features, self.offsets), buffers, new_circle(self.offsets))
+
+
+class _Room(NamedTuple):
+    """What a thread needs to walk."""
+
+    work: Workspace
+    buffers: Buffers
+    circle: Circle
+
+
+class _Ground(NamedTuple):
+    """What all chains share. piece: steps between two looks at the clock, for which numbers are drawn together."""
+
+    sphere: _Sphere
+    law: Law
+    piece: int
+
+
+class _Place(NamedTuple):
+    """Where a chain has come to, and where it draws from."""
+
+    state: State
+    rng: np.random.Generator
 
 
 def average_weights(
@@ -96,7 +138,6 @@ def average_weights(
     within: float = inf,
     seed: int = 0,
     chains: int = CHAINS,
-    jobs: int = 1,
     effort: float = 1.0,
     tell: Tell = lambda *_: None,
 ) -> Average:
@@ -104,8 +145,8 @@ def average_weights(
 
     start: weights [d] of the region, not all 0, from which the chains go. temperature: in units of the mean difference
     in loss between two hypotheses of a list. within: only weights count that cost at most so many units for each
-    dimension of the sphere more than `start`. effort: a factor on all numbers of steps. jobs: threads, one a chain at
-    most; they change nothing but the time. Raises `MethodError` for a metric that kernels cannot compute.
+    dimension of the sphere more than `start`. effort: a factor on all numbers of steps. The chains are walked in units
+    of work, by whoever is hired. Raises `MethodError` for a metric that kernels cannot compute.
     """
     form = problem.canonical
     distinct = problem.distinct()
@@ -113,42 +154,30 @@ def average_weights(
     temperature *= unit
     if form.n_features < 2 or form.n_lists == 0 or unit == 0.0:
         return Average(start, unit, temperature, None, 0.0, 0, 0, complete=True)
-    sphere = _sphere(problem, distinct)
+    basis = _whitening(distinct)
+    sphere = _sphere(problem, basis)
     # what a level of the kernels is worth: they have costs in fixed point, or the loss of all lists
     scale = form.unit if form.additive else float(problem.nbest.n_lists)
-    most = within * unit * (form.n_features - 1) / scale
-    walks = [
-        _Chain(sphere, start, temperature / scale, most, np.random.default_rng([seed, number]))
-        for number in range(chains)
-    ]
-    burn_in, steps = round(effort * (40 + 8 * form.n_features)), round(effort * (100 + 15 * form.n_features))
-    done, rounds, stopped = 0, 1, False
-    with ThreadPoolExecutor(min(jobs, chains)) as pool:
-
-        def advance(count: int, *, counted: bool) -> None:
-            nonlocal done, stopped
-            left = count
-            while left and not (stopped or out_of_time()):
-                part = min(left, max(1, _PIECE // len(form.features)))
-                contexts = [copy_context() for _ in walks]
-                list(pool.map(_walk_within, contexts, walks, repeat(part), repeat(counted)))
-                left, done = left - part, done + part
-                stopped = bool(tell(chains * done, chains * (burn_in + rounds * steps)))
-
-        advance(max(1, burn_in), counted=False)
-        advance(max(1, steps), counted=True)
-        while not _agree(walks) and rounds < MOST_ROUNDS and not (stopped or out_of_time()):
-            rounds += 1
-            advance(max(1, steps), counted=True)
-    complete = done >= max(1, burn_in) + rounds * max(1, steps)
-    means = [one.mean for one in walks if one.mean is not None]
+    first = np.asarray(np.linalg.solve(basis, start), dtype=np.float64)
+    most = sphere.level_at(new_state(first).weights) + within * unit * (form.n_features - 1) / scale
+    burn_in, steps = (max(1, round(effort * count)) for count in (40 + 8 * form.n_features, 100 + 15 * form.n_features))
+    hands = hands_for(_STEP_SECONDS * chains * (burn_in + steps) * len(form.features))
+    rngs = [np.random.default_rng([seed, number]) for number in range(chains)]
+    ground = _Ground(sphere, Law(temperature / scale, most), max(1, _PIECE // len(form.features)))
+    walks = _Walks(hands, ground, first, rngs, tell)
+    rounds = 1
+    complete = walks.go_on(burn_in, chains * (burn_in + steps), counted=False)
+    while complete and (rounds == 1 or not _agree(walks.means)) and rounds <= MOST_ROUNDS:
+        complete = walks.go_on(steps, chains * (burn_in + rounds * steps), counted=True)
+        rounds += 1
+    means = walks.means
     if not means:
         return Average(start, unit, temperature, None, 0.0, 0, 0, complete=False)  # stopped before anything counted
     mean = np.mean(means, axis=0)
-    answer = CanonicalWeights(_scaled(sphere.basis @ mean)) if mean.any() else start
-    states = tuple(CanonicalWeights(state) for one in walks for state in one.kept())
-    variance = _variance(problem, sphere, answer, states)
-    return Average(answer, unit, temperature, _agreement(means), variance, chains, chains * done, complete, states)
+    answer = CanonicalWeights(_scaled(basis @ mean)) if mean.any() else start
+    states = tuple(CanonicalWeights(basis @ state) for state in walks.kept())
+    variance = _variance(problem, distinct, answer, states)
+    return Average(answer, unit, temperature, _agreement(means), variance, chains, walks.steps, complete, states)
 
 
 def loss_unit(problem: Problem, distinct: Distinct, weights: CanonicalWeights) -> float:
@@ -158,58 +187,85 @@ def loss_unit(problem: Problem, distinct: Distinct, weights: CanonicalWeights) -
     return mean_difference(values, distinct.offsets)
 
 
-class _Chain:
-    """One chain with work space of its own."""
+def _walked(ground: _Ground, place: _Place, steps: int, counted: bool) -> tuple[_Place, FloatArray]:
+    """Go so many steps on from a place, or fewer if the time ends; return where that leads, and the path [n, d]."""
+    sphere, (state, rng) = ground.sphere, deepcopy(place)
+    work, buffers, circle = sphere.room
+    combine(work.transposed, state.weights, work.intercepts)
+    path = np.empty((steps, len(state.weights)))
+    done = 0
+    while done < steps and not (done and out_of_time()):
+        part = path[done : done + ground.piece]
+        directions, draws = rng.normal(size=part.shape), rng.random(len(part))
+        walk(
+            sphere.offsets,
+            sphere.loss,
+            sphere.where,
+            ground.law,
+            state,
+            directions,
+            draws,
+            counted,
+            work,
+            buffers,
+            circle,
+            part,
+        )
+        done += len(part)
+    return _Place(state, rng), path[:done]
+
+
+class _Walks:
+    """Chains from the same weights [d] of the sphere, one for each of `rngs`, walked side by side in units of work."""
 
     def __init__(
-        self, sphere: _Sphere, start: CanonicalWeights, temperature: float, most: float, rng: np.random.Generator
+        self, hands: Workers, ground: _Ground, first: FloatArray, rngs: Sequence[np.random.Generator], tell: Tell
     ) -> None:
-        self._sphere, self._rng = sphere, rng
-        self._state: State = new_state(np.asarray(np.linalg.solve(sphere.basis, start), dtype=np.float64))
-        self._work = new_workspace(sphere.features, sphere.offsets)
-        self._buffers = new_buffers(sphere.offsets, len(sphere.loss.constant))
-        self._circle = new_circle(sphere.offsets)
-        combine(self._work.transposed, self._state.weights, self._work.intercepts)
-        level = float(level_at(self._work.intercepts, sphere.offsets, sphere.loss, self._buffers.total))
-        self._law = Law(temperature, level + most)
-        self._paths: list[FloatArray] = []
-
-    def walk(self, steps: int, counted: bool) -> None:
-        """Take so many steps."""
-        dimension = len(self._state.weights)
-        path = np.empty((steps, dimension))
-        walk(
-            self._sphere.offsets,
-            self._sphere.loss,
-            self._sphere.where,
-            self._law,
-            self._state,
-            self._rng.normal(size=(steps, dimension)),
-            self._rng.random(steps),
-            counted,
-            self._work,
-            self._buffers,
-            self._circle,
-            path,
-        )
-        if counted:
-            self._paths.append(path)
+        self._hands, self._shared, self._tell = hands, hands.share(ground), tell
+        self._unit = _PIECES * ground.piece
+        self._places = [_Place(new_state(first), rng) for rng in rngs]
+        self._paths: list[list[FloatArray]] = [[] for _ in rngs]
+        self.steps = 0
 
     @property
-    def mean(self) -> FloatArray | None:
-        """The direction [d] of the mean, `None` where it has none."""
-        length = float(np.linalg.norm(self._state.total))
-        return self._state.total / length if length > 0.0 else None
+    def means(self) -> list[FloatArray]:
+        """The directions [d] of the means of those chains that have one."""
+        lengths = [float(np.linalg.norm(place.state.total)) for place in self._places]
+        return [place.state.total / length for place, length in zip(self._places, lengths, strict=True) if length > 0.0]
 
     def kept(self) -> Iterator[FloatArray]:
-        """Yield `KEPT` weights [d] in canonical coordinates, evenly along the way."""
-        path = np.concatenate(self._paths) if self._paths else np.empty((0, 0))
-        for number in np.unique(np.linspace(0, len(path) - 1, min(KEPT, len(path))).round().astype(int)):
-            yield self._sphere.basis @ path[number]
+        """Yield `KEPT` weights [d] of each chain, evenly along the way."""
+        for parts in self._paths:
+            path = np.concatenate(parts) if parts else np.empty((0, 0))
+            for number in np.unique(np.linspace(0, len(path) - 1, min(KEPT, len(path))).round().astype(int)):
+                yield path[number]
 
+    def go_on(self, count: int, total: int, *, counted: bool) -> bool:
+        """Take so many steps in each chain, unless the time ends or `tell` stops them, and return whether neither did.
 
-def _walk_within(context: Context, chain: _Chain, steps: int, counted: bool) -> None:
-    context.run(chain.walk, steps, counted)
+        total: steps of all chains when this is done.
+        """
+        left = [count] * len(self._places)
+        out = [self._hand_out(place, count, counted) for place in self._places]
+        stopped = False
+        while any(left):
+            for number in [number for number, steps in enumerate(left) if steps]:
+                if stopped or not out[number].in_time():
+                    for pending in out:
+                        pending.give_up()
+                    return False
+                self._places[number], path = out[number].answer()
+                if counted:
+                    self._paths[number].append(path)
+                self.steps += len(path)
+                left[number] -= len(path)
+                if left[number]:
+                    out[number] = self._hand_out(self._places[number], left[number], counted)
+                stopped = bool(self._tell(self.steps, total))
+        return not stopped
+
+    def _hand_out(self, place: _Place, left: int, counted: bool) -> Pending[tuple[_Place, FloatArray]]:
+        return self._hands.hand_out(_walked, self._shared, place, min(left, self._unit), counted)
 
 
 def _agreement(means: list[FloatArray]) -> float | None:
@@ -221,19 +277,19 @@ def _agreement(means: list[FloatArray]) -> float | None:
     return min(float(one @ mean) / length for one in means) if length > 0.0 else 0.0
 
 
-def _agree(chains: list[_Chain]) -> bool:
-    agreement = _agreement([one.mean for one in chains if one.mean is not None])
+def _agree(means: list[FloatArray]) -> bool:
+    agreement = _agreement(means)
     return agreement is None or agreement >= AGREEMENT
 
 
-def _sphere(problem: Problem, distinct: Distinct) -> _Sphere:
+def _sphere(problem: Problem, basis: FloatArray) -> _Sphere:
+    """Return the sphere; basis [d, d] leads from its coordinates to those of the canonical form."""
     form = problem.canonical
-    basis = _whitening(distinct)
     # centred first: features that are large and nearly alike lose fewer digits so
     features = np.ascontiguousarray(centred(form.features, form.offsets) @ basis)
     unit, cosine = (np.empty(0), 0.0) if form.cap is None else (form.cap.unit, form.cap.cosine)
     where = Where(np.ascontiguousarray(form.limits @ basis), basis, unit, cosine)
-    return _Sphere(basis, features, form.offsets, loss_of_form(form), where, distinct)
+    return _Sphere(features, form.offsets, loss_of_form(form), where)
 
 
 def _whitening(distinct: Distinct) -> FloatArray:
@@ -250,9 +306,8 @@ def _decoded(distinct: Distinct, weights: FloatArray) -> IntArray:
     return selection
 
 
-def _variance(problem: Problem, sphere: _Sphere, weights: FloatArray, states: Sequence[FloatArray]) -> float:
+def _variance(problem: Problem, distinct: Distinct, weights: FloatArray, states: Sequence[FloatArray]) -> float:
     """Return the sum over lists of the variance, over states [d], of what each costs beside the others' choices."""
-    distinct = sphere.distinct
     values = switched(problem.metric, distinct.statistics, distinct.offsets, _decoded(distinct, weights))
     costs = np.array([values[_decoded(distinct, state)] for state in states])
     return float(costs.var(axis=0).sum()) if len(costs) else 0.0

@@ -36,6 +36,7 @@ class Averaging(Comparator):
 
     name: ClassVar[str] = "average"
     takes_lattices: ClassVar[bool] = True
+    takes_jobs: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Check the options."""
@@ -50,7 +51,6 @@ class Averaging(Comparator):
         *,
         seed: int,
         chains: int | None = None,
-        jobs: int = 1,
         tell: Tell = lambda *_: None,
     ) -> Average:
         """Return the average of weights around start [d]; see `average_weights`, `average_over_paths`."""
@@ -60,7 +60,6 @@ class Averaging(Comparator):
             within=inf if self.within is None else self.within,
             seed=seed,
             chains=self.chains if chains is None else min(chains, self.chains),
-            jobs=jobs,
             tell=tell,
         )
         if isinstance(problem, LatticeProblem):

@@ -39,9 +39,6 @@ FEW = 30
 
 CONFIDENCE = 0.95
 
-_LOOK_UP = 0.05
-"""Seconds after which whoever waits for a fold looks whether to stop."""
-
 
 class Setting(NamedTuple):
     """What lists or lattices are judged by, and how weights are found on them; deadline: of the whole call.
@@ -53,7 +50,6 @@ class Setting(NamedTuple):
     ties: str
     region: Region | None
     seed: int
-    jobs: int
     deadline: Deadline
     averaging: Averaging = Averaging()
     asked: Any = None
@@ -116,7 +112,7 @@ def fit(problem: AnyProblem, setting: Setting, chains: int | None = None, tell: 
     """Find weights on the lists of a problem, and average, from nothing but these lists."""
     found = found_by_lines(problem, Limits(time_limit=setting.deadline.left), setting.seed)
     average = setting.averaging.average(
-        problem, problem.to_canonical(found), seed=setting.seed, chains=chains, jobs=setting.jobs, tell=tell
+        problem, problem.to_canonical(found), seed=setting.seed, chains=chains, tell=tell
     )
     averaged = problem.to_caller(average.weights) if average.steps else found
     return Fit(problem, found, averaged if problem.inside(averaged) else found, average)
@@ -202,7 +198,7 @@ def expected_of(
 
     with interrupts, deadline.running(), hired(backend, jobs):
         problem = problem_of(nbest, metric, ties, region)
-        setting = Setting(problem.metric, ties, problem.region, seed, 1, deadline, asked=metric)
+        setting = Setting(problem.metric, ties, problem.region, seed, deadline, asked=metric)
         told = (lambda *_: None) if on_stage is None else partial(on_stage, "cross-validation")
         decoded = _decoded_by_folds(nbest, setting, group, folds, method, told, Finished())
     if decoded is None:
@@ -234,7 +230,7 @@ class _Ground(NamedTuple):
         """Return the weights found on the lists of a problem."""
         limits, method = Limits(time_limit=deadline.left), self.method
         if method is None:
-            setting = Setting(problem.metric, self.ties, self.region, self.seed, 1, deadline, self.averaging)
+            setting = Setting(problem.metric, self.ties, self.region, self.seed, deadline, self.averaging)
             found = fit(problem, setting, chains=1)
             return found.found, found.averaged
         if method.proves:
@@ -279,10 +275,7 @@ def _decoded_by_folds(
         }
         for number, part in enumerate(known):
             if part is None:
-                while not pending[number].done(_LOOK_UP):
-                    if out_of_time():
-                        return None
-                if out_of_time():
+                if not pending[number].in_time() or out_of_time():
                     return None
                 part = pending[number].answer()
                 finished.add(f"fold {number}", part)

@@ -91,7 +91,7 @@ def tune(
     node_limit, gap, target, memory_limit
         As for `minimize`, of the search for the optimum.
     jobs : int
-        Threads of the average, and workers of the search for the optimum; their number changes nothing but the time.
+        Workers, of all parts; their number changes nothing but the time.
     backend : str
         What these workers are, as for `minimize`.
     seed : int
@@ -165,7 +165,7 @@ def tune(
         problem = problem_of(divisible(nbest), metric, ties, region)
         group = groups_of(groups, nbest.n_lists)
         aside = None if held_out is None else held_out_like(held_out, nbest)
-        setting = Setting(problem.metric, ties, problem.region, seed, jobs, deadline, averaging, metric)
+        setting = Setting(problem.metric, ties, problem.region, seed, deadline, averaging, metric)
         finished = kept.enter_context(finished_parts(_keeping(checkpoint, resume), asked))
         seconds = {}
         fitted = fit_once(problem, setting, finished, lambda done, parts: told("average", done, parts))

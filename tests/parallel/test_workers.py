@@ -7,14 +7,14 @@ import signal
 import time
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from long_searches import SLICE, long_searches, noise_of, problem_of, same, search_lattices
+from long_searches import SLICE, long_searches, noise_of, problem_of, same, search_lattices, using
 
 import lpmert
 from lpmert import Status
@@ -61,13 +61,6 @@ class Killer:
                 os.kill(int(self.rng.choice(pids)), signal.SIGKILL)
                 self.left -= 1
         return False
-
-
-@pytest.fixture(scope="module")
-def processes() -> Iterator[Processes]:
-    """Two processes, which take a while to start."""
-    with Processes(2) as found:
-        yield found
 
 
 @pytest.fixture(params=["serial", "threads", "processes"])
@@ -240,14 +233,6 @@ def check_kills(method: str, kills: int) -> None:
             if not kill.left:
                 return
     raise AssertionError(f"{kill.left} of {kills} workers were not killed in {kill.calls} calls")
-
-
-@contextmanager
-def using(hands: Workers) -> Iterator[None]:
-    """Have the searches of the block use these workers."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lpmert.parallel.backends.workers_of", lambda *_: nullcontext(hands))
-        yield
 
 
 @pytest.mark.parametrize("method", ["cells", "choices"])

@@ -8,6 +8,7 @@ from math import inf
 
 import numpy as np
 import pytest
+from long_searches import using
 from slow_reference import (
     chosen_rows,
     cosine,
@@ -29,6 +30,8 @@ from lpmert.model.coordinates import CallerWeights
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.model.region import Linear, Region
+from lpmert.parallel.backends import hired
+from lpmert.parallel.workers import Threads
 from lpmert.search.driver import solve
 from lpmert.unseen.average import AGREEMENT, average_weights
 from lpmert.unseen.averaging import Averaging
@@ -191,12 +194,18 @@ def test_in_space_the_average_comes_within_a_degree_of_the_mean_by_exact_areas(k
     assert np.degrees(np.arccos(cosine(found, expected))) < 1.0
 
 
-def test_the_number_of_threads_changes_nothing():
+def test_whoever_walks_the_chains_changes_nothing(monkeypatch, processes):
+    monkeypatch.setattr("lpmert.unseen.average._PIECE", 3000)  # units of some 30 steps
+    monkeypatch.setattr("lpmert.parallel.backends._WORTH_STARTING", 0.0)
     data = random_lists(3, dimension=3, lists=30)
     start = np.array([1.0, 0.2, 0.3])
-    first, second = (fitted(data, "loss", start=start, jobs=jobs)[2] for jobs in (1, 3))
-    assert np.array_equal(first.weights, second.weights)
-    assert first.agreement == second.agreement
+    alone = fitted(data, "loss", start=start)[2]
+    for hands in (Threads(1), Threads(3), processes):
+        with using(hands), hired("threads", 2):
+            found = fitted(data, "loss", start=start)[2]
+        assert np.array_equal(alone.weights, found.weights)
+        assert np.array_equal(alone.states, found.states)
+        assert (alone.agreement, alone.variance, alone.steps) == (found.agreement, found.variance, found.steps)
 
 
 def test_another_seed_gives_nearly_the_same_average():

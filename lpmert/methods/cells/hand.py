@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from threading import local
 from typing import Any, NamedTuple
 
 from lpmert.errors import FloatArray, IntArray
@@ -13,6 +12,7 @@ from lpmert.methods.cells.any_lane import AnyLane
 from lpmert.methods.cells.box_lane import BoxLane
 from lpmert.methods.cells.kernels import ConeSettings
 from lpmert.methods.cells.lane import Lane
+from lpmert.parallel.of_thread import OfThread
 
 _LANE_ROWS = 8_000
 """Hypotheses of a part for which a lane has room from the beginning; it grows when a larger one comes."""
@@ -41,7 +41,7 @@ class Ground:
     settings: ConeSettings
     boxed: bool
     cuts: int
-    _of_thread: local = field(default_factory=local, repr=False)
+    _lanes: OfThread[AnyLane[Any]] = field(default_factory=OfThread, repr=False)
 
     def new_lane(self, weights: FloatArray, n_rows: int) -> AnyLane[Any]:
         """Return a lane with room for a part of so many hypotheses."""
@@ -51,17 +51,9 @@ class Ground:
 
     def lane(self, weights: FloatArray) -> AnyLane[Any]:
         """Return the lane of this thread, as good as new."""
-        lane: AnyLane[Any] | None = getattr(self._of_thread, "lane", None)
-        if lane is None:
-            lane = self._of_thread.lane = self.new_lane(weights, min(len(self.account.lists.rows), _LANE_ROWS))
+        lane = self._lanes.get(lambda: self.new_lane(weights, min(len(self.account.lists.rows), _LANE_ROWS)))
         lane.renew(weights)
         return lane
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_of_thread": None}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _of_thread=local())
 
 
 def explore(ground: Ground, parts: list[Any], cost: int, weights: FloatArray, budget: int) -> Explored:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from threading import local
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +18,7 @@ from lpmert.methods.lattice.mixtures import Game, new_game
 from lpmert.model.lattice_kernels import longest_path
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.numeric.kernels import EPSILON
+from lpmert.parallel.of_thread import OfThread
 from lpmert.system.deadline import checkpoint
 
 _HOPELESS = 3.0
@@ -78,13 +78,7 @@ class Expander:
         self._problem, self._labels = problem, labels
         self.longest = np.array([longest_sums(problem, number) for number in range(len(problem.graphs))])
         self.ideals = Ideals(problem)
-        self._of_thread = local()
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_of_thread": None}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _of_thread=local())
+        self._rooms: OfThread[tuple[Space, Game]] = OfThread()
 
     def whole(self, number: int) -> OpenLattice:
         """Return all of a lattice."""
@@ -101,7 +95,7 @@ class Expander:
         It stays open where more work than that for each link is needed. known: paths that rule out others. mixes [m, d]
         of the rays: where the best paths are looked at, first in the middle; none where much more work is needed.
         """
-        space, game = self._room()
+        space, game = self._rooms.get(self._new_room)
         needed = before.needed * _SHRINKING
         if needed > _HOPELESS * link_work * before.count:
             leading = self._leading(number, known, rays, game)
@@ -162,20 +156,16 @@ class Expander:
         kernel.leading(paths, rays, tolerance, scores, dead, game)
         return scores[~dead]
 
-    def _room(self) -> tuple[Space, Game]:
-        """Return the work space of this thread."""
-        room: tuple[Space, Game] | None = getattr(self._of_thread, "room", None)
-        if room is None:
-            labels, width = self._labels + 1, self._problem.canonical.n_features
-            space = Space(
-                np.empty((labels, width)),
-                np.empty((labels, width)),
-                np.empty((labels, 3), dtype=np.int64),
-                np.empty(labels, dtype=np.bool_),
-                np.empty(max(graph.n_nodes for graph in self._problem.graphs) + 1, dtype=np.int64),
-            )
-            room = self._of_thread.room = space, new_game(width, labels)
-        return room
+    def _new_room(self) -> tuple[Space, Game]:
+        labels, width = self._labels + 1, self._problem.canonical.n_features
+        space = Space(
+            np.empty((labels, width)),
+            np.empty((labels, width)),
+            np.empty((labels, 3), dtype=np.int64),
+            np.empty(labels, dtype=np.bool_),
+            np.empty(max(graph.n_nodes for graph in self._problem.graphs) + 1, dtype=np.int64),
+        )
+        return space, new_game(width, labels)
 
 
 Before = tuple[int, OpenLattice, Paths]
