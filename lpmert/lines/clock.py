@@ -15,7 +15,20 @@ from lpmert.numeric.kernels import decode
 from lpmert.system.deadline import out_of_time
 
 
-class Clock:
+class Steps:
+    """Counts steps of work, and tells when there are so many, or the time is used up."""
+
+    def __init__(self, most_steps: int | None = None) -> None:
+        self.steps = 0
+        self._most_steps = most_steps
+
+    def expired(self, steps: int = 1) -> bool:
+        """Count steps of work, and return whether to stop."""
+        self.steps += steps
+        return out_of_time() or (self._most_steps is not None and self.steps >= self._most_steps)
+
+
+class Clock(Steps):
     """Tells a heuristic when its time or its steps are used up, and keeps the best of the weights that it shows.
 
     It calls `keep` with every set of weights that it may have to stand by, and ends soon after `expired` has answered
@@ -23,10 +36,10 @@ class Clock:
     """
 
     def __init__(self, problem: Problem | LatticeProblem, most_steps: int | None = None) -> None:
-        self.steps = 0
+        super().__init__(most_steps)
         self.best: CanonicalWeights | None = None
         self.loss = inf
-        self._problem, self._most_steps = problem, most_steps
+        self._problem = problem
 
     def keep(self, weights: FloatArray, loss: float | None = None) -> float:
         """Remember weights [d] if they are better than those before, and return their loss.
@@ -37,11 +50,6 @@ class Clock:
         if known < self.loss:
             self.best, self.loss = CanonicalWeights(np.array(weights, dtype=np.float64)), known
         return known
-
-    def expired(self, steps: int = 1) -> bool:
-        """Count steps of work, and return whether to stop."""
-        self.steps += steps
-        return out_of_time() or (self._most_steps is not None and self.steps >= self._most_steps)
 
 
 def _loss_at(problem: Problem | LatticeProblem, weights: FloatArray) -> float:

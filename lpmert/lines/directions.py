@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from lpmert.errors import FloatArray
-from lpmert.lines.clock import Clock
+from lpmert.lines.ahead import Descent, Lines
+from lpmert.lines.clock import Clock, Steps
 from lpmert.lines.line_search import Lineal, Step
-from lpmert.lines.restarts import Descent, Restarts
+from lpmert.lines.restarts import Restarts
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.problem import Problem
@@ -23,28 +24,25 @@ PATIENCE = 3
 
 def local_optima(
     problem: Problem | LatticeProblem,
-    search: Lineal,
+    lines: Lines,
     restarts: Restarts,
-    directions: str,
     start: FloatArray | None,
     seed: int,
     clock: Clock,
 ) -> list[tuple[float, FloatArray]]:
     """Return the level and the weights [d] in which each descent ends, in order: first that from `start` [d], or else
     from weights that count all features alike.
-
-    directions: one of `DIRECTIONS`.
     """
     inside = problem.canonical.interior
-    first = [1.0 / search.spread if start is None else start]
+    first = [1.0 / lines.search.spread if start is None else start]
     if inside is not None and not problem.inside(problem.to_caller(CanonicalWeights(first[0]))):
         first = [inside]
-    if inside is None and search.dimension == 2:
+    if inside is None and lines.search.dimension == 2:
         first.append(-first[0])  # lines from opposite sides pass all directions of a plane
-    return restarts.run(search, DESCENTS[directions], first, np.random.default_rng(seed), clock)
+    return restarts.run(lines, first, np.random.default_rng(seed), clock)
 
 
-def greedy(search: Lineal, weights: FloatArray, _rng: np.random.Generator, clock: Clock) -> tuple[FloatArray, float]:
+def greedy(search: Lineal, weights: FloatArray, _rng: np.random.Generator, clock: Steps) -> tuple[FloatArray, float]:
     """Move along the coordinate that lowers the level most, until none does."""
     level = search.at(weights)
     every = left = np.arange(search.dimension)
@@ -58,7 +56,7 @@ def greedy(search: Lineal, weights: FloatArray, _rng: np.random.Generator, clock
     return weights, level
 
 
-def cyclic(search: Lineal, weights: FloatArray, _rng: np.random.Generator, clock: Clock) -> tuple[FloatArray, float]:
+def cyclic(search: Lineal, weights: FloatArray, _rng: np.random.Generator, clock: Steps) -> tuple[FloatArray, float]:
     """Move along one coordinate after the other, until a round of all of them has not lowered the level."""
     level = search.at(weights)
     coordinate = failures = 0
@@ -72,7 +70,7 @@ def cyclic(search: Lineal, weights: FloatArray, _rng: np.random.Generator, clock
 
 
 def random_directions(
-    search: Lineal, weights: FloatArray, rng: np.random.Generator, clock: Clock
+    search: Lineal, weights: FloatArray, rng: np.random.Generator, clock: Steps
 ) -> tuple[FloatArray, float]:
     """Move along random directions, until `PATIENCE` times D of them in a row have not lowered the level."""
     level = search.at(weights)
@@ -85,7 +83,7 @@ def random_directions(
     return weights, level
 
 
-def powell(search: Lineal, weights: FloatArray, _rng: np.random.Generator, clock: Clock) -> tuple[FloatArray, float]:
+def powell(search: Lineal, weights: FloatArray, _rng: np.random.Generator, clock: Steps) -> tuple[FloatArray, float]:
     """Move along each of D directions in turn, replacing one by where a round led, until a round does not help.
 
     The direction of the largest fall is replaced where Powell's criterion says so (Press and others, Numerical Recipes,
@@ -118,6 +116,11 @@ def powell(search: Lineal, weights: FloatArray, _rng: np.random.Generator, clock
 
 
 DESCENTS: Mapping[str, Descent] = dict(zip(DIRECTIONS, (greedy, cyclic, powell, random_directions), strict=True))
+
+
+def lines_along(directions: str, make: Callable[[], Lineal]) -> Lines:
+    """Return descents along one of `DIRECTIONS`, by line searches that `make` returns."""
+    return Lines(make, DESCENTS[directions], draws=directions == "random")
 
 
 def _moved(

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
+from copy import deepcopy
 from dataclasses import dataclass
+from itertools import count
 from math import atan, inf, tan
 
 import numpy as np
 
 from lpmert.errors import FloatArray, MethodError
+from lpmert.lines.ahead import Ahead, Lines
 from lpmert.lines.clock import Clock
 from lpmert.lines.envelope import unit_of
 from lpmert.lines.line_search import Lineal, Space
@@ -18,9 +21,6 @@ STOPPING = ("fixed", "foster-kuhn")
 
 LEAST_STARTS = 10
 """Starts that the rule of Foster and Kuhn makes at least."""
-
-Descent = Callable[[Lineal, FloatArray, np.random.Generator, Clock], tuple[FloatArray, float]]
-"""Returns the local optimum [d] that a search from weights [d] ends in, and its level."""
 
 
 @dataclass(frozen=True)
@@ -54,37 +54,55 @@ class Restarts:
             raise MethodError(f"walk_deviation must be positive; got {self.walk_deviation}")
 
     def run(
-        self,
-        search: Lineal,
-        descend: Descent,
-        given: Iterable[FloatArray],
-        rng: np.random.Generator,
-        clock: Clock,
+        self, lines: Lines, given: Iterable[FloatArray], rng: np.random.Generator, clock: Clock
     ) -> list[tuple[float, FloatArray]]:
-        """Descend from the given weights [d] and then from random ones; return all local optima, in order."""
+        """Descend from the given weights [d] and then from random ones; return all local optima, in order.
+
+        The descents are units of work, some of them begun ahead by whoever is hired.
+        """
         found: list[tuple[float, FloatArray]] = []
         best, best_start = inf, 0
         first = list(given)
-        while not found or self._goes_on(len(found), len(first), best_start):
+        ahead = Ahead(lines)
+        while not found or len(found) < self._wanted(len(first), best_start):
             if found and clock.expired(0):
                 break
-            if len(found) < len(first):
-                start = first[len(found)]
-            elif found and rng.random() < self.walk_share:
-                start = self._step(search, min(found, key=lambda item: item[0])[1], rng)
-            else:
-                start = random_weights(search, rng)
-            weights, level = descend(search, start, rng, clock)
-            clock.keep(weights, search.loss_of(level))
+            expected = self._expected(lines.search, first, found, deepcopy(rng))
+            ahead.expect(expected, self._wanted(len(first), best_start) - len(found))
+            start = self._start(lines.search, first, len(found), _best_of(found), rng)
+            weights, level = ahead.descend(start, rng, clock)
+            clock.keep(weights, lines.search.loss_of(level))
             found.append((level, weights))
             if level < best:
                 best, best_start = level, len(found)
+        ahead.end()
         return found
 
-    def _goes_on(self, starts: int, given: int, best_start: int) -> bool:
-        if self.stopping == "fixed":
-            return starts < given + self.count
-        return starts < max(LEAST_STARTS, 2 * best_start)
+    def _wanted(self, given: int, best_start: int) -> int:
+        """Return how many starts there will be if none comes that is better than that one."""
+        return given + self.count if self.stopping == "fixed" else max(LEAST_STARTS, 2 * best_start)
+
+    def _start(
+        self, search: Lineal, first: list[FloatArray], number: int, best: FloatArray | None, rng: np.random.Generator
+    ) -> FloatArray:
+        """Return the weights [d] of a start by its number; best [d]: where those before have led."""
+        if number < len(first):
+            return first[number]
+        if best is not None and rng.random() < self.walk_share:
+            return self._step(search, best, rng)
+        return random_weights(search, rng)
+
+    def _expected(
+        self,
+        search: Lineal,
+        first: list[FloatArray],
+        found: list[tuple[float, FloatArray]],
+        rng: np.random.Generator,
+    ) -> Iterator[FloatArray]:
+        """Yield the next starts [d] as they will be if those before bring nothing better."""
+        best = _best_of(found)
+        for number in count(len(found)):
+            yield self._start(search, first, number, best, rng)
 
     def _step(self, search: Lineal, weights: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Return weights [d] a random step away, within the limits if the step meets them."""
@@ -93,6 +111,10 @@ class Restarts:
         step = deviation * largest * rng.normal(size=len(weights)) / search.spread
         high = search.range(weights, step)[1]
         return np.asarray(weights + (step if high > 1.0 else step * high * rng.random()))
+
+
+def _best_of(found: list[tuple[float, FloatArray]]) -> FloatArray | None:
+    return min(found, key=lambda item: item[0])[1] if found else None
 
 
 def random_weights(space: Space, rng: np.random.Generator) -> FloatArray:

@@ -15,8 +15,8 @@ _CLUSTER = "dask://"
 LOCAL = ("threads", "processes")
 """Those of this machine."""
 
-_WORTH_STARTING = 3.0
-"""Seconds of work for which workers that take long to start are called."""
+_WORTH_SHARING, _WORTH_STARTING = 0.05, 5.0
+"""Seconds of work that are sent to workers who are there at once, and to those who take long to start."""
 
 
 def checked_backend(backend: str) -> str:
@@ -49,9 +49,9 @@ def workers() -> Workers:
 
 
 def hands_for(seconds: float) -> Workers:
-    """Return who does units that take so many seconds together: the caller, if workers take as long to start."""
+    """Return who does units that take so many seconds together: the caller, if they are hardly worth sending away."""
     hands = workers()
-    return SERIAL if hands.far and seconds < _WORTH_STARTING else hands
+    return SERIAL if seconds < (_WORTH_STARTING if hands.far else _WORTH_SHARING) else hands
 
 
 @contextmanager

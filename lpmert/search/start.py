@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from lpmert.lines.clock import Clock, given_weights
 from lpmert.lines.descent import DEFAULT_BUDGET, descend
-from lpmert.lines.directions import local_optima
+from lpmert.lines.directions import lines_along, local_optima
 from lpmert.lines.line_search import LineSearch
 from lpmert.lines.restarts import Restarts
 from lpmert.metrics.base import RatioMetric
@@ -80,7 +82,8 @@ def _searched(problem: Problem, seed: int, initial: CanonicalWeights | None) -> 
         return given_weights(canonical, None)
     searches = int(np.clip(_RATIO_BUDGET // len(canonical.features), _FEWEST, _MOST))
     clock = Clock(problem, searches)
-    optima = local_optima(problem, LineSearch(canonical), Restarts(), "greedy", initial, seed, clock)
+    lines = lines_along("greedy", partial(LineSearch, canonical))
+    optima = local_optima(problem, lines, Restarts(), initial, seed, clock)
     return CanonicalWeights(min(optima, key=lambda item: item[0])[1])
 
 

@@ -50,7 +50,7 @@ KEPT = 40
 _PIECE = 1_000_000
 """Hypotheses times steps between two looks at the clock."""
 
-_PIECES = 10
+_PIECES = 4
 """Of a unit of work."""
 
 _STEP_SECONDS = 1e-8
@@ -164,12 +164,12 @@ def average_weights(
     hands = hands_for(_STEP_SECONDS * chains * (burn_in + steps) * len(form.features))
     rngs = [np.random.default_rng([seed, number]) for number in range(chains)]
     ground = _Ground(sphere, Law(temperature / scale, most), max(1, _PIECE // len(form.features)))
-    walks = _Walks(hands, ground, first, rngs, tell)
+    walks = _Walks(hands, ground, first, rngs, burn_in)
     rounds = 1
-    complete = walks.go_on(burn_in, chains * (burn_in + steps), counted=False)
-    while complete and (rounds == 1 or not _agree(walks.means)) and rounds <= MOST_ROUNDS:
-        complete = walks.go_on(steps, chains * (burn_in + rounds * steps), counted=True)
+    complete = walks.go_on(burn_in + steps, tell)
+    while complete and not _agree(walks.means) and rounds < MOST_ROUNDS:
         rounds += 1
+        complete = walks.go_on(steps, tell)
     means = walks.means
     if not means:
         return Average(start, unit, temperature, None, 0.0, 0, 0, complete=False)  # stopped before anything counted
@@ -216,16 +216,24 @@ def _walked(ground: _Ground, place: _Place, steps: int, counted: bool) -> tuple[
 
 
 class _Walks:
-    """Chains from the same weights [d] of the sphere, one for each of `rngs`, walked side by side in units of work."""
+    """Chains from the same weights [d] of the sphere, one for each of `rngs`, walked side by side in units of work.
+
+    burn_in: steps of each that do not count.
+    """
 
     def __init__(
-        self, hands: Workers, ground: _Ground, first: FloatArray, rngs: Sequence[np.random.Generator], tell: Tell
+        self, hands: Workers, ground: _Ground, first: FloatArray, rngs: Sequence[np.random.Generator], burn_in: int
     ) -> None:
-        self._hands, self._shared, self._tell = hands, hands.share(ground), tell
+        self._hands, self._shared, self._burn_in = hands, hands.share(ground), burn_in
         self._unit = _PIECES * ground.piece
         self._places = [_Place(new_state(first), rng) for rng in rngs]
         self._paths: list[list[FloatArray]] = [[] for _ in rngs]
-        self.steps = 0
+        self._taken = [0 for _ in rngs]
+
+    @property
+    def steps(self) -> int:
+        """How many steps all chains have taken."""
+        return sum(self._taken)
 
     @property
     def means(self) -> list[FloatArray]:
@@ -240,32 +248,31 @@ class _Walks:
             for number in np.unique(np.linspace(0, len(path) - 1, min(KEPT, len(path))).round().astype(int)):
                 yield path[number]
 
-    def go_on(self, count: int, total: int, *, counted: bool) -> bool:
-        """Take so many steps in each chain, unless the time ends or `tell` stops them, and return whether neither did.
-
-        total: steps of all chains when this is done.
-        """
-        left = [count] * len(self._places)
-        out = [self._hand_out(place, count, counted) for place in self._places]
+    def go_on(self, count: int, tell: Tell) -> bool:
+        """Take so many steps in each chain; return false where the time ends or `tell` stops them."""
+        aim = [taken + count for taken in self._taken]
+        out = [self._hand_out(number, end) for number, end in enumerate(aim)]
         stopped = False
-        while any(left):
-            for number in [number for number, steps in enumerate(left) if steps]:
+        while self._taken != aim:
+            for number in [number for number, end in enumerate(aim) if self._taken[number] < end]:
                 if stopped or not out[number].in_time():
                     for pending in out:
                         pending.give_up()
                     return False
                 self._places[number], path = out[number].answer()
-                if counted:
+                if self._taken[number] >= self._burn_in:
                     self._paths[number].append(path)
-                self.steps += len(path)
-                left[number] -= len(path)
-                if left[number]:
-                    out[number] = self._hand_out(self._places[number], left[number], counted)
-                stopped = bool(self._tell(self.steps, total))
+                self._taken[number] += len(path)
+                if self._taken[number] < aim[number]:
+                    out[number] = self._hand_out(number, aim[number])
+                stopped = bool(tell(self.steps, sum(aim)))
         return not stopped
 
-    def _hand_out(self, place: _Place, left: int, counted: bool) -> Pending[tuple[_Place, FloatArray]]:
-        return self._hands.hand_out(_walked, self._shared, place, min(left, self._unit), counted)
+    def _hand_out(self, number: int, aim: int) -> Pending[tuple[_Place, FloatArray]]:
+        taken = self._taken[number]
+        counted = taken >= self._burn_in
+        left = (aim if counted else self._burn_in) - taken
+        return self._hands.hand_out(_walked, self._shared, self._places[number], min(left, self._unit), counted)
 
 
 def _agreement(means: list[FloatArray]) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from shared import needs_shared, swahili
 
 from lpmert._doors import minimize
 from lpmert.errors import MethodError
+from lpmert.lines.ahead import Lines
 from lpmert.lines.clock import Clock, decoded_loss
 from lpmert.lines.line_search import LineSearch
 from lpmert.lines.restarts import LEAST_STARTS, Restarts
@@ -43,7 +45,8 @@ def starts_of(levels, *, stopping="foster-kuhn", count=3, given=1):
 
     rule = Restarts(count, stopping)
     clock, rng = Clock(problem), np.random.default_rng(0)
-    return len(rule.run(LineSearch(problem.canonical), descend, [np.ones(4)] * given, rng, clock))
+    lines = Lines(partial(LineSearch, problem.canonical), descend, draws=False)
+    return len(rule.run(lines, [np.ones(4)] * given, rng, clock))
 
 
 @given(st.lists(st.integers(0, 20), min_size=1, max_size=40))

@@ -6,13 +6,15 @@ Sources: Och, ACL 2003; Cer, Jurafsky and Manning, Regularization and Search for
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 from lpmert.configurable import option
 from lpmert.errors import FloatArray
 from lpmert.lines.clock import Clock
-from lpmert.lines.directions import DIRECTIONS, local_optima
+from lpmert.lines.directions import DIRECTIONS, lines_along, local_optima
 from lpmert.lines.lattice_search import LatticeLineSearch
 from lpmert.lines.line_search import INTERVALS, SMOOTHING, Lineal, LineSearch
 from lpmert.lines.restarts import STOPPING, Restarts
@@ -47,16 +49,17 @@ class Och(Comparator):
 
     name: ClassVar[str] = "och"
     takes_lattices: ClassVar[bool] = True
+    takes_jobs: ClassVar[bool] = True
 
     def _restarts(self) -> Restarts:
         return Restarts(self.restarts, self.stopping, self.walk_share, self.walk_deviation)
 
     def run(self, problem: Problem | LatticeProblem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
         """Return the best local optimum."""
-        search: Lineal
+        make: Callable[[], Lineal]
         if isinstance(problem, LatticeProblem):
-            search = LatticeLineSearch(problem, self.interval, self.smoothing)
+            make = partial(LatticeLineSearch, problem, self.interval, self.smoothing)
         else:
-            search = LineSearch(problem.canonical, self.interval, self.smoothing)
-        optima = local_optima(problem, search, self._restarts(), self.directions, start, seed, clock)
+            make = partial(LineSearch, problem.canonical, self.interval, self.smoothing)
+        optima = local_optima(problem, lines_along(self.directions, make), self._restarts(), start, seed, clock)
         return Found(min(optima, key=lambda item: item[0])[1], {"starts": len(optima), "line_searches": clock.steps})

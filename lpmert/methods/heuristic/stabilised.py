@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import inf
 from pathlib import Path
 from typing import ClassVar
@@ -17,7 +18,7 @@ import numpy as np
 from lpmert.configurable import option
 from lpmert.errors import DataError, FloatArray, MethodError
 from lpmert.lines.clock import Clock, decoded_loss
-from lpmert.lines.directions import DESCENTS, DIRECTIONS
+from lpmert.lines.directions import DIRECTIONS, lines_along
 from lpmert.lines.line_search import LineSearch
 from lpmert.lines.restarts import STOPPING, Restarts
 from lpmert.model.coordinates import CallerWeights, CanonicalWeights
@@ -89,6 +90,7 @@ class Stabilised(Method):
     proves = False
     takes_ratios = True
     takes_caps = True
+    takes_jobs = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -170,13 +172,13 @@ class _Search(Run):
         if not earlier and start is not None:
             earlier.append(Iteration(normalised(problem.to_caller(CanonicalWeights(start))), ()))
         rng = np.random.default_rng([seed, len(earlier)] if method.reseed else seed)
-        search = LineSearch(problem.canonical)
+        lines = lines_along(method.directions, partial(LineSearch, problem.canonical))
         iterations = earlier[::-1] if method.history else earlier[-1:]
         optima = [CallerWeights(weights) for iteration in iterations for weights in iteration.optima[:BEST]]
         given = [weights for weights in map(problem.to_canonical, optima) if weights.any()]
         given = [weights for weights in given if decoded_loss(problem.canonical, weights) < inf]
-        given += [] if given else [CanonicalWeights(1.0 / search.spread if start is None else start)]
-        found = method.starts().run(search, DESCENTS[method.directions], given, rng, clock)
+        given += [] if given else [CanonicalWeights(1.0 / lines.search.spread if start is None else start)]
+        found = method.starts().run(lines, given, rng, clock)
         found.sort(key=lambda item: item[0])
         self._optima = [normalised(problem.to_caller(CanonicalWeights(weights))) for _, weights in found]
         chosen = self._selected(problem, [weights for _, weights in found], rng)
