@@ -90,8 +90,7 @@ def minimize(
         and nine tenths of what is free. A search ends before with its best weights and their bound. Where lists do not
         even fit in canonical form, `DataError` says so.
     jobs : int
-        Workers that a long search by `cells` or `choices`, alone or within `auto`, may use; their number changes
-        nothing but the time.
+        Workers that a long search may use, see docs/scale.md for which do; their number changes nothing but the time.
     backend : str
         What they are: "threads", "processes", or "dask://HOST:PORT" for all workers of a Dask cluster (needs
         `lpmert[dask]`); it changes nothing but the time either.
@@ -401,7 +400,7 @@ def _settings(
     checked_backend(backend)
     solver = _method(method)
     if jobs > 1 and not solver.takes_jobs:
-        logger.info("jobs=%d: method %r searches in one thread", jobs, solver.name)
+        logger.warning("jobs=%d: method %r hands no work out, and searches in one thread", jobs, solver.name)
     limits = checked_limits(time_limit, node_limit, gap, target, memory_limit)
     return solver, limits, whole_number(seed, "seed", 0)
 

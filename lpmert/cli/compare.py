@@ -196,6 +196,7 @@ def compare(
                     on_stage=None if shared.quiet else Stages(),
                     on_run=None if shared.quiet else _say_run,
                     callback=callback,
+                    backend=shared.backend or "processes",
                     **{name: arguments[name] for name in ("metric", "ties", "region", "jobs", "seed")},
                 )
             searched = None if known is not None or comparison.optimum is None else comparison.optimum.status

@@ -66,7 +66,7 @@ class Shared:
     memory_limit: int | None
     seed: int
     jobs: int
-    backend: str
+    backend: str | None
     scale: Scale | None
     as_json: bool
     output: str | None
@@ -151,7 +151,7 @@ class Shared:
             "target": self.target,
             "memory_limit": self.memory_limit,
             "jobs": self.jobs,
-            "backend": self.backend,
+            "backend": self.backend or "threads",
             "seed": self.seed,
         }
 
@@ -276,9 +276,9 @@ _SHARED_OPTIONS = (
     click.option(
         "--backend",
         type=backend,
-        default="threads",
         metavar="NAME",
-        help="What they are: threads, processes, or dask://HOST:PORT (compare: processes); affects only the time.",
+        help="What they are: threads, processes, or dask://HOST:PORT; affects only the time.  [default: threads; of "
+        "compare processes]",
     ),
     click.option("--scale", type=scale, metavar="NAME=W", help="Also show the weights scaled so that this one is W."),
     click.option("--json", "as_json", is_flag=True, help="Print JSON instead of the report."),

@@ -57,6 +57,7 @@ def compare(
     repeat: int = REPETITIONS,
     groups: Sequence[Hashable] | None = None,
     jobs: int = 1,
+    backend: str = "processes",
     seed: int = 0,
     checkpoint: str | Path | None = None,
     resume: bool = False,
@@ -101,7 +102,9 @@ def compare(
     groups : sequence, optional
         One entry for each list; lists with equal entries share a source and stay together in cross-validation.
     jobs : int
-        Processes; the outcome is the same for any number, apart from times.
+        Workers, for the runs and the folds, and for the search for the optimum; their number changes nothing but times.
+    backend : str
+        What they are, as for `minimize`.
     seed : int
         The first seed.
     checkpoint : str or Path, optional
@@ -150,10 +153,11 @@ def compare(
     from lpmert.formats.weights import given_weights
     from lpmert.methods.lattice.solve import method_on_lattices
     from lpmert.model.problem import Problem
+    from lpmert.parallel.backends import checked_backend, hired
     from lpmert.result import Limits, Result
     from lpmert.search.checkpoint import asked_for, finished_parts, optimum_found, told_apart
     from lpmert.system.interrupts import Interrupts
-    from lpmert.unseen.material import held_out_like, searched
+    from lpmert.unseen.material import data_of, held_out_like, searched
     from lpmert.values import checked_limits, whole_number
 
     seeds, jobs = whole_number(seeds, "seeds", 1), whole_number(jobs, "jobs", 1)
@@ -178,7 +182,7 @@ def compare(
             method_on_lattices(method)
 
     tasks = [
-        RunTask(source, number, judge, limits, initial)
+        RunTask(source, number, limits, initial)
         for source in compared
         for number in (range(seed, seed + seeds) if source.random else [seed])
     ]
@@ -213,8 +217,9 @@ def compare(
             "grouping of lists": told_apart(None if split is None else split.group.tolist()),
         }
 
-    with Interrupts() as interrupts, finished_parts(_keeping(checkpoint, resume), asked) as finished:
-        complete = collect(tasks, jobs, runs, told, interrupts, finished, "run")
+    keeping = finished_parts(_keeping(checkpoint, resume), asked)
+    with Interrupts() as interrupts, keeping as finished, hired(checked_backend(backend), jobs):
+        complete = collect(judge, tasks, runs, told, interrupts, finished, "run")
         if solver is not None and complete:
             best = min((run for found in runs.values() for run in found), key=lambda run: (not run.inside, run.loss))
             try:
@@ -224,7 +229,7 @@ def compare(
                 logger.warning("no bound: %s", error)
                 refitted = [replace(fold, solver=None) for fold in refitted]
         if refitted and complete:
-            complete = collect(refitted, jobs, of_folds, told_of_fold, interrupts, finished, "fold")
+            complete = collect(data_of(problem), refitted, of_folds, told_of_fold, interrupts, finished, "fold")
     entries: list[Entry] = []
     for source in (source for source in compared if source.name in runs):
         entry = Entry(source.name, source.settings, tuple(runs[source.name]), None, None)

@@ -31,7 +31,7 @@ from lpmert.search.method import Method
 from lpmert.system.threads import one_thread
 from lpmert.unseen.energy import shares
 from lpmert.unseen.estimate import Interval, folds_of
-from lpmert.unseen.material import AnyProblem, Material, data_of
+from lpmert.unseen.material import AnyProblem, Material
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,6 @@ class Split:
 class Fold:
     """A fit of every source, and then of the optimum, on the lists that are not aside [S]; they are judged on those."""
 
-    data: Material
     aside: NDArray[np.bool_]
     metric: Any
     ties: str
@@ -72,11 +71,11 @@ class Fold:
         """Whether functions of the caller take part."""
         return any(source.foreign for source in self.sources)
 
-    def run(self) -> list[tuple[str, Run]]:
-        """Return a run of every source, without what it chose on the lists that it was fitted to."""
+    def run(self, data: Material) -> list[tuple[str, Run]]:
+        """Return a run of every source on some data, without what it chose on the lists that it was fitted to."""
         with one_thread():
-            fitted = problem_of(self.data.restrict(~self.aside), self.metric, self.ties, self.region)
-            judge = Judge(fitted, problem_of(self.data.restrict(self.aside), self.metric, self.ties, None))
+            fitted = problem_of(data.restrict(~self.aside), self.metric, self.ties, self.region)
+            judge = Judge(fitted, problem_of(data.restrict(self.aside), self.metric, self.ties, None))
             found = [(one.name, judge.run(one, self.seed, self.limits, None)) for one in self.sources]
             if self.solver is not None:
                 best = min((run for _, run in found), key=lambda run: (not run.inside, run.loss), default=None)
@@ -110,14 +109,12 @@ def folds(
             )
         if source.name == OPTIMUM:
             raise MethodError(f"{quoted(OPTIMUM)} is the name of the optimum of a fit; choose another")
-    data = data_of(problem)
     metric = problem.given_metric if isinstance(problem, LatticeProblem) else problem.metric
     count = split.folds * split.repetitions
     if optimum_limits.time_limit is not None:
         optimum_limits = replace(optimum_limits, time_limit=optimum_limits.time_limit / count)
     return [
         Fold(
-            data,
             split.of_lists(repetition) == number,
             metric,
             ties,

@@ -1,22 +1,22 @@
-"""What a comparison has to do: runs of methods and their judgement, here or in several processes."""
+"""What a comparison has to do: runs of methods and their judgement, units of work of whoever is hired."""
 
 from __future__ import annotations
 
 import logging
-import warnings
-from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import BrokenExecutor
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 from lpmert.comparing.comparison import Difference
 from lpmert.comparing.foreign import Source
 from lpmert.comparing.run import Run
 from lpmert.comparing.significance import bootstrap_interval, permutation_test
-from lpmert.errors import FloatArray, MethodError
+from lpmert.errors import FloatArray
 from lpmert.metrics.base import Metric
 from lpmert.model.coordinates import CallerWeights
+from lpmert.parallel.backends import workers
+from lpmert.parallel.workers import SERIAL, Pending
 from lpmert.result import Limits, Status
 from lpmert.search.checkpoint import Finished
 from lpmert.system.deadline import Deadline
@@ -27,14 +27,17 @@ from lpmert.unseen.material import AnyProblem, chosen_statistics
 logger = logging.getLogger("lpmert")
 
 
-class Work(Protocol):
+Ground = TypeVar("Ground", contravariant=True)
+
+
+class Work(Protocol[Ground]):
     """A part of a comparison; foreign: whether functions of the caller take part."""
 
     @property
     def foreign(self) -> bool: ...
 
-    def run(self) -> list[tuple[str, Run]]:
-        """Return runs by the names of what made them."""
+    def run(self, ground: Ground) -> list[tuple[str, Run]]:
+        """Return runs by the names of what made them. ground: what all parts share."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,6 @@ class RunTask:
 
     source: Source
     seed: int
-    judge: Judge
     limits: Limits
     initial: CallerWeights | None
 
@@ -100,76 +102,70 @@ class RunTask:
         """Whether it is a function of the caller."""
         return self.source.foreign
 
-    def run(self) -> list[tuple[str, Run]]:
+    def run(self, judge: Judge) -> list[tuple[str, Run]]:
         """Return the run."""
         with one_thread():
-            return [(self.source.name, self.judge.run(self.source, self.seed, self.limits, self.initial))]
+            return [(self.source.name, judge.run(self.source, self.seed, self.limits, self.initial))]
+
+
+def _done(ground: Any, task: Work[Any]) -> list[tuple[str, Run]]:
+    """Do a part of a comparison; the unit of work."""
+    return task.run(ground)
 
 
 def collect(
-    tasks: Sequence[Work],
-    jobs: int,
+    ground: Ground,
+    tasks: Sequence[Work[Ground]],
     runs: dict[str, list[Run]],
     told: Callable[[list[tuple[str, Run]]], object],
     interrupts: Interrupts,
     finished: Finished,
     stage: str,
 ) -> bool:
-    """Do all tasks in order and gather their runs by name; return whether all were done.
+    """Have all tasks done and gather their runs by name, in order; return whether all were done.
 
-    told: sees the named runs of each task, and stops by a true answer. finished: what is done already is not done
-    again; stage: what tells these tasks from others there.
+    ground: what they share. told: sees the named runs of each task, and stops by a true answer. finished: what is done
+    already is not done again; stage: what tells these tasks from others there.
     """
+    hands, over = workers(), False
     kept = [finished.get(f"{stage} {number}") for number in range(len(tasks))]
-    results = _results([task for task, done in zip(tasks, kept, strict=True) if done is None], jobs)
-    try:
-        for number, (task, done) in enumerate(zip(tasks, kept, strict=True)):
-            if interrupts.pressed:
-                return False
-            if done is not None:
-                found = [(name, Run.of(state)) for name, state in done]
-            else:
-                # methods heed Ctrl-C on their own; workers and functions do not
-                with interrupts.raising() if jobs > 1 or task.foreign else nullcontext():
-                    found = next(results)
-                if not any(run.status is Status.INTERRUPTED for _, run in found):
-                    finished.add(f"{stage} {number}", [(name, run.state()) for name, run in found])
-            for name, run in found:
-                if run.status is Status.INTERRUPTED:
-                    runs.setdefault(name, [run])  # beside whole runs it would count as one
+    pending: list[Pending[list[tuple[str, Run]]]] = []
+    with Deadline(stop=lambda: over or interrupts.pressed).running():
+        try:
+            shared = hands.share(ground)
+            pending = [
+                hands.hand_out(_done, shared, task) for task, done in zip(tasks, kept, strict=True) if done is None
+            ]
+            left = iter(pending)
+            for number, (task, done) in enumerate(zip(tasks, kept, strict=True)):
+                if done is not None:
+                    found = [(name, Run.of(state)) for name, state in done]
+                    if interrupts.pressed:
+                        return False
+                else:
+                    # methods heed Ctrl-C on their own; functions that the caller has to wait for do not
+                    with interrupts.raising() if hands is SERIAL and task.foreign else nullcontext():
+                        one = next(left)
+                        if not one.in_time():
+                            return False
+                        found = one.answer()
+                    if interrupts.pressed and hands is not SERIAL:
+                        return False  # a run that heeded it would look like one that a limit has stopped
+                    if not any(run.status is Status.INTERRUPTED for _, run in found):
+                        finished.add(f"{stage} {number}", [(name, run.state()) for name, run in found])
+                for name, run in found:
+                    if run.status is Status.INTERRUPTED:
+                        runs.setdefault(name, [run])  # beside whole runs it would count as one
+                        return False
+                for name, run in found:
+                    runs.setdefault(name, []).append(run)
+                if told(found):
                     return False
-            for name, run in found:
-                runs.setdefault(name, []).append(run)
-            if told(found):
-                return False
-    except KeyboardInterrupt:
-        logger.info("interrupted; the runs so far are compared")
-        return False
-    except BrokenExecutor as error:
-        raise MethodError(
-            f"a worker process died, perhaps because it ran out of memory: {error}; use fewer jobs"
-        ) from error
-    finally:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # joblib warns of the runs that are given up, which is what was asked for
-            results.close()
+        except KeyboardInterrupt:
+            logger.info("interrupted; the runs so far are compared")
+            return False
+        finally:
+            over = True  # threads that are still at work heed it
+            for one in pending:
+                one.give_up()
     return True
-
-
-def _results(tasks: Sequence[Work], jobs: int) -> Generator[list[tuple[str, Run]], None, None]:
-    """Return what the tasks find, in their order."""
-    if jobs == 1:
-        return (task.run() for task in tasks)
-    from multiprocessing.resource_tracker import ensure_running
-
-    from joblib import Parallel, delayed
-
-    from lpmert.system.interrupts import kept_from_children
-
-    ensure_running()  # would be started with the workers, and lets all signals through again
-
-    # max_nbytes: arrays mapped into memory are read-only, for which all kernels would be compiled anew
-    parallel = Parallel(n_jobs=jobs, return_as="generator", max_nbytes=None)
-    with kept_from_children():
-        found: Generator[list[tuple[str, Run]], None, None] = parallel(delayed(task.run)() for task in tasks)
-    return found

@@ -18,7 +18,7 @@ from lpmert.search.fractional import FractionSearch
 from lpmert.search.method import DirectSearch, Incumbent, Method, Search, Task, Watch
 from lpmert.search.report import Outcome, result_of
 from lpmert.search.start import any_incumbent, first_incumbent
-from lpmert.system.deadline import Deadline, OutOfTime, heeding, unheeded
+from lpmert.system.deadline import Deadline, OutOfTime, also_outside, heeding, unheeded
 from lpmert.system.interrupts import Interrupts
 from lpmert.system.memory import Allowance, give_back
 
@@ -108,7 +108,8 @@ def run(
     """
     limits = limits or Limits()
     interrupts = Interrupts()
-    deadline = Deadline(limits.time_limit, started, lambda: interrupts.pressed, Allowance(limits.memory_limit, room))
+    stop = also_outside(lambda: interrupts.pressed)
+    deadline = Deadline(limits.time_limit, started, stop, Allowance(limits.memory_limit, room))
     course = Course(problem, limits, callback, deadline, lambda: interrupts.pressed, checkpoint)
     seconds: dict[str, float] = {}
 

@@ -93,6 +93,12 @@ def within(seconds: float | None) -> Deadline:
     return Deadline(min(left, default=None), None, lambda: outer.expired, outer.memory)
 
 
+def also_outside(stop: Callable[[], bool]) -> Callable[[], bool]:
+    """Return what asks whether to stop, and also whether the deadline that is running now is reached."""
+    outer = _running.get()
+    return stop if outer is None else lambda: stop() or outer.expired
+
+
 def out_of_time() -> bool:
     """Whether the deadline of the running call is reached; never without one."""
     deadline = _running.get()

@@ -317,8 +317,9 @@ class TestCompare:
         text = ended_well(process, log, signal.SIGINT, tmp_path, ())
         assert out.read_text() == OLD or json.loads(out.read_text())["methods"], text
 
-    def test_a_worker_that_is_killed_is_told_in_a_line(self, data: Path, tmp_path: Path) -> None:
+    def test_a_worker_that_is_killed_is_told_in_a_line_and_loses_nothing(self, data: Path, tmp_path: Path) -> None:
         arguments = ["compare", str(data / "hard.tsv"), *COLUMNS, "--methods", "och", "--seeds", "100", "--jobs", "2"]
+        arguments += ["--time-limit", "0", "-v"]
         log = tmp_path / "log"
         process = start(*arguments, log=log, cwd=tmp_path)
         assert until(lambda: "och, seed 0" in log.read_text(), process)
@@ -331,8 +332,11 @@ class TestCompare:
         os.kill(int(workers[0]), signal.SIGKILL)
         process.communicate(timeout=PATIENCE)
         text = "\n".join(line for line in log.read_text().splitlines() if not line.startswith("import time:"))
-        assert process.returncode == 1, text
-        assert "a worker process died" in text
+        assert process.returncode == 3, text
+        assert text.count("a worker process died; its unit of work is done again") == 1
+        assert [line.split(":")[0] for line in text.splitlines() if line.startswith("och, seed")] == [
+            f"och, seed {seed}" for seed in range(100)
+        ]
         assert "Traceback" not in text
 
     def test_interrupted_before_the_first_run_ended_it_writes_nothing(self, data: Path, tmp_path: Path) -> None:

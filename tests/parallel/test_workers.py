@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
@@ -211,6 +212,69 @@ def test_folds_are_fitted_alike_by_all_workers(processes: Processes) -> None:
     for hands in (Threads(1), Threads(2), Threads(3), processes):
         with using(hands):
             assert found() == alone
+
+
+def test_methods_are_compared_alike_by_all_workers(processes: Processes) -> None:
+    nbest = problem_of(1, 24, 3)
+
+    def found(**settings: object) -> dict[str, object]:
+        own = {"own": lambda lists, seed: [1.0, seed, lists.n_lists]}
+        named = {"och": Och(restarts=2), "average": "average"}
+        compared = lpmert.compare(nbest, named, seeds=2, cv=3, repeat=1, callables=own, **settings).to_dict()
+        return timeless(compared)
+
+    alone = found()
+    for hands in (Threads(1), Threads(3), processes):
+        with using(hands):
+            assert found(jobs=2) == alone
+    assert found(jobs=2, backend="threads") == alone
+
+
+def timeless(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: timeless(held) for key, held in value.items() if not key.startswith("seconds") and key != "trace"}
+    return [timeless(held) for held in value] if isinstance(value, list) else value
+
+
+def test_an_interrupt_ends_a_comparison_whose_runs_are_in_threads() -> None:
+    first, ended = threading.Event(), threading.Event()
+
+    def forever(_: object, seed: int) -> list[float]:
+        if seed == 0:
+            return [1.0, 2.0, 3.0]
+        assert first.wait(60.0)
+        if seed == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+        while not out_of_time():
+            time.sleep(0.01)
+        ended.set()
+        return [1.0, 1.0, 1.0]
+
+    def see(name: str, _: object) -> None:
+        if name == "own":
+            first.set()
+
+    named, own = {"grid": "grid"}, {"own": forever}
+    found = lpmert.compare(problem_of(1, 24, 3), named, seeds=5, callables=own, jobs=2, backend="threads", on_run=see)
+    assert not found.complete
+    assert len(found["own"].runs) == 1
+    assert ended.wait(20.0)
+
+
+def test_methods_that_hand_no_work_out_say_so(caplog: pytest.LogCaptureFixture) -> None:
+    for method, told in (("grid", True), ("lp-mert", True), ("cells", False), ("och", False), ("average", False)):
+        caplog.clear()
+        lpmert.minimize(problem_of(1, 4, 2), method=method, jobs=2)
+        assert (f"jobs=2: method '{method}' hands no work out" in caplog.text) == told
+
+
+def test_a_search_ends_with_the_deadline_of_whoever_began_it() -> None:
+    nbest = noise_of(3, 40, 6)
+    lpmert.minimize(nbest, method="cells", node_limit=1)
+    with Deadline(0.3).running():
+        found = lpmert.minimize(nbest, method="cells", time_limit=60.0)
+    assert found.status is Status.TIME_LIMIT
+    assert found.seconds["total"] < 20.0
 
 
 def test_threads_heed_the_deadline_and_do_their_units_alone() -> None:
