@@ -166,7 +166,7 @@ def compare(
     if len(set(names)) < len(names):
         raise click.UsageError("--weights gives a name twice.")
 
-    with _logging_to_stderr(shared), delivering(shared, picture) as deliver:
+    with _logging_to_stderr(shared), delivering(shared, picture, checkpoint) as deliver:
         known = None if optimum is None else Result.load(optimum)
         data, others = read_with_held_out(shared, held_out, held_out_references)
         with naming(shared.reading.name):

@@ -242,7 +242,7 @@ def solve(
         Asked(cv, source),
         search,
         certify,
-        writes=certificate,
+        writes=(certificate, checkpoint),
         renews=target.like is not None or initial_weights == options["output"],
         text=None if target.form == JSON else text,
     )
@@ -274,13 +274,13 @@ def _run(
     asked: Asked,
     search: Callable[[Data, Callback | None, Shared], Result | Check],
     finish: Callable[[Data, Result, Interrupts, Shared], None] = lambda *_: None,
-    writes: str | None = None,
+    writes: tuple[str | None, ...] = (),
     renews: bool = False,
     text: Callable[[Data, Result, Shared], str] | None = None,
 ) -> NoReturn:
     """Read the data, search, deliver the outcome, do what is left, and exit with the code of the status."""
     with _logging_to_stderr(shared):
-        with delivering(shared, writes, renews=renews) as deliver:
+        with delivering(shared, *writes, renews=renews) as deliver:
             data, seconds = _read(shared, whole=True)
             with naming(shared.reading.name):
                 shared = shared.on(data)

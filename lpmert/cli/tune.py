@@ -69,7 +69,7 @@ def tune(
     beside = BesideOutcome.of(weights_out, weights_like)
     from lpmert.unseen.tune import tune as tune_weights
 
-    with _logging_to_stderr(shared), delivering(shared, weights_out) as deliver:
+    with _logging_to_stderr(shared), delivering(shared, weights_out, checkpoint) as deliver:
         nbest, others = read_with_held_out(shared, held_out, held_out_references)
         with naming(shared.reading.name):
             shared = shared.on(nbest)

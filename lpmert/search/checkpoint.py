@@ -73,6 +73,8 @@ class Checkpoint:
         """
         if not self.path.exists():
             return None
+        if not self.path.is_file():
+            raise DataError("is no regular file; keep checkpoints in another place", path=self.path)
         if not self.resume:
             raise DataError("holds a search already: go on with it (resume), or remove the file", path=self.path)
         header, state = _read(self.path)

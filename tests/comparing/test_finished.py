@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from commands import run
 from shared import ROOT
 
 import lpmert
@@ -118,6 +119,26 @@ def test_other_data_and_settings_are_refused_by_name(tmp_path: Path) -> None:
         lpmert.tune(nbest, folds=4, checkpoint=tuned, resume=True)
     with pytest.raises(DataError, match="another "):
         lpmert.tune(nbest, checkpoint=path, resume=True)
+
+
+def test_what_is_no_file_holds_no_checkpoint(tmp_path: Path) -> None:
+    for place in (tmp_path, Path("/dev/null")):
+        with pytest.raises(DataError, match="no regular file"):
+            lpmert.tune(lists(), checkpoint=place)
+
+
+def test_outcomes_data_and_checkpoints_are_different_files(tmp_path: Path) -> None:
+    path, other = tmp_path / "lists.tsv", tmp_path / "kept.npz"
+    lpmert.write(lists(), path)
+    content = path.read_bytes()
+    for command in ("solve", "tune", "compare"):
+        both = run(command, path, "-q", "--checkpoint", other, "-o", other)
+        assert (both.exit_code, other.exists()) == (1, False)
+        assert "two outputs would go to this file" in both.stderr
+        data = run(command, path, "-q", "--checkpoint", path)
+        assert data.exit_code == 1
+        assert "would overwrite" in data.stderr
+        assert path.read_bytes() == content
 
 
 def test_two_at_once_cannot_have_one_file(tmp_path: Path) -> None:
