@@ -29,6 +29,7 @@ import joblib
 from joblib.externals.loky.backend import get_context
 from joblib.externals.loky.backend.reduction import dumps
 
+from lpmert.errors import MethodError
 from lpmert.parallel.workers import Pending, Shared, T, Threads, Unit, Workers
 from lpmert.system.deadline import memory_left
 from lpmert.system.interrupts import kept_from_children
@@ -83,7 +84,10 @@ class Processes(Workers):
 
     def _answer(self, shared: Shared, unit: Unit[T], arguments: tuple[object, ...]) -> T:
         work = (unit, shared.value, arguments)
-        message = dumps(work)
+        try:
+            message = dumps(work)
+        except (pickle.PicklingError, TypeError, AttributeError) as error:
+            raise MethodError(f"not everything can be sent to another process ({error}); use one job") from error
         for _ in range(_MOST_DEATHS):
             try:
                 with self._one() as process:

@@ -132,6 +132,11 @@ def test_units_of_killed_workers_are_done_again(moment: str, tmp_path: Path) -> 
         assert [one.wait() for one in pending] == [200_000.0] * 6
 
 
+def test_what_cannot_be_sent_is_told_with_a_remedy(processes: Processes) -> None:
+    with pytest.raises(MethodError, match=r"cannot pickle .*lock.*; use one job"):
+        processes.hand_out(scaled, processes.share(np.ones(1)), threading.Lock()).wait()
+
+
 def test_workers_that_die_while_they_wait_are_replaced() -> None:
     with Processes(2) as hands:
         shared = hands.share(np.ones(3))
