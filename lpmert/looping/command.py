@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from string import Formatter
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from lpmert.looping.decoder import Decoded
 from lpmert.looping.process import Program
 from lpmert.quoting import listed, quoted
 from lpmert.system.files import write_text
+from lpmert.system.scratch import scratch_folder
 
 _PLACES = ("weights", "weight", "n", "lists", "own")
 STDOUT = ("lists", "own", "nothing")
@@ -99,8 +99,8 @@ class Command:
     def decode(self, weights: Mapping[str, float], n: int) -> Decoded:
         """Run the command and read what it wrote; raises `DecoderError`."""
         deadline = None if self._timeout is None else time.monotonic() + self._timeout
-        with TemporaryDirectory(prefix="lpmert-") as scratch:
-            files = {name: Path(scratch) / name for name in ("weights", "lists", "own")}
+        with scratch_folder() as scratch:
+            files = {name: scratch / name for name in ("weights", "lists", "own")}
             values = np.array([weights[name] for name in self._names])
             same = partial(np.array_equal, values)
             write_text(files["weights"], weights_text(self._names, values, same, like=self._like)[0])

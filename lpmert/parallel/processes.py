@@ -10,14 +10,12 @@ from __future__ import annotations
 import logging
 import os
 import pickle
-import shutil
 import signal
-import tempfile
 import traceback
 import weakref
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from multiprocessing.connection import Connection
 from multiprocessing.util import Finalize
@@ -33,6 +31,7 @@ from lpmert.errors import MethodError
 from lpmert.parallel.workers import Pending, Shared, T, Threads, Unit, Workers
 from lpmert.system.deadline import memory_left
 from lpmert.system.interrupts import kept_from_children
+from lpmert.system.scratch import scratch_folder
 
 logger = logging.getLogger("lpmert")
 
@@ -61,6 +60,7 @@ class Processes(Workers):
         self._fitting = jobs
         self._folder: Path | None = None
         self._files = 0
+        self._leaving = ExitStack()
         Finalize(self, _kill_all, [self._all], exitpriority=0)  # before Python waits for them
 
     @property
@@ -71,7 +71,7 @@ class Processes(Workers):
 
     def share(self, value: object) -> Shared:
         if self._folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="lpmert-"))
+            self._folder = self._leaving.enter_context(scratch_folder())
         self._files += 1
         path = self._folder / f"{self._files}"
         joblib.dump(value, path)
@@ -148,9 +148,8 @@ class Processes(Workers):
             self._closed = True
             _kill_all(self._all)
             self._idle.clear()
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            self._folder = None
+        self._folder = None
+        self._leaving.close()
 
 
 class _Process:

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
+from shutil import rmtree
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from lpmert.errors import DataError
@@ -47,6 +49,16 @@ def writing_to(path: str | Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise DataError(f"cannot be written: {error.strerror}", path=path) from error
+
+
+@contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """Make a folder for temporary files that vanishes when the block ends, and if the process is aborted within it."""
+    with (
+        TemporaryDirectory(prefix="lpmert-", ignore_cleanup_errors=True) as folder,
+        undone_by_abort(lambda: rmtree(folder, ignore_errors=True)),
+    ):
+        yield Path(folder)
 
 
 @contextmanager

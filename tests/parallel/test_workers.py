@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -15,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from commands import environment
 from long_searches import SLICE, long_searches, noise_of, problem_of, same, search_lattices, using
 
 import lpmert
@@ -130,6 +133,23 @@ def test_units_of_killed_workers_are_done_again(moment: str, tmp_path: Path) -> 
         shared = hands.share(None)
         pending = [hands.hand_out(deadly_once, shared, moment, tmp_path / "mark", more) for _ in range(6)]
         assert [one.wait() for one in pending] == [200_000.0] * 6
+
+
+def test_an_abort_takes_what_was_shared_and_whoever_works_with_it(tmp_path: Path) -> None:
+    program = (
+        "import os, sys\n"
+        "from lpmert.parallel.processes import Processes\n"
+        "from lpmert.system.interrupts import abort\n"
+        "with Processes(1) as hands:\n"
+        "    shared = hands.share(7)\n"
+        "    assert hands.hand_out(divmod, shared, 2).wait() == (3, 1)\n"
+        f"    assert len(os.listdir({str(tmp_path)!r})) == 1\n"
+        "    abort(15, None)\n"
+    )
+    call = [sys.executable, "-c", program]
+    done = subprocess.run(call, env=environment(TMPDIR=str(tmp_path)), capture_output=True, text=True, timeout=280)
+    assert (done.returncode, done.stderr) == (143, "lpmert: interrupted\n")
+    assert list(tmp_path.iterdir()) == []  # and the worker has let go of its end of our pipes
 
 
 def test_what_cannot_be_sent_is_told_with_a_remedy(processes: Processes) -> None:
