@@ -11,6 +11,7 @@ import logging
 import os
 import pickle
 import signal
+import tempfile
 import traceback
 import weakref
 from collections.abc import Iterator
@@ -27,7 +28,7 @@ import joblib
 from joblib.externals.loky.backend import get_context
 from joblib.externals.loky.backend.reduction import dumps
 
-from lpmert.errors import MethodError
+from lpmert.errors import DataError, MethodError
 from lpmert.parallel.workers import Pending, Shared, T, Threads, Unit, Workers
 from lpmert.system.deadline import memory_left
 from lpmert.system.interrupts import kept_from_children
@@ -70,11 +71,17 @@ class Processes(Workers):
             return [process.pid for process in self._all]
 
     def share(self, value: object) -> Shared:
-        if self._folder is None:
-            self._folder = self._leaving.enter_context(scratch_folder())
-        self._files += 1
-        path = self._folder / f"{self._files}"
-        joblib.dump(value, path)
+        try:
+            if self._folder is None:
+                self._folder = self._leaving.enter_context(scratch_folder())
+            self._files += 1
+            path = self._folder / f"{self._files}"
+            joblib.dump(value, path)
+        except OSError as error:
+            raise DataError(
+                f"what worker processes share is kept in files, and {tempfile.gettempdir()} cannot take them "
+                f"({error.strerror or error}); name another folder in TMPDIR"
+            ) from error
         shared = Shared(str(path))
         weakref.finalize(shared, path.unlink, missing_ok=True)
         return shared

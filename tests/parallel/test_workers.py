@@ -22,7 +22,7 @@ from long_searches import SLICE, long_searches, noise_of, problem_of, same, sear
 
 import lpmert
 from lpmert import Status
-from lpmert.errors import MethodError
+from lpmert.errors import DataError, MethodError
 from lpmert.methods.heuristic.och import Och
 from lpmert.parallel.backends import checked_backend, hired, workers, workers_of
 from lpmert.parallel.processes import Processes
@@ -150,6 +150,15 @@ def test_an_abort_takes_what_was_shared_and_whoever_works_with_it(tmp_path: Path
     done = subprocess.run(call, env=environment(TMPDIR=str(tmp_path)), capture_output=True, text=True, timeout=280)
     assert (done.returncode, done.stderr) == (143, "lpmert: interrupted\n")
     assert list(tmp_path.iterdir()) == []  # and the worker has let go of its end of our pipes
+
+
+def test_no_room_for_what_is_shared_is_told_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", "/dev/null")
+    with (
+        Processes(1) as hands,
+        pytest.raises(DataError, match=r"/dev/null cannot take them .*; name another folder in TMPDIR"),
+    ):
+        hands.share(np.ones(1))
 
 
 def test_what_cannot_be_sent_is_told_with_a_remedy(processes: Processes) -> None:
