@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 import math
 import re
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from lpmert.errors import CertificateError, DataError
 from lpmert.formats.unique import unique_keys
@@ -76,25 +76,11 @@ class CertificateReader:
         text = self._next()
         found = _object(text.removesuffix(TREE) + "}")
         schema = typed(found.pop(SCHEMA_KEY, None), int)
-        names = [entry.name for entry in fields(Header) if entry.name not in OPTIONAL or entry.name in found]
+        kinds = get_type_hints(Header)
+        names = [name for name in kinds if name not in OPTIONAL or found.get(name)]
         if schema != SCHEMA or not text.endswith(TREE) or list(found) != names:
             raise CertificateError(f"schema {SCHEMA} needs a header with {listed(names)}; this one has schema {schema}")
-        return Header(
-            fingerprint=typed(found["fingerprint"], str),
-            metric=typed(found["metric"], str),
-            ties=typed(found["ties"], str),
-            found_by=typed(found["found_by"], str),
-            loss=_fraction(found["loss"]),
-            bound=_fraction(found["bound"]),
-            weights={name: _float(text) for name, text in typed(found["weights"], dict).items()},
-            limits=[[_float(text) for text in typed(row, list)] for row in typed(found["limits"], list)],
-            exponents={name: typed(value, int) for name, value in typed(found["exponents"], dict).items()},
-            kind=typed(found["kind"], str),
-            equations=[
-                [_fraction(text) for text in typed(row, list)] for row in typed(found.get("equations", []), list)
-            ],
-            sums=_counts(found["sums"]) if "sums" in found else [],
-        )
+        return Header(**{name: _value(kinds[name], value) for name, value in found.items()})
 
     def record(self) -> Record:
         """Return the next record."""
@@ -140,19 +126,20 @@ def integers(value: object, length: int) -> list[int]:
     return [typed(entry, int) for entry in typed(value, list)]
 
 
-def _counts(value: object) -> list[int]:
-    """Return a JSON array of whole numbers of at least 0."""
-    counts = integers(value, len(typed(value, list)))
-    if not counts or min(counts) < 0 or max(counts) >> 63:
-        raise CertificateError(f"sums of counts expected, not {value!r:.40}")
-    return counts
-
-
 def _object(text: str) -> Record:
     try:
         return typed(json.loads(text, object_pairs_hook=unique_keys), dict)
     except (ValueError, RecursionError) as error:
         raise CertificateError(f"no record in the layout of a certificate: {error}") from error
+
+
+def _value(kind: Any, value: object) -> Any:
+    """Return a value of a header as the type that its annotation names."""
+    if get_origin(kind) is list:
+        return [_value(get_args(kind)[0], entry) for entry in typed(value, list)]
+    if get_origin(kind) is dict:
+        return {name: _value(get_args(kind)[1], entry) for name, entry in typed(value, dict).items()}
+    return {float: _float, Fraction: _fraction}.get(kind, lambda own: typed(own, kind))(value)
 
 
 def _float(value: object) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,8 @@ from test_proof_cones import TREES, inside, lists_and_cone
 
 import lpmert
 from lpmert import CertificateError, NBest, verify
-from lpmert.certificates.check.conflicts import charged
+from lpmert.certificates.check.claims import Price
+from lpmert.certificates.check.closing import closed
 from lpmert.certificates.write.box_conflicts import BoxCharges
 from lpmert.certificates.write.certify import write_certificate
 from lpmert.certificates.write.conflicts import conflicts_of
@@ -112,22 +112,21 @@ def test_no_choice_inside_a_cone_costs_less_than_its_conflicts_say(kind: str, tr
     for seed in range(700, 720):
         _, proof, cone = lists_and_cone(kind, seed, tree, 8)
         room = BoxCharges(100, len(cone.shape.rays))
-        bound = cone.bound
+        bound = least = cone.box(proof)[0][0]
         for needed in range(1, 50 if len(cone.starts) else 0):
             found = room.conflicts(proof, cone, needed)
             if not cone.shape.boxed:
-                found = (conflicts_of(proof, cone, cone.bound + needed) or {"conflicts": []})["conflicts"]
+                found = (conflicts_of(proof, cone, needed) or {"conflicts": []})["conflicts"]
             if found:
                 with suppress(CertificateError):  # what was found in floating point need not hold in integers
-                    bound = max(bound, cone.bound + charged(proof, cone, found))
+                    shown, _ = closed(proof, cone._replace(price=Price([1], least)), {"conflicts": found})
+                    assert shown is not None
+                    bound = max(bound, shown)
         for _ in range(10):
             point = inside(cone.shape, rng)
             cost = 0
             for a, b in pairwise(proof.offsets.tolist()):
-                values = [
-                    sum(Fraction(x) * y for x, y in zip(row, point, strict=True))
-                    for row in proof.features[a:b].tolist()
-                ]
-                best = [proof.cost[a + k] for k, value in enumerate(values) if value == max(values)]
+                values = [sum(x * y for x, y in zip(row, point, strict=True)) for row in proof.whole[a:b]]
+                best = [proof.worth[0][a + k] for k, value in enumerate(values) if value == max(values)]
                 cost += max(best)  # where hypotheses tie, the lemma speaks of none of them
             assert bound <= cost

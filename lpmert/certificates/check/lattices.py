@@ -11,7 +11,7 @@ from operator import ge
 
 import numpy as np
 
-from lpmert.certificates.check.cones import Ray, midpoint, orthants
+from lpmert.certificates.check.shapes import Ray, midpoint, orthants
 from lpmert.certificates.format import Header
 from lpmert.errors import CertificateError, DataError
 from lpmert.metrics.base import Metric

@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from math import gcd
-from operator import mul
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lpmert.certificates.check.claims import Claim
-from lpmert.certificates.check.given import given_rows, places_of
-from lpmert.certificates.format import integers
 from lpmert.errors import CertificateError, FloatArray, IntArray
 from lpmert.model.given import MAGNITUDE_LIMIT
+from lpmert.model.meant import meant
 from lpmert.model.nbest import NBest
 from lpmert.numeric import rational
 
 if TYPE_CHECKING:
-    from lpmert.certificates.check.ratio import Price
+    from lpmert.certificates.check.claims import Claim
+
+Whole = NDArray[np.object_]
+"""A matrix of Python's whole numbers."""
 
 REPRESENTATIVE: Mapping[str, Callable[[tuple[int, ...], tuple[int, ...]], tuple[int, ...]]] = {
     "first": lambda first, _: first,
@@ -31,24 +31,23 @@ REPRESENTATIVE: Mapping[str, Callable[[tuple[int, ...], tuple[int, ...]], tuple[
 
 _EPSILON = float(np.finfo(np.float64).eps)
 _SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
-_EXACT_INTEGERS = 2.0**52
-_LARGEST_SCORE = 1e300
+_EXACT_INTEGERS = 2.0**51
 _LARGEST_COST = 1 << 61
 
 
 class ProofLists:
     """The caller's S lists and, after them, a list {a, 0} for each of R limits a; its 0 may not be chosen.
 
-    offsets [S + R + 1]; given [m, D]: the distinct vectors of every list; features [m, d], columns [d, m]: the columns
-    that cones span, times 2**exponent; all others are, within lists, linear combinations of these. Once the claim is
-    known: worth [K, m]: whole numbers, int64 or, where sums could overflow, Python's; lists of two with parallel
-    differences are charged to the first of them; worth_of: the same by row; costs [m], cost: for a claim of one sum.
-    What the claim sums is constant [K] + step * the summed worth, exactly. Raises `CertificateError` if limits,
-    equations or exponents do not fit.
+    offsets [S + R + 1]: of the distinct vectors of every list, m in all; numbers [m]: their lists; places [m]: their
+    lists and hypotheses, as the caller counts them. whole [m][d]: their differences from the first of their list, up to
+    a common factor, in the features that cones span, each times 2**exponent; all other features are, within lists,
+    linear combinations of these. features [m, d]: the same, rounded and divided by 2**bits, so that none is above 1.
+    Once the claim is known: worth [K, m]: whole numbers, int64 or, where sums could overflow, Python's; lists of two
+    with parallel differences are charged to the first of them. What the claim sums is constant [K] + step * the summed
+    worth, exactly. Raises `CertificateError` if limits, equations or exponents do not fit.
     """
 
     worth: IntArray
-    worth_of: list[tuple[int, ...]]
     constant: list[int]
     step: int
 
@@ -61,31 +60,25 @@ class ProofLists:
         limits: Sequence[Sequence[float]] = (),
         equations: Sequence[Sequence[Fraction]] = (),
     ) -> None:
-        self.n_lists = nbest.n_lists
-        given = given_rows(nbest, limits, equations)
-        self._bounds = given.offsets
-        seen: dict[tuple[object, ...], int] = {}
-        numbers = np.repeat(np.arange(len(self._bounds) - 1), np.diff(self._bounds)).tolist()
-        rows = given.features.tolist() if given.whole is None else given.whole
-        leader = [seen.setdefault((s, *row), k) for k, (s, row) in enumerate(zip(numbers, rows, strict=True))]
-        self._rows = np.array([*seen.values()])
-        self.offsets: IntArray = np.searchsorted(self._rows, self._bounds)
+        self.n_lists, self.claim = nbest.n_lists, claim
+        given, bounds, self.free = given_rows(nbest, limits, equations)
+        numbers = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
+        seen: dict[tuple[int, ...], int] = {}
+        named = zip(numbers.tolist(), given.tolist(), strict=True)
+        leader = [seen.setdefault((s, *row), k) for k, (s, row) in enumerate(named)]
+        rows = np.array([*seen.values()])
+        self.numbers = numbers[rows]
+        self.offsets: IntArray = np.searchsorted(rows, bounds)
         if (np.diff(self.offsets)[self.n_lists :] < 2).any():
             raise CertificateError("the equations leave no weights inside a limit")
-        self.given = given.features[self._rows]
-        self._whole_given = None if given.whole is None else [given.whole[k] for k in seen.values()]
-        self._places = places_of(self.given)
-        self.names, self.free = given.names, given.free
-        self.numbers = np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
-        hypotheses = self._rows - self._bounds[self.numbers]
-        self._places_of = list(zip(self.numbers.tolist(), hypotheses.tolist(), strict=True))
-        self._row_of = {place: row for row, place in enumerate(self._places_of)}
-        self._whole: dict[int, list[int]] = {}
-        self.features = self._spanned(exponents)
+        self.places = list(zip(self.numbers.tolist(), (rows - bounds[self.numbers]).tolist(), strict=True))
+        self._row_of = {place: row for row, place in enumerate(self.places)}
+        self._given = given[rows] - given[rows[self.offsets[:-1]]][self.numbers]
+        spanned = self._spanned([nbest.names[d] for d in self.free], exponents)
+        self.whole: list[list[int]] = spanned.tolist()
+        self.features, self.bits = rounded(spanned)
         self.columns = np.ascontiguousarray(self.features.T)
-        self._grid = places_of(self.features)
         self._reach = np.abs(self.features).max(axis=0, initial=0.0)
-        self.claim, self.several = claim, claim.several
         kept: dict[int, tuple[int, ...]] = {}
         for first, value in zip(leader, claim.values, strict=False):
             kept[first] = REPRESENTATIVE[ties](kept.get(first, value), value)
@@ -101,10 +94,6 @@ class ProofLists:
         """The least cost of selections that a claim of one sum allows."""
         return -((self.constant[0] - self.claim.goal) // self.step)
 
-    def summed(self, cost: int) -> int:
-        """Return what a claim of one sum sums, for a total cost."""
-        return self.constant[0] + self.step * cost
-
     def row(self, number: int, hypothesis: int) -> int:
         """Return the row of a hypothesis of the caller's list, both counted from 0."""
         row = self._row_of.get((number, hypothesis))
@@ -112,58 +101,22 @@ class ProofLists:
             raise CertificateError(f"hypothesis {hypothesis} of list {number} is missing, or repeats an earlier one")
         return row
 
-    def place(self, row: int) -> tuple[int, int]:
-        """Return the caller's list and hypothesis of a row, both counted from 0."""
-        return self._places_of[row]
-
-    def closed(self, low: Sequence[int], high: Sequence[int]) -> bool:
-        """Whether no selection whose worth is in a box undercuts the claim: it breaks a limit, or its best corner does
-        not.
-        """
-        return low[-1] > 0 or self.claim.holds(*(self.sums(corner) for corner in (low, high)))
-
-    def price(self, low: Sequence[int], high: Sequence[int], at: object) -> Price:
-        """Return prices of worth by which nothing in a box undercuts the claim, good at these sums."""
-        price = self.claim.price(self.sums(low), self.sums(high), integers(at, len(self.constant)))
-        less = sum(a * b for a, b in zip(price.slopes, self.constant, strict=True))
-        return price._replace(slopes=[*price.slopes, price.forbidden], target=price.target - less)
-
     def sums(self, worth: Sequence[int]) -> list[int]:
         """Return what is summed by a selection of this worth."""
-        return [int(a) + b for a, b in zip(worth, self.constant, strict=False)]
+        return [self.step * a + b for a, b in zip(worth, self.constant, strict=False)]
 
-    def whole(self, row: int) -> list[int]:
-        """Return the features of a row times one number that makes those of all rows whole."""
-        found = self._whole.get(row)
-        if found is None:
-            given = self._given_in_whole_numbers(row)
-            found = [given[d] << shift for d, shift in zip(self._spanning, self._shifts, strict=True)]
-            self._whole[row] = found
-        return found
-
-    def _given_in_whole_numbers(self, row: int) -> list[int]:
-        if self._whole_given is not None:
-            return self._whole_given[row]
-        ratios = [value.as_integer_ratio() for value in self.given[row].tolist()]
-        return [numerator * ((1 << self._places) // denominator) for numerator, denominator in ratios]
-
-    def tolerances(self, points: FloatArray) -> tuple[FloatArray, float]:
-        """Bound the rounding errors [m] of scores at points [m, d], rounded from integers, and that of a difference of
-        first ones less the sizes of all others; 0 where they are exact.
+    def errors(self, points: FloatArray) -> FloatArray:
+        """Bound the rounding errors [m] of differences of scores at points [m, d], rounded from integers; their sum is
+        a bound for the first difference less the sizes of all others. 0 where nothing is rounded.
 
         Higham, Accuracy and Stability of Numerical Algorithms, section 3.1, for any order of the sum, twice.
         """
         largest: FloatArray = np.abs(points) @ self._reach
-        whole: float = largest.sum()
-        if not whole < _LARGEST_SCORE:
+        if not largest.sum() < np.inf:
             raise CertificateError("scores at a ray are beyond the range of double precision")
-        unit = (np.count_nonzero(points, axis=1) == 1) & (np.abs(points).max(axis=1) == 1.0)
-        # Doubles hold all features, but for those that equations make.
-        exact = _EXACT_INTEGERS * 0.5**self._grid if self._whole_given is None and self._grid < 900 else 0.0
-        errors = (points.shape[1] + 4) * (_EPSILON * largest + _SMALLEST_NORMAL)
-        error = 2.0 * (sum(points.shape) + 4) * (_EPSILON * whole + _SMALLEST_NORMAL)
-        scores = np.where((unit & (self._whole_given is None)) | (largest < exact), 0.0, errors)
-        return scores, 0.0 if 4.0 * whole < exact else error
+        if largest.sum() < np.ldexp(_EXACT_INTEGERS, -self.bits):
+            return np.zeros(len(points))
+        return 4.0 * (sum(points.shape) + 4) * (_EPSILON * largest + _SMALLEST_NORMAL)
 
     def attained(self, weights: Sequence[float]) -> list[int]:
         """Return the sums of decoding with weights [D], or those of them that no equation sets.
@@ -173,46 +126,31 @@ class ProofLists:
         w = np.array(weights)[self.free]
         if not np.abs(w).max() <= MAGNITUDE_LIMIT:
             raise CertificateError("a weight is too large; multiply all by one power of two")
-        scores, size = self.given @ w, np.abs(self.given) @ np.abs(w)
-        error = 2 * (len(w) + 3) * (_EPSILON * np.maximum.reduceat(size, self.offsets[:-1]) + _SMALLEST_NORMAL)
-        close = np.flatnonzero(scores >= (np.maximum.reduceat(scores, self.offsets[:-1]) - error)[self.numbers])
-
-        (exact,) = rational.to_integers(w[None])
+        scores = self._given @ np.array(rational.to_integers(w[None]), dtype=object)[0]
+        winners = np.flatnonzero(scores == np.maximum.reduceat(scores, self.offsets[:-1])[self.numbers])
         chosen = []
-        for s, rows in enumerate(np.split(close, np.searchsorted(close, self.offsets[1:-1]))):
-            values = {k: sum(map(mul, exact, self._given_in_whole_numbers(k))) for k in rows.tolist()}
-            best = max(values, key=values.__getitem__)
-            winners = [row for row, value in values.items() if value == values[best]]
+        for s, rows in enumerate(np.split(winners, np.searchsorted(winners, self.offsets[1:-1]))):
             if s >= self.n_lists:
-                if winners != [self.offsets[s]]:
+                if rows.tolist() != [self.offsets[s]]:
                     raise CertificateError(f"the weights break limit {s - self.n_lists}")
-                continue
-            if len({self.values[row] for row in winners}) > 1:
+            elif len({self.values[row] for row in rows.tolist()}) > 1:
                 raise CertificateError(f"at the weights, hypotheses of list {s} tie that lose differently")
-            chosen.append(self.values[best])
+            else:
+                chosen.append(self.values[rows[0]])
         return [sum(column) for column in zip(*chosen, strict=True)]
 
-    def _spanned(self, exponents: Mapping[str, int]) -> FloatArray:
-        if not set(exponents) <= set(self.names) or any(abs(value) > 1000 for value in exponents.values()):
+    def _spanned(self, names: list[str], exponents: Mapping[str, int]) -> Whole:
+        if not set(exponents) <= set(names) or any(abs(value) > 1000 for value in exponents.values()):
             raise CertificateError("exponents are needed for features of the lists, and of at most 1000")
-        self._spanning = spanned = [self.names.index(name) for name in exponents]
-        self._shifts = [value - min(exponents.values()) for value in exponents.values()]
-        first = self.offsets[:-1][self.numbers]
-        varying = np.flatnonzero((self.given != self.given[first]).any(axis=0))
-        omitted = [d for d in range(len(self.names)) if d not in spanned and (d in varying or self._whole_given)]
-        if omitted:
-            whole = np.array([self._given_in_whole_numbers(row) for row in range(len(self.given))], dtype=object)
-            differences = whole - whole[first]
-            for d in omitted:
-                if rational.solve_integers(differences[:, spanned].tolist(), differences[:, d].tolist()) is None:
-                    name = self.names[d]
-                    raise CertificateError(f"feature {name!r:.40} has no exponent, but depends on none that has")
-        shifts = np.array(list(exponents.values()), dtype=np.int64)
-        with np.errstate(over="ignore"):
-            scaled = np.ldexp(self.given[:, spanned], shifts)
-        if not np.isfinite(scaled).all() or np.any(np.ldexp(scaled, -shifts) != self.given[:, spanned]):
-            raise CertificateError("an exponent takes a feature beyond the range of double precision")
-        return np.ascontiguousarray(scaled)
+        columns = [names.index(name) for name in exponents]
+        spanned = self._given[:, columns]
+        for d in np.flatnonzero((self._given != 0).any(axis=0)).tolist():
+            target = self._given[:, d].tolist()
+            if d not in columns and rational.solve_integers(spanned.tolist(), target) is None:
+                raise CertificateError(f"feature {names[d]!r:.40} has no exponent, but depends on none that has")
+        least = min(exponents.values(), default=0)
+        factors = [1 << (value - least) for value in exponents.values()]
+        return spanned * np.array(factors, dtype=object)
 
     def weigh(self) -> None:
         """Set what hypotheses are worth to the claim, whose bound is known by now.
@@ -236,16 +174,12 @@ class ProofLists:
         for row in self.limit_rows.values():
             worth[-1, row + 1] = forbidden
         self.worth = worth.astype(np.int64) if safe else worth
-        self.worth_of = [*zip(*self.worth.tolist(), strict=True)]
-        self.costs: IntArray = self.worth[0]
-        self.cost: list[int] = self.costs.tolist()
 
-    def _merge_pairs(self, worth: NDArray[np.object_]) -> None:
+    def _merge_pairs(self, worth: Whole) -> None:
         """Charge lists of two that one and the same hyperplane decides to the first of them."""
-        pairs = self.offsets[:-1][np.flatnonzero(np.diff(self.offsets)[: self.n_lists] == 2)]
         merged: dict[tuple[int, ...], tuple[int, int]] = {}
-        for row in pairs.tolist():
-            difference = [a - b for a, b in zip(self.whole(row), self.whole(row + 1), strict=True)]
+        for row in self.offsets[:-1][np.flatnonzero(np.diff(self.offsets)[: self.n_lists] == 2)].tolist():
+            difference = [-value for value in self.whole[row + 1]]
             sign = 1 if next(value for value in difference if value) > 0 else -1
             divisor = sign * gcd(*difference)
             own = (row, row + 1)[::sign]
@@ -253,3 +187,32 @@ class ProofLists:
             if first != own:
                 worth[:, list(first)] += worth[:, list(own)]
                 worth[:, list(own)] = 0
+
+
+def given_rows(
+    nbest: NBest, limits: Sequence[Sequence[float]], equations: Sequence[Sequence[Fraction]]
+) -> tuple[Whole, IntArray, list[int]]:
+    """Return rows [M, d], up to a factor, of the caller's lists and, after them, of one {a, 0} for each limit a; their
+    offsets; and which features are left by equations.
+    """
+    width = nbest.n_features
+    rows = np.zeros((2 * len(limits), width))
+    for k, limit in enumerate(limits):
+        if len(limit) != width or not any(limit) or max(map(abs, limit)) > MAGNITUDE_LIMIT:
+            raise CertificateError(f"limit {k} must have {width} numbers, not all 0, of at most {MAGNITUDE_LIMIT:g}")
+        rows[2 * k] = limit
+    offsets = np.concatenate([nbest.offsets, nbest.offsets[-1] + 2 * np.arange(1, len(limits) + 1)])
+    features = np.concatenate([meant(nbest.dense_features()).features, rows])
+    whole = np.array(rational.to_integers(features), dtype=object).reshape(features.shape)
+    if not equations:
+        return whole, offsets, list(range(width))
+    from lpmert.certificates.check.equations import reduced
+
+    whole, free = reduced(whole, equations)
+    return whole, offsets, free
+
+
+def rounded(whole: Whole) -> tuple[FloatArray, int]:
+    """Return whole numbers divided by a power of two, so that none is above 1, and its exponent."""
+    bits = int(np.abs(whole).max(initial=0)).bit_length()
+    return (whole / (1 << bits)).astype(np.float64), bits

@@ -11,7 +11,11 @@ from fractions import Fraction
 from math import floor, prod
 from typing import NamedTuple
 
-from lpmert.errors import CertificateError
+import numpy as np
+from numpy.typing import NDArray
+
+from lpmert.certificates.check.claims import Claim, Price, Sums, Values
+from lpmert.errors import CertificateError, FloatArray, IntArray
 from lpmert.metrics.base import RatioMetric
 from lpmert.metrics.kinds import fraction_of
 from lpmert.metrics.ratio_kernels import BLEU, CHRF
@@ -23,8 +27,6 @@ _STATED = 1 << 64
 _SLOPE_BITS = 48
 _LARGEST = 1 << 60
 
-Sums = Sequence[int]
-
 
 class Interval(NamedTuple):
     """Two fractions between which a number lies."""
@@ -33,19 +35,70 @@ class Interval(NamedTuple):
     high: Fraction
 
 
-class Price(NamedTuple):
-    """Selections whose sums x, inside a box, have slopes . x >= target do not undercut. All whole numbers.
+class RatioClaim(Claim):
+    """That the loss of summed counts is nowhere below that of some; of fractions, it asks for one sum: R5."""
 
-    forbidden: what makes every selection of the box reach the target.
-    """
+    stated = True
+    sums: Sums
 
-    slopes: list[int]
-    target: int
-    forbidden: int
+    def __init__(self, metric: RatioMetric, statistics: FloatArray) -> None:
+        self.ratio = Ratio(metric)
+        self.several = self.ratio.fraction is None
+        self.values = [tuple(map(int, row)) for row in statistics.tolist()]
 
-    def of(self, sums: Sequence[int]) -> int:
-        """Return the price of sums."""
-        return sum(slope * x for slope, x in zip(self.slopes, sums, strict=True))
+    def loss(self, sums: Sums) -> Fraction:
+        """Return the loss of sums."""
+        return self.ratio.loss(sums)
+
+    def compared(self, sums: Sums) -> int:
+        """Return the sign of the loss of sums less the bound."""
+        return self.ratio.compared(sums, self.sums)
+
+    def take(self, sums: Sums, bound: Fraction) -> None:
+        """Claim that nothing undercuts the bound, which is the loss of these sums."""
+        counts = len(sums) == len(self.values[0]) and min(sums) >= 0 and not max(sums) >> 63
+        if not counts or not self.ratio.possible(sums) or self.loss(sums) != bound:
+            raise CertificateError(f"the bound {bound} is not the loss of {sums!r:.60}")
+        self.sums = sums
+        if self.ratio.fraction is not None:
+            _, more_above, _, more_below = self.ratio.fraction
+            self.goal = Fraction(bound.numerator * more_below - bound.denominator * more_above)
+
+    def reached(self, least: int | None) -> bool:
+        """Whether a tree that shows this least sum, or of several that the bound is met, shows no more than the bound.
+
+        What a denominator of 0 loses, 1, may be the bound although the sum is not the goal.
+        """
+        if self.ratio.fraction is None:
+            return self.met
+        _, _, below, more_below = self.ratio.fraction
+        return super().reached(least) or below @ self.sums + more_below == 0
+
+    def closes(self, low: Sums, high: Sums) -> bool:
+        """Whether no sums in a box undercut, by its best corner."""
+        best = self.ratio.best(low, high)
+        sign = -1 if best is None else self.compared(best)
+        self.met = self.met or sign == 0
+        return sign >= 0
+
+    def price(self, low: Sums, high: Sums, at: Sums) -> Price:
+        """Return prices that hold in a box, taken at some sums."""
+        return self.ratio.price(low, high, at, self.sums)
+
+    def worth(self, values: Values, starts: IntArray) -> NDArray[np.object_]:
+        """Return what values [m] of lists with these starts are worth [K, m].
+
+        A fraction p / q is undercut where q above - p below is negative, or, above 1, where there is nothing below.
+        """
+        columns = super().worth(values, starts)
+        if self.ratio.fraction is None:
+            return columns
+        p, q = self.loss(self.sums).as_integer_ratio()
+        above, _, below, more_below = self.ratio.fraction
+        divisors = below.astype(object) @ columns
+        if p > q and not more_below + np.minimum.reduceat(divisors, starts).sum():
+            raise CertificateError("no proof is known for a loss above 1 where the denominator can be 0")
+        return np.array([q * (above.astype(object) @ columns) - p * divisors], dtype=object)
 
 
 class Ratio:

@@ -1,20 +1,26 @@
 """Check a certificate against the lists it is about, independently of every search engine.
 
-Only the lists, the metric and exact arithmetic are used; everything heavy is imported when a check begins.
+Only the lists, the metric and exact arithmetic are used.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from pathlib import Path
+from lpmert.certificates.check.claims import Claim
+from lpmert.certificates.check.lists import ProofLists
+from lpmert.certificates.check.tree import check_tree
+from lpmert.certificates.format import SELECTIONS, CertificateReader
+from lpmert.certificates.verified import Verified
+from lpmert.errors import CertificateError, FloatArray, MethodError
+from lpmert.metrics.base import AdditiveMetric, Metric, RatioMetric
+from lpmert.metrics.of_columns import metric_of
+from lpmert.model.nbest import NBest
+from lpmert.quoting import LONGEST_REFUSAL, quoted, shortened
 
-    from lpmert.certificates.format import CertificateReader
-    from lpmert.certificates.verified import Verified
-    from lpmert.metrics.base import Metric
+if TYPE_CHECKING:
     from lpmert.metrics.text import TextMetric
-    from lpmert.model.nbest import NBest
     from lpmert.model.word_graphs import WordGraphs
 
 
@@ -66,10 +72,6 @@ def verify(
     >>> found.loss, found.proved
     (Fraction(912, 1), True)
     """
-    from lpmert.certificates.format import CertificateReader
-    from lpmert.errors import CertificateError, MethodError
-    from lpmert.quoting import LONGEST_REFUSAL, quoted, shortened
-
     if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
         raise MethodError(f"jobs must be a whole number of at least 1; got {quoted(jobs)}")
     reader = CertificateReader(certificate)
@@ -80,18 +82,6 @@ def verify(
 
 
 def _verified(reader: CertificateReader, nbest: NBest | WordGraphs, metric: Any, ties: str, jobs: int) -> Verified:
-    from fractions import Fraction
-    from pathlib import Path
-
-    from lpmert.certificates.check.claims import Claim
-    from lpmert.certificates.check.lists import ProofLists
-    from lpmert.certificates.check.tree import check_tree
-    from lpmert.certificates.format import BOXES, CONES
-    from lpmert.certificates.verified import Verified
-    from lpmert.errors import CertificateError
-    from lpmert.metrics.of_columns import metric_of
-    from lpmert.model.nbest import NBest
-
     header = reader.header()
     if not isinstance(nbest, NBest):
         from lpmert.certificates.check.lattices import claimed_lists  # which needs more than lists do
@@ -99,7 +89,7 @@ def _verified(reader: CertificateReader, nbest: NBest | WordGraphs, metric: Any,
         nbest, metric = claimed_lists(nbest, metric, header)
     measure = metric_of(metric, nbest.statistic_names)
     measure.check(nbest.statistics)
-    claim = Claim(measure, nbest.statistics, ties)
+    claim = claim_of(measure, nbest.statistics, ties)
     for what, stated, own in (
         ("metric", header.metric, measure.signature),
         ("rule for ties", header.ties, ties),
@@ -109,11 +99,10 @@ def _verified(reader: CertificateReader, nbest: NBest | WordGraphs, metric: Any,
         if stated != own:
             raise CertificateError(f"the certificate is about another {what}: {stated}, not {own}")
     lists = ProofLists(nbest, claim, ties, header.exponents, header.limits, header.equations)
-    for k, row in enumerate(header.equations):
-        terms = [a * Fraction(w) for a, w in zip(row, header.weights.values(), strict=True)]
-        # Doubles need not fulfil it exactly.
-        if 10**9 * abs(sum(terms, Fraction(0))) > sum(map(abs, terms), Fraction(0)):
-            raise CertificateError(f"the weights do not fulfil equation {k}, not even but for rounding")
+    if header.equations:
+        from lpmert.certificates.check.equations import check_fulfilled
+
+        check_fulfilled(header.equations, list(header.weights.values()))
     sums = lists.attained(list(header.weights.values()))
     loss = claim.loss(sums)
     if loss != header.loss:
@@ -122,12 +111,25 @@ def _verified(reader: CertificateReader, nbest: NBest | WordGraphs, metric: Any,
     if header.bound > loss or (header.bound == loss) != (claim.compared(sums) == 0):
         raise CertificateError(f"the weights lose {loss}, less than the bound {header.bound}, or too near it to tell")
     lists.weigh()
-    if jobs > 1 and header.kind in (BOXES, CONES) and header.exponents and Path(reader.path).is_file():
+    if jobs > 1 and header.kind != SELECTIONS and Path(reader.path).is_file():
         from lpmert.certificates.check.shares import check_shares
 
         cost = check_shares(reader, lists, header.kind, jobs)
     else:
         cost = check_tree(reader, lists, header.kind)
-    if not claim.reached(None if cost is None else lists.summed(cost)):
+    if not claim.reached(None if cost is None else lists.sums([cost])[0]):
         raise CertificateError(f"the bound {header.bound} is lower than what the tree proves")
     return Verified(header, reader.line - 2)
+
+
+def claim_of(metric: Metric, statistics: FloatArray, ties: str) -> Claim:
+    """Return the claim about statistics [M, K]; raises `CertificateError` for a metric without proofs."""
+    if isinstance(metric, AdditiveMetric):
+        return Claim(metric.losses(statistics))
+    if not isinstance(metric, RatioMetric):
+        raise CertificateError(f"certificates need a sum or ratio of statistics; {metric.name!r:.40} is neither")
+    if ties != "first":
+        raise CertificateError(f"ties {ties!r:.20} need a loss a hypothesis; {metric.name!r:.40} has none")
+    from lpmert.certificates.check.ratio import RatioClaim  # with the formulas, which sums do without
+
+    return RatioClaim(metric, statistics)

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lpmert.certificates.check.cones import IntegerCone
 from lpmert.certificates.check.lists import ProofLists
+from lpmert.certificates.check.parts import Part
 from lpmert.errors import FloatArray, IntArray
 from lpmert.methods.cells.box_conflicts import add_item, charge_in_box, new_box_conflicts
 from lpmert.numeric.kernels import kernel
@@ -34,10 +34,10 @@ class Items(NamedTuple):
     steps: IntArray
 
 
-def items_of(lists: ProofLists, cone: IntegerCone) -> Items:
+def items_of(lists: ProofLists, cone: Part) -> Items:
     """Return the lists of a cone that conflicts can charge, each with its best other hypothesis at the centre."""
     rows, starts = cone.rows, cone.starts
-    costs = lists.costs[rows]
+    costs = lists.worth[0][rows]
     sizes = cone.sizes
     centre = central(cone)
     least = np.minimum.reduceat(costs, starts)
@@ -51,7 +51,7 @@ def items_of(lists: ProofLists, cone: IntegerCone) -> Items:
     return Items(first[single], other[single], steps[single])
 
 
-def central(cone: IntegerCone) -> FloatArray:
+def central(cone: Part) -> FloatArray:
     """Return the scores [n] of hypotheses about the middle of a cone."""
     shares = [1.0 / float(sum(map(abs, ray))) for ray in cone.shape.rays]
     scores: FloatArray = cone.scores[0] if cone.shape.boxed else np.array(shares) @ cone.scores
@@ -77,7 +77,7 @@ class BoxCharges:
     def __init__(self, n_lists: int, n_features: int) -> None:
         self._room = new_box_conflicts(n_lists, n_features, _MOST_PAIRS)
 
-    def conflicts(self, lists: ProofLists, cone: IntegerCone, needed: int) -> list[list[int]]:
+    def conflicts(self, lists: ProofLists, cone: Part, needed: int) -> list[list[int]]:
         """Return conflicts of pairs of lists that charge what is needed, none if they do not."""
         items = items_of(lists, cone)
         gains = (cone.scores[:, items.other] - cone.scores[:, items.first]).T
@@ -97,7 +97,7 @@ class BoxCharges:
         pairs = self._room.charged[1 : int(self._room.charged[0, 0]) + 1]
         multipliers = _multipliers(gains, reach[useful], pairs)
         pairs, multipliers = pairs[multipliers[:, 0] > 0], multipliers[multipliers[:, 0] > 0]
-        places = np.array([lists.place(row) for row in cone.rows[other].tolist()])
+        places = np.array([lists.places[row] for row in cone.rows[other].tolist()])
         named = np.concatenate([places[pairs], multipliers[:, :, None]], axis=2).reshape(len(pairs), 6)
         entries: list[list[int]] = named.tolist()
         return entries

@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from lpmert.certificates.check.claims import Claim
-from lpmert.certificates.check.given import Given, basis_of, given_rows
+from lpmert.certificates.check.equations import basis_of
 from lpmert.certificates.check.lattices import lists_of
-from lpmert.certificates.check.lists import ProofLists
-from lpmert.certificates.check.selections import SelectionRules
+from lpmert.certificates.check.lists import ProofLists, given_rows, rounded
+from lpmert.certificates.check.parts import whole_part
+from lpmert.certificates.check.shapes import Shape
+from lpmert.certificates.check.verify import claim_of
 from lpmert.certificates.format import BOXES, CONES, SELECTIONS, Header
 from lpmert.certificates.write.cones import ConeTree
 from lpmert.certificates.write.file import certificate_writer
@@ -65,7 +66,7 @@ def write_certificate(
     """
     measure = metric_of(metric, nbest.statistic_names)
     try:
-        claim = Claim(measure, nbest.statistics, ties)
+        claim = claim_of(measure, nbest.statistics, ties)
     except CertificateError as error:
         raise MethodError(str(error)) from error
     _check_result(result, nbest.fingerprint)
@@ -73,8 +74,7 @@ def write_certificate(
         raise MethodError(f"no kind of tree {quoted(kind)}; choose {BOXES}, {CONES} or {SELECTIONS}")
     limits, equations = certified_limits(region, nbest.names)
     room_for(_ROW * nbest.n_hypotheses, "a certificate, which goes by all hypotheses in exact arithmetic,")
-    given = _given(nbest, limits, equations)
-    exponents = _exponents(given)
+    exponents = _exponents(nbest, limits, equations)
     lists = ProofLists(nbest, claim, ties, exponents, limits, equations)
     try:
         sums = lists.attained(result.weights.tolist())
@@ -93,7 +93,7 @@ def write_certificate(
         kind=SELECTIONS,
         limits=limits,
         equations=equations,
-        sums=[] if claim.ratio is None else sums,
+        sums=sums if claim.stated else [],
     )
     while True:
         claim.take(header.sums, header.bound)
@@ -110,12 +110,12 @@ def write_certificate(
 
 def _restated(lists: ProofLists, found: Undercut) -> dict[str, Any]:
     """Return bound and sums of a selection that undercuts what was claimed."""
-    if lists.claim.ratio is None:
-        return {"bound": lists.claim.unit * lists.summed(found.cost)}
+    if not lists.claim.stated:
+        return {"bound": lists.claim.loss(lists.sums([found.cost]))}
     weights = rational.to_integers([found.weights])[0] if isinstance(found.weights[0], float) else found.weights
     best: dict[int, tuple[float, int]] = {}
     for row, number in enumerate(lists.numbers[: len(lists.values)].tolist()):
-        score = sum(x * y for x, y in zip(weights, lists.whole(row), strict=True))
+        score = sum(x * y for x, y in zip(weights, lists.whole[row], strict=True))
         best[number] = max(best.get(number, (score, row)), (score, row), key=itemgetter(0))
     sums = [sum(column) for column in zip(*(lists.values[row] for _, row in best.values()), strict=True)]
     return {"bound": lists.claim.loss(sums), "sums": sums}
@@ -180,27 +180,26 @@ def certified_limits(region: Region | None, names: Sequence[str]) -> tuple[list[
 def _write(path: str | Path, header: Header, lists: ProofLists) -> None:
     with certificate_writer(path, header) as add:
         if header.kind == SELECTIONS:
-            SelectionTree(lists, SelectionRules(lists, None, lists.target), Anywhere(lists), add).grow()
+            SelectionTree(lists, whole_part(lists, Shape(())), Anywhere(lists), add).grow()
         else:
             ConeTree(lists, add).grow(header.kind)
 
 
-def _exponents(given: Given) -> dict[str, int]:
+def _exponents(
+    nbest: NBest, limits: Sequence[Sequence[float]], equations: Sequence[Sequence[Fraction]]
+) -> dict[str, int]:
     """Return for features that span all others the power of two that brings their spread within lists to about 1."""
-    rows, offsets = given.features, given.offsets
+    try:
+        whole, offsets, free = given_rows(nbest, limits, equations)
+    except CertificateError as error:
+        raise MethodError(f"these equations cannot be certified: {error}") from error
+    rows, _ = rounded(whole)
     columns = canonical.varying_columns(rows, offsets)
-    if given.whole is None:
+    if not equations:  # else rows are rounded
         columns = columns[canonical.independent_columns(rows[:, columns], offsets)]
     scales = canonical.column_scales(rows[:, columns], offsets)
     exponents = (np.frexp(scales)[1] - 1).tolist()
-    return {given.names[d]: exponent for d, exponent in zip(columns.tolist(), exponents, strict=True)}
-
-
-def _given(nbest: NBest, limits: Sequence[Sequence[float]], equations: Sequence[Sequence[Fraction]]) -> Given:
-    try:
-        return given_rows(nbest, limits, equations)
-    except CertificateError as error:
-        raise MethodError(f"these equations cannot be certified: {error}") from error
+    return {nbest.names[free[d]]: exponent for d, exponent in zip(columns.tolist(), exponents, strict=True)}
 
 
 def _suitable_kind(lists: ProofLists) -> str:
@@ -212,4 +211,4 @@ def _suitable_kind(lists: ProofLists) -> str:
     most = _MOST_PAIR_FEATURES if (sizes <= 2).all() else _MOST_CONE_FEATURES
     if n_features > most or open_lists <= _FEW_LISTS:
         return SELECTIONS
-    return CONES if lists.several or lists.worth.dtype == object else BOXES
+    return CONES if lists.claim.several or lists.worth.dtype == object else BOXES

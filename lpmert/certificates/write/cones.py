@@ -7,10 +7,10 @@ from itertools import product
 
 import numpy as np
 
-from lpmert.certificates.check.cones import IntegerCone, Shape, cover, part, priced, whole_cone
-from lpmert.certificates.check.conflicts import charged
+from lpmert.certificates.check.closing import closed, may_undercut, priced
 from lpmert.certificates.check.lists import ProofLists
-from lpmert.certificates.check.selections import SelectionRules
+from lpmert.certificates.check.parts import Part, narrowed, whole_part
+from lpmert.certificates.check.shapes import Shape, cover
 from lpmert.certificates.format import Record
 from lpmert.certificates.write.box_conflicts import BoxCharges, central
 from lpmert.certificates.write.conflicts import conflicts_of
@@ -45,8 +45,8 @@ class ConeTree:
     def grow(self, kind: str) -> None:
         """Add the records of all parts of the cover; raises `Undercut` if something attainable undercuts the claim."""
         for shape in cover(self._n_features, kind):
-            cone, stalled = whole_cone(self._lists, shape), 0
-            waiting: list[tuple[IntegerCone, Shape, int]] = []
+            cone, stalled = whole_part(self._lists, shape), 0
+            waiting: list[tuple[Part, Shape, int]] = []
             while True:
                 record = self._close(cone, stalled)
                 if record is not None:
@@ -57,10 +57,10 @@ class ConeTree:
                 if not waiting:
                     break
                 whole, shape, stalled = waiting.pop()
-                cone = part(self._lists, whole, shape)
+                cone = narrowed(self._lists, whole, shape)
                 stalled = stalled + 1 if len(cone.starts) >= 0.9 * len(whole.starts) else 0
 
-    def _close(self, cone: IntegerCone, stalled: int) -> Record | None:
+    def _close(self, cone: Part, stalled: int) -> Record | None:
         """Close a cone, or return the record that divides it."""
         lists = self._lists
         costs, records = self._closing(cone)
@@ -73,40 +73,39 @@ class ConeTree:
             return {"corners": _diagonal(cone, costs)}
         if few or (stalled >= _MOST_STALLED * self._n_features and not cone.shape.boxed):
             self._add({"leaf": "selections"})
-            rules = SelectionRules(lists, cone, lists.target)
-            SelectionTree(lists, rules, Inside(lists, cone), self._add).grow()
+            SelectionTree(lists, cone, Inside(lists, cone), self._add).grow()
             return None
         return {"split": [_axis(cone, costs)] if cone.shape.boxed else list(_edge(cone, costs))}
 
-    def _closing(self, cone: IntegerCone) -> tuple[FloatArray, list[Record]]:
+    def _closing(self, cone: Part) -> tuple[FloatArray, list[Record]]:
         """Return what the hypotheses of a cone cost [n], and the records that close it at once, if any do."""
         lists = self._lists
-        if lists.several:
+        if lists.claim.several:
             return _closing_by_prices(lists, cone)
-        costs = lists.costs[cone.rows].astype(np.float64)
-        if cone.bound >= lists.target:
+        costs = lists.worth[0][cone.rows].astype(np.float64)
+        needed = lists.target - cone.box(lists)[0][0]
+        if needed <= 0:
             return costs, [{"leaf": "costs"}]
         if not len(cone.starts):
             return costs, []
         record = None
         if not cone.shape.boxed:
-            record = conflicts_of(lists, cone, lists.target)
-        elif found := self._charges.conflicts(lists, cone, lists.target - cone.bound):
+            record = conflicts_of(lists, cone, needed)
+        elif found := self._charges.conflicts(lists, cone, needed):
             record = {"leaf": "costs", "conflicts": found}
         if record is None:
             return costs, []
         try:
-            holds = cone.bound + charged(lists, cone, record["conflicts"]) >= lists.target
+            closed(lists, cone, {"conflicts": record["conflicts"]})
         except CertificateError:
-            holds = False  # what was found in floating point is not so
-        return costs, [record] if holds else []
+            return costs, []  # what was found in floating point is not so
+        return costs, [record]
 
 
-def _closing_by_prices(lists: ProofLists, cone: IntegerCone) -> tuple[FloatArray, list[Record]]:
+def _closing_by_prices(lists: ProofLists, cone: Part) -> tuple[FloatArray, list[Record]]:
     """Try the sums at the centre of a cone, then those that are cheapest at their prices, and so on."""
-    low, high = cone.low.tolist(), cone.high.tolist()
     costs = np.zeros(len(cone.rows))
-    if lists.closed(low, high):
+    if not may_undercut(lists, *cone.box(lists)):
         return costs, [{"leaf": "costs"}]
     if not len(cone.starts):
         return costs, []
@@ -122,18 +121,19 @@ def _closing_by_prices(lists: ProofLists, cone: IntegerCone) -> tuple[FloatArray
             break
         seen.append(at)
         try:
-            bound, target = priced(lists, cone, at)
-            price = lists.price(low, high, at)
+            weighed = priced(lists, cone, at)
         except CertificateError:
             break
-        if bound >= target:
+        all_costs = weighed.costs(lists)
+        least = int(np.minimum.reduceat(all_costs, cone.starts).sum())
+        if weighed.price.of(weighed.fixed.tolist()) + least >= weighed.price.target:
             return costs, [{"leaf": "costs", "at": at}]
-        costs = (np.array(price.slopes[:-1]) @ worth[:-1]).astype(np.float64)
-        values = -(np.array(price.slopes) @ worth).astype(np.float64)
+        costs = (np.array(weighed.price.slopes[:-1]) @ worth[:-1]).astype(np.float64)
+        values = -all_costs.astype(np.float64)
     return costs, []
 
 
-def _edge(cone: IntegerCone, costs: FloatArray) -> tuple[int, int]:
+def _edge(cone: Part, costs: FloatArray) -> tuple[int, int]:
     """Return the edge (p, q) with the most cost [n] at stake between its ends' winners, weighted by its length.
 
     Where there are many lists an even sample of them tells.
@@ -152,7 +152,7 @@ def _edge(cone: IntegerCone, costs: FloatArray) -> tuple[int, int]:
     return p, q
 
 
-def _shares(cone: IntegerCone, costs: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _shares(cone: Part, costs: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return how differences from the first of some lists vary along the axes of a box [m, d - 1], and what is at stake
     [m].
     """
@@ -167,7 +167,7 @@ def _shares(cone: IntegerCone, costs: FloatArray) -> tuple[FloatArray, FloatArra
     return (gains / reach).T, stakes
 
 
-def _axis(cone: IntegerCone, costs: FloatArray) -> int:
+def _axis(cone: Part, costs: FloatArray) -> int:
     """Return the axis of a box along which most cost is at stake between two hypotheses."""
     shares, stakes = _shares(cone, costs)
     scale = float(max(map(abs, cone.shape.rays[0])))
@@ -175,7 +175,7 @@ def _axis(cone: IntegerCone, costs: FloatArray) -> int:
     return 1 + int(np.argmax(stakes @ np.abs(shares) + 1e-3 * np.array(lengths)))
 
 
-def _diagonal(cone: IntegerCone, costs: FloatArray) -> list[int]:
+def _diagonal(cone: Part, costs: FloatArray) -> list[int]:
     """Return the signs of the diagonal along which differences vary least: cones over the corners have it in common."""
     shares, stakes = _shares(cone, costs)
     form = (shares * stakes[:, None]).T @ shares

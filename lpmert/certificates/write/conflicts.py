@@ -6,8 +6,8 @@ from math import gcd
 
 import numpy as np
 
-from lpmert.certificates.check.cones import IntegerCone
 from lpmert.certificates.check.lists import ProofLists
+from lpmert.certificates.check.parts import Part
 from lpmert.certificates.format import Record
 from lpmert.certificates.write.box_conflicts import items_of
 from lpmert.errors import FloatArray
@@ -19,20 +19,20 @@ _MOST_BITS = 30
 """Of multipliers; pairs that need finer ones are left out."""
 
 
-def conflicts_of(lists: ProofLists, cone: IntegerCone, target: int) -> Record | None:
-    """Return the record of a leaf that closes a cone by conflicts, or `None` if they do not do.
+def conflicts_of(lists: ProofLists, cone: Part, needed: int) -> Record | None:
+    """Return the record of a leaf that closes a cone by conflicts that charge what is needed, or `None`.
 
     Pairs are found in double precision and checked in integers. Each charges the smaller of the steps that its two
     lists have left, between their cheapest hypotheses and the next.
     """
-    search = _Pairs(lists, cone, target - cone.bound)
+    search = _Pairs(lists, cone, needed)
     return {"leaf": "costs", "conflicts": search.conflicts} if search.needed <= 0 else None
 
 
 class _Pairs:
     """The conflicts of a cone; needed: what they have not charged yet, conflicts: as they stand in a certificate."""
 
-    def __init__(self, lists: ProofLists, cone: IntegerCone, needed: int) -> None:
+    def __init__(self, lists: ProofLists, cone: Part, needed: int) -> None:
         self.needed = needed
         self.conflicts: list[list[int]] = []
         self._lists, self._cone = lists, cone
@@ -77,9 +77,9 @@ class _Pairs:
         entry: list[int] = []
         divisor = gcd(*pair)
         for (cheapest, best), multiplier in zip((self._rows[a], self._rows[b]), pair, strict=True):
-            own, other = self._lists.whole(cheapest), self._lists.whole(best)
+            own, other = self._lists.whole[cheapest], self._lists.whole[best]
             total = [value + multiplier * (y - x) for value, x, y in zip(total, own, other, strict=True)]
-            entry += [*self._lists.place(best), multiplier // divisor]
+            entry += [*self._lists.places[best], multiplier // divisor]
         if not self._cone.shape.nowhere_negative(total):
             return False
         self.conflicts.append(entry)

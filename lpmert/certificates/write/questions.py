@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from math import gcd, lcm
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from lpmert.certificates.check.cones import IntegerCone
 from lpmert.certificates.check.lists import ProofLists
+from lpmert.certificates.check.parts import Part, whole_part
+from lpmert.certificates.check.shapes import Shape, orthants
 from lpmert.errors import FloatArray
 from lpmert.numeric import rational
 from lpmert.numeric.leastnorm import FEASIBLE, INFEASIBLE, new_corrals, new_scratch, separate, sorted_lists
 from lpmert.numeric.lp import LinOptimizer
+
+_EXACT_BITS = 53
 
 Choices = Mapping[int, int]
 """List -> row."""
@@ -53,6 +57,28 @@ class Anywhere:
 
     def __call__(self, chosen: Choices, /) -> SelectionOrCore:
         """Return the answer for choices of at least one list."""
+        answer = self._in_doubles(chosen)
+        exact = self._lists.bits <= _EXACT_BITS
+        if answer is None or not (exact or answer.selection is None or self._confirmed(answer, chosen)):
+            # Features had to be rounded to doubles, and with these something else is so.
+            return self._exactly(chosen)
+        return answer
+
+    @cached_property
+    def _exactly(self) -> Inside:
+        return Inside(self._lists, whole_part(self._lists, Shape(())))
+
+    def _confirmed(self, answer: SelectionOrCore, chosen: Choices) -> bool:
+        lists = self._lists
+        (weights,) = np.array(rational.to_integers([answer.weights]), dtype=object)
+        for number, row in chosen.items():
+            scores = np.array(lists.whole[lists.offsets[number] : lists.offsets[number + 1]], dtype=object) @ weights
+            if np.count_nonzero(scores >= scores[row - lists.offsets[number]]) > 1:
+                return False
+        return True
+
+    def _in_doubles(self, chosen: Choices) -> SelectionOrCore | None:
+        """Return the answer, `None` if a core of features as doubles is none of the exact ones."""
         lists, corral = self._lists, self._corral
         decided = np.array(list(chosen), dtype=np.int64)
         positions = np.full(len(lists.offsets) - 1, -1)
@@ -71,13 +97,16 @@ class Anywhere:
                 return SelectionOrCore(None, _lines(lists, pairs, multipliers))
         return self._by_programs(chosen)
 
-    def _by_programs(self, chosen: Choices) -> SelectionOrCore:
+    def _by_programs(self, chosen: Choices) -> SelectionOrCore | None:
         verdict = self._optimizer.solve(chosen)
         if verdict.attainable:
             exact = rational.round_to_floats(verdict.exact_weights or ())
             return self._witnessed(exact if verdict.weights is None else verdict.weights, chosen)
         pairs = [(row, other) for _, row, other in verdict.core]
-        return SelectionOrCore(None, _lines(self._lists, pairs, list(verdict.multipliers)))
+        multipliers = list(verdict.multipliers)
+        if not rational.adds_up_to_zero([_difference(self._lists, *pair) for pair in pairs], multipliers):
+            return None
+        return SelectionOrCore(None, _lines(self._lists, pairs, multipliers))
 
     def _witnessed(self, weights: FloatArray, chosen: Choices) -> SelectionOrCore:
         """Return the selection at weights that surely make the choices; in the other lists rounding may decide."""
@@ -91,19 +120,19 @@ class Anywhere:
 class Inside:
     """Decides in exact arithmetic whether weights inside a cone make choices."""
 
-    def __init__(self, lists: ProofLists, cone: IntegerCone) -> None:
+    def __init__(self, lists: ProofLists, cone: Part) -> None:
         self._lists = lists
         self._scores: dict[int, list[int]] = {}
         self._survivors: dict[int, list[int]] = {}
-        self._rays = cone.shape.rays
+        self._rays = cone.shape.rays or next(orthants(lists.features.shape[1]))
         for row in cone.rows.tolist():
-            whole = lists.whole(row)
+            whole = lists.whole[row]
             self._scores[row] = [sum(x * y for x, y in zip(whole, ray, strict=True)) for ray in self._rays]
             self._survivors.setdefault(int(lists.numbers[row]), []).append(row)
         units = np.eye(len(self._rays), dtype=np.int64)
         # The multiples of the rays that add up to weights inside: positive, or within that of the centre.
         inside = np.concatenate([units[:1], units[0] + units[1:], units[0] - units[1:]]) if cone.shape.boxed else units
-        self._inside: list[list[int]] = inside.tolist()
+        self._inside: list[list[int]] = inside.tolist() if cone.shape.rays else []
         self._first: list[int] = (units[0] if cone.shape.boxed else units.sum(axis=0)).tolist()
 
     def __call__(self, chosen: Choices, /) -> SelectionOrCore:
@@ -145,13 +174,13 @@ class Inside:
 
 
 def _difference(lists: ProofLists, row: int, other: int) -> list[int]:
-    return [a - b for a, b in zip(lists.whole(row), lists.whole(other), strict=True)]
+    return [a - b for a, b in zip(lists.whole[row], lists.whole[other], strict=True)]
 
 
 def _lines(lists: ProofLists, pairs: list[tuple[int, int]], multipliers: list[int]) -> list[Line]:
     divisor = gcd(*multipliers)
     return [
-        [*lists.place(row), lists.place(other)[1], f"{multiplier // divisor:x}"]
+        [*lists.places[row], lists.places[other][1], f"{multiplier // divisor:x}"]
         for (row, other), multiplier in zip(pairs, multipliers, strict=True)
         if multiplier
     ]

@@ -9,9 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import exp
+from typing import NamedTuple
 
+import numpy as np
+
+from lpmert.certificates.check.closing import closed, may_undercut, priced
 from lpmert.certificates.check.lists import ProofLists
-from lpmert.certificates.check.selections import Node, SelectionRules
+from lpmert.certificates.check.parts import Part
 from lpmert.certificates.format import Record
 from lpmert.certificates.write.questions import Choices, Line, Question, SelectionOrCore
 from lpmert.errors import CertificateError
@@ -32,27 +36,55 @@ class Undercut(Exception):
 
 
 class SelectionTree:
-    """The tree below the root of `rules`; `ask` answers for the weights for which these hold."""
+    """The tree below a part; `ask` answers for the weights inside its shape."""
 
-    def __init__(self, lists: ProofLists, rules: SelectionRules, ask: Question, add: Callable[[Record], None]) -> None:
+    def __init__(self, lists: ProofLists, root: Part, ask: Question, add: Callable[[Record], None]) -> None:
         self.lists = lists
-        self.place = lists.place
         self.ask = ask
-        self.rules = rules
+        self._root = root
         self._add = add
 
     def grow(self) -> None:
         """Add all records of the tree; raises `Undercut` if something is attainable below the target."""
-        waiting: list[tuple[Node, list[Choices]]] = [(self.rules.root, [])]
+        waiting: list[tuple[Part, list[Choices]]] = [(self._root, [])]
         while waiting:
-            node, witnesses = waiting.pop()
-            if node.take is not None:
-                number, row = node.take
+            part, witnesses = waiting.pop()
+            if part.take is not None:
+                number, row = part.take
                 witnesses = [witness for witness in witnesses if witness[number] == row]
-            record = _Work(self, node, witnesses).record()
-            _, children = self.rules.check(node, record)
+            record = _Work(self, part, witnesses).record()
+            _, children = closed(self.lists, part, record)
             self._add(record)
             waiting += [(child, witnesses) for child in reversed(children)]
+
+
+class Node(NamedTuple):
+    """A part as the search sees it, at its prices: the rows left of every open list, in order of cost, and their costs.
+
+    fixed: the cost of all that is settled; target: what closes it.
+    """
+
+    part: Part
+    alive: Mapping[int, tuple[int, ...]]
+    cost: Mapping[int, int]
+    fixed: int
+    target: int
+
+    @property
+    def cheapest(self) -> dict[int, int]:
+        """The cheapest row of every open list."""
+        return {s: rows[0] for s, rows in self.alive.items()}
+
+
+def node_of(lists: ProofLists, part: Part) -> Node:
+    """Return a part as the search sees it."""
+    cost = dict(zip(part.rows.tolist(), part.costs(lists).tolist(), strict=True))
+    alive: dict[int, list[int]] = {}
+    for row, number in zip(cost, lists.numbers[part.rows].tolist(), strict=True):
+        if number not in part.chosen:  # where limits are
+            alive.setdefault(number, []).append(row)
+    ordered = {s: tuple(sorted(rows, key=cost.__getitem__)) for s, rows in alive.items()}
+    return Node(part, ordered, cost, part.price.of(part.fixed.tolist()), part.price.target)
 
 
 class _Work:
@@ -61,9 +93,10 @@ class _Work:
     `bound` is that of the node, infinite once nothing is attainable. left: what cores can still charge to each list.
     """
 
-    def __init__(self, tree: SelectionTree, node: Node, witnesses: list[Choices]) -> None:
+    def __init__(self, tree: SelectionTree, part: Part, witnesses: list[Choices]) -> None:
         self._tree = tree
-        self._node = node
+        self._part = part
+        self._node = node = node_of(tree.lists, part)
         self._witnesses = witnesses
         self._alive: Alive = dict(node.alive)
         self._empty = False
@@ -74,15 +107,15 @@ class _Work:
 
     def record(self) -> Record:
         """Return the record that closes the node or says where to branch."""
-        node, place = self._node, self._tree.place
-        record: Record = {} if node.take is None else {"take": list(place(node.take[1]))}
+        part, places = self._part, self._tree.lists.places
+        record: Record = {} if part.take is None else {"take": list(places[part.take[1]])}
         at = self._weigh()
         self._ask_for_choices()
         self._exclude()
         if self._out:
-            record["out"] = [[*place(row), core] for _, row, core in self._out]
-            if self._tree.lists.several and not self._empty:
-                self._node = node._replace(alive=self._alive)
+            record["out"] = [[*places[row], core] for _, row, core in self._out]
+            if self._tree.lists.claim.several and not self._empty:
+                self._part = part.only(~np.isin(part.rows, [row for _, row, _ in self._out]))
                 at = self._weigh()
         if at and not self._empty:
             record["at"] = at
@@ -96,29 +129,25 @@ class _Work:
 
     def _weigh(self) -> list[int]:
         """Set the bound and return the sums whose prices it is at, none where it needs no prices or the node closes."""
-        node, lists = self._node, self._tree.lists
+        lists, part = self._tree.lists, self._part
+        self._node = node_of(lists, part)
         at: list[int] = []
         self._shut = False
-        if lists.several:
-            for attempt in range(_MOST_POINTS):
-                low, high = self._tree.rules.box(node)
-                chosen = {**node.chosen, **{s: rows[0] for s, rows in self._node.alive.items()}}
-                cheapest = low if not attempt else self._tree.rules.box(node._replace(chosen=chosen, alive={}))[0]
-                middle = [(a + b) // 2 for a, b in zip(low, high, strict=True)]
-                new = point(lists, cheapest if attempt else middle)
+        if lists.claim.several:
+            low, high = part.box(lists)
+            self._shut = not may_undercut(lists, low, high)
+            middle = [(a + b) // 2 for a, b in zip(low, high, strict=True)]
+            for _ in range(0 if self._shut else _MOST_POINTS):
+                new = point(lists, self._worth(self._node.cheapest) if at else middle)
                 if new == at:
                     break
-                at = new
                 try:
-                    weighed = self._tree.rules.weighed(node, {"at": at})
+                    self._node = node_of(lists, priced(lists, part, new))
                 except CertificateError:
                     at = []
+                    self._node = node_of(lists, part)
                     break
-                if weighed is None:
-                    self._shut = True
-                    at = []
-                    break
-                self._node = weighed
+                at = new
         self._alive = dict(self._node.alive)
         self._bound = self._node.fixed + sum(self._node.cost[rows[0]] for rows in self._alive.values())
         return at
@@ -129,8 +158,8 @@ class _Work:
 
     def _ask_for_choices(self) -> None:
         """Close the node if the choices that led here do not go together."""
-        if self._node.take is not None and not self._witnesses and not self._closed:
-            answer = self._asked(self._node.chosen)
+        if self._part.take is not None and not self._witnesses and not self._closed:
+            answer = self._asked(self._part.chosen)
             if answer.selection is None:
                 self._charge([int(line[0]) for line in answer.core], answer.core)
 
@@ -142,7 +171,7 @@ class _Work:
                 row = self._alive[number][0]
                 if any(witness[number] == row for witness in self._witnesses):
                     break
-                answer = self._asked({**self._node.chosen, number: row})
+                answer = self._asked({**self._part.chosen, number: row})
                 if answer.selection is not None:
                     break
                 self._out.append((number, row, answer.core))
@@ -152,7 +181,7 @@ class _Work:
                 else:
                     self._out = [entry for entry in self._out if entry[0] == number]
                     self._empty = True
-        if self._closed and not self._empty and not self._tree.lists.several:
+        if self._closed and not self._empty and not self._tree.lists.claim.several:
             self._restore()
 
     def _restore(self) -> None:
@@ -170,18 +199,18 @@ class _Work:
 
     def _charge_cores(self) -> None:
         """Raise the bound by cores among the cheapest choices: those met on the way, then new ones."""
-        cost, node = self._node.cost, self._node
+        cost = self._node.cost
         self._left = {s: cost[rows[1]] - cost[rows[0]] for s, rows in self._alive.items() if len(rows) > 1}
         cheapest = {s: rows[0] for s, rows in self._alive.items()}
-        assumed = {**node.chosen, **cheapest}
-        for number, core in enumerate(node.cores):
+        assumed = {**self._part.chosen, **cheapest}
+        for number, core in enumerate(self._part.cores):
             if not self._closed and all(assumed.get(s) == row and self._left.get(s, 1) for s, row in core.items()):
                 self._charge(core, number)
         while not self._closed:
             asked = {s: row for s, row in cheapest.items() if self._left.get(s, 1)}
             if cheapest and not asked:
                 return
-            answer = self._asked({**node.chosen, **asked})
+            answer = self._asked({**self._part.chosen, **asked})
             if answer.selection is not None:
                 if len(asked) == len(cheapest) and self._undercuts():
                     raise Undercut(self._bound, answer.weights)
@@ -202,11 +231,16 @@ class _Work:
 
     def _undercuts(self) -> bool:
         """Whether the cheapest choices do: prices are no more than a bound of what several sums lose."""
-        lists, node = self._tree.lists, self._node
-        if not lists.several:
+        lists = self._tree.lists
+        if not lists.claim.several:
             return True
-        chosen = {**node.chosen, **{s: rows[0] for s, rows in self._alive.items()}}
-        return not lists.closed(*self._tree.rules.box(node._replace(chosen=chosen, alive={})))
+        worth = self._worth({s: rows[0] for s, rows in self._alive.items()})
+        return may_undercut(lists, worth, worth)
+
+    def _worth(self, cheapest: Choices) -> list[int]:
+        """Return what a selection is worth."""
+        worth: list[int] = (self._part.fixed + self._tree.lists.worth[:, [*cheapest.values()]].sum(axis=1)).tolist()
+        return worth
 
     def _branch(self) -> int:
         """Return the list with the fewest hypotheses within the slack, weighted by how cheap they are."""
