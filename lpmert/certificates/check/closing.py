@@ -11,7 +11,7 @@ import numpy as np
 
 from lpmert.certificates.check.claims import Price
 from lpmert.certificates.check.lists import ProofLists
-from lpmert.certificates.check.parts import Core, Part
+from lpmert.certificates.check.parts import Core, Line, Lines, Part
 from lpmert.certificates.format import Record, integers, typed
 from lpmert.errors import CertificateError, IntArray
 
@@ -121,7 +121,9 @@ class _Cores:
     def named(self, record: Record, assumed: Mapping[int, int]) -> list[Core]:
         """Return the cores of assumed choices that a record names."""
         cores = [self.core(entry, assumed) for entry in typed(record.get("cores", []), list)]
-        return cores + [self._conflict(entry, assumed) for entry in typed(record.get("conflicts", []), list)]
+        conflicts = [self._conflict(entry, assumed) for entry in typed(record.get("conflicts", []), list)]
+        clear = self.part.surely_balanced(self.lists, conflicts)
+        return cores + [self._checked(lines, sure) for lines, sure in zip(conflicts, clear, strict=True)]
 
     def core(self, entry: object, assumed: Mapping[int, int]) -> Core:
         """Return a core of assumed choices: one met before, by its number, or one that is checked and kept."""
@@ -136,7 +138,7 @@ class _Cores:
                 raise CertificateError(f"a core names the choice {list(self.lists.places[row])}, not made here")
         return core
 
-    def _line(self, line: object) -> tuple[int, int, int, int]:
+    def _line(self, line: object) -> Line:
         """Return the list of a comparison, its choice and another hypothesis, both as rows, and a multiplier."""
         *place, text = typed(line, list) or [None]
         number, hypothesis, other = integers(place, 3)
@@ -144,29 +146,34 @@ class _Cores:
             raise CertificateError(f"a multiplier is a positive hexadecimal number, not {text!r:.40}")
         return number, self.lists.row(number, hypothesis), self.lists.row(number, other), int(text, 16)
 
-    def _conflict(self, entry: object, assumed: Mapping[int, int]) -> Core:
-        """Return a core that names only the other hypotheses: [list, other hypothesis, multiplier, list, ...]."""
+    def _conflict(self, entry: object, assumed: Mapping[int, int]) -> Lines:
+        """Return the lines of a core that names only the other hypotheses: [list, other, multiplier, list, ...]."""
         parts = integers(entry, len(typed(entry, list)))
         numbers = parts[::3]
         if len(parts) % 3 or not {*numbers} <= assumed.keys() or min(parts[2::3], default=0) < 1:
             raise CertificateError(f"not open lists, each with a hypothesis and a multiplier: {entry!r:.60}")
         compared = zip(numbers, parts[1::3], parts[2::3], strict=True)
-        return self._checked([(s, assumed[s], self.lists.row(s, other), m) for s, other, m in compared])
+        return [(s, assumed[s], self.lists.row(s, other), m) for s, other, m in compared]
 
-    def _checked(self, lines: list[tuple[int, int, int, int]]) -> Core:
-        """Return the choices of comparisons after checking the multipliers: C1, K7 and B4.
+    def _checked(self, lines: Lines, sure: bool = False) -> Core:
+        """Return the choices of comparisons after checking the multipliers, of which one may be sure: C1, K7 and B4.
 
         The differences chosen - other, times positive multipliers, add up to a vector that has no positive product with
         weights inside. Weights inside that make all the choices would give it a positive one.
         """
-        whole = self.lists.whole
-        total = [0] * self.lists.features.shape[1]
         core: dict[int, int] = {}
-        for number, row, other, multiplier in lines:
+        for number, row, other, _ in lines:
             if row == other or core.setdefault(number, row) != row:
                 raise CertificateError(f"a core makes two choices in list {number}, or compares one with itself")
-            lead = map(sub, whole[other], whole[row])
-            total = [before + multiplier * value for before, value in zip(total, lead, strict=True)]
-        if not core or not self.part.shape.nowhere_negative(total):
+        if not core or not (sure or self.part.shape.nowhere_negative(self._total(lines))):
             raise CertificateError("the multipliers of a core do not balance its differences")
         return core
+
+    def _total(self, lines: Lines) -> list[int]:
+        """Return the differences other - chosen, times the multipliers."""
+        whole = self.lists.whole
+        total = [0] * self.lists.features.shape[1]
+        for _, row, other, multiplier in lines:
+            lead = map(sub, whole[other], whole[row])
+            total = [before + multiplier * value for before, value in zip(total, lead, strict=True)]
+        return total

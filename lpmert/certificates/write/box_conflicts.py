@@ -34,12 +34,12 @@ class Items(NamedTuple):
     steps: IntArray
 
 
-def items_of(lists: ProofLists, cone: Part) -> Items:
+def items_of(lists: ProofLists, cone: Part, scores: FloatArray) -> Items:
     """Return the lists of a cone that conflicts can charge, each with its best other hypothesis at the centre."""
     rows, starts = cone.rows, cone.starts
     costs = lists.worth[0][rows]
     sizes = cone.sizes
-    centre = central(cone)
+    centre = central(cone, scores)
     least = np.minimum.reduceat(costs, starts)
     cheapest = costs == np.repeat(least, sizes)
     first = np.flatnonzero(cheapest)[np.searchsorted(np.flatnonzero(cheapest), starts)]
@@ -51,11 +51,11 @@ def items_of(lists: ProofLists, cone: Part) -> Items:
     return Items(first[single], other[single], steps[single])
 
 
-def central(cone: Part) -> FloatArray:
-    """Return the scores [n] of hypotheses about the middle of a cone."""
+def central(cone: Part, scores: FloatArray) -> FloatArray:
+    """Return the scores [n] of hypotheses about the middle of a cone, from those at its rays [d, n]."""
     shares = [1.0 / float(sum(map(abs, ray))) for ray in cone.shape.rays]
-    scores: FloatArray = cone.scores[0] if cone.shape.boxed else np.array(shares) @ cone.scores
-    return scores
+    middle: FloatArray = scores[0] if cone.shape.boxed else np.array(shares) @ scores
+    return middle
 
 
 @kernel
@@ -79,8 +79,9 @@ class BoxCharges:
 
     def conflicts(self, lists: ProofLists, cone: Part, needed: int) -> list[list[int]]:
         """Return conflicts of pairs of lists that charge what is needed, none if they do not."""
-        items = items_of(lists, cone)
-        gains = (cone.scores[:, items.other] - cone.scores[:, items.first]).T
+        scores = cone.scores
+        items = items_of(lists, cone, scores)
+        gains = (scores[:, items.other] - scores[:, items.first]).T
         reach = np.abs(gains[:, 1:]).sum(axis=1)
         useful = np.flatnonzero(np.abs(gains[:, 0]) < 1.5 * reach)
         if not 0 < len(useful) <= len(self._room.steps):

@@ -111,7 +111,7 @@ def _closing_by_prices(lists: ProofLists, cone: Part) -> tuple[FloatArray, list[
         return costs, []
     worth = lists.worth[:, cone.rows]
     sizes = cone.sizes
-    values = central(cone)
+    values = central(cone, cone.scores)
     seen: list[list[int]] = []
     for _ in range(_MOST_POINTS):
         best = np.flatnonzero(values >= np.repeat(np.maximum.reduceat(values, cone.starts), sizes))
@@ -140,10 +140,10 @@ def _edge(cone: Part, costs: FloatArray) -> tuple[int, int]:
     """
     sampled = np.arange(0, len(cone.starts), max(1, len(cone.starts) // _SAMPLED_LISTS))
     ends = np.append(cone.starts[1:], len(cone.rows))
-    rays = cone.shape.rays
+    rays, scores = cone.shape.rays, cone.scores
     won = np.empty((len(sampled), len(rays)))
     for a, (start, end) in enumerate(zip(cone.starts[sampled].tolist(), ends[sampled].tolist(), strict=True)):
-        won[a] = costs[start + cone.scores[:, start:end].argmax(axis=1)]
+        won[a] = costs[start + scores[:, start:end].argmax(axis=1)]
     stake = np.abs(won[:, :, None] - won[:, None, :]).sum(axis=0)
     points = np.array(rays, dtype=np.float64)
     points /= np.abs(points).sum(axis=1, keepdims=True)
@@ -160,7 +160,8 @@ def _shares(cone: Part, costs: FloatArray) -> tuple[FloatArray, FloatArray]:
     stride = max(1, len(cone.starts) // _SAMPLED_LISTS)
     sampled = np.repeat(np.arange(len(cone.starts)) % stride == 0, cone.sizes)
     rows = np.flatnonzero(sampled & (costs != costs[first]))
-    gains = cone.scores[1:, rows] - cone.scores[1:, first[rows]]
+    scores = cone.scores
+    gains = scores[1:, rows] - scores[1:, first[rows]]
     reach = np.abs(gains).sum(axis=0)
     rows, gains, reach = rows[reach > 0.0], gains[:, reach > 0.0], reach[reach > 0.0]
     stakes = np.abs(costs[rows] - costs[first[rows]]) / np.repeat(cone.sizes, cone.sizes)[rows]

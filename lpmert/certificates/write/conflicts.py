@@ -38,11 +38,12 @@ class _Pairs:
         self._lists, self._cone = lists, cone
         if len(cone.starts) > _MOST_LISTS:
             return
-        items = items_of(lists, cone)
+        scores = cone.scores
+        items = items_of(lists, cone, scores)
         self._left: list[int] = items.steps.tolist()
         self._rows = list(zip(cone.rows[items.first].tolist(), cone.rows[items.other].tolist(), strict=True))
         sizes = np.array([float(sum(map(abs, ray))) for ray in cone.shape.rays])
-        self._gains: FloatArray = (cone.scores[:, items.other] - cone.scores[:, items.first]).T / sizes
+        self._gains: FloatArray = (scores[:, items.other] - scores[:, items.first]).T / sizes
         if any(self._paid(values) < needed for values in self._gains.T):
             return
         at_centre = self._gains.sum(axis=1)
