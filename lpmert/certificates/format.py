@@ -25,7 +25,7 @@ Record = dict[str, Any]
 Kind = TypeVar("Kind")
 
 SCHEMA_KEY = "lpmert certificate"
-OPTIONAL = ("equations", "sums")
+OPTIONAL = ("equations", "sums", "around", "cosine", "facets")
 TREE = ', "tree": ['
 END = "]}"
 
@@ -40,7 +40,9 @@ class Header:
     product with them. kind: CONES or SELECTIONS, what the tree's root divides. exponents: for the features that cones
     span, the powers of two by which they are multiplied first; all others depend on these. equations [E, D]: weights
     count if their product with each is 0; not in the file if there are none. sums: for a metric that is
-    no sum over lists, those at which it is the bound; else empty, and not in the file.
+    no sum over lists, those at which it is the bound; else empty, and not in the file. around [D], cosine: weights
+    count if they have at least this cosine with these, if any are given; facets [F, D]: limits that all such weights
+    keep to, by which the tree proves what it does.
     """
 
     fingerprint: str
@@ -55,6 +57,9 @@ class Header:
     kind: str
     equations: list[list[Fraction]] = field(default_factory=list)
     sums: list[int] = field(default_factory=list)
+    around: list[float] = field(default_factory=list)
+    cosine: Fraction = Fraction(0)
+    facets: list[list[int]] = field(default_factory=list)
 
 
 class CertificateReader:

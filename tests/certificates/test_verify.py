@@ -175,12 +175,6 @@ class TestWriting:
         with pytest.raises(MethodError, match="other lists"):
             write_certificate(path, nbest.restrict(slice(1, None)), lpmert.minimize(nbest))
 
-    def test_a_cosine_is_refused_with_what_to_do(self, path: Path) -> None:
-        nbest, _ = base("selections")
-        region = Region(cosine=0.5, around=[1.0] * nbest.n_features)
-        with pytest.raises(MethodError, match="no cosine; leave out the cosine, or state limits"):
-            write_certificate(path, nbest, lpmert.minimize(nbest, region=region), region=region)
-
     def test_limits_that_doubles_do_not_hold_are_not_certified_as_others(self, path: Path) -> None:
         """3 times 0.3 needs more than 53 bits, 2 times 0.3 does not."""
         nbest, _ = base("selections")
@@ -271,10 +265,10 @@ class TestIndependence:
         }
 
     def test_the_checker_is_short_enough_to_be_read(self) -> None:
-        apart = {"equations.py": 36, "lattices.py": 100, "ratio.py": 180, "shares.py": 32}
+        apart = {"cosine.py": 21, "equations.py": 36, "lattices.py": 100, "ratio.py": 180, "shares.py": 32}
         lengths = {path.name: lines_of_code(path) for path in CHECKER}
         assert {name: lengths[name] for name in apart} == apart
-        assert sum(length for name, length in lengths.items() if name not in apart) <= 721
+        assert sum(length for name, length in lengths.items() if name not in apart) <= 762
 
 
 def lines_of_code(path: Path) -> int:

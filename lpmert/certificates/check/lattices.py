@@ -61,8 +61,8 @@ def claimed_lists(graphs: WordGraphs, metric: str | TextMetric | None, header: H
     if not isinstance(graphs, WordGraphs):
         raise DataError(f"the second argument must be an NBest, Lattices or Hypergraphs, not {type(graphs).__name__}")
     problem = LatticeProblem(graphs, "wer" if metric in (None, "loss") and graphs.losses is None else metric or "loss")
-    if header.equations:
-        raise CertificateError("certificates of lattices and hypergraphs have no equations")
+    if header.equations or header.around or header.facets:
+        raise CertificateError("certificates of lattices and hypergraphs have no equations and no cosine")
     if list(header.weights) != list(graphs.names):
         raise CertificateError(f"the certificate is about other features: {list(header.weights)}")
     if not problem.additive:

@@ -59,9 +59,10 @@ class ProofLists:
         exponents: Mapping[str, int],
         limits: Sequence[Sequence[float]] = (),
         equations: Sequence[Sequence[Fraction]] = (),
+        facets: Sequence[Sequence[int]] = (),
     ) -> None:
         self.n_lists, self.claim = nbest.n_lists, claim
-        given, bounds, self.free = given_rows(nbest, limits, equations)
+        given, bounds, self.free = given_rows(nbest, limits, equations, facets)
         numbers = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
         seen: dict[tuple[int, ...], int] = {}
         named = zip(numbers.tolist(), given.tolist(), strict=True)
@@ -190,20 +191,27 @@ class ProofLists:
 
 
 def given_rows(
-    nbest: NBest, limits: Sequence[Sequence[float]], equations: Sequence[Sequence[Fraction]]
+    nbest: NBest,
+    limits: Sequence[Sequence[float]],
+    equations: Sequence[Sequence[Fraction]] = (),
+    facets: Sequence[Sequence[int]] = (),
 ) -> tuple[Whole, IntArray, list[int]]:
-    """Return rows [M, d], up to a factor, of the caller's lists and, after them, of one {a, 0} for each limit a; their
-    offsets; and which features are left by equations.
+    """Return rows [M, d], up to a factor, of the caller's lists and, after them, of one {a, 0} for each limit and facet
+    a; their offsets; and which features are left by equations.
     """
     width = nbest.n_features
-    rows = np.zeros((2 * len(limits), width))
     for k, limit in enumerate(limits):
         if len(limit) != width or not any(limit) or max(map(abs, limit)) > MAGNITUDE_LIMIT:
             raise CertificateError(f"limit {k} must have {width} numbers, not all 0, of at most {MAGNITUDE_LIMIT:g}")
-        rows[2 * k] = limit
-    offsets = np.concatenate([nbest.offsets, nbest.offsets[-1] + 2 * np.arange(1, len(limits) + 1)])
-    features = np.concatenate([meant(nbest.dense_features()).features, rows])
-    whole = np.array(rational.to_integers(features), dtype=object).reshape(features.shape)
+    features = np.concatenate([meant(nbest.dense_features()).features, np.array(limits).reshape(-1, width)])
+    given = rational.to_integers(features)
+    pairs = [row for limit in [*given[nbest.n_hypotheses :], *facets] for row in (limit, [0] * width)]
+    whole = np.array([*given[: nbest.n_hypotheses], *pairs], dtype=object).reshape(-1, width)
+    if facets:  # as doubles, rows should be of about the same size
+        first = len(whole) - 2 * len(facets)
+        bits = [int(np.abs(rows).max(initial=0)).bit_length() for rows in (whole[:first], whole[first:])]
+        whole[:first] <<= max(0, bits[1] - bits[0])
+    offsets = np.concatenate([nbest.offsets, np.arange(nbest.n_hypotheses + 2, len(whole) + 1, 2)])
     if not equations:
         return whole, offsets, list(range(width))
     from lpmert.certificates.check.equations import reduced

@@ -98,7 +98,11 @@ def _verified(reader: CertificateReader, nbest: NBest | WordGraphs, metric: Any,
     ):
         if stated != own:
             raise CertificateError(f"the certificate is about another {what}: {stated}, not {own}")
-    lists = ProofLists(nbest, claim, ties, header.exponents, header.limits, header.equations)
+    if header.around or header.cosine or header.facets:
+        from lpmert.certificates.check.cosine import check_cap
+
+        check_cap(header)
+    lists = ProofLists(nbest, claim, ties, header.exponents, header.limits, header.equations, header.facets)
     if header.equations:
         from lpmert.certificates.check.equations import check_fulfilled
 

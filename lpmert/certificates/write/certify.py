@@ -20,6 +20,7 @@ from lpmert.certificates.check.shapes import Shape
 from lpmert.certificates.check.verify import claim_of
 from lpmert.certificates.format import BOXES, CONES, SELECTIONS, Header
 from lpmert.certificates.write.cones import ConeTree
+from lpmert.certificates.write.facets import facet_against
 from lpmert.certificates.write.file import certificate_writer
 from lpmert.certificates.write.questions import Anywhere
 from lpmert.certificates.write.selections import SelectionTree, Undercut
@@ -31,6 +32,7 @@ from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.nbest import NBest
 from lpmert.model.region import Region, limits_of
 from lpmert.numeric import rational
+from lpmert.numeric.cap import Cap
 from lpmert.quoting import quoted
 from lpmert.result import Result, Status
 from lpmert.system.memory import room_for
@@ -58,7 +60,7 @@ def write_certificate(
 ) -> None:
     """Write a certificate of the optimum that an exact method found on these lists.
 
-    The arguments are those of the run; a region may have limits and equations, but no cosine. kind of tree: BOXES,
+    The arguments are those of the run; a region with a cosine may have no equations. kind of tree: BOXES,
     CONES or SELECTIONS, by default what suits the shape of the problem. The search for the proof takes as long as it
     takes. Where the run rounded losses, or the best weights are too fine for double precision, the certificate states a
     bound below the loss.
@@ -72,10 +74,11 @@ def write_certificate(
     _check_result(result, nbest.fingerprint)
     if kind not in (None, BOXES, CONES, SELECTIONS):
         raise MethodError(f"no kind of tree {quoted(kind)}; choose {BOXES}, {CONES} or {SELECTIONS}")
-    limits, equations = certified_limits(region, nbest.names)
+    limits, equations, cap = certified_limits(region, nbest.names)
     room_for(_ROW * nbest.n_hypotheses, "a certificate, which goes by all hypotheses in exact arithmetic,")
-    exponents = _exponents(nbest, limits, equations)
-    lists = ProofLists(nbest, claim, ties, exponents, limits, equations)
+    facets = [] if cap is None else rational.to_integers(cap.centre[None])
+    exponents = _exponents(nbest, limits, facets, equations)
+    lists = ProofLists(nbest, claim, ties, exponents, limits, equations, facets)
     try:
         sums = lists.attained(result.weights.tolist())
     except CertificateError as error:
@@ -95,6 +98,10 @@ def write_certificate(
         equations=equations,
         sums=sums if claim.stated else [],
     )
+    if cap is not None:
+        if not cap.contains(result.weights):
+            raise MethodError("there are no weights to certify: in exact arithmetic, these break the cosine")
+        header = replace(header, around=cap.centre.tolist(), cosine=Fraction(cap.cosine), facets=facets)
     while True:
         claim.take(header.sums, header.bound)
         lists.weigh()
@@ -102,10 +109,24 @@ def write_certificate(
         try:
             _write(path, header, lists)
         except Undercut as found:
+            facet = None if cap is None else facet_against(_weights(header, found), nbest, limits, cap)
+            if facet is not None:
+                header = replace(header, facets=[*header.facets, facet])
+                lists = ProofLists(nbest, claim, ties, exponents, limits, equations, header.facets)
+                continue
             header = replace(header, **_restated(lists, found))
             logger.info("the bound is %s, below the loss %s", float(header.bound), float(loss))
         else:
             return
+
+
+def _weights(header: Header, found: Undercut) -> list[Fraction]:
+    """Return the weights of a selection that undercuts what was claimed, as the caller's features take them."""
+    least = min(header.exponents.values())
+    by_name = dict(zip(header.exponents, map(Fraction, found.weights), strict=True))
+    return [
+        by_name.get(name, Fraction(0)) * (1 << (header.exponents.get(name, least) - least)) for name in header.weights
+    ]
 
 
 def _restated(lists: ProofLists, found: Undercut) -> dict[str, Any]:
@@ -128,7 +149,12 @@ def write_certificate_of_graphs(path: str | Path, problem: LatticeProblem, resul
     """
     graphs = problem.lattices
     _check_result(result, graphs.fingerprint)
-    limits, equations = certified_limits(problem.region, graphs.names)
+    limits, equations, cap = certified_limits(problem.region, graphs.names)
+    if cap is not None:
+        raise MethodError(
+            "certificates of lattices and hypergraphs know no cosine; leave out the cosine, or state limits that hold "
+            "the same weights"
+        )
     if equations:
         raise MethodError(
             "certificates of lattices and hypergraphs know limits of the weights, but no equations; leave out features "
@@ -149,17 +175,20 @@ def _check_result(result: Result, fingerprint: str) -> None:
         raise MethodError("the result is that of other lists")
 
 
-def certified_limits(region: Region | None, names: Sequence[str]) -> tuple[list[list[float]], list[list[Fraction]]]:
-    """Return the limits [k, D] and equations [e, D] of a region; raises `MethodError` for one that certificates do not
-    know.
+def certified_limits(
+    region: Region | None, names: Sequence[str]
+) -> tuple[list[list[float]], list[list[Fraction]], Cap | None]:
+    """Return the limits [k, D], the equations [e, D] and the cap of a region; raises `MethodError` for one that
+    certificates do not know.
     """
     if region is None:
-        return [], []
+        return [], [], None
     limits = limits_of(region, names)
-    if limits.centre is not None:
+    cap = None if limits.centre is None or limits.cosine is None else Cap(limits.centre, limits.cosine)
+    if cap is not None and limits.exact_equations:
         raise MethodError(
-            "certificates know limits and equations of the weights, but no cosine; leave out the cosine, or state "
-            "limits that hold the same weights"
+            "certificates know no region with both a cosine and equations; leave out features instead of fixing their "
+            "weights to 0, or state limits that hold the same weights as the cosine"
         )
     columns = basis_of(limits.exact_equations, len(names))
     used = [
@@ -174,7 +203,7 @@ def certified_limits(region: Region | None, names: Sequence[str]) -> tuple[list[
             "certificates hold limits in double precision, and these need more, relative to the weight or sum that is "
             "fixed; give numbers with fewer digits, such as 0.25 for 0.3"
         )
-    return rows, [list(row) for row in limits.exact_equations]
+    return rows, [list(row) for row in limits.exact_equations], cap
 
 
 def _write(path: str | Path, header: Header, lists: ProofLists) -> None:
@@ -186,16 +215,16 @@ def _write(path: str | Path, header: Header, lists: ProofLists) -> None:
 
 
 def _exponents(
-    nbest: NBest, limits: Sequence[Sequence[float]], equations: Sequence[Sequence[Fraction]]
+    nbest: NBest, limits: list[list[float]], facets: list[list[int]], equations: list[list[Fraction]]
 ) -> dict[str, int]:
     """Return for features that span all others the power of two that brings their spread within lists to about 1."""
     try:
-        whole, offsets, free = given_rows(nbest, limits, equations)
+        whole, offsets, free = given_rows(nbest, limits, equations, facets)
     except CertificateError as error:
         raise MethodError(f"these equations cannot be certified: {error}") from error
     rows, _ = rounded(whole)
     columns = canonical.varying_columns(rows, offsets)
-    if not equations:  # else rows are rounded
+    if not equations and not facets:  # else rows are rounded, or those of more facets will be
         columns = columns[canonical.independent_columns(rows[:, columns], offsets)]
     scales = canonical.column_scales(rows[:, columns], offsets)
     exponents = (np.frexp(scales)[1] - 1).tolist()

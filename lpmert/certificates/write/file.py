@@ -22,10 +22,8 @@ def certificate_writer(path: str | Path, header: Header) -> Iterator[Callable[[R
     .zst. The same records always give the same bytes. Raises `DataError` if the place cannot be written.
     """
     with atomic_writer(path) as file:
-        claims = _plain(asdict(header))
-        for key in OPTIONAL:
-            if not claims[key]:
-                del claims[key]
+        stated = {key: value for key, value in asdict(header).items() if value or key not in OPTIONAL}
+        claims = _plain(stated)
         file.write(json.dumps({SCHEMA_KEY: SCHEMA, **claims})[:-1] + TREE)
         separator = "\n"
 

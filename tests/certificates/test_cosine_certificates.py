@@ -1,0 +1,198 @@
+"""Certificates of regions with a cosine: what they prove is the least loss inside, and nothing false is accepted."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from caps import around, best_within, random_case
+from certificates import layout
+from strategies import Lists
+
+import lpmert
+from lpmert import CertificateError, Linear, MethodError, Region, verify
+from lpmert.certificates.check.cosine import near
+from lpmert.certificates.write.certify import write_certificate
+from lpmert.errors import FloatArray
+
+KINDS = ("boxes", "cones", "selections")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "certificate.json"
+
+
+def certified(path: Path, lists: Lists, centre: FloatArray, cosine: float, kind: str | None) -> lpmert.Verified:
+    region = Region(cosine=cosine, around=around(lists, centre))
+    write_certificate(path, lists.nbest, lpmert.minimize(lists.nbest, region=region), region=region, kind=kind)
+    return verify(path, lists.nbest)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("first", range(0, 48, 12))
+def test_the_least_loss_within_the_cosine_is_proved(path: Path, first: int, kind: str) -> None:
+    for seed in range(first, first + 12):
+        lists, centre, cosine = random_case(seed)
+        found = certified(path, lists, centre, cosine, kind)
+        assert found.loss == found.bound == best_within(lists, centre, cosine)
+        assert found.cosine == Fraction(cosine)
+        assert found.around == around(lists, centre)
+        assert "a cosine of" in str(found)
+
+
+def test_better_weights_outside_are_cut_off_by_facets(path: Path) -> None:
+    """The whole space has a lower loss, and the proof needs more than the half-space around the centre."""
+    counts = []
+    for seed in range(48):
+        lists, centre, cosine = random_case(seed)
+        if best_within(lists, centre, cosine) > lpmert.minimize(lists.nbest).loss:
+            certified(path, lists, centre, cosine, None)
+            counts.append(len(json.loads(path.read_text())["facets"]))
+    assert len(counts) > 10
+    assert max(counts) > 2
+
+
+def test_a_cosine_and_limits_are_certified_together(path: Path) -> None:
+    proved = 0
+    for seed in range(24):
+        lists, centre, cosine = random_case(seed)
+        region = Region(
+            cosine=cosine,
+            around=around(lists, centre),
+            linear=[Linear({lists.nbest.names[0]: float(np.sign(centre[0]))}, lower=0)],
+        )
+        write_certificate(path, lists.nbest, lpmert.minimize(lists.nbest, region=region), region=region)
+        found = verify(path, lists.nbest)
+        proved += found.proved
+        assert found.bound >= best_within(lists, centre, cosine)
+        assert len(found.limits) == 1
+    assert proved == 24
+
+
+def test_a_cosine_and_equations_are_refused_with_what_to_do(path: Path) -> None:
+    lists, centre, cosine = random_case(7)
+    names = lists.nbest.names
+    region = Region(cosine=0.2, around=around(lists, centre), linear=[Linear({names[0]: 1.0}, lower=0, upper=0)])
+    assert cosine
+    with pytest.raises(MethodError, match="both a cosine and equations; leave out"):
+        write_certificate(path, lists.nbest, lpmert.minimize(lists.nbest, region=region), region=region)
+
+
+def test_being_near_is_decided_exactly() -> None:
+    """(3, 4) and (1, 0) have the cosine 3/5."""
+    first, second = [Fraction(3), Fraction(4)], [Fraction(1), Fraction(0)]
+    step = Fraction(1, 10**30)
+    assert near(first, second, Fraction(9, 25))
+    assert not near(first, second, Fraction(9, 25), strictly=True)
+    assert near(first, second, Fraction(9, 25) - step, strictly=True)
+    assert not near(first, second, Fraction(9, 25) + step)
+    assert not near(first, [Fraction(-1), Fraction(0)], Fraction(0))
+    assert not near(first, [Fraction(4), Fraction(-3)], Fraction(0))
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Lists, dict[str, Any]]:
+    """Lists and a certificate with several facets."""
+    path = tmp_path_factory.mktemp("cosine") / "c.json"
+    for seed in range(48):
+        lists, centre, cosine = random_case(seed)
+        certified(path, lists, centre, cosine, "cones")
+        found = json.loads(path.read_text())
+        if len(found["facets"]) > 2 and len(centre) > 2:
+            return lists, found
+    raise AssertionError("no case with several facets")
+
+
+def outside(found: dict[str, Any]) -> None:
+    weights = [float.fromhex(text) for text in found["around"]]
+    found["weights"] = dict(zip(found["weights"], [(-value).hex() for value in weights], strict=True))
+
+
+def facet_turned_round(found: dict[str, Any]) -> None:
+    found["facets"][1] = [-value for value in found["facets"][1]]
+
+
+def facet_that_cuts(found: dict[str, Any]) -> None:
+    """A facet at a right angle to the centre, which passes through the middle of the cap."""
+    facet = np.array(found["facets"][1], dtype=float)
+    centre = np.array([float.fromhex(text) for text in found["around"]])
+    moved = facet - (facet @ centre) / (centre @ centre) * centre
+    found["facets"][1] = [int(value) for value in moved / np.abs(moved).max() * 2**40]
+
+
+def facet_of_zeros(found: dict[str, Any]) -> None:
+    found["facets"][1] = [0 for _ in found["around"]]
+
+
+def facet_too_short(found: dict[str, Any]) -> None:
+    found["facets"][1].pop()
+
+
+def facets_without_a_cosine(found: dict[str, Any]) -> None:
+    del found["cosine"], found["around"]
+
+
+def no_centre(found: dict[str, Any]) -> None:
+    del found["around"]
+
+
+def cosine_lowered(found: dict[str, Any]) -> None:
+    """More weights count than the facets hold."""
+    found["cosine"] = str(Fraction(found["cosine"]) / 2)
+
+
+def cosine_of_one(found: dict[str, Any]) -> None:
+    found["cosine"] = "1"
+
+
+def cosine_negative(found: dict[str, Any]) -> None:
+    found["cosine"] = "-" + found["cosine"]
+
+
+def centre_moved(found: dict[str, Any]) -> None:
+    found["around"] = found["around"][::-1]
+
+
+def facets_dropped(found: dict[str, Any]) -> None:
+    del found["facets"][1:]
+
+
+CHANGES = (
+    *(outside, facet_turned_round, facet_that_cuts, facet_of_zeros, facet_too_short, facets_without_a_cosine),
+    *(no_centre, cosine_lowered, cosine_of_one, cosine_negative, centre_moved, facets_dropped),
+)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_changed_cosine_or_facet_is_refused(path: Path, written: tuple[Lists, dict[str, Any]], change: Any) -> None:
+    lists, found = written
+    found = json.loads(json.dumps(found))
+    path.write_text(layout(found))
+    assert verify(path, lists.nbest).proved
+    change(found)
+    path.write_text(layout(found))
+    with pytest.raises(CertificateError):
+        verify(path, lists.nbest)
+
+
+def test_no_change_of_facets_shows_a_bound_above_the_least_loss(path: Path) -> None:
+    """Certificates of a smaller region, rewritten to claim a wider one with a lower optimum, are all refused."""
+    tried = 0
+    for seed in range(48):
+        lists, centre, cosine = random_case(seed)
+        wider = 0.5 * cosine
+        if best_within(lists, centre, wider) == best_within(lists, centre, cosine):
+            continue
+        certified(path, lists, centre, cosine, "selections")
+        found = json.loads(path.read_text())
+        for facets in (found["facets"], found["facets"][:1], [], found["facets"][::-1]):
+            path.write_text(layout({**found, "cosine": str(Fraction(wider)), "facets": facets}))
+            with pytest.raises(CertificateError):
+                verify(path, lists.nbest)
+            tried += 1
+    assert tried > 8
