@@ -151,7 +151,8 @@ class ProofLists:
                 raise CertificateError(f"feature {names[d]!r:.40} has no exponent, but depends on none that has")
         least = min(exponents.values(), default=0)
         factors = [1 << (value - least) for value in exponents.values()]
-        return spanned * np.array(factors, dtype=object)
+        scaled: Whole = spanned * np.array(factors, dtype=object)
+        return scaled
 
     def weigh(self) -> None:
         """Set what hypotheses are worth to the claim, whose bound is known by now.

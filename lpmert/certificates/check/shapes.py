@@ -32,8 +32,9 @@ class Shape(NamedTuple):
         """Whether a vector of whole numbers has no negative product with any weights inside: K1 and B1."""
         if not self.rays:
             return not any(vector)
-        first, *others = (sum(map(mul, vector, ray)) for ray in self.rays)
-        return first >= sum(map(abs, others)) if self.boxed else min((first, *others)) >= 0
+        products: list[int] = [sum(map(mul, vector, ray)) for ray in self.rays]
+        first, *others = products
+        return first >= sum(map(abs, others)) if self.boxed else min(products) >= 0
 
     def parts(self, record: Record) -> list[Shape]:
         """Return the parts into which a record divides it, which cover it: K2, B2 and B5."""
