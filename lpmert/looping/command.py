@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -16,7 +15,7 @@ from lpmert.formats.detect import read
 from lpmert.formats.utterances import References, outputs_by_list
 from lpmert.formats.weights import WeightsFile, read_weights, weights_text
 from lpmert.looping.decoder import Decoded
-from lpmert.looping.process import Program
+from lpmert.looping.process import Launch
 from lpmert.quoting import listed, quoted
 from lpmert.system.files import write_text
 from lpmert.system.scratch import scratch_folder
@@ -71,9 +70,7 @@ class Command:
         environment: Mapping[str, str] | None = None,
         timeout: float | None = None,
     ) -> None:
-        if not command or not all(isinstance(word, str) for word in command):
-            raise DecoderError(f"the command must be the words of a program and its arguments, not {quoted(command)}")
-        self._command, self._names = tuple(command), tuple(names)
+        self._launch, self._names = Launch(command, folder, environment, timeout), tuple(names)
         places = [place for word in command for place in _places(word)]
         for place, feature in places:
             if place not in _PLACES:
@@ -94,18 +91,18 @@ class Command:
         counted = {} if references is None else {"references": references, "metric": "wer", "partial": True}
         self._reading = {**counted, **(reading or {})}
         self._like = WeightsFile.of_lines(names) if weights_like is None else read_weights(weights_like)
-        self._settings, self._timeout = (folder, environment), timeout
 
     def decode(self, weights: Mapping[str, float], n: int) -> Decoded:
         """Run the command and read what it wrote; raises `DecoderError`."""
-        deadline = None if self._timeout is None else time.monotonic() + self._timeout
+        deadline = self._launch.deadline
         with scratch_folder() as scratch:
             files = {name: scratch / name for name in ("weights", "lists", "own")}
             values = np.array([weights[name] for name in self._names])
             same = partial(np.array_equal, values)
             write_text(files["weights"], weights_text(self._names, values, same, like=self._like)[0])
             places = {name: str(path) for name, path in files.items()} | {"n": str(n)}
-            with Program([_filled(word, places, weights) for word in self._command], *self._settings) as program:
+            words = [_filled(word, places, weights) for word in self._launch.command]
+            with self._launch.program(words) as program:
                 output = program.output(deadline)
                 if self._stdout != "nothing":
                     files[self._stdout].write_bytes(output)

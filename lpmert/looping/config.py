@@ -65,8 +65,9 @@ def read_config(path: str | Path) -> Config:
             aside = _table(document, "held-out", place)
             _check(aside, _HELD_OUT, "held-out.", place)
             others = _references(aside, place)
-            merged = {**main, **(aside.get("decoder") or {})}
-            if "inputs" in main and "inputs" not in aside.get("decoder", {}):
+            differing = _table(aside, "decoder", place) if "decoder" in aside else {}
+            merged = {**main, **differing}
+            if "inputs" in main and "inputs" not in differing:
                 del merged["inputs"]
             arguments["held_out"] = _decoder(merged, others, weights, place, closing)
             if others is not None:
@@ -126,11 +127,14 @@ def _decoder(
     if ("worker" in given) == ("command" in given):
         raise DataError("decoder needs either command or worker: the words of a program", path=place)
     _check(given, _WORKER if "worker" in given else _COMMAND, "decoder.", place)
-    settings = {**given, "folder": place.parent / given.get("folder", ".")}
+    settings = {"folder": ".", **given}
+    for name in ("folder", "weights_like"):
+        if name in settings:
+            if not isinstance(settings[name], str):
+                raise DataError(f"decoder.{name} must be a path, not {quoted(settings[name])}", path=place)
+            settings[name] = place.parent / settings[name]
     try:
         if "command" in given:
-            if "weights_like" in settings:
-                settings["weights_like"] = place.parent / settings["weights_like"]
             return Command(settings.pop("command"), tuple(weights), references=references, **settings)
         inputs = settings.pop("inputs", None)
         if inputs is None:

@@ -135,12 +135,16 @@ def loop(
     from lpmert.looping.part import Part
     from lpmert.looping.pool import Pool
     from lpmert.looping.rounds import Rounds
-    from lpmert.looping.steps import AVERAGE, Stepping
+    from lpmert.looping.steps import AVERAGE, Stepping, check_first
     from lpmert.parallel.backends import hired
+    from lpmert.quoting import quoted
     from lpmert.system.deadline import Deadline, OutOfTime, heeding
     from lpmert.system.interrupts import Interrupts
-    from lpmert.values import checked_limits, named_weights, whole_number
+    from lpmert.values import checked_limits, named_weights, real_number, whole_number
 
+    most = real_number(search_seconds)
+    if search_seconds is not None and (most is None or not most >= 0.0):
+        raise MethodError(f"search_seconds must be a number of at least 0, or None; got {quoted(search_seconds)}")
     solver, limits, seed = _settings(
         "och" if method == AVERAGE else method, search_seconds, None, None, None, None, jobs, seed
     )
@@ -157,11 +161,13 @@ def loop(
     if region is not None and region.cosine is not None:
         raise RegionError("the region of a loop cannot have a cosine, which limits its steps; use bounds instead")
     first = named_weights(given_weights(weights))
+    if region is not None:
+        check_first(first, region)
     settings = {
         "weights": first,
         "n": n,
         "method": AVERAGE if method == AVERAGE else solver.settings(),
-        "metric": None if metric is None else str(metric),
+        "metric": None if metric is None else str(getattr(metric, "signature", metric)),
         "region": None if region is None else region.signature,
         "equal_words": equal_words,
         "patience": patience,
@@ -170,19 +176,17 @@ def loop(
         "references": _digest(references),
         "held_out_references": _digest(held_out_references),
     }
-    journal = None if folder is None else Journal(folder, settings, resume=resume)
     interrupts = Interrupts()
     deadline = Deadline(checked_limits(time_limit, None, None, None, None).time_limit, None, lambda: interrupts.pressed)
-    measure = Measure(references, metric)
+    measure, aside, pool = Measure(references, metric), Measure(held_out_references, metric), Pool(equal_words)
+    journal = None if folder is None else Journal(folder, settings, resume=resume)  # once nothing else can be refused
     rounds = Rounds(
         part=Part("decoded", decoder, measure, n, journal),
-        held_out=None
-        if held_out is None
-        else Part("held-out", held_out, Measure(held_out_references, metric), n, journal, ", held-out inputs"),
+        held_out=None if held_out is None else Part("held-out", held_out, aside, n, journal, ", held-out inputs"),
         stepping=Stepping(
             None if method == AVERAGE else solver, measure, region, limits, np.array([*first.values()]), seed
         ),
-        pool=Pool(equal_words),
+        pool=pool,
         journal=journal,
         deadline=deadline,
         patience=patience,

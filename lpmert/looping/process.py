@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import selectors
 import signal
@@ -9,6 +10,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
 from types import TracebackType
@@ -18,6 +20,7 @@ from lpmert.errors import DecoderError
 from lpmert.quoting import quoted, shortened
 from lpmert.system.deadline import checkpoint
 from lpmert.system.interrupts import kept_from_children, undone_by_abort
+from lpmert.values import real_number
 
 _LAST_LINES = 8
 _LAST_BYTES = 4096
@@ -27,6 +30,40 @@ _GRACE_SECONDS = 5.0
 """How long a program may take to end once its input is closed."""
 _ASKED_SECONDS = 0.2
 """How often the deadline of the whole call is looked at while a program computes."""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How a program is started, and how long it may take; raises `DecoderError` for what cannot be meant.
+
+    command: its words; folder: where it runs; environment: variables besides those of this process; timeout: seconds.
+    """
+
+    command: Sequence[str]
+    folder: str | Path | None = None
+    environment: Mapping[str, str] | None = None
+    timeout: float | None = None
+
+    def __post_init__(self) -> None:
+        words, variables = self.command, {} if self.environment is None else self.environment
+        if not isinstance(words, Sequence) or isinstance(words, str) or not words or not _are_texts(words):
+            raise DecoderError(f"the command must be the words of a program and its arguments, not {quoted(words)}")
+        if self.folder is not None and not isinstance(self.folder, str | Path):
+            raise DecoderError(f"folder must be a path, not {quoted(self.folder)}")
+        if not isinstance(variables, Mapping) or not _are_texts([*variables, *variables.values()]):
+            raise DecoderError(f"environment must be texts by name, not {quoted(variables)}")
+        seconds = real_number(self.timeout)
+        if self.timeout is not None and (seconds is None or not 0.0 < seconds < math.inf):
+            raise DecoderError(f"timeout must be a positive number of seconds, not {quoted(self.timeout)}")
+
+    @property
+    def deadline(self) -> float | None:
+        """When a decoding that begins now is over, as a `time.monotonic()`."""
+        return None if self.timeout is None else time.monotonic() + self.timeout
+
+    def program(self, command: Sequence[str] | None = None) -> Program:
+        """Start the program, or with other words; raises `DecoderError`."""
+        return Program(self.command if command is None else command, self.folder, self.environment)
 
 
 class Program:
@@ -171,6 +208,10 @@ class Program:
         text = self._messages.read().decode(errors="replace")
         for line in [line.rstrip() for line in text.splitlines() if line.strip()][-_LAST_LINES:]:
             yield f"\n  {shortened(line)}"
+
+
+def _are_texts(values: Sequence[object]) -> bool:
+    return all(isinstance(one, str) for one in values)
 
 
 def _ending(code: int) -> str:

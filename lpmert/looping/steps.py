@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from lpmert.errors import FloatArray
+from lpmert.errors import FloatArray, RegionError
 from lpmert.looping.measure import Measure
 from lpmert.methods.heuristic.stabilised import Iteration, Stabilised
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
-from lpmert.model.region import Region
+from lpmert.model.region import Region, limits_of
 from lpmert.quoting import listed
 from lpmert.result import Limits
 from lpmert.search.driver import solve
@@ -22,6 +22,9 @@ from lpmert.search.method import Method
 from lpmert.search.moved import normalised
 from lpmert.system.deadline import Deadline
 from lpmert.unseen.estimate import Setting, fit
+
+_ROUNDING = 1e-12
+"""Relative to the sum of the terms of a limit."""
 
 AVERAGE = "average"
 """Instead of a method: the average of `lpmert.tune`, which holds better on other lists than the optimum."""
@@ -149,6 +152,21 @@ def scaled_like(weights: FloatArray, names: Sequence[str], region: Region | None
             return scaled
     norm, own = np.abs(first).sum(), np.abs(weights).sum()
     return np.asarray(weights * (norm / own)) if norm and own else weights
+
+
+def check_first(first: Mapping[str, float], region: Region) -> None:
+    """Raise `RegionError` where the first weights are outside the region, or fixed ones have another value."""
+    cone = limits_of(region, [*first])
+    weights = np.array([*first.values()])
+    for name, value in region.fixed.items():
+        if first[name] != value:
+            raise RegionError(f"the region fixes {name} at {value:g}, but the first weights have {first[name]:g}")
+    for rows, labels, both in ((cone.rows, cone.labels, False), (cone.equations, cone.equation_labels, True)):
+        products, terms = rows @ weights, np.abs(rows) @ np.abs(weights)
+        beyond = -np.abs(products) if both else products
+        for label, product, most in zip(labels, beyond.tolist(), terms.tolist(), strict=True):
+            if product < -_ROUNDING * most:
+                raise RegionError(f"the first weights are outside the region: {label} does not hold for them")
 
 
 def angle_between(one: FloatArray, other: FloatArray) -> float:

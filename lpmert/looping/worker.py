@@ -12,7 +12,7 @@ first hypothesis is what it would show. `{"error": "..."}` gives up.
 from __future__ import annotations
 
 import json
-import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -20,11 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from lpmert.errors import DataError
+from lpmert.errors import DataError, DecoderError
 from lpmert.formats.numbers import number_of_json
 from lpmert.formats.unique import unique_keys
 from lpmert.looping.decoder import Decoded
-from lpmert.looping.process import Program
+from lpmert.looping.process import Launch, Program
 from lpmert.model.nbest import NBest
 from lpmert.quoting import quoted
 from lpmert.values import in_order
@@ -60,9 +60,13 @@ class Worker:
         environment: Mapping[str, str] | None = None,
         timeout: float | None = None,
     ) -> None:
+        self._launch = Launch(command, folder, environment, timeout)
+        if isinstance(inputs, str) or not isinstance(inputs, Sequence) or not inputs:
+            raise DecoderError(f"inputs must be the names of what to decode, not {quoted(inputs)}")
         self.inputs = tuple(inputs)
-        self._started = (tuple(command), folder, environment)
-        self._timeout = timeout
+        twice = [name for name, count in Counter(map(str, self.inputs)).items() if count > 1]
+        if twice or not all(isinstance(name, str) for name in self.inputs):
+            raise DecoderError(f"inputs must be different texts, not {quoted(twice or inputs)}")
         self._program: Program | None = None
 
     def __enter__(self) -> Worker:
@@ -82,9 +86,8 @@ class Worker:
     def decode(self, weights: Mapping[str, float], n: int) -> Decoded:
         """Return the lists of all inputs; raises `DecoderError`, after which the next call starts the program again."""
         if self._program is None:
-            self._program = Program(*self._started)
-        program = self._program
-        deadline = None if self._timeout is None else time.monotonic() + self._timeout
+            self._program = self._launch.program()
+        program, deadline = self._program, self._launch.deadline
         try:
             asked = {"weights": dict(weights), "n": n, "inputs": self.inputs}
             program.write(json.dumps(asked, allow_nan=False), deadline)

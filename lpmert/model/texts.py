@@ -55,7 +55,7 @@ def measure_texts(
 
 def text_metric(metric: str | TextMetric) -> TextMetric:
     """Return settings of a metric on texts, by name or as they are; raises `MetricError` for an unknown name."""
-    if not isinstance(metric, str):
+    if not isinstance(metric, str) and hasattr(metric, "counter"):
         return metric
     if metric not in TEXT_METRICS:
         raise MetricError(f"no metric {quoted(metric)} on texts; choose one of {', '.join(TEXT_METRICS)}")
