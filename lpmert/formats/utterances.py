@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MANIFEST = "manifest"
+PARTLY = "allow a part with partial=True (--partial)"
+"""What else may be done about references of lists that are not there."""
+
 References = str | Path | Mapping[str, str]
 """Words by utterance, or the file that holds them."""
 
@@ -152,10 +155,14 @@ def references_by_list(
     *,
     by_line: bool = False,
     what: str = "list",
+    otherwise: str = PARTLY,
 ) -> list[tuple[str, ...]]:
-    """Return the references of each list; the arguments are those of `with_references`. what: lists, in messages."""
+    """Return the references of each list; the arguments are those of `with_references`.
+
+    what: lists, in messages; otherwise: what else to do where references have no list.
+    """
     if isinstance(references, Mapping):
-        return [(text,) for text in _of_lists(dict(references), list_ids, None, partial, what)]
+        return [(text,) for text in _of_lists(dict(references), list_ids, None, partial, what, otherwise)]
     files = [references] if isinstance(references, str | Path) else list(references)
     rows = {path: _rows(path) for path in files}
     numbered = [path for path in files if _by_number(rows[path], list_ids, by_line)]
@@ -163,9 +170,9 @@ def references_by_list(
         if len(rows[path]) != len(rows[numbered[0]]):
             raise DataError(f"{len(rows[path])} lines, but {numbered[0]} has {len(rows[numbered[0]])}", path=path)
     columns = [
-        _of_numbers(rows[path], list_ids, path, partial)
+        _of_numbers(rows[path], list_ids, path, partial, otherwise)
         if path in numbered
-        else _of_lists(_transcripts(rows[path], path), list_ids, path, partial, what)
+        else _of_lists(_transcripts(rows[path], path), list_ids, path, partial, what, otherwise)
         for path in files
     ]
     return list(zip(*columns, strict=True))
@@ -217,19 +224,25 @@ def _by_number(rows: Sequence[tuple[int, str]], list_ids: Sequence[str], by_line
     return not keys >= {*list_ids} or (by_line and not all("\t" in text for _, text in rows))
 
 
-def _of_numbers(rows: Sequence[tuple[int, str]], list_ids: Sequence[str], path: str | Path, partial: bool) -> list[str]:
+def _of_numbers(
+    rows: Sequence[tuple[int, str]], list_ids: Sequence[str], path: str | Path, partial: bool, otherwise: str = PARTLY
+) -> list[str]:
     numbers = [int(one) for one in list_ids]
     if max(numbers) >= len(rows):
         raise DataError(f"{len(rows)} lines, too few for list {max(numbers)} (from 0)", path=path)
     left = sorted({*range(len(rows))} - {*numbers})
     if left and not partial:
-        trouble = "no list for this line; give all lists, or allow a part with partial=True (--partial)"
-        raise DataError(trouble, path=path, line=left[0] + 1)
+        raise DataError(f"no list for this line; give all lists, or {otherwise}", path=path, line=left[0] + 1)
     return [rows[number][1].strip(_WHITE) for number in numbers]
 
 
 def _of_lists(
-    spoken: Mapping[str, str], list_ids: Sequence[str], path: str | Path | None, partial: bool, what: str = "list"
+    spoken: Mapping[str, str],
+    list_ids: Sequence[str],
+    path: str | Path | None,
+    partial: bool,
+    what: str = "list",
+    otherwise: str = PARTLY,
 ) -> list[str]:
     known = {*list_ids}
     for utterance in list_ids:
@@ -237,8 +250,7 @@ def _of_lists(
             raise DataError(f"no reference for utterance {quoted(utterance)}; add it, or omit the {what}", path=path)
     for utterance in spoken:
         if not partial and utterance not in known:
-            trouble = f"no {what} for the reference of {quoted(utterance)}; add it, or allow a part with partial=True"
-            raise DataError(f"{trouble} (--partial)", path=path)
+            raise DataError(f"no {what} for the reference of {quoted(utterance)}; add it, or {otherwise}", path=path)
     return [spoken[utterance] for utterance in list_ids]
 
 

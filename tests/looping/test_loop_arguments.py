@@ -50,3 +50,16 @@ def test_what_cannot_be_used_leaves_no_folder(tmp_path: Path, change: dict[str, 
         lpmert.loop(toy, START, **{"references": toy.references, "folder": tmp_path / "loop", **change})
     assert not toy.asked
     assert not (tmp_path / "loop").exists()
+
+
+@pytest.mark.parametrize("by_file", [False, True])
+def test_a_reference_of_what_is_not_decoded_is_named_with_what_to_do(tmp_path: Path, by_file: bool) -> None:
+    toy = Toy()
+    references: Any = {**toy.references, "u99": "x"}
+    if by_file:
+        text = "".join(f"{name}\t{words}\n" for name, words in references.items())
+        references = tmp_path / "references.tsv"
+        references.write_text(text)
+    with pytest.raises(lpmert.DataError, match=r"no list for .*'u99'; add it, or leave the reference out$"):
+        lpmert.loop(toy, START, references=references, folder=tmp_path / "loop")
+    assert not (tmp_path / "loop" / "001").exists()
