@@ -19,6 +19,7 @@ from lpmert.looping.decoder import Decoded
 from lpmert.looping.steps import Step
 from lpmert.quoting import quoted
 from lpmert.system.files import read_text, write_text
+from lpmert.system.scratch import owned
 
 _SETTINGS, _STEP = "settings.json", "step.json"
 
@@ -34,14 +35,17 @@ class Journal:
         self._folder = made_folder(folder)
         place = self._folder / _SETTINGS
         plain = json.loads(json.dumps(settings))
-        if place.exists():
-            if not resume:
-                raise DataError("has a loop already; resume it (--resume), or give another folder", path=self._folder)
-            _compare(_read(place), plain, self._folder)
-        elif self._place(1).exists():
-            raise DataError(f"has iterations, but no {_SETTINGS}; the folder was changed", path=self._folder)
-        else:
-            _write(place, plain)
+        with owned(place, self._folder, wait=True):  # loops that begin at once
+            if place.exists():
+                if not resume:
+                    raise DataError(
+                        "has a loop already; resume it (--resume), or give another folder", path=self._folder
+                    )
+                _compare(_read(place), plain, self._folder)
+            elif self._place(1).exists():
+                raise DataError(f"has iterations, but no {_SETTINGS}; the folder was changed", path=self._folder)
+            else:
+                _write(place, plain)
 
     def decoded(self, number: int, part: str, weights: Mapping[str, float]) -> tuple[Decoded, float] | None:
         """Return what was decoded in an iteration, and in how many seconds; `None` if that is not there."""

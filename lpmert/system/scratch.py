@@ -96,8 +96,9 @@ def scratch_file(target: Path, path: str | Path) -> Iterator[Sink]:
 
 
 @contextmanager
-def owned(target: Path, path: str | Path) -> Iterator[None]:
-    """Own a file while the block runs: whoever asks for it meanwhile is refused by `DataError`, in this process, too.
+def owned(target: Path, path: str | Path, *, wait: bool = False) -> Iterator[None]:
+    """Own a file while the block runs: whoever asks for it meanwhile waits, or is refused by `DataError`, in this
+    process, too.
 
     A small file beside the target is locked, which the system undoes if the process is killed. path: the target as the
     caller named it. Where locks are unknown, nobody is refused.
@@ -106,7 +107,7 @@ def owned(target: Path, path: str | Path) -> Iterator[None]:
     while True:
         with writing_to(path):
             file = os.open(beside, os.O_RDWR | os.O_CREAT, 0o644)
-        if not _lock(file, wait=False) and fcntl is not None:
+        if not _lock(file, wait=wait) and fcntl is not None:
             owner = os.read(file, _TOKEN_BYTES * 8).decode(errors="replace").strip()
             os.close(file)
             raise DataError(f"is in use by another run (process {owner or 'unknown'}); give each its own", path=path)
