@@ -34,6 +34,9 @@ from lpmert.search.method import Incumbent
 
 Rng = np.random.Generator
 
+NO_SUMS = np.empty(0)
+"""Of statistics, as losses add up."""
+
 SETTINGS = (
     Cells(shape="boxes"),
     Cells(shape="boxes", leaf_lists=1),
@@ -85,7 +88,7 @@ def search_of(canonical: Canonical) -> CellsSearch:
 
 def charged(lists: SortedLists, centre: FloatArray, radius: FloatArray) -> int:
     """How far conflicts raise the bound of a box, asked for more and more; lists of two as pairs."""
-    stack = _stack_with(lists, box_with_all(lists, centre, radius))
+    stack = _stack_with(lists, box_with_all(lists, centre, radius, NO_SUMS))
     rounding = rounds.py_func(binary_places(lists), centre, radius)
     room = new_box_conflicts(len(lists.offsets) - 1, len(centre))
     bound = 0
@@ -112,7 +115,7 @@ def _stack_with(lists: SortedLists, box: OpenBox) -> BoxStack:
         ids=rows.astype(np.int32),
         ends=np.concatenate([[0], np.cumsum(sizes[more])]),
     )
-    stack = new_box_stack(len(two) + 1, len(rows) + 1, len(more) + 2, 2, len(box.centre), precision_of(lists))
+    stack = new_box_stack(len(two) + 1, len(rows) + 1, len(more) + 2, 2, len(box.centre), 0, precision_of(lists))
     put_box(stack, box._replace(kept=kept))
     return stack
 
@@ -206,7 +209,7 @@ def test_what_wins_somewhere_in_a_box_survives_in_it(kind: str) -> None:
         lane = search_of(canonical)._lane
         for _ in range(4):
             centre, radius = random_box(rng, canonical.n_features)
-            kept, _ = lane.survivors(box_with_all(lists, centre, radius), 1 << 59)
+            kept, _ = lane.survivors(box_with_all(lists, centre, radius, NO_SUMS), 1 << 59)
             assert kept is not None
             for point in points_inside(rng, centre, radius, 6):
                 chosen = clear_winners(lists, point)
@@ -257,7 +260,7 @@ def test_rounded_features_count_with_all_that_may_be_meant() -> None:
 def test_every_vector_lies_on_a_face_and_in_a_half() -> None:
     rng = np.random.default_rng(2)
     lists = sorted_lists(rng.normal(size=(4, 3)), np.array([0, 2, 4]), np.array([0, 1, 0, 1]))
-    faces = [whole_box(lists, face) for face in range(6)]
+    faces = [whole_box(lists, face, NO_SUMS) for face in range(6)]
     for _ in range(200):
         weights = rng.normal(size=3) * 10.0 ** rng.integers(-5, 5, 3)
         scaled = weights / np.abs(weights).max()

@@ -177,7 +177,7 @@ class RatioAccount(Account[Ratios]):
         if part is None:
             return RatioChoicesSearch(self._choices, canonical, incumbent), 0
         kept, normals = part
-        n_own = int(np.searchsorted(kept.ids[kept.ends[:-1]], len(canonical.features)))  # the limits come last
+        n_own = np.count_nonzero(kept.ids[kept.ends[:-1]] < len(canonical.features))  # the limits come last
         ends = kept.ends[: n_own + 1]
         rows = kept.ids[: ends[-1]]
         lists = replace(
@@ -189,3 +189,8 @@ class RatioAccount(Account[Ratios]):
             rounding=None if canonical.rounding is None else canonical.rounding.take(rows).behind(normals),
         )
         return RatioChoicesSearch(self._choices, lists, incumbent, closely=False), 0  # a part: its search is short
+
+
+def account_of(choices: Choices, canonical: Canonical, incumbent: Incumbent) -> Account[Any]:
+    """Return the account of a problem."""
+    return SumAccount(choices, canonical) if canonical.additive else RatioAccount(choices, canonical, incumbent.weights)

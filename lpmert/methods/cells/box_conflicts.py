@@ -114,6 +114,8 @@ def _collect(stack, t, room):
     n_features = len(centre)
     k = np.int64(0)
     for p in range(stack.first_pair[t], stack.first_pair[t] + stack.n_pairs[t]):
+        if kept.steps[p] == 0:
+            continue  # as two hypotheses of different statistics may cost the same
         for d in range(n_features):
             room.gains[d, k] = kept.gains[d, p]
         k = add_item(room, k, kept.steps[p], centre, radius)

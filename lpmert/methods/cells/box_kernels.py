@@ -11,19 +11,10 @@ import numpy as np
 from lpmert.methods.cells.box_conflicts import box_conflicts
 from lpmert.methods.cells.box_leaf import search_box
 from lpmert.methods.cells.box_prune import prune_box, rounds
-from lpmert.methods.cells.box_stack import (
-    BOUND,
-    CENTRE,
-    LEAST_RADIUS,
-    N_LISTS,
-    N_PAIRS,
-    N_ROWS,
-    push_box,
-    room_for_children,
-)
+from lpmert.methods.cells.box_stack import LEAST_RADIUS, N_PAIRS, push_box, room_for_children
 from lpmert.methods.cells.kernels import EMPTY, FULL, HARD, PAUSED
-from lpmert.methods.cells.ledger_of_sums import offer
-from lpmert.methods.cells.stack import CONFLICTING, DONE_WORK, NODES, TOP, UPPER_COST
+from lpmert.methods.cells.ledger import look_at_box
+from lpmert.methods.cells.stack import BOUND, CONFLICTING, DONE_WORK, N_LISTS, N_ROWS, NODES, TOP, UPPER_COST
 from lpmert.methods.choices.kernels import ASKING, DONE
 from lpmert.numeric.kernels import copy_entries, fill, internal, kernel
 
@@ -83,18 +74,17 @@ def longest_axis(stack, t, shares, stakes):
 
 
 @kernel(nogil=True)
-def prune_face(lists, stack, child, work, settings, limit):
+def prune_face(ledger, lists, stack, child, work, settings, limit):
     """Prune the only box on the stack in place; settings: `kernels.ConeSettings`."""
     root = np.int64(0)
     copy_entries(stack.centres[root], child.centre, root, len(child.centre))
     copy_entries(stack.radii[root], child.radius, root, len(child.radius))
-    prune_box(stack, root, child, work, limit, settings.compare_all)
+    prune_box(ledger, stack, root, child, work, limit, settings.compare_all)
     n = stack.numbers
     n[NODES] += 1
     n[TOP] = -1
     if child.numbers[BOUND] <= limit:
-        if child.numbers[CENTRE] < n[UPPER_COST]:
-            offer(lists, stack, child.centre)
+        look_at_box(ledger, lists, stack, child)
         push_box(stack, child, root)
 
 
@@ -131,7 +121,7 @@ def explore_boxes(ledger, lists, stack, children, work, conflicts, settings, bud
         least = stack.precision.least if stack.stalled[t] >= settings.most_stalled else LEAST_RADIUS
         if stack.stalled[t] >= settings.hopeless or radius < least:
             return HARD
-        n[DONE_WORK] += 4 * (stack.n_rows[t] + stack.n_pairs[t]) + 50
+        n[DONE_WORK] += settings.row_work * (stack.n_rows[t] + stack.n_pairs[t]) + 50
         for c in range(2):
             child = children[c]
             copy_entries(stack.centres[t], child.centre, np.int64(0), len(child.centre))
@@ -139,10 +129,10 @@ def explore_boxes(ledger, lists, stack, children, work, conflicts, settings, bud
             child.radius[axis] = radius
             child.centre[axis] += radius if c == 0 else -radius
             limit = n[UPPER_COST] - settings.granularity
-            prune_box(stack, t, child, work, limit, settings.compare_all)
+            prune_box(ledger, stack, t, child, work, limit, settings.compare_all)
             n[NODES] += 1
-            if child.numbers[BOUND] <= limit and child.numbers[CENTRE] < n[UPPER_COST]:
-                offer(lists, stack, child.centre)
+            if child.numbers[BOUND] <= limit:
+                look_at_box(ledger, lists, stack, child)
         parent_stalled = stack.stalled[t]
         n[TOP] -= 1
         first, last = children[0].numbers, children[1].numbers

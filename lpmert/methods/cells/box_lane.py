@@ -50,11 +50,12 @@ class BoxLane(AnyLane[OpenBox]):
     def new(cls, account: Account[Any], settings: ConeSettings, weights: FloatArray, n_rows: int) -> BoxLane:
         """Return an empty lane with room for a box of so many hypotheses; weights [D] of the incumbent."""
         lists = account.lists
-        n_lists, n_features = len(lists.offsets) - 1, len(weights)
-        sizes = n_lists + 1000, 2 * n_rows + 1000, 2 * n_lists + 1000, 64, n_features
+        n_lists, n_features, n_columns = len(lists.offsets) - 1, len(weights), len(account.total)
+        sizes = n_lists + 1000, 2 * n_rows + 1000, 2 * n_lists + 1000, 64, n_features, n_columns
         stack = new_box_stack(*sizes, precision_of(lists))
         stack.best_weights[:] = weights
-        children = new_box_child(n_rows, n_lists, n_features), new_box_child(n_rows, n_lists, n_features)
+        room = n_rows, n_lists, n_features, n_columns
+        children = new_box_child(*room), new_box_child(*room)
         work = new_box_work(n_rows, n_lists, int(np.diff(lists.offsets).max(initial=1)))
         conflicts = new_box_conflicts(min(n_lists, settings.conflict_lists), n_features)
         return cls(account, settings, account.new_ledger(), stack, children, work, conflicts)
@@ -65,7 +66,7 @@ class BoxLane(AnyLane[OpenBox]):
         return sum(array.nbytes for part in (*kept, self.work, self.conflicts) for array in part)
 
     def load_root(self, root: int) -> None:
-        self.load(whole_box(self.account.lists, root))
+        self.load(whole_box(self.account.lists, root, self.account.total))
 
     def load(self, part: OpenBox) -> None:
         while not room_for_box(self.stack, part):
@@ -76,7 +77,7 @@ class BoxLane(AnyLane[OpenBox]):
 
     def enclosing(self) -> tuple[FloatArray, OpenBox]:
         top = self.top()
-        wider = box_with_all(self.account.lists, top.centre, widened(top.radius))
+        wider = box_with_all(self.account.lists, top.centre, widened(top.radius), self.account.total)
         return box_normals(top.centre, top.radius), wider
 
     def simplices(self) -> list[OpenCone]:
@@ -110,7 +111,7 @@ class BoxLane(AnyLane[OpenBox]):
         lists = self.account.lists
         n_lists, n_features = len(lists.offsets) - 1, len(part.centre)
         self._make_room(part)
-        sizes = n_lists + 1, len(lists.costs) + 1, n_lists + 2, 4, n_features
+        sizes = n_lists + 1, len(lists.costs) + 1, n_lists + 2, 4, n_features, len(part.total)
         stack = new_box_stack(*sizes, self.stack.precision)
         put_box(stack, part)
         box, found = self._pruned(stack, cost)
@@ -120,22 +121,26 @@ class BoxLane(AnyLane[OpenBox]):
         kept = box.kept
         ids = np.concatenate([kept.ids, np.column_stack([kept.cheap, kept.dear]).ravel()])
         ends = np.concatenate([kept.ends, kept.ends[-1] + 2 * np.arange(1, len(kept.cheap) + 1)])
-        costs = self.account.lists.costs[ids]
-        return Survivors(ids, costs, ends, box.own - int(costs[ends[:-1]].sum()), self.account.total)
+        cheap = self.account.lists.costs[kept.cheap]
+        costs = np.concatenate([kept.costs, np.column_stack([cheap, cheap + kept.steps]).ravel()])
+        return Survivors(ids, costs, ends, box.own - int(costs[ends[:-1]].sum()), box.total)
 
     def _make_room(self, part: OpenBox) -> None:
         """Give the work space room for a box."""
         if len(part.kept.ids) > len(self.work.kept_rows):
             n_features, n_rows = part.kept.features.shape
             n_lists = len(self.account.lists.offsets) - 1
-            self.children = new_box_child(n_rows, n_lists, n_features), new_box_child(n_rows, n_lists, n_features)
+            room = n_rows, n_lists, n_features, len(part.total)
+            self.children = new_box_child(*room), new_box_child(*room)
             self.work = new_box_work(n_rows, n_lists, len(self.work.lead))
 
     def _part_at(self, stack: BoxStack, t: int) -> OpenBox:
         return box_at(stack, t)
 
     def _prune_alone(self, stack: BoxStack, limit: int) -> None:
-        kernel.prune_face(self.account.lists, stack, self.children[0], self.work, self.settings, limit)
+        kernel.prune_face(
+            self.ledger, self.account.lists, stack, self.children[0], self.work, self.settings, limit
+        )
 
     def _run(self, budget: int) -> int:
         room = self.children, self.work, self.conflicts

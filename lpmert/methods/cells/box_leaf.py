@@ -5,12 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from lpmert.errors import FloatArray
-from lpmert.methods.cells.box_stack import N_LISTS, N_PAIRS, N_ROWS, OWN
+from lpmert.methods.cells.box_stack import N_PAIRS, OWN
 from lpmert.methods.cells.leaf import LeafPart
-from lpmert.methods.cells.ledger_of_sums import search_within
-from lpmert.methods.cells.stack import FIXED, LEAVES
-from lpmert.methods.cells.stack import N_LISTS as CONE_LISTS
-from lpmert.methods.cells.stack import N_ROWS as CONE_ROWS
+from lpmert.methods.cells.ledger import search_part
+from lpmert.methods.cells.stack import BOUND, FIXED, N_LISTS, N_ROWS
 from lpmert.numeric.kernels import internal, kernel
 
 _WIDER = 1.0 + 2.0**-20
@@ -64,17 +62,17 @@ def _part(lists, child):
     for p in range(n_pairs):
         i = n_rows + 2 * p
         ids[i], ids[i + 1] = kept.cheap[p], kept.dear[p]
-        costs[i], costs[i + 1] = lists.costs[ids[i]], lists.costs[ids[i + 1]]
+        costs[i] = lists.costs[ids[i]]
+        costs[i + 1] = costs[i] + kept.steps[p]
         fixed -= costs[i]
         ends[n_lists + p + 1] = i + 2
-    of_part[CONE_ROWS], of_part[CONE_LISTS], of_part[FIXED] = len(ids), n_lists + n_pairs, fixed
+    of_part[N_ROWS], of_part[N_LISTS], of_part[FIXED] = len(ids), n_lists + n_pairs, fixed
+    of_part[BOUND] = numbers[OWN]  # without conflicts: what they charged, a selection's costs may hold, too
     return LeafPart(of_part, ids, costs, ends)
 
 
 @internal(allocates=True)
 def search_box(ledger, lists, stack, child):
     """Search a small box selection by selection; see `ledger.search_leaf`."""
-    stack.numbers[LEAVES] += 1
-    return search_within(
-        ledger, lists, stack, _part(lists, child), box_normals(child.centre, child.radius), child.centre
-    )
+    normals = box_normals(child.centre, child.radius)
+    return search_part(ledger, lists, stack, _part(lists, child), child.total, normals, child.centre)

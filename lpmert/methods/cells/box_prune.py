@@ -7,8 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from lpmert.errors import FloatArray, IntArray
-from lpmert.methods.cells.box_stack import BOUND, CENTRE, N_LISTS, N_PAIRS, N_ROWS, OWN, TINY
+from lpmert.methods.cells.box_stack import N_PAIRS, OWN, TINY
+from lpmert.methods.cells.ledger import close_box, look_at_pair, open_account, settle_pair, settle_rows
 from lpmert.methods.cells.prune import MOST_COMPARED
+from lpmert.methods.cells.stack import AGE, BOUND, CENTRE, IMPOSSIBLE, N_LISTS, N_ROWS, SETTLED
 from lpmert.numeric.kernels import EPSILON, INFINITE_COST, internal, kernel
 
 _BLOCK = 512
@@ -97,8 +99,9 @@ def _take(source, indices, n, target):
 
 
 @internal
-def _prune_pairs(kept, first, n, child, work, own, limit, rounding):
+def _prune_pairs(ledger, kept, first, n, child, work, own, limit, rounding):
     """Settle the pairs of which one beats the other; return (own, extra cost at the centre)."""
+    numbers, total = child.numbers, child.total
     centre = np.int64(0)
     k = np.int64(0)
     for begin in range(first, first + n, _BLOCK):
@@ -109,15 +112,16 @@ def _prune_pairs(kept, first, n, child, work, own, limit, rounding):
             lead, error = work.lead[j], kept.reaches[p]
             reach = work.reach[j] + rounding * error
             if lead - reach >= 0.0:
-                own += kept.steps[p]
-            elif not -lead - reach >= 0.0:
+                own = settle_pair(ledger, total, own + kept.steps[p], kept.dear[p])
+            elif -lead - reach >= 0.0:
+                own = settle_pair(ledger, total, own, kept.cheap[p])
+            else:
                 work.kept_pairs[k] = p
                 k += 1
-                if not -lead > error:
-                    centre += kept.steps[p]
+                centre += look_at_pair(ledger, numbers, kept.cheap[p], kept.dear[p], kept.steps[p], lead, error)
         if own > limit:
             break
-    child.numbers[N_PAIRS] = k
+    numbers[N_PAIRS] = k
     return own, centre
 
 
@@ -197,7 +201,7 @@ def _leads_clearly(lead, best, low, high, begin, errors):
 
 
 @internal
-def _prune_rows(stack, t, child, work, own, limit, rounding, compare_all):
+def _prune_rows(ledger, stack, t, child, work, own, limit, rounding, compare_all):
     """Drop rows and settle lists; return (own, extra cost at the centre, whether its winners are clear)."""
     kept, n, rows = stack.kept, child.numbers, work.kept_rows
     first, n_lists = stack.first_row[t], stack.n_lists[t]
@@ -236,7 +240,11 @@ def _prune_rows(stack, t, child, work, own, limit, rounding, compare_all):
                 )
             least = kept.costs[rows[row]]
             own += least - kept.costs[low]
-            if kept.costs[rows[left - 1]] == least:
+            standing = settle_rows(ledger, n, kept.ids, kept.costs, child.total, rows, row, left, kept.ids[best])
+            if standing == SETTLED:
+                continue
+            if standing == IMPOSSIBLE:
+                own = INFINITE_COST
                 continue
             extra += kept.costs[best] - least
             clear = clear and _leads_clearly(work.lead, best, low, high, begin, kept.row_reaches)
@@ -273,18 +281,23 @@ def rounds(places, centre, radius):
 
 
 @internal
-def prune_box(stack, t, child, work, limit, compare_all):
+def prune_box(ledger, stack, t, child, work, limit, compare_all):
     """Fill the child with what is left of box t in the child's part of it, unless its bound exceeds a limit."""
     n = child.numbers
     rounding = rounds(stack.precision.places, child.centre, child.radius)
+    n[CENTRE], n[AGE] = 0, stack.age[t]
+    for k in range(len(child.total)):
+        child.total[k] = stack.totals[t, k]
+    open_account(ledger)
     own, centre = _prune_pairs(
-        stack.kept, stack.first_pair[t], stack.n_pairs[t], child, work, stack.own[t], limit, rounding
+        ledger, stack.kept, stack.first_pair[t], stack.n_pairs[t], child, work, stack.own[t], limit, rounding
     )
     if own <= limit:
         _keep_pairs(stack.kept, child.kept, work.kept_pairs, n[N_PAIRS])
-        own, extra, clear = _prune_rows(stack, t, child, work, own, limit, rounding, compare_all)
+        own, extra, clear = _prune_rows(ledger, stack, t, child, work, own, limit, rounding, compare_all)
+        n[CENTRE] = max(n[CENTRE], own + centre + extra) if clear else INFINITE_COST
         if own <= limit:
             _keep_rows(stack.kept, child.kept, work.kept_rows, n[N_ROWS])
-        n[CENTRE] = own + centre + extra if clear else INFINITE_COST
+            own = close_box(ledger, child, own, limit)
     n[OWN] = own
     n[BOUND] = max(own, stack.bound[t])

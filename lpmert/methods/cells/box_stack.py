@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpmert.errors import FloatArray, IntArray
-from lpmert.methods.cells.stack import TOP, with_more_room
+from lpmert.methods.cells.stack import AGE, BOUND, N_LISTS, N_ROWS, TOP, with_more_room
 from lpmert.numeric import dyadic
 from lpmert.numeric.kernels import EPSILON, copy_entries, internal
 from lpmert.numeric.leastnorm import SortedLists
 
-# Positions in BoxChild.numbers.
-N_PAIRS, N_ROWS, N_LISTS, OWN, BOUND, CENTRE = range(6)
+# Positions in BoxChild.numbers, besides those that a Child has too.
+OWN, N_PAIRS = 2, 5
 
 _PIECE = 1 << 16
 """Hypotheses that are looked at together: what is made of them needs little room."""
@@ -43,7 +43,8 @@ class Boxes(NamedTuple):
 
     gains [D, P]: dearer - cheaper hypothesis of each pair; reaches [P]: bounds on the rounding errors of their
     products with weights of the cube; steps [P]: costs; cheap, dear [P]: hypotheses. features [D, R], row_reaches,
-    costs, ids [R]: the survivors of the other lists in order of cost; ends: of each list among the rows of its box.
+    costs, ids [R]: the survivors of the other lists in order of cost; ends: of each list among the rows of its box. What
+    the cheaper hypothesis of a pair costs is not kept.
     """
 
     gains: FloatArray
@@ -74,8 +75,8 @@ class BoxStack(NamedTuple):
 
     numbers: as in `stack.Stack`. kept: of all boxes, of which box t has n_pairs[t] pairs from first_pair[t] on, and so
     on; n_lists[t] + 1 ends. own: what the box costs at least by its cheapest survivors; bound: that, raised by
-    conflicts here or in what it is a part of; stalled: splits since a tenth of the lists was last settled.
-    centres, radii [T, D].
+    conflicts here or in what it is a part of; stalled: splits since a tenth of the lists was last settled. totals
+    [T, K], age: for the ledger, see ledger.py. centres, radii [T, D].
     """
 
     numbers: IntArray
@@ -89,6 +90,8 @@ class BoxStack(NamedTuple):
     own: IntArray
     bound: IntArray
     stalled: IntArray
+    totals: FloatArray
+    age: IntArray
     centres: FloatArray
     radii: FloatArray
     best_weights: FloatArray
@@ -96,12 +99,13 @@ class BoxStack(NamedTuple):
 
 
 class BoxChild(NamedTuple):
-    """What pruning a box leaves, like one box of a stack. numbers: see the positions above.
+    """What pruning a box leaves, like one box of a stack, with its total [K]. numbers: see the positions above.
 
     CENTRE: what its centre costs, at most, where rounding does not hide a winner.
     """
 
     numbers: IntArray
+    total: FloatArray
     kept: Boxes
     centre: FloatArray
     radius: FloatArray
@@ -114,6 +118,8 @@ class OpenBox(NamedTuple):
     own: int
     bound: int
     stalled: int
+    total: FloatArray
+    age: int
     centre: FloatArray
     radius: FloatArray
 
@@ -144,15 +150,16 @@ def new_boxes(n_pairs: int, n_rows: int, n_ends: int, n_features: int) -> Boxes:
 
 
 def new_box_stack(
-    n_pairs: int, n_rows: int, n_ends: int, n_boxes: int, n_features: int, precision: Precision
+    n_pairs: int, n_rows: int, n_ends: int, n_boxes: int, n_features: int, n_columns: int, precision: Precision
 ) -> BoxStack:
     numbers = np.zeros(8, dtype=np.int64)
     numbers[TOP] = -1
-    names = ("first_pair", "n_pairs", "first_row", "n_rows", "first_end", "n_lists", "own", "bound", "stalled")
+    names = ("first_pair", "n_pairs", "first_row", "n_rows", "first_end", "n_lists", "own", "bound", "stalled", "age")
     return BoxStack(
         numbers,
         new_boxes(n_pairs, n_rows, n_ends, n_features),
         **{name: np.zeros(n_boxes, dtype=np.int64) for name in names},
+        totals=np.zeros((n_boxes, n_columns)),
         centres=np.empty((n_boxes, n_features)),
         radii=np.empty((n_boxes, n_features)),
         best_weights=np.zeros(n_features),
@@ -160,9 +167,11 @@ def new_box_stack(
     )
 
 
-def new_box_child(n_rows: int, n_lists: int, n_features: int) -> BoxChild:
+def new_box_child(n_rows: int, n_lists: int, n_features: int, n_columns: int) -> BoxChild:
     kept = new_boxes(n_lists, n_rows, n_lists + 1, n_features)
-    return BoxChild(np.zeros(6, dtype=np.int64), kept, np.empty(n_features), np.empty(n_features))
+    return BoxChild(
+        np.zeros(7, dtype=np.int64), np.zeros(n_columns), kept, np.empty(n_features), np.empty(n_features)
+    )
 
 
 def binary_places(lists: SortedLists) -> int:
@@ -198,22 +207,22 @@ def _magnitudes(lists: SortedLists) -> FloatArray:
     return found
 
 
-def whole_box(lists: SortedLists, face: int) -> OpenBox:
-    """Return one of the 2 D faces of the cube, with all hypotheses."""
+def whole_box(lists: SortedLists, face: int, total: FloatArray) -> OpenBox:
+    """Return one of the 2 D faces of the cube, with all hypotheses; total [K] of the lists settled for good."""
     n_features = lists.rows.shape[1]
     centre, radius = np.zeros(n_features), np.ones(n_features)
     centre[face // 2], radius[face // 2] = 1.0 - 2.0 * (face % 2), 0.0
-    return box_with_all(lists, centre, radius)
+    return box_with_all(lists, centre, radius, total)
 
 
-def box_with_all(lists: SortedLists, centre: FloatArray, radius: FloatArray) -> OpenBox:
-    """Return a box [D], [D] with all hypotheses."""
+def box_with_all(lists: SortedLists, centre: FloatArray, radius: FloatArray, total: FloatArray) -> OpenBox:
+    """Return a box [D], [D] with all hypotheses; total [K] of the lists settled for good."""
     n_rows, n_features = lists.rows.shape
     reaches = (n_features + 4) * EPSILON * _magnitudes(lists) + TINY + _WIDE * lists.spread.sum()
     none = new_boxes(0, 0, 0, n_features)
     ids = np.arange(n_rows, dtype=np.int32)
     kept = none._replace(features=lists.rows.T, row_reaches=reaches, costs=lists.costs, ids=ids, ends=lists.offsets)
-    return OpenBox(kept, int(lists.costs[lists.offsets[:-1]].sum()), 0, 0, centre, radius)
+    return OpenBox(kept, int(lists.costs[lists.offsets[:-1]].sum()), 0, 0, total, 0, centre, radius)
 
 
 def larger_boxes(stack: BoxStack, pairs: int = 0, rows: int = 0, ends: int = 0) -> BoxStack:
@@ -248,7 +257,8 @@ def _parts(stack: BoxStack, t: int) -> list[Any]:
 def box_at(stack: BoxStack, t: int) -> OpenBox:
     kept = Boxes(*(array.copy() for array in _parts(stack, t)))
     own, bound, stalled = int(stack.own[t]), int(stack.bound[t]), int(stack.stalled[t])
-    return OpenBox(kept, own, bound, stalled, stack.centres[t].copy(), stack.radii[t].copy())
+    of_ledger = stack.totals[t].copy(), int(stack.age[t])
+    return OpenBox(kept, own, bound, stalled, *of_ledger, stack.centres[t].copy(), stack.radii[t].copy())
 
 
 def put_box(stack: BoxStack, box: OpenBox) -> None:
@@ -260,6 +270,7 @@ def put_box(stack: BoxStack, box: OpenBox) -> None:
     for target, array in zip(_parts(stack, top), box.kept, strict=True):
         target[...] = array
     stack.own[top], stack.bound[top], stack.stalled[top] = box.own, box.bound, box.stalled
+    stack.totals[top], stack.age[top] = box.total, box.age
     stack.centres[top], stack.radii[top] = box.centre, box.radius
     stack.numbers[TOP] = top
 
@@ -294,6 +305,9 @@ def push_box(stack, child, stalled):
     stack.first_row[top], stack.n_rows[top] = rows, n_rows
     stack.first_end[top], stack.n_lists[top] = ends, n_lists
     stack.own[top], stack.bound[top], stack.stalled[top] = child.numbers[OWN], child.numbers[BOUND], stalled
+    stack.age[top] = child.numbers[AGE]
+    for k in range(len(child.total)):
+        stack.totals[top, k] = child.total[k]
     kept, own = stack.kept, child.kept
     for d in range(len(child.centre)):
         copy_entries(own.gains[d], kept.gains[d], pairs, n_pairs)

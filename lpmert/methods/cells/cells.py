@@ -59,9 +59,9 @@ class Cells(Method):
 
     def boxed(self, canonical: Canonical) -> bool:
         """Whether the weight space of a problem is divided into boxes; raises `MethodError` where it cannot be."""
-        possible = canonical.additive and canonical.cap is None
+        possible = canonical.cap is None
         if self.shape == "boxes" and not possible:
-            raise MethodError("shape: boxes are for additive losses without a cosine; leave it out, or set simplices")
+            raise MethodError("shape: boxes are for regions without a cosine; leave it out, or set simplices")
         return possible and (self.shape == "boxes" or (self.shape == "auto" and canonical.n_features >= _BOX_FEATURES))
 
     def start(self, task: Task) -> CellsSearch:

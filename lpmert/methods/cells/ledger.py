@@ -23,8 +23,24 @@ what it adds to the child's total if it is settled. winner: hypothesis that wins
 list: compiled into the caller, and with single arrays.
 """
 
+settle_rows = _by_ledger(sums.settle_rows, ratios.settle_rows, inline="always")
+"""(ledger, numbers, ids, costs, total, rows, start, end, winner): the same for a box, whose rows are named in `rows`."""
+
+settle_pair = _by_ledger(sums.settle_pair, ratios.settle_pair, inline="always")
+"""(ledger, total, own, winner): what a box costs in which this hypothesis of a pair wins, as `own` says its prices do."""
+
+look_at_pair = _by_ledger(sums.look_at_pair, ratios.look_at_pair, inline="always")
+"""(ledger, numbers, cheap, dear, step, lead, error): what a pair adds to the cost at a box's centre, where `dear` leads
+by so much."""
+
 close_account = _by_ledger(sums.close_account, ratios.close_account, inline="always")
 """(ledger, child, bound, limit): price the child's hypotheses anew if it is time, and return its bound."""
+
+close_box = _by_ledger(sums.close_box, ratios.close_box)
+"""(ledger, child, own, limit): price the hypotheses of a box anew if it is time, and return what it costs by them."""
+
+look_at_box = _by_ledger(sums.look_at_box, ratios.look_at_box, allocates=True)
+"""(ledger, lists, stack, child): take the centre of a box if it is better than all before."""
 
 look_at_centre = _by_ledger(sums.look_at_centre, ratios.look_at_centre, allocates=True)
 """(ledger, lists, stack, child, clear): take the child's centre if it is better than all before."""
@@ -35,4 +51,9 @@ look_inside = _by_ledger(sums.look_inside, ratios.look_inside, allocates=True)
 search_leaf = _by_ledger(sums.search_leaf, ratios.search_leaf, allocates=True)
 """(ledger, lists, stack, child): search a small cone selection by selection; DONE, ASKING for exact arithmetic, or
 WORKING where that is too much work.
+"""
+
+search_part = _by_ledger(sums.search_part, ratios.search_part, allocates=True)
+"""(ledger, lists, stack, part, total, normals, centre): the same for any small part, within the sides of normals
+[k, D].
 """

@@ -11,10 +11,13 @@ from typing import NamedTuple
 import numpy as np
 
 from lpmert.errors import FloatArray, IntArray
-from lpmert.methods.cells.ratio_leaf import offer, search_selections
+from lpmert.methods.cells.ratio_leaf import count_selections, offer, search_within
+from lpmert.methods.cells.ratio_prices import reprice, reprice_box
 from lpmert.methods.cells.stack import AGE, CENTRE, DONE_WITH, IMPOSSIBLE, LEAVES, N_LISTS, OPEN, SETTLED
-from lpmert.methods.choices.ratio_lists import FORBIDDEN, Bound, Ratio, lay_bound, row_cost
+from lpmert.methods.choices.kernels import ASKING, WORKING
+from lpmert.methods.choices.ratio_lists import FORBIDDEN, Bound, Ratio
 from lpmert.metrics.ratio_kernels import loss_of_total
+from lpmert.numeric.cone import outer_normals
 from lpmert.numeric.kernels import INFINITE_COST, add_rows, internal
 
 
@@ -42,36 +45,50 @@ def open_account(ledger):
 
 
 def settle(ledger, numbers, ids, costs, total, start, end, winner):
-    statistics, classes, at = ledger.ratio.statistics, ledger.ratio.classes, ledger.bound.at
-    if classes[winner] == FORBIDDEN:
-        numbers[CENTRE] = INFINITE_COST
+    classes = ledger.ratio.classes
     own = classes[ids[start]]
-    if own == FORBIDDEN and end == start + 1:
-        return IMPOSSIBLE
     i = start + 1
     while i < end and classes[ids[i]] == own:
         i += 1
-    if i == end:
-        for k in range(len(total)):
-            total[k] += statistics[winner, k]
-        return SETTLED
-    for k in range(len(total)):
-        at[k] += statistics[winner, k]
-    return OPEN
+    return _enter(ledger, numbers, total, own == FORBIDDEN and end == start + 1, i == end, winner)
+
+
+def settle_rows(ledger, numbers, ids, costs, total, rows, start, end, winner):
+    classes = ledger.ratio.classes
+    own = classes[ids[rows[start]]]
+    i = start + 1
+    while i < end and classes[ids[rows[i]]] == own:
+        i += 1
+    return _enter(ledger, numbers, total, own == FORBIDDEN and end == start + 1, i == end, winner)
+
+
+def settle_pair(ledger, total, own, winner):
+    if ledger.ratio.classes[winner] == FORBIDDEN:
+        return INFINITE_COST
+    _add(ledger.ratio.statistics, winner, total)
+    return own
+
+
+def look_at_pair(ledger, numbers, cheap, dear, step, lead, error):
+    winner = dear if lead > 0.0 else cheap
+    if not abs(lead) > error or ledger.ratio.classes[winner] == FORBIDDEN:
+        numbers[CENTRE] = INFINITE_COST
+    _add(ledger.ratio.statistics, winner, ledger.bound.at)
+    return np.int64(0)
 
 
 def close_account(ledger, child, bound, limit):
-    """A cone's age are the splits that are left until its rows are priced anew: the minorant changes less than the
-    choice between them.
-    """
-    at = ledger.bound.at
-    for k in range(len(at)):
-        at[k] += child.total[k]
-    if child.numbers[AGE] > 0:
-        child.numbers[AGE] -= 1
-        return bound
-    child.numbers[AGE] = ledger.repriced_every - 1
-    return _reprice(ledger.ratio, ledger.bound, child, bound, limit)
+    return reprice(ledger.ratio, ledger.bound, child, bound, limit) if _is_due(ledger, child) else bound
+
+
+def close_box(ledger, child, own, limit):
+    return reprice_box(ledger.ratio, ledger.bound, child, own, limit) if _is_due(ledger, child) else own
+
+
+def look_at_box(ledger, lists, stack, child):
+    better = loss_of_total(ledger.ratio.kind, ledger.ratio.parameters, ledger.bound.at) < ledger.loss[0]
+    if better and child.numbers[CENTRE] < INFINITE_COST:
+        offer(ledger, lists, stack, child.centre)
 
 
 def look_at_centre(ledger, lists, stack, child, clear):
@@ -93,76 +110,52 @@ def look_inside(ledger, lists, stack, t, x):
 
 def search_leaf(ledger, lists, stack, child):
     stack.numbers[LEAVES] += 1
-    return search_selections(ledger, lists, stack, child)
+    if count_selections(ledger, child) > ledger.most_selections:
+        return WORKING
+    normals, certain = outer_normals(child.rays)
+    if not certain:
+        return ASKING
+    centre = np.empty(len(normals))
+    add_rows(child.rays, centre)
+    return search_within(ledger, lists, stack, child, child.total, normals, centre)
+
+
+def search_part(ledger, lists, stack, part, total, normals, centre):
+    stack.numbers[LEAVES] += 1
+    return search_within(ledger, lists, stack, part, total, normals, centre)
 
 
 @internal
-def _widen(statistics, ids, start, end, low, high, least, most):
-    """Add the range of each statistic among rows start .. end to the box; least, most [K] are work space."""
-    row = ids[start]
-    for k in range(len(low)):
-        least[k] = most[k] = statistics[row, k]
-    for i in range(start + 1, end):
-        row = ids[i]
-        for k in range(len(low)):
-            value = statistics[row, k]
-            least[k] = min(least[k], value)
-            most[k] = max(most[k], value)
-    for k in range(len(low)):
-        low[k] += least[k]
-        high[k] += most[k]
+def _add(statistics, row, sums):
+    """Add the statistics of a hypothesis to sums [K]."""
+    for k in range(len(sums)):
+        sums[k] += statistics[row, k]
 
 
 @internal
-def _sort(scores, ids, costs, start, end):
-    """Sort rows start .. end by cost; they are few, and nearly in order."""
-    n_features = scores.shape[1]
-    for i in range(start + 1, end):
-        cost = costs[i]
-        if costs[i - 1] <= cost:
-            continue
-        j = i
-        while j > start and costs[j - 1] > cost:
-            costs[j], costs[j - 1] = costs[j - 1], costs[j]
-            ids[j], ids[j - 1] = ids[j - 1], ids[j]
-            for d in range(n_features):
-                scores[j, d], scores[j - 1, d] = scores[j - 1, d], scores[j, d]
-            j -= 1
-
-
-@internal
-def _reprice(ratio, bound, child, below, limit):
-    """Give the rows the prices of a minorant for the child's own box and sort them; return what the least add up to.
-
-    The minorant is tight at the centre's sums, which stand in bound.at. Prices stay as they are where they bound no
-    better than `below`.
+def _enter(ledger, numbers, total, impossible, alike, winner):
+    """Add the statistics of the hypothesis that wins at the centre to the sums of settled lists, if those left are
+    alike, or else to the sums there; return how the list stands.
     """
-    n_columns = len(child.total)
-    n_lists = child.numbers[N_LISTS]
-    ids, ends, costs = child.ids, child.ends, child.costs
-    low, high = bound.low, bound.high
-    for k in range(n_columns):
-        low[k] = high[k] = child.total[k]
-    for a in range(n_lists):
-        if ratio.classes[ids[ends[a + 1] - 1]] != FORBIDDEN and ratio.classes[ids[ends[a]]] != FORBIDDEN:
-            _widen(ratio.statistics, ids, ends[a], ends[a + 1], low, high, bound.least, bound.most)
-    least, useful = lay_bound(ratio, bound, child.total, n_lists)
-    if least == INFINITE_COST or not useful:
-        return max(below, least)
-    costs_here = bound.costs
-    for a in range(n_lists):
-        cheapest = INFINITE_COST
-        for i in range(ends[a], ends[a + 1]):
-            costs_here[i] = row_cost(ratio, bound.slopes, ids[i])
-            if ratio.classes[ids[i]] != FORBIDDEN:
-                cheapest = min(cheapest, costs_here[i])
-        least += cheapest
-    if least <= below:
-        return below
-    for a in range(n_lists):
-        for i in range(ends[a], ends[a + 1]):
-            costs[i] = costs_here[i]
-            if ratio.classes[ids[i]] == FORBIDDEN:
-                costs[i] = max(np.int64(0), limit - least) + 1
-        _sort(child.scores, ids, costs, ends[a], ends[a + 1])
-    return least
+    if ledger.ratio.classes[winner] == FORBIDDEN:
+        numbers[CENTRE] = INFINITE_COST
+    if impossible:
+        return IMPOSSIBLE
+    _add(ledger.ratio.statistics, winner, total if alike else ledger.bound.at)
+    return SETTLED if alike else OPEN
+
+
+@internal
+def _is_due(ledger, child):
+    """Complete the sums at the child's centre; return whether its hypotheses are to be priced anew.
+
+    The age of a part are the splits that are left until then: the minorant changes less than the choice between them.
+    """
+    at = ledger.bound.at
+    for k in range(len(at)):
+        at[k] += child.total[k]
+    if child.numbers[AGE] > 0:
+        child.numbers[AGE] -= 1
+        return False
+    child.numbers[AGE] = ledger.repriced_every - 1
+    return True

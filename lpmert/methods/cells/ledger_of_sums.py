@@ -45,8 +45,29 @@ def settle(ledger, numbers, ids, costs, total, start, end, winner):
     return SETTLED if costs[end - 1] == costs[start] else OPEN
 
 
+def settle_rows(ledger, numbers, ids, costs, total, rows, start, end, winner):
+    return SETTLED if costs[rows[end - 1]] == costs[rows[start]] else OPEN
+
+
+def settle_pair(ledger, total, own, winner):
+    return own
+
+
+def look_at_pair(ledger, numbers, cheap, dear, step, lead, error):
+    return np.int64(0) if -lead > error else step
+
+
 def close_account(ledger, child, bound, limit):
     return bound
+
+
+def close_box(ledger, child, own, limit):
+    return own
+
+
+def look_at_box(ledger, lists, stack, child):
+    if child.numbers[CENTRE] < stack.numbers[UPPER_COST]:
+        offer(lists, stack, child.centre)
 
 
 def look_at_centre(ledger, lists, stack, child, clear):
@@ -98,3 +119,8 @@ def search_leaf(ledger, lists, stack, child):
     centre = np.empty(len(normals))
     add_rows(child.rays, centre)
     return search_within(ledger, lists, stack, child, normals, centre)
+
+
+def search_part(ledger, lists, stack, part, total, normals, centre):
+    stack.numbers[LEAVES] += 1
+    return search_within(ledger, lists, stack, part, normals, centre)

@@ -1,4 +1,4 @@
-"""The selections of a small cone, one after another: those that would lower the loss are tested for attainability."""
+"""The selections of a small part of the weight space, one after another: those that would lower the loss are tested for attainability."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from lpmert.methods.cells.stack import BOUND, DONE_WORK, LEAF_LPS, N_LISTS, UPPE
 from lpmert.methods.choices.kernels import ASKING, DONE, WORKING
 from lpmert.methods.choices.ratio_lists import FORBIDDEN, decode_total, height_limit
 from lpmert.metrics.ratio_kernels import loss_of_total
-from lpmert.numeric.cone import outer_normals
-from lpmert.numeric.kernels import INFINITE_COST, add_rows, copy_entries, internal
+from lpmert.numeric.kernels import INFINITE_COST, copy_entries, internal
 from lpmert.numeric.leastnorm import (
     FEASIBLE,
     INFEASIBLE,
@@ -38,7 +37,7 @@ def offer(ledger, lists, stack, weights):
 
 
 class Leaf(NamedTuple):
-    """The lists of a small cone, its sides last, the choice of each, and what an LP on them needs."""
+    """The lists of a small part, its sides last, the choice of each, and what an LP on them needs."""
 
     lists: SortedLists
     decided: IntArray
@@ -74,38 +73,44 @@ def _settle(ledger, lists, stack, leaf, total):
     return ASKING
 
 
-@internal(allocates=True)
-def search_selections(ledger, lists, stack, child):
-    """Try the selections of a cone, unless they are too many, and keep what lowers the loss.
+@internal
+def count_selections(ledger, part):
+    """Return how many selections a part of the weight space has, or some number that is too many."""
+    number = 1
+    for a in range(part.numbers[N_LISTS]):
+        number *= part.ends[a + 1] - part.ends[a]
+        if number > ledger.most_selections:
+            break
+    return number
 
-    DONE if none is left that might, WORKING if there are too many, ASKING if exact arithmetic has to decide. The cone
+
+@internal(allocates=True)
+def search_within(ledger, lists, stack, part, total, normals, centre):
+    """Try the selections of a part, within the sides of normals [k, D], unless they are too many; keep what lowers the
+    loss.
+
+    DONE if none is left that might, WORKING if there are too many, ASKING if exact arithmetic has to decide. The part
     that is tested is slightly wider, where a dropped hypothesis might win: what is found is decoded on all lists.
     """
     n = stack.numbers
     ratio = ledger.ratio
-    n_lists = child.numbers[N_LISTS]
-    number = 1
-    for a in range(n_lists):
-        number *= child.ends[a + 1] - child.ends[a]
-        if number > ledger.most_selections:
-            return WORKING
-    normals, certain = outer_normals(child.rays)
-    if not certain:
-        return ASKING
-    n_features, n_columns = len(normals), len(child.total)
+    n_lists = part.numbers[N_LISTS]
+    number = count_selections(ledger, part)
+    if number > ledger.most_selections:
+        return WORKING
+    n_sides, n_features = normals.shape
+    n_columns = len(total)
     least = np.empty(n_lists, dtype=np.int64)
     for a in range(n_lists):
         least[a] = INFINITE_COST
-        for i in range(child.ends[a], child.ends[a + 1]):
-            if ratio.classes[child.ids[i]] != FORBIDDEN:
-                least[a] = min(least[a], child.costs[i])
-    own, longest = leaf_lists(lists, child, normals)
-    centre = np.empty(n_features)
-    add_rows(child.rays, centre)
+        for i in range(part.ends[a], part.ends[a + 1]):
+            if ratio.classes[part.ids[i]] != FORBIDDEN:
+                least[a] = min(least[a], part.costs[i])
+    own, longest = leaf_lists(lists, part, normals)
     leaf = Leaf(
         own,
-        np.arange(n_lists + n_features),
-        np.zeros(n_lists + n_features, dtype=np.int64),
+        np.arange(n_lists + n_sides),
+        np.zeros(n_lists + n_sides, dtype=np.int64),
         new_corrals(1, n_features),
         new_scratch(n_features, longest),
         np.zeros(2, dtype=np.int64),
@@ -113,9 +118,9 @@ def search_selections(ledger, lists, stack, child):
     )
     chosen = leaf.chosen
     totals = np.empty((n_lists + 1, n_columns))
-    copy_entries(child.total, totals[0], np.int64(0), n_columns)
+    copy_entries(total, totals[0], np.int64(0), n_columns)
     bounds = np.empty(n_lists + 1, dtype=np.int64)
-    bounds[0] = child.numbers[BOUND]
+    bounds[0] = part.numbers[BOUND]
     verdict = DONE
     a = 0
     if n_lists == 0:
@@ -125,17 +130,17 @@ def search_selections(ledger, lists, stack, child):
         chosen[0] = -1
     while a >= 0 and verdict == DONE:
         chosen[a] += 1
-        row = child.ends[a] + chosen[a]
-        if row == child.ends[a + 1]:
+        row = part.ends[a] + chosen[a]
+        if row == part.ends[a + 1]:
             a -= 1
             continue
-        if ratio.classes[child.ids[row]] == FORBIDDEN:
+        if ratio.classes[part.ids[row]] == FORBIDDEN:
             continue
-        bounds[a + 1] = bounds[a] + child.costs[row] - least[a]
+        bounds[a + 1] = bounds[a] + part.costs[row] - least[a]
         if bounds[a + 1] >= n[UPPER_COST]:
             continue
         for k in range(n_columns):
-            totals[a + 1, k] = totals[a, k] + ratio.statistics[child.ids[row], k]
+            totals[a + 1, k] = totals[a, k] + ratio.statistics[part.ids[row], k]
         if a + 1 < n_lists:
             a += 1
             chosen[a] = -1

@@ -12,7 +12,7 @@ import numpy as np
 from lpmert.errors import FloatArray
 from lpmert.methods.cells import kernels as kernel
 from lpmert.methods.cells import stack as layout
-from lpmert.methods.cells.accounts import Account, RatioAccount, SumAccount
+from lpmert.methods.cells.accounts import Account, account_of
 from lpmert.methods.cells.box_stack import OpenBox
 from lpmert.methods.cells.hand import COUNTED, Explored, Ground, explore
 from lpmert.methods.cells.stack import OpenCone
@@ -110,7 +110,7 @@ class CellsSearch(Search):
 
     roots [K, d, d]: simplicial cones to which it keeps, by default all of the weight space; or cones of which it is
     known already what may win in them. Where exact arithmetic closes a cone it may look beyond them, and what it finds
-    there counts.
+    there counts. account: of a search over the same problem, to which weights are known that are as good.
     """
 
     phase = "cones"
@@ -122,14 +122,11 @@ class CellsSearch(Search):
         canonical: Canonical,
         incumbent: Incumbent,
         roots: FloatArray | Sequence[OpenCone] | None = None,
+        account: Account[Any] | None = None,
     ) -> None:
         self.incumbent = incumbent
         self._settings = settings
-        self._account: Account[Any] = (
-            SumAccount(settings.selections, canonical)
-            if canonical.additive
-            else RatioAccount(settings.selections, canonical, incumbent.weights)
-        )
+        self._account = account or account_of(settings.selections, canonical, incumbent)
         self._canonical = canonical
         self._lists = self._account.lists
         self._granularity = self._account.granularity
@@ -339,7 +336,7 @@ class CellsSearch(Search):
         cones = self._lane.simplices()
         if not cones:
             return self._start_exact_closing()
-        return CellsSearch(self._settings, self._canonical, self._aim(), cones), 0
+        return CellsSearch(self._settings, self._canonical, self._aim(), cones, self._account), 0
 
     def _start_exact_closing(self) -> tuple[ChoicesSearch, int] | None:
         """Return the search of the selections of the lane's top cone with exact answers, over a slightly wider cone.
