@@ -62,9 +62,9 @@ def noise_of(seed: int, n_lists: int = 12, n_features: int = 5) -> lpmert.NBest:
     return lpmert.NBest(rng.normal(size=(n, n_features)), np.arange(0, n + 1, 12), rng.integers(0, 50, n))
 
 
-def counted(seed: int, metric: str) -> lpmert.NBest:
+def counted(seed: int, metric: str, n_features: int = 3) -> lpmert.NBest:
     """A problem with the statistics of a metric that is not additive."""
-    lists = problem_of(seed, 40 if metric == "f1" else 12, 3)
+    lists = problem_of(seed, 40 if metric == "f1" else 12, n_features)
     rng = np.random.default_rng(seed)
     n = len(lists.dense_features())
     if metric == "f1":

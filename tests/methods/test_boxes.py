@@ -7,6 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from long_searches import counted
 from strategies import KINDS, best_loss, clear_winners, exact_cost, random_lists
 
 import lpmert
@@ -429,6 +430,10 @@ def test_the_shape_is_chosen_by_what_is_searched() -> None:
     assert not boxed(two)
     assert boxed(two, "boxes")
     assert not boxed(three, "simplices")
+    four, five = (Problem(counted(1, "bleu", n_features=n), "bleu").canonical for n in (4, 5))
+    assert not boxed(four)
+    assert boxed(four, "boxes")
+    assert boxed(five)
 
 
 def test_boxes_are_refused_where_there_are_none() -> None:

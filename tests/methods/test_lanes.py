@@ -54,10 +54,11 @@ def test_searches_over_selections_go_on_in_units(seed: int) -> None:
     assert cells.loss == results[0].loss
 
 
+@pytest.mark.parametrize("shape", ["simplices", "boxes"])
 @pytest.mark.parametrize("metric", ["bleu", "chrf", "f1"])
-def test_any_number_of_threads_gives_the_same_search_for_ratios(metric: str) -> None:
+def test_any_number_of_threads_gives_the_same_search_for_ratios(metric: str, shape: str) -> None:
     nbest = counted(1, metric)
-    results = [lpmert.minimize(nbest, metric=metric, method="cells", jobs=jobs) for jobs in (1, 2, 4)]
+    results = [lpmert.minimize(nbest, metric=metric, method=Cells(shape=shape), jobs=jobs) for jobs in (1, 2, 4)]
     assert results[0].status is Status.OPTIMAL
     assert results[0].counters["nodes"] > 100
     assert all(same(results[0], other) for other in results[1:])
@@ -98,7 +99,9 @@ def test_lanes_hold_to_brute_force(kind: str, seed: int) -> None:
         assert result.status.finished
 
 
-@pytest.mark.parametrize(("metric", "shape"), [("loss", "simplices"), ("loss", "boxes"), ("bleu", "auto")])
+@pytest.mark.parametrize(
+    ("metric", "shape"), [("loss", "simplices"), ("loss", "boxes"), ("bleu", "simplices"), ("bleu", "boxes")]
+)
 def test_a_long_search_hands_parts_out_to_all_lanes(metric: str, shape: str) -> None:
     problem = Problem(problem_of(1, 200) if metric == "loss" else counted(1, metric), metric)
     most = (

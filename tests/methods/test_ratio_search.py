@@ -39,6 +39,11 @@ SETTINGS: list[Method] = [
     Cells(stalled_splits=1, leaf_lists=2),
     Cells(conflict_lists=0, compare_all=True, leaf_lists=2),
     Cells(cuts=0, leaf_lists=1),
+    Cells(shape="simplices"),
+    Cells(shape="boxes"),
+    Cells(shape="boxes", leaf_lists=1),
+    Cells(shape="boxes", leaf_lists=2, stalled_splits=1),
+    Cells(shape="boxes", conflict_lists=0, compare_all=True, leaf_lists=2),
 ]
 DEGENERATE = ("opposite", "ulps", "nearly collinear", "offset")
 

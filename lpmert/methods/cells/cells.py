@@ -3,7 +3,7 @@
 Best first over a frontier of coarse cones, depth first inside each. The bound of a cone is the sum of every list's
 cheapest survivor; for a ratio metric it is a linear function below the loss, tight where the sums of the cone are, that
 tells what survivors cost. Small or stalled cones go to the search over selections, restricted to the cone; where
-rounding leaves that undecided, exact arithmetic closes the cone. Cones are simplicial or, for sums of many features,
+rounding leaves that undecided, exact arithmetic closes the cone. Cones are simplicial or, where features are many,
 those over boxes on the faces of a cube.
 """
 
@@ -20,6 +20,9 @@ from lpmert.search.method import Method, Task
 
 _BOX_FEATURES = 3
 """Features from which on boxes are better than simplices, where they do not stall."""
+
+_BOX_FEATURES_OF_RATIOS = 5
+"""The same for ratio metrics, of which more lists stay open: with four features boxes save nodes, but no time."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,7 @@ class Cells(Method):
     )
     shape: str = option(
         "auto",
-        "what the weight space is divided into; auto: boxes, but for ratio metrics, a cosine, or where these get stuck",
+        "what the weight space is divided into; auto: boxes, but for few features, a cosine, or where these get stuck",
         choices=("auto", "simplices", "boxes"),
     )
     lanes: int = option(
@@ -62,7 +65,8 @@ class Cells(Method):
         possible = canonical.cap is None
         if self.shape == "boxes" and not possible:
             raise MethodError("shape: boxes are for regions without a cosine; leave it out, or set simplices")
-        return possible and (self.shape == "boxes" or (self.shape == "auto" and canonical.n_features >= _BOX_FEATURES))
+        fewest = _BOX_FEATURES if canonical.additive else _BOX_FEATURES_OF_RATIOS
+        return possible and (self.shape == "boxes" or (self.shape == "auto" and canonical.n_features >= fewest))
 
     def start(self, task: Task) -> CellsSearch:
         """Return a search over the whole weight space that begins with this incumbent."""

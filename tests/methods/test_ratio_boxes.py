@@ -1,0 +1,121 @@
+"""Boxes of weights for ratio metrics: no weights of a box have less than its bound and the prices in it say."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from long_searches import counted
+from strategies import clear_winners
+
+import lpmert
+from lpmert.errors import FloatArray
+from lpmert.methods.cells.box_stack import OpenBox
+from lpmert.methods.cells.cells import Cells
+from lpmert.methods.cells.search import CellsSearch
+from lpmert.methods.choices.ratio_lists import UNIT, Ratio, ratio_lists
+from lpmert.metrics.ratio_kernels import height_of_loss, loss_of_total
+from lpmert.model.coordinates import CanonicalWeights
+from lpmert.model.problem import Problem
+from lpmert.model.region import Region
+from lpmert.search.method import Incumbent
+
+METRICS = ("bleu", "chrf")
+
+
+def open_boxes(problem: Problem, budget: int) -> list[OpenBox]:
+    """What is open on every face after so much work, with nothing known to be good."""
+    form = problem.canonical
+    start = Incumbent(form.cost_of_loss(1.0), CanonicalWeights(np.ones(form.n_features)), "")
+    search = CellsSearch(Cells(shape="boxes", leaf_lists=0), form, start)
+    lane = search._lane
+    found: list[OpenBox] = []
+    for face in search._roots:
+        lane.load_root(face)
+        lane.prune_root(start.cost)
+        if lane.n_parts:
+            lane.explore(start.cost, budget)
+        found += lane.take_all()
+    return found
+
+
+def prices(box: OpenBox, offsets: np.ndarray) -> dict[int, dict[int, int]]:
+    """What each hypothesis that is left costs more than the cheapest of its list, by list."""
+    kept = box.kept
+    found: dict[int, dict[int, int]] = {}
+    for low, high in zip(kept.ends[:-1].tolist(), kept.ends[1:].tolist(), strict=True):
+        ids, costs = kept.ids[low:high].tolist(), kept.costs[low:high]
+        assert (np.diff(costs) >= 0).all()
+        found[int(np.searchsorted(offsets, ids[0], "right")) - 1] = dict(zip(ids, (costs - costs[0]).tolist()))
+    for cheap, dear, step in zip(kept.cheap.tolist(), kept.dear.tolist(), kept.steps.tolist(), strict=True):
+        assert step >= 0
+        found[int(np.searchsorted(offsets, cheap, "right")) - 1] = {cheap: 0, dear: step}
+    return found
+
+
+def inside(rng: np.random.Generator, box: OpenBox) -> list[Fraction]:
+    """Random weights of a box, some of them on a side."""
+    shares = np.clip(rng.uniform(-1.2, 1.2, len(box.centre)), -1.0, 1.0)
+    return [
+        Fraction(c) + Fraction(r) * Fraction(x)
+        for c, r, x in zip(box.centre.tolist(), box.radius.tolist(), shares.tolist(), strict=True)
+    ]
+
+
+def units(ratio: Ratio, total: FloatArray) -> float:
+    """The height of sums in units."""
+    loss = loss_of_total(ratio.kind, ratio.parameters, total)
+    return float("inf") if loss >= 1.0 else height_of_loss(ratio.kind, loss) / UNIT
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_nothing_in_a_box_is_lower_than_its_bound_and_prices(metric: str) -> None:
+    rng = np.random.default_rng(0)
+    tried = swapped = raised = 0
+    for seed in range(3):
+        problem = Problem(counted(seed, metric, n_features=3 + seed % 2), metric)
+        lists, ratio = ratio_lists(problem.canonical)
+        for box in open_boxes(problem, 40_000):
+            # Prices change, and with them which of a pair is the dearer one.
+            gains = lists.rows[box.kept.dear] - lists.rows[box.kept.cheap]
+            assert (box.kept.gains == gains.T).all()
+            swapped += int((box.kept.cheap > box.kept.dear).sum())
+            raised += box.bound > box.own
+            left = prices(box, lists.offsets)
+            for _ in range(4):
+                winners = clear_winners(lists, inside(rng, box))
+                if winners is None:
+                    continue
+                tried += 1
+                height = units(ratio, ratio.constant + ratio.statistics[winners].sum(axis=0)) * (1.0 + 1e-12)
+                assert all(winners[s] in costs for s, costs in left.items())
+                assert box.own + sum(costs[winners[s]] for s, costs in left.items()) <= height
+                assert box.bound <= height
+                settled = [i for s, i in enumerate(winners) if s not in left]
+                assert (box.total == ratio.constant + ratio.statistics[settled].sum(axis=0)).all()
+    assert tried > 200
+    assert swapped > 20
+    assert raised > 3
+
+
+@pytest.mark.parametrize("metric", [*METRICS, "f1"])
+@pytest.mark.parametrize("n_features", [4, 5])
+def test_boxes_find_what_selections_find(metric: str, n_features: int) -> None:
+    nbest = counted(3, metric, n_features)
+    region = Region(bounds={nbest.names[0]: (0.0, None)})
+    for within in (None, region):
+        expected = lpmert.minimize(nbest, metric=metric, method="choices", region=within)
+        for conflict_lists in (0, 4000):
+            method = Cells(shape="boxes", conflict_lists=conflict_lists, leaf_lists=2)
+            found = lpmert.minimize(nbest, metric=metric, method=method, region=within)
+            assert found.status is lpmert.Status.OPTIMAL
+            assert found.loss == expected.loss == found.lower_bound
+
+
+def test_a_face_that_a_limit_forbids_is_left_at_once() -> None:
+    """All weights have to be positive: of the six faces three hold none such."""
+    problem = Problem(counted(2, "bleu"), "bleu", region=Region(bounds=dict.fromkeys(("f0", "f1", "f2"), (0.0, None))))
+    for box in open_boxes(problem, 0):
+        face = int(np.flatnonzero(box.radius == 0.0)[0])
+        assert box.centre[face] == 1.0
