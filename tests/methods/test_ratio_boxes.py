@@ -47,7 +47,9 @@ def prices(box: OpenBox, offsets: np.ndarray) -> dict[int, dict[int, int]]:
     for low, high in zip(kept.ends[:-1].tolist(), kept.ends[1:].tolist(), strict=True):
         ids, costs = kept.ids[low:high].tolist(), kept.costs[low:high]
         assert (np.diff(costs) >= 0).all()
-        found[int(np.searchsorted(offsets, ids[0], "right")) - 1] = dict(zip(ids, (costs - costs[0]).tolist()))
+        found[int(np.searchsorted(offsets, ids[0], "right")) - 1] = dict(
+            zip(ids, (costs - costs[0]).tolist(), strict=True)
+        )
     for cheap, dear, step in zip(kept.cheap.tolist(), kept.dear.tolist(), kept.steps.tolist(), strict=True):
         assert step >= 0
         found[int(np.searchsorted(offsets, cheap, "right")) - 1] = {cheap: 0, dear: step}
@@ -115,7 +117,9 @@ def test_boxes_find_what_selections_find(metric: str, n_features: int) -> None:
 
 def test_a_face_that_a_limit_forbids_is_left_at_once() -> None:
     """All weights have to be positive: of the six faces three hold none such."""
-    problem = Problem(counted(2, "bleu"), "bleu", region=Region(bounds=dict.fromkeys(("f0", "f1", "f2"), (0.0, None))))
-    for box in open_boxes(problem, 0):
+    nbest = counted(2, "bleu")
+    found = open_boxes(Problem(nbest, "bleu", region=Region(bounds=dict.fromkeys(nbest.names, (0.0, None)))), 0)
+    assert len(found) >= 3
+    for box in found:
         face = int(np.flatnonzero(box.radius == 0.0)[0])
         assert box.centre[face] == 1.0

@@ -138,9 +138,7 @@ class BoxLane(AnyLane[OpenBox]):
         return box_at(stack, t)
 
     def _prune_alone(self, stack: BoxStack, limit: int) -> None:
-        kernel.prune_face(
-            self.ledger, self.account.lists, stack, self.children[0], self.work, self.settings, limit
-        )
+        kernel.prune_face(self.ledger, self.account.lists, stack, self.children[0], self.work, self.settings, limit)
 
     def _run(self, budget: int) -> int:
         room = self.children, self.work, self.conflicts

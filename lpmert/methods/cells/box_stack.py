@@ -43,8 +43,8 @@ class Boxes(NamedTuple):
 
     gains [D, P]: dearer - cheaper hypothesis of each pair; reaches [P]: bounds on the rounding errors of their
     products with weights of the cube; steps [P]: costs; cheap, dear [P]: hypotheses. features [D, R], row_reaches,
-    costs, ids [R]: the survivors of the other lists in order of cost; ends: of each list among the rows of its box. What
-    the cheaper hypothesis of a pair costs is not kept.
+    costs, ids [R]: the survivors of the other lists in order of cost; ends: of each list among the rows of its box.
+    What the cheaper hypothesis of a pair costs is not kept.
     """
 
     gains: FloatArray
@@ -169,9 +169,7 @@ def new_box_stack(
 
 def new_box_child(n_rows: int, n_lists: int, n_features: int, n_columns: int) -> BoxChild:
     kept = new_boxes(n_lists, n_rows, n_lists + 1, n_features)
-    return BoxChild(
-        np.zeros(7, dtype=np.int64), np.zeros(n_columns), kept, np.empty(n_features), np.empty(n_features)
-    )
+    return BoxChild(np.zeros(7, dtype=np.int64), np.zeros(n_columns), kept, np.empty(n_features), np.empty(n_features))
 
 
 def binary_places(lists: SortedLists) -> int:

@@ -24,10 +24,12 @@ list: compiled into the caller, and with single arrays.
 """
 
 settle_rows = _by_ledger(sums.settle_rows, ratios.settle_rows, inline="always")
-"""(ledger, numbers, ids, costs, total, rows, start, end, winner): the same for a box, whose rows are named in `rows`."""
+"""(ledger, numbers, ids, costs, total, rows, start, end, winner): the same for a box, whose rows `rows` names."""
 
 settle_pair = _by_ledger(sums.settle_pair, ratios.settle_pair, inline="always")
-"""(ledger, total, own, winner): what a box costs in which this hypothesis of a pair wins, as `own` says its prices do."""
+"""(ledger, total, own, winner): settle a pair of which this hypothesis wins in all of a box; return what the box costs,
+which is `own` by its prices.
+"""
 
 look_at_pair = _by_ledger(sums.look_at_pair, ratios.look_at_pair, inline="always")
 """(ledger, numbers, cheap, dear, step, lead, error): what a pair adds to the cost at a box's centre, where `dear` leads

@@ -1,4 +1,7 @@
-"""The selections of a small part of the weight space, one after another: those that would lower the loss are tested for attainability."""
+"""The selections of a small part of the weight space, one after another.
+
+Those that would lower the loss are tested for attainability.
+"""
 
 from __future__ import annotations
 
