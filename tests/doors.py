@@ -108,6 +108,7 @@ def everything() -> None:
         improve(Problem(make(14, 6), metric))
     possible_winners(nbest.dense_features() * 1.0, nbest.offsets.copy())  # as of many hypotheses
     word_graphs()
+    lpmert.minimize(bleu_nbest(14, 6, 5), metric="bleu", method="cells", time_limit=_TIME)  # over boxes
     for method in ("cells", "choices", "groups", "lp-mert"):
         lpmert.minimize(random_nbest(3, lists=150, size=20, dimension=6), method=method, time_limit=_TIME)
 
