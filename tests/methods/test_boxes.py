@@ -100,20 +100,14 @@ def _stack_with(lists: SortedLists, box: OpenBox) -> BoxStack:
     two, more = np.flatnonzero(sizes == 2), np.flatnonzero(sizes > 2)
     cheap = lists.offsets[two]
     rows = np.concatenate([np.arange(lists.offsets[a], lists.offsets[a + 1]) for a in more] or [np.empty(0, int)])
-    kept = box.kept._replace(
-        gains=np.ascontiguousarray((lists.rows[cheap + 1] - lists.rows[cheap]).T),
-        reaches=np.zeros(len(two)),
-        steps=lists.costs[cheap + 1] - lists.costs[cheap],
+    box = box._replace(
         cheap=cheap.astype(np.int32),
         dear=(cheap + 1).astype(np.int32),
-        features=np.ascontiguousarray(lists.rows[rows].T),
-        row_reaches=np.zeros(len(rows)),
-        costs=lists.costs[rows],
         ids=rows.astype(np.int32),
         ends=np.concatenate([[0], np.cumsum(sizes[more])]),
     )
     stack = new_box_stack(len(two) + 1, len(rows) + 1, len(more) + 2, 2, len(box.centre), precision_of(lists))
-    put_box(stack, box._replace(kept=kept))
+    put_box(stack, box, lists)
     return stack
 
 

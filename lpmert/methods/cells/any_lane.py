@@ -10,7 +10,7 @@ from lpmert.errors import FloatArray
 from lpmert.methods.cells import stack as layout
 from lpmert.methods.cells.accounts import Account
 from lpmert.methods.cells.box_stack import OpenBox
-from lpmert.methods.cells.kernels import FULL, HARD
+from lpmert.methods.cells.kernels import ASIDE, FULL, HARD
 from lpmert.methods.cells.stack import OpenCone, Survivors
 from lpmert.numeric.kernels import INFINITE_COST
 
@@ -23,7 +23,7 @@ class AnyLane(ABC, Generic[Part]):
     several at once.
 
     settings, stack: of the kernel. work_limit: the work done at which the lane's parts go back to the frontier;
-    closing: whether the one on top waits for exact arithmetic.
+    closing: whether the one on top waits for exact arithmetic; aside: what was left for later.
     """
 
     account: Account[Any]
@@ -32,6 +32,7 @@ class AnyLane(ABC, Generic[Part]):
     stack: Any
     work_limit: int = field(default=0, kw_only=True)
     closing: bool = field(default=False, kw_only=True)
+    aside: list[Part] = field(default_factory=list, kw_only=True)
 
     @property
     @abstractmethod
@@ -98,7 +99,7 @@ class AnyLane(ABC, Generic[Part]):
         self.stack.numbers[layout.TOP] = -1
         self.stack.best_weights[:] = weights
         self.ledger = self.account.new_ledger()
-        self.work_limit, self.closing = 0, False
+        self.work_limit, self.closing, self.aside = 0, False, []
 
     def prune_root(self, cost: int) -> None:
         """Prune the only part, which holds all hypotheses, below a cost."""
@@ -112,15 +113,19 @@ class AnyLane(ABC, Generic[Part]):
         kept = self._part_at(stack, 0) if stack.numbers[layout.TOP] == 0 else None
         return kept, self.account.found(self.ledger, stack)
 
-    def explore(self, cost: int, budget: int) -> None:
-        """Search on below a cost for so much work."""
+    def explore(self, cost: int, budget: int, level: int = int(INFINITE_COST)) -> None:
+        """Search on below a cost for so much work; put parts with a bound above the level aside."""
         self.account.aim(self.ledger, self.stack, cost)
+        self.stack.numbers[layout.LEVEL] = level
         stop = self.done + budget
         state = FULL
-        while state == FULL:  # what a lane had room for in the beginning makes no difference
+        while state in (FULL, ASIDE):  # what a lane had room for in the beginning makes no difference
             state = self._run(stop - self.done)
             if state == FULL:
                 self._grow()
+            elif state == ASIDE:
+                self.aside.append(self.top())
+                self.drop_top()
         self.closing = state == HARD
 
     def top(self) -> Part:
@@ -137,8 +142,9 @@ class AnyLane(ABC, Generic[Part]):
         return [self._part_at(self.stack, t) for t in range(self.n_parts)]
 
     def take_all(self) -> list[Part]:
-        """Empty the lane and return its parts."""
-        parts = self.parts()
+        """Empty the lane and return its parts, those on top last."""
+        parts = self.aside + self.parts()
+        self.aside = []
         self.stack.numbers[layout.TOP] = -1
         return parts
 

@@ -21,9 +21,9 @@ from lpmert.methods.cells.box_stack import (
     push_box,
     room_for_children,
 )
-from lpmert.methods.cells.kernels import EMPTY, FULL, HARD, PAUSED
+from lpmert.methods.cells.kernels import ASIDE, EMPTY, FULL, HARD, PAUSED
 from lpmert.methods.cells.ledger_of_sums import offer
-from lpmert.methods.cells.stack import CONFLICTING, DONE_WORK, NODES, TOP, UPPER_COST
+from lpmert.methods.cells.stack import CONFLICTING, DONE_WORK, LEVEL, NODES, TOP, UPPER_COST
 from lpmert.methods.choices.kernels import ASKING, DONE
 from lpmert.numeric.kernels import copy_entries, fill, internal, kernel
 
@@ -103,7 +103,8 @@ def explore_boxes(ledger, lists, stack, children, work, conflicts, settings, bud
     """Split, prune and bound boxes depth first until the stack is EMPTY or FULL, a box is too HARD, or the budget is
     spent.
 
-    A HARD box stays on top of the stack: exact arithmetic outside must close it and take it off.
+    A HARD box stays on top of the stack: exact arithmetic outside must close it and take it off. So does one whose bound
+    is above the level, for later (ASIDE).
     """
     n = stack.numbers
     stop = n[DONE_WORK] + budget
@@ -114,18 +115,22 @@ def explore_boxes(ledger, lists, stack, children, work, conflicts, settings, bud
             continue
         if n[DONE_WORK] > stop:
             return PAUSED
+        if stack.bound[t] > n[LEVEL]:
+            return ASIDE
         if not room_for_children(stack):
             return FULL
         parent_lists = stack.n_lists[t] + stack.n_pairs[t]
         if parent_lists <= settings.conflict_lists:
-            needed = n[UPPER_COST] - settings.granularity - stack.own[t]
+            limit = n[UPPER_COST] - settings.granularity
+            needed = min(limit, n[LEVEL]) - stack.own[t]
             rounding = rounds(stack.precision.places, stack.centres[t], stack.radii[t])
             charged = box_conflicts(conflicts, stack, t, needed, rounding)
-            if charged > needed:
+            stack.bound[t] = max(stack.bound[t], stack.own[t] + charged)
+            if stack.bound[t] > limit:
                 n[TOP] -= 1
                 n[CONFLICTING] += 1
+            if stack.bound[t] > min(limit, n[LEVEL]):
                 continue
-            stack.bound[t] = max(stack.bound[t], stack.own[t] + charged)
         axis = longest_axis(stack, t, children[0].centre, children[1].centre)
         radius = 0.5 * stack.radii[t, axis]
         least = stack.precision.least if stack.stalled[t] >= settings.most_stalled else LEAST_RADIUS

@@ -152,9 +152,9 @@ def _is_beaten(kept, rows, start, left, k, end, best, low, margins, centre, radi
     for q in range(start, end):
         j = rows[q]
         may = margins[j - low] >= -2.0 * (kept.row_reaches[i] + kept.row_reaches[j])
-        if may and j != best and q != k and (q < left or q > k):
-            if beats_in_box(kept.features, j, i, centre, radius, rounding, off):
-                return True
+        other = j != best and q != k and (q < left or q > k)
+        if may and other and beats_in_box(kept.features, j, i, centre, radius, rounding, off):
+            return True
     return False
 
 

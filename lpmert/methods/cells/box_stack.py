@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpmert.errors import FloatArray, IntArray
-from lpmert.methods.cells.stack import TOP, with_more_room
+from lpmert.methods.cells.stack import LEVEL, TOP, with_more_room
 from lpmert.numeric import dyadic
 from lpmert.numeric.kernels import EPSILON, copy_entries, internal
 from lpmert.numeric.leastnorm import SortedLists
@@ -105,9 +105,12 @@ class BoxChild(NamedTuple):
 
 
 class OpenBox(NamedTuple):
-    """One box off the stack."""
+    """One box off the stack, with all that cannot be looked up in the lists: hypotheses, as in `Boxes`."""
 
-    kept: Boxes
+    cheap: NDArray[np.int32]
+    dear: NDArray[np.int32]
+    ids: NDArray[np.int32]
+    ends: IntArray
     own: int
     bound: int
     stalled: int
@@ -117,11 +120,16 @@ class OpenBox(NamedTuple):
     @classmethod
     def of(cls, named: Mapping[str, Any]) -> OpenBox:
         """Return the box of values by name."""
-        return cls(**{**named, "kept": Boxes(**named["kept"])})
+        return cls(**named)
+
+    @property
+    def n_lists(self) -> int:
+        """Open lists."""
+        return len(self.ends) - 1 + len(self.cheap)
 
     @property
     def nbytes(self) -> int:
-        return sum(array.nbytes for array in self.kept) + 300
+        return self.cheap.nbytes + self.dear.nbytes + self.ids.nbytes + self.ends.nbytes + 500
 
 
 def new_boxes(n_pairs: int, n_rows: int, n_ends: int, n_features: int) -> Boxes:
@@ -143,7 +151,7 @@ def new_boxes(n_pairs: int, n_rows: int, n_ends: int, n_features: int) -> Boxes:
 def new_box_stack(
     n_pairs: int, n_rows: int, n_ends: int, n_boxes: int, n_features: int, precision: Precision
 ) -> BoxStack:
-    numbers = np.zeros(8, dtype=np.int64)
+    numbers = np.zeros(LEVEL + 1, dtype=np.int64)
     numbers[TOP] = -1
     names = ("first_pair", "n_pairs", "first_row", "n_rows", "first_end", "n_lists", "own", "bound", "stalled")
     return BoxStack(
@@ -169,7 +177,7 @@ def binary_places(lists: SortedLists) -> int:
     """
     if lists.spread.any():
         return -1
-    largest = float(_magnitudes(lists).max(initial=0.0))
+    largest = float(_magnitudes(lists.rows).max(initial=0.0))
     places = dyadic.binary_places(lists.rows) if largest < 2.0**_EXACT_BITS else None
     return -1 if places is None else max(-1, _EXACT_BITS - places - max(0, int(np.frexp(largest)[1])))
 
@@ -185,10 +193,10 @@ def precision_of(lists: SortedLists) -> Precision:
     return Precision(places, 2.0 * _WIDE * float(lists.spread.sum()), least)
 
 
-def _magnitudes(lists: SortedLists) -> FloatArray:
-    """Return what the products [M] of the rows with weights of the cube are at most."""
+def _magnitudes(rows: FloatArray) -> FloatArray:
+    """Return what the products [M] of rows [M, D] with weights of the cube are at most."""
     with np.errstate(over="ignore"):  # an infinite one proves nothing
-        return np.asarray(np.abs(lists.rows).sum(axis=1))
+        return np.asarray(np.abs(rows).sum(axis=1))
 
 
 def whole_box(lists: SortedLists, face: int) -> OpenBox:
@@ -201,13 +209,10 @@ def whole_box(lists: SortedLists, face: int) -> OpenBox:
 
 def box_with_all(lists: SortedLists, centre: FloatArray, radius: FloatArray) -> OpenBox:
     """Return a box [D], [D] with all hypotheses."""
-    n_rows, n_features = lists.rows.shape
-    reaches = (n_features + 4) * EPSILON * _magnitudes(lists) + TINY + _WIDE * lists.spread.sum()
-    none = new_boxes(0, 0, 0, n_features)
-    ids = np.arange(n_rows, dtype=np.int32)
-    features = np.ascontiguousarray(lists.rows.T)
-    kept = none._replace(features=features, row_reaches=reaches, costs=lists.costs, ids=ids, ends=lists.offsets)
-    return OpenBox(kept, int(lists.costs[lists.offsets[:-1]].sum()), 0, 0, centre, radius)
+    none = np.empty(0, dtype=np.int32)
+    ids = np.arange(len(lists.rows), dtype=np.int32)
+    least = int(lists.costs[lists.offsets[:-1]].sum())
+    return OpenBox(none, none, ids, lists.offsets, least, 0, 0, centre, radius)
 
 
 def larger_boxes(stack: BoxStack, pairs: int = 0, rows: int = 0, ends: int = 0) -> BoxStack:
@@ -240,29 +245,43 @@ def _parts(stack: BoxStack, t: int) -> list[Any]:
 
 
 def box_at(stack: BoxStack, t: int) -> OpenBox:
-    kept = Boxes(*(array.copy() for array in _parts(stack, t)))
+    kept = Boxes(*_parts(stack, t))
     own, bound, stalled = int(stack.own[t]), int(stack.bound[t]), int(stack.stalled[t])
-    return OpenBox(kept, own, bound, stalled, stack.centres[t].copy(), stack.radii[t].copy())
+    hypotheses = (array.copy() for array in (kept.cheap, kept.dear, kept.ids, kept.ends))
+    return OpenBox(*hypotheses, own, bound, stalled, stack.centres[t].copy(), stack.radii[t].copy())
 
 
-def put_box(stack: BoxStack, box: OpenBox) -> None:
+def put_box(stack: BoxStack, box: OpenBox, lists: SortedLists) -> None:
     """Put a box on top of the stack, which has room for it."""
     top = int(stack.numbers[TOP]) + 1
     stack.first_pair[top], stack.first_row[top], stack.first_end[top] = _first_free(stack)
-    stack.n_pairs[top], stack.n_rows[top] = len(box.kept.steps), len(box.kept.ids)
-    stack.n_lists[top] = len(box.kept.ends) - 1
-    for target, array in zip(_parts(stack, top), box.kept, strict=True):
+    stack.n_pairs[top], stack.n_rows[top] = len(box.cheap), len(box.ids)
+    stack.n_lists[top] = len(box.ends) - 1
+    for target, array in zip(_parts(stack, top), _looked_up(box, lists, stack.precision.off), strict=True):
         target[...] = array
     stack.own[top], stack.bound[top], stack.stalled[top] = box.own, box.bound, box.stalled
     stack.centres[top], stack.radii[top] = box.centre, box.radius
     stack.numbers[TOP] = top
 
 
+def _looked_up(box: OpenBox, lists: SortedLists, off: float) -> Boxes:
+    """Return what a box holds on the stack."""
+    share = (len(box.centre) + 4) * EPSILON
+    gains = (lists.rows[box.dear] - lists.rows[box.cheap]).T
+    with np.errstate(over="ignore"):  # an infinite one proves nothing
+        reaches = share * np.add.accumulate(np.abs(gains))[-1] + TINY + off
+    steps = lists.costs[box.dear] - lists.costs[box.cheap]
+    rows = lists.rows[box.ids]
+    row_reaches = share * _magnitudes(rows) + TINY + _WIDE * lists.spread.sum()
+    costs = lists.costs[box.ids]
+    return Boxes(gains, reaches, steps, box.cheap, box.dear, rows.T, row_reaches, costs, box.ids, box.ends)
+
+
 def room_for_box(stack: BoxStack, box: OpenBox) -> bool:
     """Whether a box fits on top of the stack."""
     pair, row, end = _first_free(stack)
-    fits = pair + len(box.kept.steps) <= len(stack.kept.steps) and row + len(box.kept.ids) <= len(stack.kept.ids)
-    return fits and end + len(box.kept.ends) <= len(stack.kept.ends) and int(stack.numbers[TOP]) + 1 < len(stack.own)
+    fits = pair + len(box.cheap) <= len(stack.kept.steps) and row + len(box.ids) <= len(stack.kept.ids)
+    return fits and end + len(box.ends) <= len(stack.kept.ends) and int(stack.numbers[TOP]) + 1 < len(stack.own)
 
 
 def _first_free(stack: BoxStack) -> tuple[int, int, int]:

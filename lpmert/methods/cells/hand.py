@@ -64,12 +64,14 @@ class Ground:
         self.__dict__.update(state, _of_thread=local())
 
 
-def explore(ground: Ground, parts: list[Any], cost: int, weights: FloatArray, budget: int) -> Explored:
-    """Search parts, the first of them first, for what costs less; weights [D] have this cost."""
+def explore(ground: Ground, parts: list[Any], cost: int, weights: FloatArray, budget: int, level: int) -> Explored:
+    """Search parts, the first of them first, for what costs less; weights [D] have this cost. level: a bound above which
+    they are left as they are.
+    """
     lane = ground.lane(weights)
     for part in reversed(parts):
         lane.load(part)
-    lane.explore(cost, budget)
+    lane.explore(cost, budget, level)
     counts = lane.stack.numbers[list(COUNTED)]
     closing = lane.closing
     found = lane.found()

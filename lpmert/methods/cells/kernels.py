@@ -34,7 +34,7 @@ from lpmert.numeric.kernels import EPSILON, copy_entries, copy_rows, fill, inter
 
 _SAMPLED_LISTS = 100
 
-EMPTY, PAUSED, FULL, HARD = range(4)
+EMPTY, PAUSED, FULL, HARD, ASIDE = range(5)
 
 
 class ConeSettings(NamedTuple):

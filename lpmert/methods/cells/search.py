@@ -20,6 +20,7 @@ from lpmert.methods.choices.choices import Choices
 from lpmert.methods.choices.search import ChoicesSearch
 from lpmert.model.form import Canonical
 from lpmert.numeric.cone import cone_around, covering_cones
+from lpmert.numeric.kernels import INFINITE_COST
 from lpmert.parallel.backends import workers
 from lpmert.parallel.workers import SERIAL, Pending, Shared, Workers
 from lpmert.search.checkpoint import plain
@@ -54,6 +55,12 @@ _MOST_FEATURES = 6
 """Beyond so many features simplices, of which there are more and thinner ones, get stuck sooner than boxes."""
 _CLOSING_NODES = 50
 """What it takes to begin to close a part of the weight space, in nodes."""
+
+_SHORT = 100
+"""Units after which parts with larger bounds wait for those with smaller ones: the search does not end soon."""
+
+_LEVELS = 16
+"""Levels between the least bound of a hand and the incumbent; a unit goes up by one."""
 
 _FRONTIER_BYTES = 1 << 28
 """Beyond so much memory the frontier takes no more cones: the one at hand is searched depth first to its end."""
@@ -308,7 +315,17 @@ class CellsSearch(Search):
         self._frontier.send(hand_out)
 
     def _hand_out(self, shared: Shared, parts: list[OpenCone | OpenBox]) -> Pending[Explored]:
-        return self._hands.hand_out(explore, shared, parts, self.incumbent.cost, self.incumbent.weights, _UNIT)
+        incumbent = self.incumbent
+        return self._hands.hand_out(
+            explore, shared, parts, incumbent.cost, incumbent.weights, _UNIT, self._level(parts)
+        )
+
+    def _level(self, parts: list[OpenCone | OpenBox]) -> int:
+        """Return the bound from which on parts can wait: whether the search ends or not, its bound rises soonest so."""
+        if not self._ground.boxed or self._units < _SHORT or self._frontier.nbytes >= _FRONTIER_BYTES:
+            return int(INFINITE_COST)
+        least = min(part.bound for part in parts)
+        return least + max(0, self._account.bound_of(self.incumbent.cost) - least) // _LEVELS
 
     def _take_found(self) -> None:
         self.incumbent.improve(*self._lane.found(), "C")
