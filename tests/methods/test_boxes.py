@@ -103,8 +103,8 @@ def _stack_with(lists: SortedLists, box: OpenBox) -> BoxStack:
     box = box._replace(
         cheap=cheap.astype(np.int32),
         dear=(cheap + 1).astype(np.int32),
-        ids=rows.astype(np.int32),
-        ends=np.concatenate([[0], np.cumsum(sizes[more])]),
+        packed=rows.astype(np.int32),
+        ends=np.concatenate([[0], np.cumsum(sizes[more])]).astype(np.int32),
     )
     stack = new_box_stack(len(two) + 1, len(rows) + 1, len(more) + 2, 2, len(box.centre), precision_of(lists))
     put_box(stack, box, lists)

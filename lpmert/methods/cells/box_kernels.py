@@ -103,8 +103,8 @@ def explore_boxes(ledger, lists, stack, children, work, conflicts, settings, bud
     """Split, prune and bound boxes depth first until the stack is EMPTY or FULL, a box is too HARD, or the budget is
     spent.
 
-    A HARD box stays on top of the stack: exact arithmetic outside must close it and take it off. So does one whose bound
-    is above the level, for later (ASIDE).
+    A HARD box stays on top of the stack: exact arithmetic outside must close it and take it off. So does one whose
+    bound is above the level, for later (ASIDE).
     """
     n = stack.numbers
     stop = n[DONE_WORK] + budget

@@ -69,7 +69,7 @@ class BoxLane(AnyLane[OpenBox]):
 
     def load(self, part: OpenBox) -> None:
         while not room_for_box(self.stack, part):
-            self.stack = larger_boxes(self.stack, len(part.cheap), len(part.ids), len(part.ends))
+            self.stack = larger_boxes(self.stack, len(part.cheap), part.n_rows, len(part.ends))
         self._make_room(part)
         put_box(self.stack, part, self.account.lists)
 
@@ -122,7 +122,7 @@ class BoxLane(AnyLane[OpenBox]):
 
     def _make_room(self, part: OpenBox) -> None:
         """Give the work space room for a box."""
-        n_rows, n_features = len(part.ids), len(part.centre)
+        n_rows, n_features = part.n_rows, len(part.centre)
         if n_rows > len(self.work.kept_rows):
             n_lists = len(self.account.lists.offsets) - 1
             self.children = new_box_child(n_rows, n_lists, n_features), new_box_child(n_rows, n_lists, n_features)

@@ -165,6 +165,17 @@ def _drop_beaten(kept, rows, start, end, best, low, high, scores, margin, centre
     scores: at the centre, from row low on. Only the cheapest, on which the bound rests, are compared with all
     others; the rest with compare_all.
     """
+    if not compare_all:
+        k, ahead = start, start
+        while k < end and kept.costs[rows[k]] == kept.costs[rows[start]]:
+            if scores[rows[k] - low] > scores[rows[ahead] - low]:
+                ahead = k
+            k += 1
+        if rows[ahead] == best:
+            return end
+        _measure_leads(kept.features, rows[ahead], low, high, radius, scores, margin)
+        if not _is_beaten(kept, rows, start, start, ahead, end, best, low, margin, centre, radius, rounding, off):
+            return end
     left = start
     for k in range(start, end):
         i = rows[k]

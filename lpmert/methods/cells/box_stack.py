@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from lpmert.errors import FloatArray, IntArray
 from lpmert.methods.cells.stack import LEVEL, TOP, with_more_room
 from lpmert.numeric import dyadic
-from lpmert.numeric.kernels import EPSILON, copy_entries, internal
+from lpmert.numeric.kernels import EPSILON, copy_entries, internal, kernel
 from lpmert.numeric.leastnorm import SortedLists
 
 # Positions in BoxChild.numbers.
@@ -31,7 +31,7 @@ LEAST_RADIUS = 2.0**-_MOST_HALVINGS
 MOST_FEATURES_OF_CONES = 6
 """Features up to which a box is divided into cones: there are (D - 1)! of them."""
 
-_WIDE = 1.0 + 1e-5
+WIDE = 1.0 + 1e-5
 """What an entry of weights of a box, or of a slightly wider one, is at most, and room for rounding."""
 
 
@@ -105,12 +105,14 @@ class BoxChild(NamedTuple):
 
 
 class OpenBox(NamedTuple):
-    """One box off the stack, with all that cannot be looked up in the lists: hypotheses, as in `Boxes`."""
+    """One box off the stack, with all that cannot be looked up in the lists: hypotheses of pairs, as in `Boxes`, and
+    those of other lists in order, which are packed to a bit for each hypothesis where that is less.
+    """
 
     cheap: NDArray[np.int32]
     dear: NDArray[np.int32]
-    ids: NDArray[np.int32]
-    ends: IntArray
+    packed: NDArray[np.int32] | NDArray[np.uint8]
+    ends: NDArray[np.int32]
     own: int
     bound: int
     stalled: int
@@ -123,13 +125,25 @@ class OpenBox(NamedTuple):
         return cls(**named)
 
     @property
+    def n_rows(self) -> int:
+        """Hypotheses of lists that are no pairs."""
+        return int(self.ends[-1])
+
+    @property
+    def ids(self) -> IntArray | NDArray[np.int32]:
+        """The hypotheses of lists that are no pairs [n_rows]."""
+        if self.packed.dtype != np.uint8:
+            return self.packed
+        return np.flatnonzero(np.unpackbits(self.packed))
+
+    @property
     def n_lists(self) -> int:
         """Open lists."""
         return len(self.ends) - 1 + len(self.cheap)
 
     @property
     def nbytes(self) -> int:
-        return self.cheap.nbytes + self.dear.nbytes + self.ids.nbytes + self.ends.nbytes + 500
+        return self.cheap.nbytes + self.dear.nbytes + self.packed.nbytes + self.ends.nbytes + 800
 
 
 def new_boxes(n_pairs: int, n_rows: int, n_ends: int, n_features: int) -> Boxes:
@@ -177,7 +191,8 @@ def binary_places(lists: SortedLists) -> int:
     """
     if lists.spread.any():
         return -1
-    largest = float(_magnitudes(lists.rows).max(initial=0.0))
+    with np.errstate(over="ignore"):  # an infinite one proves nothing
+        largest = float(np.abs(lists.rows).sum(axis=1).max(initial=0.0))
     places = dyadic.binary_places(lists.rows) if largest < 2.0**_EXACT_BITS else None
     return -1 if places is None else max(-1, _EXACT_BITS - places - max(0, int(np.frexp(largest)[1])))
 
@@ -190,13 +205,7 @@ def precision_of(lists: SortedLists) -> Precision:
     places = binary_places(lists)
     exact = 0 <= places < _MOST_HALVINGS and lists.rows.shape[1] <= MOST_FEATURES_OF_CONES
     least = 2.0 ** -(places + 1) if exact else LEAST_RADIUS
-    return Precision(places, 2.0 * _WIDE * float(lists.spread.sum()), least)
-
-
-def _magnitudes(rows: FloatArray) -> FloatArray:
-    """Return what the products [M] of rows [M, D] with weights of the cube are at most."""
-    with np.errstate(over="ignore"):  # an infinite one proves nothing
-        return np.asarray(np.abs(rows).sum(axis=1))
+    return Precision(places, 2.0 * WIDE * float(lists.spread.sum()), least)
 
 
 def whole_box(lists: SortedLists, face: int) -> OpenBox:
@@ -212,7 +221,7 @@ def box_with_all(lists: SortedLists, centre: FloatArray, radius: FloatArray) -> 
     none = np.empty(0, dtype=np.int32)
     ids = np.arange(len(lists.rows), dtype=np.int32)
     least = int(lists.costs[lists.offsets[:-1]].sum())
-    return OpenBox(none, none, ids, lists.offsets, least, 0, 0, centre, radius)
+    return OpenBox(none, none, ids, lists.offsets.astype(np.int32), least, 0, 0, centre, radius)
 
 
 def larger_boxes(stack: BoxStack, pairs: int = 0, rows: int = 0, ends: int = 0) -> BoxStack:
@@ -247,8 +256,18 @@ def _parts(stack: BoxStack, t: int) -> list[Any]:
 def box_at(stack: BoxStack, t: int) -> OpenBox:
     kept = Boxes(*_parts(stack, t))
     own, bound, stalled = int(stack.own[t]), int(stack.bound[t]), int(stack.stalled[t])
-    hypotheses = (array.copy() for array in (kept.cheap, kept.dear, kept.ids, kept.ends))
-    return OpenBox(*hypotheses, own, bound, stalled, stack.centres[t].copy(), stack.radii[t].copy())
+    pairs = kept.cheap.copy(), kept.dear.copy()
+    place = stack.centres[t].copy(), stack.radii[t].copy()
+    return OpenBox(*pairs, _packed(kept.ids), kept.ends.astype(np.int32), own, bound, stalled, *place)
+
+
+def _packed(ids: NDArray[np.int32]) -> NDArray[np.int32] | NDArray[np.uint8]:
+    """Return numbers in order, or a bit for each up to the last where that is less."""
+    if not len(ids) or 32 * len(ids) < ids[-1]:
+        return ids.copy()
+    chosen = np.zeros(ids[-1] + 1, dtype=np.uint8)
+    chosen[ids] = 1
+    return np.packbits(chosen)
 
 
 def put_box(stack: BoxStack, box: OpenBox, lists: SortedLists) -> None:
@@ -257,30 +276,48 @@ def put_box(stack: BoxStack, box: OpenBox, lists: SortedLists) -> None:
     stack.first_pair[top], stack.first_row[top], stack.first_end[top] = _first_free(stack)
     stack.n_pairs[top], stack.n_rows[top] = len(box.cheap), len(box.ids)
     stack.n_lists[top] = len(box.ends) - 1
-    for target, array in zip(_parts(stack, top), _looked_up(box, lists, stack.precision.off), strict=True):
+    named = box.cheap, box.dear, box.ids, box.ends
+    kept = Boxes(*_parts(stack, top))
+    for target, array in zip((kept.cheap, kept.dear, kept.ids, kept.ends), named, strict=True):
         target[...] = array
     stack.own[top], stack.bound[top], stack.stalled[top] = box.own, box.bound, box.stalled
     stack.centres[top], stack.radii[top] = box.centre, box.radius
     stack.numbers[TOP] = top
+    look_up(lists, stack)
 
 
-def _looked_up(box: OpenBox, lists: SortedLists, off: float) -> Boxes:
-    """Return what a box holds on the stack."""
-    share = (len(box.centre) + 4) * EPSILON
-    gains = (lists.rows[box.dear] - lists.rows[box.cheap]).T
-    with np.errstate(over="ignore"):  # an infinite one proves nothing
-        reaches = share * np.add.accumulate(np.abs(gains))[-1] + TINY + off
-    steps = lists.costs[box.dear] - lists.costs[box.cheap]
-    rows = lists.rows[box.ids]
-    row_reaches = share * _magnitudes(rows) + TINY + _WIDE * lists.spread.sum()
-    costs = lists.costs[box.ids]
-    return Boxes(gains, reaches, steps, box.cheap, box.dear, rows.T, row_reaches, costs, box.ids, box.ends)
+@kernel
+def look_up(lists, stack):
+    """Fill what the lists tell of the hypotheses of the box on top."""
+    t, kept, off = stack.numbers[TOP], stack.kept, stack.precision.off
+    share = (len(lists.spread) + 4) * EPSILON
+    doubt = 0.0
+    for d in range(len(lists.spread)):
+        doubt += lists.spread[d]
+    for p in range(stack.first_pair[t], stack.first_pair[t] + stack.n_pairs[t]):
+        cheap, dear = kept.cheap[p], kept.dear[p]
+        kept.steps[p] = lists.costs[dear] - lists.costs[cheap]
+        reach = 0.0
+        for d in range(len(lists.spread)):
+            gain = lists.rows[dear, d] - lists.rows[cheap, d]
+            kept.gains[d, p] = gain
+            reach += abs(gain)
+        kept.reaches[p] = share * reach + TINY + off
+    for i in range(stack.first_row[t], stack.first_row[t] + stack.n_rows[t]):
+        row = kept.ids[i]
+        kept.costs[i] = lists.costs[row]
+        size = 0.0
+        for d in range(len(lists.spread)):
+            value = lists.rows[row, d]
+            kept.features[d, i] = value
+            size += abs(value)
+        kept.row_reaches[i] = share * size + TINY + WIDE * doubt
 
 
 def room_for_box(stack: BoxStack, box: OpenBox) -> bool:
     """Whether a box fits on top of the stack."""
     pair, row, end = _first_free(stack)
-    fits = pair + len(box.cheap) <= len(stack.kept.steps) and row + len(box.ids) <= len(stack.kept.ids)
+    fits = pair + len(box.cheap) <= len(stack.kept.steps) and row + box.n_rows <= len(stack.kept.ids)
     return fits and end + len(box.ends) <= len(stack.kept.ends) and int(stack.numbers[TOP]) + 1 < len(stack.own)
 
 

@@ -65,8 +65,9 @@ class Ground:
 
 
 def explore(ground: Ground, parts: list[Any], cost: int, weights: FloatArray, budget: int, level: int) -> Explored:
-    """Search parts, the first of them first, for what costs less; weights [D] have this cost. level: a bound above which
-    they are left as they are.
+    """Search parts, the first of them first, for what costs less; weights [D] have this cost.
+
+    level: a bound above which they are left as they are.
     """
     lane = ground.lane(weights)
     for part in reversed(parts):
