@@ -53,6 +53,9 @@ _TRIAL_START = 20
 _TRIAL = 64
 """Rounds of a trial, in which both get about as much time: a second or two."""
 
+_MOST_TRIED = 20_000
+"""Hypotheses beyond which a trial of `choices` takes much longer, and does not end."""
+
 _CHOICES_SHARE = 24
 """Slices that `choices` gets for each one of `cells` where it comes first: some three times as much time."""
 
@@ -119,7 +122,8 @@ class Auto(Method):
             trial = None if pairs else (1, 1)
             return self._in_turns(task, self.choices.start(task), lambda: self.cells.start(task), _CHOICES_SHARE, trial)
         _chosen(canonical, "cells in turns with choices", "the features are few for so many lists")
-        trial = (1, 3) if canonical.n_features > _SOME_FEATURES else None
+        tried = canonical.n_features > _SOME_FEATURES and len(canonical.features) <= _MOST_TRIED
+        trial = (1, 3) if tried else None
         return self._in_turns(task, self.cells.start(task), lambda: self.choices.start(task), _CELLS_SHARE, trial)
 
     def _start_ratio(self, task: Task) -> Search:

@@ -10,11 +10,14 @@ from lpmert.errors import FloatArray
 from lpmert.methods.cells import stack as layout
 from lpmert.methods.cells.accounts import Account
 from lpmert.methods.cells.box_stack import OpenBox
-from lpmert.methods.cells.kernels import ASIDE, FULL, HARD
+from lpmert.methods.cells.kernels import ASIDE, EMPTY, FULL, HARD
 from lpmert.methods.cells.stack import OpenCone, Survivors
 from lpmert.numeric.kernels import INFINITE_COST
 
 Part = TypeVar("Part", OpenCone, OpenBox)
+
+_LEAST = 16
+"""A share of a unit's work, so that it is not too little to be sent away for."""
 
 
 @dataclass
@@ -113,20 +116,37 @@ class AnyLane(ABC, Generic[Part]):
         kept = self._part_at(stack, 0) if stack.numbers[layout.TOP] == 0 else None
         return kept, self.account.found(self.ledger, stack)
 
-    def explore(self, cost: int, budget: int, level: int = int(INFINITE_COST)) -> None:
-        """Search on below a cost for so much work; put parts with a bound above the level aside."""
+    def explore(self, cost: int, budget: int, step: int | None = None) -> None:
+        """Search on below a cost for so much work: all of it, or as long as there are parts with a bound that is not
+        above the least by more than a step. These are the next ones then, unless much of the work is done.
+        """
         self.account.aim(self.ledger, self.stack, cost)
-        self.stack.numbers[layout.LEVEL] = level
-        stop = self.done + budget
+        begin = self.done
+        self._rise(step)
         state = FULL
         while state in (FULL, ASIDE):  # what a lane had room for in the beginning makes no difference
-            state = self._run(stop - self.done)
+            state = self._run(begin + budget - self.done)
             if state == FULL:
                 self._grow()
             elif state == ASIDE:
                 self.aside.append(self.top())
                 self.drop_top()
+            elif state == EMPTY and self.aside and self.done < begin + budget // _LEAST:
+                self._rise(step)
+                state = ASIDE
         self.closing = state == HARD
+
+    def _rise(self, step: int | None) -> None:
+        """Take the next parts that were put aside, those with bounds of up to a step above the least."""
+        level = int(INFINITE_COST)
+        if step is not None:
+            bounds = [part.bound for part in self.aside] + ([] if self.least_bound is None else [self.least_bound])
+            level = min(level, step + min(bounds, default=0))
+        self.stack.numbers[layout.LEVEL] = level
+        chosen = sorted((part for part in self.aside if part.bound <= level), key=lambda part: -part.bound)
+        self.aside = [part for part in self.aside if part.bound > level]
+        for part in chosen:
+            self.load(part)
 
     def top(self) -> Part:
         """Return the part that comes next."""

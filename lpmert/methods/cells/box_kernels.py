@@ -23,7 +23,7 @@ from lpmert.methods.cells.box_stack import (
 )
 from lpmert.methods.cells.kernels import ASIDE, EMPTY, FULL, HARD, PAUSED
 from lpmert.methods.cells.ledger_of_sums import offer
-from lpmert.methods.cells.stack import CONFLICTING, DONE_WORK, LEVEL, NODES, TOP, UPPER_COST
+from lpmert.methods.cells.stack import CONFLICTING, DONE_WORK, LEVEL, LOOKED_AT, NODES, TOP, UPPER_COST
 from lpmert.methods.choices.kernels import ASKING, DONE
 from lpmert.numeric.kernels import copy_entries, fill, internal, kernel
 
@@ -137,6 +137,7 @@ def explore_boxes(ledger, lists, stack, children, work, conflicts, settings, bud
         if stack.stalled[t] >= settings.hopeless or radius < least:
             return HARD
         n[DONE_WORK] += 4 * (stack.n_rows[t] + stack.n_pairs[t]) + 50
+        n[LOOKED_AT] += stack.n_rows[t] + stack.n_pairs[t]
         for c in range(2):
             child = children[c]
             copy_entries(stack.centres[t], child.centre, np.int64(0), len(child.centre))

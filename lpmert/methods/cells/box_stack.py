@@ -106,7 +106,7 @@ class BoxChild(NamedTuple):
 
 class OpenBox(NamedTuple):
     """One box off the stack, with all that cannot be looked up in the lists: hypotheses of pairs, as in `Boxes`, and
-    those of other lists in order, which are packed to a bit for each hypothesis where that is less.
+    those of other lists in order, which are packed to a bit for each hypothesis where that is much less.
     """
 
     cheap: NDArray[np.int32]
@@ -262,8 +262,8 @@ def box_at(stack: BoxStack, t: int) -> OpenBox:
 
 
 def _packed(ids: NDArray[np.int32]) -> NDArray[np.int32] | NDArray[np.uint8]:
-    """Return numbers in order, or a bit for each up to the last where that is less."""
-    if not len(ids) or 32 * len(ids) < ids[-1]:
+    """Return numbers in order, or a bit for each up to the last where that is much less."""
+    if not len(ids) or 8 * len(ids) < ids[-1]:
         return ids.copy()
     chosen = np.zeros(ids[-1] + 1, dtype=np.uint8)
     chosen[ids] = 1

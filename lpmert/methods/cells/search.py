@@ -56,11 +56,13 @@ _MOST_FEATURES = 6
 _CLOSING_NODES = 50
 """What it takes to begin to close a part of the weight space, in nodes."""
 
-_SHORT = 100
-"""Units after which parts with larger bounds wait for those with smaller ones: the search does not end soon."""
+_SHORT = 100_000_000
+"""Entries of the hypotheses of all boxes that were split, after which boxes with larger bounds wait for those with
+smaller ones: the search does not end soon.
+"""
 
 _LEVELS = 16
-"""Levels between the least bound of a hand and the incumbent; a unit goes up by one."""
+"""Steps between the least bound of a hand and the incumbent."""
 
 _FRONTIER_BYTES = 1 << 28
 """Beyond so much memory the frontier takes no more cones: the one at hand is searched depth first to its end."""
@@ -317,15 +319,18 @@ class CellsSearch(Search):
     def _hand_out(self, shared: Shared, parts: list[OpenCone | OpenBox]) -> Pending[Explored]:
         incumbent = self.incumbent
         return self._hands.hand_out(
-            explore, shared, parts, incumbent.cost, incumbent.weights, _UNIT, self._level(parts)
+            explore, shared, parts, incumbent.cost, incumbent.weights, _UNIT, self._step(parts)
         )
 
-    def _level(self, parts: list[OpenCone | OpenBox]) -> int:
-        """Return the bound from which on parts can wait: whether the search ends or not, its bound rises soonest so."""
-        if not self._ground.boxed or self._units < _SHORT or self._frontier.nbytes >= _FRONTIER_BYTES:
-            return int(INFINITE_COST)
+    def _step(self, parts: list[OpenCone | OpenBox]) -> int | None:
+        """Return how far apart bounds in a hand may be, `None` as far as they like: a search that does not end soon has
+        its bound higher the closer they are together.
+        """
+        short = self._count(layout.LOOKED_AT) * self._canonical.n_features < _SHORT
+        if not self._ground.boxed or short or self._frontier.nbytes >= _FRONTIER_BYTES:
+            return None
         least = min(part.bound for part in parts)
-        return least + max(0, self._account.bound_of(self.incumbent.cost) - least) // _LEVELS
+        return max(0, self._account.bound_of(self.incumbent.cost) - least) // _LEVELS
 
     def _take_found(self) -> None:
         self.incumbent.improve(*self._lane.found(), "C")

@@ -14,7 +14,7 @@ from lpmert.numeric.kernels import copy_entries, copy_rows, internal
 from lpmert.numeric.leastnorm import SortedLists
 
 # Positions in Stack.numbers.
-TOP, NODES, LEAVES, LEAF_LPS, UPPER_COST, DONE_WORK, CUT_OFF, CONFLICTING, LEVEL = range(9)
+TOP, NODES, LEAVES, LEAF_LPS, UPPER_COST, DONE_WORK, CUT_OFF, CONFLICTING, LOOKED_AT, LEVEL = range(10)
 
 # Positions in Child.numbers.
 N_ROWS, N_LISTS, FIXED, BOUND, CENTRE, DONE_WITH, AGE = range(7)
