@@ -40,6 +40,8 @@ SETTINGS = (
     Cells(shape="boxes", leaf_lists=1),
     Cells(shape="boxes", leaf_lists=0, stalled_splits=2),
     Cells(shape="boxes", conflict_lists=0, leaf_lists=2, compare_all=True),
+    Cells(shape="boxes", conflict_sample=1, leaf_lists=0),
+    Cells(shape="boxes", conflict_sample=0, leaf_lists=0),
 )
 
 
@@ -90,7 +92,7 @@ def charged(lists: SortedLists, centre: FloatArray, radius: FloatArray) -> int:
     rounding = rounds.py_func(binary_places(lists), centre, radius)
     room = new_box_conflicts(len(lists.offsets) - 1, len(centre))
     bound = 0
-    while (more := int(box_conflicts(room, stack, 0, bound, rounding))) > bound:
+    while (more := int(box_conflicts(room, stack, 0, bound, rounding, 256))) > bound:
         bound = more
     return bound
 

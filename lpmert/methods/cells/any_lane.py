@@ -16,7 +16,7 @@ from lpmert.numeric.kernels import INFINITE_COST
 
 Part = TypeVar("Part", OpenCone, OpenBox)
 
-_LEAST = 16
+_LEAST = 128
 """A share of a unit's work, so that it is not too little to be sent away for."""
 
 

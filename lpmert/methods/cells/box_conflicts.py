@@ -27,9 +27,6 @@ _SHARE = 0.35
 _NEARLY = -2e-6
 """Margins in single precision that double precision may find to be none."""
 
-_SAMPLE = 256
-"""Items of which charges are estimated before many are compared with each other, about."""
-
 _HOPE = 0.6
 """Share of what is needed that the estimate has to promise, at least: it is too low rather than too high."""
 
@@ -313,12 +310,15 @@ def _swap_items(room, x, y):
 
 
 @kernel(nogil=True)
-def box_conflicts(room, stack, t, needed, rounding):
-    """Return by how much conflicts raise the bound of box t; they need not do more than exceed what is needed."""
+def box_conflicts(room, stack, t, needed, rounding, sample):
+    """Return by how much conflicts raise the bound of box t; they need not do more than exceed what is needed.
+
+    sample: items of which charges are estimated before many are compared with each other, about; 0 for none.
+    """
     n = _collect(stack, t, room, rounding)
     stack.numbers[DONE_WORK] += stack.n_rows[t] + stack.n_pairs[t]
     centre, radius, off = stack.centres[t], stack.radii[t], stack.precision.off
-    stride = n // _SAMPLE
+    stride = n // sample if sample > 0 else np.int64(0)
     if stride > 1:
         # Of many lists, a sample tells whether it is worth while: pairs grow with the square of their number.
         for k in range(n // stride):

@@ -124,7 +124,7 @@ def explore_boxes(ledger, lists, stack, children, work, conflicts, settings, bud
             limit = n[UPPER_COST] - settings.granularity
             needed = min(limit, n[LEVEL]) - stack.own[t]
             rounding = rounds(stack.precision.places, stack.centres[t], stack.radii[t])
-            charged = box_conflicts(conflicts, stack, t, needed, rounding)
+            charged = box_conflicts(conflicts, stack, t, needed, rounding, settings.conflict_sample)
             stack.bound[t] = max(stack.bound[t], stack.own[t] + charged)
             if stack.bound[t] > limit:
                 n[TOP] -= 1

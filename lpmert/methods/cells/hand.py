@@ -64,7 +64,9 @@ class Ground:
         self.__dict__.update(state, _of_thread=local())
 
 
-def explore(ground: Ground, parts: list[Any], cost: int, weights: FloatArray, budget: int, step: int | None) -> Explored:
+def explore(
+    ground: Ground, parts: list[Any], cost: int, weights: FloatArray, budget: int, step: int | None
+) -> Explored:
     """Search parts, the first of them first, for what costs less; weights [D] have this cost.
 
     step: by how much their bounds may be above the least; `None` if that makes no difference.

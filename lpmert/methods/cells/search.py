@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -15,12 +15,11 @@ from lpmert.methods.cells import stack as layout
 from lpmert.methods.cells.accounts import Account, RatioAccount, SumAccount
 from lpmert.methods.cells.box_stack import OpenBox
 from lpmert.methods.cells.hand import COUNTED, Explored, Ground, explore
+from lpmert.methods.cells.options import Options
 from lpmert.methods.cells.stack import OpenCone
-from lpmert.methods.choices.choices import Choices
 from lpmert.methods.choices.search import ChoicesSearch
 from lpmert.model.form import Canonical
 from lpmert.numeric.cone import cone_around, covering_cones
-from lpmert.numeric.kernels import INFINITE_COST
 from lpmert.parallel.backends import workers
 from lpmert.parallel.workers import SERIAL, Pending, Shared, Workers
 from lpmert.search.checkpoint import plain
@@ -68,49 +67,6 @@ _FRONTIER_BYTES = 1 << 28
 """Beyond so much memory the frontier takes no more cones: the one at hand is searched depth first to its end."""
 
 
-class Options(Protocol):
-    """What a search takes of the method `Cells`."""
-
-    @property
-    def leaf_lists(self) -> int | None:
-        """Cones with at most so many open lists go to the search over selections."""
-
-    @property
-    def cuts(self) -> int:
-        """Most cutting planes of a simplex."""
-
-    @property
-    def cut_rows(self) -> int:
-        """Most survivors of such a simplex."""
-
-    @property
-    def conflict_lists(self) -> int:
-        """Most open lists between which conflicts are looked for."""
-
-    @property
-    def stalled_splits(self) -> int:
-        """Splits in a row, a feature, with little settled."""
-
-    @property
-    def compare_all(self) -> bool:
-        """Whether all hypotheses of a list are compared."""
-
-    @property
-    def shape(self) -> str:
-        """What the weight space is divided into."""
-
-    @property
-    def lanes(self) -> int:
-        """Parts searched side by side."""
-
-    @property
-    def selections(self) -> Choices:
-        """The search over selections."""
-
-    def boxed(self, canonical: Canonical) -> bool:
-        """Return whether the weight space of a problem is divided into boxes."""
-
-
 class CellsSearch(Search):
     """A resumable search over the weight space of a problem in canonical form.
 
@@ -149,6 +105,7 @@ class CellsSearch(Search):
             _LEAF_ROWS,
             settings.cut_rows,
             settings.conflict_lists,
+            settings.conflict_sample,
             settings.stalled_splits * n_features,
             3 * settings.stalled_splits * n_features if n_features > 1 else 0,
             self._account.row_work,
@@ -318,9 +275,7 @@ class CellsSearch(Search):
 
     def _hand_out(self, shared: Shared, parts: list[OpenCone | OpenBox]) -> Pending[Explored]:
         incumbent = self.incumbent
-        return self._hands.hand_out(
-            explore, shared, parts, incumbent.cost, incumbent.weights, _UNIT, self._step(parts)
-        )
+        return self._hands.hand_out(explore, shared, parts, incumbent.cost, incumbent.weights, _UNIT, self._step(parts))
 
     def _step(self, parts: list[OpenCone | OpenBox]) -> int | None:
         """Return how far apart bounds in a hand may be, `None` as far as they like: a search that does not end soon has
