@@ -56,7 +56,7 @@ _TRIAL = 64
 _MOST_TRIED = 20_000
 """Hypotheses beyond which a trial of `choices` takes much longer, and does not end."""
 
-_LONG_SHARE = 24
+_LONG_SHARE = 96
 """Slices that `cells` gets for each one of `choices` beyond that, as these are long, too."""
 
 _CHOICES_SHARE = 24

@@ -111,7 +111,7 @@ class OpenBox(NamedTuple):
 
     cheap: NDArray[np.int32]
     dear: NDArray[np.int32]
-    packed: NDArray[np.int32] | NDArray[np.uint8]
+    packed: NDArray[Any]
     ends: NDArray[np.int32]
     own: int
     bound: int
@@ -130,7 +130,7 @@ class OpenBox(NamedTuple):
         return int(self.ends[-1])
 
     @property
-    def ids(self) -> IntArray | NDArray[np.int32]:
+    def ids(self) -> NDArray[Any]:
         """The hypotheses of lists that are no pairs [n_rows]."""
         if self.packed.dtype != np.uint8:
             return self.packed
@@ -261,7 +261,7 @@ def box_at(stack: BoxStack, t: int) -> OpenBox:
     return OpenBox(*pairs, _packed(kept.ids), kept.ends.astype(np.int32), own, bound, stalled, *place)
 
 
-def _packed(ids: NDArray[np.int32]) -> NDArray[np.int32] | NDArray[np.uint8]:
+def _packed(ids: NDArray[np.int32]) -> NDArray[Any]:
     """Return numbers in order, or a bit for each up to the last where that is much less."""
     if not len(ids) or 8 * len(ids) < ids[-1]:
         return ids.copy()
@@ -278,7 +278,8 @@ def put_box(stack: BoxStack, box: OpenBox, lists: SortedLists) -> None:
     stack.n_lists[top] = len(box.ends) - 1
     named = box.cheap, box.dear, box.ids, box.ends
     kept = Boxes(*_parts(stack, top))
-    for target, array in zip((kept.cheap, kept.dear, kept.ids, kept.ends), named, strict=True):
+    targets: tuple[NDArray[Any], ...] = kept.cheap, kept.dear, kept.ids, kept.ends
+    for target, array in zip(targets, named, strict=True):
         target[...] = array
     stack.own[top], stack.bound[top], stack.stalled[top] = box.own, box.bound, box.stalled
     stack.centres[top], stack.radii[top] = box.centre, box.radius
