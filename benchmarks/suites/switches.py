@@ -81,7 +81,24 @@ PROVED: tuple[tuple[str, dict[str, Method], tuple[tuple[Dataset, float | None], 
         ),
     ),
 )
-CASES = (*PROVED, ("auto", AUTO, ((datasets.csmt(), None), (datasets.swahili(), None))))
+MANY_LISTS: dict[str, Method] = {
+    DEFAULTS: Cells(),
+    "all conflicts tried, without a sample": Cells(conflict_sample=0),
+    "no conflicts": Cells(conflict_lists=0),
+}
+STALLED: dict[str, Method] = {
+    DEFAULTS: Cells(),
+    "boxes that stall stay boxes": Cells(shape="boxes"),
+    "simplices": Cells(shape="simplices"),
+}
+TRIALS: dict[str, Method] = {DEFAULTS: Auto(), "no trials": Auto(trials=False)}
+CASES = (
+    *PROVED,
+    ("cells, many lists", MANY_LISTS, ((datasets.libri(4), 1758), (datasets.libri(5), 1746))),
+    ("cells, many boundaries in one place", STALLED, ((datasets.swahili(n_features=4), None),)),
+    ("auto", AUTO, ((datasets.csmt(), None), (datasets.swahili(), None))),
+    ("auto, many features", TRIALS, ((datasets.swahili(slice(0, 32), n_features=6), None),)),
+)
 
 
 def tasks() -> Iterator[Task]:

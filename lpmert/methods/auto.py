@@ -53,6 +53,12 @@ _TRIAL_START = 20
 _TRIAL = 64
 """Rounds of a trial, in which both get about as much time: a second or two."""
 
+_MOST_TRIED = 20_000
+"""Hypotheses beyond which a trial of `choices` takes much longer, and does not end."""
+
+_LONG_SHARE = 96
+"""Slices that `cells` gets for each one of `choices` beyond that, as these are long, too."""
+
 _CHOICES_SHARE = 24
 """Slices that `choices` gets for each one of `cells` where it comes first: some three times as much time."""
 
@@ -83,6 +89,8 @@ class Auto(Method):
     improving: float = option(
         0.2, "share of a long search that goes into looking for better weights; 0 for none", least=0, most=1
     )
+
+    trials: bool = option(True, "let the search that comes second show early whether it ends soon")
 
     name = "auto"
     takes_ratios = True
@@ -119,8 +127,11 @@ class Auto(Method):
             trial = None if pairs else (1, 1)
             return self._in_turns(task, self.choices.start(task), lambda: self.cells.start(task), _CHOICES_SHARE, trial)
         _chosen(canonical, "cells in turns with choices", "the features are few for so many lists")
-        trial = (1, 3) if canonical.n_features > _SOME_FEATURES else None
-        return self._in_turns(task, self.cells.start(task), lambda: self.choices.start(task), _CELLS_SHARE, trial)
+        some_features = canonical.n_features > _SOME_FEATURES
+        long = some_features and len(canonical.features) > _MOST_TRIED
+        trial = (1, 3) if some_features and not long else None
+        share = _LONG_SHARE if long else _CELLS_SHARE
+        return self._in_turns(task, self.cells.start(task), lambda: self.choices.start(task), share, trial)
 
     def _start_ratio(self, task: Task) -> Search:
         canonical = task.canonical
@@ -158,7 +169,7 @@ class Auto(Method):
         form = task.canonical
         lines = form.additive or isinstance(form.totals.metric, RatioMetric)
         improver = Improver(task, self.improving) if lines and self.improving else None
-        return Portfolio(first, start_second, task.incumbent, share, improver, trial)
+        return Portfolio(first, start_second, task.incumbent, share, improver, trial if self.trials else None)
 
 
 def _chosen(canonical: Canonical, method: str, why: str) -> None:

@@ -77,7 +77,7 @@ def best_over_cones(nbest: lpmert.NBest, budget: int, below: float | None = None
             assert isinstance(box, OpenBox)
             boxes += 1
             raised += box.bound > box.own
-            if not len(box.kept.steps) and len(box.kept.ends) == 1:  # all is settled
+            if not box.n_lists:  # all is settled
                 best = min(best, box.own)
                 lane.drop_top()
                 continue

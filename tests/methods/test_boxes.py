@@ -19,6 +19,7 @@ from lpmert.methods.cells.box_stack import (
     BoxStack,
     OpenBox,
     binary_places,
+    box_at,
     box_with_all,
     new_box_stack,
     precision_of,
@@ -43,6 +44,8 @@ SETTINGS = (
     Cells(shape="boxes", leaf_lists=1),
     Cells(shape="boxes", leaf_lists=0, stalled_splits=2),
     Cells(shape="boxes", conflict_lists=0, leaf_lists=2, compare_all=True),
+    Cells(shape="boxes", conflict_sample=1, leaf_lists=0),
+    Cells(shape="boxes", conflict_sample=0, leaf_lists=0),
 )
 
 
@@ -93,7 +96,7 @@ def charged(lists: SortedLists, centre: FloatArray, radius: FloatArray) -> int:
     rounding = rounds.py_func(binary_places(lists), centre, radius)
     room = new_box_conflicts(len(lists.offsets) - 1, len(centre))
     bound = 0
-    while (more := int(box_conflicts(room, stack, 0, bound, rounding))) > bound:
+    while (more := int(box_conflicts(room, stack, 0, bound, rounding, 256))) > bound:
         bound = more
     return bound
 
@@ -104,20 +107,14 @@ def _stack_with(lists: SortedLists, box: OpenBox) -> BoxStack:
     two, more = np.flatnonzero(sizes == 2), np.flatnonzero(sizes > 2)
     cheap = lists.offsets[two]
     rows = np.concatenate([np.arange(lists.offsets[a], lists.offsets[a + 1]) for a in more] or [np.empty(0, int)])
-    kept = box.kept._replace(
-        gains=np.ascontiguousarray((lists.rows[cheap + 1] - lists.rows[cheap]).T),
-        reaches=np.zeros(len(two)),
-        steps=lists.costs[cheap + 1] - lists.costs[cheap],
+    box = box._replace(
         cheap=cheap.astype(np.int32),
         dear=(cheap + 1).astype(np.int32),
-        features=np.ascontiguousarray(lists.rows[rows].T),
-        row_reaches=np.zeros(len(rows)),
-        costs=lists.costs[rows],
-        ids=rows.astype(np.int32),
-        ends=np.concatenate([[0], np.cumsum(sizes[more])]),
+        packed=rows.astype(np.int32),
+        ends=np.concatenate([[0], np.cumsum(sizes[more])]).astype(np.int32),
     )
     stack = new_box_stack(len(two) + 1, len(rows) + 1, len(more) + 2, 2, len(box.centre), 0, precision_of(lists))
-    put_box(stack, box._replace(kept=kept))
+    put_box(stack, box, lists)
     return stack
 
 
@@ -368,6 +365,61 @@ def test_two_lists_that_want_opposite_weights_cost_the_smaller_step() -> None:
     assert charged(lists, np.array([-1.0, -0.5]), radius) == 0  # there both have their cheapest in between
     costs = {exact_cost(lists, [Fraction(1), Fraction(x, 100)]) for x in range(100)}
     assert costs - {None} == {3, 5, 8}
+
+
+def test_several_cheapest_hypotheses_of_a_list_count_with_all_they_may_be_ahead() -> None:
+    """Lists of which two or three rows are cheapest; on a grid, and not."""
+    found = 0
+    for seed in range(120):
+        rng = np.random.default_rng(seed)
+        n_features, sizes = int(rng.integers(2, 5)), rng.integers(3, 6, 6)
+        ends = np.concatenate([[0], np.cumsum(sizes)])
+        rows = rng.normal(size=(ends[-1], n_features))
+        want = rng.normal(size=n_features) * rng.choice([-1.0, 1.0], (6, 1))
+        costs = np.concatenate([rng.permutation([0] * min(3, n - 1) + [2] * max(1, n - 3)) for n in sizes])
+        rows -= np.where(costs > 0, 0.0, 1.0)[:, None] * np.repeat(want, sizes, axis=0)
+        if seed % 2:
+            rows = np.rint(8 * rows) / 8
+        lists = sorted_lists(rows, ends, costs)
+        for splits in (0, 2, 6):
+            centre, radius = random_box(rng, n_features, splits)
+            bound = charged(lists, centre, radius)
+            found += bound > 0
+            for point in points_inside(rng, centre, radius, 10):
+                cost = exact_cost(lists, point)
+                assert cost is None or bound <= cost, (seed, centre.tolist(), radius.tolist())
+    assert found > 40
+
+
+def test_a_cheapest_hypothesis_that_wins_in_part_of_a_box_is_no_conflict() -> None:
+    rows = np.array([[0.0, 0.0], [-3.0, 4.0], [1.0, -1.0], [0.0, 0.0], [-0.9, 1.0], [-9.0, 0.0]])
+    lists = sorted_lists(rows, np.array([0, 3, 6]), np.array([0, 0, 1, 0, 2, 2]))
+    centre, radius = np.array([1.0, 0.5]), np.array([0.0, 0.5])
+    # With w1 = 1, the first pays where w2 < 0.8, and without its second row everywhere; the second where w2 > 0.9.
+    assert {exact_cost(lists, [Fraction(1), Fraction(x, 100)]) for x in range(1, 100)} - {None} == {0, 1, 2}
+    assert charged(lists, centre, radius) == 0
+    alone = sorted_lists(np.delete(rows, 1, axis=0), np.array([0, 2, 5]), np.array([0, 1, 0, 2, 2]))
+    assert charged(alone, centre, radius) == 1
+
+
+@pytest.mark.parametrize("n_rows", [0, 1, 40, 5000])
+def test_open_boxes_hold_their_hypotheses(n_rows: int) -> None:
+    rng = np.random.default_rng(n_rows)
+    lists = sorted_lists(rng.normal(size=(5000, 3)), np.arange(0, 5001, 5), np.tile([0, 1, 2, 3, 4], 1000))
+    chosen = np.sort(rng.choice(1000, n_rows // 5, replace=False)) if n_rows >= 5 else np.empty(0, dtype=int)
+    rows = (5 * chosen[:, None] + np.arange(5)).ravel().astype(np.int32)
+    ends = np.arange(0, len(rows) + 1, 5, dtype=np.int32)
+    none = np.empty(0, dtype=np.int32)
+    stack = new_box_stack(10, len(rows) + 1, len(ends) + 1, 2, 3, precision_of(lists))
+    put_box(stack, OpenBox(none, none, rows, ends, 7, 8, 9, np.zeros(3), np.ones(3)), lists)
+    box = box_at(stack, 0)
+    assert box.ids.tolist() == rows.tolist()
+    assert box.ends.tolist() == ends.tolist()
+    assert (box.own, box.bound, box.stalled, box.n_rows) == (7, 8, 9, len(rows))
+    assert box.packed.nbytes <= 700
+    put_box(stack._replace(numbers=np.full(len(stack.numbers), -1)), box, lists)
+    assert np.array_equal(stack.kept.features[:, : len(rows)].T, lists.rows[rows])
+    assert np.array_equal(stack.kept.costs[: len(rows)], lists.costs[rows])
 
 
 @pytest.mark.parametrize("kind", KINDS)

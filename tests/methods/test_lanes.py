@@ -37,7 +37,7 @@ def test_any_number_of_threads_gives_the_same_search(method: str | Cells, seed: 
     nbest = problem_of(seed)
     results = [lpmert.minimize(nbest, method=method, jobs=jobs) for jobs in (1, 2, 3, 16)]
     assert results[0].status is Status.OPTIMAL
-    assert results[0].counters["nodes"] > 100
+    assert results[0].counters["nodes"] > 50
     assert all(same(results[0], other) for other in results[1:])
 
 
@@ -46,7 +46,7 @@ def test_searches_over_selections_go_on_in_units(seed: int) -> None:
     nbest = noise_of(seed)
     results = [lpmert.minimize(nbest, method="choices", jobs=jobs) for jobs in (1, 2, 5)]
     assert results[0].status is Status.OPTIMAL
-    assert results[0].counters["nodes"] > 100
+    assert results[0].counters["nodes"] > 50
     assert same(results[0], results[1])
     assert same(results[0], results[2])
     cells = lpmert.minimize(nbest, method="cells")
@@ -60,7 +60,7 @@ def test_any_number_of_threads_gives_the_same_search_for_ratios(metric: str, sha
     nbest = counted(1, metric)
     results = [lpmert.minimize(nbest, metric=metric, method=Cells(shape=shape), jobs=jobs) for jobs in (1, 2, 4)]
     assert results[0].status is Status.OPTIMAL
-    assert results[0].counters["nodes"] > 100
+    assert results[0].counters["nodes"] > 50
     assert all(same(results[0], other) for other in results[1:])
     selections = lpmert.minimize(nbest, metric=metric, method="choices")
     assert selections.status is Status.OPTIMAL

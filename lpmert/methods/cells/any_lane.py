@@ -10,11 +10,14 @@ from lpmert.errors import FloatArray
 from lpmert.methods.cells import stack as layout
 from lpmert.methods.cells.accounts import Account
 from lpmert.methods.cells.box_stack import OpenBox
-from lpmert.methods.cells.kernels import FULL, HARD
+from lpmert.methods.cells.kernels import ASIDE, EMPTY, FULL, HARD
 from lpmert.methods.cells.stack import OpenCone, Survivors
 from lpmert.numeric.kernels import INFINITE_COST
 
 Part = TypeVar("Part", OpenCone, OpenBox)
+
+_LEAST = 128
+"""A share of a unit's work, so that it is not too little to be sent away for."""
 
 
 @dataclass
@@ -23,7 +26,7 @@ class AnyLane(ABC, Generic[Part]):
     several at once.
 
     settings, stack: of the kernel. work_limit: the work done at which the lane's parts go back to the frontier;
-    closing: whether the one on top waits for exact arithmetic.
+    closing: whether the one on top waits for exact arithmetic; aside: what was left for later.
     """
 
     account: Account[Any]
@@ -32,6 +35,7 @@ class AnyLane(ABC, Generic[Part]):
     stack: Any
     work_limit: int = field(default=0, kw_only=True)
     closing: bool = field(default=False, kw_only=True)
+    aside: list[Part] = field(default_factory=list, kw_only=True)
 
     @property
     @abstractmethod
@@ -98,7 +102,7 @@ class AnyLane(ABC, Generic[Part]):
         self.stack.numbers[layout.TOP] = -1
         self.stack.best_weights[:] = weights
         self.ledger = self.account.new_ledger()
-        self.work_limit, self.closing = 0, False
+        self.work_limit, self.closing, self.aside = 0, False, []
 
     def prune_root(self, cost: int) -> None:
         """Prune the only part, which holds all hypotheses, below a cost."""
@@ -112,16 +116,37 @@ class AnyLane(ABC, Generic[Part]):
         kept = self._part_at(stack, 0) if stack.numbers[layout.TOP] == 0 else None
         return kept, self.account.found(self.ledger, stack)
 
-    def explore(self, cost: int, budget: int) -> None:
-        """Search on below a cost for so much work."""
+    def explore(self, cost: int, budget: int, step: int | None = None) -> None:
+        """Search on below a cost for so much work: all of it, or as long as there are parts with a bound that is not
+        above the least by more than a step. These are the next ones then, unless much of the work is done.
+        """
         self.account.aim(self.ledger, self.stack, cost)
-        stop = self.done + budget
+        begin = self.done
+        self._rise(step)
         state = FULL
-        while state == FULL:  # what a lane had room for in the beginning makes no difference
-            state = self._run(stop - self.done)
+        while state in (FULL, ASIDE):  # what a lane had room for in the beginning makes no difference
+            state = self._run(begin + budget - self.done)
             if state == FULL:
                 self._grow()
+            elif state == ASIDE:
+                self.aside.append(self.top())
+                self.drop_top()
+            elif state == EMPTY and self.aside and self.done < begin + budget // _LEAST:
+                self._rise(step)
+                state = ASIDE
         self.closing = state == HARD
+
+    def _rise(self, step: int | None) -> None:
+        """Take the next parts that were put aside, those with bounds of up to a step above the least."""
+        level = int(INFINITE_COST)
+        if step is not None:
+            bounds = [part.bound for part in self.aside] + ([] if self.least_bound is None else [self.least_bound])
+            level = min(level, step + min(bounds, default=0))
+        self.stack.numbers[layout.LEVEL] = level
+        chosen = sorted((part for part in self.aside if part.bound <= level), key=lambda part: -part.bound)
+        self.aside = [part for part in self.aside if part.bound > level]
+        for part in chosen:
+            self.load(part)
 
     def top(self) -> Part:
         """Return the part that comes next."""
@@ -137,8 +162,9 @@ class AnyLane(ABC, Generic[Part]):
         return [self._part_at(self.stack, t) for t in range(self.n_parts)]
 
     def take_all(self) -> list[Part]:
-        """Empty the lane and return its parts."""
-        parts = self.parts()
+        """Empty the lane and return its parts, those on top last."""
+        parts = self.aside + self.parts()
+        self.aside = []
         self.stack.numbers[layout.TOP] = -1
         return parts
 

@@ -27,9 +27,6 @@ _SHARE = 0.35
 _NEARLY = -2e-6
 """Margins in single precision that double precision may find to be none."""
 
-_SAMPLE = 256
-"""Items of which charges are estimated before many are compared with each other, about."""
-
 _HOPE = 0.6
 """Share of what is needed that the estimate has to promise, at least: it is too low rather than too high."""
 
@@ -108,10 +105,58 @@ def add_item(room, k, step, centre, radius):
 
 
 @internal
-def _collect(stack, t, room):
-    """Fill the items of a box's lists that have one cheapest hypothesis; return how many there are."""
+def _allowance(kept, low, high, ahead, centre, radius, rounding, off):
+    """Return by how much rows low .. high may be ahead of one of them in a box, at most; never less than 0.0."""
+    most = 0.0
+    for i in range(low, high):
+        lead = reach = mass = 0.0
+        for d in range(len(centre)):
+            gain = kept.features[d, i] - kept.features[d, ahead]
+            lead += gain * centre[d]
+            reach += abs(gain) * radius[d]
+            mass += abs(gain)
+        if i != ahead:
+            most = max(most, lead + (reach + (rounding * ((len(centre) + 6) * EPSILON * mass + TINY) + off)))
+    return most
+
+
+@internal
+def _add_list(kept, low, high, room, k, face, centre, radius, rounding, off):
+    """Fill item k with a list of more hypotheses: how far the best dearer one is above what bounds the cheapest."""
+    lead = top = -np.inf
+    cheap = end = low
+    best = high - 1
+    for i in range(low, high):
+        score = 0.0
+        for d in range(len(centre)):
+            score += kept.features[d, i] * centre[d]
+        if kept.costs[i] == kept.costs[low]:
+            end = i + 1
+            if score > lead:
+                lead, cheap = score, i
+        elif score > top:
+            top, best = score, i
+    if end == high:
+        return k  # as hypotheses of different statistics may cost the same
+    for d in range(len(centre)):
+        room.gains[d, k] = kept.features[d, best] - kept.features[d, cheap]
+    if end > low + 1:
+        # The cheapest are at most one of them and an allowance, and the face's weight is 1 or -1 all over the box.
+        gain = room.gains[face, k]
+        allowance = _allowance(kept, low, end, cheap, centre, radius, rounding, off)
+        room.gains[face, k] = gain - centre[face] * (allowance + rounding * EPSILON * (abs(gain) + allowance))
+    return add_item(room, k, kept.costs[end] - kept.costs[low], centre, radius)
+
+
+@internal
+def _collect(stack, t, room, rounding):
+    """Fill the items of a box's lists; return how many there are."""
     kept, centre, radius = stack.kept, stack.centres[t], stack.radii[t]
     n_features = len(centre)
+    face = 0
+    for d in range(n_features):
+        if radius[d] == 0.0:
+            face = d
     k = np.int64(0)
     for p in range(stack.first_pair[t], stack.first_pair[t] + stack.n_pairs[t]):
         if kept.steps[p] == 0:
@@ -122,19 +167,7 @@ def _collect(stack, t, room):
     first, first_end = stack.first_row[t], stack.first_end[t]
     for a in range(first_end, first_end + stack.n_lists[t]):
         low, high = first + kept.ends[a], first + kept.ends[a + 1]
-        if kept.costs[low + 1] == kept.costs[low]:
-            continue
-        top = -np.inf
-        best = low + 1
-        for i in range(low + 1, high):
-            score = 0.0
-            for d in range(n_features):
-                score += kept.features[d, i] * centre[d]
-            if score > top:
-                top, best = score, i
-        for d in range(n_features):
-            room.gains[d, k] = kept.features[d, best] - kept.features[d, low]
-        k = add_item(room, k, kept.costs[low + 1] - kept.costs[low], centre, radius)
+        k = _add_list(kept, low, high, room, k, face, centre, radius, rounding, stack.precision.off)
     return k
 
 
@@ -281,12 +314,15 @@ def _swap_items(room, x, y):
 
 
 @kernel(nogil=True)
-def box_conflicts(room, stack, t, needed, rounding):
-    """Return by how much conflicts raise the bound of box t; they need not do more than exceed what is needed."""
-    n = _collect(stack, t, room)
+def box_conflicts(room, stack, t, needed, rounding, sample):
+    """Return by how much conflicts raise the bound of box t; they need not do more than exceed what is needed.
+
+    sample: items of which charges are estimated before many are compared with each other, about; 0 for none.
+    """
+    n = _collect(stack, t, room, rounding)
     stack.numbers[DONE_WORK] += stack.n_rows[t] + stack.n_pairs[t]
     centre, radius, off = stack.centres[t], stack.radii[t], stack.precision.off
-    stride = n // _SAMPLE
+    stride = n // sample if sample > 0 else np.int64(0)
     if stride > 1:
         # Of many lists, a sample tells whether it is worth while: pairs grow with the square of their number.
         for k in range(n // stride):

@@ -12,9 +12,20 @@ from lpmert.methods.cells.box_conflicts import box_conflicts
 from lpmert.methods.cells.box_leaf import search_box
 from lpmert.methods.cells.box_prune import prune_box, rounds
 from lpmert.methods.cells.box_stack import LEAST_RADIUS, N_PAIRS, push_box, room_for_children
-from lpmert.methods.cells.kernels import EMPTY, FULL, HARD, PAUSED
+from lpmert.methods.cells.kernels import ASIDE, EMPTY, FULL, HARD, PAUSED
 from lpmert.methods.cells.ledger import look_at_box
-from lpmert.methods.cells.stack import BOUND, CONFLICTING, DONE_WORK, N_LISTS, N_ROWS, NODES, TOP, UPPER_COST
+from lpmert.methods.cells.stack import (
+    BOUND,
+    CONFLICTING,
+    DONE_WORK,
+    LEVEL,
+    LOOKED_AT,
+    N_LISTS,
+    N_ROWS,
+    NODES,
+    TOP,
+    UPPER_COST,
+)
 from lpmert.methods.choices.kernels import ASKING, DONE
 from lpmert.numeric.kernels import copy_entries, fill, internal, kernel
 
@@ -93,7 +104,8 @@ def explore_boxes(ledger, lists, stack, children, work, conflicts, settings, bud
     """Split, prune and bound boxes depth first until the stack is EMPTY or FULL, a box is too HARD, or the budget is
     spent.
 
-    A HARD box stays on top of the stack: exact arithmetic outside must close it and take it off.
+    A HARD box stays on top of the stack: exact arithmetic outside must close it and take it off. So does one whose
+    bound is above the level, for later (ASIDE).
     """
     n = stack.numbers
     stop = n[DONE_WORK] + budget
@@ -104,24 +116,29 @@ def explore_boxes(ledger, lists, stack, children, work, conflicts, settings, bud
             continue
         if n[DONE_WORK] > stop:
             return PAUSED
+        if stack.bound[t] > n[LEVEL]:
+            return ASIDE
         if not room_for_children(stack):
             return FULL
         parent_lists = stack.n_lists[t] + stack.n_pairs[t]
         if parent_lists <= settings.conflict_lists:
-            needed = n[UPPER_COST] - settings.granularity - stack.own[t]
+            limit = n[UPPER_COST] - settings.granularity
+            needed = min(limit, n[LEVEL]) - stack.own[t]
             rounding = rounds(stack.precision.places, stack.centres[t], stack.radii[t])
-            charged = box_conflicts(conflicts, stack, t, needed, rounding)
-            if charged > needed:
+            charged = box_conflicts(conflicts, stack, t, needed, rounding, settings.conflict_sample)
+            stack.bound[t] = max(stack.bound[t], stack.own[t] + charged)
+            if stack.bound[t] > limit:
                 n[TOP] -= 1
                 n[CONFLICTING] += 1
+            if stack.bound[t] > min(limit, n[LEVEL]):
                 continue
-            stack.bound[t] = max(stack.bound[t], stack.own[t] + charged)
         axis = longest_axis(stack, t, children[0].centre, children[1].centre)
         radius = 0.5 * stack.radii[t, axis]
         least = stack.precision.least if stack.stalled[t] >= settings.most_stalled else LEAST_RADIUS
         if stack.stalled[t] >= settings.hopeless or radius < least:
             return HARD
         n[DONE_WORK] += settings.row_work * (stack.n_rows[t] + stack.n_pairs[t]) + 50
+        n[LOOKED_AT] += stack.n_rows[t] + stack.n_pairs[t]
         for c in range(2):
             child = children[c]
             copy_entries(stack.centres[t], child.centre, np.int64(0), len(child.centre))

@@ -70,10 +70,9 @@ class BoxLane(AnyLane[OpenBox]):
 
     def load(self, part: OpenBox) -> None:
         while not room_for_box(self.stack, part):
-            kept = part.kept
-            self.stack = larger_boxes(self.stack, len(kept.steps), len(kept.ids), len(kept.ends))
+            self.stack = larger_boxes(self.stack, len(part.cheap), part.n_rows, len(part.ends))
         self._make_room(part)
-        put_box(self.stack, part)
+        put_box(self.stack, part, self.account.lists)
 
     def enclosing(self) -> tuple[FloatArray, OpenBox]:
         top = self.top()
@@ -83,8 +82,7 @@ class BoxLane(AnyLane[OpenBox]):
     def simplices(self) -> list[OpenCone]:
         # Where many boundaries meet in a corner, halves of a box come no nearer to telling them apart; cones do.
         box = self.top()
-        n_lists = len(box.kept.ends) - 1 + len(box.kept.steps)
-        if n_lists <= _FEW_LISTS or len(box.centre) > MOST_FEATURES_OF_CONES:
+        if box.n_lists <= _FEW_LISTS or len(box.centre) > MOST_FEATURES_OF_CONES:
             return []
         part = self._survivors_of(box)
         cones = cones_of_box(box.centre, self._diagonal(part, box.radius))
@@ -113,22 +111,23 @@ class BoxLane(AnyLane[OpenBox]):
         self._make_room(part)
         sizes = n_lists + 1, len(lists.costs) + 1, n_lists + 2, 4, n_features, len(part.total)
         stack = new_box_stack(*sizes, self.stack.precision)
-        put_box(stack, part)
+        put_box(stack, part, lists)
         box, found = self._pruned(stack, cost)
         return None if box is None else self._survivors_of(box), found
 
     def _survivors_of(self, box: OpenBox) -> Survivors:
-        kept = box.kept
-        ids = np.concatenate([kept.ids, np.column_stack([kept.cheap, kept.dear]).ravel()])
-        ends = np.concatenate([kept.ends, kept.ends[-1] + 2 * np.arange(1, len(kept.cheap) + 1)])
-        cheap = self.account.lists.costs[kept.cheap]
-        costs = np.concatenate([kept.costs, np.column_stack([cheap, cheap + kept.steps]).ravel()])
+        ids = np.concatenate([box.ids, np.column_stack([box.cheap, box.dear]).ravel()])
+        ends = np.concatenate([box.ends, box.ends[-1] + 2 * np.arange(1, len(box.cheap) + 1)])
+        costs = self.account.lists.costs[ids]
+        if len(box.prices):
+            costs[: box.n_rows] = box.prices[: box.n_rows]
+            costs[box.n_rows + 1 :: 2] = costs[box.n_rows :: 2] + box.prices[box.n_rows :]
         return Survivors(ids, costs, ends, box.own - int(costs[ends[:-1]].sum()), box.total)
 
     def _make_room(self, part: OpenBox) -> None:
         """Give the work space room for a box."""
-        if len(part.kept.ids) > len(self.work.kept_rows):
-            n_features, n_rows = part.kept.features.shape
+        n_rows, n_features = part.n_rows, len(part.centre)
+        if n_rows > len(self.work.kept_rows):
             n_lists = len(self.account.lists.offsets) - 1
             room = n_rows, n_lists, n_features, len(part.total)
             self.children = new_box_child(*room), new_box_child(*room)

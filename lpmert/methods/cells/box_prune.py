@@ -137,12 +137,49 @@ def _keep_pairs(kept, own, kept_pairs, k):
 
 
 @internal
-def _drop_beaten(kept, rows, start, end, best, scores, begin, centre, radius, rounding, off, compare_all):
-    """Drop rows start .. end (positions) that another one beats in the whole box; return the new end.
+def _measure_leads(columns, i, low, high, radius, scores, margin):
+    """Fill margin with the least lead in a box of rows low .. high over row i; scores: at the centre, from low on."""
+    margins, own = margin[: high - low], scores[i - low]
+    for j in range(len(margins)):
+        margins[j] = scores[j] - own
+    for d in range(len(radius)):
+        values, x, r = columns[d, low:high], columns[d, i], radius[d]
+        if r > 0.0:
+            for j in range(len(margins)):
+                margins[j] -= abs(values[j] - x) * r
 
-    scores: at the centre, from row `begin` on. Only the cheapest, on which the bound rests, are compared with all
+
+@internal
+def _is_beaten(kept, rows, start, left, k, end, best, low, margins, centre, radius, rounding, off):
+    """Whether row k of start .. end is beaten in the whole box by another that is not dropped; but for the best one."""
+    i = rows[k]
+    for q in range(start, end):
+        j = rows[q]
+        may = margins[j - low] >= -2.0 * (kept.row_reaches[i] + kept.row_reaches[j])
+        other = j != best and q != k and (q < left or q > k)
+        if may and other and beats_in_box(kept.features, j, i, centre, radius, rounding, off):
+            return True
+    return False
+
+
+@internal
+def _drop_beaten(kept, rows, start, end, best, low, high, scores, margin, centre, radius, rounding, off, compare_all):
+    """Drop rows start .. end (positions among low .. high) that another one beats in the whole box; return the new end.
+
+    scores: at the centre, from row low on. Only the cheapest, on which the bound rests, are compared with all
     others; the rest with compare_all.
     """
+    if not compare_all:
+        k, ahead = start, start
+        while k < end and kept.costs[rows[k]] == kept.costs[rows[start]]:
+            if scores[rows[k] - low] > scores[rows[ahead] - low]:
+                ahead = k
+            k += 1
+        if rows[ahead] == best:
+            return end
+        _measure_leads(kept.features, rows[ahead], low, high, radius, scores, margin)
+        if not _is_beaten(kept, rows, start, start, ahead, end, best, low, margin, centre, radius, rounding, off):
+            return end
     left = start
     for k in range(start, end):
         i = rows[k]
@@ -151,14 +188,8 @@ def _drop_beaten(kept, rows, start, end, best, scores, begin, centre, radius, ro
             return end  # none was dropped
         beaten = False
         if compared and i != best and (k - start) * (end - start) <= MOST_COMPARED:
-            for q in range(start, end):
-                j = rows[q]
-                error = kept.row_reaches[i] + kept.row_reaches[j]
-                may = scores[j - begin] - scores[i - begin] >= -error
-                if may and j != best and q != k and (q < left or q > k):
-                    beaten = beats_in_box(kept.features, j, i, centre, radius, rounding, off)
-                    if beaten:
-                        break
+            _measure_leads(kept.features, i, low, high, radius, scores, margin)
+            beaten = _is_beaten(kept, rows, start, left, k, end, best, low, margin, centre, radius, rounding, off)
         if not beaten:
             rows[left] = i
             left += 1
@@ -235,8 +266,9 @@ def _prune_rows(ledger, stack, t, child, work, own, limit, rounding, compare_all
                     rows[left] = i
                     left += 1
             if left - row > 2:
+                scores, margin = work.lead[low - begin : high - begin], work.reach[low - begin : high - begin]
                 left = _drop_beaten(
-                    kept, rows, row, left, best, work.lead, begin, centre, radius, rounding, off, compare_all
+                    kept, rows, row, left, best, low, high, scores, margin, centre, radius, rounding, off, compare_all
                 )
             least = kept.costs[rows[row]]
             own += least - kept.costs[low]

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpmert.errors import FloatArray, IntArray
-from lpmert.methods.cells.stack import AGE, BOUND, N_LISTS, N_ROWS, TOP, with_more_room
+from lpmert.methods.cells.stack import AGE, BOUND, LEVEL, N_LISTS, N_ROWS, TOP, with_more_room
 from lpmert.numeric import dyadic
-from lpmert.numeric.kernels import EPSILON, copy_entries, internal
+from lpmert.numeric.kernels import EPSILON, copy_entries, internal, kernel
 from lpmert.numeric.leastnorm import SortedLists
 
 # Positions in BoxChild.numbers, besides those that a Child has too.
@@ -34,7 +34,7 @@ LEAST_RADIUS = 2.0**-_MOST_HALVINGS
 MOST_FEATURES_OF_CONES = 6
 """Features up to which a box is divided into cones: there are (D - 1)! of them."""
 
-_WIDE = 1.0 + 1e-5
+WIDE = 1.0 + 1e-5
 """What an entry of weights of a box, or of a slightly wider one, is at most, and room for rounding."""
 
 
@@ -112,9 +112,16 @@ class BoxChild(NamedTuple):
 
 
 class OpenBox(NamedTuple):
-    """One box off the stack."""
+    """One box off the stack, with all that cannot be looked up in the lists: hypotheses of pairs, as in `Boxes`, and
+    those of other lists in order, which are packed to a bit for each hypothesis where that is much less. prices: what
+    the rows cost, and the steps of the pairs, where the ledger gave them others than the lists.
+    """
 
-    kept: Boxes
+    cheap: NDArray[np.int32]
+    dear: NDArray[np.int32]
+    packed: NDArray[Any]
+    ends: NDArray[np.int32]
+    prices: IntArray
     own: int
     bound: int
     stalled: int
@@ -126,11 +133,28 @@ class OpenBox(NamedTuple):
     @classmethod
     def of(cls, named: Mapping[str, Any]) -> OpenBox:
         """Return the box of values by name."""
-        return cls(**{**named, "kept": Boxes(**named["kept"])})
+        return cls(**named)
+
+    @property
+    def n_rows(self) -> int:
+        """Hypotheses of lists that are no pairs."""
+        return int(self.ends[-1])
+
+    @property
+    def ids(self) -> NDArray[Any]:
+        """The hypotheses of lists that are no pairs [n_rows]."""
+        if self.packed.dtype != np.uint8:
+            return self.packed
+        return np.flatnonzero(np.unpackbits(self.packed))
+
+    @property
+    def n_lists(self) -> int:
+        """Open lists."""
+        return len(self.ends) - 1 + len(self.cheap)
 
     @property
     def nbytes(self) -> int:
-        return sum(array.nbytes for array in self.kept) + 300
+        return self.cheap.nbytes + self.dear.nbytes + self.packed.nbytes + self.ends.nbytes + self.prices.nbytes + 800
 
 
 def new_boxes(n_pairs: int, n_rows: int, n_ends: int, n_features: int) -> Boxes:
@@ -152,7 +176,7 @@ def new_boxes(n_pairs: int, n_rows: int, n_ends: int, n_features: int) -> Boxes:
 def new_box_stack(
     n_pairs: int, n_rows: int, n_ends: int, n_boxes: int, n_features: int, n_columns: int, precision: Precision
 ) -> BoxStack:
-    numbers = np.zeros(8, dtype=np.int64)
+    numbers = np.zeros(LEVEL + 1, dtype=np.int64)
     numbers[TOP] = -1
     names = ("first_pair", "n_pairs", "first_row", "n_rows", "first_end", "n_lists", "own", "bound", "stalled", "age")
     return BoxStack(
@@ -179,7 +203,8 @@ def binary_places(lists: SortedLists) -> int:
     """
     if lists.spread.any():
         return -1
-    largest = float(_magnitudes(lists).max(initial=0.0))
+    with np.errstate(over="ignore"):  # an infinite one proves nothing
+        largest = float(np.abs(lists.rows).sum(axis=1).max(initial=0.0))
     places = dyadic.binary_places(lists.rows) if largest < 2.0**_EXACT_BITS else None
     return -1 if places is None else max(-1, _EXACT_BITS - places - max(0, int(np.frexp(largest)[1])))
 
@@ -192,17 +217,7 @@ def precision_of(lists: SortedLists) -> Precision:
     places = binary_places(lists)
     exact = 0 <= places < _MOST_HALVINGS and lists.rows.shape[1] <= MOST_FEATURES_OF_CONES
     least = 2.0 ** -(places + 1) if exact else LEAST_RADIUS
-    return Precision(places, 2.0 * _WIDE * float(lists.spread.sum()), least)
-
-
-def _magnitudes(lists: SortedLists) -> FloatArray:
-    """Return what the products [M] of the rows with weights of the cube are at most."""
-    found = np.empty(len(lists.rows))
-    with np.errstate(over="ignore"):  # an infinite one proves nothing
-        for begin in range(0, len(found), _PIECE):
-            piece = slice(begin, begin + _PIECE)
-            found[piece] = np.abs(lists.rows[piece]).sum(axis=1)
-    return found
+    return Precision(places, 2.0 * WIDE * float(lists.spread.sum()), least)
 
 
 def whole_box(lists: SortedLists, face: int, total: FloatArray) -> OpenBox:
@@ -215,12 +230,11 @@ def whole_box(lists: SortedLists, face: int, total: FloatArray) -> OpenBox:
 
 def box_with_all(lists: SortedLists, centre: FloatArray, radius: FloatArray, total: FloatArray) -> OpenBox:
     """Return a box [D], [D] with all hypotheses; total [K] of the lists settled for good."""
-    n_rows, n_features = lists.rows.shape
-    reaches = (n_features + 4) * EPSILON * _magnitudes(lists) + TINY + _WIDE * lists.spread.sum()
-    none = new_boxes(0, 0, 0, n_features)
-    ids = np.arange(n_rows, dtype=np.int32)
-    kept = none._replace(features=lists.rows.T, row_reaches=reaches, costs=lists.costs, ids=ids, ends=lists.offsets)
-    return OpenBox(kept, int(lists.costs[lists.offsets[:-1]].sum()), 0, 0, total, 0, centre, radius)
+    none = np.empty(0, dtype=np.int32)
+    ids = np.arange(len(lists.rows), dtype=np.int32)
+    least = int(lists.costs[lists.offsets[:-1]].sum())
+    ends, prices = lists.offsets.astype(np.int32), np.empty(0, dtype=np.int64)
+    return OpenBox(none, none, ids, ends, prices, least, 0, 0, total, 0, centre, radius)
 
 
 def larger_boxes(stack: BoxStack, pairs: int = 0, rows: int = 0, ends: int = 0) -> BoxStack:
@@ -253,31 +267,79 @@ def _parts(stack: BoxStack, t: int) -> list[Any]:
 
 
 def box_at(stack: BoxStack, t: int) -> OpenBox:
-    kept = Boxes(*(array.copy() for array in _parts(stack, t)))
+    kept = Boxes(*_parts(stack, t))
     own, bound, stalled = int(stack.own[t]), int(stack.bound[t]), int(stack.stalled[t])
+    pairs = kept.cheap.copy(), kept.dear.copy()
+    priced = len(stack.totals[t]) > 0  # the ledger's prices differ from box to box, and so does the order
+    rows = kept.ids.copy() if priced else _packed(kept.ids)
+    prices = np.concatenate([kept.costs, kept.steps]) if priced else np.empty(0, dtype=np.int64)
     of_ledger = stack.totals[t].copy(), int(stack.age[t])
-    return OpenBox(kept, own, bound, stalled, *of_ledger, stack.centres[t].copy(), stack.radii[t].copy())
+    place = stack.centres[t].copy(), stack.radii[t].copy()
+    return OpenBox(*pairs, rows, kept.ends.astype(np.int32), prices, own, bound, stalled, *of_ledger, *place)
 
 
-def put_box(stack: BoxStack, box: OpenBox) -> None:
+def _packed(ids: NDArray[np.int32]) -> NDArray[Any]:
+    """Return numbers in order, or a bit for each up to the last where that is much less."""
+    if not len(ids) or 8 * len(ids) < ids[-1]:
+        return ids.copy()
+    chosen = np.zeros(ids[-1] + 1, dtype=np.uint8)
+    chosen[ids] = 1
+    return np.packbits(chosen)
+
+
+def put_box(stack: BoxStack, box: OpenBox, lists: SortedLists) -> None:
     """Put a box on top of the stack, which has room for it."""
     top = int(stack.numbers[TOP]) + 1
     stack.first_pair[top], stack.first_row[top], stack.first_end[top] = _first_free(stack)
-    stack.n_pairs[top], stack.n_rows[top] = len(box.kept.steps), len(box.kept.ids)
-    stack.n_lists[top] = len(box.kept.ends) - 1
-    for target, array in zip(_parts(stack, top), box.kept, strict=True):
+    stack.n_pairs[top], stack.n_rows[top] = len(box.cheap), len(box.ids)
+    stack.n_lists[top] = len(box.ends) - 1
+    named = box.cheap, box.dear, box.ids, box.ends
+    kept = Boxes(*_parts(stack, top))
+    targets: tuple[NDArray[Any], ...] = kept.cheap, kept.dear, kept.ids, kept.ends
+    for target, array in zip(targets, named, strict=True):
         target[...] = array
     stack.own[top], stack.bound[top], stack.stalled[top] = box.own, box.bound, box.stalled
     stack.totals[top], stack.age[top] = box.total, box.age
     stack.centres[top], stack.radii[top] = box.centre, box.radius
     stack.numbers[TOP] = top
+    look_up(lists, stack)
+    if len(box.prices):
+        kept.costs[...], kept.steps[...] = np.split(box.prices, [box.n_rows])
+
+
+@kernel
+def look_up(lists, stack):
+    """Fill what the lists tell of the hypotheses of the box on top."""
+    t, kept, off = stack.numbers[TOP], stack.kept, stack.precision.off
+    share = (len(lists.spread) + 4) * EPSILON
+    doubt = 0.0
+    for d in range(len(lists.spread)):
+        doubt += lists.spread[d]
+    for p in range(stack.first_pair[t], stack.first_pair[t] + stack.n_pairs[t]):
+        cheap, dear = kept.cheap[p], kept.dear[p]
+        kept.steps[p] = lists.costs[dear] - lists.costs[cheap]
+        reach = 0.0
+        for d in range(len(lists.spread)):
+            gain = lists.rows[dear, d] - lists.rows[cheap, d]
+            kept.gains[d, p] = gain
+            reach += abs(gain)
+        kept.reaches[p] = share * reach + TINY + off
+    for i in range(stack.first_row[t], stack.first_row[t] + stack.n_rows[t]):
+        row = kept.ids[i]
+        kept.costs[i] = lists.costs[row]
+        size = 0.0
+        for d in range(len(lists.spread)):
+            value = lists.rows[row, d]
+            kept.features[d, i] = value
+            size += abs(value)
+        kept.row_reaches[i] = share * size + TINY + WIDE * doubt
 
 
 def room_for_box(stack: BoxStack, box: OpenBox) -> bool:
     """Whether a box fits on top of the stack."""
     pair, row, end = _first_free(stack)
-    fits = pair + len(box.kept.steps) <= len(stack.kept.steps) and row + len(box.kept.ids) <= len(stack.kept.ids)
-    return fits and end + len(box.kept.ends) <= len(stack.kept.ends) and int(stack.numbers[TOP]) + 1 < len(stack.own)
+    fits = pair + len(box.cheap) <= len(stack.kept.steps) and row + box.n_rows <= len(stack.kept.ids)
+    return fits and end + len(box.ends) <= len(stack.kept.ends) and int(stack.numbers[TOP]) + 1 < len(stack.own)
 
 
 def _first_free(stack: BoxStack) -> tuple[int, int, int]:

@@ -39,6 +39,9 @@ class Cells(Method):
     conflict_lists: int = option(
         4000, "most open lists of a cone whose bound conflicts of pairs may raise; 0 for none", least=0
     )
+    conflict_sample: int = option(
+        256, "of many open lists of a box, about so many tell whether conflicts may do; 0: all are tried", least=0
+    )
     stalled_splits: int = option(4, "splits in a row, a feature, with little settled before a cone goes there", least=0)
     compare_all: bool = option(
         False, "compare all hypotheses of a list within a cone with each other, not only its cheapest with all others"

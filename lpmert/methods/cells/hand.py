@@ -17,7 +17,7 @@ from lpmert.parallel.of_thread import OfThread
 _LANE_ROWS = 8_000
 """Hypotheses of a part for which a lane has room from the beginning; it grows when a larger one comes."""
 
-COUNTED = (layout.NODES, layout.LEAVES, layout.LEAF_LPS, layout.CUT_OFF, layout.CONFLICTING)
+COUNTED = (layout.NODES, layout.LEAVES, layout.LEAF_LPS, layout.CUT_OFF, layout.CONFLICTING, layout.LOOKED_AT)
 
 
 class Explored(NamedTuple):
@@ -56,12 +56,17 @@ class Ground:
         return lane
 
 
-def explore(ground: Ground, parts: list[Any], cost: int, weights: FloatArray, budget: int) -> Explored:
-    """Search parts, the first of them first, for what costs less; weights [D] have this cost."""
+def explore(
+    ground: Ground, parts: list[Any], cost: int, weights: FloatArray, budget: int, step: int | None
+) -> Explored:
+    """Search parts, the first of them first, for what costs less; weights [D] have this cost.
+
+    step: by how much their bounds may be above the least; `None` if that makes no difference.
+    """
     lane = ground.lane(weights)
     for part in reversed(parts):
         lane.load(part)
-    lane.explore(cost, budget)
+    lane.explore(cost, budget, step)
     counts = lane.stack.numbers[list(COUNTED)]
     closing = lane.closing
     found = lane.found()

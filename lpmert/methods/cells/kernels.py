@@ -34,15 +34,15 @@ from lpmert.numeric.kernels import EPSILON, copy_entries, copy_rows, fill, inter
 
 _SAMPLED_LISTS = 100
 
-EMPTY, PAUSED, FULL, HARD = range(4)
+EMPTY, PAUSED, FULL, HARD, ASIDE = range(5)
 
 
 class ConeSettings(NamedTuple):
     """granularity of bounds; leaf_lists: cones with at most so many open lists are searched selection by selection;
     most_stalled: splits without progress after which a cone of at most leaf_rows survivors is searched so too;
     hopeless: after which it is HARD. cut_rows: largest cone that gets cuts; conflict_lists: most open lists of one that
-    is tried for conflicts; row_work: what a split costs a row; largest: bound on all scores; compare_all: whether all
-    rows of a list are compared.
+    is tried for conflicts; conflict_sample: of these, tried first in boxes; row_work: what a split costs a row;
+    largest: bound on all scores; compare_all: whether all rows of a list are compared.
     """
 
     granularity: int
@@ -50,6 +50,7 @@ class ConeSettings(NamedTuple):
     leaf_rows: int
     cut_rows: int
     conflict_lists: int
+    conflict_sample: int
     most_stalled: int
     hopeless: int
     row_work: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -15,8 +15,8 @@ from lpmert.methods.cells import stack as layout
 from lpmert.methods.cells.accounts import Account, account_of
 from lpmert.methods.cells.box_stack import OpenBox
 from lpmert.methods.cells.hand import COUNTED, Explored, Ground, explore
+from lpmert.methods.cells.options import Options
 from lpmert.methods.cells.stack import OpenCone
-from lpmert.methods.choices.choices import Choices
 from lpmert.methods.choices.search import ChoicesSearch
 from lpmert.model.form import Canonical
 from lpmert.numeric.cone import cone_around, covering_cones
@@ -55,51 +55,16 @@ _MOST_FEATURES = 6
 _CLOSING_NODES = 50
 """What it takes to begin to close a part of the weight space, in nodes."""
 
+_SHORT = 100_000_000
+"""Entries of the hypotheses of all boxes that were split, after which boxes with larger bounds wait for those with
+smaller ones: the search does not end soon.
+"""
+
+_LEVELS = 16
+"""Steps between the least bound of a hand and the incumbent."""
+
 _FRONTIER_BYTES = 1 << 28
 """Beyond so much memory the frontier takes no more cones: the one at hand is searched depth first to its end."""
-
-
-class Options(Protocol):
-    """What a search takes of the method `Cells`."""
-
-    @property
-    def leaf_lists(self) -> int | None:
-        """Cones with at most so many open lists go to the search over selections."""
-
-    @property
-    def cuts(self) -> int:
-        """Most cutting planes of a simplex."""
-
-    @property
-    def cut_rows(self) -> int:
-        """Most survivors of such a simplex."""
-
-    @property
-    def conflict_lists(self) -> int:
-        """Most open lists between which conflicts are looked for."""
-
-    @property
-    def stalled_splits(self) -> int:
-        """Splits in a row, a feature, with little settled."""
-
-    @property
-    def compare_all(self) -> bool:
-        """Whether all hypotheses of a list are compared."""
-
-    @property
-    def shape(self) -> str:
-        """What the weight space is divided into."""
-
-    @property
-    def lanes(self) -> int:
-        """Parts searched side by side."""
-
-    @property
-    def selections(self) -> Choices:
-        """The search over selections."""
-
-    def boxed(self, canonical: Canonical) -> bool:
-        """Return whether the weight space of a problem is divided into boxes."""
 
 
 class CellsSearch(Search):
@@ -137,6 +102,7 @@ class CellsSearch(Search):
             _LEAF_ROWS,
             settings.cut_rows,
             settings.conflict_lists,
+            settings.conflict_sample,
             settings.stalled_splits * n_features,
             3 * settings.stalled_splits * n_features if n_features > 1 else 0,
             self._account.row_work,
@@ -305,7 +271,18 @@ class CellsSearch(Search):
         self._frontier.send(hand_out)
 
     def _hand_out(self, shared: Shared, parts: list[OpenCone | OpenBox]) -> Pending[Explored]:
-        return self._hands.hand_out(explore, shared, parts, self.incumbent.cost, self.incumbent.weights, _UNIT)
+        incumbent = self.incumbent
+        return self._hands.hand_out(explore, shared, parts, incumbent.cost, incumbent.weights, _UNIT, self._step(parts))
+
+    def _step(self, parts: list[OpenCone | OpenBox]) -> int | None:
+        """Return how far apart bounds in a hand may be, `None` as far as they like: a search that does not end soon has
+        its bound higher the closer they are together.
+        """
+        short = self._count(layout.LOOKED_AT) * self._canonical.n_features < _SHORT
+        if not self._ground.boxed or short or self._frontier.nbytes >= _FRONTIER_BYTES:
+            return None
+        least = min(part.bound for part in parts)
+        return max(0, self._account.bound_of(self.incumbent.cost) - least) // _LEVELS
 
     def _take_found(self) -> None:
         self.incumbent.improve(*self._lane.found(), "C")

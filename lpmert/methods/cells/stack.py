@@ -14,7 +14,7 @@ from lpmert.numeric.kernels import copy_entries, copy_rows, internal
 from lpmert.numeric.leastnorm import SortedLists
 
 # Positions in Stack.numbers.
-TOP, NODES, LEAVES, LEAF_LPS, UPPER_COST, DONE_WORK, CUT_OFF, CONFLICTING = range(8)
+TOP, NODES, LEAVES, LEAF_LPS, UPPER_COST, DONE_WORK, CUT_OFF, CONFLICTING, LOOKED_AT, LEVEL = range(10)
 
 # Positions in Child.numbers.
 N_ROWS, N_LISTS, FIXED, BOUND, CENTRE, DONE_WITH, AGE = range(7)
@@ -124,7 +124,7 @@ class OpenCone(NamedTuple):
 
 
 def new_stack(n_rows: int, n_ends: int, n_cones: int, n_features: int, n_columns: int) -> Stack:
-    numbers = np.zeros(8, dtype=np.int64)
+    numbers = np.zeros(LEVEL + 1, dtype=np.int64)
     numbers[TOP] = -1
 
     def one_each() -> IntArray:

@@ -33,6 +33,9 @@ SLICE = 4_000_000
 ANSWER_WORK = 300_000
 """An exact answer in units of work: a few milliseconds."""
 
+_ANSWER_ROW_WORK = 25
+"""What it takes besides that for each hypothesis."""
+
 _POOL_BYTES = 1 << 26
 
 
@@ -206,7 +209,7 @@ class ChoicesSearch(Search):
                 break
             checkpoint()
             self._answer()
-            numbers[layout.WORK] += 5 * len(self._lists.costs) + ANSWER_WORK
+            numbers[layout.WORK] += _ANSWER_ROW_WORK * len(self._lists.costs) + ANSWER_WORK
 
     def _answer(self) -> None:
         """Decide in exact arithmetic whether the choices that the kernel asks about go together."""
