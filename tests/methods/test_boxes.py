@@ -410,8 +410,9 @@ def test_open_boxes_hold_their_hypotheses(n_rows: int) -> None:
     rows = (5 * chosen[:, None] + np.arange(5)).ravel().astype(np.int32)
     ends = np.arange(0, len(rows) + 1, 5, dtype=np.int32)
     none = np.empty(0, dtype=np.int32)
-    stack = new_box_stack(10, len(rows) + 1, len(ends) + 1, 2, 3, precision_of(lists))
-    put_box(stack, OpenBox(none, none, rows, ends, 7, 8, 9, np.zeros(3), np.ones(3)), lists)
+    stack = new_box_stack(10, len(rows) + 1, len(ends) + 1, 2, 3, 0, precision_of(lists))
+    unpriced, total = np.empty(0, dtype=np.int64), np.empty(0)
+    put_box(stack, OpenBox(none, none, rows, ends, unpriced, 7, 8, 9, total, 0, np.zeros(3), np.ones(3)), lists)
     box = box_at(stack, 0)
     assert box.ids.tolist() == rows.tolist()
     assert box.ends.tolist() == ends.tolist()
@@ -420,6 +421,23 @@ def test_open_boxes_hold_their_hypotheses(n_rows: int) -> None:
     put_box(stack._replace(numbers=np.full(len(stack.numbers), -1)), box, lists)
     assert np.array_equal(stack.kept.features[:, : len(rows)].T, lists.rows[rows])
     assert np.array_equal(stack.kept.costs[: len(rows)], lists.costs[rows])
+
+
+def test_open_boxes_hold_prices_and_the_order_by_them() -> None:
+    lists = sorted_lists(np.random.default_rng(0).normal(size=(7, 3)), np.array([0, 3, 5, 7]), np.arange(7))
+    rows, ends = np.array([2, 0, 1], dtype=np.int32), np.array([0, 3], dtype=np.int32)
+    cheap, dear = np.array([4, 5], dtype=np.int32), np.array([3, 6], dtype=np.int32)
+    prices = np.array([-4, -2, 30, 11, 12])
+    stack = new_box_stack(4, 4, 4, 2, 3, 2, precision_of(lists))
+    total = np.array([1.5, 2.5])
+    put_box(stack, OpenBox(cheap, dear, rows, ends, prices, 7, 8, 9, total, 5, np.zeros(3), np.ones(3)), lists)
+    box = box_at(stack, 0)
+    assert (box.ids.tolist(), box.cheap.tolist(), box.dear.tolist()) == ([2, 0, 1], [4, 5], [3, 6])
+    assert (box.prices.tolist(), box.total.tolist(), box.age) == (prices.tolist(), total.tolist(), 5)
+    assert stack.kept.costs[:3].tolist() == [-4, -2, 30]
+    assert stack.kept.steps[:2].tolist() == [11, 12]
+    assert np.array_equal(stack.kept.gains[:, :2].T, lists.rows[[3, 6]] - lists.rows[[4, 5]])
+    assert np.array_equal(stack.kept.features[:, :3].T, lists.rows[[2, 0, 1]])
 
 
 @pytest.mark.parametrize("kind", KINDS)
