@@ -34,6 +34,7 @@ from numba.core import types as _types
 from numba.core.caching import NullCache
 from numba.core.compiler import CompileResult
 from numba.core.registry import cpu_target
+from numba.core.runtime import rtsys as _rtsys
 from numba.core.serialize import dumps as _dumps
 from numba.core.sigutils import normalize_signature as _normalize
 
@@ -46,6 +47,7 @@ types: Any = _types
 _numba_pickle: Any = _dumps
 _normalize_signature: Any = _normalize
 _compile_result: Any = CompileResult
+_runtime: Any = _rtsys
 _PACKAGE = __name__.partition(".")[0]
 _FOLDER = "kernels-"
 _DIGITS = 16
@@ -78,7 +80,7 @@ class KernelCache(NullCache):
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the kernel for a signature, or `None` if it is to be compiled; wait for a process that does so."""
-        target_context.refresh()
+        _runtime.initialize(target_context)  # all else that compiled code needs; `refresh` takes half a second
         kernel = self._loaded(sig, target_context)
         if kernel is None and self._other_had_it(sig):
             kernel = self._loaded(sig, target_context)
