@@ -60,7 +60,7 @@ weigh = _inlined(sums.weigh, ratios.weigh)
 counting the less the more it costs.
 """
 
-lay_out = _by_ledger(sums.lay_out, ratios.lay_out, allocates=True)
+lay_out = _by_ledger(sums.lay_out, ratios.lay_out)
 """(ledger, lists, tree, s): put the candidates of the list that the node branches on in order."""
 
 next_child = _inlined(sums.next_child, ratios.next_child)
