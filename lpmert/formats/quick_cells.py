@@ -49,7 +49,7 @@ def quick_cells(data: bytes, width: int, wanted: Sequence[int], numbers: Sequenc
 
 
 def _floats(column: Any) -> np.ndarray:
-    """Return the numbers of a column without nulls; pyarrow's `to_numpy` imports pandas, which takes a third of a second."""
+    """Return the numbers of a column without nulls; `to_numpy` imports pandas, which takes a third of a second."""
     parts = [np.frombuffer(part.buffers()[1], np.float64, len(part), 8 * part.offset) for part in column.chunks]
     return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0), *parts])
 

@@ -52,8 +52,9 @@ def build(folder: Path, told: Callable[[int, int], object] = lambda *_: None) ->
         told(number, len(table["entries"]))
         kernel = getattr(import_module(module), name)
         signature = signature_of(number)
-        kernel.callee.compile(signature)
-        result = kernel.callee.overloads[signature].signature.return_type
+        handed = kernel.as_callee(signature)
+        kernel.callee.compile(handed)
+        result = kernel.callee.overloads[handed].signature.return_type
         builder.export(symbol(number), result(*signature))(_calling(kernel, len(signature)))
     builder.export(state_of_sources(), types.int64())(lambda: 0)
     builder.output_dir = str(folder)

@@ -61,8 +61,9 @@ def start(numbers: Iterable[int], *, callees: bool = False) -> None:
 
     callees: compile them for other kernels, as an extension module needs them, and not for Python.
     """
-    sizes = {number: _cache_of(number, callees=callees).size(signature_of(number)) for number in numbers}
-    missing = [n for n in sizes if _cache_of(n, callees=callees).wanted(signature_of(n))]
+    wanted = {number: _wanted(number, callees=callees) for number in numbers}
+    sizes = {number: dispatcher._cache.size(signature) for number, (dispatcher, signature) in wanted.items()}
+    missing = [n for n, (dispatcher, signature) in wanted.items() if dispatcher._cache.wanted(signature)]
     missing.sort(key=lambda number: -sizes[number])
     left = memory_left()
     fitting = len(missing) if left is None else left // _LEAST
@@ -118,14 +119,11 @@ def stop() -> None:
             helper.wait()
 
 
-def _dispatcher_of(number: int, *, callees: bool) -> Any:
+def _wanted(number: int, *, callees: bool) -> tuple[Any, tuple[Any, ...]]:
+    """Return what compiles an entry, and for which types of arguments."""
     module, name, *_ = read_entries()["entries"][number]
-    kernel = getattr(import_module(module), name)
-    return kernel.callee if callees else kernel.dispatcher
-
-
-def _cache_of(number: int, *, callees: bool) -> Any:
-    return _dispatcher_of(number, callees=callees)._cache
+    kernel, signature = getattr(import_module(module), name), signature_of(number)
+    return (kernel.callee, kernel.as_callee(signature)) if callees else (kernel.dispatcher, signature)
 
 
 def _end_with_parent() -> None:
@@ -138,8 +136,9 @@ def _help(kind: str, *numbers: str) -> None:
     """Compile entries that nobody has in hand."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     for number in map(int, numbers):
-        if _cache_of(number, callees=kind == "callees").wanted(signature_of(number)):
-            _dispatcher_of(number, callees=kind == "callees").compile(signature_of(number))
+        dispatcher, signature = _wanted(number, callees=kind == "callees")
+        if dispatcher._cache.wanted(signature):
+            dispatcher.compile(signature)
 
 
 if __name__ == "__main__":

@@ -54,6 +54,9 @@ _DIGITS = 16
 _CHECKSUM = hashlib.sha256().digest_size
 _DAY = 86_400.0
 
+_COMPILER = [Path(__file__).with_name(f"{name}.py").read_bytes() for name in ("handed", "kernels", "unlinked")]
+"""The sources that say how numba compiles; what another state of them made may not fit together with theirs."""
+
 _OTHER_STATES = 3
 """States of the sources for which a kernel is kept beside the present one: other versions may take turns with it."""
 
@@ -212,7 +215,7 @@ def folder() -> Path | None:
     It lies in NUMBA_CACHE_DIR, if that is set, or else in the user's folder for caches.
     """
     processor = cpu_target.target_context.codegen().magic_tuple()
-    parts = (numba.__version__, llvmlite.__version__, np.__version__, sys.version, processor)
+    parts = (numba.__version__, llvmlite.__version__, np.__version__, sys.version, processor, _COMPILER)
     state = hashlib.sha256(repr(parts).encode()).hexdigest()[:_DIGITS]
     base = Path(config.CACHE_DIR) if config.CACHE_DIR else user_cache_folder()
     return None if base is None else base / f"{_FOLDER}{state}"

@@ -38,7 +38,7 @@ class Kernel:
     def __init__(self, function: Callable[..., Any], *, allocates: bool = False, **options: Any) -> None:
         update_wrapper(self, function)
         self.py_func: Any = function
-        self.options = {"_nrt": allocates, **options}
+        self.options = {"_nrt": allocates, "no_cfunc_wrapper": True, **options}
         self._dispatcher: Any = None
         self._callee: Kernel | None = None
         self._run: Any = None
@@ -75,7 +75,23 @@ class Kernel:
         compiled: Any = njit(**_without_entry(self.options), **self.options)(self.py_func)
         if compiled is not self.py_func:
             compiled._cache = KernelCache(self)
+            if not self.options.get("no_cpython_wrapper"):
+                compiled._compiler._get_implementation = self._implementation
         return compiled
+
+    def _implementation(self, arguments: tuple[Any, ...], _: object) -> Any:
+        """Return what is compiled for Python: what other kernels call is called, where it gets its arguments otherwise.
+
+        The conversion then stands in one place, and what kernels call is compiled once for them and for Python.
+        """
+        if self.as_callee(arguments) == arguments:
+            return self.py_func
+        code = self.py_func.__code__
+        names = ", ".join(code.co_varnames[: code.co_argcount])
+        entry = eval(f"lambda {names}: kernel({names})", {"kernel": self})
+        for name in ("__module__", "__name__", "__qualname__"):
+            setattr(entry, name, getattr(self.py_func, name))
+        return entry
 
     @property
     def callee(self) -> Any:
@@ -86,6 +102,14 @@ class Kernel:
             own = {name: value for name, value in self.options.items() if name != "_nrt"}
             self._callee = Kernel(self.py_func, allocates=self.options["_nrt"], **own | _INTERNAL)
         return self._callee.dispatcher
+
+    def as_callee(self, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return the types as which other kernels hand over arguments of these types."""
+        with suppress(ImportError):  # as in `_without_entry`
+            from lpmert.numeric.unlinked import handed
+
+            return tuple(handed(kind) for kind in arguments)
+        return arguments
 
     @property
     def _numba_type_(self) -> Any:

@@ -23,6 +23,8 @@ from numba.core.imputils import lower_constant as _lower_constant
 from numba.core.typed_passes import NopythonTypeInference
 from numba.core.types import Dispatcher as _Dispatcher
 
+from lpmert.numeric.handed import handed
+
 if numba.version_info.short < (0, 63):
     raise ImportError("its libraries are made otherwise before numba 0.63")
 
@@ -47,6 +49,10 @@ class Callee(Dispatcher):  # type: ignore[misc]
     is optimised, it stays, and with an address of this process in it no kernel can be kept.
     """
 
+    def get_call_type(self, context: Any, args: Any, kws: Any) -> Any:
+        """Return the signature of a call; named tuples are handed over by their address."""
+        return super().get_call_type(context, tuple(handed(kind) for kind in args), kws)
+
 
 _register_model(Callee)(models.OpaqueModel)
 
@@ -60,7 +66,15 @@ class Unlinked(JITCodeLibrary):  # type: ignore[misc]
     _final_module: Any
 
     def _optimize_functions(self, ll_module: Any) -> None:
+        """Put variables into registers: all that reads the module from here on then has half as much to read."""
         ll_module.data_layout = self._codegen._data_layout
+        passes = llvm.create_new_function_pass_manager()
+        passes.add_sroa_pass()
+        passes.add_simplify_cfg_pass()
+        options = llvm.create_pass_builder(self._codegen._tm, llvm.create_pipeline_tuning_options())
+        for function in ll_module.functions:
+            if not function.is_declaration:
+                passes.run(function, options)
 
     def finalize(self) -> None:
         """Make the module that callers link in, of this kernel and of all that it calls, without optimising it."""

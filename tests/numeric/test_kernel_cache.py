@@ -217,7 +217,7 @@ class TestUpgrade:
         installation.write("helper", HELPER.format(number="2.0"))
         assert installation.run() == [103.0, 10.0, 1]
         after = installation.kept()
-        assert len(before) == 3
+        assert len(before) == 4  # `first` for Python and, as it takes a tuple, for other kernels
         assert len({*after} - {*before}) == 2  # `first` has not changed
         assert {*before} <= {*after}  # another version of the package may be in use, which needs them
         installation.write("constants", "SIZE = 200.0\n")
@@ -261,7 +261,7 @@ print(state_of(explore))
             assert installation.run()[0] == 101.0 + number
             for file in installation.kept():
                 os.utime(file, ns=(0, file.stat().st_mtime_ns - 10**11))  # as if it had been used earlier
-        assert len(installation.kept()) == 4 * 2 + 1
+        assert len(installation.kept()) == 4 * 2 + 2
         installation.write("helper", HELPER.format(number=2.0))
         assert installation.run()[2] == 2  # still there
 
@@ -317,9 +317,10 @@ class TestFaults:
 
     def test_damaged_files_are_compiled_again(self, installation: Installation) -> None:
         installation.run()
-        first, step, total = installation.kept()
-        data = first.read_bytes()
-        first.write_bytes(data[:-100] + bytes([data[-100] ^ 1]) + data[-99:])
+        *first, step, total = installation.kept()
+        for file in first:
+            data = file.read_bytes()
+            file.write_bytes(data[:-100] + bytes([data[-100] ^ 1]) + data[-99:])
         step.write_bytes(total.read_bytes())  # for the same types of arguments
         total.write_bytes(total.read_bytes()[:2000])
         assert installation.run() == [102.0, 10.0, 0]
@@ -333,7 +334,7 @@ class TestFaults:
             assert err.splitlines() == [ANNOUNCED]
             assert json.loads(out)[:2] == [102.0, 10.0]
         assert installation.run(kinds[0]) == [102.0, 10.0, 2]
-        assert len(installation.kept()) == 2 * len(kinds) + 1  # `first` has one signature in all of them
+        assert len(installation.kept()) == 2 * len(kinds) + 2  # `first` has one signature in all of them
         assert not list(installation.place.rglob("*.tmp"))
 
     def test_processes_that_need_the_same_share_the_work(self, installation: Installation) -> None:
