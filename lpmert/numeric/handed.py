@@ -34,7 +34,7 @@ class Handed(types.NamedTuple):  # type: ignore[misc]
 
     def __init__(self, plain: Any) -> None:
         super().__init__([handed(kind) for kind in plain.types], plain.instance_class)
-        self.name = f"handed {self.name}"
+        self.name = f"handed {plain}"
         self.plain = plain
 
 
@@ -59,7 +59,6 @@ class _Address(models.PrimitiveModel):  # type: ignore[misc]
         raise NotImplementedError(f"a kernel returns the tuple that it was handed: {self._fe_type}")
 
 
-@_cast(types.BaseNamedTuple, Handed)
 def _hand(_context: Any, builder: Any, given: Any, taken: Any, value: Any) -> Any:
     if isinstance(given, Handed) or given != taken.plain:
         raise NotImplementedError(f"{given} handed over as {taken}")
@@ -73,11 +72,14 @@ def _field(context: Any, builder: Any, kind: Any, address: Any, index: int) -> A
     return _borrow(context, builder, kind.types[index], builder.load(place))
 
 
-@_getattr(Handed)
 def _attribute(context: Any, builder: Any, kind: Any, address: Any, name: str) -> Any:
     return _field(context, builder, kind, address, kind.fields.index(name))
 
 
-@_builtin("static_getitem", Handed, types.IntegerLiteral)
 def _item(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     return _field(context, builder, sig.args[0], args[0], range(len(sig.args[0]))[args[1]])
+
+
+_cast(types.BaseNamedTuple, Handed)(_hand)
+_getattr(Handed)(_attribute)
+_builtin("static_getitem", Handed, types.IntegerLiteral)(_item)

@@ -27,6 +27,7 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import llvmlite
+import llvmlite.binding as _binding
 import numba
 import numpy as np
 from numba.core import config as _config
@@ -34,7 +35,7 @@ from numba.core import types as _types
 from numba.core.caching import NullCache
 from numba.core.compiler import CompileResult
 from numba.core.registry import cpu_target
-from numba.core.runtime import rtsys as _rtsys
+from numba.core.runtime.nrt import rtsys as _rtsys
 from numba.core.serialize import dumps as _dumps
 from numba.core.sigutils import normalize_signature as _normalize
 
@@ -48,6 +49,7 @@ _numba_pickle: Any = _dumps
 _normalize_signature: Any = _normalize
 _compile_result: Any = CompileResult
 _runtime: Any = _rtsys
+_llvm: Any = _binding
 _PACKAGE = __name__.partition(".")[0]
 _FOLDER = "kernels-"
 _DIGITS = 16
@@ -154,7 +156,10 @@ class KernelCache(NullCache):
                 release(file)  # it holds addresses of this process
                 return
             _make_folder(file.parent)
-            content = _numba_pickle((sig, data._reduce()))
+            library, *others = data._reduce()
+            if not self._kernel.options.get("no_cpython_wrapper"):
+                library = _unlinkable(library, data.fndesc.llvm_cpython_wrapper_name)
+            content = _numba_pickle((sig, (library, *others)))
             try:
                 with writing:
                     _write(file, _checksum(file, content) + content)
@@ -196,6 +201,16 @@ class KernelCache(NullCache):
         text = repr((arguments, [_layout(kind) for kind in _classes(arguments)]))
         signature = hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
         return place / f"{self._name()}.{self._state()}.{signature}.nbc"
+
+
+def _unlinkable(library: tuple[Any, ...], entry: str) -> tuple[Any, ...]:
+    """Return a library as numba writes it, of which others can see no more than the name of its entry from Python.
+
+    No kernel calls this one, but by its other form, and reading the code that could be linked takes long.
+    """
+    name, kind, (machine_code, _) = library
+    seen = _llvm.parse_assembly(f'define void @"{entry}"() {{ unreachable }}')
+    return name, kind, (machine_code, seen.as_bitcode())
 
 
 def _new_in(place: Path) -> set[str]:

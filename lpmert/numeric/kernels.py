@@ -106,7 +106,8 @@ class Kernel:
     def as_callee(self, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return the types as which other kernels hand over arguments of these types."""
         with suppress(ImportError):  # as in `_without_entry`
-            from lpmert.numeric.unlinked import handed
+            import lpmert.numeric.unlinked  # noqa: F401 - without it, kernels are called in numba's own way
+            from lpmert.numeric.handed import handed
 
             return tuple(handed(kind) for kind in arguments)
         return arguments
