@@ -300,6 +300,13 @@ def test_methods_that_hand_no_work_out_say_so(caplog: pytest.LogCaptureFixture) 
         caplog.clear()
         lpmert.minimize(problem_of(1, 4, 2), method=method, jobs=2)
         assert (f"jobs=2: method '{method}' hands no work out" in caplog.text) == told
+    rng = np.random.default_rng(0)
+    counts = np.column_stack([rng.integers(0, 5, (8, 4)).repeat(2, axis=1), np.full(8, 6)]) + np.array([0, 5] * 4 + [0])
+    nbest = lpmert.NBest(rng.normal(size=(8, 2)), [0, 4, 8], counts.astype(float))
+    for method, told in (("choices", True), ("cells", False)):
+        caplog.clear()
+        lpmert.minimize(nbest, metric="bleu", method=method, jobs=2)
+        assert ("'choices' hands no work out for metric 'bleu'" in caplog.text) == told
 
 
 def test_a_search_ends_with_the_deadline_of_whoever_began_it() -> None:
