@@ -58,7 +58,7 @@ class Journal:
             if own is not None and not all(isinstance(text, str) for text in own.values()):
                 raise TypeError("outputs that are no texts")
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise DataError(f"not what a loop writes ({error!r}); the folder was changed", path=place) from error
+            raise DataError(f"not what a loop writes ({quoted(error)}); the folder was changed", path=place) from error
         if before != [*weights.items()]:
             raise DataError("was decoded with other weights than this loop has; the folder was changed", path=place)
         return Decoded(read_npz(place.with_suffix(".npz")), own), seconds

@@ -378,8 +378,7 @@ def test_minimize_stays_at_the_weights_given_where_none_are_better() -> None:
         None,
         lpmert.Limits(),
         best.weights,
-        1,
-        0,  # type: ignore[arg-type]
+        0,
     )
     from lpmert.system.deadline import Deadline
 

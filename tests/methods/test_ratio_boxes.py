@@ -36,21 +36,27 @@ def open_boxes(problem: Problem, budget: int) -> list[OpenBox]:
         lane.prune_root(start.cost)
         if lane.n_parts:
             lane.explore(start.cost, budget)
+        rows, stack = lane.account.lists.rows, lane.stack
+        for t in range(lane.n_parts):
+            # Prices change, and with them which of a pair is the dearer one.
+            pairs = slice(stack.first_pair[t], stack.first_pair[t] + stack.n_pairs[t])
+            gains = rows[stack.kept.dear[pairs]] - rows[stack.kept.cheap[pairs]]
+            assert (stack.kept.gains[:, pairs] == gains.T).all()
         found += lane.take_all()
     return found
 
 
 def prices(box: OpenBox, offsets: np.ndarray) -> dict[int, dict[int, int]]:
     """What each hypothesis that is left costs more than the cheapest of its list, by list."""
-    kept = box.kept
+    costs_of_rows, steps = np.split(box.prices, [box.n_rows])
     found: dict[int, dict[int, int]] = {}
-    for low, high in zip(kept.ends[:-1].tolist(), kept.ends[1:].tolist(), strict=True):
-        ids, costs = kept.ids[low:high].tolist(), kept.costs[low:high]
+    for low, high in zip(box.ends[:-1].tolist(), box.ends[1:].tolist(), strict=True):
+        ids, costs = box.ids[low:high].tolist(), costs_of_rows[low:high]
         assert (np.diff(costs) >= 0).all()
         found[int(np.searchsorted(offsets, ids[0], "right")) - 1] = dict(
             zip(ids, (costs - costs[0]).tolist(), strict=True)
         )
-    for cheap, dear, step in zip(kept.cheap.tolist(), kept.dear.tolist(), kept.steps.tolist(), strict=True):
+    for cheap, dear, step in zip(box.cheap.tolist(), box.dear.tolist(), steps.tolist(), strict=True):
         assert step >= 0
         found[int(np.searchsorted(offsets, cheap, "right")) - 1] = {cheap: 0, dear: step}
     return found
@@ -79,10 +85,7 @@ def test_nothing_in_a_box_is_lower_than_its_bound_and_prices(metric: str) -> Non
         problem = Problem(counted(seed, metric, n_features=3 + seed % 2), metric)
         lists, ratio = ratio_lists(problem.canonical)
         for box in open_boxes(problem, 40_000):
-            # Prices change, and with them which of a pair is the dearer one.
-            gains = lists.rows[box.kept.dear] - lists.rows[box.kept.cheap]
-            assert (box.kept.gains == gains.T).all()
-            swapped += int((box.kept.cheap > box.kept.dear).sum())
+            swapped += int((box.cheap > box.dear).sum())
             raised += box.bound > box.own
             left = prices(box, lists.offsets)
             for _ in range(4):

@@ -18,7 +18,7 @@ from lpmert.unseen.estimate import Setting, cross_validated, estimate_of, fit, f
 
 
 def setting(metric="loss", seed=0):
-    return Setting(metric_by_name(metric), "first", None, seed, 1, Deadline())
+    return Setting(metric_by_name(metric), "first", None, seed, Deadline())
 
 
 def noise(seed, lists=60, dimension=6):
