@@ -307,7 +307,7 @@ def put_box(stack: BoxStack, box: OpenBox, lists: SortedLists) -> None:
         kept.costs[...], kept.steps[...] = np.split(box.prices, [box.n_rows])
 
 
-@kernel
+@kernel(nogil=True)
 def look_up(lists, stack):
     """Fill what the lists tell of the hypotheses of the box on top."""
     t, kept, off = stack.numbers[TOP], stack.kept, stack.precision.off
