@@ -27,6 +27,7 @@ SWAHILI_LISTS = 500
 SWAHILI_SIZE = 100
 LIBRI_LISTS = 2864
 ASR_COLUMNS = ("am", "lm", "words", "silences", "fillers")
+_LIBRI = "librispeech-asr-30best/dev_other.nbest.tsv.xz"
 LIBRI_COLUMNS = ("decoder", "ctc", "lm", "n_tokens", "n_words")
 CSMT_COLUMNS = ("LM0", "LM1", "WordPenalty0", "PhrasePenalty0", "TM0_0", "TM0_1", "TM0_2", "TM0_3")
 
@@ -133,9 +134,28 @@ def _asr(n_features: int) -> NBest:
 def libri(n_features: int, n_lists: int | None = None) -> Dataset:
     """Return word errors of the 30-best lists of LibriSpeech dev-other, with the first features."""
     part = "" if n_lists is None else f"-0:{n_lists}"
-    file = "librispeech-asr-30best/dev_other.nbest.tsv.xz"
-    load = partial(_restricted, partial(_table, file, "utt", LIBRI_COLUMNS[:n_features], "errors"), slice(0, n_lists))
-    return Dataset(f"libri{n_features}{part}", load, partial(missing, file))
+    columns = LIBRI_COLUMNS[:n_features]
+    load = partial(_restricted, partial(_table, _LIBRI, "utt", columns, "errors"), slice(0, n_lists))
+    return Dataset(f"libri{n_features}{part}", load, partial(missing, _LIBRI))
+
+
+def libri_characters() -> Dataset:
+    """Return the same lists with a sixth feature, the characters of the text."""
+    whole = libri(len(LIBRI_COLUMNS))
+    return Dataset("libri6", _libri_characters, whole.skip)
+
+
+@cache
+def _libri_characters() -> NBest:
+    nbest = read_table(shared_path(_LIBRI), segment="utt", features=list(LIBRI_COLUMNS), loss="errors", text="text")
+    characters = [len(text) for text in nbest.texts or ()]
+    return NBest(
+        np.column_stack([nbest.dense_features(), characters]),
+        nbest.offsets,
+        nbest.statistics,
+        [*nbest.names, "characters"],
+        nbest.list_ids,
+    )
 
 
 def csmt(n_lists: int | None = None) -> Dataset:
@@ -229,9 +249,40 @@ def sentence_bleu(counts: FloatArray) -> FloatArray:
     return np.asarray(bleu)
 
 
-def swahili_bleu() -> Dataset:
-    """Return the same lists with the counts of corpus BLEU."""
-    return Dataset("swahili-bleu", swahili_counts, partial(missing, "swahili-mert-100best/run7.nbest.txt.xz"))
+def swahili_bleu(n_features: int = 14) -> Dataset:
+    """Return the same lists with the counts of corpus BLEU, and the first features."""
+    name = "swahili-bleu" + ("" if n_features == 14 else f"-D{n_features}")
+    return Dataset(name, partial(_first_counts, n_features), partial(missing, "swahili-mert-100best/run7.nbest.txt.xz"))
+
+
+_GROUPS: dict[str, tuple[tuple[int, float], ...]] = {
+    "lm": ((7, 1.0),),
+    "tm": tuple((feature, 1.0) for feature in range(10, 14)),
+    "length": ((8, 1.0),),
+    "reordering": (*((feature, 1.0) for feature in range(6)), (6, 0.2)),
+    "lexical": tuple((feature, 1.0) for feature in range(6)),
+    "distance": ((6, 1.0),),
+}
+
+
+def swahili_bleu_groups(names: str) -> Dataset:
+    """Return the same lists and counts, with features summed into the groups of these names, as the prototypes do."""
+    name = f"swahili-bleu-{names}"
+    return Dataset(name, partial(_summed, names), partial(missing, "swahili-mert-100best/run7.nbest.txt.xz"))
+
+
+@cache
+def _summed(names: str) -> NBest:
+    counts = swahili_counts()
+    features, groups = counts.dense_features(), names.split("+")
+    sums = [np.sum([by * features[:, feature] for feature, by in _GROUPS[group]], axis=0) for group in groups]
+    return NBest(np.stack(sums, axis=1), counts.offsets, counts.statistics, groups, counts.list_ids)
+
+
+@cache
+def _first_counts(n_features: int) -> NBest:
+    whole = swahili_counts()
+    return whole if n_features == whole.n_features else whole.select_features(whole.names[:n_features])
 
 
 @cache

@@ -145,9 +145,9 @@ def thinned(trace: Sequence[tuple[float, float | None, float]]) -> list[tuple[fl
 
 @cache
 def warm_up(method: Method) -> None:
-    """Let a method solve toy lists, once a process: of 2, 3 and 9 features, with sums, counts, limits and a cosine."""
+    """Let a method solve toy lists, once a process: of 2 to 9 features, with sums, counts, limits and a cosine."""
     rng = np.random.default_rng(0)
-    for n_features, n_lists in ((2, 5), (3, 20), (9, 13)):
+    for n_features, n_lists in ((2, 5), (3, 20), (5, 40), (9, 13)):
         features = rng.normal(size=(8 * n_lists, n_features))
         counts = rng.integers(0, 5, (len(features), 3)) + np.array([0, 5, 5])
         offsets = np.arange(0, len(features) + 1, 8)

@@ -8,6 +8,7 @@ from functools import partial
 from math import exp, log, sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
+from benchmarks import validation
 from benchmarks.harness import Dataset
 from benchmarks.plots import legend, one_for_each
 from benchmarks.recording import Record, summary
@@ -124,7 +125,7 @@ def shown(rows: list[Row], kinds: Sequence[Kind], long: Sequence[str]) -> Iterat
     """Yield the tables of all sizes, fitted growth, workers measured and simulated, and a figure."""
     yield from _stages(rows, kinds)
     yield from _growth(rows, kinds)
-    yield from _compared(rows, long)
+    yield from validation.shown(rows, long, networks(rows))
     yield from _simulated(rows, long)
     yield from _latencies(rows, long)
     yield Figure(
@@ -213,48 +214,6 @@ def lanes_for(workers: int) -> int:
     return next((lanes for lanes in LANES if lanes >= 2 * workers), LANES[-1])
 
 
-def _compared(rows: list[Row], long: Sequence[str]) -> Iterator[Table]:
-    """Yield what one and two workers take, beside what the simulation says of them."""
-    known, body = networks(rows), []
-    for dataset in long:
-        record = record_of(rows, dataset, LANES[0])
-        for solver, backend, workers in (
-            ("1 worker", "threads", 1),
-            ("2 threads", "threads", 2),
-            ("2 processes", "processes", 2),
-        ):
-            found = [row for row in find(rows, dataset=dataset, solver=solver) if row.proved]
-            if not found or record is None or backend not in known:
-                continue
-            times = [row.details["seconds"] for row in found]
-            quiet = [row.details["seconds"] for row in _quiet(rows, dataset, solver)]
-            guess = in_order(record, workers, known[backend]).seconds
-            loads = [row.load for row in found if row.load is not None]
-            load = f"{min(loads):.1f} to {max(loads):.1f}" if loads else "-"
-            body.append(
-                [
-                    dataset,
-                    solver,
-                    seconds(min(times)),
-                    seconds(max(times)),
-                    load,
-                    "-" if backend == "processes" else seconds(min(row.processor_seconds for row in found)),
-                    seconds(guess),
-                    f"{min(quiet) / guess:.2f}" if quiet else "held up",
-                ]
-            )
-    headings = (
-        "search", "workers", "measured: least", "most", "load before", "processor", "simulated", "measured / simulated",
-    )  # fmt: skip
-    note = (
-        "Seconds of the wall clock, with 8 lanes, of as many runs as there are, and the least processor seconds, which "
-        "depend less on what else runs: those of one worker are to be what is simulated for it. The simulation is made "
-        "of one recorded run by one thread and knows of no other programs; where they held all runs up, nothing is "
-        "compared, and `--again-above 1.5` measures again what is."
-    )
-    yield Table("Simulated and measured", headings, body, note, left=2)
-
-
 def _simulated(rows: list[Row], long: Sequence[str]) -> Iterator[Table]:
     known, body = networks(rows), []
     dask = known.get("dask", THREADS)
@@ -267,8 +226,7 @@ def _simulated(rows: list[Row], long: Sequence[str]) -> Iterator[Table]:
                 continue
             one = in_order(alone, 1).seconds
             near, far = in_order(record, workers), in_order(record, workers, dask)
-            begin = tree.events[0].seconds if tree.events else 0.0
-            stolen = begin + steal(tree, workers, dask).seconds
+            stolen = tree.before_units + steal(tree, workers, dask).seconds
             facts = summary(record)
             body.append(
                 [
@@ -315,30 +273,26 @@ def _latencies(rows: list[Row], long: Sequence[str]) -> Iterator[Table]:
         if tree is None or record is None or not tree.pieces:
             continue
         for latency in _LATENCIES:
-            network = Network(latency, packed=latency > 0)
+            network = Network(latency, far=latency > 0)
             told, stolen = in_order(record, WORKERS[-1], network), steal(tree, WORKERS[-1], network)
             body.append(
                 [
                     dataset,
                     f"{latency * 1e3:g} ms",
                     seconds(told.seconds),
-                    seconds(tree.events[0].seconds + stolen.seconds),
+                    seconds(tree.before_units + stolen.seconds),
                     f"{stolen.steals:,}",
                     seconds(stolen.busy),
                 ]
             )
     headings = ("search", "latency", "in order", "stealing", "parts stolen", "seconds in units, stealing")
     note = (
-        "**Simulated**, 64 workers: seconds if a message takes so long, whatever its size. It delays parts and "
+        "**Simulated**, 64 workers: seconds if a message takes so long, whatever its size, and at 0 ms if they are "
+        "threads: other workers get no units of `cells` before the caller has done 12. Latency delays parts and "
         "answers, and when stealing also what others know of better weights, so that units are done that earlier "
         "news would have saved."
     )
     yield Table("Simulated: latency", headings, body, note)
-
-
-def _quiet(rows: list[Row], dataset: str, solver: str) -> list[Row]:
-    """Return the rows of a solver that no other programs held up."""
-    return [row for row in find(rows, dataset=dataset, solver=solver) if row.proved and not row.held_up]
 
 
 def _draw(rows: list[Row], kinds: Sequence[Kind], long: Sequence[str], canvas: Canvas) -> None:
@@ -359,24 +313,15 @@ def _draw(rows: list[Row], kinds: Sequence[Kind], long: Sequence[str], canvas: C
             for w in WORKERS
             if (record := record_of(rows, dataset, lanes_for(w)))
         ]
-        stolen = [(w, one / (tree.events[0].seconds + steal(tree, w, dask).seconds)) for w in WORKERS]
+        stolen = [(w, one / (tree.before_units + steal(tree, w, dask).seconds)) for w in WORKERS]
         right.plot(
             *zip(*told, strict=True), color=f"C{place}", marker="o", markersize=3.5, label=f"{dataset}, in order"
         )
         right.plot(*zip(*stolen, strict=True), color=f"C{place}", linestyle="--", label=f"{dataset}, stealing")
-        measured = [
-            (k, [row.details["seconds"] for row in _quiet(rows, dataset, name)])
-            for k, name in ((1, "1 worker"), (2, "2 threads"))
-        ]
-        if all(times for _, times in measured):
-            least = min(measured[0][1])
+        measured = validation.speed_of_two(rows, dataset)
+        if measured is not None:
             right.plot(
-                [k for k, _ in measured],
-                [least / min(times) for _, times in measured],
-                color=f"C{place}",
-                marker="x",
-                linestyle="",
-                label=f"{dataset}, measured",
+                2, measured, color=f"C{place}", marker="x", linestyle="", label=f"{dataset}, two threads measured"
             )
     right.plot(WORKERS[:5], WORKERS[:5], color="0.7", linewidth=1, label="ideal")
     right.set_xscale("log", base=2)

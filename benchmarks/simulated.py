@@ -65,17 +65,26 @@ class Simulated:
         )
 
 
-def whole_tuning(data: Sentences, method: Method, iterations: int, seed: int, time_limit: float) -> lpmert.Looped:
+def whole_tuning(
+    data: Sentences,
+    method: Method,
+    iterations: int,
+    seed: int,
+    time_limit: float,
+    *,
+    metric: str = "bleu",
+    search_seconds: float | None = None,
+) -> lpmert.Looped:
     """Return a whole tuning with the simulated decoder: until no list grows, or for so many iterations."""
     return lpmert.loop(
         Simulated(data.train),
         data.first_weights,
-        metric="bleu",
+        metric=metric,
         n=SIZE,
         method=method,
         iterations=iterations,
         patience=iterations,
-        search_seconds=None,
+        search_seconds=search_seconds,
         time_limit=time_limit,
         seed=seed,
     )
@@ -109,6 +118,21 @@ def translations(names: Sequence[str] = ()) -> Dataset:
     """Return the sentences of a translation system, with some of its features or all."""
     size = f"{len(names)}" if names else "14"
     return Dataset(f"swahili decoder, {size} features", partial(_sentences, tuple(names)), _skip)
+
+
+@cache
+def _single_sentences(names: tuple[str, ...], begin: int, end: int) -> Sentences:
+    whole = _sentences(names)
+    part = whole.train.restrict(slice(begin, end))
+    losses = 1.0 - datasets.sentence_bleu(part.statistics)
+    train = NBest(part.dense_features(), part.offsets, losses[:, None], part.names, part.list_ids)
+    return Sentences(train, whole.tests)
+
+
+def of_single_sentences(names: Sequence[str], begin: int, end: int) -> Dataset:
+    """Return some of the sentences to tune on, each with a loss of its own, 1 - sentence BLEU+1, and whole tests."""
+    name = f"swahili decoder, {len(names)} features, sentences {begin}:{end}"
+    return Dataset(name, partial(_single_sentences, tuple(names), begin, end), _skip)
 
 
 def _skip() -> str | None:

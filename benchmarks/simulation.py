@@ -9,6 +9,7 @@ all. Neither knows of memory that is shared, clocks that slow down, or machines 
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
@@ -19,28 +20,31 @@ from benchmarks.recording import Piece, Record
 
 @dataclass(frozen=True)
 class Network:
-    """latency: seconds that a message takes; bandwidth: bytes a second; packed: whether what is sent has to be made
-    bytes of, by whoever hands it out.
+    """latency: seconds that a message takes; bandwidth: bytes a second; far: whether workers are other processes, so
+    that whoever hands out does the first units alone, and has to make bytes of what is sent.
     """
 
     latency: float = 0.0
     bandwidth: float = inf
-    packed: bool = True
+    far: bool = True
 
     def seconds(self, n_bytes: int) -> float:
         """Return what a message of so many bytes takes."""
         return self.latency + n_bytes / self.bandwidth
 
 
-THREADS = Network(packed=False)
+THREADS = Network(far=False)
 
 
 class Outcome(NamedTuple):
-    """seconds: to the end; busy: of all workers, at units; sent: bytes of all messages; steals: parts that moved."""
+    """seconds: to the end; busy: of all workers, at units; sent: bytes of all messages; units: that were done;
+    steals: parts that moved.
+    """
 
     seconds: float
     busy: float
     sent: int
+    units: int
     steals: int = 0
 
 
@@ -48,25 +52,34 @@ def in_order(record: Record, workers: int, network: Network = THREADS) -> Outcom
     """Return what the recorded search takes with so many workers beside the one who hands out; with one worker that is
     the same. Workers take what has been handed out in its order.
     """
+    units = len(record.pieces)
     if workers == 1:
-        return Outcome(record.done_alone + record.done_in_units, record.done_in_units, 0)
+        return Outcome(record.done_alone + record.done_in_units, record.done_in_units, 0, units)
     now, sent = 0.0, 0
     free = [0.0] * workers
     answered: dict[int, float] = {}
+    waiting: deque[int] = deque()
+    left = record.at_home if network.far else 0  # that are done before any is sent
     for event in record.events:
         now += event.seconds
-        if event.unit < 0:
+        if not 0 <= event.unit < units:  # the end, or one that was handed out in vain
             continue
-        piece = record.pieces[event.unit]
-        if event.taken:
+        if not event.taken:
+            waiting.append(event.unit)
+        elif left:
+            now += record.pieces[waiting.popleft()].seconds
+            left -= 1
+        else:
             now = max(now, answered[event.unit])
-            continue
-        now += piece.packing if network.packed else 0.0
-        begin = max(heapq.heappop(free), now + network.seconds(piece.sent))
-        heapq.heappush(free, begin + piece.seconds)
-        answered[event.unit] = begin + piece.seconds + network.seconds(piece.received)
-        sent += piece.sent + piece.received
-    return Outcome(now, record.done_in_units, sent)
+        while waiting and not left:
+            unit = waiting.popleft()
+            piece = record.pieces[unit]
+            now += piece.packing if network.far else 0.0
+            begin = max(heapq.heappop(free), now + network.seconds(piece.sent))
+            heapq.heappush(free, begin + piece.seconds)
+            answered[unit] = begin + piece.seconds + network.seconds(piece.received)
+            sent += piece.sent + piece.received
+    return Outcome(now, record.done_in_units, sent, units)
 
 
 def stealing(
@@ -87,7 +100,7 @@ def stealing(
     idle = set(range(workers))
     events: list[tuple[float, int, int]] = []  # when a worker has done or received a unit; who, which
     working: dict[int, int] = {}
-    now, busy, sent, steals = 0.0, 0.0, 0, 0
+    now, busy, sent, steals, done = 0.0, 0.0, 0, 0, 0
 
     def known(worker: int, when: float) -> float:
         heard = (cost for then, cost, by in news if then + (by != worker) * network.latency <= when)
@@ -101,8 +114,9 @@ def stealing(
         return stack
 
     def begin(worker: int, unit: int) -> None:
-        nonlocal busy
+        nonlocal busy, done
         working[worker] = unit
+        done += 1
         busy += pieces[unit].seconds
         heapq.heappush(events, (now + pieces[unit].seconds, worker, unit))
 
@@ -125,7 +139,7 @@ def stealing(
             arrives = now + network.latency + network.seconds(pieces[unit].sent)
             heapq.heappush(events, (arrives, worker, unit))
         if not events:
-            return Outcome(now, busy, sent, steals)
+            return Outcome(now, busy, sent, done, steals)
         now, worker, unit = heapq.heappop(events)
         if working.pop(worker, -1) == unit:
             found = pieces[unit].found

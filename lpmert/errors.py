@@ -29,11 +29,15 @@ class LpmertError(Exception):
 
 
 class DataError(LpmertError):
-    """The data cannot be used; names the file, the line and the remedy where they are known."""
+    """The data cannot be used; names the file, the line and the remedy where they are known.
+
+    reason: what is wrong, without the file and the line.
+    """
 
     def __init__(self, message: str, *, path: str | Path | None = None, line: int | None = None) -> None:
         self.path = None if path is None else str(path)
         self.line = line
+        self.reason = message
         place = ":".join(visible(str(part)) for part in (self.path, line) if part is not None)
         super().__init__(f"{place}: {message}" if place else message)
 

@@ -1,6 +1,6 @@
 """Certificates as plain data, so that tests can change them and write them back in the layout of the format.
 
-Those in certificates_schema1/ stay as they are, so that what one version wrote is accepted by the next; a new schema
+Those in certificates_schema2/ stay as they are, so that what one version wrote is accepted by the next; a new schema
 gets a folder of its own. `python tests/certificates.py` writes those that are not there.
 """
 
@@ -71,7 +71,7 @@ BASES = {
 
 def kept(name: str) -> Path:
     """Where the certificate of a base is kept."""
-    return Path(__file__).with_name("certificates_schema1") / f"{name}.json"
+    return Path(__file__).with_name("certificates_schema2") / f"{name}.json"
 
 
 @cache

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import lzma
 import math
 import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
+from decimal import Decimal
 from functools import partial
 from itertools import combinations, pairwise, product
 from pathlib import Path
@@ -19,7 +21,7 @@ from click.testing import CliRunner
 from shared import ROOT, needs_shared, swahili
 
 import lpmert
-from benchmarks import datasets
+from benchmarks import datasets, targets
 from benchmarks.__main__ import main
 from benchmarks.harness import (
     Answer,
@@ -43,13 +45,14 @@ from benchmarks.tables import Table
 from lpmert.comparing.significance import corrected_reach
 from lpmert.errors import FloatArray, MethodError
 from lpmert.methods.divide.divide import LpMert
+from lpmert.model.meant import meaning
 from lpmert.model.nbest import NBest
 
 
 def test_without_prototypes_the_race_says_how_to_name_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LPMERT_SHARED", str(tmp_path))
     said: list[str] = []
-    run(benchmark("floor"), Wishes(), tmp_path, said.append)
+    run(benchmark("floor"), Wishes(solvers=("prototype", "lpmert")), tmp_path, said.append)
     assert said
     assert all("LPMERT_SHARED" in line for line in said)
 
@@ -62,6 +65,56 @@ def test_prototypes_without_their_data_are_not_taken(tmp_path: Path, monkeypatch
     assert find_prototypes() is None
     (tmp_path / "data").mkdir()
     assert find_prototypes() == prototypes
+
+
+def test_targets_without_their_lists_say_where_these_are_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LPMERT_SHARED_DATA", str(tmp_path))
+    said: list[str] = []
+    run(benchmark("floor"), Wishes(("libri?", "swahili*", "csmt"), ("auto",)), tmp_path, said.append)
+    assert len(said) == sum(target.rounds for target in targets.TARGETS if "generated" not in target.dataset.name)
+    assert all("LPMERT_SHARED_DATA has no" in line for line in said)
+
+
+def test_a_target_is_met_by_what_its_rows_show_and_by_nothing_else() -> None:
+    def met(target: targets.Target, *rows: dict[str, Any]) -> str:
+        name = {"dataset": target.dataset.name, "solver": "auto", "counters": {"lists": 4, "features": 2}}
+        (shown,) = targets.table([row_of(seed=seed, **name, **row) for seed, row in enumerate(rows)]).rows
+        return shown[-1]
+
+    def took(wall: float, processor: float, status: str = "optimal") -> dict[str, Any]:
+        return {"status": status, "seconds": wall, "processor_seconds": processor}
+
+    quick, ever, gap = (targets.TARGETS[k] for k in (0, 7, 11))
+    assert (quick.seconds, ever.seconds, ever.gap, gap.gap) == (0.2, None, None, 0.25)
+    assert met(quick, took(0.1, 0.1), took(9.0, 9.0), took(0.2, 0.2)) == "met"
+    assert met(quick, took(0.1, 0.1), took(0.3, 0.1), took(0.3, 0.1)) == "missed"  # as slow as whoever waits sees it
+    assert met(quick, took(0.1, 0.3), took(0.1, 0.3), took(0.1, 0.1)) == "missed"
+    assert met(quick, took(0.1, 0.1), took(0.1, 0.1), took(0.1, 0.1, "time_limit")) == "missed"
+    assert met(ever, {**took(50.0, 50.0), "objective": "bleu"}) == "met"
+    assert met(ever, {**took(50.0, 50.0, "time_limit"), "objective": "bleu"}) == "missed"
+    for width, answer in ((0.24, "met"), (0.25, "missed"), (None, "missed")):
+        assert met(gap, {**took(60.0, 60.0, "time_limit"), "gap_rel": width}) == answer
+
+
+@needs_shared
+def test_lists_with_targets_are_read_as_the_decimals_that_their_files_hold() -> None:
+    def places(word: str) -> int:
+        return -int(Decimal(word).normalize().as_tuple().exponent)
+
+    speech, translations = (
+        lzma.decompress(datasets.shared_path(file).read_bytes()).decode().splitlines()
+        for file in ("librispeech-asr-30best/dev_other.nbest.tsv.xz", "swahili-mert-100best/run7.nbest.txt.xz")
+    )
+    rows = [line.split("\t") for line in speech[1:]]
+    six = datasets.libri_characters().load().dense_features()
+    assert six[:, 5].tolist() == [len(row[-1]) for row in rows]
+    words = [line.split("|||")[2].split()[1:5] for line in translations]
+    four = datasets.swahili_bleu(4).load().dense_features()
+    assert four.tolist() == [[float(word) for word in row] for row in words]
+    for features, cells in ((six, [row[2:5] for row in rows]), (four, words)):
+        assert meaning(features).places == max(places(cell) for row in cells for cell in row)
 
 
 @pytest.mark.slow

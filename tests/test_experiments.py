@@ -16,7 +16,7 @@ from benchmarks.halves import Halves
 from benchmarks.harness import Answer, Task, measure
 from benchmarks.lists import Loss, Near
 from benchmarks.simulated import Sentences, Simulated
-from benchmarks.suites import adaptation, annealing, beam, published, stability
+from benchmarks.suites import adaptation, annealing, beam, published, stability, whole
 from lpmert.methods import MinimumSampleRisk, Stabilised
 from lpmert.model.nbest import NBest
 
@@ -55,6 +55,17 @@ def test_a_tuning_counts_with_the_best_iteration_of_its_decoder_and_is_judged_on
     assert max(judged.details["tuned"]) == pytest.approx(judged.score)
     place = judged.details["tuned"].index(max(judged.details["tuned"]))
     assert judged.details["test_score"] == judged.details["test"][place]
+
+
+@pytest.mark.parametrize("name", ["lp-mert", "auto"])
+def test_a_tuning_ends_at_the_optimum_where_the_decoder_gives_all_that_it_knows_at_once(name: str) -> None:
+    lists, counts = datasets.generated(5, 7, 3).load(), counted(4)
+    data = Sentences(lists, (counts, counts))
+    answer = whole.Loop(name, whole.METHODS[name]).solve(data, whole.Sums(), 0, 60.0)
+    judged = whole.Sums().judge(data, answer)
+    least = best_loss(lists.features.tolist(), lists.offsets.tolist(), lists.statistics[:, 0].tolist())
+    assert judged.loss == pytest.approx(float(least))
+    assert 0 < answer.counters["proved"] == answer.counters["searches"]
 
 
 @pytest.mark.parametrize("solver", published.SOLVERS[:2], ids=lambda solver: solver.name)

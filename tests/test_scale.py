@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import matplotlib.figure
@@ -17,7 +19,7 @@ from long_searches import long_searches, noise_of
 from shared import needs_shared
 
 import lpmert
-from benchmarks import datasets, projection, scaling
+from benchmarks import datasets, projection, scaling, validation
 from benchmarks.harness import measure
 from benchmarks.lists import Loss
 from benchmarks.recording import Event, Piece, Record, Recorder
@@ -27,9 +29,11 @@ from benchmarks.simulation import Network, in_order, stealing
 from benchmarks.stages import BOUND, CANONICAL, STAGES, File, Reader, Staged
 from benchmarks.suites import benchmark, scale
 from benchmarks.tables import Table
+from lpmert.methods.cells import search as cells_search
 from lpmert.methods.cells.cells import Cells
+from lpmert.methods.choices.choices import Choices
 from lpmert.model.problem import Problem
-from lpmert.parallel.backends import employed
+from lpmert.parallel.backends import employed, workers_of
 from lpmert.search.driver import solve
 
 
@@ -112,7 +116,7 @@ def test_better_weights_save_units_as_soon_as_they_are_known() -> None:
     assert (at_once.seconds, at_once.busy) == (6.0, 11.0)
     # news that travels for two seconds reaches the thief too late, and it takes what is ruled out
     assert stealing(pieces[:1] + pieces[2:], 2, first=20).busy == 12.0
-    assert stealing(pieces, 1, first=20) == (11.0, 11.0, 0, 0)
+    assert stealing(pieces, 1, first=20) == (11.0, 11.0, 0, 2, 0)
     assert stealing(pieces, 1, first=4).busy == 11.0
     assert stealing(pieces, 1, first=9, granularity=1).busy == 11.0
     assert stealing(pieces[2:], 1, first=10, granularity=1).busy == 14.0
@@ -162,7 +166,7 @@ def test_what_is_recorded_is_the_search_itself_and_a_tree_where_there_is_room_fo
                 result = solve(Cells(lanes=lanes), Problem(lists))
             assert (result.loss, result.counters) == (plain.loss, plain.counters)
             outcomes.append(result)
-            records.append(recorder.record())
+            records.append(recorder.record(1))
     hands, tree = records
     assert outcomes[0].loss == outcomes[1].loss
     assert len(hands.pieces) > 10
@@ -180,6 +184,81 @@ def test_what_is_recorded_is_the_search_itself_and_a_tree_where_there_is_room_fo
     best = min(one.found for one in tree.pieces if one.found is not None)
     assert all(one.bound <= tree.first for one in tree.pieces)
     assert best < tree.first
+
+
+def test_as_many_units_wait_for_those_who_are_far_as_the_search_keeps_at_home() -> None:
+    assert scale.AT_HOME == cells_search._AT_HOME
+    pieces = tuple(piece(10.0) for _ in range(4))
+    events = [Event(0.0, k, False) for k in range(4)] + [Event(0.0, k, True) for k in range(4)]
+    record = Record(pieces, (*events, Event(1.0, -1, True)), 0, 1, 0, at_home=2)
+    assert in_order(record, 2).seconds == 21.0
+    assert in_order(record, 2, Network()).seconds == 31.0  # 20 alone, then the others at once
+    assert validation.idle(record, 2, Network()) == pytest.approx(1 - 20 / (2 * 11))
+
+
+@pytest.mark.serial  # the times of two threads at once
+@pytest.mark.parametrize("method", [Cells, Choices])
+def test_runs_of_two_threads_keep_to_the_simulated_schedule(method: type[Cells | Choices]) -> None:
+    lists = noise_of(3)
+    records, walls = {}, {}
+    with long_searches():
+        for jobs in (1, 2):
+            with workers_of("threads", jobs) as hands:
+                recorder = Recorder(hands, packed=False)
+                begin = time.perf_counter()
+                with employed(recorder):
+                    result = solve(method(lanes=8), Problem(lists))
+                walls[jobs] = time.perf_counter() - begin
+                records[jobs] = recorder.record(1)
+            assert result.status.proved
+    one, two = records[1], records[2]
+    assert len(one.pieces) == len(two.pieces) > 10
+    assert [(event.unit, event.taken) for event in one.events] == [(event.unit, event.taken) for event in two.events]
+    assert [each.bound for each in one.pieces] == [each.bound for each in two.pieces]
+    assert {each.worker for each in one.pieces} == {0}
+    assert {each.worker for each in two.pieces} <= {0, 1}
+    assert validation.most_at_once(one) == 1
+    assert validation.most_at_once(two) <= 2
+    for jobs, record in records.items():
+        # the schedule is the soonest one that these times allow
+        assert in_order(record.by_wall, jobs).seconds <= walls[jobs] + 0.01
+        assert all(each.end - each.begin >= each.seconds - 0.02 for each in record.pieces)
+        assert in_order(record, 1).seconds == pytest.approx(record.done_alone + sum(e.seconds for e in record.pieces))
+    begins = [each.begin for each in two.pieces]
+    assert all(second >= first - 0.01 for first, second in pairwise(sorted(begins)))
+
+
+def consistent(pieces: list[Piece]) -> list[Piece]:
+    """Return a tree whose parts have no lower bound than what they are left of, and find nothing below it."""
+    bounds: list[int] = []
+    for one in pieces:
+        bounds.append(max([one.bound, *(bounds[parent] for parent in one.parents)]))
+    return [
+        one._replace(bound=bound, found=bound + k % 4)
+        for k, (one, bound) in enumerate(zip(pieces, bounds, strict=True))
+    ]
+
+
+@given(trees(), st.integers(1, 8), st.integers(0, 30))
+def test_more_workers_never_do_fewer_units_than_have_to_be_done(
+    pieces: list[Piece], workers: int, latency: int
+) -> None:
+    """Any search has to do the units with bounds below the optimum; best bound first, one worker does hardly more."""
+    tree = consistent(pieces)
+    first = max(one.bound for one in tree) + 5
+    optimum = min(one.found for one in tree if one.found is not None)
+    needed = sum(one.bound <= optimum - 1 for one in tree)
+    outcome = stealing(tree, workers, Network(float(latency)), first=first)
+    assert needed <= outcome.units <= len(tree)
+    assert stealing(tree, 1, first=first).units <= sum(one.bound <= optimum for one in tree)
+
+
+@given(records(), st.integers(1, 6))
+def test_in_order_all_units_are_done_by_any_number_of_workers(record: Record, workers: int) -> None:
+    outcome = in_order(record, workers)
+    assert outcome.units == len(record.pieces)
+    assert outcome.busy == record.done_in_units
+    assert outcome.seconds >= max(record.done_in_units / workers, record.done_alone)
 
 
 def test_growth_has_the_interval_of_least_squares() -> None:
@@ -206,10 +285,10 @@ def test_growth_has_the_interval_of_least_squares() -> None:
 
 def test_an_enlarged_record_takes_as_many_times_longer() -> None:
     record = Record((piece(2.0, size=10),), (Event(1.0, 0, False), Event(0.5, 0, True), Event(0.25, -1, True)), 9, 1, 7)
-    large = projection.enlarged(record, 100.0, 1000.0)
-    assert in_order(large, 1).seconds == 375.0
-    assert in_order(large, 2, Network(bandwidth=100.0, packed=False)).seconds == 100.0 + 100.0 + 200.0 + 100.0 + 25.0
-    assert in_order(projection.without_start(large), 1).seconds == 275.0
+    large = projection.enlarged(record, 70.0, 750.0, 1000.0)  # 250 of it for the report, and 200 times 2.5
+    assert in_order(large, 1).seconds == 820.0
+    assert in_order(large, 2, Network(bandwidth=100.0, far=False)).seconds == 70.0 + 100.0 + 400.0 + 100.0 + 250.0
+    assert in_order(projection.without_start(large), 1).seconds == 750.0
 
 
 def test_stages_are_those_of_one_search_and_files_hold_what_was_written() -> None:
@@ -239,20 +318,27 @@ def test_the_suite_runs_in_a_small_form_and_shows_it(tmp_path: Path, monkeypatch
     nothing = scaling.Kind("none", (), lambda _: small[0])
     monkeypatch.setattr(scale, "SYNTHETIC", kind)
     monkeypatch.setattr(scale, "REAL", nothing)
-    monkeypatch.setattr(scale, "LONG", (datasets.generated(12, 12, 5),))
+    few = datasets.generated(12, 12, 5)
+    monkeypatch.setattr(scale, "LONG", (scale.Long(few), scale.Long(datasets.generated(8, 12, 5), Choices, 0)))
+    monkeypatch.setattr(scale, "LARGE", scale.Long(datasets.generated(14, 12, 5)))
     monkeypatch.setattr(scale, "ROUNDS", 1)
     wanted = replace(benchmark("scale"), apart=False)
     with long_searches():
         trouble = run(wanted, Wishes(solvers=("read", "cells", "1 *", "2 threads", "recorded*")), tmp_path, print)
     assert trouble == []
     rows = list(read_rows(tmp_path / "scale.jsonl").values())
-    assert len(rows) == 3 * 4 + 2 + len(scaling.LANES) + 1
+    assert len(rows) == 3 * 4 + 2 * 2 + 3 * (len(scaling.LANES) + 1)  # stages, runs and records
     shown = list(wanted.render(rows))
     tables = {part.title: part for part in shown if isinstance(part, Table)}
     assert len(tables["Stages"].rows) == 3
-    assert len(tables["Simulated and measured"].rows) == 2
+    for title in ("costs", "schedule"):
+        assert len(tables[f"Simulated and measured: {title}"].rows) == 4
+    assert [row[:2] for row in tables["Simulated and measured: speed of two workers"].rows] == [
+        ["generated-S12-N12-D5", "2 threads"],
+        ["generated-S8-N12-D5", "2 threads"],
+    ]
     simulated = tables["Simulated: 1 to 64 workers"].rows
-    assert [row[1] for row in simulated] == [str(workers) for workers in scaling.WORKERS]
+    assert [row[1] for row in simulated] == 2 * [str(workers) for workers in scaling.WORKERS]
     assert simulated[0][6] == "1.00"
     for part in shown:
         if isinstance(part, Table):

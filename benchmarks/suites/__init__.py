@@ -21,6 +21,7 @@ NAMES = (
     "sizes",
     "cosine",
     "beam",
+    "whole",
     "stability",
     "risk",
     "annealing",

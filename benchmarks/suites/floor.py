@@ -1,4 +1,4 @@
-"""Beside the floor prototypes: the same arrays in the same process, rounds taken in turn.
+"""Beside the floor prototypes: the same arrays in the same process, rounds taken in turn. And targets of speed.
 
 The prototypes and their data are not part of the repository: they are looked for in `prototypes` under the environment
 variable LPMERT_SHARED, or in `../shared/prototypes` beside the checkout.
@@ -20,6 +20,7 @@ from types import ModuleType
 
 import numpy as np
 
+from benchmarks import targets
 from benchmarks.datasets import ROOT
 from benchmarks.harness import Answer, Benchmark, Dataset, Task
 from benchmarks.lists import Loss, Solve
@@ -161,15 +162,17 @@ def dataset(case: str) -> Dataset:
 
 
 def tasks() -> Iterator[Task]:
-    """Yield every case, both sides in turn, three times."""
+    """Yield every case, both sides in turn, three times; then what has a target."""
     for case, optimum in CASES.items():
         for seed in ROUNDS:
             for solver in SOLVERS:
                 yield Task(dataset(case), Loss(), solver, seed, TIME_LIMIT, optimum)
+    yield from targets.tasks()
 
 
 def render(rows: list[Row]) -> Iterator[Table]:
-    """Yield the medians of both sides and their ratios, then where the time went."""
+    """Yield targets, the medians of both sides and their ratios, then where the time went."""
+    yield targets.table(rows)
     body, parts, ratios = [], [], []
     for case in CASES:
         theirs, ours, later = (find(rows, dataset=case, solver=solver.name) for solver in SOLVERS)
@@ -211,4 +214,4 @@ def render(rows: list[Row]) -> Iterator[Table]:
     yield Table("Where it went", columns, parts, "Seconds; counts are of one round.")
 
 
-BENCHMARK = Benchmark("floor", "Beside the floor prototypes", tasks, render, tolerance=1e-6)
+BENCHMARK = Benchmark("floor", "Targets of speed, and beside the floor prototypes", tasks, render, tolerance=1e-6)

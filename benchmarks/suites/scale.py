@@ -22,9 +22,11 @@ from benchmarks.scaling import FORMATS, LANES, TREE, Kind
 from benchmarks.stages import File, Reader, Staged, warm_up_cells
 from benchmarks.tables import Figure, Table
 from lpmert.methods.cells.cells import Cells
+from lpmert.methods.choices.choices import Choices
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
-from lpmert.parallel.backends import employed, hired
+from lpmert.parallel.backends import employed, hired, workers_of
+from lpmert.parallel.workers import SERIAL, Workers
 from lpmert.result import Limits
 from lpmert.search.driver import solve
 
@@ -36,11 +38,31 @@ OPTIMUM = 1767.0
 ROUNDS = 3
 """How often threads are measured: the machine may be busy."""
 
+AT_HOME = 12
+"""As in `lpmert.methods.cells.search`."""
+
 MOST_ROWS = {"npz": 10_000_000, "parquet": 3_000_000, "tsv": 1_000_000}
 """The largest files of each format; it is writing them that takes long."""
 
-LONG = (datasets.libri(5), datasets.generated(800, N, 6), datasets.generated(33333, N, D))
-"""Searches that units are recorded of: real lists, many features, many lists."""
+
+@dataclass(frozen=True)
+class Long:
+    """A search that units are recorded of. at_home: so many units whoever hands out does before any goes far."""
+
+    dataset: Dataset
+    method: type[Cells | Choices] = Cells
+    at_home: int = AT_HOME
+
+
+LONG = (
+    Long(datasets.libri(5)),
+    Long(datasets.swahili(slice(0, 16)), Choices, 0),
+    Long(datasets.generated(33333, N, D)),
+)
+"""Real lists, selections of 16 lists with 14 features, and many lists."""
+
+LARGE = Long(datasets.generated(100_000, N, D))
+"""The largest search that units are recorded of: projections are made of it."""
 
 _PATIENCE = 60
 """Seconds within which a worker of a cluster has to appear."""
@@ -78,13 +100,14 @@ def _repeated(times: int) -> NBest:
 
 
 SYNTHETIC = Kind("generated", (10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000), synthetic)
-REAL = Kind("speech, repeated", (10_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000), real)
+REAL = Kind("speech, repeated", (10_000, 100_000, 300_000, 1_000_000, 3_000_000), real)
 
 
 @dataclass(frozen=True)
 class Hired:
-    """`cells` with so many workers, who have done the same search before so that all of them have begun."""
+    """A search by so many workers. Processes do it twice, of which the second time counts: all of them have begun."""
 
+    long: Long
     backend: str
     jobs: int
 
@@ -101,23 +124,37 @@ class Hired:
     def warm_up(self) -> None:
         """Solve toys."""
         warm_up_cells()
+        solve(Choices(), Problem(datasets.generated(8, 8, 6).load()))
 
     def solve(self, data: NBest, objective: Poses, seed: int, time_limit: float) -> Answer:
-        """Solve; processes twice, of which the second time counts. Other seeds are repetitions of the same search."""
+        """Solve, and write down what each unit cost. Other seeds are repetitions of the same search."""
         del seed
-        with hired(self.backend, self.jobs):
+        with workers_of(self.backend, self.jobs) as hands:
             for _ in range(2 if self.backend == "processes" else 1):
-                begin = time.perf_counter()
-                result = solve(Cells(lanes=LANES[0]), objective.problem(data), Limits(time_limit=time_limit))
-                seconds = time.perf_counter() - begin
-        status = result.status.name.lower()
-        return Answer(result.weights, status, result.lower_bound, dict(result.counters), {"seconds": seconds})
+                answer = _recorded(self.long, data, objective, time_limit, LANES[0], hands)
+        return answer
+
+
+def _recorded(
+    long: Long, data: NBest, objective: Poses, time_limit: float, lanes: int, hands: Workers | None = None
+) -> Answer:
+    """Solve, by these workers or alone; alone, what messages would hold is recorded, too."""
+    recorder = Recorder(hands or SERIAL, packed=hands is None)
+    begin = time.perf_counter()
+    with employed(recorder):
+        problem: Problem = objective.problem(data)
+        result = solve(long.method(lanes=lanes), problem, Limits(time_limit=time_limit))
+    seconds = time.perf_counter() - begin
+    record = recorder.record(problem.canonical.granularity, at_home=long.at_home if hands is None else 0)
+    details = {"record": record.to_json(), "seconds": seconds}
+    return Answer(result.weights, result.status.name.lower(), result.lower_bound, dict(result.counters), details)
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """`cells` with so many lanes by one thread, which writes down what each unit costs."""
+    """A search with so many lanes by one thread, which writes down what each unit costs."""
 
+    long: Long
     lanes: int
 
     @property
@@ -131,15 +168,12 @@ class Recorded:
     def warm_up(self) -> None:
         """Solve toys."""
         warm_up_cells()
+        solve(Choices(), Problem(datasets.generated(8, 8, 6).load()))
 
     def solve(self, data: NBest, objective: Poses, seed: int, time_limit: float) -> Answer:
         """Solve and record."""
-        recorder = Recorder()
-        with employed(recorder):
-            problem: Problem = objective.problem(data)
-            result = solve(Cells(lanes=self.lanes), problem, Limits(time_limit=time_limit), seed=seed)
-        details = {"record": recorder.record().to_json()}
-        return Answer(result.weights, result.status.name.lower(), result.lower_bound, dict(result.counters), details)
+        del seed
+        return _recorded(self.long, data, objective, time_limit, self.lanes)
 
 
 def _echo(_: Any, content: bytes) -> bytes:
@@ -235,20 +269,22 @@ def tasks() -> Iterator[Task]:
             staged = Task(dataset, Loss(), Staged(), time_limit=TIME_LIMIT, optimum=optimum, easier=last.get("proof"))
             last["proof"] = staged.key
             yield staged
-    for dataset in LONG:
-        for hands in (Hired("threads", 1), Hired("threads", 2), Hired("processes", 2)):
-            for again in range(ROUNDS if hands.backend == "threads" else 1):
-                yield Task(dataset, Loss(), hands, again, time_limit=TIME_LIMIT)
+    for long in LONG:
+        for backend, jobs in (("threads", 1), ("threads", 2), ("processes", 2)):
+            for again in range(ROUNDS if backend == "threads" else 1):
+                yield Task(long.dataset, Loss(), Hired(long, backend, jobs), again, time_limit=TIME_LIMIT)
         for lanes in (*LANES, TREE):
-            yield Task(dataset, Loss(), Recorded(lanes), time_limit=TIME_LIMIT)
+            yield Task(long.dataset, Loss(), Recorded(long, lanes), time_limit=TIME_LIMIT)
+    for lanes in (*LANES, TREE):
+        yield Task(LARGE.dataset, Loss(), Recorded(LARGE, lanes), time_limit=TIME_LIMIT)
     for backend in ("processes", "dask"):
         yield Task(datasets.generated(10, N, D), Loss(), Messages(backend))
 
 
 def render(rows: list[Row]) -> Iterator[Table | Figure]:
     """Yield what was measured, what was simulated, and what is projected."""
-    yield from scaling.shown(rows, (SYNTHETIC, REAL), [one.name for one in LONG])
-    yield from projection.shown(rows, SYNTHETIC, LONG[-1].name)
+    yield from scaling.shown(rows, (SYNTHETIC, REAL), [one.dataset.name for one in LONG])
+    yield from projection.shown(rows, SYNTHETIC, LARGE.dataset.name)
 
 
 BENCHMARK = Benchmark(

@@ -100,15 +100,16 @@ def render(rows: list[Row]) -> Iterator[Table | Figure]:
         if not body:
             continue
         spread = ("max - min", "S")
-        related = ("r, test 1", "r, test 2", "r, inter-test")
+        related = [f"{what}, {where}" for where in ("test 1", "test 2", "inter-test") for what in ("r", "rho")]
         means = [cell for what in ("tuned on", "test 1", "test 2") for cell in (what, *spread)]
         headings = ("strategy", "runs", *means, *related, "iterations", "CPU s")
         note = (
             f"Corpus BLEU of the decoder's best iteration, of at most {ITERATIONS}; {SIZE} hypotheses a sentence; 150 "
-            "sentences to tune on, two test sets of 175. r: Pearson's correlation over the runs, between the sentences "
-            "tuned on and a test set, and between the test sets (inter-test). Strategies are cumulative, but each "
-            "selection stands in the other's place. Distances from recent weights differ far more than BLEU among the "
-            "local optima, so that selection nearly always takes the farthest, with perturbations or without."
+            "sentences to tune on, two test sets of 175. r, rho: Pearson's and Spearman's correlation over the runs, "
+            "between the sentences tuned on and a test set, and between the test sets (inter-test). Strategies are "
+            "cumulative, but each selection stands in the other's place. Distances from recent weights differ far more "
+            "than BLEU among the local optima, so that selection nearly always takes the farthest, with perturbations "
+            "or without."
         )
         yield Table(f"Spread over seeds, {model} model (Tables 2 to 5, in kind)", headings, body, note)
     paper = (
@@ -134,7 +135,7 @@ def render(rows: list[Row]) -> Iterator[Table | Figure]:
 
 def _line(name: str, mine: list[Row]) -> list[str] | None:
     """Return a strategy's line, `None` for fewer than three runs."""
-    from scipy.stats import pearsonr
+    from scipy.stats import pearsonr, spearmanr
 
     if len(mine) < 3:
         return None
@@ -144,7 +145,8 @@ def _line(name: str, mine: list[Row]) -> list[str] | None:
         line += [f"{values.mean():.2f}", f"{np.ptp(values):.2f}", f"{values.std(ddof=1):.2f}"]
     for one, other in ((0, 1), (0, 2), (1, 2)):
         constant = np.ptp(three[one]) == 0 or np.ptp(three[other]) == 0
-        line.append("-" if constant else f"{pearsonr(three[one], three[other]).statistic:.2f}")
+        for correlation in (pearsonr, spearmanr):
+            line.append("-" if constant else f"{correlation(three[one], three[other]).statistic:.2f}")
     line.append(f"{np.mean([row.counters['iterations'] for row in mine]):.1f}")
     return [*line, seconds(float(np.median([row.processor_seconds for row in mine])))]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from benchmarks import datasets
 from benchmarks.harness import Benchmark, Dataset, Task
@@ -18,6 +18,7 @@ from benchmarks.tables import Figure, Table, number, seconds
 from lpmert.methods.auto import Auto
 from lpmert.methods.cells.cells import Cells
 from lpmert.methods.choices.choices import Choices
+from lpmert.methods.groups import Groups
 from lpmert.search.method import Method
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ CELLS: dict[str, Method] = {
     "simplices, more cuts": Cells(shape="simplices", cuts=16),
     "simplices, cuts in small ones only": Cells(shape="simplices", cut_rows=200),
     "no conflicts": Cells(conflict_lists=0),
+    "conflicts of the first step of costs alone": Cells(conflict_levels=1),
     "simplices, neither cuts nor conflicts": Cells(shape="simplices", cuts=0, conflict_lists=0),
     "all hypotheses compared": Cells(compare_all=True),
     "leaves of 1 list": Cells(leaf_lists=1),
@@ -58,9 +60,27 @@ AUTO: dict[str, Method] = {
     DEFAULTS: Auto(),
     "no line searches beside": Auto(improving=0.0),
     "more of them": Auto(improving=0.5),
+    "none near the best weights": Auto(near=False),
 }
-PROVED: tuple[tuple[str, dict[str, Method], tuple[tuple[Dataset, float | None], ...]], ...] = (
-    (
+RATIOS: dict[str, Method] = {
+    DEFAULTS: Cells(),
+    "boxes": Cells(shape="boxes"),
+    "no conflicts": Cells(conflict_lists=0),
+    "boxes, no conflicts": Cells(shape="boxes", conflict_lists=0),
+}
+
+
+class Case(NamedTuple):
+    """A search, its variants by name, the lists with their optima, and the metric."""
+
+    name: str
+    variants: dict[str, Method]
+    lists: tuple[tuple[Dataset, float | None], ...]
+    metric: str = "loss"
+
+
+PROVED = (
+    Case(
         "choices",
         CHOICES,
         (
@@ -70,7 +90,7 @@ PROVED: tuple[tuple[str, dict[str, Method], tuple[tuple[Dataset, float | None], 
             (datasets.generated(100, 2, 5), 343),
         ),
     ),
-    (
+    Case(
         "cells",
         CELLS,
         (
@@ -84,6 +104,7 @@ PROVED: tuple[tuple[str, dict[str, Method], tuple[tuple[Dataset, float | None], 
 MANY_LISTS: dict[str, Method] = {
     DEFAULTS: Cells(),
     "all conflicts tried, without a sample": Cells(conflict_sample=0),
+    "conflicts of the first step of costs alone": Cells(conflict_levels=1),
     "no conflicts": Cells(conflict_lists=0),
 }
 STALLED: dict[str, Method] = {
@@ -91,24 +112,30 @@ STALLED: dict[str, Method] = {
     "boxes that stall stay boxes": Cells(shape="boxes"),
     "simplices": Cells(shape="simplices"),
 }
+GROUPS: dict[str, Method] = {
+    DEFAULTS: Groups(),
+    "groups of 6 lists": Groups(size=6),
+}
 TRIALS: dict[str, Method] = {DEFAULTS: Auto(), "no trials": Auto(trials=False)}
 CASES = (
     *PROVED,
-    ("cells, many lists", MANY_LISTS, ((datasets.libri(4), 1758), (datasets.libri(5), 1746))),
-    ("cells, many boundaries in one place", STALLED, ((datasets.swahili(n_features=4), None),)),
-    ("auto", AUTO, ((datasets.csmt(), None), (datasets.swahili(), None))),
-    ("auto, many features", TRIALS, ((datasets.swahili(slice(0, 32), n_features=6), None),)),
+    Case("cells, many lists", MANY_LISTS, ((datasets.libri(4), 1758), (datasets.libri(5), 1746))),
+    Case("cells, many boundaries in one place", STALLED, ((datasets.swahili(n_features=4), None),)),
+    Case("cells, BLEU", RATIOS, ((datasets.swahili_bleu(4), None),), "bleu"),
+    Case("auto", AUTO, ((datasets.csmt(), None), (datasets.swahili(), None))),
+    Case("groups", GROUPS, ((datasets.swahili(), None),)),
+    Case("auto, many features", TRIALS, ((datasets.swahili(slice(0, 32), n_features=6), None),)),
 )
 
 
 def tasks() -> Iterator[Task]:
     """Yield both searches with each variant on lists that suit them."""
-    for name, variants, cases in CASES:
+    for name, variants, cases, metric in CASES:
         for dataset, optimum in cases:
             for seed in ROUNDS:
                 for label, method in variants.items():
                     solver = Solve(method, _label(name, label))
-                    yield Task(dataset, Loss(), solver, seed, TIME_LIMIT, optimum)
+                    yield Task(dataset, Loss(metric), solver, seed, TIME_LIMIT, optimum)
 
 
 def _label(name: str, variant: str) -> str:
@@ -117,7 +144,7 @@ def _label(name: str, variant: str) -> str:
 
 def render(rows: list[Row]) -> Iterator[Table | Figure]:
     """Yield a table for each search, and seconds as bars."""
-    for name, variants, cases in CASES:
+    for name, variants, cases, _ in CASES:
         body = []
         for dataset, _ in cases:
             for label in variants:
@@ -151,7 +178,7 @@ def _bars(canvas: Canvas, rows: list[Row]) -> None:
     from matplotlib.ticker import NullFormatter
 
     panels = canvas.subplots(1, len(PROVED))
-    for axes, (name, variants, cases) in zip(panels, PROVED, strict=True):
+    for axes, (name, variants, cases, _) in zip(panels, PROVED, strict=True):
         height = 0.8 / len(cases)
         for place, (dataset, _) in enumerate(cases):
             for level, label in enumerate(variants):

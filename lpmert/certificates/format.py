@@ -18,8 +18,8 @@ from lpmert.formats.unique import unique_keys
 from lpmert.quoting import listed
 from lpmert.system.files import lines
 
-SCHEMA = 1
-BOXES, CONES, SELECTIONS = "boxes", "cones", "selections"
+SCHEMA = 2
+BOXES, CONES = "boxes", "cones"
 
 Record = dict[str, Any]
 Kind = TypeVar("Kind")
@@ -37,7 +37,7 @@ class Header:
     fingerprint of the lists; metric: its signature; ties: which of several hypotheses with identical features counts;
     found_by: the run that found the weights, for information. loss: what the weights lose; bound: what no weights
     undercut; both exact. weights: one for each feature. limits [R, D]: weights count if every limit has a positive
-    product with them. kind: CONES or SELECTIONS, what the tree's root divides. exponents: for the features that cones
+    product with them. exponents: for the features that cones
     span, the powers of two by which they are multiplied first; all others depend on these. equations [E, D]: weights
     count if their product with each is 0; not in the file if there are none. sums: for a metric that is
     no sum over lists, those at which it is the bound; else empty, and not in the file. around [D], cosine: weights
@@ -54,7 +54,6 @@ class Header:
     weights: dict[str, float]
     limits: list[list[float]]
     exponents: dict[str, int]
-    kind: str
     equations: list[list[Fraction]] = field(default_factory=list)
     sums: list[int] = field(default_factory=list)
     around: list[float] = field(default_factory=list)
@@ -113,7 +112,8 @@ class CertificateReader:
         except StopIteration:
             raise CertificateError("the file is cut short") from None
         except DataError as error:
-            raise CertificateError(str(error)) from error
+            self.line = error.line or self.line
+            raise CertificateError(error.reason) from error
         return text
 
 
@@ -126,16 +126,18 @@ def typed(value: object, kind: type[Kind]) -> Kind:
 
 def integers(value: object, length: int) -> list[int]:
     """Return a JSON array of so many whole numbers, or raise `CertificateError`."""
-    if len(typed(value, list)) != length:
-        raise CertificateError(f"{length} numbers expected, not {value!r:.40}")
-    return [typed(entry, int) for entry in typed(value, list)]
+    found = typed(value, list)
+    if len(found) != length or not {*map(type, found)} <= {int}:
+        raise CertificateError(f"{length} whole numbers expected, not {value!r:.40}")
+    return found
 
 
 def _object(text: str) -> Record:
     try:
         return typed(json.loads(text, object_pairs_hook=unique_keys), dict)
     except (ValueError, RecursionError) as error:
-        raise CertificateError(f"no record in the layout of a certificate: {error}") from error
+        what = f"{error.msg}, character {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else error
+        raise CertificateError(f"no record in the layout of a certificate: {what}") from error
 
 
 def _value(kind: Any, value: object) -> Any:

@@ -10,7 +10,7 @@ import click
 
 from lpmert.cli.arguments import Registered, column_names, nonnegative
 from lpmert.cli.console import say
-from lpmert.cli.delivery import delivering, exit_code
+from lpmert.cli.delivery import ExitCode, delivering, exit_code
 from lpmert.cli.figures import duration, number
 from lpmert.cli.held_out import held_out_options, read_with_held_out
 from lpmert.cli.main import _logging_to_stderr, naming
@@ -135,8 +135,8 @@ def compare(
     the cross-validated one, the share of it that the former leaves out (optimism), and the difference from the first
     method, with intervals of 95 % and p-values that allow for parts that overlap.
 
-    The exit code is 3 if a limit stopped the search for the optimum. DATA is as for `lpmert solve`; of lattices all
-    paths count unless --n-best asks for lists, which most methods need.
+    The exit code is 3 if a limit stopped the search for the optimum, or the memory limit the comparison. DATA is as for
+    `lpmert solve`; of lattices all paths count unless --n-best asks for lists, which most methods need.
     """
     from lpmert.comparing.compare import compare as compare_methods
     from lpmert.comparing.picture import draw
@@ -160,7 +160,7 @@ def compare(
         chosen[name], shared = shared.for_method(name)
     limits = Limits(
         OPTIMUM_SECONDS if shared.time_limit is None else shared.time_limit,
-        *(getattr(shared, name) for name in ("node_limit", "gap", "target", "memory_limit")),
+        *(getattr(shared, name) for name in ("node_limit", "gap", "target")),
     )
     names = [name for name, _ in weights]
     if len(set(names)) < len(names):
@@ -187,6 +187,7 @@ def compare(
                     optimum=arguments["method"] if known is None else known,
                     optimum_limits=limits,
                     time_limit=run_time_limit,
+                    memory_limit=shared.memory_limit,
                     replications=replications,
                     cv=cv,
                     repeat=repeat,
@@ -200,9 +201,10 @@ def compare(
                     **{name: arguments[name] for name in ("metric", "ties", "region", "jobs", "seed")},
                 )
             searched = None if known is not None or comparison.optimum is None else comparison.optimum.status
-            code = exit_code(searched, stop)
+            stopped = not comparison.complete and not stop.pressed
+            code = ExitCode.STOPPED if stopped else exit_code(searched, stop)
             if not comparison.entries:
-                say("interrupted before the first run ended; nothing to compare")
+                say("stopped before the first run ended; nothing to compare")
                 raise click.exceptions.Exit(code)
             if not shared.quiet and shared.output is None and not shared.as_json:
                 say("")

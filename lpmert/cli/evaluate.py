@@ -17,6 +17,7 @@ from lpmert.cli.reading import Reading, sizes
 from lpmert.cli.reading_options import reading_options
 from lpmert.cli.reports import evaluation_report
 from lpmert.cli.shared import TIES, data_argument, metric_given, metric_option
+from lpmert.system.memory import Allowance
 
 
 @click.command()
@@ -50,7 +51,7 @@ def evaluate(
     from lpmert.result import SCHEMA
 
     reading = Reading.taken(data, options, metric)
-    with naming(reading.name), delivering(Place(as_json, output, quiet)) as deliver:
+    with naming(reading.name), Allowance().kept(), delivering(Place(as_json, output, quiet)) as deliver:
         nbest = reading.read_whole()
         if not quiet:
             say(f"{reading.name}: {sizes(nbest)}")

@@ -176,7 +176,12 @@ def main(ctx: click.Context) -> None:
     help="Form of the weights, on stdout or in -o. [default: numbers for .txt, update for .ini and .config, else json]",
 )
 @click.option(
-    "--roles", type=names_by_name, default="", metavar="ROLE=FEATURE,...", help="What features are to --write."
+    "--roles",
+    type=names_by_name,
+    default="",
+    show_default=False,
+    metavar="ROLE=FEATURE,...",
+    help="What features are to a toolkit named by --write, such as acoustic=am.",
 )
 @asking
 def solve(

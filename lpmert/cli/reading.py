@@ -73,7 +73,9 @@ class Reading:
             flags["metric"] = metric
         if settings and "references" in flags:
             flags["settings"] = by_names(settings, "--set")
-        return cls(tuple(files), format, deduplicate, flags)
+        reading = cls(tuple(files), format, deduplicate, flags)
+        _refuse_twice_stdin(reading.inputs)
+        return reading
 
     def held_out(self, file: str, references: Sequence[str]) -> Reading:
         """Return the same for another file with references of its own.
@@ -81,6 +83,7 @@ class Reading:
         Raises `click.UsageError` for flags that name files of these lists alone.
         """
         own = replace(self, files=(file,))
+        _refuse_twice_stdin([*self.inputs, file, *references])
         for name in ("statistics_file", "text_file", "losses", *(("scores",) if own.plan[0] == "mert" else ())):
             if name in self.flags:
                 raise click.UsageError(
@@ -97,6 +100,15 @@ class Reading:
                 "them again."
             )
         return replace(own, flags={**self.flags, "references": _value("references", tuple(references))})
+
+    @property
+    def inputs(self) -> list[str]:
+        """All that is read: the files, and those that flags name."""
+        found = [*self.files]
+        for name in ("references", "statistics_file", "text_file", "losses", "symbols"):
+            value = self.flags.get(name, ())
+            found += [value] if isinstance(value, str) else value.values() if isinstance(value, Mapping) else value
+        return found
 
     @property
     def name(self) -> str:
@@ -204,6 +216,12 @@ class Reading:
                 flags = [flag for flag, argument in names.items() if argument == name] or [name]
                 raise click.UsageError(f"{flag(flags[0])} is needed for reading {kind}.")
         return kind, options, [name for name in given if name not in takes]
+
+
+def _refuse_twice_stdin(inputs: Sequence[str]) -> None:
+    """Raise `click.UsageError` where standard input is to be read as two things."""
+    if inputs.count("-") > 1:
+        raise click.UsageError("Standard input (-) can be only one of the files that are read; name the others.")
 
 
 def by_names(pairs: Iterable[tuple[str, Value]], what: str) -> dict[str, Value]:

@@ -14,6 +14,7 @@ from lpmert.cli.reading import Reading, sizes
 from lpmert.cli.reading_options import named, reading_options
 from lpmert.cli.shared import metric_given, metric_option
 from lpmert.cli.stages import Stages
+from lpmert.system.memory import Allowance
 
 _PAIR = 2
 
@@ -83,7 +84,7 @@ def report(
         raise click.UsageError("--weights gives a name twice.")
     if not data and (reading.flags or reading.format or pairs):
         raise click.UsageError("options about lists need the lists: give --data.")
-    with writing_later(output), naming(reading.name) if data else nullcontext():
+    with writing_later(output), naming(reading.name) if data else nullcontext(), Allowance().kept():
         found = documents(results)
         lists = reading.read_whole() if data else None
         summed = None if lists is None else metric_given(metric, reading, lists)

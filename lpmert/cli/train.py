@@ -16,6 +16,7 @@ from lpmert.cli.reading import Reading
 from lpmert.cli.reading_options import reading_options
 from lpmert.cli.shared import configured, data_argument, metric_for, metric_option
 from lpmert.registry import METHODS
+from lpmert.system.memory import Allowance
 
 
 @click.command()
@@ -53,7 +54,7 @@ def train(
     if not isinstance(trainer, Trainer):
         raise click.BadParameter(f"{method} does not train on sparse features; msr, perceptron and boosting do.")
     reading = Reading.taken(data, flags, metric)
-    with naming(reading.name), delivering(Place(True, output, quiet)) as deliver:
+    with naming(reading.name), Allowance().kept(), delivering(Place(True, output, quiet)) as deliver:
         nbest = reading.read()
         summed = metric_for(nbest) if metric is None or "references" in reading.flags else metric
         found = trainer.train(nbest, metric=summed, seed=seed)

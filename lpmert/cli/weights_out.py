@@ -58,7 +58,7 @@ class Target:
         if self.form in TOOLKITS:
             TOOLKITS[self.form].roles(names, self.roles)
         elif self.roles:
-            raise click.UsageError("--roles is for the settings of toolkits: --write kaldi, icefall, espnet, ....")
+            raise click.UsageError("--roles is for the settings of toolkits, such as --write kaldi.")
         if self.like is not None:
             self.like.of_features(names)
 

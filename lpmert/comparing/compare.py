@@ -52,6 +52,7 @@ def compare(
     optimum: str | Method | Result | None = "auto",
     optimum_limits: Limits | None = None,
     time_limit: float | None = None,
+    memory_limit: int | None = None,
     replications: int = REPLICATIONS,
     cv: int | None = None,
     repeat: int = REPETITIONS,
@@ -92,6 +93,9 @@ def compare(
         Of that search; 60 seconds by default.
     time_limit : float, optional
         Seconds for each run.
+    memory_limit : int, optional
+        Most bytes that this process and its workers hold together, during the runs and the search for the optimum. The
+        comparison ends before that with the runs so far.
     replications : int
         Of the permutation test against the first entry.
     cv : int, optional
@@ -157,12 +161,15 @@ def compare(
     from lpmert.result import Limits, Result
     from lpmert.search.checkpoint import asked_for, finished_parts, optimum_found, told_apart
     from lpmert.system.interrupts import Interrupts
+    from lpmert.system.memory import Allowance
     from lpmert.unseen.material import data_of, held_out_like, searched
     from lpmert.values import checked_limits, whole_number
 
     seeds, jobs = whole_number(seeds, "seeds", 1), whole_number(jobs, "jobs", 1)
     replications, seed = whole_number(replications, "replications", 1), whole_number(seed, "seed", 0)
     limits = checked_limits(time_limit, None, None, None, None)
+    most = checked_limits(None, None, None, None, memory_limit).memory_limit
+    memory = None if most is None else Allowance(most)
     problem = problem_of(nbest, metric, ties, region)
     there = None if held_out is None else problem_of(held_out_like(held_out, nbest), metric, ties, None)
     judge = Judge(problem, there)
@@ -187,6 +194,7 @@ def compare(
         for number in (range(seed, seed + seeds) if source.random else [seed])
     ]
     at_most = optimum_limits or Limits(time_limit=OPTIMUM_SECONDS)
+    at_most = at_most if most is None else replace(at_most, memory_limit=most)
     split = None if cv is None else _split(groups, nbest.n_lists, cv, repeat, seed)
     refitted = [] if split is None else refits(problem, ties, split, compared, solver, limits, at_most)
     counter = count(1)
@@ -213,13 +221,13 @@ def compare(
             "list of methods": ", ".join(f"{one.name} ({one.settings})" for one in compared),
             "set of weights given": told_apart(fixed),
             "limit of runs": str(limits),
-            "limit of the search for the optimum": str(at_most),
+            "limit of the search for the optimum": str(replace(at_most, memory_limit=None)),
             "grouping of lists": told_apart(None if split is None else split.group.tolist()),
         }
 
     keeping = finished_parts(_keeping(checkpoint, resume), asked)
     with Interrupts() as interrupts, keeping as finished, hired(checked_backend(backend), jobs):
-        complete = collect(judge, tasks, runs, told, interrupts, finished, "run")
+        complete = collect(judge, tasks, runs, told, interrupts, finished, "run", memory)
         if solver is not None and complete:
             best = min((run for found in runs.values() for run in found), key=lambda run: (not run.inside, run.loss))
             try:
@@ -229,7 +237,8 @@ def compare(
                 logger.warning("no bound: %s", error)
                 refitted = [replace(fold, solver=None) for fold in refitted]
         if refitted and complete:
-            complete = collect(data_of(problem), refitted, of_folds, told_of_fold, interrupts, finished, "fold")
+            ground = data_of(problem)
+            complete = collect(ground, refitted, of_folds, told_of_fold, interrupts, finished, "fold", memory)
     entries: list[Entry] = []
     for source in (source for source in compared if source.name in runs):
         entry = Entry(source.name, source.settings, tuple(runs[source.name]), None, None)

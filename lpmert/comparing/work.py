@@ -21,6 +21,7 @@ from lpmert.result import Limits, Status
 from lpmert.search.checkpoint import Finished
 from lpmert.system.deadline import Deadline
 from lpmert.system.interrupts import Interrupts
+from lpmert.system.memory import Allowance
 from lpmert.system.threads import one_thread
 from lpmert.unseen.material import AnyProblem, chosen_statistics
 
@@ -121,16 +122,18 @@ def collect(
     interrupts: Interrupts,
     finished: Finished,
     stage: str,
+    memory: Allowance | None = None,
 ) -> bool:
     """Have all tasks done and gather their runs by name, in order; return whether all were done.
 
     ground: what they share. told: sees the named runs of each task, and stops by a true answer. finished: what is done
-    already is not done again; stage: what tells these tasks from others there.
+    already is not done again; stage: what tells these tasks from others there. memory: what this process and whoever is
+    hired may hold; where it is spent, no more is done.
     """
     hands, over = workers(), False
     kept = [finished.get(f"{stage} {number}") for number in range(len(tasks))]
     pending: list[Pending[list[tuple[str, Run]]]] = []
-    with Deadline(stop=lambda: over or interrupts.pressed).running():
+    with Deadline(stop=lambda: over or interrupts.pressed, memory=memory).running() as deadline:
         try:
             shared = hands.share(ground)
             pending = [
@@ -146,7 +149,11 @@ def collect(
                     # methods heed Ctrl-C on their own; functions that the caller has to wait for do not
                     with interrupts.raising() if hands is SERIAL and task.foreign else nullcontext():
                         one = next(left)
-                        if not one.in_time():
+                        in_time = one.in_time()
+                        if deadline.out_of_memory:  # which may have cut this run short, too
+                            logger.warning("the memory limit is near; the runs so far are compared")
+                            return False
+                        if not in_time:
                             return False
                         found = one.answer()
                     if interrupts.pressed and hands is not SERIAL:

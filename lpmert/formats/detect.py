@@ -22,7 +22,7 @@ from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
 from lpmert.registry import FORMATS
 from lpmert.system.archives import archive_members, is_archive
-from lpmert.system.files import BYTE_ORDER_MARK, STDIN, head_of, line_limit, open_bytes
+from lpmert.system.files import BYTE_ORDER_MARK, EMPTY, STDIN, head_of, line_limit, open_bytes
 from lpmert.system.pipes import pipes_kept
 
 Source = str | Path | Sequence[str | Path] | Mapping[str, str | Path]
@@ -204,7 +204,7 @@ def detect(source: Source) -> str:
     else:
         head = head_of(source, _HEAD)
         if not head:
-            raise DataError("empty file", path=source)
+            raise DataError(EMPTY, path=source)
         if is_archive(source):
             head = next((text for _, text in archive_members(source)), "").encode()
         kind = _by_magic(head) or (None if format_of_name(source) else _by_ending(source))

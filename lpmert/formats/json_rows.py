@@ -17,7 +17,7 @@ from lpmert.formats.roles import SEGMENT, Columns, Head
 from lpmert.formats.rows import Block, Choose
 from lpmert.formats.unique import unique_keys
 from lpmert.quoting import listed, quoted
-from lpmert.system.files import blocks_of_lines, decoded, whole
+from lpmert.system.files import EMPTY, blocks_of_lines, decoded, whole
 
 Record = dict[str, Any]
 
@@ -152,14 +152,14 @@ def _of_lines(stream: io.BufferedReader, path: str | Path) -> Iterator[tuple[int
                 raise DataError(f"not a JSON object but {reprlib.repr(record)}", path=path, line=number)
             yield number, record
     if not number:
-        raise DataError("empty file", path=path)
+        raise DataError(EMPTY, path=path)
 
 
 def _of_document(stream: io.BufferedReader, path: str | Path) -> Iterator[tuple[int, Record]]:
     text = decoded(whole(stream, path), path)
     place = _after_white(text, 0)
     if place == len(text):
-        raise DataError("empty file", path=path)
+        raise DataError(EMPTY, path=path)
     is_array = text.startswith("[", place)
     place = _after_white(text, place + is_array)
     line = 1 + text.count("\n", 0, place)
@@ -205,7 +205,7 @@ def _spread(cells: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not a finite number")
+    raise ValueError(f"{name} is not a finite number; correct it, or leave the hypothesis out")
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=unique_keys, parse_constant=_refuse_constant)

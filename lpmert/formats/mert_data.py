@@ -20,7 +20,7 @@ from lpmert.formats.utterances import words_of
 from lpmert.metrics.columns import BLEU_COLUMNS, ERROR_COLUMNS, PER_COLUMNS, TER_COLUMNS
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
-from lpmert.system.files import atomic_writer, decoded, head_of, lines, open_bytes, whole
+from lpmert.system.files import EMPTY, atomic_writer, decoded, head_of, lines, open_bytes, whole
 
 SCORE_TYPES: Mapping[str, tuple[str, ...]] = {
     "BLEU": BLEU_COLUMNS,
@@ -196,7 +196,7 @@ class _Pool:
             self._add_features(feature_block, features)
             self._add_scores(score_block, scores)
         if not self._owners:
-            raise DataError("empty file", path=features)
+            raise DataError(EMPTY, path=features)
 
     def _add_features(self, block: _Block, path: str | Path) -> None:
         names = block.extra or tuple(f"feature{number}" for number in range(1, block.width + 1))

@@ -19,7 +19,7 @@ from lpmert.formats.unique import repeated
 from lpmert.formats.utterances import with_references, words_of
 from lpmert.model.nbest import NBest
 from lpmert.quoting import quoted
-from lpmert.system.files import atomic_writer, blocks_of_lines, lines, open_bytes
+from lpmert.system.files import EMPTY, atomic_writer, blocks_of_lines, lines, open_bytes
 
 if TYPE_CHECKING:
     from lpmert.metrics.text import TextMetric
@@ -211,7 +211,7 @@ def _whole_lines(path: str | Path) -> Iterator[tuple[int, str]]:
         for block in blocks_of_lines(stream, path):
             yield from enumerate(block.texts, block.first)
     if block is None:
-        raise DataError("empty file", path=path)
+        raise DataError(EMPTY, path=path)
     if not block.ended:
         last = block.first + len(block.texts) - 1
         raise DataError("no line end here, so the file may be cut off; add one if it is whole", path=path, line=last)

@@ -41,7 +41,7 @@ def count_of_text(cell: str, what: str, path: str | Path, line: int) -> int:
 
 def _within_limit(number: float, cell: Any, what: str, path: str | Path, line: int) -> float:
     if not math.isfinite(number):
-        trouble = "not a finite number in double precision"
+        trouble = "not a finite number in double precision; correct it, or leave out what it belongs to"
     elif abs(number) > MAGNITUDE_LIMIT:
         trouble = f"beyond {MAGNITUDE_LIMIT:g}; rescale it"
     else:

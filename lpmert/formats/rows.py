@@ -18,7 +18,7 @@ from lpmert.formats.roles import Columns, Head
 from lpmert.formats.unique import repeated
 from lpmert.quoting import listed, quoted
 from lpmert.registry import TABLES
-from lpmert.system.files import BYTE_ORDER_MARK, Bytes, blocks_of_bytes, check_size, lines_of, whole
+from lpmert.system.files import BYTE_ORDER_MARK, EMPTY, Bytes, blocks_of_bytes, check_size, lines_of, whole
 from lpmert.system.mapped import MANY
 from lpmert.system.packing import COMPRESSED_ENDINGS
 
@@ -66,7 +66,7 @@ def delimited_blocks(stream: io.BufferedReader, path: str | Path, format: str, c
     blocks = blocks_of_bytes(stream, path)
     first = next(blocks, None)
     if first is None:
-        raise DataError("empty file", path=path)
+        raise DataError(EMPTY, path=path)
     blocks = chain([first], blocks)
     return _csv_blocks(blocks, path, choose) if format == "csv" else _tsv_blocks(blocks, path, choose)
 
@@ -119,9 +119,7 @@ def _by_content(stream: io.BufferedReader, path: str | Path) -> str:
     for kind, separator in (("tsv", b"\t"), ("csv", b",")):
         if separator in first_line:
             return kind
-    raise DataError(
-        "empty file" if not head else f"cannot tell the format; give format, one of {listed(TABLES)}", path=path
-    )
+    raise DataError(EMPTY if not head else f"cannot tell the format; give format, one of {listed(TABLES)}", path=path)
 
 
 def json_kind(head: bytes) -> str | None:

@@ -222,7 +222,7 @@ def _collect(blocks: Iterator[Block], place: _Place, chosen: Sequence[tuple[Head
         features.add(arrays[: len(wanted.features)])
         statistics.add(arrays[len(wanted.features) :] or [np.zeros(len(block.lines))])
     if lists is None:
-        raise DataError("no rows; a table needs at least one hypothesis", path=place.path)
+        raise DataError("no rows, only names of columns; write one row for each hypothesis", path=place.path)
     order, offsets = lists.order_and_offsets()
     tables = [rows.whole() for rows in (features, statistics)]
     if order is not None:
@@ -385,7 +385,7 @@ def _trouble(cell: Any, textual: bool) -> str | None:
     except OverflowError:
         number = np.inf
     if not np.isfinite(number):
-        return f"is {shown}, not a finite number in double precision"
+        return f"is {shown}, not a finite number in double precision; correct it, or leave the hypothesis out"
     return f"is {shown}, beyond {MAGNITUDE_LIMIT:g}; rescale it" if abs(number) > MAGNITUDE_LIMIT else None
 
 

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from lpmert.errors import DataError
 from lpmert.model.nbest import NBest
 from lpmert.quoting import quoted
-from lpmert.system.files import lines
+from lpmert.system.files import EMPTY, lines
 from lpmert.system.packing import COMPRESSED_ENDINGS
 from lpmert.system.pipes import input_kept
 
@@ -212,7 +212,7 @@ def _transcripts(rows: list[tuple[int, str]], path: str | Path) -> dict[str, str
             break
         _add(found, match[2], number, match[1], path)
     if not found:
-        raise DataError("empty file", path=path)
+        raise DataError(EMPTY, path=path)
     return {key: text for key, (_, text) in found.items()}
 
 
@@ -288,7 +288,7 @@ def _keyed(rows: Iterable[tuple[int, str]], path: str | Path) -> dict[str, tuple
             raise DataError(trouble, path=path, line=number)
         _add(found, match.group(), number, line[match.end() + 1 :], path)
     if not found:
-        raise DataError("empty file", path=path)
+        raise DataError(EMPTY, path=path)
     return found
 
 

@@ -6,9 +6,11 @@ of each are counted as if it had been done then: the outcome is that of one desc
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from itertools import islice
-from typing import NamedTuple
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -20,62 +22,83 @@ from lpmert.parallel.of_thread import OfThread
 from lpmert.parallel.workers import SERIAL, Pending, Shared, Workers
 from lpmert.system.deadline import Deadline, out_of_time
 
+S = TypeVar("S")
+T = TypeVar("T")
+
 Descent = Callable[[Lineal, FloatArray, np.random.Generator, Steps], tuple[FloatArray, float]]
 """Returns the local optimum [d] that a search from weights [d] ends in, and its level."""
 
 
-class Lines:
-    """A kind of descent, and the line searches for it, of which each thread has its own.
+class Descents(Generic[S, T]):
+    """A kind of descent, and what each thread that descends has of its own, such as line searches.
 
-    make: returns these; draws: whether the descent draws at random, so that none can be begun ahead.
+    make: returns the latter; descend: called with it, weights [d], a generator and steps; draws: whether the descent
+    draws at random, so that none can be begun ahead.
     """
 
-    def __init__(self, make: Callable[[], Lineal], descend: Descent, *, draws: bool) -> None:
+    def __init__(
+        self,
+        make: Callable[[], S],
+        descend: Callable[[S, FloatArray, np.random.Generator, Steps], T],
+        *,
+        draws: bool,
+    ) -> None:
         self.descend, self.draws = descend, draws
-        self._make, self._searches = make, OfThread[Lineal]()
+        self._make, self._searches = make, OfThread[S]()
 
     @property
-    def search(self) -> Lineal:
-        """The line searches of this thread."""
+    def search(self) -> S:
+        """What this thread has."""
         return self._searches.get(self._make)
 
 
-class _Ended(NamedTuple):
-    """Where a descent ended: weights [d], their level, and the steps that it counted at a time."""
+class Lines(Descents[Lineal, tuple[FloatArray, float]]):
+    """Descents by line searches; each returns what a `Descent` does."""
 
-    weights: FloatArray
-    level: float
+
+@dataclass(frozen=True)
+class _Ended(Generic[T]):
+    """What a descent found, the steps that it counted at a time, and what it showed before which of these."""
+
+    found: T
     steps: list[int]
+    shown: list[tuple[int, FloatArray, float]]
 
 
 class _Counted(Steps):
-    """Steps that are remembered one by one, until there are so many."""
+    """Steps that are remembered one by one, until there are so many, and what was shown between them."""
 
     def __init__(self, most: int | None = None) -> None:
         super().__init__(most)
         self.each: list[int] = []
+        self.shown: list[tuple[int, FloatArray, float]] = []
 
     def expired(self, steps: int = 1) -> bool:
         """Count steps of work, and return whether to stop."""
         self.each.append(steps)
         return super().expired(steps)
 
+    def keep(self, weights: FloatArray, loss: float) -> float:
+        """Remember what was shown."""
+        self.shown.append((len(self.each), weights, loss))
+        return loss
 
-def _descended(lines: Lines, start: FloatArray, most: int | None = None) -> _Ended:
+
+def _descended(descents: Descents[S, T], start: FloatArray, most: int | None = None) -> _Ended[T]:
     """Descend from weights [d], with so many steps at most; the unit of work."""
     steps = _Counted(most)
-    return _Ended(*lines.descend(lines.search, start, np.random.default_rng(0), steps), steps.each)
+    return _Ended(descents.descend(descents.search, start, np.random.default_rng(0), steps), steps.each, steps.shown)
 
 
-class Ahead:
+class Ahead(Generic[S, T]):
     """Descents one after the other; where they take long, workers begin those that are likely to come next."""
 
-    def __init__(self, lines: Lines) -> None:
-        self._lines = lines
+    def __init__(self, descents: Descents[S, T]) -> None:
+        self._descents = descents
         self._clock, self._done = Deadline(), 0
         self._hands: Workers = SERIAL
         self._shared: Shared | None = None
-        self._out: dict[bytes, Pending[_Ended]] = {}
+        self._out: dict[bytes, Pending[_Ended[T]]] = {}
 
     def expect(self, starts: Iterable[FloatArray], left: int) -> None:
         """Begin descents from the first of these weights [d], the next one's first, and from no others.
@@ -83,12 +106,12 @@ class Ahead:
         left: how many descents there will be, about.
         """
         if self._shared is None:
-            if self._lines.draws or self._done == 0:
+            if self._descents.draws or self._done == 0:
                 return
             self._hands = hands_for(self._clock.seconds / self._done * left)
             if self._hands is SERIAL:
                 return
-            self._shared = self._hands.share(self._lines)
+            self._shared = self._hands.share(self._descents)
         next_ones = {start.tobytes(): start for start in islice(starts, self._hands.jobs)}
         for name in self._out.keys() - next_ones.keys():
             self._out.pop(name).give_up()
@@ -96,20 +119,24 @@ class Ahead:
             if name not in self._out:
                 self._out[name] = self._hands.hand_out(_descended, self._shared, start)
 
-    def descend(self, start: FloatArray, rng: np.random.Generator, clock: Steps) -> tuple[FloatArray, float]:
-        """Return what the descent from weights [d] leads to, and its level."""
+    def descend(self, start: FloatArray, rng: np.random.Generator, clock: Steps) -> T:
+        """Return what the descent from weights [d] finds."""
         self._done += 1
         pending = self._out.pop(start.tobytes(), None)
         if pending is None or not pending.in_time():
-            return self._lines.descend(self._lines.search, start, rng, clock)
+            return self._descents.descend(self._descents.search, start, rng, clock)
         ended = pending.answer()
-        counted = 0
-        for steps in ended.steps:
+        counted, shown = 0, deque(ended.shown)
+        for number, steps in enumerate(ended.steps):
+            while shown and shown[0][0] == number:
+                clock.keep(*shown.popleft()[1:])
             counted += steps
             if clock.expired(steps) and not out_of_time():
-                ended = _descended(self._lines, start, counted)  # it would have stopped here
-                break
-        return ended.weights, ended.level
+                ended = _descended(self._descents, start, counted)  # it would have stopped here
+                return ended.found
+        for _, weights, loss in shown:
+            clock.keep(weights, loss)
+        return ended.found
 
     def end(self) -> None:
         """Give up what was begun for nothing."""

@@ -59,7 +59,7 @@ def search_circle(offsets, loss, low, high, work, buffers, circle):
     """
     both = low < -pi / 2 or high > pi / 2
     on_right, on_left = find_outlines(work.intercepts, work.slopes, offsets, both, circle.outline)
-    pieces = 0
+    pieces = np.int64(0)
     thresholds, levels = _thresholds_and_levels(loss, circle.outline.right, on_right, buffers)
     begin = -pi / 2
     for e in range(len(levels)):

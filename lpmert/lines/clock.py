@@ -27,6 +27,10 @@ class Steps:
         self.steps += steps
         return out_of_time() or (self._most_steps is not None and self.steps >= self._most_steps)
 
+    def keep(self, weights: FloatArray, loss: float) -> float:  # noqa: ARG002
+        """Show weights [d] of this loss to whoever keeps the best; return their loss."""
+        return loss
+
 
 class Clock(Steps):
     """Tells a heuristic when its time or its steps are used up, and keeps the best of the weights that it shows.
@@ -46,13 +50,13 @@ class Clock(Steps):
 
         loss: that of decoding with them, where it is known; otherwise they are decoded here.
         """
-        known = _loss_at(self._problem, weights) if loss is None else loss
+        known = loss_at(self._problem, weights) if loss is None else loss
         if known < self.loss:
             self.best, self.loss = CanonicalWeights(np.array(weights, dtype=np.float64)), known
         return known
 
 
-def _loss_at(problem: Problem | LatticeProblem, weights: FloatArray) -> float:
+def loss_at(problem: Problem | LatticeProblem, weights: FloatArray) -> float:
     """Return the loss of decoding weights [d], infinite outside of the region."""
     if not isinstance(problem, LatticeProblem):
         return decoded_loss(problem.canonical, weights)

@@ -130,7 +130,7 @@ def add_events(intercepts, slopes, left, right, candidates, kept, first, count, 
     the one before. Returns (count, threshold) of the last event.
     """
     depth = 0
-    low, high = 0, kept
+    low, high = np.int64(0), kept
     while True:
         while high > low:
             farthest, middle, high = _split(intercepts, slopes, left, right, low, high, candidates, spare)
@@ -296,7 +296,7 @@ def line_search(
 
     features [M, D], offsets [S + 1], costs [M]; low <= t <= high. The middle is that of `best_interval`, with
     |weights| / |direction| as the unit of t. The cost holds up to the rounding of scores: decode at the step to be
-    sure. Raises `ValueError` if low is not below high. Source: Och 2003, section 5.
+    sure. Raises `ValueError` if low is not below high. Source: Och 2003.
     """
     if not low < high:
         raise ValueError(f"the interval of a line search must have low < high, not {low} and {high}")

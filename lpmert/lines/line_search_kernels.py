@@ -284,7 +284,7 @@ def _smoothed_interval(thresholds, levels, low, high, scale, smoothing, integral
     for e in range(1, last):
         integrals[e] = integrals[e - 1] + (thresholds[e] - thresholds[e - 1]) * levels[e]
     best_mean, best_level, best_step = inf, levels[0], min(max(0.0, low), high)
-    before = after = 0
+    before = after = np.int64(0)
     for e in range(last + 1):
         begin = thresholds[0] - 2 * radius if e == 0 else thresholds[e - 1]
         end = thresholds[last - 1] + 2 * radius if e == last else thresholds[e]

@@ -67,7 +67,7 @@ class Restarts:
         while not found or len(found) < self._wanted(len(first), best_start):
             if found and clock.expired(0):
                 break
-            expected = self._expected(lines.search, first, found, deepcopy(rng))
+            expected = self._expected(lines.search, first, found, rng)
             ahead.expect(expected, self._wanted(len(first), best_start) - len(found))
             start = self._start(lines.search, first, len(found), _best_of(found), rng)
             weights, level = ahead.descend(start, rng, clock)
@@ -99,8 +99,8 @@ class Restarts:
         found: list[tuple[float, FloatArray]],
         rng: np.random.Generator,
     ) -> Iterator[FloatArray]:
-        """Yield the next starts [d] as they will be if those before bring nothing better."""
-        best = _best_of(found)
+        """Yield the next starts [d] as they will be if those before bring nothing better; `rng` stays as it is."""
+        best, rng = _best_of(found), deepcopy(rng)
         for number in count(len(found)):
             yield self._start(search, first, number, best, rng)
 

@@ -28,7 +28,17 @@ _HELD_OUT = ("references", "decoder")
 _DECODER = ("folder", "environment", "timeout")
 _WORKER = ("worker", "inputs", *_DECODER)
 _COMMAND = ("command", "stdout", "reading", "weights_like", *_DECODER)
-_LOOP = ("method", "equal_words", "iterations", "patience", "search_seconds", "time_limit", "jobs", "seed")
+_LOOP = (
+    "method",
+    "equal_words",
+    "iterations",
+    "patience",
+    "search_seconds",
+    "time_limit",
+    "memory_limit",
+    "jobs",
+    "seed",
+)
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,7 @@ def loop(
     patience: int = PATIENCE,
     search_seconds: float | None = SEARCH_SECONDS,
     time_limit: float | None = None,
+    memory_limit: int | None = None,
     folder: str | Path | None = None,
     resume: bool = False,
     jobs: int = 1,
@@ -84,6 +85,8 @@ def loop(
         Most seconds for each search, `None` for no limit.
     time_limit : float, optional
         Most seconds for everything; a decoding that runs then is given up.
+    memory_limit : int, optional
+        Most bytes that this process and the decoder's hold together; the loop ends before that.
     folder : str or Path, optional
         Where everything is kept, so that the loop can go on after it was stopped at any moment.
     resume : bool
@@ -140,13 +143,14 @@ def loop(
     from lpmert.quoting import quoted
     from lpmert.system.deadline import Deadline, OutOfTime, heeding
     from lpmert.system.interrupts import Interrupts
+    from lpmert.system.memory import Allowance
     from lpmert.values import checked_limits, named_weights, real_number, whole_number
 
     most = real_number(search_seconds)
     if search_seconds is not None and (most is None or not most >= 0.0):
         raise MethodError(f"search_seconds must be a number of at least 0, or None; got {quoted(search_seconds)}")
     solver, limits, seed = _settings(
-        "och" if method == AVERAGE else method, search_seconds, None, None, None, None, jobs, seed
+        "och" if method == AVERAGE else method, search_seconds, None, None, None, memory_limit, jobs, seed
     )
     if solver.remembers:
         raise MethodError(f"a loop keeps what iterations leave behind; leave state and earlier out of {solver.name}")
@@ -177,7 +181,9 @@ def loop(
         "held_out_references": _digest(held_out_references),
     }
     interrupts = Interrupts()
-    deadline = Deadline(checked_limits(time_limit, None, None, None, None).time_limit, None, lambda: interrupts.pressed)
+    seconds = checked_limits(time_limit, None, None, None, None).time_limit
+    memory = None if limits.memory_limit is None else Allowance(limits.memory_limit)
+    deadline = Deadline(seconds, None, lambda: interrupts.pressed, memory)
     measure, aside, pool = Measure(references, metric), Measure(held_out_references, metric), Pool(equal_words)
     journal = None if folder is None else Journal(folder, settings, resume=resume)  # once nothing else can be refused
     rounds = Rounds(
@@ -196,7 +202,8 @@ def loop(
         try:
             rounds.run(first, iterations)
         except OutOfTime:
-            rounds.stop("it was interrupted" if interrupts.pressed else "the time is used up")
+            used_up = "the memory" if deadline.out_of_memory else "the time"
+            rounds.stop("it was interrupted" if interrupts.pressed else f"{used_up} is used up")
         except DecoderError as error:
             if folder is None:
                 raise

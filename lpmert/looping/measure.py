@@ -34,12 +34,14 @@ class Measure:
     """Counts the statistics of texts against references, or takes those that the decoder's lists have.
 
     references: as `with_references` takes them, `None` where the lists have statistics. metric: of texts, or what sums
-    the statistics. Raises `MetricError` for an unknown one.
+    the statistics. Raises `MetricError` for one that is unknown or not installed.
     """
 
     def __init__(self, references: References | Sequence[Any] | None, metric: Any) -> None:
         self._references = references
         self._settings = None if references is None else text_metric(metric or ERROR_METRIC)
+        if self._settings is not None:
+            self._settings.counter(("",))  # a package that is missing is told of before anything is decoded
         self._named = metric
         self._metric: Metric | None = None
         self._by_list: dict[str, tuple[str, ...]] = {}

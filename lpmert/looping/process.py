@@ -20,6 +20,7 @@ from lpmert.errors import DecoderError
 from lpmert.quoting import quoted, shortened
 from lpmert.system.deadline import checkpoint
 from lpmert.system.interrupts import kept_from_children, undone_by_abort
+from lpmert.system.memory import counting, group_of
 from lpmert.values import real_number
 
 _LAST_LINES = 8
@@ -30,6 +31,8 @@ _GRACE_SECONDS = 5.0
 """How long a program may take to end once its input is closed."""
 _ASKED_SECONDS = 0.2
 """How often the deadline of the whole call is looked at while a program computes."""
+_SEEN_SECONDS = 1.0
+"""How often to look which processes a program has; a look reads a line for each process of the machine."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,7 @@ class Program:
     ) -> None:
         self._name = quoted(Path(command[0]).name)
         self._pending = b""
+        self._seen, self._group = -math.inf, list[int]()
         with ExitStack() as stack:
             self._messages = stack.enter_context(TemporaryFile())
             try:
@@ -101,6 +105,7 @@ class Program:
             )
             os.set_blocking(self._input.fileno(), False)
             stack.enter_context(undone_by_abort(self._kill))
+            stack.enter_context(counting(self._processes))
             self._closing = stack.pop_all()
 
     def __enter__(self) -> Program:
@@ -197,6 +202,13 @@ class Program:
     def _too_slow(self) -> DecoderError:
         self._kill()
         return self.failure("was stopped at its time limit")
+
+    def _processes(self) -> list[int]:
+        """Return the processes of the program's group, which may change: as they were up to a second ago."""
+        now = time.monotonic()
+        if now >= self._seen + _SEEN_SECONDS:
+            self._seen, self._group = now, group_of(self._process.pid)
+        return self._group
 
     def _kill(self) -> None:
         with suppress(OSError):

@@ -146,6 +146,11 @@ class Rounds:
     def _step(self, number: int, angle: float | None) -> Step:
         before = {} if self._centre is None else self._centre.weights
         start = _vector(before)
+        method, searching = self._stepping.method, self._stepping.within(angle)
+        if method is not None and searching is not None and searching is not method:
+            self.warnings.append(
+                f"iteration {number}: {method.name} cannot keep to an angle; {searching.name} searched within it"
+            )
         kept = None if self._journal is None else self._journal.step(number, tuple(before))
         if kept is not None:
             self._stepping.remember(kept, start)

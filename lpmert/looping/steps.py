@@ -11,6 +11,7 @@ import numpy as np
 
 from lpmert.errors import FloatArray, RegionError
 from lpmert.looping.measure import Measure
+from lpmert.methods.auto import Auto
 from lpmert.methods.heuristic.stabilised import Iteration, Stabilised
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
@@ -95,6 +96,10 @@ class Stepping:
         """Whether steps go where the method says, and not where the pool's loss is least: to weights that are new."""
         return isinstance(self.method, Stabilised)
 
+    def within(self, angle: float | None) -> Method | None:
+        """Return what searches within an angle in degrees: `auto` in the place of a method that cannot."""
+        return self.method if angle is None or self.method is None or self.method.takes_caps else Auto()
+
     def remember(self, step: Step, start: FloatArray) -> None:
         """Take a step from weights [D] into the history, be it new or from before the loop was stopped."""
         if self.explores:
@@ -116,13 +121,14 @@ class Stepping:
         limits = replace(self.limits, time_limit=min(left) if left else None)
         bound, proved = None, False
         earlier = self._before(start)
-        if self.method is None:
+        searching = self.within(angle)
+        if searching is None:
             setting = Setting(self.measure.metric, "first", problem.region, self.seed, deadline)
             weights = fit(problem, setting).averaged
             loss = problem.evaluate(weights).loss
             stays = np.allclose(_direction(weights), _direction(start), rtol=0.0, atol=1e-9)
         else:
-            method = replace(self.method, earlier=earlier) if isinstance(self.method, Stabilised) else self.method
+            method = replace(searching, earlier=earlier) if isinstance(searching, Stabilised) else searching
             found = solve(method, problem, limits, None, self.seed, problem.checked_weights(start))
             weights, loss, bound = problem.checked_weights(found.weights), found.loss, found.lower_bound
             proved = found.status.proved

@@ -13,7 +13,6 @@ from lpmert.configurable import option
 from lpmert.methods.cells.cells import Cells
 from lpmert.methods.cells.search import CellsSearch
 from lpmert.methods.choices.choices import Choices
-from lpmert.methods.choices.ratio_search import RatioChoicesSearch
 from lpmert.methods.choices.shared import SharedChoices
 from lpmert.methods.groups import GroupedSearch, Groups
 from lpmert.methods.minorant import MinorantSearch
@@ -71,7 +70,7 @@ _GROUPS_SHARE = 1
 _BOUND_SHARE = 7
 """Slices that `groups` gets for each one of `choices` where the lists are too many for a proof."""
 
-Engine = CellsSearch | SharedChoices | RatioChoicesSearch | GroupedSearch | MinorantSearch
+Engine = CellsSearch | SharedChoices | GroupedSearch | MinorantSearch
 """A search with a bound of its own."""
 
 
@@ -89,6 +88,8 @@ class Auto(Method):
     improving: float = option(
         0.2, "share of a long search that goes into looking for better weights; 0 for none", least=0, most=1
     )
+
+    near: bool = option(True, "let these begin near the best weights, where few hypotheses win, if lists add up")
 
     trials: bool = option(True, "let the search that comes second show early whether it ends soon")
 
@@ -168,7 +169,7 @@ class Auto(Method):
     ) -> Portfolio:
         form = task.canonical
         lines = form.additive or isinstance(form.totals.metric, RatioMetric)
-        improver = Improver(task, self.improving) if lines and self.improving else None
+        improver = Improver(task, self.improving, near=self.near) if lines and self.improving else None
         return Portfolio(first, start_second, task.incumbent, share, improver, trial if self.trials else None)
 
 

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
 from lpmert.configurable import option
 from lpmert.errors import FloatArray, IntArray
-from lpmert.lines.descent import descend
+from lpmert.lines.descents import Descents, descend
 from lpmert.methods.choices.choices import Choices
 from lpmert.methods.choices.search import SumChoicesSearch
 from lpmert.methods.minorant import MinorantSearch
 from lpmert.methods.subspace import improve, random_numbers
+from lpmert.model.canonical import standardised
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.form import Canonical
 from lpmert.numeric.kernels import decode
@@ -35,9 +37,9 @@ _MOST_OPEN = 64
 _SAMPLE_WORK = 3_000_000_000
 """Weights in the sample, times hypotheses and features, or times lists and candidates: some seconds each."""
 
-_MOST_SAMPLED = 4000
+_MOST_SAMPLED = 1800
 
-_SAMPLED_A_SLICE = 200
+_SAMPLED_A_SLICE = 150
 
 _CANDIDATES = 200
 """Only so many of the dearest lists left are compared as the next one of a group."""
@@ -46,15 +48,13 @@ _GROUP_BUDGET = 300_000
 """Work for the first weights of a group, as in `descend`."""
 
 _DESCENT_BUDGET = 10_000_000
-"""Work of the first descents on all lists, as in `descend`; later ones, which begin many more times, take more."""
-
-_LONGEST_DESCENT = 100_000_000
+"""Work of descents on all lists between two looks at the bound, as in `descend`."""
 
 _DESCENTS = 5
 """Descents for each search of a subspace."""
 
-_SLICE_WORK = 1_000_000
-"""A slice in a group takes about as long as so much work of a descent; better weights get as much time as the bound."""
+_SLICE_WORK = 400_000
+"""Work of a descent for each slice in a group, which takes about twice as long: the bound is what is hard to raise."""
 
 _SUBSPACE_SLICES = 40
 
@@ -63,7 +63,7 @@ _SUBSPACE_SLICES = 40
 class Groups(Method):
     """The bound by groups of lists. size: lists of the first groups; selections: how each group is searched."""
 
-    size: int = option(6, "lists of the first groups", least=1)
+    size: int = option(7, "lists of the first groups", least=1)
     selections: Choices = field(default_factory=Choices)
 
     name = "groups"
@@ -125,23 +125,27 @@ class GroupedSearch(Combined):
         if not self._queue:
             self._prepare()
             return
-        if self._credit >= self._next_work and self._root.parts:
-            self._credit -= self._next_work
+        if self._credit >= _DESCENT_BUDGET and self._root.parts:
+            self._credit -= _DESCENT_BUDGET
             self._improve()
         else:
             self._credit += _SLICE_WORK
             self._search_group()
 
-    @property
-    def _next_work(self) -> int:
-        return min(_DESCENT_BUDGET * (4 + self._improvements) // 4, _LONGEST_DESCENT)
+    @cached_property
+    def _spread(self) -> FloatArray:
+        return standardised(self._canonical.features, self._canonical.offsets)[1]
+
+    @cached_property
+    def _descents(self) -> Descents:
+        return Descents(*self._canonical.lists, seed=int(self._rng.integers(1 << 32)))
 
     def _prepare(self) -> None:
         """Sample some more, and form the groups when there is enough; no sample is needed where one group is all."""
         sample, done = self._sample, self._sampled
         if max(map(len, self._parts), default=0) > self._settings.size and done < sample.shape[1]:
             count = min(sample.shape[1] - done, _SAMPLED_A_SLICE)
-            weights = self._rng.normal(size=(count, self._canonical.n_features))
+            weights = self._rng.normal(size=(count, self._canonical.n_features)) / self._spread
             sample[:, done : done + count] = sampled_costs(self._canonical, weights).T
             self._sampled += count
             return
@@ -156,18 +160,13 @@ class GroupedSearch(Combined):
         self._queue.extend(self._root.leaves())
 
     def _improve(self) -> None:
-        canonical, incumbent, budget = self._canonical, self.incumbent, self._next_work
         self._improvements += 1
         if self._improvements % (_DESCENTS + 1) == 0:
-            improve(canonical, incumbent, self._rng, slices=_SUBSPACE_SLICES)
+            improve(self._canonical, self.incumbent, self._rng, slices=_SUBSPACE_SLICES)
             return
-        _, weights = descend(
-            *canonical.lists,
-            seed=int(self._rng.integers(1 << 32)),
-            initial=incumbent.weights,
-            budget=budget,
-        )
-        self._offer(CanonicalWeights(weights), "L")
+        self._descents.offer(self.incumbent.weights)
+        self._descents.run(_DESCENT_BUDGET)
+        self._offer(CanonicalWeights(self._descents.best[1]), "L")
 
     def _offer(self, weights: CanonicalWeights, source: str) -> None:
         cost, clear = self._canonical.clear_cost(weights)

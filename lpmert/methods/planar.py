@@ -104,7 +104,7 @@ def _exact_turn(x, y, p, q, r, s, expansion):  # type: ignore[no-untyped-def]
     ay, ay_low = _two_sum(y[q], -y[p])
     bx, bx_low = _two_sum(x[s], -x[r])
     by, by_low = _two_sum(y[s], -y[r])
-    size = 0
+    size = np.int64(0)
     for a in (ax_low, ax):
         for b in (by_low, by):
             product, error = _two_product(a, b)
@@ -282,7 +282,7 @@ def sweep_directions(features: FloatArray, offsets: IntArray, costs: IntArray) -
 
     features [M, D] with D = 1 or 2, offsets [S + 1], costs [M]; no list holds identical vectors. Raises `ValueError`
     for other D and `DataError` where the nonzero values of a feature span more than 132 orders of magnitude.
-    Sources: Och 2003 on a line; Galley and Quirk 2011, section 3, on critical directions in the plane.
+    Sources: Och 2003 on a line; Galley and Quirk 2011 on critical directions in the plane.
     """
     dimension = features.shape[1]
     if dimension not in (1, 2):

@@ -18,6 +18,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from importlib.machinery import EXTENSION_SUFFIXES
@@ -30,6 +31,7 @@ from typing import Any
 import numpy as np
 
 from lpmert.system.caches import cache_folder, check_not_shared, check_owner
+from lpmert.system.memory import loading
 
 MODULE = "_kernels"
 OWN = "built-"
@@ -56,6 +58,8 @@ def built_kernel(module: str, name: str, otherwise: Callable[..., Any]) -> Calla
     """Return what runs a kernel as it was built, and `otherwise` where its arguments do not fit; `None` if none was."""
     extension = _extension()
     if extension is None:
+        with loading(), suppress(ImportError):
+            import_module("numba")  # now, as it will be needed: what it takes is no sign of what the call will take
         return None
     tuples = read_entries()["tuples"]
     variants = [
@@ -123,7 +127,8 @@ def _extension() -> ModuleType | None:
         return None
     for find in (_of_the_package, _of_the_user):
         try:
-            extension = find()
+            with loading():
+                extension = find()
         except (ImportError, OSError) as error:
             logging.getLogger("lpmert").debug("no kernels were compiled beforehand: %s", error)
             continue

@@ -42,6 +42,7 @@ from numba.core.sigutils import normalize_signature as _normalize
 from lpmert.numeric.claims import claim, release, wait_for, writing
 from lpmert.system.caches import check_owner, user_cache_folder
 from lpmert.system.compilation import compilation
+from lpmert.system.memory import loading
 
 config: Any = _config
 types: Any = _types
@@ -85,8 +86,9 @@ class KernelCache(NullCache):
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the kernel for a signature, or `None` if it is to be compiled; wait for a process that does so."""
-        _runtime.initialize(target_context)  # all else that compiled code needs; `refresh` takes half a second
-        kernel = self._loaded(sig, target_context)
+        with loading():
+            _runtime.initialize(target_context)  # all else that compiled code needs; `refresh` takes half a second
+            kernel = self._loaded(sig, target_context)
         if kernel is None and self._other_had_it(sig):
             kernel = self._loaded(sig, target_context)
         if kernel is not None:

@@ -63,7 +63,7 @@ class Verdict:
 class LinOptimizer:
     """Decides which hypotheses of which lists can be strictly best together, for features [M, D] and offsets [S+1].
 
-    After Galley and Quirk (EMNLP 2011), section 3, with the margin as objective, so that a tie never passes. With a cap
+    After Galley and Quirk (EMNLP 2011), with the margin as objective, so that a tie never passes. With a cap
     only weights inside it count. Answers are about the exact features where these are rounded; what only they could
     rule out, if nobody knows them, counts as attainable by no doubles. `counters` counts linear programs ("lps"), their
     iterations and rows, those that HiGHS could not solve, and verdicts that needed exact feasibility

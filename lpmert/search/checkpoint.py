@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lpmert.errors import DataError
+from lpmert.errors import DataError, MethodError
 from lpmert.quoting import quoted
 from lpmert.result import Result, Status
 from lpmert.system.scratch import owned, scratch_file
@@ -81,7 +81,8 @@ class Checkpoint:
         for name, value in self.asked.items():
             if header.get(name) != value:
                 raise DataError(
-                    f"is of a search with another {name}: {quoted(str(header.get(name)))}, not {quoted(value)}",
+                    f"is of another search ({name}: {quoted(str(header.get(name)))} there, {quoted(value)} here); name "
+                    "another file, or search as that one did",
                     path=self.path,
                 )
         return state
@@ -105,11 +106,13 @@ def opened(
 ) -> Iterator[tuple[Checkpoint | None, State | None]]:
     """Own the file of a search while the block runs; yield its checkpoint, and the state to go on from, if any.
 
-    Raises `DataError` as `Checkpoint.begin`, and where another search has the file.
+    Raises `DataError` as `Checkpoint.begin`, and where another search has the file; `MethodError` for no path.
     """
     if keeping is None:
         yield None, None
         return
+    if not isinstance(keeping.path, str | Path):
+        raise MethodError(f"checkpoint must be a path, or None; got {quoted(keeping.path)}")
     path = Path(keeping.path)
     with owned(path.resolve(), path):
         checkpoint = Checkpoint(path, asked(), keeping.resume, every)
@@ -169,12 +172,14 @@ def told_apart(value: Any) -> str:
 
 
 def optimum_found(finished: Finished, search: Callable[[], Result]) -> Result:
-    """Return the result of a search that is a part of a call, if it is known already; one interrupted is not kept."""
+    """Return the result of a search that is a part of a call, if it is known already; one that was interrupted, or had
+    too little memory, is not kept.
+    """
     kept = finished.get("optimum")
     if kept is not None:
         return Result.from_dict(json.loads(kept))
     found = search()
-    if found.status is not Status.INTERRUPTED:
+    if found.status not in (Status.INTERRUPTED, Status.MEMORY_LIMIT):
         finished.add("optimum", found.to_json())
     return found
 

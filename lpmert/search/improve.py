@@ -1,4 +1,5 @@
-"""Better weights while a search goes on: descents by Powell's method, from where steps at a temperature lead.
+"""Better weights while a search goes on: descents near the best weights, or by Powell's method, for metrics that do not
+add up and within regions, from where steps at a temperature lead.
 
 Sources: Press and others, Numerical Recipes, section on direction set methods; Kirkpatrick, Gelatt and Vecchi,
 Optimization by simulated annealing, Science 1983 (here with exact steps along circles, see lpmert/lines/circle.py).
@@ -12,6 +13,7 @@ import numpy as np
 
 from lpmert.errors import FloatArray
 from lpmert.lines.clock import Clock
+from lpmert.lines.descents import Descents
 from lpmert.lines.directions import powell
 from lpmert.lines.line_search import LineSearch
 from lpmert.lines.restarts import random_weights
@@ -23,9 +25,8 @@ from lpmert.search.start import attained_cost
 _SLICE = 100_000
 """What a search does in a slice for each feature, in hypotheses times line searches, about."""
 
-_HEAD_START = 16
 _FEWEST_FEATURES = 6
-"""Searches that take fewer slices, or have fewer features, meet good weights as soon themselves."""
+"""Searches with fewer features meet good weights as soon themselves."""
 
 _OVERHEAD = 1_000
 """What a line search costs beyond its hypotheses, in hypotheses."""
@@ -46,30 +47,50 @@ _BESIDE = (1e-8, 1e-6, 1e-4)
 class Improver:
     """Descents whose work keeps to a share of a search's: it earns as the search goes on, and spends at once.
 
-    Steps at a temperature lead away from the best weights so far, those of the search too, and a descent from there may
-    end in better ones. All that is random comes from the seed, and all work is counted, not timed: the outcome does not
-    depend on the machine.
+    What leads to better weights is not charged. Steps at a temperature lead away from the best weights so far, those of
+    the search too, and a descent from there may end in better ones. All that is random comes from the seed, and all
+    work is counted, not timed: the outcome does not depend on the machine.
     """
 
-    def __init__(self, task: Task, share: float) -> None:
+    def __init__(self, task: Task, share: float, *, near: bool = True) -> None:
+        self._near = near
         self._problem, self._form, self._incumbent = task.problem, task.canonical, task.incumbent
         self._rng = np.random.default_rng([task.seed, 1])
         self._wage = share * _SLICE * self._form.n_features
-        self._credit = -_HEAD_START * self._wage
+        self._credit = 0.0
         self._turns = 0
 
     def earn(self) -> None:
         """Look for better weights as far as another slice of the search allows."""
         self._credit += self._wage
         if self._credit > 0.0 and self._form.n_features >= _FEWEST_FEATURES:
-            self._credit -= self._turn()
+            before = self._incumbent.cost
+            work = self._turn()
+            if self._incumbent.cost == before:
+                self._credit -= work
 
     @cached_property
     def _search(self) -> LineSearch:
         return LineSearch(self._form)
 
+    @cached_property
+    def _descents(self) -> Descents:
+        return Descents(*self._form.lists, seed=int(self._rng.integers(1 << 32)), initial=self._incumbent.weights)
+
     def _turn(self) -> float:
-        """Descend once; return the work of that."""
+        """Descend; return the work of that."""
+        form = self._form
+        if self._near and form.additive and form.cap is None and not len(form.limits):
+            self._descents.offer(self._incumbent.weights)
+            work = self._descents.turn()
+            cost, weights = self._descents.best
+            if cost < self._incumbent.cost:
+                self._take(weights)
+            return work
+        return self._powell()
+
+    def _powell(self) -> float:
+        """Descend once by Powell's method; return the work of that."""
         clock = Clock(self._problem)
         start = self._start(clock) if self._turns else self._incumbent.weights
         self._turns += 1

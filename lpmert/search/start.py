@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from lpmert.lines.clock import Clock, given_weights
-from lpmert.lines.descent import DEFAULT_BUDGET, descend
+from lpmert.lines.descents import DEFAULT_BUDGET, descend
 from lpmert.lines.directions import lines_along, local_optima
 from lpmert.lines.line_search import LineSearch
 from lpmert.lines.restarts import Restarts
@@ -19,6 +19,9 @@ from lpmert.search.capped import descend_in_cap
 from lpmert.search.method import Incumbent
 from lpmert.search.moved import moved
 from lpmert.system.deadline import out_of_time
+
+_USUAL_FEATURES = 6
+"""With fewer features the search that follows is shorter."""
 
 _RATIO_BUDGET = 30_000_000
 """Hypotheses times line searches on a ratio."""
@@ -73,7 +76,8 @@ def any_incumbent(canonical: Canonical, weights: CanonicalWeights | None = None)
 def _descended(canonical: Canonical, seed: int, initial: CanonicalWeights | None) -> CanonicalWeights:
     if out_of_time():
         return CanonicalWeights(np.ones(canonical.n_features))
-    return CanonicalWeights(descend(*canonical.lists, seed=seed, initial=initial, budget=DEFAULT_BUDGET)[1])
+    budget = max(1, DEFAULT_BUDGET * min(canonical.n_features, _USUAL_FEATURES) // _USUAL_FEATURES)
+    return CanonicalWeights(descend(*canonical.lists, seed=seed, initial=initial, budget=budget)[1])
 
 
 def _searched(problem: Problem, seed: int, initial: CanonicalWeights | None) -> CanonicalWeights:

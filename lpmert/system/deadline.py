@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from lpmert.system.compilation import compilation
-from lpmert.system.memory import Allowance
+from lpmert.system.memory import Allowance, room_for
 
 
 class OutOfTime(Exception):
@@ -121,10 +121,12 @@ def memory_left() -> int | None:
 
 
 def need_room(size: int, what: str) -> None:
-    """Raise `DataError` where so many more bytes do not fit within the limit of the running call."""
+    """Raise `DataError` where so many more bytes do not fit within the limit of the running call, or of the command."""
     deadline = _running.get()
     if deadline is not None and deadline.memory is not None:
         deadline.memory.check(size, what)
+    else:
+        room_for(size, what)
 
 
 def checkpoint() -> None:

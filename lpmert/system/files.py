@@ -23,6 +23,7 @@ from lpmert.system.pipes import opened, standard_input
 from lpmert.system.scratch import Sink, scratch_file, writing_to
 
 STDIN = "-"
+EMPTY = "empty file; write it again, or name another"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 longest_line: ContextVar[int] = ContextVar("longest_line", default=64 << 20)
@@ -240,6 +241,8 @@ def blocks_of_bytes(stream: io.BufferedReader, path: str | Path) -> Iterator[Byt
             data += stream.readline(most + 1)
         if len(data) > most:
             _check_lengths(data, most, path, first)
+        if first == 1:
+            _check_ends(data, path)
         room_for(_CELLS * len(data), "reading")
         block = Bytes(first, data)
         yield block
@@ -262,6 +265,13 @@ def blocks_of_lines(stream: io.BufferedReader, path: str | Path) -> Iterator[Lin
     """
     for block in blocks_of_bytes(stream, path):
         yield lines_of(block, path)
+
+
+def _check_ends(data: bytes, path: str | Path) -> None:
+    """Raise `DataError` where the lines at the beginning of a file end with carriage returns alone."""
+    json = data.removeprefix(BYTE_ORDER_MARK).startswith((b"{", b"["))  # where they are white space
+    if data.count(b"\r") > 1 and b"\n" not in data and not json:
+        raise DataError("lines end with carriage returns alone; make them line feeds: tr '\\r' '\\n'", path=path)
 
 
 def _check_lengths(data: bytes, most: int, path: str | Path, first: int) -> None:

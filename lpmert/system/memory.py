@@ -74,6 +74,42 @@ def _pages(process: str) -> list[int]:
     return [int(number) for number in Path(f"/proc/{process}/statm").read_text().split()]
 
 
+def group_of(leader: int) -> list[int]:
+    """Return the processes of a group, by the id of the one that leads it: on Linux all, elsewhere that one, and with
+    psutil those that it has started.
+    """
+    found = [leader]
+    if sys.platform == "linux":
+        with suppress(OSError):
+            for place in Path("/proc").glob("[0-9]*"):
+                with suppress(OSError, ValueError, IndexError):
+                    # the name, in brackets, may hold anything
+                    _, _, group = (place / "stat").read_text().rpartition(")")[2].split()[:3]
+                    if int(group) == leader:
+                        found.append(int(place.name))
+    elif (psutil := _psutil()) is not None:
+        with suppress(psutil.Error):
+            found += [child.pid for child in psutil.Process(leader).children(recursive=True)]
+    return found
+
+
+_loaded = 0
+"""Bytes that libraries and kernels took when they were loaded."""
+
+
+@contextmanager
+def loading() -> Iterator[None]:
+    """Note that what memory grows by within the block is what is loaded once: it does not go on to grow like that."""
+    global _loaded
+    before = resident()
+    try:
+        yield
+    finally:
+        after = resident()
+        if before is not None and after is not None:
+            _loaded += max(0, after - before)
+
+
 _working: list[Callable[[], Iterable[int]]] = []
 
 
@@ -143,6 +179,7 @@ class Allowance:
 
     def __init__(self, limit: int | None = None, reserve: int = 0) -> None:
         self._held, _ = held()
+        self._loaded, self._given = _loaded, limit is not None
         if limit is None and self._held is not None and (left := free()) is not None:
             limit = self._held + int(_SHARE * left)
         self.limit = limit
@@ -158,8 +195,8 @@ class Allowance:
         self._look = now + _PAUSE * processes
         if now_held is not None:
             before = now_held if self._held is None else self._held
-            self._growth = max(float(now_held - before), _FADING * self._growth)
-            self._held = now_held
+            self._growth = max(float(now_held - before - (_loaded - self._loaded)), _FADING * self._growth)
+            self._held, self._loaded = now_held, _loaded
             self._spent = now_held + max(self._reserve, _RESERVE * self.limit, 2.0 * self._growth) > self.limit
         return self._spent
 
@@ -176,6 +213,11 @@ class Allowance:
             from lpmert.errors import DataError  # which loads numpy; what a command of little work need not do
 
             more = f", and {what} takes {_shown(size)} more" if size else f" by {what}"
+            if not self._given:
+                raise DataError(
+                    f"too little memory is free: {_shown(used)} are in use{more}, which makes more than the "
+                    f"{_shown(self.limit)} that there are; end other programs, or give it fewer lists or features"
+                )
             raise DataError(
                 f"the memory limit of {_shown(self.limit)} is too low: {_shown(used)} are in use{more}; allow more "
                 "with --memory-limit (memory_limit)"

@@ -1,7 +1,8 @@
 (** Boxes on the faces of the cube (B1 to B4): products with weights that lie within r d of c d in every entry. *)
 
-From Coq Require Import Reals Lra Lia Arith.
-From Lpmert Require Import Vectors.
+From Coq Require Import Reals Lra Lia Arith List ZArith.
+From Lpmert Require Import Vectors Selections Cores Conflicts.
+Import ListNotations.
 Open Scope R_scope.
 
 Definition in_box (D : nat) (c r w : vec) : Prop := forall d, (d < D)%nat -> Rabs (w d - c d) <= r d.
@@ -111,3 +112,86 @@ Proof.
   destruct (Rle_lt_or_eq_dec 0 a A) as [Pa|<-]; [|nra].
   assert (a * dot D g w < 0) by nra. assert (b * dot D h w <= 0) by nra. lra.
 Qed.
+
+(** B4 for lists with several cheapest hypotheses: i may be ahead of a by e at most, which is taken off at feature f,
+    whose weight is the same all over the box. *)
+Section Several.
+  Variable D f : nat.
+  Variable c r : vec.
+  Variable sign : R.
+  Hypothesis f_counts : (f < D)%nat.
+  Hypothesis f_fixed : r f = 0 /\ c f = sign /\ sign * sign = 1.
+
+  Definition ahead (a b : vec) (e : R) : vec := fun d => b d - a d - single f (e * sign) d.
+
+  Lemma weight_of_face : forall w, in_box D c r w -> w f = sign.
+  Proof.
+    intros w H. destruct f_fixed as [R0 [C0 _]]. specialize (H f f_counts). rewrite R0, C0 in H.
+    unfold Rabs in H. destruct (Rcase_abs (w f - sign)); lra.
+  Qed.
+
+  Theorem several_behind : forall w a b i e, in_box D c r w ->
+    lead D (fun d => i d - a d) c + reach D (fun d => i d - a d) r <= e ->
+    0 <= dot D (ahead a b e) w -> dot D i w <= dot D b w.
+  Proof.
+    intros w a b i e H E G.
+    assert (P := product_in_box D (fun d => a d - i d) c r w H).
+    assert (L : lead D (fun d => a d - i d) c = - lead D (fun d => i d - a d) c).
+    { unfold lead. rewrite <- (Rmult_1_l (dot D (fun d => i d - a d) c)), Ropp_mult_distr_l, <- dot_times.
+      apply dot_same. intros d _. unfold times. ring. }
+    assert (Q : reach D (fun d => a d - i d) r = reach D (fun d => i d - a d) r).
+    { apply sum_ext. intros d _. now rewrite Rabs_minus_sym. }
+    assert (M : dot D (fun d => a d - i d) w = dot D a w - dot D i w) by apply dot_minus.
+    assert (F : dot D (single f (e * sign)) w = e).
+    { transitivity (sum D (single f e)); [|now apply sum_single].
+      apply sum_ext. intros d _. unfold single. destruct (Nat.eqb_spec d f) as [->|]; [|ring].
+      rewrite (weight_of_face w H). destruct f_fixed as [_ [_ S]]. rewrite Rmult_assoc, S. ring. }
+    assert (T : dot D (ahead a b e) w = dot D b w - dot D a w - dot D (single f (e * sign)) w).
+    { rewrite <- !dot_minus. reflexivity. }
+    lra.
+  Qed.
+
+  Variable size : nat -> nat.
+  Variable feature : nat -> nat -> vec.
+  Variable cost : nat -> nat -> Z.
+  Variable alive : nat -> nat -> Prop.  (* the hypotheses that may win in the box *)
+  Variable least step : nat -> Z.
+
+  (** g is how far a costlier hypothesis is ahead of one that all of the cheapest lead by e at most. *)
+  Definition box_gain (s : nat) (g : vec) : Prop :=
+    exists a j e, (j < size s)%nat /\ cost s j <> least s /\ g = ahead a (feature s j) e /\
+      forall i, alive s i -> cost s i = least s ->
+        lead D (fun d => feature s i d - a d) c + reach D (fun d => feature s i d - a d) r <= e.
+
+  Theorem box_gain_beats : forall w s g h, in_box D c r w -> box_gain s g -> 0 <= dot D g w ->
+    alive s h -> strictly_best D size feature w s h -> cost s h <> least s.
+  Proof.
+    intros w s g h H [a [j [e [Hj [Cj [-> E]]]]]] G A B Same.
+    assert (L : dot D (feature s j) w < dot D (feature s h) w).
+    { apply B; auto. intros ->. contradiction. }
+    assert (K := several_behind w a (feature s j) (feature s h) e H (E h A Same) G). lra.
+  Qed.
+
+  Definition in_box_conflict (part : list nat) (pair : nat * nat) : Prop :=
+    In (fst pair) part /\ In (snd pair) part /\ exists a b g h, 0 <= a /\ 0 <= b /\ 0 < a + b /\
+      box_gain (fst pair) g /\ box_gain (snd pair) h /\
+      reach D (fun d => a * g d + b * h d) r <= lead D (fun d => a * g d + b * h d) c.
+
+  (** B4: what every selection costs at least that weights of the box decode to. *)
+  Theorem box_conflicts_add_up : forall w part x (pairs : list (nat * nat)),
+    in_box D c r w -> decodes D size feature w part x -> NoDup part ->
+    (forall s, (0 <= step s)%Z) ->
+    (forall s, In s part -> alive s (x s)) ->
+    (forall s i, In s part -> alive s i ->
+       (least s <= cost s i)%Z /\ (cost s i <> least s -> (least s + step s <= cost s i)%Z)) ->
+    (forall pair, In pair pairs -> in_box_conflict part pair) ->
+    (total least part + charged step (map (fun pair => [fst pair; snd pair]) pairs) <=
+     total (fun s => cost s (x s)) part)%Z.
+  Proof.
+    intros w part x pairs H [V B] N Step A L C. apply (pairs_add_up cost alive least step); auto. intros s t I.
+    destruct (C _ I) as [Is [It [a [b [g [h [Ha [Hb [Hab [Gs [Gt M]]]]]]]]]]]. simpl in *. split; [auto|split; [auto|]].
+    destruct (one_of_two_in_box D g h a b c r w Ha Hb Hab H M) as [P|P]; [left|right].
+    - apply (box_gain_beats w s g (x s)); auto.
+    - apply (box_gain_beats w t h (x t)); auto.
+  Qed.
+End Several.

@@ -67,6 +67,31 @@ Section Conflicts.
     apply Rmult_le_compat_l; auto.
   Qed.
 
+  (** What a selection costs of which one list of every pair pays more than its least: the least of all, and charges. *)
+  Theorem pairs_add_up : forall part x (pairs : list (nat * nat)),
+    NoDup part -> (forall s, (0 <= step s)%Z) ->
+    (forall s, In s part -> alive s (x s)) ->
+    (forall s i, In s part -> alive s i ->
+       (least s <= cost s i)%Z /\ (cost s i <> least s -> (least s + step s <= cost s i)%Z)) ->
+    (forall s t, In (s, t) pairs -> In s part /\ In t part /\ (cost s (x s) <> least s \/ cost t (x t) <> least t)) ->
+    (total least part + charged step (map (fun pair => [fst pair; snd pair]) pairs) <=
+     total (fun s => cost s (x s)) part)%Z.
+  Proof.
+    intros part x pairs N Step A L C.
+    pose (deviating := filter (fun s => if Z.eq_dec (cost s (x s)) (least s) then false else true) part).
+    assert (Paid : (charged step (map (fun pair => [fst pair; snd pair]) pairs) <= total step deviating)%Z).
+    { apply charges_are_paid; auto; [now apply NoDup_filter|].
+      intros core I. apply in_map_iff in I. destruct I as [[s t] [<- I]]. simpl.
+      assert (Pays : forall r, In r part -> cost r (x r) <> least r -> In r deviating).
+      { intros r Ir P. apply filter_In. split; auto. destruct (Z.eq_dec (cost r (x r)) (least r)); auto. }
+      destruct (C s t I) as [Is [It [P|P]]]; [exists s | exists t]; split; auto. }
+    assert (Rest : (total least part + total step deviating <= total (fun s => cost s (x s)) part)%Z); [|lia].
+    unfold deviating. clear -A L. induction part as [|s part IH]; simpl; [lia|].
+    assert (IH' := IH (fun t I => A t (or_intror I)) (fun t i I => L t i (or_intror I))).
+    destruct (L s (x s) (or_introl eq_refl) (A s (or_introl eq_refl))) as [L1 L2].
+    destruct (Z.eq_dec (cost s (x s)) (least s)) as [|Other]; simpl; [lia|]. specialize (L2 Other). lia.
+  Qed.
+
   (** Two lists with gains whose mixture is nowhere negative. *)
   Definition in_conflict (part : list nat) (pair : nat * nat) : Prop :=
     In (fst pair) part /\ In (snd pair) part /\ exists a b g h, 0 <= a /\ 0 <= b /\ 0 < a + b /\
@@ -83,23 +108,10 @@ Section Conflicts.
     (total least part + charged step (map (fun pair => [fst pair; snd pair]) pairs) <=
      total (fun s => cost s (x s)) part)%Z.
   Proof.
-    intros w part x pairs [y [Y W]] [V B] N Step A L C.
-    pose (deviating := filter (fun s => if Z.eq_dec (cost s (x s)) (least s) then false else true) part).
-    assert (Paid : (charged step (map (fun pair => [fst pair; snd pair]) pairs) <= total step deviating)%Z).
-    { apply charges_are_paid; auto; [now apply NoDup_filter|].
-      intros core I. apply in_map_iff in I. destruct I as [[s t] [<- I]].
-      destruct (C _ I) as [Is [It [a [b [g [h [Ha [Hb [Hab [Gs [Gt M]]]]]]]]]]]. simpl in *.
-      assert (Pays : forall s f, In s part -> gain s f -> 0 <= sum n (fun k => y k * f k) -> In s deviating).
-      { intros r f Ir Gr Pr. apply filter_In. split; auto.
-        assert (Q := gain_beats w y r f (x r) Y W Gr Pr (A r Ir) (B r Ir)).
-        destruct (Z.eq_dec (cost r (x r)) (least r)); [contradiction | reflexivity]. }
-      destruct (one_of_two n y g h a b Ha Hb Hab Y M) as [P|P].
-      - exists s. split; [left; auto | apply (Pays s g); auto].
-      - exists t. split; [right; left; auto | apply (Pays t h); auto]. }
-    assert (Rest : (total least part + total step deviating <= total (fun s => cost s (x s)) part)%Z); [|lia].
-    unfold deviating. clear -A L. induction part as [|s part IH]; simpl; [lia|].
-    assert (IH' := IH (fun t I => A t (or_intror I)) (fun t i I => L t i (or_intror I))).
-    destruct (L s (x s) (or_introl eq_refl) (A s (or_introl eq_refl))) as [L1 L2].
-    destruct (Z.eq_dec (cost s (x s)) (least s)) as [|Other]; simpl; [lia|]. specialize (L2 Other). lia.
+    intros w part x pairs [y [Y W]] [V B] N Step A L C. apply pairs_add_up; auto. intros s t I.
+    destruct (C _ I) as [Is [It [a [b [g [h [Ha [Hb [Hab [Gs [Gt M]]]]]]]]]]]. simpl in *. split; [auto|split; [auto|]].
+    destruct (one_of_two n y g h a b Ha Hb Hab Y M) as [P|P]; [left|right].
+    - apply (gain_beats w y s g (x s)); auto.
+    - apply (gain_beats w y t h (x t)); auto.
   Qed.
 End Conflicts.

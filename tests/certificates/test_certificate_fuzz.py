@@ -39,8 +39,9 @@ VALUES: tuple[Any, ...] = (
         [[]],
         [0, 1],
         [0, 0, 1, "1"],
-        {"leaf": "costs"},
-        {"leaf": "selections"},
+        [0, 1, 1],
+        {"cores": [[0, 1, 1]]},
+        {"branch": 0},
         {"split": [0, 1]},
         {"split": [1]},
         {"corners": [1, -1]},
@@ -55,7 +56,7 @@ TEXTS: tuple[str, ...] = (
         "]}",
         "\n]}\n",
         ",",
-        '{"leaf":"costs"},',
+        "{},",
         ', "tree": [',
         "//",
         "'",
@@ -176,16 +177,16 @@ def change_bytes(rng: random.Random, document: Document) -> bytes:
 
 def invent(rng: random.Random, document: Document) -> bytes:
     """A certificate that keeps of a true one at most its header, with a tree out of nothing."""
-    words = ("split", "leaf", "take", "out", "cores", "branch", "faith")
+    words = ("split", "take", "out", "known", "cores", "branch", "faith")
 
     def value(depth: int) -> Any:
         if depth == 0 or rng.random() < 0.4:
-            return rng.choice(VALUES) if rng.random() < 0.2 else rng.choice((0, 1, 2, "1", "costs", "selections"))
+            return rng.choice(VALUES) if rng.random() < 0.2 else rng.choice((0, 1, 2, "1", "costs"))
         if rng.random() < 0.3:
             return {rng.choice(words): value(depth - 1) for _ in range(rng.randrange(3))}
         return [value(depth - 1) for _ in range(rng.randrange(4))]
 
-    likely = ({"leaf": "costs"}, {"leaf": "selections"}, {"split": [0, 1]}, {"split": [1, 0]}, {}, {"branch": 0})
+    likely = ({}, {"cores": [[0, 1, 1, 1, 1, 1]]}, {"split": [0, 1]}, {"split": [1, 0]}, {"branch": 0})
     document["tree"] = [
         rng.choice(likely) if rng.random() < 0.7 else {rng.choice(words): value(3)} for _ in range(rng.randrange(12))
     ]

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 from caps import around, best_within, random_case
 from certificates import layout
+from shared import needs_shared, swahili
 from strategies import Lists
 
 import lpmert
-from lpmert import CertificateError, Linear, MethodError, Region, verify
+from lpmert import CertificateError, Linear, Region, verify
 from lpmert.certificates.check.cosine import near
 from lpmert.certificates.write.certify import write_certificate
 from lpmert.errors import FloatArray
@@ -46,12 +47,12 @@ def test_the_least_loss_within_the_cosine_is_proved(path: Path, first: int, kind
 
 
 def test_better_weights_outside_are_cut_off_by_facets(path: Path) -> None:
-    """The whole space has a lower loss, and the proof needs more than the half-space around the centre."""
+    """The whole space has a lower loss, and a tree of cones needs more than the half-space around the centre."""
     counts = []
     for seed in range(48):
         lists, centre, cosine = random_case(seed)
         if best_within(lists, centre, cosine) > lpmert.minimize(lists.nbest).loss:
-            certified(path, lists, centre, cosine, None)
+            certified(path, lists, centre, cosine, "cones")
             counts.append(len(json.loads(path.read_text())["facets"]))
     assert len(counts) > 10
     assert max(counts) > 2
@@ -74,13 +75,46 @@ def test_a_cosine_and_limits_are_certified_together(path: Path) -> None:
     assert proved == 24
 
 
-def test_a_cosine_and_equations_are_refused_with_what_to_do(path: Path) -> None:
-    lists, centre, cosine = random_case(7)
-    names = lists.nbest.names
-    region = Region(cosine=0.2, around=around(lists, centre), linear=[Linear({names[0]: 1.0}, lower=0, upper=0)])
-    assert cosine
-    with pytest.raises(MethodError, match="both a cosine and equations; leave out"):
+@pytest.mark.parametrize("equation", ["zero", "equal"])
+def test_a_cosine_and_equations_are_certified_together(path: Path, equation: str) -> None:
+    """The least loss is that of lists with one feature less, in coordinates of which the cosine is taken alike."""
+    proved, higher = 0, 0
+    for seed in range(60):
+        lists, centre, _ = random_case(seed)
+        width = len(centre)
+        if width < 2:
+            continue
+        first, second = lists.nbest.names[:2]
+        terms = {first: 1.0} if equation == "zero" else {first: 1.0, second: -1.0}
+        turned = np.eye(width)[:, 1:]
+        if equation == "equal":
+            turned[:2, 0] = np.sqrt(0.5)
+        left = centre @ turned
+        cosine = round(0.9 * float(np.linalg.norm(left) / np.linalg.norm(centre)), 3)
+        region = Region(cosine=cosine, around=around(lists, centre), linear=[Linear(terms, lower=0, upper=0)])
         write_certificate(path, lists.nbest, lpmert.minimize(lists.nbest, region=region), region=region)
+        found = verify(path, lists.nbest)
+        other = Lists(lists.features @ turned, lists.offsets, lists.losses)
+        least = best_within(other, left, cosine * float(np.linalg.norm(centre) / np.linalg.norm(left)))
+        assert found.loss == found.bound == least
+        assert (len(found.equations), found.cosine) == (1, Fraction(cosine))
+        proved += 1
+        higher += least > lpmert.minimize(other.nbest).loss
+    assert proved > 20
+    assert higher > 5
+
+
+@needs_shared
+def test_a_cosine_of_fourteen_features_is_certified(path: Path) -> None:
+    lists = swahili().restrict(slice(0, 4))
+    best = lpmert.minimize(lists)
+    region = Region(cosine=0.95, around=dict(zip(lists.names, np.sign(best.weights).tolist(), strict=True)))
+    result = lpmert.minimize(lists, region=region)
+    write_certificate(path, lists, result, region=region)
+    found = verify(path, lists)
+    assert found.proved
+    assert found.loss > best.loss
+    assert "facets" not in json.loads(path.read_text())
 
 
 def test_being_near_is_decided_exactly() -> None:
@@ -180,7 +214,8 @@ def test_a_changed_cosine_or_facet_is_refused(path: Path, written: tuple[Lists, 
         verify(path, lists.nbest)
 
 
-def test_no_change_of_facets_shows_a_bound_above_the_least_loss(path: Path) -> None:
+@pytest.mark.parametrize("kind", ["cones", "selections"])
+def test_no_change_of_facets_shows_a_bound_above_the_least_loss(path: Path, kind: str) -> None:
     """Certificates of a smaller region, rewritten to claim a wider one with a lower optimum, are all refused."""
     tried = 0
     for seed in range(48):
@@ -188,10 +223,13 @@ def test_no_change_of_facets_shows_a_bound_above_the_least_loss(path: Path) -> N
         wider = 0.5 * cosine
         if best_within(lists, centre, wider) == best_within(lists, centre, cosine):
             continue
-        certified(path, lists, centre, cosine, "selections")
+        certified(path, lists, centre, cosine, kind)
         found = json.loads(path.read_text())
-        for facets in (found["facets"], found["facets"][:1], [], found["facets"][::-1]):
-            path.write_text(layout({**found, "cosine": str(Fraction(wider)), "facets": facets}))
+        own: list[Any] = found.pop("facets", [])
+        tree = {"tree": found.pop("tree")}
+        for facets in (own, own[:1], [], own[::-1]):
+            named = {"facets": facets} if facets else {}
+            path.write_text(layout({**found, "cosine": str(Fraction(wider)), **named, **tree}))
             with pytest.raises(CertificateError):
                 verify(path, lists.nbest)
             tried += 1

@@ -101,9 +101,10 @@ def test_weights_off_the_equations_are_refused(path: Path) -> None:
 
 def test_each_equation_sets_the_last_weight_that_it_can() -> None:
     one = Fraction(1)
-    found = basis_of([[one, one, one, one], [one, -one, one, one], [2 * one, 0 * one, 2 * one, 2 * one]], 4)
+    basis, free = basis_of([[one, one, one, one], [one, -one, one, one], [2 * one, 0 * one, 2 * one, 2 * one]], 4)
     # The second less the first is 2 w1 = 0, and w3 = -w0 - w2 is left.
-    assert found == {0: {0: one, 3: -one}, 2: {2: one, 3: -one}}
+    assert free == [0, 2]
+    assert basis.T.tolist() == [[1, 0, 0, -1], [0, 0, 1, -1]]
 
 
 def test_limits_are_counted_beside_equations(path: Path) -> None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import oracle
 import pytest
+from caps import best_within
 from drawn_hypergraphs import DrawnHypergraphs
 from drawn_lattices import Drawn, least_loss, limits_of
+from strategies import Lists
 
 import lpmert
 from lpmert import CertificateError, Lattices, MethodError, Region
@@ -31,6 +34,27 @@ def test_certificates_of_lattices_prove_the_optimum_of_all_paths(tmp_path: Path)
         assert checked.loss == least_loss(drawn, limits)
         proved += 1
     assert proved > 20
+
+
+def test_a_cosine_over_lattices_is_certified(tmp_path: Path) -> None:
+    """The least loss is that of the lists of all paths, by enumeration."""
+    proved, higher = 0, 0
+    for seed in range(40):
+        drawn = Drawn(seed, ("integers", "dyadic")[seed % 2], 2, 2 + seed % 2)
+        if not all(any(drawn.paths(s)) for s in range(2)) or len(drawn.paths(0)) * len(drawn.paths(1)) > 60:
+            continue
+        centre, cosine = np.random.default_rng(seed).normal(size=2 + seed % 2), 0.95
+        region = Region(cosine=cosine, around=centre.tolist())
+        lattices, path = drawn.lattices(), tmp_path / f"{seed}.json"
+        lpmert.certify(lattices, lpmert.minimize(lattices, region=region), path, region=region)
+        checked = lpmert.verify(path, lattices)
+        features, offsets, losses = drawn.listed()
+        lists = Lists(np.array(features, dtype=float), np.array(offsets), np.array(losses, dtype=float).reshape(-1))
+        assert checked.loss == checked.bound == best_within(lists, centre, cosine)
+        proved += 1
+        higher += checked.loss > least_loss(drawn, [])
+    assert proved > 5
+    assert higher > 1
 
 
 def test_certificates_of_hypergraphs_prove_the_optimum_of_all_derivations(tmp_path: Path) -> None:
@@ -88,9 +112,6 @@ def test_what_cannot_be_certified_is_said(proof: tuple[Lattices, Path], tmp_path
     found = lpmert.minimize(lattices)
     with pytest.raises(MethodError, match="other lists"):
         lpmert.certify(Drawn(4, "integers", 2, 2).lattices(), found, tmp_path / "no.json")
-    around = Region(cosine=0.5, around=[1.0, 1.0])
-    with pytest.raises(MethodError, match="leave out the cosine"):
-        lpmert.certify(lattices, lpmert.minimize(lattices, region=around), tmp_path / "no.json", region=around)
     fixed = Region(fixed={lattices.names[1]: 0.0})
     with pytest.raises(MethodError, match="leave out features instead"):
         lpmert.certify(lattices, lpmert.minimize(lattices, region=fixed), tmp_path / "no.json", region=fixed)

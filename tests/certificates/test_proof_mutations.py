@@ -48,7 +48,7 @@ def numbers(value: Any) -> list[tuple[Any, Any]]:
 
 
 def changed(rng: random.Random, tree: list[Any]) -> list[Any]:
-    """A tree with some records dropped, doubled or exchanged, charges and cores of others added, or numbers changed."""
+    """A tree with some records dropped, doubled or exchanged, cores of others added, or numbers changed."""
     tree = deepcopy(tree)
     for _ in range(rng.choice((1, 1, 2, 4, 12))):
         at, other = rng.randrange(len(tree)), rng.randrange(len(tree))
@@ -64,13 +64,11 @@ def changed(rng: random.Random, tree: list[Any]) -> list[Any]:
                     owner, key = rng.choice(places)
                     owner[key] = rng.choice((owner[key] + 1, owner[key] - 1, -owner[key], 0, 1, 2, 3, 7, 1000))
             case 5:
-                for key in ("conflicts", "cores"):
-                    if key in tree[other]:
-                        tree[at].setdefault(key, []).extend(deepcopy(tree[other][key]))
+                if "cores" in tree[other]:
+                    tree[at].setdefault("cores", []).extend(deepcopy(tree[other]["cores"]))
             case 6:
-                for key in ("conflicts", "cores"):
-                    rng.shuffle(tree[at].get(key, []))
-                    tree[at].get(key, [])[:] = tree[at].get(key, []) * 2
+                rng.shuffle(tree[at].get("cores", []))
+                tree[at].get("cores", [])[:] = tree[at].get("cores", []) * 2
     return tree
 
 
@@ -148,15 +146,15 @@ def altered(nbest: NBest, rng: np.random.Generator) -> NBest:
 
 
 def test_a_leaf_of_another_box_is_no_leaf_here(tmp_path: Path) -> None:
-    """The conflicts of every leaf are put into the one before: what closes a box closes no other one by accident."""
+    """The cores of every leaf are put into the one before: what closes a box closes no other one by accident."""
     nbest, _ = certificate("boxes")
     found = document("boxes")
-    leaves = [k for k, record in enumerate(found["tree"]) if "conflicts" in record]
+    leaves = [k for k, record in enumerate(found["tree"]) if "cores" in record]
     path = tmp_path / "certificate.json"
     lines = []
     for at, other in zip(leaves, [*leaves[1:], leaves[0]], strict=True):
         tree = deepcopy(found["tree"])
-        tree[at] = {"leaf": "costs", "conflicts": found["tree"][other]["conflicts"]}
+        tree[at] = {"cores": found["tree"][other]["cores"]}
         path.write_text(layout({**found, "tree": tree}))
         try:
             assert verify(path, nbest).proved

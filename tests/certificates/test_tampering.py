@@ -68,12 +68,24 @@ def records(found: Document, key: str) -> list[Any]:
     return [record for record in found["tree"] if key in record]
 
 
-def first_core(found: Document) -> list[Any]:
+def split(found: Document) -> list[Any]:
+    """The records that divide cones."""
+    return records(found, "split")[1:]
+
+
+def first_core(found: Document) -> tuple[list[Any], int]:
+    """What holds the first core, and where this begins: exclusions name a hypothesis first."""
     for record in found["tree"]:
-        for core in [entry[2] for entry in record.get("out", [])] + record.get("cores", []):
-            if isinstance(core, list):
-                return core
+        for key, start in (("out", 2), ("cores", 0)):
+            if key in record:
+                return record[key][0], start
     raise LookupError("no core in the base")
+
+
+def changed_core(found: Document, place: int, value: object) -> None:
+    core, start = first_core(found)
+    assert core[start + place] != value or type(core[start + place]) is not type(value)
+    core[start + place] = value
 
 
 # What is claimed.
@@ -97,7 +109,6 @@ setting("ties unknown", "ties", "last")
 setting("fingerprint", "fingerprint", "0" * 64)
 setting("schema", "lpmert certificate", 0)
 setting("further key in the header", "note", "trust me")
-setting("kind unknown", "kind", "forest")
 setting("exponent out of range", "exponents", "feature1", 5000)
 setting("exponent of an unknown feature", "exponents", "feature0", 0)
 setting("exponent that overflows", "exponents", "feature1", 1000000000000000000000)
@@ -156,13 +167,28 @@ def header_without_limits(found: Document) -> None:
 
 
 @change("cones")
-def kind_selections(found: Document) -> None:
-    found["kind"] = "selections"
+def all_weights_divided_in_another_way(found: Document) -> None:
+    found["tree"][0]["split"] = "boxes"
+
+
+@change("cones")
+def all_weights_divided_in_an_unknown_way(found: Document) -> None:
+    found["tree"][0]["split"] = "forest"
+
+
+@change("cones")
+def all_weights_divided_like_a_cone(found: Document) -> None:
+    found["tree"][0]["split"] = [0, 1]
+
+
+@change("cones")
+def cone_divided_like_all_weights(found: Document) -> None:
+    split(found)[0]["split"] = "cones"
 
 
 @change("selections", "pairs")
-def kind_cones(found: Document) -> None:
-    found["kind"] = "cones"
+def selections_called_cones(found: Document) -> None:
+    found["tree"].insert(0, {"split": "cones"})
 
 
 # The tree as a whole.
@@ -214,7 +240,7 @@ def subtree_end(tree: list[Any], start: int) -> int:
 def inner_split(tree: list[Any]) -> int:
     """A split whose halves are unlike and contain no selections."""
     for start, record in enumerate(tree):
-        if "split" in record:
+        if start and "split" in record:
             middle = subtree_end(tree, start + 1) if plain(tree, start) else start
             if middle > start and tree[start + 1 : middle] != tree[middle : subtree_end(tree, start)]:
                 return start
@@ -225,7 +251,7 @@ def plain(tree: list[Any], start: int) -> bool:
     end = start
     still_open = 1
     while still_open:
-        if "split" not in tree[end] and tree[end] != {"leaf": "costs"}:
+        if "split" not in tree[end] and tree[end]:
             return False
         still_open += 1 if "split" in tree[end] else -1
         end += 1
@@ -235,7 +261,7 @@ def plain(tree: list[Any], start: int) -> bool:
 @change("cones")
 def subtree_dropped(found: Document) -> None:
     start = inner_split(found["tree"])
-    found["tree"][start : subtree_end(found["tree"], start)] = [{"leaf": "costs"}]
+    found["tree"][start : subtree_end(found["tree"], start)] = [{}]
 
 
 @change("cones")
@@ -254,125 +280,135 @@ def halves_swapped(found: Document) -> None:
 
 @change("cones")
 def orthants_swapped(found: Document) -> None:
-    found["tree"] = found["tree"][1:] + found["tree"][:1]
+    found["tree"][1:] = found["tree"][2:] + found["tree"][1:2]
 
 
 @change("cones")
 def every_edge_another(found: Document) -> None:
-    for record in records(found, "split"):
+    for record in split(found):
         record["split"] = [(k + 1) % 3 for k in record["split"]]
 
 
 @change("cones")
 def edges_turned_round(found: Document) -> None:
-    for record in records(found, "split"):
+    for record in split(found):
         record["split"].reverse()
 
 
 for _number, _edge in enumerate([[0, 0], [0, 3], [-1, 0], [0], [0, 1, 2], [0.0, 1], ["0", 1], [True, 0], None, 7, {}]):
 
     def _wrong_edge(found: Document, edge: object = _edge) -> None:
-        records(found, "split")[0]["split"] = edge
+        split(found)[0]["split"] = edge
 
     CHANGES.append(Change("cones", f"edge {_edge!r}", _wrong_edge))
 
 
+def leaves(found: Document) -> list[Any]:
+    """The records that close a cone with nothing more."""
+    return [record for record in found["tree"] if not record]
+
+
 @change("cones")
 def leaf_that_is_split(found: Document) -> None:
-    records(found, "leaf")[0]["split"] = [0, 1]
+    leaves(found)[0]["split"] = [0, 1]
+
+
+@change("cones")
+def core_that_is_split(found: Document) -> None:
+    records(found, "cores")[0]["split"] = [0, 1]
 
 
 @change("cones")
 def leaf_closed_by_selections_that_do_not_follow(found: Document) -> None:
-    next(record for record in records(found, "leaf") if record["leaf"] == "costs")["leaf"] = "selections"
+    leaves(found)[0]["branch"] = 0
 
 
 @change("cones")
 def selections_called_costs(found: Document) -> None:
-    next(record for record in records(found, "leaf") if record["leaf"] == "selections")["leaf"] = "costs"
+    next(record for record in found["tree"] if record.keys() & {"out", "cores", "branch"}).clear()
 
 
 @change("cones")
 def leaf_closed_by_something_else(found: Document) -> None:
-    records(found, "leaf")[0]["leaf"] = "faith"
+    leaves(found)[0]["leaf"] = "faith"
 
 
 @change("cones")
 def split_closed_at_once(found: Document) -> None:
-    place = found["tree"].index(records(found, "split")[0])
-    found["tree"][place] = {"leaf": "costs"}
+    place = found["tree"].index(split(found)[0])
+    found["tree"][place] = {}
 
 
 # Cores.
-for _text in ("0", "-1", "1.5", "", "g", "0x1", " 1", "+1", 1, None, ["1"]):
+for _text in (0, -1, 1.5, 1.0, True, "", "1", None, [1]):
 
     def _wrong_multiplier(found: Document, text: object = _text) -> None:
-        first_core(found)[0][3] = text
+        changed_core(found, 2, text)
 
     CHANGES.extend(Change(name, f"multiplier {_text!r}", _wrong_multiplier) for name in BASES)
 
 
 @change("selections", "pairs")
 def multiplier_perturbed(found: Document) -> None:
-    line = first_core(found)[0]
-    line[3] = f"{int(line[3], 16) + 1:x}"
+    core, start = first_core(found)
+    core[start + 2] += 1
 
 
 @change("cones")
 def multiplier_perturbed_beyond_the_slack_of_a_cone(found: Document) -> None:
-    line = first_core(found)[0]
-    line[3] = f"{int(line[3], 16) << 200:x}"
+    core, start = first_core(found)
+    core[start + 2] <<= 200
 
 
 @change(*BASES)
 def every_line_of_a_core_negated(found: Document) -> None:
-    for line in first_core(found):
-        line[3] = "-" + line[3]
+    core, start = first_core(found)
+    core[start + 2 :: 3] = [-multiplier for multiplier in core[start + 2 :: 3]]
 
 
 @change(*BASES)
 def line_of_a_core_dropped(found: Document) -> None:
-    first_core(found).pop()
+    del first_core(found)[0][-3:]
+
+
+@change(*BASES)
+def core_without_its_last_multiplier(found: Document) -> None:
+    first_core(found)[0].pop()
 
 
 @change(*BASES)
 def core_emptied(found: Document) -> None:
-    first_core(found).clear()
+    core, start = first_core(found)
+    del core[start:]
 
 
-@change(*BASES)
-def core_of_another_hypothesis(found: Document) -> None:
-    line = first_core(found)[0]
-    line[1], line[2] = line[2], line[1]
-
-
-@change(*BASES)
+@change("selections", "pairs")
 def core_that_compares_a_choice_with_itself(found: Document) -> None:
-    line = first_core(found)[0]
-    line[2] = line[1]
+    core = records(found, "out")[0]["out"][0]
+    core[core[2::3].index(core[0]) * 3 + 3] = core[1]
 
 
 @change("selections")
 def core_that_compares_with_a_repeated_hypothesis(found: Document) -> None:
     nbest = base("selections")[0]
     sizes = np.diff(nbest.offsets)
-    for line in first_core(found):
-        line[1], line[2] = 0, int(sizes[line[0]]) - 1
+    core, start = first_core(found)
+    core[start + 1] = int(sizes[core[start]]) - 1
 
 
 @change(*BASES)
 def core_of_a_list_that_is_not_there(found: Document) -> None:
-    first_core(found)[0][0] = 1000
+    changed_core(found, 0, 1000)
 
 
 @change(*BASES)
 def core_of_a_negative_list(found: Document) -> None:
-    first_core(found)[0][0] -= 1000
+    changed_core(found, 0, -1)
 
 
 @change(*BASES)
 def core_of_a_hypothesis_that_is_not_there(found: Document) -> None:
-    first_core(found)[0][2] = 1000
+    changed_core(found, 1, 1000)
 
 
 @change("selections")
@@ -398,8 +434,9 @@ def core_met_before_given_by_no_number(found: Document) -> None:
 
 
 def referring(found: Document) -> list[Any]:
-    """The cores of a record that ends with the number of one."""
-    return next(record["cores"] for record in records(found, "cores") if isinstance(record["cores"][-1], int))
+    """The numbers of cores that a record names."""
+    known: list[Any] = records(found, "known")[0]["known"]
+    return known
 
 
 # Decisions.
@@ -425,7 +462,12 @@ def exclusion_of_another_hypothesis(found: Document) -> None:
 
 @change("selections")
 def exclusion_without_a_core(found: Document) -> None:
-    closing(found)["out"][0].pop()
+    del closing(found)["out"][0][2:]
+
+
+@change("selections")
+def exclusion_of_nothing(found: Document) -> None:
+    closing(found)["out"][0].clear()
 
 
 @change("selections")

@@ -44,6 +44,14 @@ def _options() -> Iterator[tuple[str, str]]:
         yield name, "--unknown"
 
 
+@pytest.mark.parametrize("command", main.list_commands(click.Context(main)))
+def test_help_shows_no_default_that_is_nothing(command: str) -> None:
+    shown = run(command, "--help")
+    assert shown.exit_code == 0
+    assert "[OPTIONS]" in shown.stdout
+    assert '[default: ""]' not in " ".join(shown.stdout.split())
+
+
 @pytest.mark.parametrize(("command", "option"), list(_options()))
 @pytest.mark.parametrize("form", ["{}", "{}=1", "1,{}", "a={}"])
 def test_a_huge_argument_is_not_echoed(table: str, command: str, option: str, form: str) -> None:

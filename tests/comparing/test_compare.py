@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from dataclasses import dataclass
 from functools import partial
@@ -37,6 +38,7 @@ from lpmert.registry import METHODS
 from lpmert.result import Limits, Status
 from lpmert.search.driver import solve
 from lpmert.search.run import Comparator, Found
+from lpmert.system import memory
 
 FAST = {"och": Och(restarts=2), "random": RandomSearch(draws=20), "grid": Grid(points=4)}
 
@@ -209,6 +211,39 @@ def test_a_run_that_is_cut_short_does_not_count_beside_whole_ones():
     assert [run.status for run in found["pressed"].runs] == [Status.HEURISTIC]
     alone = lpmert.compare(random_nbest(), {"pressed": Pressed()}, seeds=1, seed=1)
     assert [run.status for run in alone["pressed"].runs] == [Status.INTERRUPTED]
+
+
+@dataclass(frozen=True)
+class Hungry(Comparator):
+    """A method whose second run holds more and more, for as long as it is let."""
+
+    name = "hungry"
+
+    def run(self, problem, _start, seed, _clock):
+        block = np.ones((seed * 600 << 20) // 8)
+        time.sleep(600.0 * seed)
+        return Found(np.ones(problem.canonical.n_features) + 0.0 * block.sum())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody may know")
+def test_the_memory_of_runs_counts_wherever_they_run(caplog):
+    held, _ = memory.held()
+    found = lpmert.compare(
+        random_nbest(), {"hungry": Hungry()}, seeds=2, jobs=2, memory_limit=held + (500 << 20), optimum=None
+    )
+    assert not found.complete
+    assert [run.seed for run in found["hungry"].runs] == [0]
+    assert "the memory limit is near; the runs so far are compared" in caplog.text
+
+
+def test_a_run_that_the_memory_limit_may_have_cut_short_does_not_count(tmp_path):
+    path = tmp_path / "kept"
+    found = lpmert.compare(random_nbest(), FAST, seeds=1, memory_limit=1, checkpoint=path)
+    assert not found.complete
+    assert found.entries == ()
+    whole = lpmert.compare(random_nbest(), FAST, seeds=1, checkpoint=path, resume=True)
+    assert whole.complete
+    assert {run.status for entry in whole.entries for run in entry.runs} == {Status.HEURISTIC}
 
 
 def test_time_limits_are_for_single_runs():

@@ -158,8 +158,13 @@ GOOD = "a\t1\t2\t3\n"
 @pytest.mark.parametrize(
     ("content", "line", "message"),
     [
-        ("", None, "empty file"),
-        (HEAD, None, "no rows"),
+        ("", None, "empty file; write it again, or name another"),
+        (HEAD, None, "no rows, only names of columns; write one row for each hypothesis"),
+        (
+            HEAD.replace("\n", "\r") + 2 * GOOD.replace("\n", "\r"),
+            None,
+            "carriage returns alone; make them line feeds",
+        ),
         ("utt\tam\terrors\n", 1, "no column 'lm'; the columns are utt, am, errors"),
         ("utt\tam\tlm\tam\terrors\n" + GOOD, 1, "two columns are called 'am'"),
         (HEAD + GOOD + "a\t1\t2\n", 3, "3 cells, but the header has 4"),
@@ -173,7 +178,11 @@ GOOD = "a\t1\t2\t3\n"
         (HEAD + GOOD + "a\t1,5\t2\t3\n", 3, "column 'am' is '1,5', not a number"),
         (HEAD + GOOD + "a\t0x10\t2\t3\n", 3, "column 'am' is '0x10', not a number"),
         (HEAD + GOOD + 'a\t"1"\t2\t3\n', 3, "column 'am' is '\"1\"', not a number"),
-        (HEAD + GOOD + "a\t1\t2\tnan\n", 3, "column 'errors' is 'nan', not a finite number"),
+        (
+            HEAD + GOOD + "a\t1\t2\tnan\n",
+            3,
+            "column 'errors' is 'nan', not a finite number in double precision; correct",
+        ),
         (HEAD + GOOD + "a\t1\t-Infinity\t3\n", 3, "column 'lm' is '-Infinity', not a finite number"),
         (HEAD + GOOD + "a\t1\t1e400\t3\n", 3, "column 'lm' is '1e400', not a finite number"),
         (HEAD + GOOD + "a\t1\t1e151\t3\n", 3, "column 'lm' is '1e151', beyond 1e[+]150; rescale it"),
@@ -206,6 +215,7 @@ def test_culprit_is_found_far_into_a_large_file(tmp_path: Path) -> None:
         ('utt,am,lm,errors\na,1,2,"3"4\n', 2, "not CSV"),
         ("utt,am,lm,errors\na,1,2,3\n\n", 3, "empty line"),
         ("utt,am,lm,errors\na,1,2,3\r4\n", 2, "not CSV"),
+        ("utt,am,lm,errors\ra,1,2,3\r", None, "carriage returns alone"),
     ],
 )
 def test_errors_of_a_csv_name_the_line(tmp_path: Path, content: str, line: int | None, message: str) -> None:

@@ -11,6 +11,7 @@ from long_searches import counted, lattices_of, problem_of, same, using
 import lpmert
 from lpmert import Result, Status
 from lpmert.methods.heuristic.och import Och
+from lpmert.methods.heuristic.simplex import NelderMead
 from lpmert.methods.heuristic.stabilised import Stabilised
 from lpmert.parallel.processes import Processes
 from lpmert.parallel.workers import Pending, Shared, Threads, Unit, Workers
@@ -47,6 +48,7 @@ def found_by(hands: Workers, nbest: Any, **settings: Any) -> Result:
         Och(directions="cyclic", stopping="foster-kuhn"),
         Och(directions="powell", walk_share=0.5, restarts=9),
         Stabilised(earlier=[]),
+        NelderMead(restarts=4, evaluations=100),
     ],
     ids=lambda method: method.settings(),
 )
@@ -59,21 +61,24 @@ def test_threads_end_where_one_would(method: Any, jobs: int) -> None:
         if isinstance(method, Stabilised):
             method.earlier.clear()
         assert same(alone, found_by(hands, problem_of(seed), method=method, seed=seed))
-        assert hands.handed_out >= alone.counters["starts"] - 1
+        starts = 5 if isinstance(method, NelderMead) else alone.counters["starts"]
+        assert hands.handed_out >= starts - 1
 
 
 @pytest.mark.parametrize("kind", ["bleu", "f1", "lattices"])
 def test_so_they_do_for_ratios_and_lattices(kind: str) -> None:
     data = lattices_of(1) if kind == "lattices" else counted(1, kind)
     metric = None if kind == "lattices" else kind
-    alone = lpmert.minimize(data, metric=metric, method=Och(restarts=5))
-    assert alone.counters["starts"] >= 6
-    assert same(alone, found_by(Threads(3), data, metric=metric, method=Och(restarts=5)))
+    for method, counter in ((Och(restarts=5), "starts"), (NelderMead(restarts=5, evaluations=30), "evaluations")):
+        alone = lpmert.minimize(data, metric=metric, method=method)
+        assert alone.counters[counter] >= 6
+        assert same(alone, found_by(Threads(3), data, metric=metric, method=method))
 
 
-def test_so_do_processes(processes: Processes) -> None:
-    alone = lpmert.minimize(problem_of(2), method="och")
-    assert same(alone, found_by(processes, problem_of(2), method="och"))
+@pytest.mark.parametrize("method", ["och", "nelder-mead"])
+def test_so_do_processes(method: str, processes: Processes) -> None:
+    alone = lpmert.minimize(problem_of(2), method=method)
+    assert same(alone, found_by(processes, problem_of(2), method=method))
 
 
 def test_first_weights_of_ratios_are_those_of_one_thread() -> None:
@@ -83,12 +88,13 @@ def test_first_weights_of_ratios_are_those_of_one_thread() -> None:
     assert hands.handed_out > 5
 
 
-def test_a_limit_of_steps_ends_all_at_the_same_step() -> None:
+@pytest.mark.parametrize("method", ["och", "nelder-mead"])
+def test_a_limit_of_steps_ends_all_at_the_same_step(method: str) -> None:
     nbest = problem_of(3, n_lists=20)
     for limit in range(1, 120, 7):
-        alone = lpmert.minimize(nbest, method="och", node_limit=limit)
+        alone = lpmert.minimize(nbest, method=method, node_limit=limit)
         assert alone.status is Status.NODE_LIMIT
-        assert same(alone, found_by(Threads(3), nbest, method="och", node_limit=limit))
+        assert same(alone, found_by(Threads(3), nbest, method=method, node_limit=limit))
 
 
 def test_descents_that_draw_at_random_are_done_one_after_the_other() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from shared import needs_shared, swahili
 from surfaces import line_events
 
-from lpmert.lines.descent import descend
+from lpmert.lines.descents import descend
 from lpmert.lines.envelope import line_search, new_workspace
 
 AXES = np.array([1.0, 0.0]), np.array([0.0, 1.0])

@@ -13,6 +13,7 @@ from looping.toy import NAMES, decoded, universe
 
 import lpmert
 from lpmert.looping.config import read_config
+from lpmert.system import memory
 
 TOY = str(Path(__file__).with_name("toy.py"))
 START = {"am": 1.0, "lm": 0.01, "words": 0.0}
@@ -151,6 +152,19 @@ def test_a_command_that_goes_on_after_its_output_is_stopped() -> None:
         found = lpmert.loop(_Then(first, quiet), START, references=REFERENCES, n=3, time_limit=5.0)
     assert found.reason == "the time is used up"
     assert time.monotonic() - began < 60
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody may know")
+def test_what_a_decoder_holds_counts_against_the_memory_limit_of_the_loop() -> None:
+    held, processes = memory.held()
+    assert held is not None
+    limit = held + (200 << 20)
+    with worker("grow") as second:
+        found = lpmert.loop(_Then(command(), second), START, references=REFERENCES, n=3, memory_limit=limit)
+    assert not found.finished
+    assert found.reason == "the memory is used up"
+    assert [one.number for one in found.iterations] == [1]
+    assert memory.held()[1] == processes  # the decoder is gone, and counts no more
 
 
 def test_the_time_limit_of_the_loop_gives_a_decoding_up() -> None:

@@ -171,9 +171,11 @@ class Fragile(Toy):
         return lpmert.Decoded(lists, own)
 
 
-def test_a_step_that_the_decoder_does_not_confirm_is_halved_until_it_does() -> None:
+@pytest.mark.parametrize("method", ["auto", "beam"])
+def test_a_step_that_the_decoder_does_not_confirm_is_halved_until_it_does(method: str) -> None:
+    """A method that cannot search within an angle is replaced there by one that can, and the loop says so."""
     toy = Fragile()
-    found = lpmert.loop(toy, START, references=toy.references, n=30, patience=8)
+    found = lpmert.loop(toy, START, references=toy.references, n=30, patience=8, method=method)
     rejected = [one for one in found.iterations if not one.accepted]
     assert rejected
     assert found.loss < found.iterations[0].loss
@@ -189,6 +191,8 @@ def test_a_step_that_the_decoder_does_not_confirm_is_halved_until_it_does() -> N
             assert one.angle <= apart / 2 + 1e-9
             assert steps.angle_between(vectors[1], vectors[2]) <= one.angle + 1e-6
     assert any("shows other words" in text for text in found.warnings)
+    said = [text for text in found.warnings if "cannot keep to an angle; auto searched" in text]
+    assert len(said) == (0 if method == "auto" else sum(one.angle is not None for one in found.iterations))
 
 
 class Shifting(Toy):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from looping.test_loop import START, Toy
 
 import lpmert
+from lpmert.metrics.text import BleuTexts
 
 
 @pytest.mark.parametrize(
@@ -40,6 +42,7 @@ def test_first_weights_outside_the_region_are_refused_before_anything_is_decoded
         ({"equal_words": "no"}, "equal_words must be one of"),
         ({"metric": "foo"}, "no metric 'foo' on texts"),
         ({"metric": 3}, "no metric 3 on texts"),
+        ({"metric": BleuTexts(tokenize="zzz")}, "no tokenizer 'zzz'"),
         ({"search_seconds": -1}, "search_seconds must be a number of at least 0, or None; got -1"),
         ({"time_limit": "x"}, "time_limit must be"),
     ],
@@ -50,6 +53,14 @@ def test_what_cannot_be_used_leaves_no_folder(tmp_path: Path, change: dict[str, 
         lpmert.loop(toy, START, **{"references": toy.references, "folder": tmp_path / "loop", **change})
     assert not toy.asked
     assert not (tmp_path / "loop").exists()
+
+
+def test_a_package_that_is_missing_is_told_of_before_anything_is_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "rapidfuzz.distance", None)
+    toy = Toy()
+    with pytest.raises(lpmert.MetricError, match="rapidfuzz is not installed; pip install"):
+        lpmert.loop(toy, START, references=toy.references, metric="wer")
+    assert not toy.asked
 
 
 @pytest.mark.parametrize("by_file", [False, True])

@@ -128,7 +128,6 @@ def test_a_loop_that_is_killed_fifty_times_ends_as_one_that_is_not(tmp_path: Pat
             break
         assert process.returncode == code, error
         assert _plain(found) == _plain(out)
-    assert loops < kills
 
 
 def test_ctrl_c_ends_with_the_iterations_that_are_over(tmp_path: Path) -> None:

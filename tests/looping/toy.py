@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -66,6 +67,8 @@ def _work(trouble: str) -> None:
                     sys.exit(7)
                 if trouble == "hang":
                     time.sleep(600)
+                if trouble == "grow":  # not itself, but what it has started
+                    subprocess.run([sys.executable, "-c", "b = b'x' * (400 << 20); import time; time.sleep(600)"])
                 if trouble == "kill":
                     os.kill(os.getpid(), 9)
                 if trouble == "bytes":

@@ -94,7 +94,7 @@ def best_over_cones(nbest: lpmert.NBest, budget: int, below: float | None = None
 
 
 def test_cones_find_what_is_best_in_the_boxes_they_cover(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(box_lane, "_FEW_LISTS", 0)
+    monkeypatch.setattr(box_lane, "FEW_LISTS", 0)
     covered = 0
     for kind in KINDS:
         for seed in range(900, 904):
@@ -108,7 +108,7 @@ def test_cones_find_what_is_best_in_the_boxes_they_cover(monkeypatch: pytest.Mon
 
 
 def test_what_conflicts_charged_a_box_is_not_charged_its_cones_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(box_lane, "_FEW_LISTS", 0)
+    monkeypatch.setattr(box_lane, "FEW_LISTS", 0)
     nbest = hard(120, 4)
     expected = lpmert.minimize(nbest, method=Cells(shape="simplices", conflict_lists=0))
     assert expected.status is lpmert.Status.OPTIMAL

@@ -45,7 +45,8 @@ SETTINGS = (
     Cells(shape="boxes", leaf_lists=0, stalled_splits=2),
     Cells(shape="boxes", conflict_lists=0, leaf_lists=2, compare_all=True),
     Cells(shape="boxes", conflict_sample=1, leaf_lists=0),
-    Cells(shape="boxes", conflict_sample=0, leaf_lists=0),
+    Cells(shape="boxes", conflict_sample=0, leaf_lists=0, conflict_levels=1),
+    Cells(shape="boxes", leaf_lists=1, conflict_levels=20),
 )
 
 
@@ -90,11 +91,11 @@ def search_of(canonical: Canonical) -> CellsSearch:
     )
 
 
-def charged(lists: SortedLists, centre: FloatArray, radius: FloatArray) -> int:
+def charged(lists: SortedLists, centre: FloatArray, radius: FloatArray, levels: int = 8) -> int:
     """How far conflicts raise the bound of a box, asked for more and more; lists of two as pairs."""
     stack = _stack_with(lists, box_with_all(lists, centre, radius, NO_SUMS))
     rounding = rounds.py_func(binary_places(lists), centre, radius)
-    room = new_box_conflicts(len(lists.offsets) - 1, len(centre))
+    room = new_box_conflicts(len(lists.offsets) - 1, len(centre), int(np.diff(lists.offsets).max()), levels)
     bound = 0
     while (more := int(box_conflicts(room, stack, 0, bound, rounding, 256))) > bound:
         bound = more
@@ -391,6 +392,42 @@ def test_several_cheapest_hypotheses_of_a_list_count_with_all_they_may_be_ahead(
     assert found > 40
 
 
+def test_two_lists_pay_all_steps_up_to_what_wins_and_not_the_first_alone() -> None:
+    """Whatever w2 is between -1/8 and 1/8, one of the lists has its third hypothesis, which costs 3."""
+    rows = np.array([[0.0, 0.0], [-0.125, 0.5], [0.0, 1.0], [0.0, 0.0], [-0.125, -0.5], [0.0, -1.0]])
+    lists = sorted_lists(rows, np.array([0, 3, 6]), np.array([0, 1, 3, 0, 1, 3]))
+    centre, radius = np.array([1.0, 0.0]), np.array([0.0, 0.125])
+    assert {exact_cost(lists, [Fraction(1), Fraction(x, 100)]) for x in range(-12, 13)} - {None} == {3}
+    assert charged(lists, centre, radius, levels=1) == 1
+    assert charged(lists, centre, radius, levels=2) == charged(lists, centre, radius) == 3
+
+
+def test_levels_of_costs_raise_bounds_and_never_above_what_weights_cost() -> None:
+    """Lists whose dearer hypotheses are better the more they cost, all along one direction; on a grid, and not."""
+    more = fewer = 0
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        n_features, n_lists, n = int(rng.integers(2, 5)), 12, 6
+        costs = np.sort(rng.integers(0, 5, (n_lists, n)), axis=1)
+        want = rng.normal(size=n_features) * rng.choice([-1.0, 1.0], (n_lists, 1))
+        rows = 0.3 * rng.normal(size=(n_lists, n, n_features)) + costs[:, :, None] * want[:, None, :]
+        if seed % 2:
+            rows = np.rint(8 * rows) / 8
+        lists = sorted_lists(
+            rows.reshape(-1, n_features), np.arange(0, n_lists * n + 1, n), (costs - costs[:, :1]).ravel()
+        )
+        for splits in (2, 6):
+            centre, radius = random_box(rng, n_features, splits)
+            bounds = [charged(lists, centre, radius, levels) for levels in (1, 3, 8)]
+            more += bounds[2] > bounds[0]
+            fewer += bounds[2] < bounds[0]
+            for point in points_inside(rng, centre, radius, 10):
+                cost = exact_cost(lists, point)
+                assert cost is None or max(bounds) <= cost, (seed, centre.tolist(), radius.tolist())
+    assert more > 20
+    assert more > 3 * fewer
+
+
 def test_a_cheapest_hypothesis_that_wins_in_part_of_a_box_is_no_conflict() -> None:
     rows = np.array([[0.0, 0.0], [-3.0, 4.0], [1.0, -1.0], [0.0, 0.0], [-0.9, 1.0], [-9.0, 0.0]])
     lists = sorted_lists(rows, np.array([0, 3, 6]), np.array([0, 0, 1, 0, 2, 2]))
@@ -500,10 +537,10 @@ def test_the_shape_is_chosen_by_what_is_searched() -> None:
     assert not boxed(two)
     assert boxed(two, "boxes")
     assert not boxed(three, "simplices")
-    four, five = (Problem(counted(1, "bleu", n_features=n), "bleu").canonical for n in (4, 5))
-    assert not boxed(four)
-    assert boxed(four, "boxes")
-    assert boxed(five)
+    three, four = (Problem(counted(1, "bleu", n_features=n), "bleu").canonical for n in (3, 4))
+    assert not boxed(three)
+    assert boxed(three, "boxes")
+    assert boxed(four)
 
 
 def test_boxes_are_refused_where_there_are_none() -> None:

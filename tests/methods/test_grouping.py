@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -14,10 +15,12 @@ from tolerance import Tolerated
 
 import lpmert
 from lpmert import Status
-from lpmert.lines.descent import DEFAULT_BUDGET, descend
+from lpmert.lines.descents import DEFAULT_BUDGET, descend
 from lpmert.methods.auto import Auto
 from lpmert.methods.choices.choices import Choices
 from lpmert.methods.groups import GroupedSearch, Groups, gather, independent_parts, sampled_costs
+from lpmert.model.coordinates import CanonicalWeights
+from lpmert.model.form import Canonical
 from lpmert.model.problem import Problem
 from lpmert.search.method import Incumbent, Task
 from lpmert.search.start import first_incumbent
@@ -93,6 +96,20 @@ def test_the_same_seed_gives_the_same_search() -> None:
     assert first.weights.tolist() == second.weights.tolist()
     assert first.lower_bound == second.lower_bound
     assert first.counters == second.counters
+
+
+def _first_groups(form: Canonical, start: Incumbent, settings: Groups) -> list[list[int]]:
+    search = GroupedSearch(settings, form, start)
+    while not search._queue:
+        search.advance()
+    return [sorted(group.lists.tolist()) for group in search._root.leaves()]
+
+
+def test_the_scale_of_a_feature_does_not_change_the_groups() -> None:
+    form = Problem(gaussian_lists(1, lists=40, hypotheses=8, features=5).nbest).canonical
+    start = Incumbent(form.dearest, CanonicalWeights(np.ones(5)), "")
+    scaled = replace(form, features=form.features * np.ldexp(1.0, [-9, 5, 0, 12, 3]))
+    assert _first_groups(form, start, Groups(size=4)) == _first_groups(scaled, start, Groups(size=4))
 
 
 def test_lists_that_are_never_cheap_together_are_gathered() -> None:

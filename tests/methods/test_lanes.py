@@ -54,6 +54,20 @@ def test_searches_over_selections_go_on_in_units(seed: int) -> None:
     assert cells.loss == results[0].loss
 
 
+@pytest.mark.parametrize("metric", ["bleu", "chrf"])
+@pytest.mark.parametrize("seed", range(2))
+def test_so_do_those_for_ratios(metric: str, seed: int) -> None:
+    nbest = counted(seed, metric)
+    results = [lpmert.minimize(nbest, metric=metric, method="choices", jobs=jobs) for jobs in (1, 2, 5)]
+    assert results[0].status is Status.OPTIMAL
+    assert results[0].counters["nodes"] > 50
+    assert same(results[0], results[1])
+    assert same(results[0], results[2])
+    cells = lpmert.minimize(nbest, metric=metric, method="cells")
+    assert cells.status is Status.OPTIMAL
+    assert cells.loss == results[0].loss
+
+
 @pytest.mark.parametrize("shape", ["simplices", "boxes"])
 @pytest.mark.parametrize("metric", ["bleu", "chrf", "f1"])
 def test_any_number_of_threads_gives_the_same_search_for_ratios(metric: str, shape: str) -> None:

@@ -149,6 +149,27 @@ def test_lanes_find_the_least_loss(kind: str, monkeypatch: pytest.MonkeyPatch) -
     tolerated.assert_rare()
 
 
+@pytest.mark.parametrize("unit", [1, 300])
+@pytest.mark.parametrize("kind", KINDS)
+def test_open_selections_on_their_way_find_the_least_loss(
+    kind: str, unit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Units of a node or so, so that every kind of node is taken off its tree and put on another one."""
+    monkeypatch.setattr("lpmert.methods.choices.search.SLICE", 1)
+    monkeypatch.setattr("lpmert.methods.choices.shared._ALONE", 0)
+    monkeypatch.setattr("lpmert.methods.choices.shared._UNIT", unit)
+    tolerated = Tolerated(kind)
+    for lists, nbest, name in problems(kind, range(40, 44), most_lists=7, most_selections=300):
+        least = best_loss(lists, nbest.statistics, name, [])
+        for method in (Choices(), Choices(use_cores=True, lanes=2)):
+            found = [lpmert.minimize(nbest, metric=METRICS[name], method=method, jobs=jobs) for jobs in (1, 2, 5)]
+            assert_optimal(found[0], nbest, name, least, lists, tolerated)
+            for other in found[1:]:
+                assert other.weights.tobytes() == found[0].weights.tobytes()
+                assert (other.lower_bound, other.counters) == (found[0].lower_bound, found[0].counters)
+    tolerated.assert_rare()
+
+
 @pytest.mark.parametrize("method", SETTINGS, ids=str)
 def test_no_setting_changes_the_optimum(method: Method) -> None:
     for kind in KINDS:

@@ -7,6 +7,7 @@ import zipfile
 from itertools import pairwise
 from pathlib import Path
 
+import commands
 import numpy as np
 import pytest
 from scipy.optimize import linprog
@@ -183,6 +184,24 @@ def test_what_needs_all_hypotheses_asks_for_room_first(tmp_path: Path, monkeypat
     with pytest.raises(lpmert.DataError, match=r"a certificate, .* takes .* MiB more; allow more with --memory-limit"):
         lpmert.certify(nbest, result, tmp_path / "none.json", memory_limit=limit)
     assert not (tmp_path / "none.json").exists()
+
+
+@pytest.mark.usefixtures("many")
+def test_a_report_of_too_many_hypotheses_ends_with_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, result = tmp_path / "lists.npz", tmp_path / "result.json"
+    nbest = lists_of(1, 3)
+    np.savez(path, features=nbest.dense_features(), offsets=nbest.offsets, statistics=nbest.statistics)
+    assert commands.run("solve", str(path), "-q", "-o", str(result)).exit_code == 0
+    if memory.free() is None:
+        pytest.skip("this system does not tell")
+    monkeypatch.setattr("lpmert.model.problem._TIMES_OF_ALL", 1 << 40)
+    done = commands.run("report", str(result), "--data", str(path), "-o", str(tmp_path / "page.html"))
+    assert done.exit_code == 1
+    line = done.stderr.splitlines()[-1]
+    assert "too little memory is free" in line
+    assert "what looks at all hypotheses at once (averages, reports) takes" in line
+    assert "--memory-limit" not in line  # the command has none
+    assert not (tmp_path / "page.html").exists()
 
 
 @pytest.mark.usefixtures("many")

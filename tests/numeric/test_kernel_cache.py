@@ -9,6 +9,7 @@ import shutil
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -426,6 +427,53 @@ def test_every_kernel_is_made_by_our_decorators() -> None:
         or (isinstance(node, ast.Attribute) and node.attr in makers)
     ]
     assert [place.partition(":")[0] for place in found] == ["lpmert/numeric/kernels.py"]
+
+
+def _is_number(node: ast.expr) -> bool:
+    node = node.operand if isinstance(node, ast.UnaryOp) else node
+    return isinstance(node, ast.Constant) and type(node.value) in (bool, int)
+
+
+def _kernels_of(tree: ast.Module) -> list[ast.FunctionDef]:
+    makers = [getattr(node, "func", node) for node in ast.walk(tree)]  # a maker with options is called
+    named = {id(node) for node in makers if isinstance(node, ast.Name) and node.id in {"kernel", "internal"}}
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    return [one for one in functions if any(id(getattr(by, "func", by)) in named for by in one.decorator_list)]
+
+
+def _assigned(function: ast.FunctionDef) -> Iterator[tuple[ast.expr, ast.expr]]:
+    for node in ast.walk(function):
+        for target in node.targets if isinstance(node, ast.Assign) else ():
+            if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+                yield from zip(target.elts, node.value.elts, strict=True)
+            else:
+                yield target, node.value
+
+
+def _literal_arguments(trees: dict[str, ast.Module]) -> list[str]:
+    """Return the calls of a kernel by a kernel with a whole number of the source, or a variable that begins as one."""
+    kernels = {name: _kernels_of(tree) for name, tree in trees.items()}
+    names = {function.name for functions in kernels.values() for function in functions}
+    found = []
+    for name, functions in kernels.items():
+        for function in functions:
+            begins = {to.id for to, value in _assigned(function) if isinstance(to, ast.Name) and _is_number(value)}
+            for call in ast.walk(function):
+                if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in names:
+                    given = [one for one in call.args if _is_number(one) or getattr(one, "id", None) in begins]
+                    found += [f"{name}:{call.lineno}: {ast.unparse(one)}" for one in given]
+    return found
+
+
+def test_no_kernel_is_given_a_number_of_the_source() -> None:
+    """As numba would compile the kernel once more, for this number; `np.int64(0)` is of the common type."""
+    source = (
+        "@internal\ndef f(x): ...\n@kernel(nogil=True)\ndef g(y):\n    a, b = 0, y\n    f(a)\n    f(b)\n    f(-1)\n"
+    )
+    assert _literal_arguments({"here": ast.parse(source)}) == ["here:6: a", "here:8: -1"]
+    files = {str(path.relative_to(ROOT)): ast.parse(path.read_text()) for path in (ROOT / "lpmert").rglob("*.py")}
+    assert sum(len(_kernels_of(tree)) for tree in files.values()) > 150
+    assert _literal_arguments(files) == []
 
 
 LITERALS = """

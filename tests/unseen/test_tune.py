@@ -249,6 +249,21 @@ def test_lists_held_out_have_references_of_their_own(tmp_path, command):
 
 
 @pytest.mark.parametrize(
+    "options",
+    [
+        ("-", "--references", "-"),
+        ("few.tsv", "--references", "-", "--held-out", "more.tsv", "--held-out-references", "-"),
+        ("-", "--references", "r.txt", "--held-out", "-", "--held-out-references", "r.txt"),
+    ],
+)
+def test_standard_input_is_one_file_only(table, monkeypatch, options):
+    monkeypatch.chdir(table)
+    shown = run("tune", *options, "--segment", "list", "--quick")
+    assert shown.exit_code == 2
+    assert "Standard input (-) can be only one of the files" in " ".join(shown.stderr.split())
+
+
+@pytest.mark.parametrize(
     ("options", "said"),
     [
         (("--held-out-references", "r.txt"), "--held-out-references needs --held-out"),

@@ -41,7 +41,7 @@ class Claim:
     values: Values
     unit = Fraction(1)
     stated = several = met = False
-    goal: Fraction
+    goal = Fraction(0)
 
     def __init__(self, losses: FloatArray) -> None:
         ratios = [value.as_integer_ratio() for value in losses.tolist()]
@@ -63,7 +63,7 @@ class Claim:
             raise CertificateError(f"the bound {bound} is not the loss of {sums!r:.60}")
         self.goal = bound / self.unit
 
-    def reached(self, least: int | None) -> bool:
+    def reached(self, least: float) -> bool:
         """Whether a tree that shows this least sum shows no more than the bound."""
         return least == self.goal
 
@@ -71,9 +71,9 @@ class Claim:
         """Whether no sums in a box undercut, by its best corner."""
         raise NotImplementedError
 
-    def price(self, low: Sums, high: Sums, at: Sums) -> Price:
+    def price(self, low: Sums, high: Sums, at: Sums) -> Price:  # noqa: ARG002
         """Return prices that hold in a box, taken at some sums."""
-        raise NotImplementedError
+        raise CertificateError("there are no prices where one sum tells the loss")
 
     def worth(self, values: Values, starts: IntArray) -> NDArray[np.object_]:  # noqa: ARG002
         """Return what values [m] of lists with these starts are worth [K, m]."""

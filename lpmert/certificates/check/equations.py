@@ -7,36 +7,31 @@ from fractions import Fraction
 from math import lcm
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lpmert.certificates.check.shapes import Whole
 from lpmert.errors import CertificateError
 
 Equations = Sequence[Sequence[Fraction]]
 
 
-def reduced(whole: NDArray[np.object_], equations: Equations) -> tuple[NDArray[np.object_], list[int]]:
-    """Return rows [M, D] of whole numbers, up to a factor, with the features that equations set added to those that set
-    them: G6; and which features are left.
+def meant_weights(equations: Equations, weights: Sequence[float]) -> list[Fraction]:
+    """Return weights that fulfil equations, up to a factor, each of which sets the last weight that it can.
+
+    Raises `CertificateError` unless those given do so but for rounding.
     """
-    columns = basis_of(equations, whole.shape[1])
-    common = lcm(*(value.denominator for column in columns.values() for value in column.values()))
-    matrix = np.zeros((whole.shape[1], len(columns)), dtype=object)
-    for k, column in enumerate(columns.values()):
-        for d, value in column.items():
-            matrix[d, k] = int(value * common)
-    return whole @ matrix, list(columns)
-
-
-def check_fulfilled(equations: Equations, weights: Sequence[float]) -> None:
-    """Raise `CertificateError` unless weights fulfil equations; doubles need not do so exactly."""
+    basis, free = basis_of(equations, len(weights))
     for k, row in enumerate(equations):
         terms = [a * Fraction(w) for a, w in zip(row, weights, strict=True)]
         if 10**9 * abs(sum(terms, Fraction(0))) > sum(map(abs, terms), Fraction(0)):
             raise CertificateError(f"the weights do not fulfil equation {k}, not even but for rounding")
+    found: list[Fraction] = (basis @ np.array([Fraction(weights[d]) for d in free], dtype=object)).tolist()
+    return found
 
 
-def basis_of(equations: Sequence[Sequence[Fraction]], n_features: int) -> dict[int, dict[int, Fraction]]:
-    """Return for each feature whose weight no equation sets how all weights follow it; each equation sets its last."""
+def basis_of(equations: Equations, n_features: int) -> tuple[Whole, list[int]]:
+    """Return vectors [D, d] of whole numbers that span the weights that fulfil equations, one for each weight that no
+    equation sets, and which these are: rows of features times this have those set added to those that set them (G6).
+    """
     table: list[tuple[int, list[Fraction]]] = []
     for row in equations:
         left = list(row)
@@ -49,5 +44,10 @@ def basis_of(equations: Sequence[Sequence[Fraction]], n_features: int) -> dict[i
             left = [value / left[last] for value in left]
             table = [(d, [a - own[last] * b for a, b in zip(own, left, strict=True)]) for d, own in table]
             table.append((last, left))
-    free = [d for d in range(n_features) if d not in {d for d, _ in table}]
-    return {k: {k: Fraction(1), **{d: -row[k] for d, row in table if row[k]}} for k in free}
+    free = [k for k in range(n_features) if k not in {d for d, _ in table}]
+    common = lcm(*(value.denominator for _, row in table for value in row))
+    basis = np.zeros((n_features, len(free)), dtype=object)
+    basis[free, range(len(free))] = common
+    for d, row in table:
+        basis[d] = [int(-row[k] * common) for k in free]
+    return basis, free

@@ -11,7 +11,7 @@ from operator import ge
 
 import numpy as np
 
-from lpmert.certificates.check.shapes import Ray, midpoint, orthants
+from lpmert.certificates.check.shapes import Whole, midpoint, orthants
 from lpmert.certificates.format import Header
 from lpmert.errors import CertificateError, DataError
 from lpmert.metrics.base import Metric
@@ -61,8 +61,8 @@ def claimed_lists(graphs: WordGraphs, metric: str | TextMetric | None, header: H
     if not isinstance(graphs, WordGraphs):
         raise DataError(f"the second argument must be an NBest, Lattices or Hypergraphs, not {type(graphs).__name__}")
     problem = LatticeProblem(graphs, "wer" if metric in (None, "loss") and graphs.losses is None else metric or "loss")
-    if header.equations or header.around or header.facets:
-        raise CertificateError("certificates of lattices and hypergraphs have no equations and no cosine")
+    if header.equations:
+        raise CertificateError("certificates of lattices and hypergraphs have no equations")
     if list(header.weights) != list(graphs.names):
         raise CertificateError(f"the certificate is about other features: {list(header.weights)}")
     if not problem.additive:
@@ -96,11 +96,11 @@ def _ways(graphs: WordGraphs, number: int, limits: Sequence[Sequence[float]]) ->
             continue
         p, q = _longest(rays)
         middle = midpoint(rays[p], rays[q])
-        waiting += [(*rays[:k], middle, *rays[k + 1 :]) for k in (p, q)]
+        waiting += [np.array([*rays[:k], middle, *rays[k + 1 :]]) for k in (p, q)]
     raise CertificateError(f"{quoted(graphs.list_ids[number])} is too large for a certificate in exact arithmetic")
 
 
-def _longest(rays: tuple[Ray, ...]) -> tuple[int, int]:
+def _longest(rays: Whole) -> tuple[int, int]:
     """Return the longest edge of a cone, its rays scaled to length 1."""
     if len(rays) == 1:
         raise CertificateError("a lattice with one feature has too many paths that tie")

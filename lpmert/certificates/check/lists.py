@@ -2,34 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from math import gcd
-from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lpmert.certificates.check.claims import Claim
+from lpmert.certificates.check.shapes import Whole
 from lpmert.errors import CertificateError, FloatArray, IntArray
 from lpmert.model.given import MAGNITUDE_LIMIT
 from lpmert.model.meant import meant
 from lpmert.model.nbest import NBest
 from lpmert.numeric import rational
 
-if TYPE_CHECKING:
-    from lpmert.certificates.check.claims import Claim
-
-Whole = NDArray[np.object_]
-"""A matrix of Python's whole numbers."""
-
-REPRESENTATIVE: Mapping[str, Callable[[tuple[int, ...], tuple[int, ...]], tuple[int, ...]]] = {
-    "first": lambda first, _: first,
-    "best": min,
-    "worst": max,
-}
+REPRESENTATIVE: Mapping[str, Callable[..., tuple[int, ...]]] = {"first": lambda own, _: own, "best": min, "worst": max}
 """What a hypothesis with the features of an earlier one makes of what that one loses."""
 
-_EPSILON = float(np.finfo(np.float64).eps)
+EPSILON = float(np.finfo(np.float64).eps)
 _SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
 _EXACT_INTEGERS = 2.0**51
 _LARGEST_COST = 1 << 61
@@ -39,17 +29,22 @@ class ProofLists:
     """The caller's S lists and, after them, a list {a, 0} for each of R limits a; its 0 may not be chosen.
 
     offsets [S + R + 1]: of the distinct vectors of every list, m in all; numbers [m]: their lists; places [m]: their
-    lists and hypotheses, as the caller counts them. whole [m][d]: their differences from the first of their list, up to
-    a common factor, in the features that cones span, each times 2**exponent; all other features are, within lists,
-    linear combinations of these. features [m, d]: the same, rounded and divided by 2**bits, so that none is above 1.
-    Once the claim is known: worth [K, m]: whole numbers, int64 or, where sums could overflow, Python's; lists of two
-    with parallel differences are charged to the first of them. What the claim sums is constant [K] + step * the summed
-    worth, exactly. Raises `CertificateError` if limits, equations or exponents do not fit.
+    lists and hypotheses, as the caller counts them; limit_rows: the list of each limit and the row of its vector. given
+    [m, D]: their differences from the first of their list, in the features that no equation sets; whole [m, d]: those,
+    up to a common factor, in the features that cones span, each times 2**exponent; all other features are, within
+    lists, linear combinations of these. features [m, d]: the same, rounded and divided by 2**bits, so that none is
+    above 1. Once the claim is known: target, the least cost that a claim of one sum allows; worth [K, m]: whole
+    numbers, int64 or, where sums could overflow, Python's; lists of two with parallel differences are charged to the
+    first of them. What the claim sums is constant [K] + step * the summed worth, exactly. cap: whether a sum of
+    differences of `given` has no negative product with any weights within a cosine.
+
+    Raises `CertificateError` if limits, equations or exponents do not fit.
     """
 
     worth: IntArray
     constant: list[int]
     step: int
+    cap: Callable[[Whole], bool] | None = None
 
     def __init__(
         self,
@@ -72,35 +67,24 @@ class ProofLists:
         self.offsets: IntArray = np.searchsorted(rows, bounds)
         if (np.diff(self.offsets)[self.n_lists :] < 2).any():
             raise CertificateError("the equations leave no weights inside a limit")
+        self.limit_rows = {s: int(self.offsets[s]) for s in range(self.n_lists, len(bounds) - 1)}
         self.places = list(zip(self.numbers.tolist(), (rows - bounds[self.numbers]).tolist(), strict=True))
         self._row_of = {place: row for row, place in enumerate(self.places)}
-        self._given = given[rows] - given[rows[self.offsets[:-1]]][self.numbers]
-        spanned = self._spanned([nbest.names[d] for d in self.free], exponents)
-        self.whole: list[list[int]] = spanned.tolist()
-        self.features, self.bits = rounded(spanned)
-        self.columns = np.ascontiguousarray(self.features.T)
+        self.given = given[rows] - given[rows[self.offsets[:-1]]][self.numbers]
+        self.whole = self._spanned([nbest.names[d] for d in self.free], exponents)
+        self.features, self.bits = rounded(self.whole)
         self._reach = np.abs(self.features).max(axis=0, initial=0.0)
         kept: dict[int, tuple[int, ...]] = {}
         for first, value in zip(leader, claim.values, strict=False):
             kept[first] = REPRESENTATIVE[ties](kept.get(first, value), value)
         self.values = [*kept.values()]
 
-    @property
-    def limit_rows(self) -> dict[int, int]:
-        """The list of each limit and the row of its vector."""
-        return {s: int(self.offsets[s]) for s in range(self.n_lists, len(self.offsets) - 1)}
-
-    @property
-    def target(self) -> int:
-        """The least cost of selections that a claim of one sum allows."""
-        return -((self.constant[0] - self.claim.goal) // self.step)
-
-    def row(self, number: int, hypothesis: int) -> int:
-        """Return the row of a hypothesis of the caller's list, both counted from 0."""
-        row = self._row_of.get((number, hypothesis))
-        if row is None:
-            raise CertificateError(f"hypothesis {hypothesis} of list {number} is missing, or repeats an earlier one")
-        return row
+    def rows(self, places: Iterable[tuple[int, int]]) -> list[int]:
+        """Return the rows of hypotheses of the caller's lists, both counted from 0."""
+        found = [self._row_of.get(place, -1) for place in places]
+        if -1 in found:
+            raise CertificateError("a hypothesis of a list is missing, or repeats an earlier one")
+        return found
 
     def sums(self, worth: Sequence[int]) -> list[int]:
         """Return what is summed by a selection of this worth."""
@@ -117,7 +101,7 @@ class ProofLists:
             raise CertificateError("scores at a ray are beyond the range of double precision")
         if largest.sum() < np.ldexp(_EXACT_INTEGERS, -self.bits):
             return np.zeros(len(points))
-        return 4.0 * (sum(points.shape) + 4) * (_EPSILON * largest + _SMALLEST_NORMAL)
+        return 4.0 * (sum(points.shape) + 4) * (EPSILON * largest + _SMALLEST_NORMAL)
 
     def attained(self, weights: Sequence[float]) -> list[int]:
         """Return the sums of decoding with weights [D], or those of them that no equation sets.
@@ -127,7 +111,7 @@ class ProofLists:
         w = np.array(weights)[self.free]
         if not np.abs(w).max() <= MAGNITUDE_LIMIT:
             raise CertificateError("a weight is too large; multiply all by one power of two")
-        scores = self._given @ np.array(rational.to_integers(w[None]), dtype=object)[0]
+        scores = self.given @ np.array(rational.to_integers(w[None]), dtype=object)[0]
         winners = np.flatnonzero(scores == np.maximum.reduceat(scores, self.offsets[:-1])[self.numbers])
         chosen = []
         for s, rows in enumerate(np.split(winners, np.searchsorted(winners, self.offsets[1:-1]))):
@@ -144,9 +128,9 @@ class ProofLists:
         if not set(exponents) <= set(names) or any(abs(value) > 1000 for value in exponents.values()):
             raise CertificateError("exponents are needed for features of the lists, and of at most 1000")
         columns = [names.index(name) for name in exponents]
-        spanned = self._given[:, columns]
-        for d in np.flatnonzero((self._given != 0).any(axis=0)).tolist():
-            target = self._given[:, d].tolist()
+        spanned = self.given[:, columns]
+        for d in np.flatnonzero((self.given != 0).any(axis=0)).tolist():
+            target = self.given[:, d].tolist()
             if d not in columns and rational.solve_integers(spanned.tolist(), target) is None:
                 raise CertificateError(f"feature {names[d]!r:.40} has no exponent, but depends on none that has")
         least = min(exponents.values(), default=0)
@@ -168,6 +152,7 @@ class ProofLists:
         excess = whole - least[:, self.numbers]
         self.constant = [int(value) for value in least.sum(axis=1)]
         self.step = (gcd(*excess[0]) or 1) if len(own) == 1 else 1
+        self.target = -((self.constant[0] - self.claim.goal) // self.step)
         worth = excess // self.step
         forbidden = 1 + int(np.maximum.reduceat(worth, starts, axis=1).sum(axis=1).max())
         safe = forbidden * (2 + len(self.limit_rows)) < _LARGEST_COST
@@ -175,13 +160,13 @@ class ProofLists:
             worth, forbidden = np.concatenate([worth, np.zeros_like(worth[:1])]), 1
         for row in self.limit_rows.values():
             worth[-1, row + 1] = forbidden
-        self.worth = worth.astype(np.int64) if safe else worth
+        self.worth = np.ascontiguousarray(worth, dtype=np.int64 if safe else object)
 
     def _merge_pairs(self, worth: Whole) -> None:
         """Charge lists of two that one and the same hyperplane decides to the first of them."""
         merged: dict[tuple[int, ...], tuple[int, int]] = {}
         for row in self.offsets[:-1][np.flatnonzero(np.diff(self.offsets)[: self.n_lists] == 2)].tolist():
-            difference = [-value for value in self.whole[row + 1]]
+            difference = (-self.whole[row + 1]).tolist()
             sign = 1 if next(value for value in difference if value) > 0 else -1
             divisor = sign * gcd(*difference)
             own = (row, row + 1)[::sign]
@@ -215,13 +200,13 @@ def given_rows(
     offsets = np.concatenate([nbest.offsets, np.arange(nbest.n_hypotheses + 2, len(whole) + 1, 2)])
     if not equations:
         return whole, offsets, list(range(width))
-    from lpmert.certificates.check.equations import reduced
+    from lpmert.certificates.check.equations import basis_of
 
-    whole, free = reduced(whole, equations)
-    return whole, offsets, free
+    basis, free = basis_of(equations, width)
+    return whole @ basis, offsets, free
 
 
 def rounded(whole: Whole) -> tuple[FloatArray, int]:
     """Return whole numbers divided by a power of two, so that none is above 1, and its exponent."""
     bits = int(np.abs(whole).max(initial=0)).bit_length()
-    return (whole / (1 << bits)).astype(np.float64), bits
+    return np.ascontiguousarray(whole / (1 << bits), dtype=np.float64), bits

@@ -3,41 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from operator import sub
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lpmert.certificates.check.claims import Price
-from lpmert.certificates.check.lists import ProofLists
-from lpmert.certificates.check.shapes import Shape
-from lpmert.errors import CertificateError, FloatArray, IntArray
+from lpmert.certificates.check.lists import EPSILON, ProofLists
+from lpmert.certificates.check.shapes import Shape, Whole
+from lpmert.errors import BoolArray, FloatArray, IntArray
 
-_MOST_BITS = 900
-_EPSILON = float(np.finfo(np.float64).eps)
 _LARGEST_MULTIPLIER = 1 << 62
 
 Core = Mapping[int, int]
 """Choices (list -> row) that no weights make together."""
 
-Line = tuple[int, int, int, int]
-Lines = list[Line]
-"""Comparisons: a list, the row chosen in it, another row of it, and a multiplier."""
+Charges = list[tuple[int, Core]]
+"""What cores add to a bound."""
 
 
 class Part(NamedTuple):
     """What may win at weights inside a shape that make some choices.
 
-    For the lists that may still differ in worth: their survivors' rows [n], with features [d, n], and the start [L] of
-    each list among them; in a box, where one sum is claimed, the rows of a list are in order of cost.
+    For the lists that may still differ in worth: their survivors' rows [n], those of a list in order of cost, equal
+    ones as they are, and the start [L] of each list among them.
     fixed [K]: the worth of all other lists. price: what counts here as cost. chosen: the choices made (list -> row),
     those of the limits among them; take: the last of them. cores: those met on the way.
     """
 
     shape: Shape
     rows: IntArray
-    columns: FloatArray
     starts: IntArray
     fixed: IntArray
     price: Price
@@ -48,29 +42,23 @@ class Part(NamedTuple):
     @property
     def sizes(self) -> IntArray:
         """How many survivors the lists [L] have."""
-        ends = np.empty_like(self.starts)
-        ends[:-1], ends[-1:] = self.starts[1:], len(self.rows)
-        return ends - self.starts
+        sizes: IntArray = np.append(self.starts[1:], len(self.rows)) - self.starts
+        return sizes
 
-    @property
-    def scores(self) -> FloatArray:
-        """What the survivors [d, n] score at the rays of the shape."""
-        scores: FloatArray = np.array(self.shape.rays, dtype=np.float64) @ self.columns
+    def scores(self, lists: ProofLists) -> FloatArray:
+        """Return what the survivors [d, n] score at the rays of the shape."""
+        scores: FloatArray = self.shape.points @ lists.features.take(self.rows, axis=0).T
         return scores
 
-    def only(self, kept: NDArray[np.bool_]) -> Part:
+    def only(self, kept: BoolArray) -> Part:
         """Return what is left with some of the rows [n], and the lists of which any are."""
-        if not len(self.starts):
-            return self
         sizes = np.add.reduceat(kept, self.starts, dtype=np.int64)
         sizes = sizes[sizes > 0]
-        return self._replace(rows=self.rows[kept], starts=np.cumsum(sizes) - sizes, columns=self.columns[:, kept])
+        return self._replace(rows=self.rows[kept], starts=np.cumsum(sizes) - sizes)
 
     def worth(self, lists: ProofLists) -> tuple[IntArray, IntArray]:
         """Return the least and the most [K, L] that survivors of the lists are worth."""
-        worth = lists.worth[:, self.rows]
-        if not len(self.starts):
-            return worth, worth
+        worth = lists.worth.take(self.rows, axis=1)
         return np.minimum.reduceat(worth, self.starts, axis=1), np.maximum.reduceat(worth, self.starts, axis=1)
 
     def box(self, lists: ProofLists) -> tuple[list[int], list[int]]:
@@ -84,80 +72,78 @@ class Part(NamedTuple):
         costs: IntArray = lists.worth[0, self.rows] if slopes == [1] else np.array(slopes) @ lists.worth[:, self.rows]
         return costs
 
-    def ordered(self, lists: ProofLists) -> tuple[Part, IntArray]:
-        """Return the part with the rows of each list in order of cost, equal ones as they are, and their costs [n]."""
-        costs = self.costs(lists)
-        order = np.lexsort((costs, np.repeat(np.arange(len(self.starts)), self.sizes)))
-        return self._replace(rows=self.rows[order], columns=self.columns[:, order]), costs[order]
+    def ordered(self, lists: ProofLists, price: Price) -> Part:
+        """Return the part at other prices."""
+        part = self._replace(price=price)
+        order = np.lexsort((part.costs(lists), np.repeat(np.arange(len(self.starts)), self.sizes)))
+        return part._replace(rows=self.rows[order])
 
-    def surely_balanced(self, lists: ProofLists, cores: list[Lines]) -> NDArray[np.bool_]:
-        """Return which sums of differences other - chosen, times multipliers, are clearly nowhere negative: most of
-        those that are, in double precision, so that whole numbers need to decide few.
+    def balanced(
+        self, lists: ProofLists, chosen: list[int], others: list[int], multipliers: list[int], starts: list[int]
+    ) -> BoolArray:
+        """Return for comparisons of rows, from each start to the next, whether the differences other - chosen, times
+        multipliers, add up to what is nowhere negative inside the shape, or within the cosine.
         """
-        lines = [line for core in cores for line in core]
-        if not lines or not self.shape.rays:
-            return np.zeros(len(cores), dtype=np.bool_)
-        _, rows, others, multipliers = zip(*lines, strict=True)
         # What is not a number is not clear.
         times = np.array([m if m < _LARGEST_MULTIPLIER else np.nan for m in multipliers], dtype=np.float64)
-        points = np.array(self.shape.rays, dtype=np.float64)
-        leads = points @ (lists.columns[:, others] - lists.columns[:, rows])
-        begins = np.cumsum([0, *map(len, cores[:-1])])
-        totals = np.add.reduceat(times * leads, begins, axis=1)
+        points = self.shape.points
+        leads = points @ (lists.features.take(others, axis=0) - lists.features.take(chosen, axis=0)).T
         # Higham, as for the scores; the products with the multipliers and their sums are rounded too.
-        doubt = lists.errors(points).sum() + _EPSILON * (len(lines) + 8) * np.abs(leads).sum(axis=0)
-        least = totals[0] - np.abs(totals[1:]).sum(axis=0) if self.shape.boxed else totals.min(axis=0)
-        clear: NDArray[np.bool_] = least > 2.0 * np.add.reduceat(times * doubt, begins)
-        return clear
+        doubt = lists.errors(points)[:, None] + EPSILON * (len(chosen) + 8) * np.abs(leads)
+        totals, doubts = (np.add.reduceat(times * each, starts, axis=1) for each in (leads, 2.0 * doubt))
+
+        def exact(k: int, rows: Whole = lists.whole) -> Whole:
+            own = slice(starts[k], [*starts, None][k + 1])
+            return np.asarray(np.array(multipliers[own], dtype=object) @ (rows[others[own]] - rows[chosen[own]]))
+
+        balanced = self.shape.none_negative(totals, doubts, exact)
+        if lists.cap is not None:
+            balanced |= [sure or lists.cap(exact(k, lists.given)) for k, sure in enumerate(balanced.tolist())]
+        return balanced
 
 
-def whole_part(lists: ProofLists, shape: Shape) -> Part:
-    """Return all weights inside a shape that are within the limits."""
-    several = lists.claim.several
+def whole_part(lists: ProofLists) -> Part:
+    """Return all weights that are within the limits."""
     nothing = np.zeros(len(lists.worth), dtype=lists.worth.dtype)
-    rows = np.arange(len(lists.features))
-    if shape.boxed and not several:
-        rows = np.lexsort((lists.worth[0], lists.numbers))
     # Of several sums, only that of broken limits has a price everywhere.
-    price = Price([0] * (len(lists.worth) - 1) + [1], 1 if several else lists.target)
-    part = Part(shape, rows, lists.columns[:, rows], lists.offsets[:-1], nothing, price, lists.limit_rows)
-    return narrowed(lists, part, shape)
+    price = Price([0] * (len(lists.worth) - 1) + [1], 1 if lists.claim.several else lists.target)
+    shape = Shape(np.zeros((0, lists.features.shape[1]), dtype=object))
+    part = Part(shape, np.arange(len(lists.features)), lists.offsets[:-1], nothing, price, lists.limit_rows)
+    return narrowed(lists, part.ordered(lists, price), shape)
 
 
 def narrowed(lists: ProofLists, part: Part, shape: Shape) -> Part:
     """Return what is left of a part inside a shape that lies in its own.
 
     Hypotheses fall that the best of their list at one of the rays, the first of equals, is as good as everywhere
-    inside, of a box that at the centre, and then the first if any other one is; lists of which all others are worth the
-    same are settled. What falls is decided exactly, so that the outcome does not depend on how scores are rounded.
+    inside, of a box that at the centre, and then the first of a list if any other one is; lists of which all others are
+    worth the same are settled. What falls is decided exactly: the outcome does not depend on how scores are rounded.
     """
     part = part._replace(shape=shape)
-    if len(part.starts) and shape.rays:
+    if len(shape.rays):
         part = part.only(_survivors(lists, part))
     least, most = part.worth(lists)
-    differs: NDArray[np.bool_] = (least != most).any(axis=0)
+    differs: BoolArray = (least != most).any(axis=0)
     if differs.all():
         return part
     fixed = part.fixed + least[:, ~differs].sum(axis=1)
     return part.only(np.repeat(differs, part.sizes))._replace(fixed=fixed)
 
 
-def _survivors(lists: ProofLists, part: Part) -> NDArray[np.bool_]:
+def _survivors(lists: ProofLists, part: Part) -> BoolArray:
     """Return which of the rows [n] of a part are left inside its shape."""
-    if max(abs(value) for ray in part.shape.rays for value in ray) >> _MOST_BITS:
-        raise CertificateError("a ray is beyond the range of double precision")
-    scores, errors = part.scores, lists.errors(np.array(part.shape.rays, dtype=np.float64))
-    rows = np.arange(len(part.rows))
+    scores, errors = part.scores(lists), lists.errors(part.shape.points)
+    rows, sizes = np.arange(len(part.rows)), part.sizes
     beaten = np.zeros(len(rows), dtype=np.bool_)
     for k in range(1 if part.shape.boxed else len(scores)):
-        best = np.repeat(_winners(lists, part, k, scores[k], float(errors[k])), part.sizes)
-        beaten |= _beaten(lists, part, errors, scores[:, best] - scores, best, rows)
-    if part.shape.boxed and not lists.claim.several:
-        left = np.flatnonzero(~beaten)
-        firsts = left[np.searchsorted(left, part.starts)]
-        first = np.repeat(firsts, part.sizes)
-        losses = _beaten(lists, part, errors, scores - scores[:, first], rows, first)
-        beaten[firsts] = np.logical_or.reduceat(losses, part.starts)
+        best = np.repeat(_winners(lists, part, k, scores[k], float(errors[k])), sizes)
+        beaten |= _beaten(lists, part, errors, scores.take(best, axis=1) - scores, best, rows)
+    left = np.flatnonzero(~beaten)
+    firsts = left[np.searchsorted(left, part.starts)]
+    first = np.repeat(firsts, sizes)
+    beaten[firsts] = np.logical_or.reduceat(
+        _beaten(lists, part, errors, scores - scores.take(first, axis=1), rows, first), part.starts
+    )
     return ~beaten
 
 
@@ -168,31 +154,25 @@ def _winners(lists: ProofLists, part: Part, k: int, scores: FloatArray, error: f
     begins = np.searchsorted(close, part.starts)
     winners: IntArray = close[begins]
     if error:
-        ray = Shape((part.shape.rays[k],))
+        ray = Shape(part.shape.rays[k : k + 1])
         ends = np.append(begins[1:], len(close))
         for a in np.flatnonzero(ends - begins > 1).tolist():
             for other in close[begins[a] + 1 : ends[a]].tolist():
-                if not ray.nowhere_negative(_lead(lists, part, int(winners[a]), other)):
+                if not ray.nowhere_negative(_lead(lists, part, winners[a], other)):
                     winners[a] = other
     return winners
 
 
 def _beaten(
     lists: ProofLists, part: Part, errors: FloatArray, leads: FloatArray, winners: IntArray, losers: IntArray
-) -> NDArray[np.bool_]:
+) -> BoolArray:
     """Return for pairs of hypotheses [p] whether the first, another one, is as good as the second everywhere inside.
 
     errors [d]: how far the leads [d, p] of the first ones at the rays may be from the true ones.
     """
-    if part.shape.boxed:
-        leads, errors = leads[:1] - np.abs(leads[1:]).sum(axis=0), errors.sum(keepdims=True)
-    others = winners != losers
-    beaten: NDArray[np.bool_] = (leads >= errors[:, None]).all(axis=0) & others
-    if errors.any():
-        for a in np.flatnonzero((leads >= -errors[:, None]).all(axis=0) & ~beaten & others).tolist():
-            beaten[a] = part.shape.nowhere_negative(_lead(lists, part, int(winners[a]), int(losers[a])))
-    return beaten
+    leads[0, winners == losers] = -np.inf
+    return part.shape.none_negative(leads, errors[:, None], lambda a: _lead(lists, part, winners[a], losers[a]))
 
 
-def _lead(lists: ProofLists, part: Part, winner: int, loser: int) -> list[int]:
-    return list(map(sub, lists.whole[part.rows[winner]], lists.whole[part.rows[loser]]))
+def _lead(lists: ProofLists, part: Part, winner: int, loser: int) -> Whole:
+    return np.asarray(lists.whole[part.rows[winner]] - lists.whole[part.rows[loser]])

@@ -64,7 +64,7 @@ class RatioClaim(Claim):
             _, more_above, _, more_below = self.ratio.fraction
             self.goal = Fraction(bound.numerator * more_below - bound.denominator * more_above)
 
-    def reached(self, least: int | None) -> bool:
+    def reached(self, least: float) -> bool:
         """Whether a tree that shows this least sum, or of several that the bound is met, shows no more than the bound.
 
         What a denominator of 0 loses, 1, may be the bound although the sum is not the goal.
@@ -83,7 +83,7 @@ class RatioClaim(Claim):
 
     def price(self, low: Sums, high: Sums, at: Sums) -> Price:
         """Return prices that hold in a box, taken at some sums."""
-        return self.ratio.price(low, high, at, self.sums)
+        return self.ratio.price(low, high, at, self.sums) if self.several else super().price(low, high, at)
 
     def worth(self, values: Values, starts: IntArray) -> NDArray[np.object_]:
         """Return what values [m] of lists with these starts are worth [K, m].

@@ -1,13 +1,14 @@
-"""A tree of cones checked by several processes: all read it, and each closes its share of the leaves."""
+"""A tree checked by several processes: all read it, and each closes its share of the leaves."""
 
 from __future__ import annotations
 
+from math import inf
 from pathlib import Path
 
 from joblib import Parallel, delayed
 
 from lpmert.certificates.check.lists import ProofLists
-from lpmert.certificates.check.tree import check_tree, lesser
+from lpmert.certificates.check.tree import check_tree
 from lpmert.certificates.format import CertificateReader
 from lpmert.errors import CertificateError
 
@@ -15,16 +16,16 @@ _SHARE = 400
 """Lines in a row that are one process's, after which it finds the cones above anew."""
 
 
-def check_shares(reader: CertificateReader, lists: ProofLists, kind: str, jobs: int) -> int | None:
-    """Check a tree of cones as `check_tree` does, with the same outcome, by so many processes."""
-    least = None
+def check_shares(reader: CertificateReader, lists: ProofLists, jobs: int) -> float:
+    """Check a tree as `check_tree` does, with the same outcome, by so many processes."""
+    least = inf
     refused = []
     with Parallel(n_jobs=jobs) as parallel:
-        tasks = (delayed(_checked)(reader.path, lists, kind, number, jobs) for number in range(jobs))
+        tasks = (delayed(_checked)(reader.path, lists, number, jobs) for number in range(jobs))
         for bound, met, line, error in parallel(tasks):
             reader.line = line
             refused += [(line, error)] if error else []
-            least = lesser(least, bound)
+            least = min(least, bound)
             lists.claim.met = lists.claim.met or met
     if refused:
         reader.line, error = min(refused)
@@ -32,14 +33,12 @@ def check_shares(reader: CertificateReader, lists: ProofLists, kind: str, jobs: 
     return least
 
 
-def _checked(
-    path: str | Path, lists: ProofLists, kind: str, number: int, jobs: int
-) -> tuple[int | None, bool, int, str]:
+def _checked(path: str | Path, lists: ProofLists, number: int, jobs: int) -> tuple[float, bool, int, str]:
     """Return the least bound of a share, whether the bound was met, the last line read, and what is wrong there."""
     reader = CertificateReader(path)
     reader.header()
     try:
-        least = check_tree(reader, lists, kind, lambda: reader.line // _SHARE % jobs == number)
+        least = check_tree(reader, lists, lambda: reader.line // _SHARE % jobs == number)
     except CertificateError as error:
-        return None, False, reader.line, str(error)
+        return inf, False, reader.line, str(error)
     return least, lists.claim.met, reader.line, ""

@@ -3,54 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 
 from lpmert.certificates.check.closing import closed
 from lpmert.certificates.check.lists import ProofLists
 from lpmert.certificates.check.parts import Part, narrowed, whole_part
 from lpmert.certificates.check.shapes import Shape, cover
-from lpmert.certificates.format import CertificateReader, Record
-from lpmert.errors import CertificateError
+from lpmert.certificates.format import CertificateReader
 
 
-def check_tree(
-    reader: CertificateReader, lists: ProofLists, kind: str, own: Callable[[], bool] = lambda: True
-) -> int | None:
-    """Check a whole tree of this kind, or the leaves of it that are one's own, and return the least bound they show.
+def check_tree(reader: CertificateReader, lists: ProofLists, own: Callable[[], bool] = lambda: True) -> float:
+    """Check a whole tree, or the leaves of it that are one's own, and return the least bound they show.
 
     own: whether the leaf on the line at hand is to be checked here. The bound is a cost, for a claim of one sum, and
-    `None` if nothing can be attained at all. Raises `CertificateError` where something is not shown.
+    infinite if nothing can be attained at all. Raises `CertificateError` where something is not shown.
     """
-    least = None
+    least, root = inf, whole_part(lists)
     way: list[Shape] = []  # to the shape at hand, each a part of the one before
     above: list[Part] = []  # what may win in them, as far as that is known
-    waiting = [(0, shape) for shape in reversed(cover(lists.features.shape[1], kind))]
+    waiting = [(0, root.shape)]
     while waiting:
         depth, shape = waiting.pop()
         way[depth:], above[depth:] = [shape], []
-        record: Record = reader.record() if shape.rays else {"leaf": "selections"}
-        if "leaf" not in record:
-            waiting += [(depth + 1, inner) for inner in reversed(shape.parts(record))]
+        record = reader.record()
+        if "split" in record or "corners" in record:
+            parts = shape.parts(record) if depth else cover(lists.features.shape[1], record)
+            waiting += [(depth + 1, inner) for inner in reversed(parts)]
             continue
-        if record == {"leaf": "selections"}:
-            record = reader.record()
-        elif record.pop("leaf") != "costs":
-            raise CertificateError(f"no leaf is closed by {record!r:.40}")
         if not own():
             while reader.follows("take"):
                 reader.record()
             continue
         for shape in way[len(above) :]:
-            above.append(narrowed(lists, above[-1], shape) if above else whole_part(lists, shape))
+            above.append(narrowed(lists, above[-1], shape) if above else root)
         bound, open_parts = closed(lists, above[-1], record)
-        least = lesser(least, bound)
+        least = min(least, bound)
         while open_parts:
             bound, inner_parts = closed(lists, open_parts.pop(0), reader.record())
-            least = lesser(least, bound)
+            least = min(least, bound)
             open_parts = inner_parts + open_parts
     reader.end()
     return least
-
-
-def lesser(first: int | None, second: int | None) -> int | None:
-    """Return the lesser of two bounds, either of which may be of nothing."""
-    return min((own for own in (first, second) if own is not None), default=None)

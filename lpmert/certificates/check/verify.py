@@ -5,13 +5,14 @@ Only the lists, the metric and exact arithmetic are used.
 
 from __future__ import annotations
 
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lpmert.certificates.check.claims import Claim
 from lpmert.certificates.check.lists import ProofLists
 from lpmert.certificates.check.tree import check_tree
-from lpmert.certificates.format import SELECTIONS, CertificateReader
+from lpmert.certificates.format import CertificateReader
 from lpmert.certificates.verified import Verified
 from lpmert.errors import CertificateError, FloatArray, MethodError
 from lpmert.metrics.base import AdditiveMetric, Metric, RatioMetric
@@ -43,7 +44,7 @@ def verify(
     metric, ties
         Those it is about, as for `minimize`.
     jobs : int
-        Number of processes that check a tree of cones together, at least 1; the outcome is the same.
+        Number of processes that check a tree together, at least 1; the outcome is the same.
 
     Returns
     -------
@@ -78,7 +79,8 @@ def verify(
     try:
         return _verified(reader, nbest, metric, ties, jobs)
     except CertificateError as error:
-        raise CertificateError(f"{certificate}:{reader.line}: {shortened(str(error), LONGEST_REFUSAL)}") from error
+        place = f"{certificate}:{reader.line}" if reader.line else str(certificate)
+        raise CertificateError(f"{place}: {shortened(str(error), LONGEST_REFUSAL)}") from error
 
 
 def _verified(reader: CertificateReader, nbest: NBest | WordGraphs, metric: Any, ties: str, jobs: int) -> Verified:
@@ -98,15 +100,13 @@ def _verified(reader: CertificateReader, nbest: NBest | WordGraphs, metric: Any,
     ):
         if stated != own:
             raise CertificateError(f"the certificate is about another {what}: {stated}, not {own}")
-    if header.around or header.cosine or header.facets:
-        from lpmert.certificates.check.cosine import check_cap
+    cap = None
+    if header.equations or header.around or header.cosine or header.facets:
+        from lpmert.certificates.check.cosine import cap_of
 
-        check_cap(header)
+        cap = cap_of(header)
     lists = ProofLists(nbest, claim, ties, header.exponents, header.limits, header.equations, header.facets)
-    if header.equations:
-        from lpmert.certificates.check.equations import check_fulfilled
-
-        check_fulfilled(header.equations, list(header.weights.values()))
+    lists.cap = cap
     sums = lists.attained(list(header.weights.values()))
     loss = claim.loss(sums)
     if loss != header.loss:
@@ -115,13 +115,13 @@ def _verified(reader: CertificateReader, nbest: NBest | WordGraphs, metric: Any,
     if header.bound > loss or (header.bound == loss) != (claim.compared(sums) == 0):
         raise CertificateError(f"the weights lose {loss}, less than the bound {header.bound}, or too near it to tell")
     lists.weigh()
-    if jobs > 1 and header.kind != SELECTIONS and Path(reader.path).is_file():
+    if jobs > 1 and Path(reader.path).is_file():
         from lpmert.certificates.check.shares import check_shares
 
-        cost = check_shares(reader, lists, header.kind, jobs)
+        cost = check_shares(reader, lists, jobs)
     else:
-        cost = check_tree(reader, lists, header.kind)
-    if not claim.reached(None if cost is None else lists.sums([cost])[0]):
+        cost = check_tree(reader, lists)
+    if not claim.reached(cost if cost == inf else lists.sums([int(cost)])[0]):
         raise CertificateError(f"the bound {header.bound} is lower than what the tree proves")
     return Verified(header, reader.line - 2)
 

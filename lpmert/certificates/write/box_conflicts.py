@@ -36,25 +36,19 @@ class Items(NamedTuple):
 
 def items_of(lists: ProofLists, cone: Part, scores: FloatArray) -> Items:
     """Return the lists of a cone that conflicts can charge, each with its best other hypothesis at the centre."""
-    rows, starts = cone.rows, cone.starts
-    costs = lists.worth[0][rows]
-    sizes = cone.sizes
-    centre = central(cone, scores)
-    least = np.minimum.reduceat(costs, starts)
-    cheapest = costs == np.repeat(least, sizes)
-    first = np.flatnonzero(cheapest)[np.searchsorted(np.flatnonzero(cheapest), starts)]
-    steps = np.minimum.reduceat(np.where(cheapest, costs.max(), costs), starts) - least
-    value = np.where(cheapest, -np.inf, centre)
-    best = np.flatnonzero(value == np.repeat(np.maximum.reduceat(value, starts), sizes))
-    other = best[np.searchsorted(best, starts)]
-    single = np.add.reduceat(cheapest, starts, dtype=np.int64) == 1
-    return Items(first[single], other[single], steps[single])
+    costs = lists.worth[0][cone.rows]
+    steps = costs[cone.starts + 1] - costs[cone.starts]
+    value = central(cone, scores)
+    value[cone.starts] = -np.inf
+    best = np.flatnonzero(value == np.repeat(np.maximum.reduceat(value, cone.starts), cone.sizes))
+    single = steps > 0
+    return Items(cone.starts[single], best[np.searchsorted(best, cone.starts)][single], steps[single])
 
 
 def central(cone: Part, scores: FloatArray) -> FloatArray:
     """Return the scores [n] of hypotheses about the middle of a cone, from those at its rays [d, n]."""
-    shares = [1.0 / float(sum(map(abs, ray))) for ray in cone.shape.rays]
-    middle: FloatArray = scores[0] if cone.shape.boxed else np.array(shares) @ scores
+    shares = 1.0 / np.abs(cone.shape.points).sum(axis=1)
+    middle: FloatArray = scores[0].copy() if cone.shape.boxed else shares @ scores
     return middle
 
 
@@ -74,12 +68,13 @@ def _charge(room, gains, steps, centre, radius, needed):
 class BoxCharges:
     """Work space for the conflicts of boxes."""
 
-    def __init__(self, n_lists: int, n_features: int) -> None:
-        self._room = new_box_conflicts(n_lists, n_features, _MOST_PAIRS)
+    def __init__(self, lists: ProofLists) -> None:
+        n_lists = min(len(lists.offsets), _MOST_LISTS)
+        self._room = new_box_conflicts(n_lists, lists.features.shape[1], n_pairs=_MOST_PAIRS)
+        self._places = np.array(lists.places)
 
-    def conflicts(self, lists: ProofLists, cone: Part, needed: int) -> list[list[int]]:
-        """Return conflicts of pairs of lists that charge what is needed, none if they do not."""
-        scores = cone.scores
+    def conflicts(self, lists: ProofLists, cone: Part, scores: FloatArray, needed: int) -> list[list[int]]:
+        """Return conflicts of pairs of lists that charge what is needed, none if they do not; scores: as `items_of`."""
         items = items_of(lists, cone, scores)
         gains = (scores[:, items.other] - scores[:, items.first]).T
         reach = np.abs(gains[:, 1:]).sum(axis=1)
@@ -98,7 +93,7 @@ class BoxCharges:
         pairs = self._room.charged[1 : int(self._room.charged[0, 0]) + 1]
         multipliers = _multipliers(gains, reach[useful], pairs)
         pairs, multipliers = pairs[multipliers[:, 0] > 0], multipliers[multipliers[:, 0] > 0]
-        places = np.array([lists.places[row] for row in cone.rows[other].tolist()])
+        places = self._places[cone.rows[other]]
         named = np.concatenate([places[pairs], multipliers[:, :, None]], axis=2).reshape(len(pairs), 6)
         entries: list[list[int]] = named.tolist()
         return entries

@@ -12,18 +12,19 @@ from typing import Any
 
 import numpy as np
 
+from lpmert.certificates.check.cosine import cap_of
 from lpmert.certificates.check.equations import basis_of
 from lpmert.certificates.check.lattices import lists_of
 from lpmert.certificates.check.lists import ProofLists, given_rows, rounded
 from lpmert.certificates.check.parts import whole_part
-from lpmert.certificates.check.shapes import Shape
 from lpmert.certificates.check.verify import claim_of
-from lpmert.certificates.format import BOXES, CONES, SELECTIONS, Header
+from lpmert.certificates.format import BOXES, CONES, Header
 from lpmert.certificates.write.cones import ConeTree
 from lpmert.certificates.write.facets import facet_against
 from lpmert.certificates.write.file import certificate_writer
-from lpmert.certificates.write.questions import Anywhere
+from lpmert.certificates.write.questions import Anywhere, Question
 from lpmert.certificates.write.selections import SelectionTree, Undercut
+from lpmert.certificates.write.within_cap import WithinCap
 from lpmert.errors import CertificateError, DataError, MethodError
 from lpmert.metrics.base import Metric
 from lpmert.metrics.of_columns import metric_of
@@ -41,6 +42,9 @@ logger = logging.getLogger(__name__)
 
 _ROW = 700
 """Bytes that a hypothesis takes at least; measured with three features."""
+
+SELECTIONS = "selections"
+"""Kind of a tree that divides no weights, besides those over boxes and cones."""
 
 _FEW_LISTS = 12
 _MOST_CONE_FEATURES = 7
@@ -60,8 +64,8 @@ def write_certificate(
 ) -> None:
     """Write a certificate of the optimum that an exact method found on these lists.
 
-    The arguments are those of the run; a region with a cosine may have no equations. kind of tree: BOXES,
-    CONES or SELECTIONS, by default what suits the shape of the problem. The search for the proof takes as long as it
+    The arguments are those of the run. kind of tree: BOXES, CONES or SELECTIONS, by default what suits the shape of the
+    problem; a cosine together with equations takes SELECTIONS. The search for the proof takes as long as it
     takes. Where the run rounded losses, or the best weights are too fine for double precision, the certificate states a
     bound below the loss.
     Raises `MethodError` unless the result is an optimum of these lists, and `DataError` if the file cannot be written.
@@ -76,9 +80,8 @@ def write_certificate(
         raise MethodError(f"no kind of tree {quoted(kind)}; choose {BOXES}, {CONES} or {SELECTIONS}")
     limits, equations, cap = certified_limits(region, nbest.names)
     room_for(_ROW * nbest.n_hypotheses, "a certificate, which goes by all hypotheses in exact arithmetic,")
-    facets = [] if cap is None else rational.to_integers(cap.centre[None])
-    exponents = _exponents(nbest, limits, facets, equations)
-    lists = ProofLists(nbest, claim, ties, exponents, limits, equations, facets)
+    exponents = _exponents(nbest, limits, [], equations, cap)
+    lists = ProofLists(nbest, claim, ties, exponents, limits, equations)
     try:
         sums = lists.attained(result.weights.tolist())
     except CertificateError as error:
@@ -93,26 +96,35 @@ def write_certificate(
         bound=loss,
         weights=dict(zip(nbest.names, result.weights.tolist(), strict=True)),
         exponents=exponents,
-        kind=SELECTIONS,
         limits=limits,
         equations=equations,
         sums=sums if claim.stated else [],
     )
+    claim.take(header.sums, header.bound)
+    lists.weigh()
+    if not exponents or (cap is not None and equations):
+        kind = SELECTIONS
+    kind = kind or _suitable_kind(lists)
     if cap is not None:
-        if not cap.contains(result.weights):
-            raise MethodError("there are no weights to certify: in exact arithmetic, these break the cosine")
-        header = replace(header, around=cap.centre.tolist(), cosine=Fraction(cap.cosine), facets=facets)
+        header = replace(header, around=cap.centre.tolist(), cosine=Fraction(cap.cosine))
+        if kind != SELECTIONS:  # which need no facets
+            facets = rational.to_integers(cap.centre[None])
+            header = replace(header, facets=facets, exponents=_exponents(nbest, limits, facets, equations, cap))
     while True:
+        if cap is not None:
+            lists = ProofLists(nbest, claim, ties, header.exponents, limits, equations, header.facets)
+            try:
+                lists.cap = cap_of(header)
+            except CertificateError as error:
+                raise MethodError(f"there are no weights to certify: in exact arithmetic, {error}") from error
         claim.take(header.sums, header.bound)
         lists.weigh()
-        header = replace(header, kind=_suitable_kind(lists) if kind is None or not exponents else kind)
         try:
-            _write(path, header, lists)
+            _write(path, header, lists, kind, cap)
         except Undercut as found:
-            facet = None if cap is None else facet_against(_weights(header, found), nbest, limits, cap)
+            facet = facet_against(_weights(header, found), nbest, limits, cap) if cap and header.facets else None
             if facet is not None:
                 header = replace(header, facets=[*header.facets, facet])
-                lists = ProofLists(nbest, claim, ties, exponents, limits, equations, header.facets)
                 continue
             header = replace(header, **_restated(lists, found))
             logger.info("the bound is %s, below the loss %s", float(header.bound), float(loss))
@@ -149,12 +161,7 @@ def write_certificate_of_graphs(path: str | Path, problem: LatticeProblem, resul
     """
     graphs = problem.lattices
     _check_result(result, graphs.fingerprint)
-    limits, equations, cap = certified_limits(problem.region, graphs.names)
-    if cap is not None:
-        raise MethodError(
-            "certificates of lattices and hypergraphs know no cosine; leave out the cosine, or state limits that hold "
-            "the same weights"
-        )
+    limits, equations, _ = certified_limits(problem.region, graphs.names)
     if equations:
         raise MethodError(
             "certificates of lattices and hypergraphs know limits of the weights, but no equations; leave out features "
@@ -185,17 +192,8 @@ def certified_limits(
         return [], [], None
     limits = limits_of(region, names)
     cap = None if limits.centre is None or limits.cosine is None else Cap(limits.centre, limits.cosine)
-    if cap is not None and limits.exact_equations:
-        raise MethodError(
-            "certificates know no region with both a cosine and equations; leave out features instead of fixing their "
-            "weights to 0, or state limits that hold the same weights as the cosine"
-        )
-    columns = basis_of(limits.exact_equations, len(names))
-    used = [
-        k
-        for k, row in enumerate(limits.exact_rows)
-        if any(sum(row[d] * value for d, value in column.items()) for column in columns.values())
-    ]
+    basis, _ = basis_of(limits.exact_equations, len(names))
+    used = [k for k, row in enumerate(limits.exact_rows) if (np.array(row, dtype=object) @ basis).any()]
     rows: list[list[float]] = limits.rows[used].tolist()
     exact = [limits.exact_rows[k] for k in used]
     if any(tuple(map(Fraction, row)) != own for row, own in zip(rows, exact, strict=True)):
@@ -206,25 +204,35 @@ def certified_limits(
     return rows, [list(row) for row in limits.exact_equations], cap
 
 
-def _write(path: str | Path, header: Header, lists: ProofLists) -> None:
+def _write(path: str | Path, header: Header, lists: ProofLists, kind: str, cap: Cap | None) -> None:
     with certificate_writer(path, header) as add:
-        if header.kind == SELECTIONS:
-            SelectionTree(lists, whole_part(lists, Shape(())), Anywhere(lists), add).grow()
+        if kind == SELECTIONS:
+            ask: Question = Anywhere(lists)
+            if cap is not None:
+                exponents = {list(header.weights).index(name): value for name, value in header.exponents.items()}
+                ask = WithinCap(lists, ask, cap, header.equations, exponents)
+            SelectionTree(lists, whole_part(lists), ask, add).grow()
         else:
-            ConeTree(lists, add).grow(header.kind)
+            ConeTree(lists, add).grow(kind)
 
 
 def _exponents(
-    nbest: NBest, limits: list[list[float]], facets: list[list[int]], equations: list[list[Fraction]]
+    nbest: NBest,
+    limits: list[list[float]],
+    facets: list[list[int]],
+    equations: list[list[Fraction]],
+    cap: Cap | None,
 ) -> dict[str, int]:
-    """Return for features that span all others the power of two that brings their spread within lists to about 1."""
+    """Return for features that span all others the power of two that brings their spread within lists to about 1;
+    within a cosine for all that vary.
+    """
     try:
         whole, offsets, free = given_rows(nbest, limits, equations, facets)
     except CertificateError as error:
         raise MethodError(f"these equations cannot be certified: {error}") from error
     rows, _ = rounded(whole)
     columns = canonical.varying_columns(rows, offsets)
-    if not equations and not facets:  # else rows are rounded, or those of more facets will be
+    if not equations and cap is None:  # else rows are rounded, or all features count
         columns = columns[canonical.independent_columns(rows[:, columns], offsets)]
     scales = canonical.column_scales(rows[:, columns], offsets)
     exponents = (np.frexp(scales)[1] - 1).tolist()

@@ -40,78 +40,78 @@ class ConeTree:
         self._lists = lists
         self._add = add
         self._n_features = lists.features.shape[1]
-        self._charges = BoxCharges(min(len(lists.offsets), 4000), self._n_features)
+        self._charges = BoxCharges(lists)
 
     def grow(self, kind: str) -> None:
-        """Add the records of all parts of the cover; raises `Undercut` if something attainable undercuts the claim."""
-        for shape in cover(self._n_features, kind):
-            cone, stalled = whole_part(self._lists, shape), 0
-            waiting: list[tuple[Part, Shape, int]] = []
-            while True:
-                record = self._close(cone, stalled)
-                if record is not None:
-                    self._add(record)
-                    if cone.shape.boxed and "corners" in record:
-                        stalled = 0
-                    waiting += [(cone, own, stalled) for own in reversed(cone.shape.parts(record))]
-                if not waiting:
-                    break
-                whole, shape, stalled = waiting.pop()
-                cone = narrowed(self._lists, whole, shape)
-                stalled = stalled + 1 if len(cone.starts) >= 0.9 * len(whole.starts) else 0
+        """Add the records of a tree over boxes or cones; raises `Undercut` if something attainable undercuts."""
+        root: Record = {"split": kind}
+        self._add(root)
+        everywhere = whole_part(self._lists)
+        waiting: list[tuple[Part, Shape, int]]
+        waiting = [(everywhere, shape, -1) for shape in reversed(cover(self._n_features, root))]
+        while waiting:
+            whole, shape, stalled = waiting.pop()
+            cone = narrowed(self._lists, whole, shape)
+            stalled = stalled + 1 if len(cone.starts) >= 0.9 * len(whole.starts) else 0
+            record = self._close(cone, stalled)
+            if record is not None:
+                self._add(record)
+                stalled = 0 if "corners" in record else stalled
+                waiting += [(cone, own, stalled) for own in reversed(cone.shape.parts(record))]
 
     def _close(self, cone: Part, stalled: int) -> Record | None:
         """Close a cone, or return the record that divides it."""
         lists = self._lists
-        costs, records = self._closing(cone)
+        scores = cone.scores(lists)
+        costs, records = self._closing(cone, scores)
         for record in records:
             self._add(record)
         if records:
             return None
         few = len(cone.starts) <= _LEAF_LISTS
         if cone.shape.boxed and stalled >= _HOPELESS * self._n_features and not few:
-            return {"corners": _diagonal(cone, costs)}
+            return {"corners": _diagonal(cone, scores, costs)}
         if few or (stalled >= _MOST_STALLED * self._n_features and not cone.shape.boxed):
-            self._add({"leaf": "selections"})
             SelectionTree(lists, cone, Inside(lists, cone), self._add).grow()
             return None
-        return {"split": [_axis(cone, costs)] if cone.shape.boxed else list(_edge(cone, costs))}
+        return {"split": [_axis(cone, scores, costs)] if cone.shape.boxed else list(_edge(cone, scores, costs))}
 
-    def _closing(self, cone: Part) -> tuple[FloatArray, list[Record]]:
+    def _closing(self, cone: Part, scores: FloatArray) -> tuple[FloatArray, list[Record]]:
         """Return what the hypotheses of a cone cost [n], and the records that close it at once, if any do."""
         lists = self._lists
         if lists.claim.several:
-            return _closing_by_prices(lists, cone)
-        costs = lists.worth[0][cone.rows].astype(np.float64)
-        needed = lists.target - cone.box(lists)[0][0]
+            return _closing_by_prices(lists, cone, scores)
+        costs = lists.worth[0][cone.rows]
+        needed = lists.target - int(cone.fixed[0] + costs[cone.starts].sum())
+        costs = costs.astype(np.float64)
         if needed <= 0:
-            return costs, [{"leaf": "costs"}]
+            return costs, [{}]
         if not len(cone.starts):
             return costs, []
         record = None
         if not cone.shape.boxed:
-            record = conflicts_of(lists, cone, needed)
-        elif found := self._charges.conflicts(lists, cone, needed):
-            record = {"leaf": "costs", "conflicts": found}
+            record = conflicts_of(lists, cone, scores, needed)
+        elif found := self._charges.conflicts(lists, cone, scores, needed):
+            record = {"cores": found}
         if record is None:
             return costs, []
         try:
-            closed(lists, cone, {"conflicts": record["conflicts"]})
+            closed(lists, cone, record)
         except CertificateError:
             return costs, []  # what was found in floating point is not so
         return costs, [record]
 
 
-def _closing_by_prices(lists: ProofLists, cone: Part) -> tuple[FloatArray, list[Record]]:
+def _closing_by_prices(lists: ProofLists, cone: Part, scores: FloatArray) -> tuple[FloatArray, list[Record]]:
     """Try the sums at the centre of a cone, then those that are cheapest at their prices, and so on."""
     costs = np.zeros(len(cone.rows))
     if not may_undercut(lists, *cone.box(lists)):
-        return costs, [{"leaf": "costs"}]
+        return costs, [{}]
     if not len(cone.starts):
         return costs, []
     worth = lists.worth[:, cone.rows]
     sizes = cone.sizes
-    values = central(cone, cone.scores)
+    values = central(cone, scores)
     seen: list[list[int]] = []
     for _ in range(_MOST_POINTS):
         best = np.flatnonzero(values >= np.repeat(np.maximum.reduceat(values, cone.starts), sizes))
@@ -127,32 +127,32 @@ def _closing_by_prices(lists: ProofLists, cone: Part) -> tuple[FloatArray, list[
         all_costs = weighed.costs(lists)
         least = int(np.minimum.reduceat(all_costs, cone.starts).sum())
         if weighed.price.of(weighed.fixed.tolist()) + least >= weighed.price.target:
-            return costs, [{"leaf": "costs", "at": at}]
+            return costs, [{"at": at}]
         costs = (np.array(weighed.price.slopes[:-1]) @ worth[:-1]).astype(np.float64)
         values = -all_costs.astype(np.float64)
     return costs, []
 
 
-def _edge(cone: Part, costs: FloatArray) -> tuple[int, int]:
+def _edge(cone: Part, scores: FloatArray, costs: FloatArray) -> tuple[int, int]:
     """Return the edge (p, q) with the most cost [n] at stake between its ends' winners, weighted by its length.
 
     Where there are many lists an even sample of them tells.
     """
     sampled = np.arange(0, len(cone.starts), max(1, len(cone.starts) // _SAMPLED_LISTS))
     ends = np.append(cone.starts[1:], len(cone.rows))
-    rays, scores = cone.shape.rays, cone.scores
+    rays = cone.shape.rays
     won = np.empty((len(sampled), len(rays)))
     for a, (start, end) in enumerate(zip(cone.starts[sampled].tolist(), ends[sampled].tolist(), strict=True)):
         won[a] = costs[start + scores[:, start:end].argmax(axis=1)]
     stake = np.abs(won[:, :, None] - won[:, None, :]).sum(axis=0)
-    points = np.array(rays, dtype=np.float64)
+    points = cone.shape.points
     points /= np.abs(points).sum(axis=1, keepdims=True)
     length = np.abs(points[:, None] - points[None]).sum(axis=2)
     p, q = divmod(int(np.argmax(np.triu((stake + 1e-3) * length, 1))), len(points))
     return p, q
 
 
-def _shares(cone: Part, costs: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _shares(cone: Part, scores: FloatArray, costs: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return how differences from the first of some lists vary along the axes of a box [m, d - 1], and what is at stake
     [m].
     """
@@ -160,7 +160,6 @@ def _shares(cone: Part, costs: FloatArray) -> tuple[FloatArray, FloatArray]:
     stride = max(1, len(cone.starts) // _SAMPLED_LISTS)
     sampled = np.repeat(np.arange(len(cone.starts)) % stride == 0, cone.sizes)
     rows = np.flatnonzero(sampled & (costs != costs[first]))
-    scores = cone.scores
     gains = scores[1:, rows] - scores[1:, first[rows]]
     reach = np.abs(gains).sum(axis=0)
     rows, gains, reach = rows[reach > 0.0], gains[:, reach > 0.0], reach[reach > 0.0]
@@ -168,17 +167,16 @@ def _shares(cone: Part, costs: FloatArray) -> tuple[FloatArray, FloatArray]:
     return (gains / reach).T, stakes
 
 
-def _axis(cone: Part, costs: FloatArray) -> int:
+def _axis(cone: Part, scores: FloatArray, costs: FloatArray) -> int:
     """Return the axis of a box along which most cost is at stake between two hypotheses."""
-    shares, stakes = _shares(cone, costs)
-    scale = float(max(map(abs, cone.shape.rays[0])))
-    lengths = [max(map(abs, ray)) / scale for ray in cone.shape.rays[1:]]
-    return 1 + int(np.argmax(stakes @ np.abs(shares) + 1e-3 * np.array(lengths)))
+    shares, stakes = _shares(cone, scores, costs)
+    lengths = np.abs(cone.shape.points).max(axis=1)
+    return 1 + int(np.argmax(stakes @ np.abs(shares) + 1e-3 * lengths[1:] / lengths[0]))
 
 
-def _diagonal(cone: Part, costs: FloatArray) -> list[int]:
+def _diagonal(cone: Part, scores: FloatArray, costs: FloatArray) -> list[int]:
     """Return the signs of the diagonal along which differences vary least: cones over the corners have it in common."""
-    shares, stakes = _shares(cone, costs)
+    shares, stakes = _shares(cone, scores, costs)
     form = (shares * stakes[:, None]).T @ shares
     signs = np.array(list(product((1, -1), repeat=len(form))))
     return [int(sign) for sign in signs[np.argmin(((signs @ form) * signs).sum(axis=1))]]

@@ -19,30 +19,29 @@ _MOST_BITS = 30
 """Of multipliers; pairs that need finer ones are left out."""
 
 
-def conflicts_of(lists: ProofLists, cone: Part, needed: int) -> Record | None:
+def conflicts_of(lists: ProofLists, cone: Part, scores: FloatArray, needed: int) -> Record | None:
     """Return the record of a leaf that closes a cone by conflicts that charge what is needed, or `None`.
 
     Pairs are found in double precision and checked in integers. Each charges the smaller of the steps that its two
     lists have left, between their cheapest hypotheses and the next.
     """
-    search = _Pairs(lists, cone, needed)
-    return {"leaf": "costs", "conflicts": search.conflicts} if search.needed <= 0 else None
+    search = _Pairs(lists, cone, scores, needed)
+    return {"cores": search.conflicts} if search.needed <= 0 else None
 
 
 class _Pairs:
     """The conflicts of a cone; needed: what they have not charged yet, conflicts: as they stand in a certificate."""
 
-    def __init__(self, lists: ProofLists, cone: Part, needed: int) -> None:
+    def __init__(self, lists: ProofLists, cone: Part, scores: FloatArray, needed: int) -> None:
         self.needed = needed
         self.conflicts: list[list[int]] = []
         self._lists, self._cone = lists, cone
         if len(cone.starts) > _MOST_LISTS:
             return
-        scores = cone.scores
         items = items_of(lists, cone, scores)
         self._left: list[int] = items.steps.tolist()
         self._rows = list(zip(cone.rows[items.first].tolist(), cone.rows[items.other].tolist(), strict=True))
-        sizes = np.array([float(sum(map(abs, ray))) for ray in cone.shape.rays])
+        sizes = np.abs(cone.shape.points).sum(axis=1)
         self._gains: FloatArray = (scores[:, items.other] - scores[:, items.first]).T / sizes
         if any(self._paid(values) < needed for values in self._gains.T):
             return
@@ -74,12 +73,12 @@ class _Pairs:
         pair = _multipliers(low, high)
         if pair is None:
             return False
-        total = [0] * len(self._cone.shape.rays)
+        total = np.zeros(len(self._cone.shape.rays), dtype=object)
         entry: list[int] = []
         divisor = gcd(*pair)
         for (cheapest, best), multiplier in zip((self._rows[a], self._rows[b]), pair, strict=True):
             own, other = self._lists.whole[cheapest], self._lists.whole[best]
-            total = [value + multiplier * (y - x) for value, x, y in zip(total, own, other, strict=True)]
+            total += multiplier * (other - own)
             entry += [*self._lists.places[best], multiplier // divisor]
         if not self._cone.shape.nowhere_negative(total):
             return False

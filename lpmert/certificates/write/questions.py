@@ -11,7 +11,7 @@ import numpy as np
 
 from lpmert.certificates.check.lists import ProofLists
 from lpmert.certificates.check.parts import Part, whole_part
-from lpmert.certificates.check.shapes import Shape, orthants
+from lpmert.certificates.check.shapes import orthants
 from lpmert.errors import FloatArray
 from lpmert.numeric import rational
 from lpmert.numeric.leastnorm import FEASIBLE, INFEASIBLE, new_corrals, new_scratch, separate, sorted_lists
@@ -22,18 +22,16 @@ _EXACT_BITS = 53
 Choices = Mapping[int, int]
 """List -> row."""
 
-Line = list[int | str]
-"""One comparison of a core: list, chosen and other hypothesis, and the multiplier."""
-
 
 class SelectionOrCore(NamedTuple):
     """What weights that make the choices choose in every list (list -> row), or else a core.
 
-    weights: those, as the lists' features take them, in whole numbers or doubles.
+    core: [list, other hypothesis, multiplier, list, ...]. weights: those that make the choices, as the lists' features
+    take them, in whole numbers or doubles.
     """
 
     selection: Choices | None
-    core: list[Line]
+    core: list[int]
     weights: Sequence[float] = ()
 
 
@@ -66,13 +64,13 @@ class Anywhere:
 
     @cached_property
     def _exactly(self) -> Inside:
-        return Inside(self._lists, whole_part(self._lists, Shape(())))
+        return Inside(self._lists, whole_part(self._lists))
 
     def _confirmed(self, answer: SelectionOrCore, chosen: Choices) -> bool:
         lists = self._lists
         (weights,) = np.array(rational.to_integers([answer.weights]), dtype=object)
         for number, row in chosen.items():
-            scores = np.array(lists.whole[lists.offsets[number] : lists.offsets[number + 1]], dtype=object) @ weights
+            scores = lists.whole[lists.offsets[number] : lists.offsets[number + 1]] @ weights
             if np.count_nonzero(scores >= scores[row - lists.offsets[number]]) > 1:
                 return False
         return True
@@ -124,15 +122,16 @@ class Inside:
         self._lists = lists
         self._scores: dict[int, list[int]] = {}
         self._survivors: dict[int, list[int]] = {}
-        self._rays = cone.shape.rays or next(orthants(lists.features.shape[1]))
+        rays = cone.shape.rays if len(cone.shape.rays) else next(orthants(lists.features.shape[1]))
+        self._rays: list[list[int]] = rays.tolist()
         for row in cone.rows.tolist():
-            whole = lists.whole[row]
+            whole = lists.whole[row].tolist()
             self._scores[row] = [sum(x * y for x, y in zip(whole, ray, strict=True)) for ray in self._rays]
             self._survivors.setdefault(int(lists.numbers[row]), []).append(row)
         units = np.eye(len(self._rays), dtype=np.int64)
         # The multiples of the rays that add up to weights inside: positive, or within that of the centre.
         inside = np.concatenate([units[:1], units[0] + units[1:], units[0] - units[1:]]) if cone.shape.boxed else units
-        self._inside: list[list[int]] = inside.tolist() if cone.shape.rays else []
+        self._inside: list[list[int]] = inside.tolist() if len(cone.shape.rays) else []
         self._first: list[int] = (units[0] if cone.shape.boxed else units.sum(axis=0)).tolist()
 
     def __call__(self, chosen: Choices, /) -> SelectionOrCore:
@@ -174,13 +173,15 @@ class Inside:
 
 
 def _difference(lists: ProofLists, row: int, other: int) -> list[int]:
-    return [a - b for a, b in zip(lists.whole[row], lists.whole[other], strict=True)]
+    difference: list[int] = (lists.whole[row] - lists.whole[other]).tolist()
+    return difference
 
 
-def _lines(lists: ProofLists, pairs: list[tuple[int, int]], multipliers: list[int]) -> list[Line]:
+def _lines(lists: ProofLists, pairs: list[tuple[int, int]], multipliers: list[int]) -> list[int]:
     divisor = gcd(*multipliers)
     return [
-        [*lists.places[row], lists.places[other][1], f"{multiplier // divisor:x}"]
-        for (row, other), multiplier in zip(pairs, multipliers, strict=True)
+        value
+        for (_, other), multiplier in zip(pairs, multipliers, strict=True)
         if multiplier
+        for value in (*lists.places[other], multiplier // divisor)
     ]

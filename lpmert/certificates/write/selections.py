@@ -17,7 +17,7 @@ from lpmert.certificates.check.closing import closed, may_undercut, priced
 from lpmert.certificates.check.lists import ProofLists
 from lpmert.certificates.check.parts import Part
 from lpmert.certificates.format import Record
-from lpmert.certificates.write.questions import Choices, Line, Question, SelectionOrCore
+from lpmert.certificates.write.questions import Choices, Question, SelectionOrCore
 from lpmert.errors import CertificateError
 
 _SHARPNESS = 2.0
@@ -100,8 +100,9 @@ class _Work:
         self._witnesses = witnesses
         self._alive: Alive = dict(node.alive)
         self._empty = False
-        self._out: list[tuple[int, int, list[Line]]] = []
-        self._cores: list[int | list[Line]] = []
+        self._out: list[tuple[int, int, list[int]]] = []
+        self._known: list[int] = []
+        self._cores: list[list[int]] = []
         self._left: dict[int, int] = {}
         self._charged: set[int] = set()
 
@@ -113,7 +114,7 @@ class _Work:
         self._ask_for_choices()
         self._exclude()
         if self._out:
-            record["out"] = [[*places[row], core] for _, row, core in self._out]
+            record["out"] = [[*places[row], *core] for _, row, core in self._out]
             if self._tree.lists.claim.several and not self._empty:
                 self._part = part.only(~np.isin(part.rows, [row for _, row, _ in self._out]))
                 at = self._weigh()
@@ -121,6 +122,8 @@ class _Work:
             record["at"] = at
         if not self._closed:
             self._charge_cores()
+        if self._known:
+            record["known"] = self._known
         if self._cores:
             record["cores"] = self._cores
         if not self._closed:
@@ -161,7 +164,8 @@ class _Work:
         if self._part.take is not None and not self._witnesses and not self._closed:
             answer = self._asked(self._part.chosen)
             if answer.selection is None:
-                self._charge([int(line[0]) for line in answer.core], answer.core)
+                self._cores.append(answer.core)
+                self._charge(answer.core[::3])
 
     def _exclude(self) -> None:
         """Exclude the cheapest hypotheses of lists as long as they do not go together with the choices made."""
@@ -187,7 +191,7 @@ class _Work:
     def _restore(self) -> None:
         """Leave out exclusions, the last of each list first, that the bound does without."""
         cost = self._node.cost
-        kept: list[tuple[int, int, list[Line]]] = []
+        kept: list[tuple[int, int, list[int]]] = []
         for number, row, core in reversed(self._out):
             step = cost[self._alive[number][0]] - cost[row]
             if step <= self._bound - self._node.target and number not in {entry[0] for entry in kept}:
@@ -205,7 +209,8 @@ class _Work:
         assumed = {**self._part.chosen, **cheapest}
         for number, core in enumerate(self._part.cores):
             if not self._closed and all(assumed.get(s) == row and self._left.get(s, 1) for s, row in core.items()):
-                self._charge(core, number)
+                self._known.append(number)
+                self._charge(core)
         while not self._closed:
             asked = {s: row for s, row in cheapest.items() if self._left.get(s, 1)}
             if cheapest and not asked:
@@ -215,10 +220,10 @@ class _Work:
                 if len(asked) == len(cheapest) and self._undercuts():
                     raise Undercut(self._bound, answer.weights)
                 return
-            self._charge([int(line[0]) for line in answer.core], answer.core)
+            self._cores.append(answer.core)
+            self._charge(answer.core[::3])
 
-    def _charge(self, lists: Iterable[int], core: int | list[Line]) -> None:
-        self._cores.append(core)
+    def _charge(self, lists: Iterable[int]) -> None:
         free = {s for s in lists if s in self._alive}
         payers = free & set(self._left)
         self._charged |= free

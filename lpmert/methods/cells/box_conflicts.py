@@ -30,13 +30,17 @@ _NEARLY = -2e-6
 _HOPE = 0.6
 """Share of what is needed that the estimate has to promise, at least: it is too low rather than too high."""
 
+_ALIKE = 1.0 / 16.0
+"""Difference of heights up to which levels of a list are one item."""
+
 _GONE = np.float32(-8.0)
 """Height of an item that has nothing left: below any that another one can make up for."""
 
 
 class BoxConflicts(NamedTuple):
-    """Work space for K items, each a list and its step to the next cost: what it pays where its gain is not negative.
+    """Work space for K items, each a list and a step of its costs: what it pays where its gain is not negative.
 
+    levels: items of a list, at most; scores, later [longest list]: at the centre, and the best from each row on.
     gains [D, K]; sizes [K]: by how much they vary in the box at most; heights [K] at its centre, as shares of that;
     steps [K], what is left of these; order [K] by height; starts: of the buckets. scaled [D + 1, K]: what they vary
     by along each axis that has a radius, then zeros, in this order, and level [K] the heights; margins [3, K]. charged
@@ -54,10 +58,16 @@ class BoxConflicts(NamedTuple):
     level: NDArray[np.float32]
     margins: NDArray[np.float32]
     charged: IntArray
+    levels: int
+    scores: FloatArray
+    later: IntArray
 
 
-def new_box_conflicts(n_lists: int, n_features: int, n_pairs: int = 0) -> BoxConflicts:
-    """Return work space for so many open lists, and for so many pairs to be named."""
+def new_box_conflicts(
+    n_lists: int, n_features: int, longest: int = 0, levels: int = 1, n_pairs: int = 0
+) -> BoxConflicts:
+    """Return work space for so many open lists of up to so many hypotheses, and for so many pairs to be named."""
+    n_items = levels * n_lists + 1
 
     def whole(size: int) -> IntArray:
         return np.empty(size, dtype=np.int64)
@@ -65,10 +75,11 @@ def new_box_conflicts(n_lists: int, n_features: int, n_pairs: int = 0) -> BoxCon
     def single(*shape: int) -> NDArray[np.float32]:
         return np.empty(shape, dtype=np.float32)
 
-    gains = np.empty((n_features, n_lists)), np.empty(n_lists), np.empty(n_lists)
-    order = whole(n_lists), whole(n_lists), whole(n_lists), whole(_BUCKETS + 1)
-    room = single(n_features + 1, n_lists), single(n_lists), single(3, _BLOCK)
-    return BoxConflicts(*gains, *order, *room, np.zeros((n_pairs + 1, 2), dtype=np.int64))
+    gains = np.empty((n_features, n_items)), np.empty(n_items), np.empty(n_items)
+    order = whole(n_items), whole(n_items), whole(n_items), whole(_BUCKETS + 1)
+    room = single(n_features + 1, n_items), single(n_items), single(3, _BLOCK)
+    charged = np.zeros((n_pairs + 1, 2), dtype=np.int64)
+    return BoxConflicts(*gains, *order, *room, charged, levels, np.empty(longest), whole(longest))
 
 
 @kernel
@@ -121,31 +132,76 @@ def _allowance(kept, low, high, ahead, centre, radius, rounding, off):
 
 
 @internal
-def _add_list(kept, low, high, room, k, face, centre, radius, rounding, off):
-    """Fill item k with a list of more hypotheses: how far the best dearer one is above what bounds the cheapest."""
-    lead = top = -np.inf
-    cheap = end = low
-    best = high - 1
-    for i in range(low, high):
+def _rank(kept, low, high, room, centre):
+    """Score rows low .. high at the centre, and find for each of them the best from there on, both counted from low."""
+    best = high - low - 1
+    for i in range(high - low - 1, -1, -1):
         score = 0.0
         for d in range(len(centre)):
-            score += kept.features[d, i] * centre[d]
-        if kept.costs[i] == kept.costs[low]:
-            end = i + 1
-            if score > lead:
-                lead, cheap = score, i
-        elif score > top:
-            top, best = score, i
-    if end == high:
-        return k  # as hypotheses of different statistics may cost the same
+            score += kept.features[d, low + i] * centre[d]
+        room.scores[i] = score
+        if score > room.scores[best]:
+            best = i
+        room.later[i] = best
+
+
+@internal
+def _write_gains(kept, best, cheap, allowance, room, k, face, centre, rounding):
+    """Fill the gains of item k: how far a row is above another one, and above others that an allowance accounts for.
+
+    allowance: negative if there are no others.
+    """
     for d in range(len(centre)):
         room.gains[d, k] = kept.features[d, best] - kept.features[d, cheap]
-    if end > low + 1:
-        # The cheapest are at most one of them and an allowance, and the face's weight is 1 or -1 all over the box.
+    if allowance >= 0.0:
+        # All others are at most the one and the allowance, and the face's weight is 1 or -1 all over the box.
         gain = room.gains[face, k]
-        allowance = _allowance(kept, low, end, cheap, centre, radius, rounding, off)
         room.gains[face, k] = gain - centre[face] * (allowance + rounding * EPSILON * (abs(gain) + allowance))
-    return add_item(room, k, kept.costs[end] - kept.costs[low], centre, radius)
+
+
+@internal
+def _move_item(room, k, to):
+    """Let an item take the place of another one, and pay that one's step too."""
+    for d in range(len(room.gains)):
+        room.gains[d, to] = room.gains[d, k]
+    room.sizes[to], room.heights[to] = room.sizes[k], room.heights[k]
+    room.steps[to] += room.steps[k]
+
+
+@internal
+def _add_list(kept, low, high, room, k, face, centre, radius, rounding, off):
+    """Add an item for each level of costs of a list of more hypotheses; return the number of items.
+
+    It is paid where the best of those that cost more is above all that cost no more; levels of nearly the same height
+    are one item, which is paid where the last of them is.
+    """
+    _rank(kept, low, high, room, centre)
+    first, n, width = k, high - low, np.int64(0)
+    cheap = end = np.int64(0)
+    allowance, top = -1.0, 0.0
+    while k + width - first < room.levels:
+        begin, ahead, cost = end, cheap, kept.costs[low + end]
+        while end < n and kept.costs[low + end] == cost:
+            if room.scores[end] > room.scores[cheap]:
+                cheap = end
+            end += 1
+        if end == n:
+            break  # as hypotheses of different statistics may cost the same, this may be the first level
+        if end > 1:
+            begin = begin if cheap == ahead else np.int64(0)
+            more = _allowance(kept, low + begin, low + end, low + cheap, centre, radius, rounding, off)
+            allowance = max(allowance, more) if cheap == ahead else more
+        slot = k + width
+        _write_gains(kept, low + room.later[end], low + cheap, allowance, room, slot, face, centre, rounding)
+        if add_item(room, slot, kept.costs[low + end] - cost, centre, radius) == slot or room.heights[slot] < -1.0:
+            break  # and the next ones are lower still
+        height = room.heights[slot]
+        if width > 0 and top - height < _ALIKE and (height >= 0.0) == (top >= 0.0):
+            _move_item(room, slot, k)
+        else:
+            k += width
+            width, top = np.int64(1), height
+    return k + width
 
 
 @internal
@@ -153,10 +209,10 @@ def _collect(stack, t, room, rounding):
     """Fill the items of a box's lists; return how many there are."""
     kept, centre, radius = stack.kept, stack.centres[t], stack.radii[t]
     n_features = len(centre)
-    face = 0
+    face = np.int64(0)
     for d in range(n_features):
         if radius[d] == 0.0:
-            face = d
+            face = np.int64(d)
     k = np.int64(0)
     for p in range(stack.first_pair[t], stack.first_pair[t] + stack.n_pairs[t]):
         if kept.steps[p] == 0:

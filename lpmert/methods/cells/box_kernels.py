@@ -13,7 +13,7 @@ from lpmert.methods.cells.box_leaf import search_box
 from lpmert.methods.cells.box_prune import prune_box, rounds
 from lpmert.methods.cells.box_stack import LEAST_RADIUS, N_PAIRS, push_box, room_for_children
 from lpmert.methods.cells.kernels import ASIDE, EMPTY, FULL, HARD, PAUSED
-from lpmert.methods.cells.ledger import look_at_box
+from lpmert.methods.cells.ledger import hopeless_after, look_at_box
 from lpmert.methods.cells.stack import (
     BOUND,
     CONFLICTING,
@@ -69,12 +69,11 @@ def longest_axis(stack, t, shares, stakes):
     for a in range(first_end, first_end + n, stride):
         low, high = first + kept.ends[a], first + kept.ends[a + 1]
         each = max(np.int64(1), (high - low) // _SAMPLED_ROWS)
-        for i in range(low, high, each):
-            for j in range(i + each, high, each):
-                step = kept.costs[j] - kept.costs[i]
-                if step > 0:
-                    stake = stride * np.float64(step) * each / (high - low)
-                    _add_stake(kept.features, i, j, stake, radius, shares, stakes)
+        for i in range(low + 1, high, each):
+            step = kept.costs[i] - kept.costs[low]
+            if step > 0:
+                stake = stride * np.float64(step) * each / (high - low)
+                _add_stake(kept.features, low, i, stake, radius, shares, stakes)
     most = -1.0
     chosen = 0
     for d in range(n_features):
@@ -135,7 +134,8 @@ def explore_boxes(ledger, lists, stack, children, work, conflicts, settings, bud
         axis = longest_axis(stack, t, children[0].centre, children[1].centre)
         radius = 0.5 * stack.radii[t, axis]
         least = stack.precision.least if stack.stalled[t] >= settings.most_stalled else LEAST_RADIUS
-        if stack.stalled[t] >= settings.hopeless or radius < least:
+        hopeless = hopeless_after(ledger, settings, parent_lists, len(stack.radii[t]))
+        if stack.stalled[t] >= hopeless or radius < least:
             return HARD
         n[DONE_WORK] += settings.row_work * (stack.n_rows[t] + stack.n_pairs[t]) + 50
         n[LOOKED_AT] += stack.n_rows[t] + stack.n_pairs[t]

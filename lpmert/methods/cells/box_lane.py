@@ -16,6 +16,7 @@ from lpmert.methods.cells.box_conflicts import BoxConflicts, new_box_conflicts
 from lpmert.methods.cells.box_leaf import box_normals, widened
 from lpmert.methods.cells.box_prune import BoxWork, new_box_work
 from lpmert.methods.cells.box_stack import (
+    FEW_LISTS,
     MOST_FEATURES_OF_CONES,
     BoxChild,
     BoxStack,
@@ -34,9 +35,6 @@ from lpmert.methods.cells.kernels import ConeSettings
 from lpmert.methods.cells.stack import OpenCone, Survivors, cones_of
 from lpmert.numeric.cone import cones_of_box
 
-_FEW_LISTS = 10
-"""Open lists up to which exact arithmetic closes a box at once."""
-
 
 @dataclass
 class BoxLane(AnyLane[OpenBox]):
@@ -47,8 +45,12 @@ class BoxLane(AnyLane[OpenBox]):
     conflicts: BoxConflicts
 
     @classmethod
-    def new(cls, account: Account[Any], settings: ConeSettings, weights: FloatArray, n_rows: int) -> BoxLane:
-        """Return an empty lane with room for a box of so many hypotheses; weights [D] of the incumbent."""
+    def new(
+        cls, account: Account[Any], settings: ConeSettings, levels: int, weights: FloatArray, n_rows: int
+    ) -> BoxLane:
+        """Return an empty lane with room for a box of so many hypotheses; levels: of a list's costs that conflicts
+        charge, weights [D] of the incumbent.
+        """
         lists = account.lists
         n_lists, n_features, n_columns = len(lists.offsets) - 1, len(weights), len(account.total)
         sizes = n_lists + 1000, 2 * n_rows + 1000, 2 * n_lists + 1000, 64, n_features, n_columns
@@ -56,14 +58,16 @@ class BoxLane(AnyLane[OpenBox]):
         stack.best_weights[:] = weights
         room = n_rows, n_lists, n_features, n_columns
         children = new_box_child(*room), new_box_child(*room)
-        work = new_box_work(n_rows, n_lists, int(np.diff(lists.offsets).max(initial=1)))
-        conflicts = new_box_conflicts(min(n_lists, settings.conflict_lists), n_features)
+        longest = int(np.diff(lists.offsets).max(initial=1))
+        work = new_box_work(n_rows, n_lists, longest)
+        conflicts = new_box_conflicts(min(n_lists, settings.conflict_lists), n_features, longest, levels)
         return cls(account, settings, account.new_ledger(), stack, children, work, conflicts)
 
     @property
     def nbytes(self) -> int:
         kept = (self.stack.kept, *(child.kept for child in self.children))
-        return sum(array.nbytes for part in (*kept, self.work, self.conflicts) for array in part)
+        parts = *kept, self.work, self.conflicts
+        return sum(np.asarray(array).nbytes for part in parts for array in part)
 
     def load_root(self, root: int) -> None:
         self.load(whole_box(self.account.lists, root, self.account.total))
@@ -82,7 +86,7 @@ class BoxLane(AnyLane[OpenBox]):
     def simplices(self) -> list[OpenCone]:
         # Where many boundaries meet in a corner, halves of a box come no nearer to telling them apart; cones do.
         box = self.top()
-        if box.n_lists <= _FEW_LISTS or len(box.centre) > MOST_FEATURES_OF_CONES:
+        if box.n_lists <= FEW_LISTS or len(box.centre) > MOST_FEATURES_OF_CONES:
             return []
         part = self._survivors_of(box)
         cones = cones_of_box(box.centre, self._diagonal(part, box.radius))

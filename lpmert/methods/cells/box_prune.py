@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from lpmert.errors import FloatArray, IntArray
-from lpmert.methods.cells.box_stack import N_PAIRS, OWN, TINY
-from lpmert.methods.cells.ledger import close_box, look_at_pair, open_account, settle_pair, settle_rows
+from lpmert.methods.cells.box_stack import N_PAIRS, OWN, TINY, set_pair
+from lpmert.methods.cells.ledger import close_box, look_at_pair, open_account, settle, settle_pair
 from lpmert.methods.cells.prune import MOST_COMPARED
 from lpmert.methods.cells.stack import AGE, BOUND, CENTRE, IMPOSSIBLE, N_LISTS, N_ROWS, SETTLED
 from lpmert.numeric.kernels import EPSILON, INFINITE_COST, internal, kernel
@@ -197,19 +197,6 @@ def _drop_beaten(kept, rows, start, end, best, low, high, scores, margin, centre
 
 
 @internal
-def _add_pair(kept, cheap, dear, own, k, share, off):
-    """Write the pair of two rows as the child's pair k."""
-    reach = 0.0
-    for d in range(len(own.gains)):
-        gain = kept.features[d, dear] - kept.features[d, cheap]
-        own.gains[d, k] = gain
-        reach += abs(gain)
-    own.reaches[k] = share * reach + TINY + off
-    own.steps[k] = kept.costs[dear] - kept.costs[cheap]
-    own.cheap[k], own.dear[k] = kept.ids[cheap], kept.ids[dear]
-
-
-@internal
 def _find_best(ends, a, b, first, begin, work):
     """Fill best: for each row of lists a .. b, from row `begin` on, the position among these of its list's best."""
     for s in range(a, b):
@@ -235,6 +222,7 @@ def _leads_clearly(lead, best, low, high, begin, errors):
 def _prune_rows(ledger, stack, t, child, work, own, limit, rounding, compare_all):
     """Drop rows and settle lists; return (own, extra cost at the centre, whether its winners are clear)."""
     kept, n, rows = stack.kept, child.numbers, work.kept_rows
+    mine = child.kept  # by itself: see numeric/handed.py
     first, n_lists = stack.first_row[t], stack.n_lists[t]
     ends = kept.ends[stack.first_end[t] : stack.first_end[t] + n_lists + 1]
     centre, radius = child.centre, child.radius
@@ -242,7 +230,7 @@ def _prune_rows(ledger, stack, t, child, work, own, limit, rounding, compare_all
     extra = np.int64(0)
     clear = True
     pair, row, n_open = n[N_PAIRS], np.int64(0), np.int64(0)
-    child.kept.ends[0] = 0
+    mine.ends[0] = 0
     a = np.int64(0)
     while a < n_lists and own <= limit:
         b = a + 1
@@ -272,7 +260,9 @@ def _prune_rows(ledger, stack, t, child, work, own, limit, rounding, compare_all
                 )
             least = kept.costs[rows[row]]
             own += least - kept.costs[low]
-            standing = settle_rows(ledger, n, kept.ids, kept.costs, child.total, rows, row, left, kept.ids[best])
+            for k in range(row, left):
+                mine.ids[k], mine.costs[k] = kept.ids[rows[k]], kept.costs[rows[k]]
+            standing = settle(ledger, n, mine.ids, mine.costs, child.total, row, left, kept.ids[best])
             if standing == SETTLED:
                 continue
             if standing == IMPOSSIBLE:
@@ -281,12 +271,13 @@ def _prune_rows(ledger, stack, t, child, work, own, limit, rounding, compare_all
             extra += kept.costs[best] - least
             clear = clear and _leads_clearly(work.lead, best, low, high, begin, kept.row_reaches)
             if left - row == 2:
-                _add_pair(kept, rows[row], rows[row + 1], child.kept, pair, share, off)
+                mine.cheap[pair], mine.dear[pair] = mine.ids[row], mine.ids[row + 1]
+                set_pair(mine, pair, kept.features, kept.costs, rows[row], rows[row + 1], share, off)
                 pair += 1
             else:
                 row = left
                 n_open += 1
-                child.kept.ends[n_open] = row
+                mine.ends[n_open] = row
         a = b
     n[N_PAIRS], n[N_ROWS], n[N_LISTS] = pair, row, n_open
     return own, extra, clear
@@ -294,12 +285,10 @@ def _prune_rows(ledger, stack, t, child, work, own, limit, rounding, compare_all
 
 @internal
 def _keep_rows(kept, own, kept_rows, k):
-    """Copy the rows that are kept to the child's."""
+    """Copy to the child's rows what it does not have yet of those that are kept."""
     for d in range(len(own.features)):
         _take(kept.features[d], kept_rows, k, own.features[d])
     _take(kept.row_reaches, kept_rows, k, own.row_reaches)
-    _take(kept.costs, kept_rows, k, own.costs)
-    _take(kept.ids, kept_rows, k, own.ids)
 
 
 @internal

@@ -34,6 +34,14 @@ LEAST_RADIUS = 2.0**-_MOST_HALVINGS
 MOST_FEATURES_OF_CONES = 6
 """Features up to which a box is divided into cones: there are (D - 1)! of them."""
 
+FEATURES_OF_FEW_CONES = 4
+"""Features up to which these are so few that boxes of ratio metrics become cones as soon as they stall: with five
+features this takes longer than to go on with boxes.
+"""
+
+FEW_LISTS = 10
+"""Open lists up to which exact arithmetic closes a stalled box, rather than cones."""
+
 WIDE = 1.0 + 1e-5
 """What an entry of weights of a box, or of a slightly wider one, is at most, and room for rounding."""
 
@@ -307,23 +315,29 @@ def put_box(stack: BoxStack, box: OpenBox, lists: SortedLists) -> None:
         kept.costs[...], kept.steps[...] = np.split(box.prices, [box.n_rows])
 
 
+@internal
+def set_pair(kept, p, features, costs, cheap, dear, share, off):
+    """Fill gains, reach and step of pair p from those two of the hypotheses with features [D, n] and costs [n]."""
+    reach = 0.0
+    for d in range(len(features)):
+        gain = features[d, dear] - features[d, cheap]
+        kept.gains[d, p] = gain
+        reach += abs(gain)
+    kept.reaches[p] = share * reach + TINY + off
+    kept.steps[p] = costs[dear] - costs[cheap]
+
+
 @kernel(nogil=True)
 def look_up(lists, stack):
     """Fill what the lists tell of the hypotheses of the box on top."""
     t, kept, off = stack.numbers[TOP], stack.kept, stack.precision.off
+    columns = lists.rows.T
     share = (len(lists.spread) + 4) * EPSILON
     doubt = 0.0
     for d in range(len(lists.spread)):
         doubt += lists.spread[d]
     for p in range(stack.first_pair[t], stack.first_pair[t] + stack.n_pairs[t]):
-        cheap, dear = kept.cheap[p], kept.dear[p]
-        kept.steps[p] = lists.costs[dear] - lists.costs[cheap]
-        reach = 0.0
-        for d in range(len(lists.spread)):
-            gain = lists.rows[dear, d] - lists.rows[cheap, d]
-            kept.gains[d, p] = gain
-            reach += abs(gain)
-        kept.reaches[p] = share * reach + TINY + off
+        set_pair(kept, p, columns, lists.costs, kept.cheap[p], kept.dear[p], share, off)
     for i in range(stack.first_row[t], stack.first_row[t] + stack.n_rows[t]):
         row = kept.ids[i]
         kept.costs[i] = lists.costs[row]

@@ -21,8 +21,8 @@ from lpmert.search.method import Method, Task
 _BOX_FEATURES = 3
 """Features from which on boxes are better than simplices, where they do not stall."""
 
-_BOX_FEATURES_OF_RATIOS = 5
-"""The same for ratio metrics, of which more lists stay open: with four features boxes save nodes, but no time."""
+_BOX_FEATURES_OF_RATIOS = 4
+"""The same for ratio metrics, of which more lists stay open: with three features boxes save no time."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,9 @@ class Cells(Method):
     )
     conflict_sample: int = option(
         256, "of many open lists of a box, about so many tell whether conflicts may do; 0: all are tried", least=0
+    )
+    conflict_levels: int = option(
+        4, "levels of a list's costs that conflicts may charge in a box; 1: the step from the least cost alone", least=1
     )
     stalled_splits: int = option(4, "splits in a row, a feature, with little settled before a cone goes there", least=0)
     compare_all: bool = option(

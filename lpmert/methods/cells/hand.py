@@ -35,18 +35,21 @@ class Explored(NamedTuple):
 
 @dataclass
 class Ground:
-    """What all hands of a search share. boxed: whether parts are boxes; cuts: planes that may raise a cone's bound."""
+    """What all hands of a search share. boxed: whether parts are boxes; cuts: planes that may raise a cone's bound;
+    levels: of a list's costs that conflicts charge in a box.
+    """
 
     account: Account[Any]
     settings: ConeSettings
     boxed: bool
     cuts: int
+    levels: int
     _lanes: OfThread[AnyLane[Any]] = field(default_factory=OfThread, repr=False)
 
     def new_lane(self, weights: FloatArray, n_rows: int) -> AnyLane[Any]:
         """Return a lane with room for a part of so many hypotheses."""
         if self.boxed:
-            return BoxLane.new(self.account, self.settings, weights, n_rows)
+            return BoxLane.new(self.account, self.settings, self.levels, weights, n_rows)
         return Lane.new(self.account, self.settings, self.cuts, weights, n_rows)
 
     def lane(self, weights: FloatArray) -> AnyLane[Any]:

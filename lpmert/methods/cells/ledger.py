@@ -23,9 +23,6 @@ what it adds to the child's total if it is settled. winner: hypothesis that wins
 list: compiled into the caller, and with single arrays.
 """
 
-settle_rows = _by_ledger(sums.settle_rows, ratios.settle_rows, inline="always")
-"""(ledger, numbers, ids, costs, total, rows, start, end, winner): the same for a box, whose rows `rows` names."""
-
 settle_pair = _by_ledger(sums.settle_pair, ratios.settle_pair, inline="always")
 """(ledger, total, own, winner): settle a pair of which this hypothesis wins in all of a box; return what the box costs,
 which is `own` by its prices.
@@ -43,6 +40,9 @@ close_box = _by_ledger(sums.close_box, ratios.close_box)
 
 look_at_box = _by_ledger(sums.look_at_box, ratios.look_at_box, allocates=True)
 """(ledger, lists, stack, child): take the centre of a box if it is better than all before."""
+
+hopeless_after = _by_ledger(sums.hopeless_after, ratios.hopeless_after, inline="always")
+"""(ledger, settings, n_lists, n_features): after how many splits without progress a box is given up."""
 
 look_at_centre = _by_ledger(sums.look_at_centre, ratios.look_at_centre, allocates=True)
 """(ledger, lists, stack, child, clear): take the child's centre if it is better than all before."""

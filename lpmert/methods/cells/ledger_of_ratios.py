@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lpmert.errors import FloatArray, IntArray
+from lpmert.methods.cells.box_stack import FEATURES_OF_FEW_CONES, FEW_LISTS
 from lpmert.methods.cells.ratio_leaf import count_selections, offer, search_within
 from lpmert.methods.cells.ratio_prices import reprice, reprice_box
 from lpmert.methods.cells.stack import AGE, CENTRE, DONE_WITH, IMPOSSIBLE, LEAVES, N_LISTS, OPEN, SETTLED
@@ -53,15 +54,6 @@ def settle(ledger, numbers, ids, costs, total, start, end, winner):
     return _enter(ledger, numbers, total, own == FORBIDDEN and end == start + 1, i == end, winner)
 
 
-def settle_rows(ledger, numbers, ids, costs, total, rows, start, end, winner):
-    classes = ledger.ratio.classes
-    own = classes[ids[rows[start]]]
-    i = start + 1
-    while i < end and classes[ids[rows[i]]] == own:
-        i += 1
-    return _enter(ledger, numbers, total, own == FORBIDDEN and end == start + 1, i == end, winner)
-
-
 def settle_pair(ledger, total, own, winner):
     if ledger.ratio.classes[winner] == FORBIDDEN:
         return INFINITE_COST
@@ -89,6 +81,11 @@ def look_at_box(ledger, lists, stack, child):
     better = loss_of_total(ledger.ratio.kind, ledger.ratio.parameters, ledger.bound.at) < ledger.loss[0]
     if better and child.numbers[CENTRE] < INFINITE_COST:
         offer(ledger, lists, stack, child.centre)
+
+
+def hopeless_after(ledger, settings, n_lists, n_features):
+    # Selections are tried one by one, and a box with many open lists has too many however often it is split.
+    return settings.most_stalled if n_lists > FEW_LISTS and n_features <= FEATURES_OF_FEW_CONES else settings.hopeless
 
 
 def look_at_centre(ledger, lists, stack, child, clear):

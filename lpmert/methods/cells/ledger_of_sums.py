@@ -45,10 +45,6 @@ def settle(ledger, numbers, ids, costs, total, start, end, winner):
     return SETTLED if costs[end - 1] == costs[start] else OPEN
 
 
-def settle_rows(ledger, numbers, ids, costs, total, rows, start, end, winner):
-    return SETTLED if costs[rows[end - 1]] == costs[rows[start]] else OPEN
-
-
 def settle_pair(ledger, total, own, winner):
     return own
 
@@ -68,6 +64,10 @@ def close_box(ledger, child, own, limit):
 def look_at_box(ledger, lists, stack, child):
     if child.numbers[CENTRE] < stack.numbers[UPPER_COST]:
         offer(lists, stack, child.centre)
+
+
+def hopeless_after(ledger, settings, n_lists, n_features):
+    return settings.hopeless
 
 
 def look_at_centre(ledger, lists, stack, child, clear):

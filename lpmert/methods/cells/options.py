@@ -32,6 +32,10 @@ class Options(Protocol):
         """Of many open lists of a box, those between which conflicts are looked for first."""
 
     @property
+    def conflict_levels(self) -> int:
+        """Levels of a list's costs that conflicts charge in a box."""
+
+    @property
     def stalled_splits(self) -> int:
         """Splits in a row, a feature, with little settled."""
 

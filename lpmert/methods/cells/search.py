@@ -21,7 +21,8 @@ from lpmert.methods.choices.search import ChoicesSearch
 from lpmert.model.form import Canonical
 from lpmert.numeric.cone import cone_around, covering_cones
 from lpmert.parallel.backends import workers
-from lpmert.parallel.workers import SERIAL, Pending, Shared, Workers
+from lpmert.parallel.home import home_first
+from lpmert.parallel.workers import Pending, Shared
 from lpmert.search.checkpoint import plain
 from lpmert.search.frontier import Frontier
 from lpmert.search.method import Incumbent, Search
@@ -50,8 +51,12 @@ _PATIENCE = 400
 """Nodes that may go into closing stalled boxes, besides a share of what went into boxes, before simplices are tried."""
 
 _CLOSING_SHARE = 0.25
+_CLOSING_SHARE_OF_RATIOS = 0.5
+"""The same for ratio metrics, whose simplices are slower: it takes more to be worth a new beginning."""
+
 _MOST_FEATURES = 6
 """Beyond so many features simplices, of which there are more and thinner ones, get stuck sooner than boxes."""
+
 _CLOSING_NODES = 50
 """What it takes to begin to close a part of the weight space, in nodes."""
 
@@ -59,6 +64,9 @@ _SHORT = 100_000_000
 """Entries of the hypotheses of all boxes that were split, after which boxes with larger bounds wait for those with
 smaller ones: the search does not end soon.
 """
+
+_TO_THE_END = 6
+"""With at most so many features no box waits: searches end, and hands of boxes with like bounds are many and small."""
 
 _LEVELS = 16
 """Steps between the least bound of a hand and the incumbent."""
@@ -109,17 +117,17 @@ class CellsSearch(Search):
             2.0 * float(np.abs(self._lists.rows).sum(axis=1).max(initial=0.0)),
             settings.compare_all,
         )
-        self._workers = workers()
+        self._workers = home_first(workers(), _AT_HOME)
         self._counts = dict.fromkeys(COUNTED, 0)
         self._exact_leaves = 0
         self._closed: Counter[str] = Counter()
-        self._stalled = self._floor = self._units = 0
+        self._stalled = self._floor = 0
         self._begin(roots is None and settings.boxed(canonical), roots)
 
     def _begin(self, boxed: bool, roots: FloatArray | Sequence[OpenCone] | None = None) -> None:
         """Begin with parts of one kind, and nothing but these."""
         settings, weights = self._settings, self.incumbent.weights
-        self._ground = Ground(self._account, self._kernel_settings, boxed, settings.cuts)
+        self._ground = Ground(self._account, self._kernel_settings, boxed, settings.cuts, settings.conflict_levels)
         begins = list(self._cover(self._canonical) if roots is None else roots)
         known = [cone for cone in begins if isinstance(cone, OpenCone)]
         self._roots: deque[Any] = deque(root for root in begins if not isinstance(root, OpenCone))
@@ -130,7 +138,6 @@ class CellsSearch(Search):
         for cone in known:
             self._lane.load(cone)
         self._hard: deque[OpenCone | OpenBox] = deque()
-        self._hands: Workers = SERIAL
         self._shared: Shared | None = None
         self._closing: tuple[ChoicesSearch | CellsSearch, int] | None = None
 
@@ -253,10 +260,7 @@ class CellsSearch(Search):
             return
         if self._shared is None:
             self._give_back()
-        if self._shared is None or self._units == _AT_HOME:
-            self._hands = SERIAL if self._workers.far and self._units < _AT_HOME else self._workers
-            self._shared = self._hands.share(self._ground)
-        self._units += 1
+            self._shared = self._workers.share(self._ground)
         hand_out = partial(self._hand_out, self._shared)
         self._frontier.send(hand_out)
         explored = self._frontier.take()
@@ -271,14 +275,15 @@ class CellsSearch(Search):
         self._frontier.send(hand_out)
 
     def _hand_out(self, shared: Shared, parts: list[OpenCone | OpenBox]) -> Pending[Explored]:
-        incumbent = self.incumbent
-        return self._hands.hand_out(explore, shared, parts, incumbent.cost, incumbent.weights, _UNIT, self._step(parts))
+        best, step = self.incumbent, self._step(parts)
+        return self._workers.hand_out(explore, shared, parts, best.cost, best.weights, _UNIT, step)
 
     def _step(self, parts: list[OpenCone | OpenBox]) -> int | None:
         """Return how far apart bounds in a hand may be, `None` as far as they like: a search that does not end soon has
         its bound higher the closer they are together.
         """
-        short = self._count(layout.LOOKED_AT) * self._canonical.n_features < _SHORT
+        n_features = self._canonical.n_features
+        short = n_features <= _TO_THE_END or self._count(layout.LOOKED_AT) * n_features < _SHORT
         if not self._ground.boxed or short or self._frontier.nbytes >= _FRONTIER_BYTES:
             return None
         least = min(part.bound for part in parts)
@@ -375,10 +380,11 @@ class CellsSearch(Search):
         """Whether closing stalled boxes has become the larger part of the work."""
         if not self._ground.boxed or self._settings.shape != "auto" or self._canonical.n_features > _MOST_FEATURES:
             return False
+        share = _CLOSING_SHARE if self._canonical.additive else _CLOSING_SHARE_OF_RATIOS
         of_boxes, closings = self._count(layout.NODES), self._stalled + self._closed["exact_leaves"]
         if self._closing is not None:
             closings += self._closing[0].counters().get("exact_leaves", 0)
-        return self.nodes - of_boxes + _CLOSING_NODES * closings > _CLOSING_SHARE * of_boxes + _PATIENCE
+        return self.nodes - of_boxes + _CLOSING_NODES * closings > share * of_boxes + _PATIENCE
 
     def _begin_again(self) -> None:
         """Go on with simplices all over the weight space, whose sides more boundaries coincide with."""

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 
 from lpmert.configurable import option
-from lpmert.methods.choices.ratio_search import RatioChoicesSearch
 from lpmert.methods.choices.shared import SharedChoices
 from lpmert.methods.choices.tree import ChoiceSettings
-from lpmert.parallel.backends import workers
 from lpmert.search.method import Method, Task
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -55,11 +50,6 @@ class Choices(Method):
             self.use_witnesses,
         )
 
-    def start(self, task: Task) -> SharedChoices | RatioChoicesSearch:
+    def start(self, task: Task) -> SharedChoices:
         """Return a search over the whole weight space that begins with this incumbent."""
-        if task.canonical.additive:
-            return SharedChoices(self, task.canonical, task.incumbent)
-        if workers().jobs > 1:
-            name = task.problem.metric.name
-            logger.warning("method 'choices' hands no work out for metric %r, and searches in one thread", name)
-        return RatioChoicesSearch(self, task.canonical, task.incumbent)
+        return SharedChoices(self, task.canonical, task.incumbent)

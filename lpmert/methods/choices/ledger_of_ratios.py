@@ -295,7 +295,7 @@ def lay_out(ledger, lists, tree, s):
     depth = n[DEPTH]
     begin = lists.offsets[s]
     rest = n[SUM] - ledger.costs[begin + tree.pointer[s]]
-    count = 0
+    count = np.int64(0)
     for i in range(begin, lists.offsets[s + 1]):
         if not ledger.out[i]:
             ledger.ranked[count] = i

@@ -13,6 +13,7 @@ from lpmert.methods.choices import tree as layout
 from lpmert.numeric.leastnorm import Corrals, SortedLists
 
 UNDECIDED = -1
+_NO_BITS, _NO_CHILDREN = np.zeros(0, dtype=np.uint8), np.zeros((2, 0), dtype=np.int64)
 
 
 class OpenSelections(NamedTuple):
@@ -21,7 +22,8 @@ class OpenSelections(NamedTuple):
     lists, choices [k]: what is decided, in order. pointer [S]: each undecided list's cheapest candidate. branch: the
     list of the children, `UNDECIDED` where the node has none yet; following: the first child. own: bound of the node;
     bound: of what is open in it. corral: slots 0 .. 1 of `Corrals`, of which the first is where its linear programs
-    start.
+    start. Of a ratio metric, whose bound is a cost while `own` is in units of height: ruled_out, which of all
+    hypotheses are, in bits; children [2, n]: positions in the list of those to come, and their bounds.
     """
 
     lists: IntArray
@@ -32,6 +34,8 @@ class OpenSelections(NamedTuple):
     own: int
     bound: int
     corral: Corrals
+    ruled_out: NDArray[np.uint8] = _NO_BITS
+    children: IntArray = _NO_CHILDREN
 
     @classmethod
     def of(cls, named: Mapping[str, Any]) -> OpenSelections:
@@ -40,12 +44,12 @@ class OpenSelections(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        arrays = (self.lists, self.choices, self.pointer, *self.corral)
+        arrays = (self.lists, self.choices, self.pointer, self.ruled_out, self.children, *self.corral)
         return sum(array.nbytes for array in arrays) + 100
 
 
 def take_open(tree: layout.Tree, corrals: Corrals, next_bound: Callable[[int], int | None]) -> list[OpenSelections]:
-    """Return what is open in a tree of an additive loss that pauses, the coarsest first.
+    """Return what is open in a tree that pauses, the coarsest first; for a ratio metric without what its ledger keeps.
 
     next_bound: of a depth, the bound of the child that comes next, `None` if there is none.
     """
@@ -73,8 +77,8 @@ def take_open(tree: layout.Tree, corrals: Corrals, next_bound: Callable[[int], i
     return found[::-1]
 
 
-def put_open(tree: layout.Tree, corrals: Corrals, lists: SortedLists, rest: IntArray, part: OpenSelections) -> None:
-    """Let a tree of an additive loss that is done with all else go on with a part; rest: of its ledger."""
+def put_open(tree: layout.Tree, corrals: Corrals, lists: SortedLists, part: OpenSelections) -> None:
+    """Let a tree go on with a part and nothing else; what its ledger keeps of the node is the affair of the caller."""
     numbers, depth = tree.numbers, len(part.lists)
     fixed = int(numbers[layout.FIXED])
     tree.chosen[: len(tree.chosen) - fixed] = UNDECIDED
@@ -98,4 +102,3 @@ def put_open(tree: layout.Tree, corrals: Corrals, lists: SortedLists, rest: IntA
     if part.branch != UNDECIDED:
         numbers[layout.PHASE] = layout.DESCEND
         tree.branch_list[depth], tree.branch_next[depth] = part.branch, part.following
-        rest[depth] = total - int(costs[part.branch])

@@ -7,10 +7,14 @@ ones.
 
 from __future__ import annotations
 
+import numpy as np
+
 from lpmert.errors import IntArray
+from lpmert.methods.choices import kernels as kernel
 from lpmert.methods.choices import tree as layout
 from lpmert.methods.choices.close_oracle import close_oracle_height
 from lpmert.methods.choices.ledger_of_ratios import Heights, new_heights
+from lpmert.methods.choices.open_selections import UNDECIDED, OpenSelections, put_open, take_open
 from lpmert.methods.choices.oracle_bound import oracle_height
 from lpmert.methods.choices.ratio_lists import TANGENTS, cost_of_height, decode_total, height_limit, ratio_lists
 from lpmert.methods.choices.search import ChoicesSearch, Options
@@ -23,11 +27,19 @@ class RatioChoicesSearch(ChoicesSearch):
     """A resumable search over the selections of lists with a ratio metric, within their limits.
 
     closely: whether the bound that it begins with comes near that of the oracle; not worth it for a short search.
+    least: a cost that nothing undercuts, where somebody knows it; else it is looked for.
     """
 
     _ledger: Heights
 
-    def __init__(self, options: Options, canonical: Canonical, incumbent: Incumbent, closely: bool = True) -> None:
+    def __init__(
+        self,
+        options: Options,
+        canonical: Canonical,
+        incumbent: Incumbent,
+        closely: bool = True,
+        least: int | None = None,
+    ) -> None:
         self._canonical = canonical
         lists, ratio = ratio_lists(canonical)
         switches = options.switches(1, cores=False)
@@ -37,14 +49,53 @@ class RatioChoicesSearch(ChoicesSearch):
         self._aim()
         decode_total(lists, ratio, incumbent.weights, self._tree.selection, self._scratch.scores, self._ledger.target)
         self._ledger.bound.at[:] = self._ledger.target
+        if least is not None:
+            self.least = least
+            return
         height, bound = oracle_height(lists, ratio, incumbent.weights, tangents=TANGENTS if closely else 1)
         if closely:
             height = close_oracle_height(lists, ratio, height, bound)
-        self._least = cost_of_height(canonical, ratio.kind, height)
+        self.least = cost_of_height(canonical, ratio.kind, height)
 
     @property
     def memory(self) -> int:
         return super().memory + self._ledger.order.nbytes + self._ledger.bounds.nbytes
+
+    def open_parts(self) -> list[OpenSelections]:
+        """Return what is open, the coarsest first."""
+        tree, ledger = self._tree, self._ledger
+        out = ledger.out.copy()
+        depth = int(tree.numbers[layout.DEPTH])
+        found = []
+        for part in reversed(take_open(tree, self._corrals, self._next_bound)):
+            above = len(part.lists)
+            undone = slice(tree.trail_end[above], tree.trail_end[depth])
+            out[self._offsets[tree.trail_list[undone]] + tree.trail_old[undone]] = False
+            depth = above
+            children = np.zeros((2, 0), dtype=np.int64)
+            if part.branch != UNDECIDED:
+                rest = slice(part.following, ledger.counts[above])
+                children = np.stack([ledger.order[above, rest], ledger.bounds[above, rest]])
+            bits = np.packbits(out)
+            found.append(
+                part._replace(following=0, bound=self._cost_of_bound(part.bound), ruled_out=bits, children=children)
+            )
+        return found[::-1]
+
+    def go_on_with(self, part: OpenSelections) -> None:
+        """Search a part next, and nothing else of what was open."""
+        put_open(self._tree, self._corrals, self._lists, part)
+        ledger, depth = self._ledger, len(part.lists)
+        ledger.out[:] = np.unpackbits(part.ruled_out, count=len(ledger.out))
+        ledger.counts[:depth] = self._tree.branch_next[:depth]  # nothing else is open above
+        rows = self._offsets[part.lists] + part.choices
+        for above, row in enumerate(rows):
+            ledger.totals[above + 1] = ledger.totals[above] + ledger.ratio.statistics[row]
+        ledger.tries[depth] = 0
+        n_children = part.children.shape[1]
+        ledger.order[depth, :n_children], ledger.bounds[depth, :n_children] = part.children
+        ledger.counts[depth] = n_children
+        self._state = kernel.WORKING
 
     def _aim(self) -> None:
         ledger = self._ledger
@@ -58,7 +109,7 @@ class RatioChoicesSearch(ChoicesSearch):
             self.incumbent.improve(self._canonical.cost_of_loss(loss), self._tree.best_weights, "S")
 
     def _cost_of_bound(self, bound: int) -> int:
-        return max(self._least, cost_of_height(self._canonical, self._ledger.ratio.kind, bound))
+        return max(self.least, cost_of_height(self._canonical, self._ledger.ratio.kind, bound))
 
     def _cost_of_rows(self, rows: IntArray) -> int:
         ratio = self._ledger.ratio

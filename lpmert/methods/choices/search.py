@@ -19,7 +19,7 @@ from lpmert.methods.choices import kernels as kernel
 from lpmert.methods.choices import tree as layout
 from lpmert.methods.choices.ledger_of_ratios import Heights
 from lpmert.methods.choices.ledger_of_sums import Costs, new_costs
-from lpmert.methods.choices.open_selections import OpenSelections, put_open, take_open
+from lpmert.methods.choices.open_selections import UNDECIDED, OpenSelections, put_open, take_open
 from lpmert.model.form import Canonical
 from lpmert.numeric import rational
 from lpmert.numeric.cap import Cap
@@ -129,6 +129,47 @@ class ChoicesSearch(Search):
     @abstractmethod
     def _next_bound(self, depth: int) -> int | None:
         """Return the bound of the child that the node at this depth has next, `None` if it has none."""
+
+    @abstractmethod
+    def open_parts(self) -> list[OpenSelections]:
+        """Return what is open, the coarsest first."""
+
+    @abstractmethod
+    def go_on_with(self, part: OpenSelections) -> None:
+        """Search a part next, and nothing else of what was open."""
+
+    @property
+    def granularity(self) -> int:
+        """What an improvement is at least."""
+        return self._settings.granularity
+
+    @property
+    def work(self) -> int:
+        """Work done since the search began."""
+        return int(self._tree.numbers[layout.WORK])
+
+    @property
+    def gains(self) -> Gains:
+        """What looking ahead has brought so far."""
+        return Gains(self._tree.asked.copy(), self._tree.raised.copy())
+
+    def expect(self, gains: Gains) -> None:
+        """Begin with what looking ahead has brought elsewhere."""
+        tree = self._tree
+        tree.asked[:], tree.raised[:] = gains
+        asked = tree.asked > 0
+        tree.gain[asked] = tree.raised[asked] / tree.asked[asked]
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing is open."""
+        return bool(self._state == kernel.DONE)
+
+    @property
+    def between_nodes(self) -> bool:
+        """Whether nothing is lost if it does not go on but `open_parts` are searched elsewhere."""
+        between = self._tree.numbers[layout.PHASE] in (layout.BOUND, layout.DESCEND)
+        return bool(between and self._state == kernel.WORKING)
 
     @cached_property
     def _optimizer(self) -> LinOptimizer:
@@ -290,41 +331,17 @@ class SumChoicesSearch(ChoicesSearch):
         super().__init__(options, switches, canonical.by_cost, n_fixed, incumbent, canonical.cap, exact)
         self._ledger = new_costs(self._tree)
 
-    @property
-    def work(self) -> int:
-        """Work done since the search began."""
-        return int(self._tree.numbers[layout.WORK])
-
-    @property
-    def gains(self) -> Gains:
-        """What looking ahead has brought so far."""
-        return Gains(self._tree.asked.copy(), self._tree.raised.copy())
-
-    def expect(self, gains: Gains) -> None:
-        """Begin with what looking ahead has brought elsewhere."""
-        tree = self._tree
-        tree.asked[:], tree.raised[:] = gains
-        asked = tree.asked > 0
-        tree.gain[asked] = tree.raised[asked] / tree.asked[asked]
-
-    @property
-    def done(self) -> bool:
-        """Whether nothing is open."""
-        return bool(self._state == kernel.DONE)
-
-    @property
-    def between_nodes(self) -> bool:
-        """Whether nothing is lost if it does not go on but `open_parts` are searched elsewhere."""
-        between = self._tree.numbers[layout.PHASE] in (layout.BOUND, layout.DESCEND)
-        return bool(between and self._state == kernel.WORKING)
-
     def open_parts(self) -> list[OpenSelections]:
         """Return what is open, the coarsest first."""
         return take_open(self._tree, self._corrals, self._next_bound)
 
     def go_on_with(self, part: OpenSelections) -> None:
         """Search a part next, and nothing else of what was open."""
-        put_open(self._tree, self._corrals, self._lists, self._ledger.rest, part)
+        put_open(self._tree, self._corrals, self._lists, part)
+        numbers, s = self._tree.numbers, part.branch
+        if s != UNDECIDED:
+            row = self._offsets[s] + part.pointer[s]
+            self._ledger.rest[len(part.lists)] = numbers[layout.SUM] - self._lists.costs[row]
         self._state = kernel.WORKING
 
     def _aim(self) -> None:

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple, Protocol
 
 from lpmert.errors import FloatArray
 from lpmert.methods.choices.open_selections import OpenSelections
-from lpmert.methods.choices.search import SLICE, Gains, Options, SumChoicesSearch
+from lpmert.methods.choices.ratio_search import RatioChoicesSearch
+from lpmert.methods.choices.search import SLICE, ChoicesSearch, Gains, Options, SumChoicesSearch
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.form import Canonical
 from lpmert.parallel.backends import workers
@@ -41,6 +42,14 @@ class Ground(NamedTuple):
 
     options: Options
     canonical: Canonical
+    least: int | None
+    """A cost that nothing undercuts, for a ratio metric."""
+
+    def search(self, incumbent: Incumbent) -> ChoicesSearch:
+        """Return a search that begins with this incumbent."""
+        if self.canonical.additive:
+            return SumChoicesSearch(self.options, self.canonical, incumbent)
+        return RatioChoicesSearch(self.options, self.canonical, incumbent, least=self.least)
 
 
 class Searched(NamedTuple):
@@ -61,13 +70,12 @@ def search_hand(
     ground: Ground, parts: list[OpenSelections], cost: int, weights: FloatArray, gains: Gains, budget: int
 ) -> Searched:
     """Search open nodes, the first of them first, for what costs less; weights [D] have this cost; gains: so far."""
-    options, canonical = ground
-    search = SumChoicesSearch(options, canonical, Incumbent(cost, CanonicalWeights(weights), ""))
+    search = ground.search(Incumbent(cost, CanonicalWeights(weights), ""))
     search.expect(gains)
     left = list(parts)
     while left and search.work < budget:
         part = left.pop(0)
-        if part.bound > search.incumbent.cost - canonical.granularity:
+        if part.bound > search.incumbent.cost - search.granularity:
             continue
         search.go_on_with(part)
         while not (search.done or (search.work >= budget and search.between_nodes)):
@@ -80,7 +88,7 @@ def search_hand(
 
 
 class SharedChoices(Search):
-    """A resumable search over selections with an additive loss.
+    """A resumable search over selections.
 
     Units begin with the incumbent as it was when they went out, and their answers are taken in that order: the outcome
     is the same for any number of workers.
@@ -90,8 +98,9 @@ class SharedChoices(Search):
 
     def __init__(self, options: SharedOptions, canonical: Canonical, incumbent: Incumbent) -> None:
         self.incumbent = incumbent
-        self._options, self._canonical = options, canonical
-        self._alone = SumChoicesSearch(options, canonical, incumbent)
+        self._alone = Ground(options, canonical, None).search(incumbent)
+        least = self._alone.least if isinstance(self._alone, RatioChoicesSearch) else None
+        self._ground = Ground(options, canonical, least)
         self._workers = workers()
         self._shared: Shared | None = None
         self._frontier: Frontier[OpenSelections, Searched] = Frontier(options.lanes, _HAND)
@@ -116,7 +125,7 @@ class SharedChoices(Search):
         bounds = [self.incumbent.cost, self.unsettled, self._frontier.least_bound]
         upper = min(bound for bound in bounds[:2] if bound is not None)
         least = min(bound for bound in bounds if bound is not None)
-        return upper if least > upper - self._canonical.granularity else least
+        return upper if least > upper - self._alone.granularity else least
 
     @property
     def nodes(self) -> int:
@@ -166,7 +175,7 @@ class SharedChoices(Search):
 
     def _share(self, parts: Iterable[OpenSelections]) -> None:
         self._frontier.push(parts)
-        self._shared = self._workers.share(Ground(self._options, self._canonical))
+        self._shared = self._workers.share(self._ground)
 
     def _take_answer(self, shared: Shared) -> None:
         self._frontier.send(partial(self._hand_out, shared))
@@ -176,7 +185,7 @@ class SharedChoices(Search):
             self._unsettled = searched.unsettled
         self._counted.update(searched.counts)
         self._gains = self._gains.with_more(searched.gains)
-        limit = self.incumbent.cost - self._canonical.granularity
+        limit = self.incumbent.cost - self._alone.granularity
         self._frontier.push(part for part in searched.parts if part.bound <= limit)
         self._frontier.send(partial(self._hand_out, shared))
 

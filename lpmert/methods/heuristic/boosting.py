@@ -1,7 +1,7 @@
 """Boosting for reranking: one feature a round, the one whose best step lowers the exponential loss most.
 
 Source: Collins, Discriminative Reranking for Natural Language Parsing, ICML 2000; Collins and Koo, Computational
-Linguistics 2005, section 3.2 and the efficient update of section 4.
+Linguistics 2005, with their efficient update.
 """
 
 from __future__ import annotations

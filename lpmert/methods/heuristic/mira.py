@@ -1,6 +1,6 @@
 """k-best batch MIRA: large-margin updates between a hopeful and a fearful hypothesis of each list.
 
-Source: Cherry and Foster, Batch Tuning Strategies for Statistical Machine Translation, NAACL 2012, section 3.1.
+Source: Cherry and Foster, Batch Tuning Strategies for Statistical Machine Translation, NAACL 2012.
 """
 
 from __future__ import annotations

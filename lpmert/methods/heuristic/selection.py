@@ -1,6 +1,6 @@
 """Which features to train: those that lower the loss by themselves, and in other lists than those chosen before.
 
-Source: Gao, Yu, Yuan and Xu, Minimum Sample Risk Methods for Language Modeling, HLT/EMNLP 2005, section 3.4.
+Source: Gao, Yu, Yuan and Xu, Minimum Sample Risk Methods for Language Modeling, HLT/EMNLP 2005.
 """
 
 from __future__ import annotations

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
 from lpmert.configurable import option
 from lpmert.errors import FloatArray
-from lpmert.lines.clock import Clock
+from lpmert.lines.ahead import Ahead, Descents
+from lpmert.lines.clock import Clock, Steps, loss_at
 from lpmert.lines.lattice_search import space_of
 from lpmert.lines.restarts import random_weights
 from lpmert.model.lattice_problem import LatticeProblem
@@ -33,34 +35,70 @@ class NelderMead(Comparator):
 
     name: ClassVar[str] = "nelder-mead"
     takes_lattices: ClassVar[bool] = True
+    takes_jobs: ClassVar[bool] = True
 
     def run(self, problem: Problem | LatticeProblem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
         """Return the best vertex met."""
-        from scipy.optimize import minimize
-
         rng = np.random.default_rng(seed)
         space = space_of(problem)
-        spread = space.spread
         first = problem.canonical.interior if start is None else start
-        weights = 1.0 / spread if first is None else first
+        starts = [1.0 / space.spread if first is None else first]
+        starts += [random_weights(space, rng) for _ in range(self.restarts)]
+        ahead = Ahead(Descents(partial(_same, problem), partial(_descend, self, space.spread), draws=False))
         evaluations = 0
-
-        def loss(scaled: FloatArray) -> float:
-            nonlocal evaluations
-            evaluations += 1
-            return clock.keep(scaled / spread) if scaled.any() else np.inf
-
-        def watch(_: FloatArray) -> None:
-            if clock.expired():
-                raise StopIteration
-
-        callback: Any = watch
-        for _ in range(self.restarts + 1):
-            scaled = weights * spread / np.abs(weights * spread).max()
-            simplex = np.vstack([scaled, scaled + self.edge * np.eye(len(scaled))])
-            options: Any = {"initial_simplex": simplex, "xatol": _TOLERANCE, "fatol": 0.0, "maxfev": self.evaluations}
-            minimize(loss, scaled, method="Nelder-Mead", callback=callback, options=options)
+        for number, weights in enumerate(starts):
+            ahead.expect(starts[number:], len(starts) - number)
+            met = ahead.descend(weights, rng, clock)
+            evaluations += met.evaluations
             if clock.expired(0):
                 break
-            weights = random_weights(space, rng)
-        return Found(weights if clock.best is None else clock.best, {"evaluations": evaluations})
+        ahead.end()
+        return Found(starts[-1] if clock.best is None else clock.best, {"evaluations": evaluations})
+
+
+@dataclass
+class _Met:
+    """The least loss that a simplex has met, and how many it evaluated."""
+
+    loss: float = np.inf
+    evaluations: int = 0
+
+
+def _same(problem: Problem | LatticeProblem) -> Problem | LatticeProblem:
+    """Return the problem: threads share it."""
+    return problem
+
+
+def _descend(
+    settings: NelderMead,
+    spread: FloatArray,
+    problem: Problem | LatticeProblem,
+    weights: FloatArray,
+    _rng: np.random.Generator,
+    clock: Steps,
+) -> _Met:
+    """Move a simplex from weights [d] on, for features of that spread [d]; the unit of work."""
+    from scipy.optimize import minimize
+
+    met = _Met()
+
+    def loss(scaled: FloatArray) -> float:
+        met.evaluations += 1
+        if not scaled.any():
+            return np.inf
+        tried = scaled / spread
+        level = loss_at(problem, tried)
+        if level < met.loss:
+            met.loss = clock.keep(tried, level)
+        return level
+
+    def watch(_: FloatArray) -> None:
+        if clock.expired():
+            raise StopIteration
+
+    callback: Any = watch
+    scaled = weights * spread / np.abs(weights * spread).max()
+    simplex = np.vstack([scaled, scaled + settings.edge * np.eye(len(scaled))])
+    options: Any = {"initial_simplex": simplex, "xatol": _TOLERANCE, "fatol": 0.0, "maxfev": settings.evaluations}
+    minimize(loss, scaled, method="Nelder-Mead", callback=callback, options=options)
+    return met

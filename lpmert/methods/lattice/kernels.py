@@ -143,7 +143,7 @@ def keep_links(links, scores, so_far, ahead, kept):
     """Mark in kept [L] the links through which a path may win in the cone; return how many these are."""
     sources, seconds, targets, _ = links
     count = 0
-    likely = 0
+    likely = np.int64(0)
     through = np.empty((1, scores.shape[1]))
     for k in range(len(sources)):
         for r in range(scores.shape[1]):
@@ -255,11 +255,11 @@ def frontier(links, n_nodes, rays, ahead, most_work, space, game):
     dead[0] = False
     first[0] = 0
     first[1] = 1
-    n, work, k = 1, 0, 0
-    path = 0
+    n, work, k = np.int64(1), np.int64(0), 0
+    path = np.int64(0)
     for v in range(1, n_nodes):
         begin = n
-        likely = -1
+        likely = np.int64(-1)
         crowd = begin + _CROWD
         while k < len(sources) and targets[k] == v:
             for i in range(first[sources[k]], first[sources[k] + 1]):
@@ -268,7 +268,7 @@ def frontier(links, n_nodes, rays, ahead, most_work, space, game):
                         work += drop_mixed(labels, scores, dead, begin, n, rays, game)
                         n = _close_ranks(space, begin, n)
                         crowd = max(begin + _CROWD, 2 * n - begin)
-                        likely = -1
+                        likely = np.int64(-1)
                     if n >= room or work > most_work * min(1.0, _AT_FIRST + _AHEAD * k / len(sources)):
                         return -1, -1, work, k
                     for d in range(n_features):
@@ -327,7 +327,7 @@ def trace(came, first, end, stack, lengths, ways):
 @kernel(nogil=True)
 def leading(paths, rays, tolerance, scores, dead, game):
     """Mark in dead [n] the paths, of features [n, D], that others beat at every ray; scores [n, D] at the rays."""
-    likely = -1
+    likely = np.int64(-1)
     for i in range(len(paths)):
         for r in range(len(rays)):
             score = 0.0

@@ -29,7 +29,7 @@ def narrow(features, lists, rays, reach, game, kept, scores, middle):
         begin, size = ends[a], ends[a + 1] - ends[a]
         for r in range(n_rays):
             tolerance[r] = 2.0 * (n_rays + 2) * EPSILON * reach[numbers[a], r]
-        likely = -1
+        likely = np.int64(-1)
         for i in range(size):
             for d in range(n_features):
                 rows[i, d] = features[ids[begin + i], d]

@@ -1,0 +1,108 @@
+"""Targets of speed: cases, how long a proof may take or how wide the gap may stay, and whether that was met."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from statistics import median
+
+from benchmarks import datasets
+from benchmarks.harness import Dataset, Task
+from benchmarks.lists import Loss, Solve
+from benchmarks.rows import Row, find
+from benchmarks.tables import Table, number, seconds
+from lpmert.methods.auto import Auto
+
+SOLVER = Solve(Auto(), "auto")
+"""What users get who ask for nothing else; the name differs from lpmert's beside the prototypes."""
+
+TIME_LIMIT = 60.0
+
+
+@dataclass(frozen=True)
+class Target:
+    """A case and what is wanted of it.
+
+    seconds: within which it is to be proved; gap: below which it has to be at the time limit, instead of a proof.
+    optimum: proved elsewhere, where it was. rounds: how often it is measured.
+    """
+
+    dataset: Dataset
+    seconds: float | None = None
+    gap: float | None = None
+    metric: str = "loss"
+    optimum: float | None = None
+    rounds: int = 3
+
+    @property
+    def text(self) -> str:
+        """What is wanted, in words."""
+        if self.gap is not None:
+            return f"gap below {self.gap:.0%}"
+        return "proved" if self.seconds is None else f"proved in {self.seconds:g} s"
+
+    def met(self, rows: list[Row]) -> bool:
+        """Whether these rows show what is wanted; seconds are of the wall or the processor, whichever are more."""
+        if self.gap is not None:
+            return all(row.gap_rel is not None and row.gap_rel < self.gap for row in rows)
+        spent = max(median(row.seconds for row in rows), median(row.processor_seconds for row in rows))
+        return all(row.proved for row in rows) and (self.seconds is None or spent <= self.seconds)
+
+
+TARGETS = (
+    Target(datasets.libri(3), 0.2, optimum=1767),
+    Target(datasets.libri(4), 0.5, optimum=1758),
+    Target(datasets.libri(5), 4.0, optimum=1746),
+    Target(datasets.libri_characters(), 60.0, optimum=1739, rounds=1),
+    Target(datasets.swahili(n_features=4), 8.0),
+    Target(datasets.swahili_bleu_groups("lm+tm+length+reordering"), 1.5, metric="bleu", optimum=1 - 0.323456),
+    Target(datasets.swahili_bleu_groups("lm+tm+length+distance+lexical"), metric="bleu", rounds=1),
+    Target(datasets.swahili_bleu(5), metric="bleu", rounds=1),
+    Target(datasets.swahili(slice(0, 16)), 10.0),
+    Target(datasets.swahili(slice(0, 32), n_features=6), 3.0),
+    Target(datasets.generated(400, 30, 5), 1.0),
+    Target(datasets.csmt(), gap=0.25, rounds=1),
+)
+"""The optima were proved by prototypes that share no code with the package."""
+
+
+def tasks() -> Iterator[Task]:
+    """Yield every case, so often as it is measured."""
+    for target in TARGETS:
+        for seed in range(target.rounds):
+            limit = TIME_LIMIT if target.seconds is None else max(TIME_LIMIT, 2 * target.seconds)
+            yield Task(target.dataset, Loss(target.metric), SOLVER, seed, limit, target.optimum)
+
+
+def table(rows: list[Row]) -> Table:
+    """Return what was wanted of each case, what was measured, and whether it is enough."""
+    body = []
+    for target in TARGETS:
+        name = target.dataset.name
+        found = find(rows, dataset=name, objective=Loss(target.metric).name, solver=SOLVER.name)
+        if not found:
+            continue
+        losses = [row.loss for row in found if row.loss is not None]
+        bounds = [row.lower_bound for row in found if row.lower_bound is not None]
+        gaps = [row.gap_rel for row in found if row.gap_rel is not None]
+        times = (median(row.processor_seconds for row in found), median(row.seconds for row in found))
+        body.append(
+            [
+                name,
+                *(f"{found[0].counters[what]:,}" for what in ("lists", "features")),
+                f"{median(row.counters.get('nodes', 0) for row in found):,.0f}",
+                *map(seconds, times),
+                number(max(losses, default=None), 7),
+                number(min(bounds, default=None), 7),
+                f"{max(gaps):.1%}" if gaps else "-",
+                target.text,
+                "met" if target.met(found) else "missed",
+            ]
+        )
+    columns = ("processor s", "wall s", "loss", "bound", "gap", "target", "")
+    note = (
+        f"Whole calls by one thread with the default method, after compilation, at most {TIME_LIMIT:g} seconds where "
+        "the target names none. Medians of three seeds, one for the long cases; losses and bounds are the worst. "
+        "A target of seconds is held to the larger of both times."
+    )
+    return Table("Targets", ("case", "lists", "features", "nodes", *columns), body, note)

@@ -1,0 +1,233 @@
+"""Good weights by descents from several starts, most of them near the best; deterministic effort, no bound.
+
+Source: Moore and Quirk, Random Restarts in Minimum Error Rate Training for Statistical Machine Translation, COLING
+2008 (random walks around the best weights so far).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from lpmert.errors import FloatArray, IntArray
+from lpmert.lines.descent import OVERHEAD, DescentLists, decode_cost, even_basis, sampled_lists
+from lpmert.lines.envelope import combine, new_workspace
+from lpmert.lines.near import Near, near, reaches_from
+from lpmert.system.deadline import out_of_time
+
+DEFAULT_BUDGET = 3_000_000
+"""Hypotheses times line searches that `descend` spends unless told otherwise: 0.1 s for lists of 30 to 100."""
+
+_FRESH = 0.3
+"""Share of fresh random weights where searches near others have failed."""
+
+_PATIENCE = 3
+"""Directions in a row, times D, after which a descent ends."""
+
+_WALK = 0.1
+"""Standard deviation of the random step from the best weights otherwise, for weights whose largest is 1."""
+
+_TRIES = 3
+"""Searches in a row near the same weights that may fail."""
+
+_SHARES = (-2.0, -0.7)
+"""Range of the decimal logarithm of the share of hypotheses that a search nearby passes."""
+
+_LINES = 16
+"""What a search nearby does, in line searches on all lists."""
+
+_REACHES = 3
+"""What it takes to find how far each hypothesis is from winning, in line searches on all lists."""
+
+_LEAST_LINES = 5
+"""With less work left, in line searches on all lists, no further search nearby begins."""
+
+_UNLIMITED = 1 << 62
+
+_FROM_CENTRE = 0.5
+"""Share of descents nearby that begin anywhere within reach; the others, a random step from the best there."""
+
+_SMALLEST = -1.5
+"""Decimal logarithm of the smallest such step, in units of the reach."""
+
+_TINY = 1e-300
+
+_SCREENED = 20_000
+"""From this many hypotheses on, starts are first tried on a sample of lists."""
+
+
+class _Around(NamedTuple):
+    """Weights [D], of length 1, near which to search: whether they are tied, and their cost."""
+
+    doubtful: bool
+    cost: int
+    weights: FloatArray
+
+
+class Descents:
+    """Descents that go on where they were: first on all lists, or on a sample of many, then near the best weights.
+
+    A search near weights passes only the lists there. Where a few such searches have failed, a descent from a random
+    step from the best weights, or from anywhere, leads to others to search near.
+    """
+
+    def __init__(
+        self,
+        features: FloatArray,
+        offsets: IntArray,
+        costs: IntArray,
+        *,
+        seed: int = 0,
+        initial: FloatArray | None = None,
+        patience: int | None = None,
+    ) -> None:
+        count, dimension = features.shape
+        self._rng = np.random.default_rng(seed)
+        self._patience = _PATIENCE * dimension if patience is None else patience
+        basis = even_basis(features, offsets)
+        self._lists = DescentLists(features, offsets, costs, basis)
+        self._start_lists = self._lists
+        self._first = [np.ones(dimension)]
+        if count >= _SCREENED:
+            self._start_lists = DescentLists(*sampled_lists(features, offsets, costs, self._rng), basis)
+        self._around = _Around(True, np.iinfo(np.int64).max, self._lists.inverse @ self._first[0])
+        self._reaches = np.empty(0)
+        self._failures = 0
+        if initial is not None and np.any(initial):
+            given = np.asarray(initial, dtype=np.float64)
+            self.offer(given)
+            self._first.insert(0, given)
+
+    @property
+    def best(self) -> tuple[int, FloatArray]:
+        """The least cost found, and weights [D] that have it."""
+        return self._best[1:]
+
+    @property
+    def _best(self) -> tuple[bool, int, FloatArray]:
+        while self._lists.best is None:
+            self.turn(1)
+        return self._lists.best
+
+    def offer(self, weights: FloatArray) -> None:
+        """Decode weights [D], keep them, and go on near these if they are better than those that this is about."""
+        verdict = self._lists.keep(weights)
+        if verdict < self._around[:2]:
+            self._turn_to(*verdict, weights)
+
+    def run(self, budget: int, starts: int | None = None) -> int:
+        """Descend until so much work, in hypotheses times line searches, or so many starts are done; return the work.
+
+        A cost of 0 ends it, too.
+        """
+        left = budget
+        while (self._first or left >= _LEAST_LINES * self._lists.line) and (starts is None or starts > 0):
+            if self._lists.best is not None and (self._lists.best[:2] == (False, 0) or out_of_time()):
+                break
+            left -= self.turn(left)
+            starts = None if starts is None else starts - 1
+        return budget - left
+
+    def _descend(self, lists: DescentLists, weights: FloatArray, budget: int) -> int:
+        """Descend on these lists from weights [D], and take up the end if it is better."""
+        inner = lists.inverse @ weights
+        most = max(1, budget // lists.line)
+        left = lists.search(inner, self._rng, self._patience, most)
+        self.offer(lists.basis @ inner)
+        return (most - left) * lists.line + self._lists.line
+
+    def _turn_to(self, doubtful: bool, cost: int, weights: FloatArray) -> None:
+        inner = self._lists.inverse @ weights
+        self._around = _Around(doubtful, cost, inner / np.linalg.norm(inner))
+        self._reaches = np.empty(0)
+        self._failures = 0
+
+    def turn(self, budget: int = _UNLIMITED) -> int:
+        """Descend once from the first weights or from others, or search near those found; return the work."""
+        if self._first:
+            return self._descend(self._start_lists, self._first.pop(0), budget)
+        if self._failures < _TRIES:
+            return self._search_near(budget)
+        self._around = self._around._replace(doubtful=True, cost=np.iinfo(np.int64).max)
+        self._failures = 0
+        inner = self._rng.normal(size=len(self._lists.basis))
+        if self._rng.random() < _FRESH:
+            return self._descend(self._start_lists, self._lists.basis @ inner, budget)
+        best = self._lists.inverse @ self._best[2]
+        return self._descend(self._lists, self._lists.basis @ (best + _WALK * np.abs(best).max() * inner), budget)
+
+    def _search_near(self, budget: int) -> int:
+        """Descend within reach of the weights that this is about, several times, and take up what is better."""
+        lists, rng = self._lists, self._rng
+        _, cost, centre = self._around
+        spent = 0
+        if not len(self._reaches):
+            self._reaches = reaches_from(centre, lists.offsets, lists.work)
+            spent += _REACHES * lists.line
+        nearby = near(centre, self._reaches, 10.0 ** rng.uniform(*_SHARES), lists.offsets, lists.costs)
+        spent += lists.line
+        self._failures += 1
+        if not len(nearby.rows):
+            return spent
+        costs = lists.costs[nearby.rows]
+        work = new_workspace(lists.work.transposed.T[nearby.rows], nearby.offsets)
+        line = len(costs) + OVERHEAD
+        left = max(1, min(budget, _LINES * lists.line) // line)
+        best, weights = cost, centre
+        inner = centre.copy()
+        while left > 0 and not out_of_time():
+            before = left
+            left = lists.search(inner, rng, self._patience, left, nearby, work)
+            spent += (before - left) * line
+            combine(work.transposed, inner, work.intercepts)
+            reached = nearby.base + int(decode_cost(work.intercepts, nearby.offsets, costs, 0.0)[0])
+            if reached < best:
+                best, weights = reached, inner
+            inner = _beside(nearby, weights, rng)
+        if best < cost:
+            self.offer(lists.basis @ weights)
+        return spent
+
+
+def _beside(nearby: Near, weights: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Return weights [D] within reach: a random step from the centre, or a smaller one from these [D]."""
+    centre = nearby.centre
+    step = rng.normal(size=len(centre))
+    step -= (step @ centre) * centre
+    step *= nearby.reach / max(float(np.linalg.norm(step)), _TINY)
+    if rng.random() < _FROM_CENTRE:
+        return np.asarray(centre + step * rng.random())
+    moved = weights - centre + step * 10.0 ** (_SMALLEST * rng.random())
+    return np.asarray(centre + moved * min(1.0, nearby.reach / max(float(np.linalg.norm(moved)), _TINY)))
+
+
+def descend(
+    features: FloatArray,
+    offsets: IntArray,
+    costs: IntArray,
+    *,
+    seed: int = 0,
+    starts: int | None = None,
+    initial: FloatArray | None = None,
+    patience: int | None = None,
+    budget: int = DEFAULT_BUDGET,
+) -> tuple[int, FloatArray]:
+    """Return low-cost weights [D], largest entry 1 in absolute value, and the cost of decoding with them.
+
+    features [M, D], offsets [S + 1], costs [M]. The starts are `initial` [D] if given, equal weights, then searches
+    near the weights found, steps from the best, and fresh random weights, until `starts` (default: no limit) or
+    `budget`, in hypotheses times line searches, is used up or the cost is 0; each descent ends after `patience`
+    directions in a row (default three times D) that do not lower the cost. Weights with which a list's choice hangs on
+    a tie between different costs are returned only if nothing else was found. On one machine the same arguments give
+    the same weights, unless the time limit of the running call comes first. Raises `ValueError` if there is no feature,
+    or if `starts`, `patience` or `budget` is not positive.
+    """
+    if features.shape[1] == 0:
+        raise ValueError("descend needs at least one feature")
+    for name, value in (("starts", starts), ("patience", patience), ("budget", budget)):
+        if value is not None and value <= 0:
+            raise ValueError(f"{name} must be positive, not {value}")
+    descents = Descents(features, offsets, costs, seed=seed, initial=initial, patience=patience)
+    descents.run(budget, starts)
+    return descents.best
