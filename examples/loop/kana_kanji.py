@@ -34,6 +34,19 @@ def counts(surface):
     return [len(re.findall(kind, surface)) for kind in KINDS]
 
 
+def charset_of_dictionary():
+    """The encoding of MeCab's own dictionary: Debian has one in EUC-JP, and one in UTF-8."""
+    told = subprocess.run(["mecab", "-D"], capture_output=True, check=False)  # it ends with 1 when it has told
+    return re.search(rb"charset:\s*(\S+)", told.stdout)[1].decode()
+
+
+def read_aloud(sentences):
+    """The readings of sentences; characters that MeCab's dictionary cannot hold become question marks."""
+    charset = charset_of_dictionary()
+    text = "\n".join(sentences).encode(charset, "replace")
+    return subprocess.run(["mecab", "-Oyomi"], input=text, capture_output=True, check=True).stdout.decode(charset)
+
+
 def prepare(folder, most=SENTENCES):
     found = {}
     for page in sorted(PAGES.glob("man[1-8]/*.gz")):
@@ -44,9 +57,8 @@ def prepare(folder, most=SENTENCES):
                 found[sentence] = None
     rng = np.random.default_rng(7)
     sentences = [[*found][k] for k in rng.permutation(len(found))]
-    done = subprocess.run(["mecab", "-Oyomi"], input="\n".join(sentences), capture_output=True, text=True, check=True)
     rows = {}
-    for sentence, reading in zip(sentences, done.stdout.splitlines(), strict=True):
+    for sentence, reading in zip(sentences, read_aloud(sentences).splitlines(), strict=True):
         kana = reading.translate(TO_HIRAGANA)
         if re.fullmatch("[ぁ-んー、]+", kana):
             rows.setdefault(kana, sentence)

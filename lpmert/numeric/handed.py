@@ -3,8 +3,7 @@
 numba hands each number of a tuple over by itself: of one with thirty arrays, some two hundred, which every call takes
 apart and every kernel puts together again, and that was most of what LLVM had to read. Here a kernel gets the address
 of the tuple, which lies in the frame of its caller until it returns. Tuples do not change, and no kernel returns one
-that it was handed, or unpacks one from a tuple: `a, b, c, d = x.kept, ...` reads something else with numba 0.68
-(fewer names at a time make no tuple). This rests on numba's data models, and on how it resolves calls.
+that it was handed. This rests on numba's data models, and on how it resolves calls.
 """
 
 from __future__ import annotations

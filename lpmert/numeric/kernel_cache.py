@@ -57,7 +57,9 @@ _DIGITS = 16
 _CHECKSUM = hashlib.sha256().digest_size
 _DAY = 86_400.0
 
-_COMPILER = [Path(__file__).with_name(f"{name}.py").read_bytes() for name in ("handed", "kernels", "unlinked")]
+_COMPILER = [
+    Path(__file__).with_name(f"{name}.py").read_bytes() for name in ("handed", "kernels", "stores", "unlinked")
+]
 """The sources that say how numba compiles; what another state of them made may not fit together with theirs."""
 
 _OTHER_STATES = 3

@@ -66,6 +66,7 @@ class Kernel:
     def _made(self) -> Any:
         from numba import njit
 
+        import lpmert.numeric.stores  # noqa: F401 - without it, numba may drop what a kernel writes
         from lpmert.numeric.kernel_cache import KernelCache
         from lpmert.system.compilation import compilation
 

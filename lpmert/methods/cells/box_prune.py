@@ -221,8 +221,7 @@ def _leads_clearly(lead, best, low, high, begin, errors):
 @internal
 def _prune_rows(ledger, stack, t, child, work, own, limit, rounding, compare_all):
     """Drop rows and settle lists; return (own, extra cost at the centre, whether its winners are clear)."""
-    kept, n, rows = stack.kept, child.numbers, work.kept_rows
-    mine = child.kept  # by itself: see numeric/handed.py
+    kept, mine, n, rows = stack.kept, child.kept, child.numbers, work.kept_rows
     first, n_lists = stack.first_row[t], stack.n_lists[t]
     ends = kept.ends[stack.first_end[t] : stack.first_end[t] + n_lists + 1]
     centre, radius = child.centre, child.radius
