@@ -71,12 +71,13 @@ RATIOS: dict[str, Method] = {
 
 
 class Case(NamedTuple):
-    """A search, its variants by name, the lists with their optima, and the metric."""
+    """A search, its variants by name, the lists with their optima, the metric, and the seeds."""
 
     name: str
     variants: dict[str, Method]
     lists: tuple[tuple[Dataset, float | None], ...]
     metric: str = "loss"
+    seeds: tuple[int, ...] = ROUNDS
 
 
 PROVED = (
@@ -120,19 +121,19 @@ TRIALS: dict[str, Method] = {DEFAULTS: Auto(), "no trials": Auto(trials=False)}
 CASES = (
     *PROVED,
     Case("cells, many lists", MANY_LISTS, ((datasets.libri(4), 1758), (datasets.libri(5), 1746))),
-    Case("cells, many boundaries in one place", STALLED, ((datasets.swahili(n_features=4), None),)),
+    Case("cells, many boundaries in one place", STALLED, ((datasets.swahili(n_features=4), None),), seeds=ROUNDS[:1]),
     Case("cells, BLEU", RATIOS, ((datasets.swahili_bleu(4), None),), "bleu"),
-    Case("auto", AUTO, ((datasets.csmt(), None), (datasets.swahili(), None))),
-    Case("groups", GROUPS, ((datasets.swahili(), None),)),
+    Case("auto", AUTO, ((datasets.csmt(), None), (datasets.swahili(), None)), seeds=ROUNDS[:1]),
+    Case("groups", GROUPS, ((datasets.swahili(), None),), seeds=ROUNDS[:1]),
     Case("auto, many features", TRIALS, ((datasets.swahili(slice(0, 32), n_features=6), None),)),
 )
 
 
 def tasks() -> Iterator[Task]:
     """Yield both searches with each variant on lists that suit them."""
-    for name, variants, cases, metric in CASES:
+    for name, variants, cases, metric, seeds in CASES:
         for dataset, optimum in cases:
-            for seed in ROUNDS:
+            for seed in seeds:
                 for label, method in variants.items():
                     solver = Solve(method, _label(name, label))
                     yield Task(dataset, Loss(metric), solver, seed, TIME_LIMIT, optimum)
@@ -144,7 +145,7 @@ def _label(name: str, variant: str) -> str:
 
 def render(rows: list[Row]) -> Iterator[Table | Figure]:
     """Yield a table for each search, and seconds as bars."""
-    for name, variants, cases, _ in CASES:
+    for name, variants, cases, _, seeds in CASES:
         body = []
         for dataset, _ in cases:
             for label in variants:
@@ -154,19 +155,20 @@ def render(rows: list[Row]) -> Iterator[Table | Figure]:
                 cut = any(row.cut_short for row in found)
                 mark = ">" if cut else ""
                 loss = min(row.loss for row in found if row.loss is not None)
-                optimum = f"({number(loss, 7)})" if cut else number(loss, 7)
+                bound = max((row.lower_bound for row in found if row.lower_bound is not None), default=None)
+                reached = [f"({number(loss, 7)})" if cut else number(loss, 7), number(bound, 7) if cut else ""]
                 counts = [
                     f"{mark}{median(row.counters.get(what, 0) for row in found):,.0f}" for what in ("nodes", "lps")
                 ]
                 spent = [median(row.details["parts"]["search"] for row in found), median(row.seconds for row in found)]
-                body.append([dataset.name, label, optimum, *counts, *(f"{mark}{seconds(value)}" for value in spent)])
+                body.append([dataset.name, label, *reached, *counts, *(f"{mark}{seconds(value)}" for value in spent)])
         note = (
-            f"Medians over the seeds {', '.join(map(str, ROUNDS))}. >: ended by the time limit of {TIME_LIMIT:g} "
-            "seconds, the best loss so far in brackets."
+            f"Medians over the seeds {', '.join(map(str, seeds))}. >: ended by the time limit of {TIME_LIMIT:g} "
+            "seconds, with the best loss so far in brackets and the greatest lower bound."
         )
         yield Table(
             f"{name} with other settings",
-            ("lists", "variant", "optimum", "nodes", "LPs", "search, s", "all, s"),
+            ("lists", "variant", "optimum", "bound", "nodes", "LPs", "search, s", "all, s"),
             body,
             note,
             left=2,
@@ -178,7 +180,7 @@ def _bars(canvas: Canvas, rows: list[Row]) -> None:
     from matplotlib.ticker import NullFormatter
 
     panels = canvas.subplots(1, len(PROVED))
-    for axes, (name, variants, cases, _) in zip(panels, PROVED, strict=True):
+    for axes, (name, variants, cases, *_) in zip(panels, PROVED, strict=True):
         height = 0.8 / len(cases)
         for place, (dataset, _) in enumerate(cases):
             for level, label in enumerate(variants):
