@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from functools import cache
 from inspect import signature
 from numbers import Integral
 from operator import index
@@ -232,6 +233,11 @@ def _known(options: Iterable[Option], texts: Iterable[str], owner: str) -> dict[
 
 
 def _own_options(cls: Any) -> tuple[Option, ...]:
+    return _stated_options(cls)
+
+
+@cache
+def _stated_options(cls: Any) -> tuple[Option, ...]:
     found = []
     for one in fields(cls):
         if one.compare or _METADATA in one.metadata:

@@ -152,12 +152,14 @@ class Auto(Method):
             _chosen(canonical, "choices", why)
             return self._in_turns(task, self.choices.start(task))
         _chosen(canonical, "cells in turns with choices", "the features are few for so many lists")
-        return self._in_turns(task, self.cells.start(task), lambda: self.choices.start(task), _RATIO_SHARE)
+        cones = self.cells.start(task)
+        return self._in_turns(task, cones, lambda: self.choices.begun(task, cones.least), _RATIO_SHARE)
 
     def _start_bound(self, task: Task) -> Search:
         _chosen(task.canonical, "groups in turns with choices", "the lists and features are too many for a proof")
         bound = self.groups.start(task)
-        return self._in_turns(task, bound, lambda: self.choices.start(task), _BOUND_SHARE)
+        least = bound.least if isinstance(bound, MinorantSearch) else None
+        return self._in_turns(task, bound, lambda: self.choices.begun(task, least), _BOUND_SHARE)
 
     def _in_turns(
         self,

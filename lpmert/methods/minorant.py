@@ -49,6 +49,11 @@ class MinorantSearch(Combined):
             self._inner = start(relaxed, below)
 
     @property
+    def least(self) -> int:
+        """A cost that nothing undercuts, known before the search; for others over the same lists."""
+        return self._least
+
+    @property
     def finished(self) -> bool:
         return self.lower_bound >= self.incumbent.cost or (self._whole is not None and self._whole.finished)
 
@@ -73,7 +78,7 @@ class MinorantSearch(Combined):
         """Search the additive problem, and when that is finished the ratio."""
         if self._inner is None or self._inner.finished:
             if self._whole is None:
-                self._whole = RatioChoicesSearch(self._selections, self._canonical, self.incumbent)
+                self._whole = RatioChoicesSearch(self._selections, self._canonical, self.incumbent, least=self._least)
             self._whole.advance()
             return
         before = self._inner.incumbent.weights

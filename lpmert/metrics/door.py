@@ -47,9 +47,12 @@ def _selections(offsets: IntArray, n_columns: int) -> IntArray:
     """Return rows [n, S]: every list's first and last hypothesis, and others drawn from it."""
     sizes = np.diff(offsets)
     number = int(np.clip(_MOST_NUMBERS // max(1, len(sizes) * n_columns), 4, _MOST_SELECTIONS))
-    drawn = np.floor(np.random.default_rng(0).random((number, len(sizes))) * sizes).astype(np.int64)
+    drawn = np.random.default_rng(0).integers(1 << 32, size=(number, len(sizes)), dtype=np.uint32).astype(np.int64)
+    drawn *= sizes
+    drawn >>= 32
     drawn[0], drawn[1] = 0, sizes - 1
-    return np.asarray(offsets[:-1] + np.minimum(drawn, sizes - 1))
+    drawn += offsets[:-1]
+    return drawn
 
 
 def _check_sums(metric: AdditiveMetric, statistics: FloatArray, rows: IntArray, losses: FloatArray) -> None:
@@ -60,8 +63,9 @@ def _check_sums(metric: AdditiveMetric, statistics: FloatArray, rows: IntArray, 
             "hypotheses"
         )
     with np.errstate(over="ignore", invalid="ignore"):
-        sums = own[rows].sum(axis=1)
-        size = np.abs(own[rows]).sum(axis=1) + np.abs(losses)
+        chosen = own[rows]
+        sums = chosen.sum(axis=1)
+        size = np.abs(chosen, out=chosen).sum(axis=1) + np.abs(losses)
         wrong = np.flatnonzero(np.isfinite(sums) & ~(np.abs(sums - losses) <= _ADDING_UP * size))
     if len(wrong):
         k = int(wrong[0])

@@ -74,6 +74,7 @@ class Evaluator:
     ) -> None:
         self.features, self.offsets, self._rounding = features, offsets, rounding
         self._statistics, self._values, self.losses = statistics, values, losses
+        self._last: tuple[FloatArray, Decoded] | None = None
 
     def total(self, selection: IntArray) -> FloatArray:
         """Return the summed statistics [K] of chosen rows [S]."""
@@ -107,6 +108,11 @@ class Evaluator:
 
     def decode(self, given: FloatArray) -> Decoded:
         """Return the winners at weights [D], the first one on ties in exact arithmetic."""
+        if self._last is None or not np.array_equal(given, self._last[0]):  # a report asks several times
+            self._last = given.copy(), self._decode(given)
+        return self._last[1]
+
+    def _decode(self, given: FloatArray) -> Decoded:
         largest = np.abs(given).max(initial=0.0)
         exponent = int(np.frexp(largest)[1])
         w = np.ldexp(given, -exponent)  # decoding does not see the factor; products cannot overflow
@@ -176,16 +182,17 @@ def ranges_of_weights(features: FloatArray, offsets: IntArray, weights: FloatArr
     """
     chosen = np.empty(len(offsets) - 1, dtype=np.int64)
     decode(features, offsets, weights, chosen)
-    other = np.ones(len(features), dtype=bool)
-    other[chosen] = False
-    differences = (features[chosen][canonical.list_numbers(offsets)] - features)[other]
-    margins = differences @ weights
+    own = np.repeat(chosen, np.diff(offsets))
+    leads = np.empty((len(weights), len(features)))  # of the chosen: 0 over itself
+    for lead, column in zip(leads, features.T, strict=True):
+        np.subtract(column[own], column, out=lead)
+    margins = weights @ leads
     ranges = np.empty((len(weights), 2))
-    for d, column in enumerate(differences.T):
+    for d, lead in enumerate(leads):
         with np.errstate(divide="ignore", invalid="ignore"):
-            steps = -margins / column
-        ranges[d, 0] = weights[d] + np.max(steps, where=column > 0, initial=-np.inf)
-        ranges[d, 1] = weights[d] + np.min(steps, where=column < 0, initial=np.inf)
+            steps = -margins / lead
+        ranges[d, 0] = weights[d] + np.where(lead > 0, steps, -np.inf).max(initial=-np.inf)
+        ranges[d, 1] = weights[d] + np.where(lead < 0, steps, np.inf).min(initial=np.inf)
     return ranges
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -147,7 +146,9 @@ class Canonical:
 
     def cost_of_loss(self, loss: float | Fraction) -> int:
         """Return a loss in fixed point, rounded down: what stands for a cost where the metric is not additive."""
-        return math.floor(Fraction(loss) / Fraction(self.unit)) - self.constant
+        above, below = loss.as_integer_ratio()
+        whole, part = self.unit.as_integer_ratio()
+        return above * part // (below * whole) - self.constant
 
     def clear_cost(self, weights: CanonicalWeights) -> tuple[int, bool]:
         """Return what weights [d] cost, and whether that is clear of rounding; if not, their cost at worst."""

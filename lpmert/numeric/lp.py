@@ -19,6 +19,7 @@ from lpmert.numeric.cap import Cap
 from lpmert.numeric.margin_program import TOLERANCE, MarginProgram
 from lpmert.numeric.projection import reach_cap
 from lpmert.numeric.rounding import Rounding, exact_differences
+from lpmert.numeric.rows import largest_of_rows, lengths_of_rows
 from lpmert.system.deadline import checkpoint
 
 Chosen = Mapping[int, int] | tuple[IntArray, IntArray]
@@ -127,11 +128,12 @@ class _Comparisons:
         self._features, self._rounding, self.known = features, rounding, rounding is None or rounding.known
         self._groups = np.flatnonzero(np.diff(self.owner, prepend=-1))
         self.normals = features[self.chosen] - features[self.other]
-        size = np.abs(self.normals).max(axis=1, initial=0.0)
+        size = largest_of_rows(self.normals)
         self.normals /= np.where(size > 0, size, 1.0)[:, None]
-        self.normals /= np.where(size > 0, np.linalg.norm(self.normals, axis=1), 1.0)[:, None]
+        self.normals /= np.where(size > 0, lengths_of_rows(self.normals), 1.0)[:, None]
         self._magnitudes = np.abs(self.normals)
         self._size = size  # no more than the length
+        self._last: tuple[FloatArray, FloatArray, FloatArray] | None = None
 
     def __len__(self) -> int:
         return len(self.other)
@@ -150,12 +152,15 @@ class _Comparisons:
         A normal carries three roundings, the weights may carry one, the dot product D (Higham, Accuracy and Stability
         of Numerical Algorithms, section 3.1); twice the unit roundoff leaves room for roundings of the bound itself.
         """
+        if self._last is not None and np.array_equal(weights, self._last[0]):
+            return self._last[1:]  # one and the same weights are looked at from several sides
         spread = _EPSILON * (self._magnitudes @ np.abs(weights)) + _SMALLEST_NORMAL
         bound = (len(weights) + 6) * spread
         if self._rounding is not None:
             off = 2.0 * (1.0 + 1e-9) * float(np.abs(weights) @ self._rounding.spread)  # of both features
             bound += np.divide(off, self._size, out=np.full(len(bound), np.inf), where=self._size > 0.0)
-        return self.normals @ weights, bound
+        self._last = weights.copy(), self.normals @ weights, bound
+        return self._last[1:]
 
     def confirmed(self, weights: FloatArray) -> bool:
         """Return whether all comparisons are strictly positive at the weights (of size at most 1), exactly."""

@@ -71,7 +71,8 @@ def _resident_apart(pid: int) -> int:
 
 
 def _pages(process: str) -> list[int]:
-    return [int(number) for number in Path(f"/proc/{process}/statm").read_text().split()]
+    with open(f"/proc/{process}/statm", "rb", buffering=0) as file:
+        return [int(number) for number in file.read().split()]
 
 
 def group_of(leader: int) -> list[int]:

@@ -13,19 +13,25 @@ from test_ratio_search import counts as ratio_counts
 import lpmert
 from lpmert import NBest, Problem
 from lpmert.errors import FloatArray
-from lpmert.methods.choices.close_oracle import close_oracle_height
+from lpmert.methods import minorant
+from lpmert.methods.auto import Auto, Portfolio
+from lpmert.methods.cells import accounts
+from lpmert.methods.choices import ratio_search
+from lpmert.methods.choices.choices import Choices
+from lpmert.methods.choices.close_oracle import cheapest_of_lists, close_oracle_height
 from lpmert.methods.choices.oracle_bound import oracle_height
 from lpmert.methods.choices.ratio_lists import cost_of_height, ratio_lists
 from lpmert.metrics.ratio import Bleu, Chrf, LinearFraction, Per, f_beta, precision
 from lpmert.model.coordinates import CanonicalWeights
+from lpmert.search.method import Incumbent, Task
 
 ERRORS = LinearFraction("rate", ("errors", "length"), (1, 0), (0, 1), higher_is_better=False)
 LISTS, SIZE = 5, 4
 
 
-def counts(rng: np.random.Generator, metric: Any) -> FloatArray:
-    """Statistics [20, K] of hypotheses."""
-    rows = LISTS * SIZE
+def counts(rng: np.random.Generator, metric: Any, n_lists: int = LISTS) -> FloatArray:
+    """Statistics [n_lists * SIZE, K] of hypotheses."""
+    rows = n_lists * SIZE
     if isinstance(metric, Bleu):
         totals = rng.integers(8, 14, (rows, 1)) - np.arange(4)
         matches = np.minimum(totals, rng.integers(3, 9, (rows, 4)))
@@ -137,3 +143,45 @@ def test_corpus_bleu_begins_within_a_tenth_of_a_point_of_the_oracle() -> None:
             losses = [Bleu().loss(others + row) for row in statistics[s * size : (s + 1) * size]]
             rows[s], best = s * size + int(np.argmin(losses)), min(losses)
     assert best - 1e-3 < bound <= best
+
+
+def test_cheapest_rows_are_the_first_of_the_least_cost() -> None:
+    rng = np.random.default_rng(5)
+    for _ in range(50):
+        offsets = np.concatenate([[0], np.cumsum(rng.integers(1, 6, 4))])
+        values, lengths = rng.integers(-3, 4, (2, offsets[-1])).astype(float)
+        rows, costs = np.empty(4, dtype=np.int64), np.empty(4)
+        cheapest_of_lists(values, lengths, 0.5, offsets, rows, costs)
+        for s, (begin, end) in enumerate(itertools.pairwise(offsets.tolist())):
+            own = [values[i] - 0.5 * lengths[i] for i in range(begin, end)]
+            assert (rows[s], costs[s]) == (begin + own.index(min(own)), min(own))
+
+
+@pytest.mark.parametrize(("n_lists", "n_features", "other"), [(20, 4, "cells"), (80, 12, "groups")])
+def test_searches_in_turns_look_for_the_oracle_once(
+    n_lists: int, n_features: int, other: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(7)
+    statistics = counts(rng, Bleu(), n_lists)
+    nbest = NBest(rng.normal(size=(len(statistics), n_features)), np.arange(0, len(statistics) + 1, SIZE), statistics)
+    problem = Problem(nbest, Bleu())
+    form = problem.canonical
+    start = Incumbent(form.cost_of_loss(1.0), CanonicalWeights(np.ones(n_features)), "")
+    asked: list[int] = []
+
+    def counted(*arguments: Any) -> int:
+        asked.append(1)
+        return close_oracle_height(*arguments)
+
+    for module in (accounts, minorant, ratio_search):
+        monkeypatch.setattr(module, "close_oracle_height", counted)
+    search = Auto().start(Task(problem, form, lambda: start))
+    assert isinstance(search, Portfolio)
+    assert search.phase == {"cells": "cones", "groups": "groups of lists"}[other]
+    assert search._start_second is not None
+    second = search._start_second()
+    assert len(asked) == 1
+    alone = Choices().start(Task(problem, form, lambda: start))
+    assert len(asked) == 2
+    assert 0 < second.lower_bound <= alone.lower_bound + 1
+    assert ratio_lists(form) is ratio_lists(form)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
 import oracle
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lpmert.errors import MethodError
 from lpmert.methods.auto import Auto
@@ -136,3 +140,10 @@ def test_what_a_form_has_not_is_refused():
         _ = ratio.costs
     with pytest.raises(MethodError, match="is additive"):
         _ = form.totals
+
+
+@given(st.floats(0.0, 1.0), st.sampled_from([2.0**-56, 0.1, 3.0, 1e-300]), st.integers(-9, 9))
+def test_losses_in_fixed_point_are_rounded_down_exactly(loss: float, unit: float, constant: int) -> None:
+    form = replace(form_of(0).bare(), unit=unit, constant=constant)
+    for given_loss in (loss, Fraction(loss) / 3, int(loss)):
+        assert form.cost_of_loss(given_loss) == math.floor(Fraction(given_loss) / Fraction(unit)) - constant

@@ -14,7 +14,7 @@ from oracle import is_strictly_best, strictly_feasible
 from scipy.optimize import linprog
 
 from lpmert.errors import FloatArray, IntArray
-from lpmert.numeric.lp import LinOptimizer, Verdict
+from lpmert.numeric.lp import LinOptimizer, Verdict, _Comparisons
 from lpmert.numeric.margin_program import MarginProgram, SolverError
 
 
@@ -251,3 +251,14 @@ def test_counters_count_programs_and_exact_decisions() -> None:
     assert optimizer.counters["lp_rows"] >= 1
     assert optimizer.counters["lp_iterations"] == verdict.iterations
     assert optimizer.counters["exact_decisions"] <= 1
+
+
+def test_margins_of_other_weights_are_not_those_before() -> None:
+    rng = np.random.default_rng(1)
+    features = rng.normal(size=(6, 2))
+    comparisons = _Comparisons(features, np.array([0, 6]), {0: 2}, None)
+    weights = np.array([1.0, 0.25])
+    first = comparisons.margins(weights)[0].copy()
+    weights *= -1.0  # in place
+    assert np.array_equal(comparisons.margins(weights)[0], -first)
+    assert np.array_equal(comparisons.margins(-weights)[0], first)

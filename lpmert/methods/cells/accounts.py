@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from lpmert.errors import FloatArray
-from lpmert.methods.cells.box_stack import BoxStack
+from lpmert.methods.cells.box_stack import BoxStack, Precision, precision_of
 from lpmert.methods.cells.ledger_of_ratios import Ratios
 from lpmert.methods.cells.ledger_of_sums import Sums
 from lpmert.methods.cells.stack import UPPER_COST, Stack, Survivors
@@ -23,6 +24,7 @@ from lpmert.metrics.ratio_kernels import loss_of_height
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.form import Canonical
 from lpmert.numeric.leastnorm import SortedLists
+from lpmert.numeric.rows import sizes_of_rows
 from lpmert.search.method import Incumbent
 
 _LEAF_WORK = 1_000_000
@@ -48,6 +50,21 @@ class Account(ABC, Generic[Ledger]):
     leaf_lists: int
 
     _canonical: Canonical
+
+    @cached_property
+    def precision(self) -> Precision:
+        """How exact products of the features with weights of boxes are."""
+        return precision_of(self.lists)
+
+    @cached_property
+    def largest(self) -> float:
+        """What the magnitudes of the features of a hypothesis add up to at most."""
+        return float(sizes_of_rows(self.lists.rows).max(initial=0.0))
+
+    @property
+    def least(self) -> int | None:
+        """A cost that nothing undercuts, where one is known before any search."""
+        return None
 
     def __getstate__(self) -> dict[str, Any]:
         """What workers need of it: the lists for kernels, and the scale of the loss."""
@@ -141,6 +158,10 @@ class RatioAccount(Account[Ratios]):
         self._least = 0
         height, bound = oracle_height(self.lists, self._ratio, weights)
         self._least = self.cost_of(close_oracle_height(self.lists, self._ratio, height, bound))
+
+    @property
+    def least(self) -> int:
+        return self._least
 
     def new_ledger(self) -> Ratios:
         n_rows, n_columns = self._ratio.statistics.shape

@@ -26,7 +26,6 @@ from lpmert.methods.cells.box_stack import (
     larger_boxes,
     new_box_child,
     new_box_stack,
-    precision_of,
     put_box,
     room_for_box,
     whole_box,
@@ -54,7 +53,7 @@ class BoxLane(AnyLane[OpenBox]):
         lists = account.lists
         n_lists, n_features, n_columns = len(lists.offsets) - 1, len(weights), len(account.total)
         sizes = n_lists + 1000, 2 * n_rows + 1000, 2 * n_lists + 1000, 64, n_features, n_columns
-        stack = new_box_stack(*sizes, precision_of(lists))
+        stack = new_box_stack(*sizes, account.precision)
         stack.best_weights[:] = weights
         room = n_rows, n_lists, n_features, n_columns
         children = new_box_child(*room), new_box_child(*room)

@@ -17,6 +17,7 @@ from lpmert.methods.cells.stack import AGE, BOUND, LEVEL, N_LISTS, N_ROWS, TOP, 
 from lpmert.numeric import dyadic
 from lpmert.numeric.kernels import EPSILON, copy_entries, internal, kernel
 from lpmert.numeric.leastnorm import SortedLists
+from lpmert.numeric.rows import sizes_of_rows
 
 # Positions in BoxChild.numbers, besides those that a Child has too.
 OWN, N_PAIRS = 2, 5
@@ -212,7 +213,7 @@ def binary_places(lists: SortedLists) -> int:
     if lists.spread.any():
         return -1
     with np.errstate(over="ignore"):  # an infinite one proves nothing
-        largest = float(np.abs(lists.rows).sum(axis=1).max(initial=0.0))
+        largest = float(sizes_of_rows(lists.rows).max(initial=0.0))
     places = dyadic.binary_places(lists.rows) if largest < 2.0**_EXACT_BITS else None
     return -1 if places is None else max(-1, _EXACT_BITS - places - max(0, int(np.frexp(largest)[1])))
 

@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from lpmert.errors import FloatArray
 from lpmert.methods.cells import kernels as kernel
 from lpmert.methods.cells import stack as layout
@@ -114,7 +112,7 @@ class CellsSearch(Search):
             settings.stalled_splits * n_features,
             3 * settings.stalled_splits * n_features if n_features > 1 else 0,
             self._account.row_work,
-            2.0 * float(np.abs(self._lists.rows).sum(axis=1).max(initial=0.0)),
+            2.0 * self._account.largest,
             settings.compare_all,
         )
         self._workers = home_first(workers(), _AT_HOME)
@@ -140,6 +138,11 @@ class CellsSearch(Search):
         self._hard: deque[OpenCone | OpenBox] = deque()
         self._shared: Shared | None = None
         self._closing: tuple[ChoicesSearch | CellsSearch, int] | None = None
+
+    @property
+    def least(self) -> int | None:
+        """A cost that nothing undercuts, where one was known before the search; for others over the same lists."""
+        return self._account.least
 
     @property
     def finished(self) -> bool:

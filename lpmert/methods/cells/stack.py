@@ -12,6 +12,7 @@ from lpmert.errors import FloatArray, IntArray
 from lpmert.numeric.dyadic import exact_products, single_products
 from lpmert.numeric.kernels import copy_entries, copy_rows, internal
 from lpmert.numeric.leastnorm import SortedLists
+from lpmert.numeric.rows import sizes_of_rows
 
 # Positions in Stack.numbers.
 TOP, NODES, LEAVES, LEAF_LPS, UPPER_COST, DONE_WORK, CUT_OFF, CONFLICTING, LOOKED_AT, LEVEL = range(10)
@@ -202,7 +203,7 @@ def _scores_at(rays: FloatArray, features: FloatArray, spread: FloatArray) -> tu
     errors = (1.0 + 8.0 * n_features * epsilon) * (np.abs(rays) @ spread)
     rounded = ~single_products(rays)
     if rounded.any():
-        largest = float(np.abs(features).sum(axis=1).max(initial=0.0))
+        largest = float(sizes_of_rows(features).max(initial=0.0))
         rounded[rounded] = ~exact_products(rays[rounded], features, largest)
         errors += np.where(rounded, n_features * epsilon * (np.abs(rays).max(initial=0.0) * largest), 0.0)
     return scores, errors

@@ -52,4 +52,8 @@ class Choices(Method):
 
     def start(self, task: Task) -> SharedChoices:
         """Return a search over the whole weight space that begins with this incumbent."""
-        return SharedChoices(self, task.canonical, task.incumbent)
+        return self.begun(task)
+
+    def begun(self, task: Task, least: int | None = None) -> SharedChoices:
+        """Return the same search; least: a cost that nothing undercuts, where another search has looked for it."""
+        return SharedChoices(self, task.canonical, task.incumbent, least)

@@ -14,7 +14,7 @@ import numpy as np
 from lpmert.errors import FloatArray, IntArray
 from lpmert.methods.choices.ratio_lists import UNIT, Bound, Ratio
 from lpmert.metrics.ratio_kernels import BLEU, CHRF, PER, minorant
-from lpmert.numeric.kernels import EPSILON, INFINITE_COST
+from lpmert.numeric.kernels import EPSILON, INFINITE_COST, kernel
 from lpmert.numeric.leastnorm import SortedLists
 
 _LENGTH = {BLEU: 1, CHRF: 0, PER: 1}
@@ -30,11 +30,10 @@ def close_oracle_height(lists: SortedLists, ratio: Ratio, height: int, bound: Bo
     height, bound: those of `oracle_height`; the answer is never less. The range of lengths is halved where its bound is
     the least, again and again.
     """
-    statistics, starts = ratio.statistics, lists.offsets[:-1]
-    if height >= INFINITE_COST or any((numbers % 1.0).any() for numbers in (statistics, ratio.constant)):
+    if height >= INFINITE_COST or any((numbers % 1.0).any() for numbers in (ratio.statistics, ratio.constant)):
         return height  # sums that are rounded may lie outside of a piece
     column = _LENGTH[ratio.kind]
-    pieces = _Pieces(ratio, starts, column)
+    pieces = _Pieces(ratio, lists.offsets, column)
     heap = [(height, float(bound.low[column]), float(bound.high[column]))]
     for _ in range(_SPLITS):
         _, begin, end = heap[0]
@@ -47,13 +46,27 @@ def close_oracle_height(lists: SortedLists, ratio: Ratio, height: int, bound: Bo
     return heap[0][0]
 
 
-class _Pieces:
-    """Bounds of selections whose summed length, statistic `column`, is in a piece; starts [S] of the lists."""
+@kernel
+def cheapest_of_lists(values, lengths, multiplier, offsets, rows, costs):  # type: ignore[no-untyped-def]
+    """Fill rows [S] with the first row of each list of the least value - multiplier * length, costs [S] with that."""
+    for s in range(len(rows)):
+        best = offsets[s]
+        least = values[best] - multiplier * lengths[best]
+        for i in range(offsets[s] + 1, offsets[s + 1]):
+            cost = values[i] - multiplier * lengths[i]
+            if cost < least:
+                best, least = i, cost
+        rows[s], costs[s] = best, least
 
-    def __init__(self, ratio: Ratio, starts: IntArray, column: int) -> None:
-        self._ratio, self._starts, self._column = ratio, starts, column
-        self._lengths = ratio.statistics[:, column]
-        apart = ratio.statistics - self._lengths[:, None]
+
+class _Pieces:
+    """Bounds of selections whose summed length, statistic `column`, is in a piece; offsets [S + 1] of the lists."""
+
+    def __init__(self, ratio: Ratio, offsets: IntArray, column: int) -> None:
+        self._ratio, self._offsets, self._column = ratio, offsets, column
+        self._lengths = np.ascontiguousarray(ratio.statistics[:, column])
+        self._rows, self._least_costs = np.empty(len(offsets) - 1, dtype=np.int64), np.empty(len(offsets) - 1)
+        apart, starts = ratio.statistics - self._lengths[:, None], offsets[:-1]
         more = ratio.constant - ratio.constant[column]
         self._least = more + np.minimum.reduceat(apart, starts).sum(axis=0)
         self._most = more + np.maximum.reduceat(apart, starts).sum(axis=0)
@@ -110,9 +123,8 @@ class _Pieces:
         self, constant: float, slopes: FloatArray, values: FloatArray, multiplier: float, end: float
     ) -> tuple[int, FloatArray]:
         """Return the height for a multiplier, rounded down, and the sums [K] of the cheapest rows."""
-        ratio, column = self._ratio, self._column
-        costs = values - multiplier * self._lengths
-        least = np.minimum.reduceat(costs, self._starts)
+        ratio, column, rows, least = self._ratio, self._column, self._rows, self._least_costs
+        cheapest_of_lists(values, self._lengths, multiplier, self._offsets, rows, least)
         settled = float(slopes @ ratio.constant) - multiplier * ratio.constant[column]
         beyond = multiplier * end
         total = math.fsum([constant, settled, beyond, *least.tolist()])
@@ -120,6 +132,4 @@ class _Pieces:
         sizes[column] += abs(multiplier)
         size = abs(constant) + abs(beyond) + float(sizes @ (ratio.constant + len(least) * ratio.reach))
         lowered = total - 4.0 * (len(slopes) + 4) * EPSILON * size
-        places = np.flatnonzero(costs == np.repeat(least, np.diff([*self._starts, len(costs)])))
-        rows = places[np.searchsorted(places, self._starts)]
         return math.floor(lowered / UNIT), ratio.constant + ratio.statistics[rows].sum(axis=0)

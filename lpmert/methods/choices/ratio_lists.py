@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -73,8 +74,20 @@ def new_bound(n_rows: int, n_columns: int) -> Bound:
 def ratio_lists(canonical: Canonical) -> tuple[SortedLists, Ratio]:
     """Return lists for kernels, and after them one list {a, 0} for each limit, a.w > 0.
 
-    Hypotheses keep their order. Raises `MethodError` for a metric that kernels do not know.
+    Hypotheses keep their order. All who ask about the same lists get the same arrays, not to be written to. Raises
+    `MethodError` for a metric that kernels do not know.
     """
+    found = _known.get(canonical)
+    if found is None:
+        found = _known[canonical] = _ratio_lists(canonical)
+    return found
+
+
+_known: WeakKeyDictionary[Canonical, tuple[SortedLists, Ratio]] = WeakKeyDictionary()
+"""As long as somebody searches the lists: several do, one after the other or in turns."""
+
+
+def _ratio_lists(canonical: Canonical) -> tuple[SortedLists, Ratio]:
     totals, n_own = canonical.totals, len(canonical.features)
     metric = totals.metric
     if not isinstance(metric, RatioMetric) or metric.kind not in (BLEU, CHRF, PER):

@@ -92,13 +92,17 @@ class SharedChoices(Search):
 
     Units begin with the incumbent as it was when they went out, and their answers are taken in that order: the outcome
     is the same for any number of workers.
+
+    least: a cost that nothing undercuts, for a ratio metric, where somebody knows it.
     """
 
     phase = "selections"
 
-    def __init__(self, options: SharedOptions, canonical: Canonical, incumbent: Incumbent) -> None:
+    def __init__(
+        self, options: SharedOptions, canonical: Canonical, incumbent: Incumbent, least: int | None = None
+    ) -> None:
         self.incumbent = incumbent
-        self._alone = Ground(options, canonical, None).search(incumbent)
+        self._alone = Ground(options, canonical, least).search(incumbent)
         least = self._alone.least if isinstance(self._alone, RatioChoicesSearch) else None
         self._ground = Ground(options, canonical, least)
         self._workers = workers()
