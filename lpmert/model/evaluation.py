@@ -108,9 +108,10 @@ class Evaluator:
 
     def decode(self, given: FloatArray) -> Decoded:
         """Return the winners at weights [D], the first one on ties in exact arithmetic."""
-        if self._last is None or not np.array_equal(given, self._last[0]):  # a report asks several times
-            self._last = given.copy(), self._decode(given)
-        return self._last[1]
+        last = self._last  # of any thread
+        if last is None or not np.array_equal(given, last[0]):  # a report asks several times
+            last = self._last = given.copy(), self._decode(given)
+        return last[1]
 
     def _decode(self, given: FloatArray) -> Decoded:
         largest = np.abs(given).max(initial=0.0)

@@ -152,15 +152,17 @@ class _Comparisons:
         A normal carries three roundings, the weights may carry one, the dot product D (Higham, Accuracy and Stability
         of Numerical Algorithms, section 3.1); twice the unit roundoff leaves room for roundings of the bound itself.
         """
-        if self._last is not None and np.array_equal(weights, self._last[0]):
-            return self._last[1:]  # one and the same weights are looked at from several sides
+        last = self._last
+        if last is not None and np.array_equal(weights, last[0]):
+            return last[1:]  # one and the same weights are looked at from several sides
         spread = _EPSILON * (self._magnitudes @ np.abs(weights)) + _SMALLEST_NORMAL
         bound = (len(weights) + 6) * spread
         if self._rounding is not None:
             off = 2.0 * (1.0 + 1e-9) * float(np.abs(weights) @ self._rounding.spread)  # of both features
             bound += np.divide(off, self._size, out=np.full(len(bound), np.inf), where=self._size > 0.0)
-        self._last = weights.copy(), self.normals @ weights, bound
-        return self._last[1:]
+        products = self.normals @ weights
+        self._last = weights.copy(), products, bound
+        return products, bound
 
     def confirmed(self, weights: FloatArray) -> bool:
         """Return whether all comparisons are strictly positive at the weights (of size at most 1), exactly."""
