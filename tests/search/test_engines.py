@@ -272,6 +272,13 @@ def test_cells_narrower_than_the_rim_of_a_cone(kind: str, seed: int) -> None:
     assert_optimal(result, lists, best_loss(lists, ties), ties)
 
 
+def test_an_exact_answer_is_to_the_question_that_was_asked() -> None:
+    """Between question and answer, better weights can make the question go away and another come up."""
+    lists = random_lists("scales", 1422, most_selections=200)
+    for method in methods(lists):
+        assert_optimal(lpmert.minimize(lists.nbest, method=method), lists, best_loss(lists))
+
+
 @pytest.mark.parametrize(("kind", "seed"), [("offset", 6), ("scales", 34), ("ulps", 2), ("nearly collinear", 23)])
 def test_weights_that_only_exact_decoding_tells_from_a_tie_are_a_proof(kind: str, seed: int) -> None:
     lists = random_lists(kind, seed, most_lists=5, most_hypotheses=4, most_features=3, most_selections=100)

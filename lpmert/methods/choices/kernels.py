@@ -95,7 +95,7 @@ def _look_ahead(ledger, lists, tree, corrals, scratch, settings, most):
         for s in range(len(row)):
             if tree.chosen[s] < 0:
                 tree.attained[lists.offsets[s] + row[s]] = stamp
-    if settings.by_gain:
+    if settings.by_gain and n[ANSWER] == UNANSWERED:  # else the question comes in the order in which it was asked
         sort_by_gain(tree)
     for place in range(len(tree.chosen)):
         s = tree.order[place]

@@ -24,6 +24,27 @@ def _known_core(tree):
 
 
 @internal
+def _ask(tree, n_decided):
+    """Note that an exact answer is needed for the first n_decided lists' choices."""
+    tree.numbers[ASKED], tree.numbers[ANSWER] = n_decided, UNANSWERED
+    for k in range(n_decided):
+        s = tree.decided[k]
+        tree.question[k, 0], tree.question[k, 1] = s, tree.chosen[s]
+
+
+@internal
+def _is_answered(tree, n_decided):
+    """Whether there is an answer, and it is about these choices: what is met meanwhile may raise other questions."""
+    if tree.numbers[ANSWER] == UNANSWERED or tree.numbers[ASKED] != n_decided:
+        return False
+    for k in range(n_decided):
+        s = tree.decided[k]
+        if tree.question[k, 0] != s or tree.question[k, 1] != tree.chosen[s]:
+            return False
+    return True
+
+
+@internal
 def together(lists, tree, corrals, slot, scratch, n_decided, start):
     """Decide whether the first n_decided lists' choices go together; where rounding hides it, use or ask for an exact
     answer.
@@ -57,15 +78,14 @@ def together(lists, tree, corrals, slot, scratch, n_decided, start):
             n[CORE_SIZE] = tree.exact_core_sizes[q]
             copy_rows(tree.exact_cores[q], tree.core, np.int64(0), len(tree.core))
             n[ANSWER] = UNANSWERED
-        elif n[ANSWER] == FEASIBLE:
-            verdict = FEASIBLE
-            corrals.size[slot] = 0
-            copy_entries(tree.answer_weights, corrals.point[slot], np.int64(0), len(tree.answer_weights))
-            n[ANSWER] = UNANSWERED
-        elif n[ANSWER] == INFEASIBLE:
-            verdict = INFEASIBLE
-            n[CORE_SIZE] = 0
-            n[ANSWER] = UNANSWERED
+        elif not _is_answered(tree, n_decided):
+            _ask(tree, n_decided)
         else:
-            n[ASKED] = n_decided
+            verdict = n[ANSWER]
+            n[ANSWER] = UNANSWERED
+            if verdict == FEASIBLE:
+                corrals.size[slot] = 0
+                copy_entries(tree.answer_weights, corrals.point[slot], np.int64(0), len(tree.answer_weights))
+            else:
+                n[CORE_SIZE] = 0
     return verdict

@@ -28,8 +28,9 @@ class Tree(NamedTuple):
     branch_next [S + 1]: the list each depth branches on and its next child. bound [S + 1]: of each depth's node. pool
     [P, S]: decoded selections of witnesses; compatible [S + 2, C] those that agree with each depth's choices. attained
     [M]: last node at which a witness showed the hypothesis. residual [S]: what a list can still be charged. cores,
-    exact_cores [Q, D + 4, 2]: (list, position) sets that no weights make together. asked, raised, gain [S]: how often
-    a linear program looked ahead in a list, by how much that raised bounds, and the quotient; order [S]: by gain.
+    exact_cores [Q, D + 4, 2]: (list, position) sets that no weights make together. question [S + 1, 2]: the choices
+    that ANSWER is about, or will be, ASKED in number, as such pairs. asked, raised, gain [S]: how often a linear
+    program looked ahead in a list, by how much that raised bounds, and the quotient; order [S]: by gain.
     """
 
     numbers: IntArray
@@ -54,6 +55,7 @@ class Tree(NamedTuple):
     core_sizes: IntArray
     exact_cores: IntArray
     exact_core_sizes: IntArray
+    question: IntArray
     asked: IntArray
     raised: FloatArray
     gain: FloatArray
@@ -119,6 +121,7 @@ def new_tree(lists, n_fixed, pool_size, kept_witnesses, kept_cores, upper, weigh
         np.zeros(kept_cores, dtype=np.int64),
         np.zeros((kept_cores, n_features + 4, 2), dtype=np.int64),
         np.zeros(kept_cores, dtype=np.int64),
+        np.zeros((n_lists + 1, 2), dtype=np.int64),
         np.zeros(n_lists, dtype=np.int64),
         np.zeros(n_lists),
         np.full(n_lists, np.inf),
