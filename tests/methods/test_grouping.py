@@ -18,7 +18,8 @@ from lpmert import Status
 from lpmert.lines.descents import DEFAULT_BUDGET, descend
 from lpmert.methods.auto import Auto
 from lpmert.methods.choices.choices import Choices
-from lpmert.methods.groups import GroupedSearch, Groups, gather, independent_parts, sampled_costs
+from lpmert.methods.grouping import gather, independent_parts, sampled_costs
+from lpmert.methods.groups import GroupedSearch, Groups
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.form import Canonical
 from lpmert.model.problem import Problem
@@ -100,7 +101,7 @@ def test_the_same_seed_gives_the_same_search() -> None:
 
 def _first_groups(form: Canonical, start: Incumbent, settings: Groups) -> list[list[int]]:
     search = GroupedSearch(settings, form, start)
-    while not search._queue:
+    while not search._to_begin:
         search.advance()
     return [sorted(group.lists.tolist()) for group in search._root.leaves()]
 

@@ -54,7 +54,7 @@ class Ground(NamedTuple):
 
 class Searched(NamedTuple):
     """What is left of a hand; cost, weights [D], source: of the best met; unsettled: as of a search; gains: learnt on
-    the way.
+    the way; work: done, as searches count it.
     """
 
     parts: list[OpenSelections]
@@ -64,6 +64,7 @@ class Searched(NamedTuple):
     unsettled: int | None
     gains: Gains
     counts: Mapping[str, int]
+    work: int
 
 
 def search_hand(
@@ -84,7 +85,8 @@ def search_hand(
             left = search.open_parts() + left
     found = search.incumbent
     counts = {**search.counters(), "nodes": search.nodes - 1}
-    return Searched(left, found.cost, found.weights, found.source, search.unsettled, search.gains.beyond(gains), counts)
+    learnt = search.gains.beyond(gains)
+    return Searched(left, found.cost, found.weights, found.source, search.unsettled, learnt, counts, search.work)
 
 
 class SharedChoices(Search):
@@ -111,6 +113,7 @@ class SharedChoices(Search):
         self._gains = self._alone.gains
         self._counted: Counter[str] = Counter()
         self._unsettled: int | None = None
+        self._work = 0
 
     @property
     def unsettled(self) -> int | None:
@@ -147,6 +150,11 @@ class SharedChoices(Search):
     def memory(self) -> int:
         return self._alone.memory + self._frontier.nbytes
 
+    @property
+    def work(self) -> int:
+        """Work whose outcome is known, in this process."""
+        return self._alone.work + self._work
+
     def counters(self) -> Mapping[str, int]:
         total = Counter(self._alone.counters())
         total.update(self._counted)
@@ -164,6 +172,16 @@ class SharedChoices(Search):
         self._unsettled = state["unsettled"]
         self._gains = Gains(**state["gains"])
         self._share(OpenSelections.of(part) for part in state["parts"])
+
+    def go_on_from(self, searched: Searched) -> None:
+        """Go on, before the first slice, from what a search for the same from its beginning left, and had counted."""
+        self._counted = Counter(searched.counts) - Counter(self._alone.counters())
+        self._unsettled, self._gains, self._work = searched.unsettled, searched.gains, searched.work
+        self._share(searched.parts)
+
+    def give_up(self) -> None:
+        """Let go of the units that are out."""
+        self._frontier.give_up()
 
     def advance(self) -> None:
         """Search on for a slice, or take the answer to the unit that went out first."""
@@ -188,6 +206,7 @@ class SharedChoices(Search):
         if searched.unsettled is not None and (self._unsettled is None or searched.unsettled < self._unsettled):
             self._unsettled = searched.unsettled
         self._counted.update(searched.counts)
+        self._work += searched.work
         self._gains = self._gains.with_more(searched.gains)
         limit = self.incumbent.cost - self._alone.granularity
         self._frontier.push(part for part in searched.parts if part.bound <= limit)
