@@ -14,6 +14,7 @@ from strategies import short_descent
 
 import lpmert
 from lpmert import Result
+from lpmert.methods import groups
 from lpmert.methods.auto import Auto
 from lpmert.methods.cells import search as cells
 from lpmert.methods.choices import shared
@@ -43,6 +44,8 @@ def long_searches(unit: int = SLICE) -> Iterator[None]:
         for module in (cells, shared):
             patch.setattr(module, "_ALONE", 0)
             patch.setattr(module, "_UNIT", unit)
+        patch.setattr(groups, "_ALONE", 0)
+        patch.setattr(groups, "_TURN", 4 * SLICE)
         patch.setattr(lattice_search, "_ALONE", 0)
         patch.setattr(sight, "_UNIT", 1)
         yield

@@ -23,6 +23,7 @@ from long_searches import SLICE, counted, long_searches, noise_of, problem_of, s
 import lpmert
 from lpmert import Status
 from lpmert.errors import DataError, MethodError
+from lpmert.methods.groups import Groups
 from lpmert.methods.heuristic.och import Och
 from lpmert.parallel.backends import checked_backend, hired, workers, workers_of
 from lpmert.parallel.processes import Processes
@@ -213,7 +214,7 @@ def test_backends_are_known_by_name() -> None:
     assert workers() is SERIAL
 
 
-@pytest.mark.parametrize("method", ["cells", "choices", "auto"])
+@pytest.mark.parametrize("method", ["cells", "choices", "groups", "auto"])
 def test_processes_search_as_one_thread_does(method: str, processes: Processes) -> None:
     with long_searches(20 * SLICE), using(processes):
         nbest = noise_of(3)
@@ -221,6 +222,19 @@ def test_processes_search_as_one_thread_does(method: str, processes: Processes) 
             alone = lpmert.minimize(nbest, method=method)
         assert alone.status is Status.OPTIMAL
         assert same(alone, lpmert.minimize(nbest, method=method))
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 5])
+@pytest.mark.parametrize("size", [2, 5])
+def test_groups_are_searched_alike_by_any_number_of_threads(size: int, jobs: int) -> None:
+    with long_searches(5 * SLICE):
+        nbest, method = noise_of(4, 20, 4), Groups(size=size)
+        alone = lpmert.minimize(nbest, method=method)
+        assert alone.status is Status.OPTIMAL
+        assert alone.counters["groups"] == {2: 19, 5: 7}[size]
+        with using(Threads(jobs)):
+            assert same(alone, lpmert.minimize(nbest, method=method))
+        assert alone.loss == lpmert.minimize(nbest, method="cells").loss
 
 
 @pytest.mark.parametrize("metric", ["bleu", "chrf"])
@@ -369,12 +383,12 @@ def check_kills(method: str, kills: int) -> None:
     raise AssertionError(f"{kill.left} of {kills} workers were not killed in {kill.calls} calls")
 
 
-@pytest.mark.parametrize("method", ["cells", "choices"])
+@pytest.mark.parametrize("method", ["cells", "choices", "groups"])
 def test_killed_workers_change_nothing(method: str) -> None:
     check_kills(method, 2)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["cells", "choices"])
+@pytest.mark.parametrize("method", ["cells", "choices", "groups"])
 def test_many_killed_workers_change_nothing(method: str) -> None:
     check_kills(method, 15)
