@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -92,6 +93,34 @@ class Group:
             self.weights, self.unsettled = self.search.incumbent.weights, self.search.unsettled
         self.search = None
         self.closed = True
+
+    def state(self, known: Mapping[Group, int]) -> Mapping[str, Any]:
+        """Return all about it; known: numbers of the groups that it was joined from, among others."""
+        search, best = self.search, None if self.search is None else self.search.incumbent
+        return {
+            "lists": self.lists,
+            "parts": [known[part] for part in self.parts],
+            "columns": self.columns,
+            "weights": self.weights,
+            "turn": self.turn,
+            "closed": self.closed,
+            "unsettled": self.unsettled,
+            "bound": self._bound if search is None else max(self._bound, search.lower_bound),
+            "search": None if search is None else search.state(),
+            "best": None if best is None else (best.cost, best.weights, best.source),
+        }
+
+    @classmethod
+    def of(cls, state: Mapping[str, Any], known: Sequence[Group]) -> Group:
+        """Return the group of a state, but for its search; known: groups by their numbers."""
+        group = cls(state["lists"], tuple(known[number] for number in state["parts"]))
+        group.columns, group.weights, group.turn = state["columns"], state["weights"], state["turn"]
+        group.closed, group.unsettled, group._bound = state["closed"], state["unsettled"], state["bound"]
+        return group
+
+    def all(self) -> list[Group]:
+        """Return this group and all that it was joined from, which come before it."""
+        return [*(one for part in self.parts for one in part.all()), self]
 
     def leaves(self) -> list[Group]:
         """Return the smallest groups in order."""

@@ -10,8 +10,10 @@ Units of work are the beginnings of groups, which small ones do not outlast, and
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -73,6 +75,7 @@ class Groups(Method):
     takes_ratios = True
     takes_jobs = True
     takes_fractions = True
+    keeps_checkpoints = True
 
     def start(self, task: Task) -> GroupedSearch | MinorantSearch:
         """Return a search that begins with this incumbent, on which its random numbers depend too."""
@@ -129,6 +132,41 @@ class GroupedSearch(Combined):
     @property
     def _searches(self) -> list[SharedChoices]:
         return [group.search for group in self._open if group.search is not None]
+
+    def state(self) -> Mapping[str, Any]:
+        groups = self._root.all()
+        number = {group: k for k, group in enumerate(groups)}
+        to_begin = [*(group for group, _ in self._beginning), *self._to_begin]
+        return {
+            "sample": self._sample[:, : self._sampled],
+            "sampled": self._sampled,
+            "groups": [group.state(number) for group in groups],
+            "to_begin": [number[group] for group in to_begin],
+            "open": [number[group] for group in self._open],
+            "counted": dict(self._counted),
+            "other": [self._nodes, self._lps, self._worked, self._improvements, self._credit],
+            "random": self._rng.bit_generator.state,
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        groups: list[Group] = []
+        for kept in state["groups"]:
+            groups.append(Group.of(kept, groups))
+        self._root = groups[-1]
+        self._to_begin.extend(groups[k] for k in state["to_begin"])
+        for k in state["open"]:
+            self._open.append(groups[k])
+            kept = state["groups"][k]
+            groups[k].search = search = self._search_of(groups[k], *kept["best"])
+            search.restore(kept["search"])
+        self._sampled = state["sampled"]
+        if state["sample"].size:
+            self._sample[:, : self._sampled] = state["sample"]
+        elif self._sampled or self._to_begin or self._open or self._root.closed:
+            self._sample = np.empty((0, 0))
+        self._counted = Counter(state["counted"])
+        self._nodes, self._lps, self._worked, self._improvements, self._credit = state["other"]
+        self._rng.bit_generator.state = state["random"]
 
     def advance(self) -> None:
         """Search on in the group whose turn it is, or for better weights; before that, form the groups."""
@@ -200,7 +238,8 @@ class GroupedSearch(Combined):
         """Take the beginning of the group that went out first; small ones are finished with it."""
         if self._to_begin and self._to_begin[0] is self._root:
             self._open.append(self._to_begin.popleft())
-            self._root.search = SharedChoices(self._settings.selections, self._canonical, self.incumbent)
+            best = self.incumbent
+            self._root.search = self._search_of(self._root, best.cost, best.weights, best.source)
             self._counted["groups"] += 1
             return
         self._send()
@@ -210,7 +249,9 @@ class GroupedSearch(Combined):
         self._worked_on(begun.searched.work)
         group.begin(begun)
         if begun.searched.parts:
-            group.search = self._going_on(group, begun)
+            found = begun.searched
+            group.search = self._search_of(group, found.cost, found.weights, found.source)
+            group.search.go_on_from(found)
             self._open.append(group)
         else:
             counts = Counter(begun.searched.counts)
@@ -220,13 +261,12 @@ class GroupedSearch(Combined):
             self._close(group)
         self._send()
 
-    def _going_on(self, group: Group, begun: Begun) -> SharedChoices:
-        """Return the search that goes on from the beginning of a group."""
-        found = begun.searched
-        upper = Incumbent(found.cost, CanonicalWeights(found.weights), found.source)
-        search = SharedChoices(self._settings.selections, self._canonical.part(group.lists)[0], upper)
-        search.go_on_from(found)
-        return search
+    def _search_of(self, group: Group, cost: int, weights: FloatArray, source: str) -> SharedChoices:
+        """Return a search in a group for what costs less than these weights."""
+        if group is self._root:
+            return SharedChoices(self._settings.selections, self._canonical, self.incumbent)
+        upper = Incumbent(cost, CanonicalWeights(weights), source)
+        return SharedChoices(self._settings.selections, self._canonical.part(group.lists)[0], upper)
 
     def _worked_on(self, work: int) -> None:
         self._worked += work
