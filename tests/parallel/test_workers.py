@@ -237,14 +237,18 @@ def test_groups_are_searched_alike_by_any_number_of_threads(size: int, jobs: int
         assert alone.loss == lpmert.minimize(nbest, method="cells").loss
 
 
+@pytest.mark.parametrize("method", ["choices", "groups"])
 @pytest.mark.parametrize("metric", ["bleu", "chrf"])
-def test_processes_search_selections_for_ratios_as_one_thread_does(metric: str, processes: Processes) -> None:
+def test_processes_search_selections_for_ratios_as_one_thread_does(
+    metric: str, method: str, processes: Processes
+) -> None:
     with long_searches():
         nbest = counted(1, metric)
-        alone = lpmert.minimize(nbest, metric=metric, method="choices")
+        alone = lpmert.minimize(nbest, metric=metric, method=method)
         assert alone.status is Status.OPTIMAL
-        with using(processes):
-            assert same(alone, lpmert.minimize(nbest, metric=metric, method="choices"))
+        for hands in (processes, Threads(5)):
+            with using(hands):
+                assert same(alone, lpmert.minimize(nbest, metric=metric, method=method))
 
 
 @pytest.mark.parametrize("metric", ["wer", "bleu"])

@@ -81,7 +81,7 @@ def test_a_search_in_pieces_ends_with_the_optimum(method: str | Cells, calls: in
     assert lpmert.evaluate(nbest, result.weights).loss == result.loss
 
 
-@pytest.mark.parametrize("method", ["cells", "choices"])
+@pytest.mark.parametrize("method", ["cells", "choices", "groups"])
 @pytest.mark.parametrize("metric", ["bleu", "chrf"])
 def test_so_does_one_for_a_ratio(metric: str, method: str, tmp_path: Path) -> None:
     with long_searches():
