@@ -50,8 +50,8 @@ def long_searches(unit: int = SLICE) -> Iterator[None]:
         patch.setattr(groups, "_TURN", 4 * SLICE)
         patch.setattr(shared_divide, "_ALONE", 0)
         patch.setattr(shared_divide, "_UNIT", 1)
-        patch.setattr(divide, "SLICE_STEPS", 20)
-        patch.setattr(shared_divide, "SLICE_STEPS", 20)
+        patch.setattr(divide, "SLICE_STEPS", 8)
+        patch.setattr(shared_divide, "SLICE_STEPS", 8)
         patch.setattr(lattice_search, "_ALONE", 0)
         patch.setattr(sight, "_UNIT", 1)
         yield

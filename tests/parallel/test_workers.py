@@ -23,6 +23,7 @@ from long_searches import SLICE, counted, long_searches, noise_of, problem_of, s
 import lpmert
 from lpmert import Status
 from lpmert.errors import DataError, MethodError
+from lpmert.methods.divide.divide import LpMert
 from lpmert.methods.groups import Groups
 from lpmert.methods.heuristic.och import Och
 from lpmert.parallel.backends import checked_backend, hired, workers, workers_of
@@ -214,7 +215,7 @@ def test_backends_are_known_by_name() -> None:
     assert workers() is SERIAL
 
 
-@pytest.mark.parametrize("method", ["cells", "choices", "groups", "auto"])
+@pytest.mark.parametrize("method", ["cells", "choices", "groups", "lp-mert", "auto"])
 def test_processes_search_as_one_thread_does(method: str, processes: Processes) -> None:
     with long_searches(20 * SLICE), using(processes):
         nbest = noise_of(3)
@@ -338,7 +339,9 @@ def test_an_interrupt_ends_a_comparison_whose_runs_are_in_threads() -> None:
 def test_methods_that_hand_no_work_out_say_so(caplog: pytest.LogCaptureFixture) -> None:
     for method, told in (
         ("grid", True),
-        ("lp-mert", True),
+        (LpMert(chain=False), True),
+        (LpMert(), False),
+        ("groups", False),
         ("cells", False),
         ("och", False),
         ("nelder-mead", False),
@@ -346,7 +349,8 @@ def test_methods_that_hand_no_work_out_say_so(caplog: pytest.LogCaptureFixture) 
     ):
         caplog.clear()
         lpmert.minimize(problem_of(1, 4, 2), method=method, jobs=2)
-        assert (f"jobs=2: method '{method}' hands no work out" in caplog.text) == told
+        name = method if isinstance(method, str) else method.name
+        assert (f"jobs=2: method '{name}' hands no work out" in caplog.text) == told
     rng = np.random.default_rng(0)
     counts = np.column_stack([rng.integers(0, 5, (8, 4)).repeat(2, axis=1), np.full(8, 6)]) + np.array([0, 5] * 4 + [0])
     nbest = lpmert.NBest(rng.normal(size=(8, 2)), [0, 4, 8], counts.astype(float))
@@ -387,12 +391,12 @@ def check_kills(method: str, kills: int) -> None:
     raise AssertionError(f"{kill.left} of {kills} workers were not killed in {kill.calls} calls")
 
 
-@pytest.mark.parametrize("method", ["cells", "choices", "groups"])
+@pytest.mark.parametrize("method", ["cells", "choices", "groups", "lp-mert"])
 def test_killed_workers_change_nothing(method: str) -> None:
     check_kills(method, 2)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["cells", "choices", "groups"])
+@pytest.mark.parametrize("method", ["cells", "choices", "groups", "lp-mert"])
 def test_many_killed_workers_change_nothing(method: str) -> None:
     check_kills(method, 15)

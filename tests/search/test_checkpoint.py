@@ -24,6 +24,7 @@ from lpmert import DataError, MethodError, Progress, Status
 from lpmert.methods.auto import Auto
 from lpmert.methods.cells.cells import Cells
 from lpmert.methods.choices.choices import Choices
+from lpmert.methods.divide.divide import LpMert
 from lpmert.methods.groups import Groups
 from lpmert.methods.lattice.search import LatticeSettings
 from lpmert.methods.lattice.solve import solve_lattices
@@ -32,7 +33,7 @@ from lpmert.result import Limits
 from lpmert.search import checkpoint
 from lpmert.search.checkpoint import Keeping
 
-METHODS = (Cells(), Cells(shape="simplices"), Choices(), Groups(size=3), "auto")
+METHODS = (Cells(), Cells(shape="simplices"), Choices(), Groups(size=3), LpMert(), "auto")
 
 
 def after(calls: int) -> Callable[[Progress], bool]:
@@ -67,7 +68,7 @@ def lattices_in_pieces(problem: LatticeProblem, path: Path, calls: int) -> tuple
     return pieces_of(lambda resume, stop: search(keeping=Keeping(path, resume), callback=stop), calls)
 
 
-@pytest.mark.parametrize("method", METHODS, ids=["boxes", "simplices", "choices", "groups", "auto"])
+@pytest.mark.parametrize("method", METHODS, ids=["boxes", "simplices", "choices", "groups", "lp-mert", "auto"])
 @pytest.mark.parametrize("calls", [2, 3, 20])
 def test_a_search_in_pieces_ends_with_the_optimum(method: str | Cells, calls: int, tmp_path: Path) -> None:
     with long_searches():
@@ -99,7 +100,7 @@ def test_so_does_one_for_a_ratio(metric: str, method: str, tmp_path: Path) -> No
 def test_pieces_hold_to_brute_force(kind: str, tmp_path: Path) -> None:
     lists = random_lists(kind, 1, most_lists=5, most_features=4)
     least = float(best_loss(lists))
-    for number, method in enumerate((Cells(leaf_lists=1, stalled_splits=1), Choices(), Groups(size=2))):
+    for number, method in enumerate((Cells(leaf_lists=1, stalled_splits=1), Choices(), Groups(size=2), LpMert())):
         with long_searches():
             result, _ = in_pieces(lists.nbest, tmp_path / f"{number}.npz", 30, method=method)
         slack = 1e-12 * float(np.abs(lists.losses).sum())
@@ -217,7 +218,7 @@ def test_groups_go_on_with_their_bounds_and_counters(size: int, tmp_path: Path) 
 def test_a_finished_search_is_finished(tmp_path: Path) -> None:
     path = tmp_path / "kept.npz"
     nbest = noise_of(2, 8)
-    for method in ("cells", "choices", "groups"):
+    for method in ("cells", "choices", "groups", "lp-mert"):
         whole = lpmert.minimize(nbest, method=method, checkpoint=path)
         again = lpmert.minimize(nbest, method=method, checkpoint=path, resume=True, time_limit=0)
         assert again.status is Status.OPTIMAL
@@ -318,12 +319,12 @@ print(result.loss, result.status.name)
 """
 
 
-@pytest.mark.parametrize("kind", ["cells", "choices", "groups", "wer"])
+@pytest.mark.parametrize("kind", ["cells", "choices", "groups", "lp-mert", "wer"])
 def test_a_search_that_is_killed_goes_on(kind: str, tmp_path: Path) -> None:
     check_kills(kind, 2, tmp_path)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["cells", "choices", "groups", "wer", "bleu"])
+@pytest.mark.parametrize("kind", ["cells", "choices", "groups", "lp-mert", "wer", "bleu"])
 def test_a_search_that_is_killed_very_often_goes_on(kind: str, tmp_path: Path) -> None:
     check_kills(kind, 50, tmp_path)

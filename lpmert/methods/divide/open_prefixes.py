@@ -55,13 +55,12 @@ class Alone(NamedTuple):
         least = np.array([combination.least for combination in found], dtype=np.int64)
         return cls(stream.position, positions, least.reshape(len(found), -1 if len(found) else 0))
 
-    def stream(self, number: int, screen: Screen, following: int = 0) -> OneList:
-        """Return the stream of this list, from a position on."""
-        stream = OneList(number, screen)
+    def put(self, stream: OneList, screen: Screen, following: int = 0) -> OneList:
+        """Let a stream that has found nothing yet know it, from a position on; return the stream."""
         stream.position = max(self.tested, following)
         for position, least in zip(self.positions.tolist(), self.least, strict=True):
             if position >= following:
-                stream.found.append(_combination(screen, np.array([number]), np.array([position]), least, None))
+                stream.found.append(_combination(screen, stream.part, np.array([position]), least, None))
         return stream
 
 
@@ -70,13 +69,14 @@ class Chain:
 
     def __init__(self, screen: Screen, order: IntArray, alone: Sequence[Alone], *, lazy: bool) -> None:
         self._screen, self._order, self._lazy = screen, order, lazy
-        self._lists = [one.stream(s, screen) for s, one in enumerate(alone)]
+        self._lists = [one.put(OneList(s, screen), screen) for s, one in enumerate(alone)]
 
     def root(self, part: OpenPrefix) -> Stream:
         """Return the stream of all complete combinations of a part."""
         depth = len(part.positions)
         branch = int(self._order[depth])
-        stream: Stream = Alone.of(self._lists[branch]).stream(branch, self._screen, part.following)
+        known = Alone.of(self._lists[branch])
+        stream: Stream = known.put(OneList(branch, self._screen), self._screen, part.following)
         if depth:
             lists = self._order[:depth]
             prefix = _combination(self._screen, lists, part.positions, part.least, part.weights)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -52,18 +53,19 @@ class Searched(NamedTuple):
     counts: Mapping[str, int]
 
 
-def combine_hand(ground: Ground, parts: list[OpenPrefix], cost: int, weights: FloatArray, slices: int) -> Searched:
-    """Combine open prefixes in order of cost for what costs less; weights [D] have this cost."""
+def combine_hand(
+    ground: Ground, parts: list[OpenPrefix], cost: int, weights: FloatArray, steps: int, lps: int
+) -> Searched:
+    """Combine open prefixes in order of cost for what costs less; weights [D] have this cost. steps, lps: at most."""
     incumbent = Incumbent(cost, CanonicalWeights(weights), "")
     screen = Screen(ground.settings, ground.canonical, incumbent)
     chain = Chain(screen, ground.order, ground.alone, lazy=ground.settings.lazy)
-    granularity, lps = ground.canonical.granularity, screen.extremity.counters
-    steps, stop = slices * SLICE_STEPS, slices * SLICE_LPS[ground.settings.lp]
+    granularity, counters = ground.canonical.granularity, screen.extremity.counters
     bounds = [(part.bound, k) for k, part in enumerate(parts)]
     heapq.heapify(bounds)
     roots: dict[int, Stream] = {}
     unsettled: int | None = None
-    while bounds and bounds[0][0] <= incumbent.cost - granularity and steps > 0 and lps["lps"] < stop:
+    while bounds and bounds[0][0] <= incumbent.cost - granularity and steps > 0 and counters["lps"] < lps:
         checkpoint()
         steps -= 1
         bound, k = bounds[0]
@@ -117,18 +119,22 @@ class SharedDivide(InUnits[OpenPrefix, Searched]):
         return Ground(self._settings, self._canonical, order, [Alone.of(one) for one in self._alone.lists])
 
     def state(self) -> Mapping[str, Any]:
-        """Return what is open; before the lists are in order, nothing."""
-        if self._common is None and self._alone.root is None:
-            return {}
+        """Return what is open; before the lists are in order, what is known of each."""
         ground = self._known()
-        return {**super().state(), "order": ground.order, "alone": [plain(one) for one in ground.alone]}
+        planted = self._common is not None or self._alone.root is not None
+        order = ground.order if planted else None
+        return {**super().state(), "order": order, "alone": [plain(one) for one in ground.alone]}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        if state:
-            alone = [Alone(**one) for one in state["alone"]]
-            self._common = Ground(self._settings, self._canonical, state["order"], alone)
-            self._go_on((OpenPrefix(**part) for part in state["parts"]), state["counts"], state["unsettled"])
+        alone = [Alone(**one) for one in state["alone"]]
+        if state["order"] is None:
+            for one, stream in zip(alone, self._alone.lists, strict=True):
+                one.put(stream, self._alone.screen)
+            self._counted = Counter(state["counts"]) - Counter(self._alone.counters())
+            return
+        self._common = Ground(self._settings, self._canonical, state["order"], alone)
+        self._go_on((OpenPrefix(**part) for part in state["parts"]), state["counts"], state["unsettled"])
 
     def _hand_out(self, shared: Shared, parts: list[OpenPrefix]) -> Pending[Searched]:
-        upper = self.incumbent
-        return self._workers.hand_out(combine_hand, shared, parts, upper.cost, upper.weights, _UNIT)
+        upper, steps, lps = self.incumbent, _UNIT * SLICE_STEPS, _UNIT * SLICE_LPS[self._settings.lp]
+        return self._workers.hand_out(combine_hand, shared, parts, upper.cost, upper.weights, steps, lps)
