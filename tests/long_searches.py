@@ -47,6 +47,7 @@ def long_searches(unit: int = SLICE) -> Iterator[None]:
             patch.setattr(module, "_ALONE", 0)
             patch.setattr(module, "_UNIT", unit)
         patch.setattr(groups, "_ALONE", 0)
+        patch.setattr(groups, "_BEGINNING", 0)
         patch.setattr(groups, "_TURN", 4 * SLICE)
         patch.setattr(shared_divide, "_ALONE", 0)
         patch.setattr(shared_divide, "_UNIT", 1)

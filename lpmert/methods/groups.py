@@ -36,7 +36,10 @@ from lpmert.search.method import Incumbent, Method, Task
 from lpmert.system.deadline import checkpoint
 
 _ALONE = 20 * SLICE
-"""Work after which units are handed out, and at most what the beginning of a group takes."""
+"""Work after which units are handed out."""
+
+_BEGINNING = 8 * SLICE
+"""Work in the beginning of a group, at most: as much as in a unit of what is left then."""
 
 _TURN = 20 * SLICE
 """Work that a group gets before the next one has its turn."""
@@ -108,6 +111,7 @@ class GroupedSearch(Combined):
         self._hands: Workers = SERIAL
         self._field = SERIAL.share(Field(settings.selections, canonical))
         self._worked = 0
+        self._slices = 1
         self._improvements = 0
         self._credit = 0
         self._counted["groups"] = 0
@@ -128,6 +132,10 @@ class GroupedSearch(Combined):
     @property
     def open_nodes(self) -> int:
         return super().open_nodes + len(self._to_begin) + len(self._beginning) + len(self._open)
+
+    @property
+    def slices(self) -> int:
+        return self._slices
 
     @property
     def _searches(self) -> list[SharedChoices]:
@@ -170,6 +178,7 @@ class GroupedSearch(Combined):
 
     def advance(self) -> None:
         """Search on in the group whose turn it is, or for better weights; before that, form the groups."""
+        self._slices = 1
         if not (self._to_begin or self._beginning or self._open):
             self._prepare()
         elif self._credit >= _DESCENT_BUDGET and self._root.parts:
@@ -232,7 +241,7 @@ class GroupedSearch(Combined):
         while self._to_begin and self._to_begin[0] is not self._root and len(self._beginning) < lanes:
             group = self._to_begin.popleft()
             best = self.incumbent.weights
-            self._beginning.append((group, self._hands.hand_out(begin, self._field, group.lists, best, _ALONE)))
+            self._beginning.append((group, self._hands.hand_out(begin, self._field, group.lists, best, _BEGINNING)))
 
     def _take_begun(self) -> None:
         """Take the beginning of the group that went out first; small ones are finished with it."""
@@ -270,6 +279,7 @@ class GroupedSearch(Combined):
 
     def _worked_on(self, work: int) -> None:
         self._worked += work
+        self._slices = max(1, work // SLICE)
         self._credit += work // _DESCENT_SHARE
 
     def _search_group(self) -> None:

@@ -90,6 +90,11 @@ class Search(ABC):
         return 0
 
     @property
+    def slices(self) -> int:
+        """How many slices the last `advance` was worth, where it can be several."""
+        return 1
+
+    @property
     def open_nodes(self) -> int:
         """Nodes that wait."""
         return 0 if self.finished else 1

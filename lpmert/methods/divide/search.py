@@ -60,7 +60,7 @@ class DivideSearch(Divisible[OpenPrefix]):
         self._streams: list[Stream] = [*self.lists]
         self._planting = self._plant()
         self._seen = 0
-        self.slices = 0
+        self.advances = 0
 
     @property
     def granularity(self) -> int:
@@ -113,7 +113,7 @@ class DivideSearch(Divisible[OpenPrefix]):
 
     def advance(self) -> None:
         """Plant the tree, or ask the root on, until a slice's work is done."""
-        self.slices += 1
+        self.advances += 1
         stop = self.lps + SLICE_LPS[self._settings.lp]
         for _ in range(SLICE_STEPS):
             if self.finished or self.lps >= stop:

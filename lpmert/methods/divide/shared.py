@@ -105,7 +105,7 @@ class SharedDivide(InUnits[OpenPrefix, Searched]):
 
     @property
     def _long(self) -> bool:
-        return self._alone.slices >= _ALONE and self._alone.root is not None
+        return self._alone.advances >= _ALONE and self._alone.root is not None
 
     def _ground(self) -> Ground:
         self._common = self._known()
