@@ -200,8 +200,8 @@ def _chosen(canonical: Canonical, method: str, why: str) -> None:
 class Portfolio(Combined):
     """One or two searches that share the incumbent: the first has a head start and the larger share of the turns.
 
-    head_start: in turns. trial: after a short one, rounds with so many slices of the first and of the second, which take
-    about as much time. If either ends soon, the other has about doubled what that took.
+    head_start: in turns. trial: after a short one, rounds with so many slices of the first and of the second, which
+    take about as much time. If either ends soon, the other has about doubled what that took.
 
     Each slice is an amount of work, not of time, so that the outcome does not depend on the machine's speed. So is that
     of the improver, who looks for better weights beside them.
