@@ -87,7 +87,7 @@ def search_hand(
 
 
 class SharedChoices(InUnits[OpenSelections, Searched]):
-    """A resumable search over selections; least: a cost that nothing undercuts, for a ratio metric, where it is known."""
+    """A resumable search over selections; least: a cost that nothing undercuts, for a ratio metric, where known."""
 
     phase = "selections"
 
