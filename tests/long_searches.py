@@ -49,6 +49,7 @@ def long_searches(unit: int = SLICE) -> Iterator[None]:
         patch.setattr(groups, "_ALONE", 0)
         patch.setattr(groups, "_BEGINNING", 0)
         patch.setattr(groups, "_TURN", 4 * SLICE)
+        patch.setattr(groups, "_DESCENT_BUDGET", 500)
         patch.setattr(shared_divide, "_ALONE", 0)
         patch.setattr(shared_divide, "_UNIT", 1)
         patch.setattr(divide, "SLICE_STEPS", 8)

@@ -126,6 +126,33 @@ def test_a_part_goes_on_to_what_it_holds_and_nothing_else() -> None:
     assert sorted(before + of_parts) == sorted(c.positions.tobytes() for c in whole.found)
 
 
+def test_parts_can_be_divided_again_and_again() -> None:
+    """What is known of single lists from the beginning makes no difference."""
+    rng = np.random.default_rng(1)
+    lists = Lists(rng.permutation(40).astype(float)[:32].reshape(16, 2), np.arange(0, 17, 4), rng.permutation(16) / 1.0)
+    form = Problem(lists.nbest).canonical
+    screen = Screen(LpMert(look_ahead=False), form, Incumbent(int(INFINITE_COST) // 4, np.ones(form.n_features), ""))
+    streams = [OneList(s, screen) for s in range(form.n_lists)]
+    for stream in streams:
+        while stream.bound < INFINITE_COST:
+            stream.get_next_best()
+    known = [Alone.of(stream) for stream in streams]
+    nothing = np.zeros(0, dtype=np.int64)
+    parts = [OpenPrefix(nothing, 0, 0, np.zeros(form.n_lists, dtype=np.int64), None)]
+    found, order = [], rng.permutation(form.n_lists)
+    while parts:
+        part = parts.pop(int(rng.integers(len(parts))))
+        chain = Chain(screen, order, known, lazy=True)
+        root = chain.root(part)
+        for _ in range(int(rng.integers(1, 5))):
+            root.get_next_best()
+        found += [tuple(c.positions[np.argsort(order)].tolist()) for c in root.found]
+        parts += chain.open_in(root, part.bound)
+    place = [np.argsort(np.argsort(form.costs[a:b], kind="stable")) for a, b in pairwise(form.offsets)]
+    selections = oracle.all_selections(form.features.tolist(), form.offsets.tolist())
+    assert sorted(found) == sorted(tuple(int(place[s][h]) for s, h in enumerate(one)) for one in selections)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_units_find_the_least_loss_and_prove_it(kind: str) -> None:
     tolerated = Tolerated(kind)
