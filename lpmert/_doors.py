@@ -399,7 +399,7 @@ def _settings(
     jobs = whole_number(jobs, "jobs", 1)
     checked_backend(backend)
     solver = _method(method)
-    if jobs > 1 and not solver.takes_jobs:
+    if jobs > 1 and not solver.hands_out:
         logger.warning("jobs=%d: method %r hands no work out, and searches in one thread", jobs, solver.name)
     limits = checked_limits(time_limit, node_limit, gap, target, memory_limit)
     return solver, limits, whole_number(seed, "seed", 0)

@@ -91,7 +91,7 @@ def improve(problem: Problem) -> None:
     """Go on with line searches as beside a long search."""
     improver = Improver(Task(problem, problem.canonical, lambda: first_incumbent(problem, 0, None)), 1.0)
     for _ in range(24):
-        improver.earn()
+        improver.earn(1)
 
 
 def everything() -> None:

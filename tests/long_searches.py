@@ -14,9 +14,12 @@ from strategies import short_descent
 
 import lpmert
 from lpmert import Result
+from lpmert.methods import groups
 from lpmert.methods.auto import Auto
 from lpmert.methods.cells import search as cells
 from lpmert.methods.choices import shared
+from lpmert.methods.divide import search as divide
+from lpmert.methods.divide import shared as shared_divide
 from lpmert.methods.lattice import search as lattice_search
 from lpmert.methods.lattice import sight
 from lpmert.methods.lattice.search import LatticeSettings
@@ -43,6 +46,14 @@ def long_searches(unit: int = SLICE) -> Iterator[None]:
         for module in (cells, shared):
             patch.setattr(module, "_ALONE", 0)
             patch.setattr(module, "_UNIT", unit)
+        patch.setattr(groups, "_ALONE", 0)
+        patch.setattr(groups, "_BEGINNING", 0)
+        patch.setattr(groups, "_TURN", 4 * SLICE)
+        patch.setattr(groups, "_DESCENT_BUDGET", 500)
+        patch.setattr(shared_divide, "_ALONE", 0)
+        patch.setattr(shared_divide, "_UNIT", 1)
+        patch.setattr(divide, "SLICE_STEPS", 8)
+        patch.setattr(shared_divide, "SLICE_STEPS", 8)
         patch.setattr(lattice_search, "_ALONE", 0)
         patch.setattr(sight, "_UNIT", 1)
         yield

@@ -17,7 +17,8 @@ from benchmarks.rows import Row
 from benchmarks.tables import Figure, Table, number
 from lpmert.errors import IntArray
 from lpmert.methods.divide.combination import Combination
-from lpmert.methods.divide.divide import DivideSearch, LpMert
+from lpmert.methods.divide.divide import LpMert
+from lpmert.methods.divide.search import DivideSearch
 from lpmert.methods.divide.streams import TwoHalves
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.nbest import NBest

@@ -14,7 +14,8 @@ from benchmarks.lists import Loss, Poses, Solve, warm_up
 from benchmarks.rows import Row, find
 from benchmarks.suites.ablation import ALL_OFF, LENGTHS, PAPER, PAPER_COMBINATIONS, VARIANTS
 from benchmarks.tables import Table, number, seconds
-from lpmert.methods.divide.divide import DivideSearch, LpMert
+from lpmert.methods.divide.divide import LpMert
+from lpmert.methods.divide.search import DivideSearch
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.nbest import NBest
 from lpmert.search.method import Incumbent

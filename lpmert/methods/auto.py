@@ -7,6 +7,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from lpmert.configurable import option
@@ -64,11 +65,14 @@ _CHOICES_SHARE = 24
 _RATIO_SHARE = 12
 """Slices that `cells` gets for each one of `choices` with a metric that is not additive."""
 
-_GROUPS_SHARE = 1
+_GROUPS_SHARE = 8
 """The same beside `groups`, which raises the bound where no other search can, but rarely ends."""
 
-_BOUND_SHARE = 7
+_BOUND_SHARE = 1
 """Slices that `groups` gets for each one of `choices` where the lists are too many for a proof."""
+
+_BOUND_START = 24
+"""Its head start, as its slices are units of work from the first one on."""
 
 Engine = CellsSearch | SharedChoices | GroupedSearch | MinorantSearch
 """A search with a bound of its own."""
@@ -159,7 +163,8 @@ class Auto(Method):
         _chosen(task.canonical, "groups in turns with choices", "the lists and features are too many for a proof")
         bound = self.groups.start(task)
         least = bound.least if isinstance(bound, MinorantSearch) else None
-        return self._in_turns(task, bound, lambda: self.choices.begun(task, least), _BOUND_SHARE)
+        start = partial(self.choices.begun, task, least)
+        return self._in_turns(task, bound, start, _BOUND_SHARE, head_start=_BOUND_START)
 
     def _in_turns(
         self,
@@ -168,11 +173,14 @@ class Auto(Method):
         start_second: Callable[[], Engine] | None = None,
         share: int = 1,
         trial: tuple[int, int] | None = None,
+        head_start: int = _HEAD_START,
     ) -> Portfolio:
         form = task.canonical
         lines = form.additive or isinstance(form.totals.metric, RatioMetric)
         improver = Improver(task, self.improving, near=self.near) if lines and self.improving else None
-        return Portfolio(first, start_second, task.incumbent, share, improver, trial if self.trials else None)
+        return Portfolio(
+            first, start_second, task.incumbent, share, improver, trial if self.trials else None, head_start
+        )
 
 
 def _chosen(canonical: Canonical, method: str, why: str) -> None:
@@ -192,8 +200,8 @@ def _chosen(canonical: Canonical, method: str, why: str) -> None:
 class Portfolio(Combined):
     """One or two searches that share the incumbent: the first has a head start and the larger share of the turns.
 
-    trial: after a short head start, rounds with so many slices of the first and of the second, which take about as much
-    time. If either ends soon, the other has about doubled what that took.
+    head_start: in turns. trial: after a short one, rounds with so many slices of the first and of the second, which
+    take about as much time. If either ends soon, the other has about doubled what that took.
 
     Each slice is an amount of work, not of time, so that the outcome does not depend on the machine's speed. So is that
     of the improver, who looks for better weights beside them.
@@ -207,8 +215,10 @@ class Portfolio(Combined):
         share: int,
         improver: Improver | None = None,
         trial: tuple[int, int] | None = None,
+        head_start: int = _HEAD_START,
     ) -> None:
         super().__init__(incumbent)
+        self._head_start = head_start
         self._trial = trial
         self._improver = improver
         self._first = first
@@ -216,6 +226,7 @@ class Portfolio(Combined):
         self._start_second = start_second
         self._share = share
         self._turn = 0
+        self._slices = 1
 
     @property
     def finished(self) -> bool:
@@ -261,16 +272,17 @@ class Portfolio(Combined):
             tried, place = divmod(self._turn - _TRIAL_START - 1, first + second)
             if tried < _TRIAL:
                 return tried >= 0 and place >= first
-        return self._turn > _HEAD_START and self._turn % (self._share + 1) == 0
+        return self._turn > self._head_start and self._turn % (self._share + 1) == 0
 
     def advance(self) -> None:
         """Give the next search in turn a slice."""
         if self._improver is not None and self._turn:
-            self._improver.earn()
+            self._improver.earn(self._slices)
         self._turn += 1
-        if self._start_second is None or not self._seconds_turn:
-            self._first.advance()
-            return
-        if self._second is None:
-            self._second = self._start_second()
-        self._second.advance()
+        search = self._first
+        if self._start_second is not None and self._seconds_turn:
+            if self._second is None:
+                self._second = self._start_second()
+            search = self._second
+        search.advance()
+        self._slices = search.slices

@@ -3,33 +3,46 @@
 Every group is free to use weights of its own, so the sum never exceeds the optimum. Groups whose searches are finished
 are joined two by two; the last group is the problem itself. In turn with that, better weights for all lists are sought.
 Lists that share no feature with the others are a problem of their own: the optima of such parts add up to the optimum.
+
+Units of work are the beginnings of groups, which small ones do not outlast, and then hands of open selections.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from lpmert.configurable import option
-from lpmert.errors import FloatArray, IntArray
-from lpmert.lines.descents import Descents, descend
+from lpmert.errors import FloatArray
+from lpmert.lines.descents import Descents
 from lpmert.methods.choices.choices import Choices
-from lpmert.methods.choices.search import SumChoicesSearch
+from lpmert.methods.choices.search import SLICE
+from lpmert.methods.choices.shared import SharedChoices
+from lpmert.methods.grouping import CANDIDATES, Begun, Field, Group, begin, independent_parts, sampled_costs, tree_of
 from lpmert.methods.minorant import MinorantSearch
 from lpmert.methods.subspace import improve, random_numbers
 from lpmert.model.canonical import standardised
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.form import Canonical
-from lpmert.numeric.kernels import decode
+from lpmert.parallel.backends import workers
+from lpmert.parallel.workers import SERIAL, Pending, Workers
 from lpmert.search.combined import Combined
 from lpmert.search.method import Incumbent, Method, Task
 from lpmert.system.deadline import checkpoint
 
-_PATIENCE = 20
-"""Slices that a group gets before the next one has its turn."""
+_ALONE = 20 * SLICE
+"""Work after which units are handed out."""
+
+_BEGINNING = 8 * SLICE
+"""Work in the beginning of a group, at most: as much as in a unit of what is left then."""
+
+_TURN = 20 * SLICE
+"""Work that a group gets before the next one has its turn."""
 
 _MOST_OPEN = 64
 """Groups that are searched in turns; the next one begins when one of these is finished, so that memory is bounded."""
@@ -41,20 +54,15 @@ _MOST_SAMPLED = 1800
 
 _SAMPLED_A_SLICE = 150
 
-_CANDIDATES = 200
-"""Only so many of the dearest lists left are compared as the next one of a group."""
-
-_GROUP_BUDGET = 300_000
-"""Work for the first weights of a group, as in `descend`."""
-
 _DESCENT_BUDGET = 10_000_000
 """Work of descents on all lists between two looks at the bound, as in `descend`."""
 
 _DESCENTS = 5
 """Descents for each search of a subspace."""
 
-_SLICE_WORK = 400_000
-"""Work of a descent for each slice in a group, which takes about twice as long: the bound is what is hard to raise."""
+_DESCENT_SHARE = 10
+"""Work in groups for each piece of a descent, which takes about five times as long: the bound is what is hard to raise.
+"""
 
 _SUBSPACE_SLICES = 40
 
@@ -68,7 +76,9 @@ class Groups(Method):
 
     name = "groups"
     takes_ratios = True
+    takes_jobs = True
     takes_fractions = True
+    keeps_checkpoints = True
 
     def start(self, task: Task) -> GroupedSearch | MinorantSearch:
         """Return a search that begins with this incumbent, on which its random numbers depend too."""
@@ -89,12 +99,19 @@ class GroupedSearch(Combined):
         self._settings = settings
         self._canonical = canonical
         self._rng = random_numbers(incumbent)
-        work = max(1, canonical.features.size, _CANDIDATES * canonical.n_lists)
+        work = max(1, canonical.features.size, CANDIDATES * canonical.n_lists)
         self._sample = np.empty((canonical.n_lists, int(np.clip(_SAMPLE_WORK // work, 50, _MOST_SAMPLED))))
         self._sampled = 0
         self._parts = independent_parts(canonical.features, canonical.offsets)
-        self._root = _Group(np.arange(canonical.n_lists))
-        self._queue: deque[_Group] = deque()
+        self._root = Group(np.arange(canonical.n_lists))
+        self._to_begin: deque[Group] = deque()
+        self._beginning: deque[tuple[Group, Pending[Begun]]] = deque()
+        self._open: deque[Group] = deque()
+        self._workers = workers()
+        self._hands: Workers = SERIAL
+        self._field = SERIAL.share(Field(settings.selections, canonical))
+        self._worked = 0
+        self._slices = 1
         self._improvements = 0
         self._credit = 0
         self._counted["groups"] = 0
@@ -114,22 +131,62 @@ class GroupedSearch(Combined):
 
     @property
     def open_nodes(self) -> int:
-        return super().open_nodes + len(self._queue)
+        return super().open_nodes + len(self._to_begin) + len(self._beginning) + len(self._open)
 
     @property
-    def _searches(self) -> list[SumChoicesSearch]:
-        return [group.search for group in self._queue if group.search is not None]
+    def slices(self) -> int:
+        return self._slices
+
+    @property
+    def _searches(self) -> list[SharedChoices]:
+        return [group.search for group in self._open if group.search is not None]
+
+    def state(self) -> Mapping[str, Any]:
+        groups = self._root.all()
+        number = {group: k for k, group in enumerate(groups)}
+        to_begin = [*(group for group, _ in self._beginning), *self._to_begin]
+        return {
+            "sample": self._sample[:, : self._sampled],
+            "sampled": self._sampled,
+            "groups": [group.state(number) for group in groups],
+            "to_begin": [number[group] for group in to_begin],
+            "open": [number[group] for group in self._open],
+            "counted": dict(self._counted),
+            "other": [self._nodes, self._lps, self._worked, self._improvements, self._credit],
+            "random": self._rng.bit_generator.state,
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        groups: list[Group] = []
+        for kept in state["groups"]:
+            groups.append(Group.of(kept, groups))
+        self._root = groups[-1]
+        self._to_begin.extend(groups[k] for k in state["to_begin"])
+        for k in state["open"]:
+            self._open.append(groups[k])
+            kept = state["groups"][k]
+            groups[k].search = search = self._search_of(groups[k], *kept["best"])
+            search.restore(kept["search"])
+        self._sampled = state["sampled"]
+        if state["sample"].size:
+            self._sample[:, : self._sampled] = state["sample"]
+        elif self._sampled or self._to_begin or self._open or self._root.closed:
+            self._sample = np.empty((0, 0))
+        self._counted = Counter(state["counted"])
+        self._nodes, self._lps, self._worked, self._improvements, self._credit = state["other"]
+        self._rng.bit_generator.state = state["random"]
 
     def advance(self) -> None:
         """Search on in the group whose turn it is, or for better weights; before that, form the groups."""
-        if not self._queue:
+        self._slices = 1
+        if not (self._to_begin or self._beginning or self._open):
             self._prepare()
-            return
-        if self._credit >= _DESCENT_BUDGET and self._root.parts:
+        elif self._credit >= _DESCENT_BUDGET and self._root.parts:
             self._credit -= _DESCENT_BUDGET
             self._improve()
+        elif (self._to_begin or self._beginning) and len(self._open) < _MOST_OPEN:
+            self._take_begun()
         else:
-            self._credit += _SLICE_WORK
             self._search_group()
 
     @cached_property
@@ -154,10 +211,10 @@ class GroupedSearch(Combined):
             for costs in excess:
                 checkpoint()
                 costs -= costs.min()
-            trees = [_tree(excess, lists, self._settings.size) for lists in self._parts]
-            self._root = trees[0] if len(trees) == 1 else _Group(self._root.lists, tuple(trees))
+            trees = [tree_of(excess, lists, self._settings.size) for lists in self._parts]
+            self._root = trees[0] if len(trees) == 1 else Group(self._root.lists, tuple(trees))
         self._sample = np.empty((0, 0))
-        self._queue.extend(self._root.leaves())
+        self._to_begin.extend(self._root.leaves())
 
     def _improve(self) -> None:
         self._improvements += 1
@@ -173,26 +230,82 @@ class GroupedSearch(Combined):
         if clear:
             self.incumbent.improve(cost, weights, source)
 
-    def _search_group(self) -> None:
-        group = self._queue[0]
-        if group.search is None:
-            group.search = self._start(group)
-            self._counted["groups"] += 1
-        group.search.advance()
-        group.slices += 1
-        if group.search.finished:
-            self._queue.popleft()
-            self._close(group, group.search)
-        elif group.slices % _PATIENCE == 0:
-            self._queue.insert(_MOST_OPEN - 1, self._queue.popleft())
+    def _send(self) -> None:
+        """Hand out the beginnings of the groups that come next, at first one by one; the whole problem stays here."""
+        lanes = 1
+        if self._worked >= _ALONE:
+            lanes = self._settings.selections.lanes
+            if self._hands is not self._workers:
+                self._hands = self._workers
+                self._field = self._hands.share(self._field.value)
+        while self._to_begin and self._to_begin[0] is not self._root and len(self._beginning) < lanes:
+            group = self._to_begin.popleft()
+            best = self.incumbent.weights
+            self._beginning.append((group, self._hands.hand_out(begin, self._field, group.lists, best, _BEGINNING)))
 
-    def _close(self, group: _Group, search: SumChoicesSearch) -> None:
+    def _take_begun(self) -> None:
+        """Take the beginning of the group that went out first; small ones are finished with it."""
+        if self._to_begin and self._to_begin[0] is self._root:
+            self._open.append(self._to_begin.popleft())
+            best = self.incumbent
+            self._root.search = self._search_of(self._root, best.cost, best.weights, best.source)
+            self._counted["groups"] += 1
+            return
+        self._send()
+        begun = self._beginning[0][1].wait()
+        group, _ = self._beginning.popleft()
+        self._counted["groups"] += 1
+        self._worked_on(begun.searched.work)
+        group.begin(begun)
+        if begun.searched.parts:
+            found = begun.searched
+            group.search = self._search_of(group, found.cost, found.weights, found.source)
+            group.search.go_on_from(found)
+            self._open.append(group)
+        else:
+            counts = Counter(begun.searched.counts)
+            self._nodes += counts["nodes"]
+            self._lps += counts["lps"]
+            self._counted.update(counts)
+            self._close(group)
+        self._send()
+
+    def _search_of(self, group: Group, cost: int, weights: FloatArray, source: str) -> SharedChoices:
+        """Return a search in a group for what costs less than these weights."""
+        if group is self._root:
+            return SharedChoices(self._settings.selections, self._canonical, self.incumbent)
+        upper = Incumbent(cost, CanonicalWeights(weights), source)
+        return SharedChoices(self._settings.selections, self._canonical.part(group.lists)[0], upper)
+
+    def _worked_on(self, work: int) -> None:
+        self._worked += work
+        self._slices = max(1, work // SLICE)
+        self._credit += work // _DESCENT_SHARE
+
+    def _search_group(self) -> None:
+        group = self._open[0]
+        search = group.search
+        if search is None:
+            return
+        before = search.work
+        search.advance()
+        self._worked_on(search.work - before)
+        group.turn += search.work - before
+        if search.finished:
+            self._open.popleft()
+            self._put_away(search)
+            search.give_up()
+            self._close(group)
+        elif group.turn >= _TURN:
+            group.turn = 0
+            self._open.rotate(-1)
+
+    def _close(self, group: Group) -> None:
         """Keep what a finished search found; the group's parent can begin when all its parts are closed."""
-        self._put_away(search)
         group.close()
         parent = group.parent
         if parent is not None and all(part.closed for part in parent.parts):
-            self._queue.append(parent)
+            self._to_begin.append(parent)
             if len(self._parts) > 1 and parent is self._root:
                 self._combine()
 
@@ -202,128 +315,3 @@ class GroupedSearch(Combined):
         for part in self._root.parts:
             together[part.columns] = part.weights
         self._offer(CanonicalWeights(together), "G")
-
-    def _start(self, group: _Group) -> SumChoicesSearch:
-        canonical, selections = self._canonical, self._settings.selections
-        if group is self._root:
-            return SumChoicesSearch(selections, canonical, self.incumbent)
-        part, group.columns = canonical.part(group.lists)
-        initial = CanonicalWeights(self.incumbent.weights[group.columns])
-        found = CanonicalWeights(descend(*part.lists, initial=initial, budget=_GROUP_BUDGET)[1])
-        upper = Incumbent(part.dearest, found, "")
-        for candidate in (found, initial):
-            # Where ties leave the cost in doubt it is the worst one, which weights beside these attain.
-            upper.improve(part.clear_cost(candidate)[0], candidate, "")
-        return SumChoicesSearch(selections, part, upper)
-
-
-class _Group:
-    """Lists, the parts they were joined from, and how far the search over them has come."""
-
-    def __init__(self, lists: IntArray, parts: tuple[_Group, ...] = ()) -> None:
-        self.lists = np.sort(lists)
-        self.parts = parts
-        self.parent: _Group | None = None
-        for part in parts:
-            part.parent = self
-        self.search: SumChoicesSearch | None = None
-        self.columns = np.empty(0, dtype=np.int64)
-        self.weights = np.empty(0)
-        self.slices = 0
-        self.closed = False
-        self.unsettled: int | None = None
-        self._bound = 0
-
-    @property
-    def lower_bound(self) -> int:
-        """The sum of the parts' bounds, or the group's own where that is higher."""
-        own = self._bound if self.search is None else max(self._bound, self.search.lower_bound)
-        return own if self.closed else max(own, sum(part.lower_bound for part in self.parts))
-
-    def close(self) -> None:
-        """Take over bound, weights and unsettled cost of the finished search, and drop it."""
-        self._bound = self.lower_bound
-        if self.search is not None:
-            self.weights, self.unsettled = self.search.incumbent.weights, self.search.unsettled
-        self.search = None
-        self.closed = True
-
-    def leaves(self) -> list[_Group]:
-        """Return the smallest groups in order."""
-        return [leaf for part in self.parts for leaf in part.leaves()] if self.parts else [self]
-
-
-def sampled_costs(canonical: Canonical, weights: FloatArray) -> FloatArray:
-    """Return what each list costs at each of the weights [P, d]; [P, s]."""
-    costs = np.empty((len(weights), canonical.n_lists))
-    chosen = np.empty(canonical.n_lists, dtype=np.int64)
-    for k, row in enumerate(weights):
-        checkpoint()
-        decode(canonical.features, canonical.offsets, row, chosen)
-        costs[k] = canonical.costs[chosen]
-    return costs
-
-
-def gather(excess: FloatArray, lists: IntArray, size: int) -> list[IntArray]:
-    """Return disjoint groups of `size` of these rows of excess [n, P] whose least column sums are large, greedily.
-
-    A large least sum says that at none of the sampled weights all of the group is cheap. Each group begins with the
-    dearest row left; the last one may be smaller.
-    """
-    means = np.empty(len(lists))
-    for k, row in enumerate(lists):
-        checkpoint()
-        means[k] = excess[row].mean()
-    left = lists[np.argsort(-means, kind="stable")]
-    groups = []
-    while len(left):
-        group, total = [left[0]], excess[left[0]].copy()
-        left = left[1:]
-        while len(group) < size and len(left):
-            checkpoint()
-            place = int(np.argmax((total + excess[left[:_CANDIDATES]]).min(axis=1)))
-            group.append(left[place])
-            total += excess[left[place]]
-            left = np.delete(left, place)
-        groups.append(np.array(group, dtype=np.int64))
-    return groups
-
-
-def independent_parts(features: FloatArray, offsets: IntArray) -> list[IntArray]:
-    """Return the lists in parts that have no feature in common: whatever the weights of one, the others do not notice.
-
-    These are the components of the graph that joins features where some list varies in both; there can be millions of
-    edges, too many for networkx.
-    """
-    first = features[np.repeat(offsets[:-1], np.diff(offsets))]
-    varies = np.logical_or.reduceat(features != first, offsets[:-1], axis=0)
-    if varies.all(axis=0).any():
-        return [np.arange(len(varies))]
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components  # takes as long to load as many a search
-
-    lists, columns = np.nonzero(varies)
-    one = varies.argmax(axis=1)
-    joined = coo_array((np.ones(len(lists), dtype=bool), (one[lists], columns)), shape=2 * features.shape[1:])
-    _, labels = connected_components(joined, directed=False)
-    order = np.argsort(labels[one], kind="stable")
-    ends = np.cumsum(np.bincount(labels[one]))
-    parts = np.split(order, ends[:-1])
-    return sorted((part for part in parts if len(part)), key=lambda part: int(part[0]))
-
-
-def _tree(excess: FloatArray, lists: IntArray, size: int) -> _Group:
-    """Return the group of these lists: conflicting lists joined to groups of this size, and these joined by twos."""
-    groups = [_Group(group) for group in gather(excess, lists, size)]
-    while len(groups) > 1:
-        sums = np.empty((len(groups), excess.shape[1]))
-        for k, group in enumerate(groups):
-            checkpoint()
-            sums[k] = excess[group.lists].sum(axis=0)
-        groups = [
-            _Group(np.concatenate([groups[k].lists for k in pair]), tuple(groups[k] for k in pair))
-            if len(pair) > 1
-            else groups[pair[0]]
-            for pair in gather(sums, np.arange(len(groups)), 2)
-        ]
-    return groups[0]

@@ -7,13 +7,15 @@ too.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from lpmert.methods.choices.choices import Choices
 from lpmert.methods.choices.close_oracle import close_oracle_height
 from lpmert.methods.choices.oracle_bound import oracle_height
-from lpmert.methods.choices.ratio_lists import Bound, cost_of_height, ratio_lists
-from lpmert.methods.choices.ratio_search import RatioChoicesSearch
+from lpmert.methods.choices.ratio_lists import cost_of_height, ratio_lists
+from lpmert.methods.choices.shared import SharedChoices
+from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.form import Canonical
 from lpmert.search.combined import Combined
 from lpmert.search.method import Incumbent, Search
@@ -35,14 +37,15 @@ class MinorantSearch(Combined):
         start: Callable[[Canonical, Incumbent], Search],
     ) -> None:
         super().__init__(incumbent)
-        self._selections, self._canonical = selections, canonical
+        self._selections, self._canonical, self._start = selections, canonical, start
         lists, ratio = ratio_lists(canonical)
         self._kind = ratio.kind
         self._height, bound = oracle_height(lists, ratio, incumbent.weights)
-        relaxed = with_minorant(canonical, bound)
+        self._costs = bound.costs[: len(canonical.features)].copy()
         self._least = cost_of_height(canonical, ratio.kind, close_oracle_height(lists, ratio, self._height, bound))
+        self._whole: SharedChoices | None = None
         self._inner: Search | None = None
-        self._whole: RatioChoicesSearch | None = None
+        relaxed = canonical.with_costs(self._costs)
         if relaxed.n_lists:
             below = Incumbent(relaxed.dearest, incumbent.weights, "")
             below.improve(relaxed.clear_cost(incumbent.weights)[0], incumbent.weights, "")
@@ -71,14 +74,42 @@ class MinorantSearch(Combined):
         return min(bound, self.incumbent.cost)
 
     @property
+    def slices(self) -> int:
+        return 1 if self._inner is None or self._whole is not None else self._inner.slices
+
+    @property
     def _searches(self) -> list[Search]:
         return [search for search in (self._inner, self._whole) if search is not None]
+
+    def state(self) -> Mapping[str, Any]:
+        inner, best = self._inner, None if self._inner is None else self._inner.incumbent
+        return {
+            "height": self._height,
+            "costs": self._costs,
+            "least": self._least,
+            "best": None if best is None else (best.cost, best.weights, best.source),
+            "inner": None if inner is None else inner.state(),
+            "whole": None if self._whole is None else self._whole.state(),
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on with the minorant of that search: what is proved there is proved of its costs."""
+        self._height, self._costs, self._least = state["height"], state["costs"], state["least"]
+        self._inner = None
+        if state["inner"] is not None:
+            cost, weights, source = state["best"]
+            best = Incumbent(cost, CanonicalWeights(weights), source)
+            self._inner = self._start(self._canonical.with_costs(self._costs), best)
+            self._inner.restore(state["inner"])
+        if state["whole"] is not None:
+            self._whole = SharedChoices(self._selections, self._canonical, self.incumbent, self._least)
+            self._whole.restore(state["whole"])
 
     def advance(self) -> None:
         """Search the additive problem, and when that is finished the ratio."""
         if self._inner is None or self._inner.finished:
             if self._whole is None:
-                self._whole = RatioChoicesSearch(self._selections, self._canonical, self.incumbent, least=self._least)
+                self._whole = SharedChoices(self._selections, self._canonical, self.incumbent, self._least)
             self._whole.advance()
             return
         before = self._inner.incumbent.weights
@@ -88,8 +119,3 @@ class MinorantSearch(Combined):
             loss = self._canonical.totals.attained(found)
             if loss is not None:
                 self.incumbent.improve(self._canonical.cost_of_loss(loss), found, "L")
-
-
-def with_minorant(canonical: Canonical, bound: Bound) -> Canonical:
-    """Return lists whose costs, added to the height that `oracle_height` found with this bound, nothing undercuts."""
-    return canonical.with_costs(bound.costs[: len(canonical.features)].copy())

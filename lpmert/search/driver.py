@@ -59,7 +59,9 @@ def solve(
     """
     _check(method, problem)
     if keeping is not None and not method.keeps_checkpoints:
-        raise MethodError(f"method {quoted(method.name)} keeps no checkpoints; use auto, cells or choices")
+        raise MethodError(
+            f"method {quoted(method.name)} keeps no checkpoints; use auto, cells, choices, groups or lp-mert"
+        )
 
     def begin(kept: State | None, course: Course, find: Callable[[Callable[[], Incumbent]], Incumbent]) -> Search:
         initial = None if initial_weights is None else problem.to_canonical(initial_weights)

@@ -84,6 +84,11 @@ class Frontier(Generic[P, A]):
         self.nbytes -= sum(part.nbytes for part in self._out.popleft()[0])
         return answer
 
+    def give_up(self) -> None:
+        """Let go of the hands that are out; no more answers are taken."""
+        for _, pending in self._out:
+            pending.give_up()
+
     def parts(self) -> list[P]:
         """Return all parts, those that are out as they went out."""
         waiting = [part for _, _, part in sorted(self._waiting, key=lambda item: item[:2])]

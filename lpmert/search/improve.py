@@ -60,9 +60,9 @@ class Improver:
         self._credit = 0.0
         self._turns = 0
 
-    def earn(self) -> None:
-        """Look for better weights as far as another slice of the search allows."""
-        self._credit += self._wage
+    def earn(self, slices: int) -> None:
+        """Look for better weights as far as more slices of the search allow."""
+        self._credit += slices * self._wage
         if self._credit > 0.0 and self._form.n_features >= _FEWEST_FEATURES:
             before = self._incumbent.cost
             work = self._turn()

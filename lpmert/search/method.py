@@ -90,6 +90,11 @@ class Search(ABC):
         return 0
 
     @property
+    def slices(self) -> int:
+        """How many slices the last `advance` was worth, where it can be several."""
+        return 1
+
+    @property
     def open_nodes(self) -> int:
         """Nodes that wait."""
         return 0 if self.finished else 1
@@ -204,7 +209,7 @@ class Method(Configurable, ABC):
     takes_fractions: ClassVar[bool] = False
     """Whether it takes those that are fractions of sums, by way of additive losses."""
     takes_jobs: ClassVar[bool] = False
-    """Whether its searches hand units of work out."""
+    """Whether its searches can hand units of work out."""
     takes_caps: ClassVar[bool] = False
     """Whether the method keeps to a cosine around given weights."""
     keeps_checkpoints: ClassVar[bool] = False
@@ -216,6 +221,11 @@ class Method(Configurable, ABC):
     def random(self) -> bool:
         """Whether a comparison runs it with several seeds: other seeds find other weights."""
         return not self.proves
+
+    @property
+    def hands_out(self) -> bool:
+        """Whether its searches hand units of work out with these options."""
+        return self.takes_jobs
 
     @property
     def remembers(self) -> bool:

@@ -20,8 +20,9 @@ from lpmert import Result, Status
 from lpmert.errors import IntArray
 from lpmert.methods.divide.combination import Combination, Screen
 from lpmert.methods.divide.cores import Cores
-from lpmert.methods.divide.divide import DivideSearch, LpMert
+from lpmert.methods.divide.divide import LpMert
 from lpmert.methods.divide.pairing import neighbours, pair_by_conflict
+from lpmert.methods.divide.search import DivideSearch
 from lpmert.methods.divide.streams import OneList, Stream, TwoHalves
 from lpmert.methods.divide.witnesses import Witnesses
 from lpmert.model.problem import Problem

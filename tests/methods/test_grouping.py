@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
+from long_searches import long_searches, using
 from scipy.linalg import block_diag
 from shared import needs_shared, swahili
 from strategies import KINDS, Lists, assert_closes_on, best_loss, exact_decode, gaussian_lists, loss_of, random_lists
@@ -18,10 +20,12 @@ from lpmert import Status
 from lpmert.lines.descents import DEFAULT_BUDGET, descend
 from lpmert.methods.auto import Auto
 from lpmert.methods.choices.choices import Choices
-from lpmert.methods.groups import GroupedSearch, Groups, gather, independent_parts, sampled_costs
+from lpmert.methods.grouping import gather, independent_parts, sampled_costs
+from lpmert.methods.groups import GroupedSearch, Groups
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.form import Canonical
 from lpmert.model.problem import Problem
+from lpmert.parallel.workers import Pending, Shared, T, Threads, Unit
 from lpmert.search.method import Incumbent, Task
 from lpmert.search.start import first_incumbent
 
@@ -54,6 +58,70 @@ def test_the_bound_never_exceeds_the_optimum_and_never_falls(size: int) -> None:
         form = problem.canonical
         search = GroupedSearch(Groups(size=size), form, first_incumbent(problem, seed, None))
         assert_closes_on(optimum.loss, search, form)
+
+
+@pytest.mark.parametrize("size", [1, 3, 100])
+@pytest.mark.parametrize("kind", KINDS)
+def test_groups_in_units_end_with_the_least_loss(kind: str, size: int) -> None:
+    tolerated = Tolerated(kind)
+    for seed in range(8):
+        lists = random_lists(kind, seed, most_lists=6, most_hypotheses=4, most_features=3, most_selections=150)
+        least = best_loss(lists)
+        with long_searches(1):
+            result = lpmert.minimize(lists.nbest, method=Groups(size=size), jobs=2)
+        assert result.loss == float(loss_of(lists, exact_decode(lists, result.weights)[0]))
+        if not tolerated.take(result, lists, least):
+            slack = 1e-12 * float(np.abs(lists.losses).sum())
+            assert result.loss == result.lower_bound == pytest.approx(float(least), abs=slack)
+    tolerated.assert_rare()
+
+
+@pytest.mark.parametrize("size", [2, 5])
+def test_bounds_of_units_never_exceed_the_optimum_and_never_fall(size: int) -> None:
+    for seed in range(2):
+        lists = gaussian_lists(seed, lists=16, hypotheses=6, features=4)
+        optimum = lpmert.minimize(lists.nbest, method="cells")
+        assert optimum.status is Status.OPTIMAL
+        problem = Problem(lists.nbest)
+        with long_searches(200):
+            search = GroupedSearch(Groups(size=size), problem.canonical, first_incumbent(problem, seed, None))
+            assert_closes_on(optimum.loss, search, problem.canonical)
+
+
+def test_limits_leave_a_valid_bound_while_units_are_out() -> None:
+    lists = gaussian_lists(3, lists=20, hypotheses=8, features=5)
+    optimum = lpmert.minimize(lists.nbest, method="cells").loss
+    stopped = []
+    for limits in ({"node_limit": 60}, {"node_limit": 400}, {"memory_limit": 1}, {"time_limit": 0.0}, {"gap": 0.5}):
+        with long_searches(500):
+            result = lpmert.minimize(lists.nbest, method="groups", jobs=2, **limits)
+        assert result.lower_bound is not None
+        assert result.lower_bound <= optimum <= result.loss
+        stopped.append(result.status)
+    assert stopped == [Status.NODE_LIMIT, Status.NODE_LIMIT, Status.MEMORY_LIMIT, Status.TIME_LIMIT, Status.GAP]
+
+
+class Recorder(Threads):
+    """Workers who note what they get."""
+
+    def __init__(self) -> None:
+        super().__init__(2)
+        self.got: Counter[str] = Counter()
+
+    def hand_out(self, unit: Unit[T], shared: Shared, *arguments: object) -> Pending[T]:
+        self.got[unit.__name__] += 1
+        return super().hand_out(unit, shared, *arguments)
+
+
+def test_short_work_stays_at_home_and_all_else_is_handed_out() -> None:
+    lists = gaussian_lists(4, lists=24, hypotheses=8, features=5)
+    with Recorder() as hands, using(hands):
+        lpmert.minimize(lists.nbest, method="groups", node_limit=5)
+        assert not hands.got
+        with long_searches(500):
+            result = lpmert.minimize(lists.nbest, method="groups", node_limit=2000)
+    assert hands.got["begin"] >= result.counters["groups"] - 1 >= 3
+    assert hands.got["search_hand"] > 20
 
 
 def test_groups_of_one_list_give_the_sum_of_the_least_attainable_losses() -> None:
@@ -100,7 +168,7 @@ def test_the_same_seed_gives_the_same_search() -> None:
 
 def _first_groups(form: Canonical, start: Incumbent, settings: Groups) -> list[list[int]]:
     search = GroupedSearch(settings, form, start)
-    while not search._queue:
+    while not search._to_begin:
         search.advance()
     return [sorted(group.lists.tolist()) for group in search._root.leaves()]
 

@@ -23,6 +23,8 @@ from long_searches import SLICE, counted, long_searches, noise_of, problem_of, s
 import lpmert
 from lpmert import Status
 from lpmert.errors import DataError, MethodError
+from lpmert.methods.divide.divide import LpMert
+from lpmert.methods.groups import Groups
 from lpmert.methods.heuristic.och import Och
 from lpmert.parallel.backends import checked_backend, hired, workers, workers_of
 from lpmert.parallel.processes import Processes
@@ -213,7 +215,7 @@ def test_backends_are_known_by_name() -> None:
     assert workers() is SERIAL
 
 
-@pytest.mark.parametrize("method", ["cells", "choices", "auto"])
+@pytest.mark.parametrize("method", ["cells", "choices", "groups", "lp-mert", "auto"])
 def test_processes_search_as_one_thread_does(method: str, processes: Processes) -> None:
     with long_searches(20 * SLICE), using(processes):
         nbest = noise_of(3)
@@ -223,14 +225,31 @@ def test_processes_search_as_one_thread_does(method: str, processes: Processes) 
         assert same(alone, lpmert.minimize(nbest, method=method))
 
 
+@pytest.mark.parametrize("jobs", [1, 2, 5])
+@pytest.mark.parametrize("size", [2, 5])
+def test_groups_are_searched_alike_by_any_number_of_threads(size: int, jobs: int) -> None:
+    with long_searches(5 * SLICE):
+        nbest, method = noise_of(4, 20, 4), Groups(size=size)
+        alone = lpmert.minimize(nbest, method=method)
+        assert alone.status is Status.OPTIMAL
+        assert alone.counters["groups"] >= {2: 15, 5: 6}[size]  # of 19 and 7, the last of which may not be needed
+        with using(Threads(jobs)):
+            assert same(alone, lpmert.minimize(nbest, method=method))
+        assert alone.loss == lpmert.minimize(nbest, method="cells").loss
+
+
+@pytest.mark.parametrize("method", ["choices", "groups"])
 @pytest.mark.parametrize("metric", ["bleu", "chrf"])
-def test_processes_search_selections_for_ratios_as_one_thread_does(metric: str, processes: Processes) -> None:
+def test_processes_search_selections_for_ratios_as_one_thread_does(
+    metric: str, method: str, processes: Processes
+) -> None:
     with long_searches():
         nbest = counted(1, metric)
-        alone = lpmert.minimize(nbest, metric=metric, method="choices")
+        alone = lpmert.minimize(nbest, metric=metric, method=method)
         assert alone.status is Status.OPTIMAL
-        with using(processes):
-            assert same(alone, lpmert.minimize(nbest, metric=metric, method="choices"))
+        for hands in (processes, Threads(5)):
+            with using(hands):
+                assert same(alone, lpmert.minimize(nbest, metric=metric, method=method))
 
 
 @pytest.mark.parametrize("metric", ["wer", "bleu"])
@@ -320,7 +339,9 @@ def test_an_interrupt_ends_a_comparison_whose_runs_are_in_threads() -> None:
 def test_methods_that_hand_no_work_out_say_so(caplog: pytest.LogCaptureFixture) -> None:
     for method, told in (
         ("grid", True),
-        ("lp-mert", True),
+        (LpMert(chain=False), True),
+        (LpMert(), False),
+        ("groups", False),
         ("cells", False),
         ("och", False),
         ("nelder-mead", False),
@@ -328,7 +349,8 @@ def test_methods_that_hand_no_work_out_say_so(caplog: pytest.LogCaptureFixture) 
     ):
         caplog.clear()
         lpmert.minimize(problem_of(1, 4, 2), method=method, jobs=2)
-        assert (f"jobs=2: method '{method}' hands no work out" in caplog.text) == told
+        name = method if isinstance(method, str) else method.name
+        assert (f"jobs=2: method '{name}' hands no work out" in caplog.text) == told
     rng = np.random.default_rng(0)
     counts = np.column_stack([rng.integers(0, 5, (8, 4)).repeat(2, axis=1), np.full(8, 6)]) + np.array([0, 5] * 4 + [0])
     nbest = lpmert.NBest(rng.normal(size=(8, 2)), [0, 4, 8], counts.astype(float))
@@ -369,12 +391,12 @@ def check_kills(method: str, kills: int) -> None:
     raise AssertionError(f"{kill.left} of {kills} workers were not killed in {kill.calls} calls")
 
 
-@pytest.mark.parametrize("method", ["cells", "choices"])
+@pytest.mark.parametrize("method", ["cells", "choices", "groups", "lp-mert"])
 def test_killed_workers_change_nothing(method: str) -> None:
     check_kills(method, 2)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["cells", "choices"])
+@pytest.mark.parametrize("method", ["cells", "choices", "groups", "lp-mert"])
 def test_many_killed_workers_change_nothing(method: str) -> None:
     check_kills(method, 15)

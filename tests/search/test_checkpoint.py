@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,8 @@ from lpmert import DataError, MethodError, Progress, Status
 from lpmert.methods.auto import Auto
 from lpmert.methods.cells.cells import Cells
 from lpmert.methods.choices.choices import Choices
+from lpmert.methods.divide.divide import LpMert
+from lpmert.methods.groups import Groups
 from lpmert.methods.lattice.search import LatticeSettings
 from lpmert.methods.lattice.solve import solve_lattices
 from lpmert.model.lattice_problem import LatticeProblem
@@ -30,7 +33,7 @@ from lpmert.result import Limits
 from lpmert.search import checkpoint
 from lpmert.search.checkpoint import Keeping
 
-METHODS = (Cells(), Cells(shape="simplices"), Choices(), "auto")
+METHODS = (Cells(), Cells(shape="simplices"), Choices(), Groups(size=3), LpMert(), "auto")
 
 
 def after(calls: int) -> Callable[[Progress], bool]:
@@ -65,7 +68,7 @@ def lattices_in_pieces(problem: LatticeProblem, path: Path, calls: int) -> tuple
     return pieces_of(lambda resume, stop: search(keeping=Keeping(path, resume), callback=stop), calls)
 
 
-@pytest.mark.parametrize("method", METHODS, ids=["boxes", "simplices", "choices", "auto"])
+@pytest.mark.parametrize("method", METHODS, ids=["boxes", "simplices", "choices", "groups", "lp-mert", "auto"])
 @pytest.mark.parametrize("calls", [2, 3, 20])
 def test_a_search_in_pieces_ends_with_the_optimum(method: str | Cells, calls: int, tmp_path: Path) -> None:
     with long_searches():
@@ -79,7 +82,7 @@ def test_a_search_in_pieces_ends_with_the_optimum(method: str | Cells, calls: in
     assert lpmert.evaluate(nbest, result.weights).loss == result.loss
 
 
-@pytest.mark.parametrize("method", ["cells", "choices"])
+@pytest.mark.parametrize("method", ["cells", "choices", "groups"])
 @pytest.mark.parametrize("metric", ["bleu", "chrf"])
 def test_so_does_one_for_a_ratio(metric: str, method: str, tmp_path: Path) -> None:
     with long_searches():
@@ -97,7 +100,7 @@ def test_so_does_one_for_a_ratio(metric: str, method: str, tmp_path: Path) -> No
 def test_pieces_hold_to_brute_force(kind: str, tmp_path: Path) -> None:
     lists = random_lists(kind, 1, most_lists=5, most_features=4)
     least = float(best_loss(lists))
-    for number, method in enumerate((Cells(leaf_lists=1, stalled_splits=1), Choices())):
+    for number, method in enumerate((Cells(leaf_lists=1, stalled_splits=1), Choices(), Groups(size=2), LpMert())):
         with long_searches():
             result, _ = in_pieces(lists.nbest, tmp_path / f"{number}.npz", 30, method=method)
         slack = 1e-12 * float(np.abs(lists.losses).sum())
@@ -187,10 +190,35 @@ def test_counters_and_bounds_go_on(tmp_path: Path) -> None:
     assert second.loss <= first.loss
 
 
+@pytest.mark.parametrize("size", [2, 5, 100])
+def test_groups_go_on_with_their_bounds_and_counters(size: int, tmp_path: Path) -> None:
+    method, path = Groups(size=size), tmp_path / "kept.npz"
+    with long_searches():
+        nbest = noise_of(1, 9)
+        whole = lpmert.minimize(nbest, method=method)
+        results = []
+        for piece in range(2_000):
+            stop = after(3)
+            results.append(lpmert.minimize(nbest, method=method, checkpoint=path, resume=piece > 0, callback=stop))
+            if results[-1].status is not Status.CALLBACK:
+                break
+        ended = lpmert.minimize(nbest, method=method, checkpoint=path, resume=True, time_limit=0)
+    assert len(results) > 5
+    assert results[-1].status is ended.status is whole.status is Status.OPTIMAL
+    assert results[-1].loss == ended.loss == whole.loss == float(lpmert.minimize(nbest, method="cells").loss)
+    for before, after_it in pairwise(results):
+        assert before.lower_bound is not None
+        assert after_it.lower_bound is not None
+        assert before.lower_bound <= after_it.lower_bound <= whole.loss <= after_it.loss <= before.loss
+        assert all(count <= after_it.counters[name] for name, count in before.counters.items() if name != "witnesses")
+    groups = {2: 9, 5: 3, 100: 1}[size]
+    assert results[-1].counters["groups"] == whole.counters["groups"] == groups
+
+
 def test_a_finished_search_is_finished(tmp_path: Path) -> None:
     path = tmp_path / "kept.npz"
     nbest = noise_of(2, 8)
-    for method in ("cells", "choices"):
+    for method in ("cells", "choices", "groups", "lp-mert"):
         whole = lpmert.minimize(nbest, method=method, checkpoint=path)
         again = lpmert.minimize(nbest, method=method, checkpoint=path, resume=True, time_limit=0)
         assert again.status is Status.OPTIMAL
@@ -291,12 +319,12 @@ print(result.loss, result.status.name)
 """
 
 
-@pytest.mark.parametrize("kind", ["cells", "choices", "wer"])
+@pytest.mark.parametrize("kind", ["cells", "choices", "groups", "lp-mert", "wer"])
 def test_a_search_that_is_killed_goes_on(kind: str, tmp_path: Path) -> None:
     check_kills(kind, 2, tmp_path)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["cells", "choices", "wer", "bleu"])
+@pytest.mark.parametrize("kind", ["cells", "choices", "groups", "lp-mert", "wer", "bleu"])
 def test_a_search_that_is_killed_very_often_goes_on(kind: str, tmp_path: Path) -> None:
     check_kills(kind, 50, tmp_path)

@@ -14,7 +14,8 @@ import lpmert
 from lpmert import Region, RegionError, Status
 from lpmert.methods.cells.cells import Cells
 from lpmert.methods.choices.choices import Choices
-from lpmert.methods.divide.divide import DivideSearch, LpMert
+from lpmert.methods.divide.divide import LpMert
+from lpmert.methods.divide.search import DivideSearch
 from lpmert.metrics.ratio import Bleu, Chrf
 from lpmert.model.canonical import possible_winners
 from lpmert.model.problem import Problem

@@ -26,7 +26,7 @@ def task_of(problem: Problem, seed: int = 0) -> Task:
 def improved(task: Task, turns: int = 60, share: float = 1.0) -> Incumbent:
     improver = Improver(task, share)
     for _ in range(turns):
-        improver.earn()
+        improver.earn(1)
     return task.incumbent
 
 

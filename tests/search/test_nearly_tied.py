@@ -9,12 +9,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from long_searches import long_searches
 from strategies import Lists, best_loss, exact_decode, loss_of, short_descent
 
 import lpmert
 from lpmert import MethodError, Result, Status, verify
 from lpmert.certificates.write.certify import write_certificate
 from lpmert.errors import FloatArray
+from lpmert.methods import Method
+from lpmert.methods.choices.choices import Choices
+from lpmert.methods.divide.divide import LpMert
+from lpmert.methods.groups import Groups
 
 pytestmark = pytest.mark.usefixtures("poor_start")
 
@@ -107,16 +112,41 @@ def test_the_set_is_nearly_tied_and_proved_all_the_same() -> None:
     assert {result.status for result in results} == {Status.OPTIMAL}
 
 
-@pytest.mark.parametrize("method", ["auto", "sweep", "groups", *METHODS])
-def test_to_tolerance_is_said_where_the_best_choices_need_weights_that_doubles_do_not_have(method: str) -> None:
+def between_doubles() -> Lists:
     """Between u and u + d there are real weights and no double ones: u.w > 0 and (u + d).w < 0, d in the last bit."""
     u, v = np.array([1.0, 1.0]), np.array([-1.0, -1.0 + 2.0**-53])
     nothing = np.zeros(2)
-    lists = Lists(np.array([nothing, u, nothing, v]), np.array([0, 2, 4]), np.array([1.0, 0.0, 1.0, 0.0]))
+    return Lists(np.array([nothing, u, nothing, v]), np.array([0, 2, 4]), np.array([1.0, 0.0, 1.0, 0.0]))
+
+
+@pytest.mark.parametrize("method", ["auto", "sweep", "groups", *METHODS])
+def test_to_tolerance_is_said_where_the_best_choices_need_weights_that_doubles_do_not_have(method: str) -> None:
+    lists = between_doubles()
     assert best_loss(lists) == 0
     result = lpmert.minimize(lists.nbest, method=method)
     assert loss_of(lists, exact_decode(lists, result.weights)[0]) == Fraction(result.loss) == 1
     assert (result.lower_bound, result.status) == (0, Status.OPTIMAL_TO_TOLERANCE)
+
+
+@pytest.mark.parametrize(
+    "method", [Choices(), Groups(size=1), Groups(size=2), LpMert()], ids=lambda method: method.name
+)
+def test_so_it_is_where_a_search_goes_on_in_units_and_in_pieces(method: Method, tmp_path: Path) -> None:
+    lists, path = between_doubles(), tmp_path / "kept.npz"
+    with long_searches(1), pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lpmert.methods.divide.search.SLICE_STEPS", 1)
+        patch.setattr("lpmert.methods.divide.shared.SLICE_STEPS", 1)
+        results = [lpmert.minimize(lists.nbest, method=method, jobs=2)]
+        for piece in range(100):
+            calls = iter((False, False, True))
+            cut = lpmert.minimize(
+                lists.nbest, method=method, checkpoint=path, resume=piece > 0, callback=lambda _, left=calls: next(left)
+            )
+            if cut.status is not Status.CALLBACK:
+                break
+        results.append(cut)
+    for result in results:
+        assert (result.loss, result.lower_bound, result.status) == (1, 0, Status.OPTIMAL_TO_TOLERANCE)
 
 
 @pytest.mark.parametrize("seed", range(3))

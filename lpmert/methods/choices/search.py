@@ -26,7 +26,8 @@ from lpmert.numeric.cap import Cap
 from lpmert.numeric.leastnorm import FEASIBLE, INFEASIBLE, SortedLists, new_corrals, new_scratch
 from lpmert.numeric.lp import LinOptimizer
 from lpmert.numeric.rounding import Rounding, exact_differences
-from lpmert.search.method import Incumbent, Search
+from lpmert.search.in_units import Divisible
+from lpmert.search.method import Incumbent
 from lpmert.system.deadline import checkpoint
 
 SLICE = 4_000_000
@@ -69,7 +70,7 @@ class Gains(NamedTuple):
         return Gains(self.asked + more.asked, self.raised + more.raised)
 
 
-class ChoicesSearch(Search):
+class ChoicesSearch(Divisible[OpenSelections]):
     """A resumable search over selections; what is summed is the affair of its ledger, and of those who derive from it.
 
     lists: for kernels, the last n_fixed of them half-spaces, decided for good.
@@ -129,10 +130,6 @@ class ChoicesSearch(Search):
     @abstractmethod
     def _next_bound(self, depth: int) -> int | None:
         """Return the bound of the child that the node at this depth has next, `None` if it has none."""
-
-    @abstractmethod
-    def open_parts(self) -> list[OpenSelections]:
-        """Return what is open, the coarsest first."""
 
     @abstractmethod
     def go_on_with(self, part: OpenSelections) -> None:

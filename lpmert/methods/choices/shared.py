@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
 from lpmert.errors import FloatArray
@@ -13,11 +11,10 @@ from lpmert.methods.choices.ratio_search import RatioChoicesSearch
 from lpmert.methods.choices.search import SLICE, ChoicesSearch, Gains, Options, SumChoicesSearch
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.form import Canonical
-from lpmert.parallel.backends import workers
 from lpmert.parallel.workers import Pending, Shared
 from lpmert.search.checkpoint import plain
-from lpmert.search.frontier import Frontier
-from lpmert.search.method import Incumbent, Search
+from lpmert.search.in_units import InUnits
+from lpmert.search.method import Incumbent
 
 _ALONE = 20 * SLICE
 """Work after which a search goes on in units."""
@@ -54,7 +51,7 @@ class Ground(NamedTuple):
 
 class Searched(NamedTuple):
     """What is left of a hand; cost, weights [D], source: of the best met; unsettled: as of a search; gains: learnt on
-    the way.
+    the way; work: done, as searches count it.
     """
 
     parts: list[OpenSelections]
@@ -64,6 +61,7 @@ class Searched(NamedTuple):
     unsettled: int | None
     gains: Gains
     counts: Mapping[str, int]
+    work: int
 
 
 def search_hand(
@@ -84,114 +82,60 @@ def search_hand(
             left = search.open_parts() + left
     found = search.incumbent
     counts = {**search.counters(), "nodes": search.nodes - 1}
-    return Searched(left, found.cost, found.weights, found.source, search.unsettled, search.gains.beyond(gains), counts)
+    learnt = search.gains.beyond(gains)
+    return Searched(left, found.cost, found.weights, found.source, search.unsettled, learnt, counts, search.work)
 
 
-class SharedChoices(Search):
-    """A resumable search over selections.
-
-    Units begin with the incumbent as it was when they went out, and their answers are taken in that order: the outcome
-    is the same for any number of workers.
-
-    least: a cost that nothing undercuts, for a ratio metric, where somebody knows it.
-    """
+class SharedChoices(InUnits[OpenSelections, Searched]):
+    """A resumable search over selections; least: a cost that nothing undercuts, for a ratio metric, where known."""
 
     phase = "selections"
 
     def __init__(
         self, options: SharedOptions, canonical: Canonical, incumbent: Incumbent, least: int | None = None
     ) -> None:
-        self.incumbent = incumbent
         self._alone = Ground(options, canonical, least).search(incumbent)
-        least = self._alone.least if isinstance(self._alone, RatioChoicesSearch) else None
-        self._ground = Ground(options, canonical, least)
-        self._workers = workers()
-        self._shared: Shared | None = None
-        self._frontier: Frontier[OpenSelections, Searched] = Frontier(options.lanes, _HAND)
-        self._gains = self._alone.gains
-        self._counted: Counter[str] = Counter()
-        self._unsettled: int | None = None
-
-    @property
-    def unsettled(self) -> int | None:
-        met = [cost for cost in (self._alone.unsettled, self._unsettled) if cost is not None]
-        return min(met, default=None)
-
-    @property
-    def finished(self) -> bool:
-        done = self._alone.finished if self._shared is None else not len(self._frontier)
-        return done or self.lower_bound >= self.incumbent.cost
+        super().__init__(self._alone, options.lanes, _HAND)
+        self._options, self._canonical = options, canonical
+        self._learnt: Gains | None = None
+        self._work = 0
 
     @property
     def lower_bound(self) -> int:
-        if self._shared is None:
-            return self._alone.lower_bound
-        bounds = [self.incumbent.cost, self.unsettled, self._frontier.least_bound]
-        upper = min(bound for bound in bounds[:2] if bound is not None)
-        least = min(bound for bound in bounds if bound is not None)
-        return upper if least > upper - self._alone.granularity else least
+        return self._alone.lower_bound if self._shared is None else self._least
 
     @property
-    def nodes(self) -> int:
-        return self._alone.nodes + self._counted["nodes"]
+    def work(self) -> int:
+        """Work whose outcome is known, in this process."""
+        return self._alone.work + self._work
 
     @property
-    def open_nodes(self) -> int:
-        return self._alone.open_nodes if self._shared is None else len(self._frontier)
+    def _gains(self) -> Gains:
+        return self._alone.gains if self._learnt is None else self._learnt
 
     @property
-    def lps(self) -> int:
-        return self._alone.lps + self._counted["lps"]
+    def _long(self) -> bool:
+        return self._alone.work >= _ALONE and self._alone.between_nodes
 
-    @property
-    def memory(self) -> int:
-        return self._alone.memory + self._frontier.nbytes
-
-    def counters(self) -> Mapping[str, int]:
-        total = Counter(self._alone.counters())
-        total.update(self._counted)
-        return total
+    def _ground(self) -> Ground:
+        least = self._alone.least if isinstance(self._alone, RatioChoicesSearch) else None
+        return Ground(self._options, self._canonical, least)
 
     def state(self) -> Mapping[str, Any]:
-        alone = [] if self._shared is not None or self._alone.done else self._alone.open_parts()
-        parts = [plain(part) for part in (*alone, *self._frontier.parts())]
-        gains = self._alone.gains if self._shared is None else self._gains
-        counts = dict(self.counters())
-        return {"parts": parts, "gains": plain(gains), "counts": counts, "unsettled": self.unsettled}
+        return {**super().state(), "gains": plain(self._gains)}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        self._counted = Counter(state["counts"]) - Counter(self._alone.counters())
-        self._unsettled = state["unsettled"]
-        self._gains = Gains(**state["gains"])
-        self._share(OpenSelections.of(part) for part in state["parts"])
+        self._learnt = Gains(**state["gains"])
+        self._go_on((OpenSelections.of(part) for part in state["parts"]), state["counts"], state["unsettled"])
 
-    def advance(self) -> None:
-        """Search on for a slice, or take the answer to the unit that went out first."""
-        if self.finished:
-            return
-        if self._shared is not None:
-            self._take_answer(self._shared)
-            return
-        self._alone.advance()
-        if self._alone.work >= _ALONE and self._alone.between_nodes and not self._alone.finished:
-            self._gains = self._alone.gains
-            self._share(self._alone.open_parts())
+    def go_on_from(self, searched: Searched) -> None:
+        """Go on, before the first slice, from what a search for the same from its beginning left, and had counted."""
+        self._learnt, self._work = searched.gains, searched.work
+        self._go_on(searched.parts, searched.counts, searched.unsettled)
 
-    def _share(self, parts: Iterable[OpenSelections]) -> None:
-        self._frontier.push(parts)
-        self._shared = self._workers.share(self._ground)
-
-    def _take_answer(self, shared: Shared) -> None:
-        self._frontier.send(partial(self._hand_out, shared))
-        searched = self._frontier.take()
-        self.incumbent.improve(searched.cost, searched.weights, searched.source)
-        if searched.unsettled is not None and (self._unsettled is None or searched.unsettled < self._unsettled):
-            self._unsettled = searched.unsettled
-        self._counted.update(searched.counts)
-        self._gains = self._gains.with_more(searched.gains)
-        limit = self.incumbent.cost - self._alone.granularity
-        self._frontier.push(part for part in searched.parts if part.bound <= limit)
-        self._frontier.send(partial(self._hand_out, shared))
+    def _learn(self, answer: Searched) -> None:
+        self._learnt = self._gains.with_more(answer.gains)
+        self._work += answer.work
 
     def _hand_out(self, shared: Shared, parts: list[OpenSelections]) -> Pending[Searched]:
         upper = self.incumbent

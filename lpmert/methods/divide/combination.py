@@ -60,7 +60,8 @@ class Combination:
 class Screen:
     """Tests combinations; every witness met is decoded on all lists and improves the incumbent.
 
-    `tested` and `solved` count combinations, and those that took a linear program, by length.
+    `tested` and `solved` count combinations, and those that took a linear program, by length. costs [S, longest list +
+    1]: of all positions, infinite beyond a list's end.
     """
 
     def __init__(self, settings: SavingSettings, canonical: Canonical, incumbent: Incumbent) -> None:
@@ -83,14 +84,20 @@ class Screen:
         self._selection = np.zeros(n_lists, dtype=np.int64)
         self._clear = False
         self._since_dive = 0
-        self._costs = np.full((n_lists, longest + 1), INFINITE_COST)
+        self.costs = np.full((n_lists, longest + 1), INFINITE_COST)
         for s, (begin, end) in enumerate(pairwise(canonical.offsets.tolist())):
-            self._costs[s, : end - begin] = self.lists.costs[begin:end]
+            self.costs[s, : end - begin] = self.lists.costs[begin:end]
 
     @property
     def counters(self) -> dict[str, int]:
         """What was counted, but for the counts by length."""
         return {**self.extremity.counters, **self.saved, "witnesses": len(self.witnesses), "cores": len(self.cores)}
+
+    def all_counters(self) -> dict[str, int]:
+        """Return what was counted; `tested_n` are combinations of n lists, `solved_n` those that took a program."""
+        by_length = {f"tested_{n}": count for n, count in sorted(self.tested.items())}
+        by_length |= {f"solved_{n}": count for n, count in sorted(self.solved.items())}
+        return {"nodes": self.tested.total(), **self.counters, **by_length}
 
     @property
     def memory(self) -> int:
@@ -151,7 +158,7 @@ class Screen:
         return least if self._may_improve(least) else None
 
     def _may_improve(self, least: IntArray) -> bool:
-        return bool(self._costs[self._all_lists, least].sum() <= self.incumbent.cost - self._granularity)
+        return bool(self.costs[self._all_lists, least].sum() <= self.incumbent.cost - self._granularity)
 
     def _looked_ahead(self, part: IntArray, found: Combination, agreeing: IntArray | None) -> Combination | None:
         """Move every other list's first position up to one attainable with the combination; `None` if that costs too
@@ -190,7 +197,7 @@ class Screen:
         """Complete a combination greedily, the dearest list first, for the sake of the incumbent."""
         least, positions, near = found.least.copy(), found.positions, found.start
         rest = np.setdiff1d(self._all_lists, part).tolist()
-        rest.sort(key=lambda s: int(self._costs[s, least[s]]))
+        rest.sort(key=lambda s: int(self.costs[s, least[s]]))
         while rest:
             s = rest.pop()
             part = np.append(part, s)
@@ -227,6 +234,6 @@ class Screen:
 
     def _attained_now(self) -> NDArray[np.bool_]:
         """Return [S, longest list] the choices of the last witness; none where some list is in doubt."""
-        made = np.zeros((len(self._all_lists), self._costs.shape[1] - 1), dtype=np.bool_)
+        made = np.zeros((len(self._all_lists), self.costs.shape[1] - 1), dtype=np.bool_)
         made[self._all_lists, self._selection] = self._clear
         return made

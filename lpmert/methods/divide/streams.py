@@ -51,24 +51,27 @@ class Stream(Protocol):
 
 
 class OneList:
-    """Algorithm 1: the hypotheses of one list in order of cost, without those that are interior."""
+    """Algorithm 1: the hypotheses of one list in order of cost, without those that are interior.
+
+    position: of the next one to be tested.
+    """
 
     def __init__(self, number: int, screen: Decider) -> None:
         self.part = np.array([number])
         self.found: list[Combination] = []
         begin, end = screen.lists.offsets[number : number + 2]
         self._costs = screen.lists.costs[begin:end].tolist()
-        self._position = 0
+        self.position = 0
         self._screen = screen
 
     @property
     def bound(self) -> int:
-        return self._costs[self._position] if self._position < len(self._costs) else int(INFINITE_COST)
+        return self._costs[self.position] if self.position < len(self._costs) else int(INFINITE_COST)
 
     def get_next_best(self) -> None:
-        position = self._position
+        position = self.position
         combination = self._screen.decide(self.part, self._costs[position], np.array([position], dtype=np.int64))
-        self._position += 1
+        self.position += 1
         if combination is not None:
             self.found.append(combination)
 
