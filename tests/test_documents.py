@@ -74,6 +74,18 @@ def test_a_command_prints_what_the_document_shows(command: str, output: list[str
     assert not missing, out
 
 
+def test_pages_whose_commands_count_from_texts_say_what_to_install() -> None:
+    for path in DOCUMENTS:
+        commands = [line for language in ("console", "sh") for line in "\n".join(blocks(path, language)).splitlines()]
+        if any("lpmert" in line and "--references" in line for line in commands):
+            assert "[text]" in path.read_text(encoding="utf-8"), path.name
+
+
+def test_the_readme_installs_what_the_quick_start_takes() -> None:
+    installs = [block for block in blocks(ROOT / "README.md", "bash") if "solve" in block]
+    assert "'.[text]'" in "".join(installs)
+
+
 @pytest.mark.parametrize("path", DOCUMENTS, ids=[path.name for path in DOCUMENTS])
 def test_python_examples_run(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
