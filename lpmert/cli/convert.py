@@ -8,7 +8,7 @@ import click
 
 from lpmert.cli.arguments import Registered, assignment
 from lpmert.cli.console import say
-from lpmert.cli.reading import Reading, flag
+from lpmert.cli.reading import Reading, flag, sizes
 from lpmert.cli.reading_options import reading_options
 from lpmert.formats.detect import format_by_name, format_of_target, write, writer_of
 from lpmert.quoting import listed
@@ -77,7 +77,4 @@ def convert(
         nbest = reading.read(unused=shared)
     write(nbest, target, to_kind, **writing)
     if not quiet:
-        say(
-            f"{target}: {nbest.n_lists:,} lists, {nbest.n_hypotheses:,} hypotheses; features {listed(nbest.names)}; "
-            f"statistics {listed(nbest.statistic_names)}"
-        )
+        say(f"{target}: {sizes(nbest)}; features {listed(nbest.names)}; statistics {listed(nbest.statistic_names)}")

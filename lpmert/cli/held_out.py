@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from lpmert.cli.main import _read
+from lpmert.cli.main import _read, naming
 
 if TYPE_CHECKING:
     from lpmert.cli.shared import Shared
@@ -32,10 +32,17 @@ def held_out_options(command: Command) -> Command:
 def read_with_held_out(shared: Shared, file: str | None, references: tuple[str, ...]) -> tuple[Any, Any]:
     """Return the lists, and those held out, `None` where there are none.
 
-    Raises `click.UsageError`, before anything is read, for what belongs to DATA alone.
+    Raises `click.UsageError`, before anything is read, for what belongs to DATA alone, and `DataError`, which names the
+    file held out, where its features are others.
     """
     if file is None and references:
         raise click.UsageError("--held-out-references needs --held-out.")
     aside = None if file is None else shared.held_out(file, references)
     data = _read(shared, whole=True)[0]
-    return data, None if aside is None else _read(aside, whole=True)[0]
+    if aside is None:
+        return data, None
+    others = _read(aside, whole=True)[0]
+    from lpmert.unseen.material import held_out_like
+
+    with naming(aside.reading.name):
+        return data, held_out_like(others, data)

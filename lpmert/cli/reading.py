@@ -239,7 +239,8 @@ def sizes(data: Data) -> str:
     from lpmert.model.nbest import NBest
 
     if isinstance(data, NBest):
-        return f"{data.n_lists:,} list{'s' * (data.n_lists != 1)}, {data.n_hypotheses:,} hypotheses"
+        hypotheses = "hypothesis" if data.n_hypotheses == 1 else "hypotheses"
+        return f"{data.n_lists:,} list{'s' * (data.n_lists != 1)}, {data.n_hypotheses:,} {hypotheses}"
     return f"{data.n_lists:,} {type(data).__name__.lower()}, {paths_of(data)}"
 
 

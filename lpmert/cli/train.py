@@ -12,7 +12,7 @@ from lpmert.cli.arguments import Registered, assignment
 from lpmert.cli.console import say
 from lpmert.cli.delivery import Place, delivering
 from lpmert.cli.main import naming
-from lpmert.cli.reading import Reading
+from lpmert.cli.reading import Reading, sizes
 from lpmert.cli.reading_options import reading_options
 from lpmert.cli.shared import configured, data_argument, metric_for, metric_option
 from lpmert.registry import METHODS
@@ -60,8 +60,7 @@ def train(
         found = trainer.train(nbest, metric=summed, seed=seed)
         if not quiet:
             say(
-                f"{', '.join(data)}: {nbest.n_lists:,} lists, {nbest.n_hypotheses:,} hypotheses, "
-                f"{nbest.n_features:,} features; loss {found.loss:.10g}, "
+                f"{', '.join(data)}: {sizes(nbest)}, {nbest.n_features:,} features; loss {found.loss:.10g}, "
                 f"{found.loss_before:.10g} with the base feature alone"
             )
         document = {

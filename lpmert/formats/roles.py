@@ -98,11 +98,15 @@ class Wanted:
     measured: bool = False
 
     def choose(self, head: Head, path: str | Path) -> Columns:
-        """Return the columns to read; raises `ColumnsNeeded`, with all that is missing, where they are not known."""
+        """Return the columns to read; raises `ColumnsNeeded`, with all that is missing, where they are not known, and
+        `DataError` where one that the caller names is not there.
+        """
         known = head.recorded or recognised(head.names)
         segment = self.segment or known.segment
         statistics = known.statistics if self.statistics is None else _marked(self.statistics, head.names)
         text = self.text or (known.text if self.features is None or self.measured else None)
+        given = [self.segment, *([] if self.statistics is None else statistics), self.text]
+        refuse_absent([name for name in given if name is not None], head, path)
         missing = [] if segment or head.spread else ["segment"]
         as_known = segment == known.segment and (self.measured or statistics == known.statistics != ())
         if self.features is None and not (as_known and known.features):
@@ -141,6 +145,14 @@ class Wanted:
             "loss": ",".join(losses),
             "text": text,
         }
+
+
+def refuse_absent(wanted: Iterable[str], head: Head, path: str | Path) -> None:
+    """Raise `DataError` unless a table has all of these columns."""
+    for name in wanted:
+        if name not in head.names:
+            there = listed(head.names)
+            raise DataError(f"no column {quoted(name)}; the columns are {there}", path=path, line=head.line)
 
 
 def recognised(names: Sequence[str]) -> Columns:

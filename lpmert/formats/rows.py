@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from lpmert.errors import DataError
 from lpmert.formats.quick_cells import quick_cells
-from lpmert.formats.roles import Columns, Head
+from lpmert.formats.roles import Columns, Head, refuse_absent
 from lpmert.formats.unique import repeated
 from lpmert.quoting import listed, quoted
 from lpmert.registry import TABLES
@@ -138,10 +138,7 @@ def checked_columns(choose: Choose, head: Head, path: str | Path) -> Columns:
     if twice is not None:
         raise DataError(f"two columns are called {quoted(twice)}; rename one", path=path, line=head.line)
     wanted = choose(head)
-    for name in wanted.all:
-        if name not in head.names:
-            there = listed(head.names)
-            raise DataError(f"no column {quoted(name)}; the columns are {there}", path=path, line=head.line)
+    refuse_absent(wanted.all, head, path)
     return wanted
 
 

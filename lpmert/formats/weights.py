@@ -215,7 +215,7 @@ def _parse(content: str, path: str | Path) -> WeightsFile:
     form = form_of(content)
     found = list(slots(content, path, form))
     if not found:
-        raise DataError("no weights", path=path)
+        raise DataError("no weights; write a line NAME VALUE for each feature, or name another file", path=path)
     names = tuple(slot.name for slot in found)
     nameless = [slot for slot in found if not slot.name]
     if nameless and (form in SETTINGS or len(nameless) < len(found)):

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import islice
-from typing import Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -29,7 +29,7 @@ Descent = Callable[[Lineal, FloatArray, np.random.Generator, Steps], tuple[Float
 """Returns the local optimum [d] that a search from weights [d] ends in, and its level."""
 
 
-class Descents(Generic[S, T]):
+class DescentKind(Generic[S, T]):
     """A kind of descent, and what each thread that descends has of its own, such as line searches.
 
     make: returns the latter; descend: called with it, weights [d], a generator and steps; draws: whether the descent
@@ -52,8 +52,8 @@ class Descents(Generic[S, T]):
         return self._searches.get(self._make)
 
 
-class Lines(Descents[Lineal, tuple[FloatArray, float]]):
-    """Descents by line searches; each returns what a `Descent` does."""
+LineDescents: TypeAlias = DescentKind[Lineal, tuple[FloatArray, float]]
+"""By line searches; each descent returns what a `Descent` does."""
 
 
 @dataclass(frozen=True)
@@ -84,17 +84,17 @@ class _Counted(Steps):
         return loss
 
 
-def _descended(descents: Descents[S, T], start: FloatArray, most: int | None = None) -> _Ended[T]:
+def _descended(kind: DescentKind[S, T], start: FloatArray, most: int | None = None) -> _Ended[T]:
     """Descend from weights [d], with so many steps at most; the unit of work."""
     steps = _Counted(most)
-    return _Ended(descents.descend(descents.search, start, np.random.default_rng(0), steps), steps.each, steps.shown)
+    return _Ended(kind.descend(kind.search, start, np.random.default_rng(0), steps), steps.each, steps.shown)
 
 
 class Ahead(Generic[S, T]):
     """Descents one after the other; where they take long, workers begin those that are likely to come next."""
 
-    def __init__(self, descents: Descents[S, T]) -> None:
-        self._descents = descents
+    def __init__(self, kind: DescentKind[S, T]) -> None:
+        self._kind = kind
         self._clock, self._done = Deadline(), 0
         self._hands: Workers = SERIAL
         self._shared: Shared | None = None
@@ -106,12 +106,12 @@ class Ahead(Generic[S, T]):
         left: how many descents there will be, about.
         """
         if self._shared is None:
-            if self._descents.draws or self._done == 0:
+            if self._kind.draws or self._done == 0:
                 return
             self._hands = hands_for(self._clock.seconds / self._done * left)
             if self._hands is SERIAL:
                 return
-            self._shared = self._hands.share(self._descents)
+            self._shared = self._hands.share(self._kind)
         next_ones = {start.tobytes(): start for start in islice(starts, self._hands.jobs)}
         for name in self._out.keys() - next_ones.keys():
             self._out.pop(name).give_up()
@@ -124,7 +124,7 @@ class Ahead(Generic[S, T]):
         self._done += 1
         pending = self._out.pop(start.tobytes(), None)
         if pending is None or not pending.in_time():
-            return self._descents.descend(self._descents.search, start, rng, clock)
+            return self._kind.descend(self._kind.search, start, rng, clock)
         ended = pending.answer()
         counted, shown = 0, deque(ended.shown)
         for number, steps in enumerate(ended.steps):
@@ -132,7 +132,7 @@ class Ahead(Generic[S, T]):
                 clock.keep(*shown.popleft()[1:])
             counted += steps
             if clock.expired(steps) and not out_of_time():
-                ended = _descended(self._descents, start, counted)  # it would have stopped here
+                ended = _descended(self._kind, start, counted)  # it would have stopped here
                 return ended.found
         for _, weights, loss in shown:
             clock.keep(weights, loss)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from lpmert.errors import FloatArray
-from lpmert.lines.ahead import Descent, Lines
+from lpmert.lines.ahead import Descent, DescentKind, LineDescents
 from lpmert.lines.clock import Clock, Steps
 from lpmert.lines.line_search import Lineal, Step
 from lpmert.lines.restarts import Restarts
@@ -24,7 +24,7 @@ PATIENCE = 3
 
 def local_optima(
     problem: Problem | LatticeProblem,
-    lines: Lines,
+    lines: LineDescents,
     restarts: Restarts,
     start: FloatArray | None,
     seed: int,
@@ -118,9 +118,9 @@ def powell(search: Lineal, weights: FloatArray, _rng: np.random.Generator, clock
 DESCENTS: Mapping[str, Descent] = dict(zip(DIRECTIONS, (greedy, cyclic, powell, random_directions), strict=True))
 
 
-def lines_along(directions: str, make: Callable[[], Lineal]) -> Lines:
+def lines_along(directions: str, make: Callable[[], Lineal]) -> LineDescents:
     """Return descents along one of `DIRECTIONS`, by line searches that `make` returns."""
-    return Lines(make, DESCENTS[directions], draws=directions == "random")
+    return DescentKind(make, DESCENTS[directions], draws=directions == "random")
 
 
 def _moved(

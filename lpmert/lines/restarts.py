@@ -11,7 +11,7 @@ from math import atan, inf, tan
 import numpy as np
 
 from lpmert.errors import FloatArray, MethodError
-from lpmert.lines.ahead import Ahead, Lines
+from lpmert.lines.ahead import Ahead, LineDescents
 from lpmert.lines.clock import Clock
 from lpmert.lines.envelope import unit_of
 from lpmert.lines.line_search import Lineal, Space
@@ -54,7 +54,7 @@ class Restarts:
             raise MethodError(f"walk_deviation must be positive; got {self.walk_deviation}")
 
     def run(
-        self, lines: Lines, given: Iterable[FloatArray], rng: np.random.Generator, clock: Clock
+        self, lines: LineDescents, given: Iterable[FloatArray], rng: np.random.Generator, clock: Clock
     ) -> list[tuple[float, FloatArray]]:
         """Descend from the given weights [d] and then from random ones; return all local optima, in order.
 

@@ -237,4 +237,4 @@ def _read(path: Path) -> tuple[dict[str, Any], State]:
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror or error}", path=path) from error
     except (ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile) as error:
-        raise DataError("is no checkpoint, or a damaged one", path=path) from error
+        raise DataError("is no checkpoint, or a damaged one; remove it, or name another", path=path) from error

@@ -13,6 +13,7 @@ import numpy as np
 
 from lpmert.errors import FloatArray
 from lpmert.lines.clock import Clock
+from lpmert.lines.descent import OVERHEAD
 from lpmert.lines.descents import Descents
 from lpmert.lines.directions import powell
 from lpmert.lines.line_search import LineSearch
@@ -27,9 +28,6 @@ _SLICE = 100_000
 
 _FEWEST_FEATURES = 6
 """Searches with fewer features meet good weights as soon themselves."""
-
-_OVERHEAD = 1_000
-"""What a line search costs beyond its hypotheses, in hypotheses."""
 
 _CIRCLES = (4, 16)
 """Fewest and most steps between two descents, each along a circle."""
@@ -98,7 +96,7 @@ class Improver:
         form = self._form
         if (int(level) if form.additive else form.cost_of_loss(level)) < self._incumbent.cost:
             self._take(weights)
-        return clock.steps * (len(form.features) + _OVERHEAD)
+        return clock.steps * (len(form.features) + OVERHEAD)
 
     def _start(self, clock: Clock) -> FloatArray:
         if self._rng.random() < _FRESH:

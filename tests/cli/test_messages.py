@@ -327,6 +327,23 @@ def test_what_a_table_needs_is_said_after_its_name_once(table: str, command: lis
     assert said.startswith(f"lpmert: error: {table}:1: say which columns to use: segment")
 
 
+@pytest.mark.parametrize(("option", "name"), [("--loss", "lss"), ("--segment", "nobody"), ("--text", "words")])
+def test_a_column_that_is_not_there_is_said_before_others_are_asked_for(table: str, option: str, name: str) -> None:
+    said = run("solve", table, option, name).stderr
+    assert said.startswith(f"lpmert: error: {table}:1: no column '{name}'; the columns are ")
+
+
+@pytest.mark.parametrize("command", [["tune", "--quick"], ["compare", "--methods", "grid"]])
+def test_features_that_lists_held_out_lack_are_said_of_their_file(tmp_path: Path, command: list[str]) -> None:
+    for name, features in (("dev", "a\tb"), ("test", "a\tc")):
+        (tmp_path / f"{name}.tsv").write_text(f"list\t{features}\tloss\n0\t1\t2\t0\n0\t2\t1\t1\n")
+    test = tmp_path / "test.tsv"
+    outcome = run(command[0], tmp_path / "dev.tsv", *command[1:], "--held-out", test)
+    assert outcome.exit_code == 1
+    assert f"lpmert: error: {test}: " in outcome.stderr
+    assert "'b'" in outcome.stderr
+
+
 @pytest.mark.parametrize(
     "command", ["solve", "check --weights 1,0", "evaluate --weights 1,0", "train", "verify proof", "compare", "tune"]
 )

@@ -192,6 +192,7 @@ def test_runs_are_pooled_and_repeats_dropped(tmp_path: Path) -> None:
     assert "2 lists, 4 hypotheses; features L_0; statistics loss" in run(*flags).stderr
     assert run(*flags, "--deduplicate", "--quiet").output == ""
     assert read_npz(tmp_path / "y.npz").texts == ("a", "b", "b")
+    assert "y.npz: 1 list, 1 hypothesis; features" in run(tmp_path / "one", *flags[2:]).stderr
     run(*flags, "--deduplicate", "--drop-texts")
     assert read_npz(tmp_path / "y.npz").offsets.tolist() == [0, 1, 2]
 

@@ -103,6 +103,7 @@ def test_descents_that_draw_at_random_are_done_one_after_the_other() -> None:
     assert hands.handed_out == 0
 
 
+@pytest.mark.serial
 def test_the_time_limit_holds_while_workers_descend() -> None:
     rng = np.random.default_rng(1)
     nbest = lpmert.NBest(rng.normal(size=(40_000, 6)), np.arange(0, 40_001, 40), rng.integers(0, 9, 40_000))

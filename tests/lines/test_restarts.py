@@ -14,7 +14,7 @@ from shared import needs_shared, swahili
 
 from lpmert._doors import minimize
 from lpmert.errors import MethodError
-from lpmert.lines.ahead import Lines
+from lpmert.lines.ahead import DescentKind
 from lpmert.lines.clock import Clock, decoded_loss
 from lpmert.lines.line_search import LineSearch
 from lpmert.lines.restarts import LEAST_STARTS, Restarts
@@ -45,7 +45,7 @@ def starts_of(levels, *, stopping="foster-kuhn", count=3, given=1):
 
     rule = Restarts(count, stopping)
     clock, rng = Clock(problem), np.random.default_rng(0)
-    lines = Lines(partial(LineSearch, problem.canonical), descend, draws=False)
+    lines = DescentKind(partial(LineSearch, problem.canonical), descend, draws=False)
     return len(rule.run(lines, [np.ones(4)] * given, rng, clock))
 
 

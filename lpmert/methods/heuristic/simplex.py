@@ -10,7 +10,7 @@ import numpy as np
 
 from lpmert.configurable import option
 from lpmert.errors import FloatArray
-from lpmert.lines.ahead import Ahead, Descents
+from lpmert.lines.ahead import Ahead, DescentKind
 from lpmert.lines.clock import Clock, Steps, loss_at
 from lpmert.lines.lattice_search import space_of
 from lpmert.lines.restarts import random_weights
@@ -44,7 +44,7 @@ class NelderMead(Comparator):
         first = problem.canonical.interior if start is None else start
         starts = [1.0 / space.spread if first is None else first]
         starts += [random_weights(space, rng) for _ in range(self.restarts)]
-        ahead = Ahead(Descents(partial(_same, problem), partial(_descend, self, space.spread), draws=False))
+        ahead = Ahead(DescentKind(partial(_same, problem), partial(_descend, self, space.spread), draws=False))
         evaluations = 0
         for number, weights in enumerate(starts):
             ahead.expect(starts[number:], len(starts) - number)
