@@ -35,10 +35,13 @@ def test_the_kernel_leaves_what_the_checker_leaves(kind: str, seed: int) -> None
 def tied(spread: int) -> tuple[ProofLists, Shape]:
     """Hypotheses (x, y) and a box x = 1, |y| <= 1: the first is beaten at one end by none, at the other in a tie.
 
-    spread: between two hypotheses of the last list, so that features take many bits.
+    spread: between two hypotheses of the third list, so that features take many bits.
     """
     rows = [[0, 0], [1, 1], [1, -1], [0.5, 0.5], [2, 1], [2, 0], [0, 0], [1 + spread, 0]]
-    lists = Lists(np.array(rows, dtype=float), np.array([0, 4, 6, 8]), np.array([0.0, 1, 2, 3, 0, 1, 0, 1]))
+    rows += [[0, 0], [0.5, 0.25], [1, 5]]
+    lists = Lists(
+        np.array(rows, dtype=float), np.array([0, 4, 6, 8, 11]), np.array([0.0, 1, 2, 3, 0, 1, 0, 1, 0, 1, 2])
+    )
     proof = claimed(lists.nbest, EXPONENTS)
     return proof, cover(2, {"split": BOXES})[0]
 
@@ -54,8 +57,9 @@ def test_ties_at_the_edge_of_a_box_fall_whether_doubles_are_exact_or_not(
     found = left_inside(proof, whole_part(proof), box)
     assert same(found, narrowed(proof, whole_part(proof), box))
     # 1 + y and (1 + y) / 2 are at least 0: the first and the fourth fall to the second, but not the third. In the other
-    # list neither is as good as the other one everywhere, and the last one is settled.
-    assert found.rows.tolist() == [1, 2, 4, 5]
+    # list neither is as good as the other one everywhere, the third is settled, and the first of the last one falls to
+    # the second, though not to the third, which is the best at the centre.
+    assert found.rows.tolist() == [1, 2, 4, 5, 9, 10]
     assert bool(asked) == bool(proof.errors(box.points).any())
 
 
