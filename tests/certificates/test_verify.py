@@ -222,7 +222,7 @@ class TestIndependence:
             [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True, timeout=280
         )
         doors, loaded = map(str.split, run.stdout.splitlines())
-        assert not {name.split(".")[0] for name in loaded} & {"numba", "highspy", "scipy", "pulp", "networkx"}
+        assert not {name.split(".")[0] for name in loaded} & {"numba", "highspy", "scipy", "pulp", "networkx", "joblib"}
         assert "numpy" not in doors
         own = {name for name in loaded if name.startswith("lpmert.")}
         assert own - set(doors) == {

@@ -104,10 +104,10 @@ def _charges(lists: ProofLists, part: Part, met: list[Core], costs: IntArray, re
     met += new
     charges = []
     for core in cores:
-        payers = core.keys() & left.keys()
+        payers = [number for number in core if number in left]
         if not payers:
             return None
-        amount = min(map(left.__getitem__, payers))
+        amount = min([left[number] for number in payers])
         for number in payers:
             left[number] -= amount
         charges.append((amount, core))

@@ -120,8 +120,11 @@ def narrowed(lists: ProofLists, part: Part, shape: Shape) -> Part:
     worth the same are settled. What falls is decided exactly: the outcome does not depend on how scores are rounded.
     """
     part = part._replace(shape=shape)
-    if len(shape.rays):
-        part = part.only(_survivors(lists, part))
+    return settled(lists, part.only(_survivors(lists, part)) if len(shape.rays) else part)
+
+
+def settled(lists: ProofLists, part: Part) -> Part:
+    """Return a part with what the lists of which all survivors are worth the same are worth, and the others."""
     least, most = part.worth(lists)
     differs: BoolArray = (least != most).any(axis=0)
     if differs.all():

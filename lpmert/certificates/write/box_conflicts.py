@@ -53,13 +53,26 @@ def central(cone: Part, scores: FloatArray) -> FloatArray:
 
 
 @kernel
-def _charge(room, gains, steps, centre, radius, needed):
-    """Charge pairs of items [k, d] until that exceeds what is needed; return (the sum, pairs compared)."""
+def _charge(room, scores, pairs, steps, used, centre, radius, needed):
+    """Charge pairs of items until that exceeds what is needed; return (the sum, pairs compared).
+
+    pairs [k, 2]: of each item the cheapest hypothesis and the best other one, with scores [d, n]; used [k]: filled with
+    which of the items are of any use, in order.
+    """
     n = np.int64(0)
     for k in range(len(steps)):
+        if n + 1 == len(room.steps):
+            return np.int64(0), np.int64(0)  # too many to compare
+        reach = 0.0
         for d in range(len(centre)):
-            room.gains[d, n] = gains[k, d]
-        n = add_item(room, n, steps[k], centre, radius)
+            gain = scores[d, pairs[k, 1]] - scores[d, pairs[k, 0]]
+            room.gains[d, n] = gain
+            reach += abs(gain) * radius[d]
+        if reach > 0.0:
+            for d in range(len(centre)):
+                room.gains[d, n] /= reach
+            used[n] = k
+            n = add_item(room, n, steps[k], centre, radius)
     room.charged[0, 0] = 0
     exactly = radius[0]  # 0: what is found is checked in whole numbers
     return charge_in_box(room, n, centre, radius, exactly, exactly, needed)
@@ -76,37 +89,28 @@ class BoxCharges:
     def conflicts(self, lists: ProofLists, cone: Part, scores: FloatArray, needed: int) -> list[list[int]]:
         """Return conflicts of pairs of lists that charge what is needed, none if they do not; scores: as `items_of`."""
         items = items_of(lists, cone, scores)
-        gains = (scores[:, items.other] - scores[:, items.first]).T
-        reach = np.abs(gains[:, 1:]).sum(axis=1)
-        useful = np.flatnonzero(np.abs(gains[:, 0]) < 1.5 * reach)
-        if not 0 < len(useful) <= len(self._room.steps):
-            return []
-        other, steps = items.other[useful], items.steps[useful].astype(np.int64)
-        gains = gains[useful] / reach[useful, None]
-        if steps[gains[:, 0] >= 0.0].sum() < needed:
-            return []
-        centre, radius = np.zeros(gains.shape[1]), np.ones(gains.shape[1])
+        both = np.column_stack([items.first, items.other])
+        used = np.empty(len(both) + 1, dtype=np.int64)
+        centre, radius = np.zeros(len(scores)), np.ones(len(scores))
         centre[0], radius[0] = 1.0, 0.0
-        charged, _ = _charge(self._room, gains, steps, centre, radius, needed - 1)
+        charged, _ = _charge(self._room, scores, both, items.steps.astype(np.int64), used, centre, radius, needed - 1)
         if charged < needed:
             return []
-        pairs = self._room.charged[1 : int(self._room.charged[0, 0]) + 1]
-        multipliers = _multipliers(gains, reach[useful], pairs)
+        pairs = both[used[self._room.charged[1 : int(self._room.charged[0, 0]) + 1]]]
+        gains = scores[:, pairs[:, :, 1]] - scores[:, pairs[:, :, 0]]
+        multipliers = _multipliers(gains[:, :, 0].T, gains[:, :, 1].T)
         pairs, multipliers = pairs[multipliers[:, 0] > 0], multipliers[multipliers[:, 0] > 0]
-        places = self._places[cone.rows[other]]
-        named = np.concatenate([places[pairs], multipliers[:, :, None]], axis=2).reshape(len(pairs), 6)
+        places = self._places[cone.rows[pairs[:, :, 1]]]
+        named = np.concatenate([places, multipliers[:, :, None]], axis=2).reshape(len(pairs), 6)
         entries: list[list[int]] = named.tolist()
         return entries
 
 
-def _multipliers(gains: FloatArray, reach: FloatArray, pairs: IntArray) -> IntArray:
-    """Return for pairs of gains [k, d], divided by what they vary by in the box, small multipliers [p, 2] with which
-    their sum is nowhere negative; or 0 and 0.
-    """
-    even = reach[pairs[:, 1]] / reach[pairs[:, 0]]
-    first, second = gains[pairs[:, 0]] * reach[pairs[:, 0], None], gains[pairs[:, 1]] * reach[pairs[:, 1], None]
-    found = np.zeros((len(pairs), 2), dtype=np.int64)
-    left = np.arange(len(pairs))
+def _multipliers(first: FloatArray, second: FloatArray) -> IntArray:
+    """Return for pairs of gains [p, d] small multipliers [p, 2] whose sum is nowhere negative; or 0 and 0."""
+    even = np.abs(second[:, 1:]).sum(axis=1) / np.abs(first[:, 1:]).sum(axis=1)
+    found = np.zeros((len(first), 2), dtype=np.int64)
+    left = np.arange(len(first))
     shares = np.array([1.0, _SHARE, 1.0 / _SHARE])
     for bits in _BITS:
         scale = float(1 << bits)

@@ -9,13 +9,14 @@ import numpy as np
 
 from lpmert.certificates.check.closing import closed, may_undercut, priced
 from lpmert.certificates.check.lists import ProofLists
-from lpmert.certificates.check.parts import Part, narrowed, whole_part
+from lpmert.certificates.check.parts import Part, whole_part
 from lpmert.certificates.check.shapes import Shape, cover
 from lpmert.certificates.format import Record
 from lpmert.certificates.write.box_conflicts import BoxCharges, central
 from lpmert.certificates.write.conflicts import conflicts_of
 from lpmert.certificates.write.questions import Inside
 from lpmert.certificates.write.selections import SelectionTree, point
+from lpmert.certificates.write.survivors import left_inside
 from lpmert.errors import CertificateError, FloatArray
 
 _LEAF_LISTS = 8
@@ -51,7 +52,7 @@ class ConeTree:
         waiting = [(everywhere, shape, -1) for shape in reversed(cover(self._n_features, root))]
         while waiting:
             whole, shape, stalled = waiting.pop()
-            cone = narrowed(self._lists, whole, shape)
+            cone = left_inside(self._lists, whole, shape)
             stalled = stalled + 1 if len(cone.starts) >= 0.9 * len(whole.starts) else 0
             record = self._close(cone, stalled)
             if record is not None:
