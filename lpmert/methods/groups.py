@@ -25,6 +25,7 @@ from lpmert.methods.choices.search import SLICE
 from lpmert.methods.choices.shared import SharedChoices
 from lpmert.methods.grouping import CANDIDATES, Begun, Field, Group, begin, independent_parts, sampled_costs, tree_of
 from lpmert.methods.minorant import MinorantSearch
+from lpmert.methods.near_few import cheap_for_few
 from lpmert.methods.subspace import improve, random_numbers
 from lpmert.model.canonical import standardised
 from lpmert.model.coordinates import CanonicalWeights
@@ -51,8 +52,14 @@ _SAMPLE_WORK = 3_000_000_000
 """Weights in the sample, times hypotheses and features, or times lists and candidates: some seconds each."""
 
 _MOST_SAMPLED = 1800
+"""Weights in the sample, where they are random."""
+
+_MOST_NEAR_FEW = 600
+"""Where they are those at which a few lists are cheap."""
 
 _SAMPLED_A_SLICE = 150
+
+_NEAR_FEW_A_SLICE = 15
 
 _DESCENT_BUDGET = 10_000_000
 """Work of descents on all lists between two looks at the bound, as in `descend`."""
@@ -69,9 +76,13 @@ _SUBSPACE_SLICES = 40
 
 @dataclass(frozen=True)
 class Groups(Method):
-    """The bound by groups of lists. size: lists of the first groups; selections: how each group is searched."""
+    """The bound by groups of lists. size: lists of the first groups; selections: how each group is searched.
+
+    near_few: whether groups are formed by what lists cost at weights at which a few of them are cheap together.
+    """
 
     size: int = option(7, "lists of the first groups", least=1)
+    near_few: bool = option(True, "compare lists at weights at which a few of them are cheap, not at random ones")
     selections: Choices = field(default_factory=Choices)
 
     name = "groups"
@@ -100,7 +111,8 @@ class GroupedSearch(Combined):
         self._canonical = canonical
         self._rng = random_numbers(incumbent)
         work = max(1, canonical.features.size, CANDIDATES * canonical.n_lists)
-        self._sample = np.empty((canonical.n_lists, int(np.clip(_SAMPLE_WORK // work, 50, _MOST_SAMPLED))))
+        most = _MOST_NEAR_FEW if settings.near_few else _MOST_SAMPLED
+        self._sample = np.empty((canonical.n_lists, int(np.clip(_SAMPLE_WORK // work, 50, most))))
         self._sampled = 0
         self._parts = independent_parts(canonical.features, canonical.offsets)
         self._root = Group(np.arange(canonical.n_lists))
@@ -201,8 +213,8 @@ class GroupedSearch(Combined):
         """Sample some more, and form the groups when there is enough; no sample is needed where one group is all."""
         sample, done = self._sample, self._sampled
         if max(map(len, self._parts), default=0) > self._settings.size and done < sample.shape[1]:
-            count = min(sample.shape[1] - done, _SAMPLED_A_SLICE)
-            weights = self._rng.normal(size=(count, self._canonical.n_features)) / self._spread
+            weights = self._places(sample.shape[1] - done)
+            count = len(weights)
             sample[:, done : done + count] = sampled_costs(self._canonical, weights).T
             self._sampled += count
             return
@@ -215,6 +227,16 @@ class GroupedSearch(Combined):
             self._root = trees[0] if len(trees) == 1 else Group(self._root.lists, tuple(trees))
         self._sample = np.empty((0, 0))
         self._to_begin.extend(self._root.leaves())
+
+    def _places(self, most: int) -> FloatArray:
+        """Return the next weights [P, d] of the sample, so many at most."""
+        near_few, size = self._settings.near_few, self._settings.size
+        count = min(most, _NEAR_FEW_A_SLICE if near_few else _SAMPLED_A_SLICE)
+        weights = self._rng.normal(size=(count, self._canonical.n_features)) / self._spread
+        if not near_few:
+            return weights
+        large = [lists for lists in self._parts if len(lists) > size]
+        return cheap_for_few(self._canonical, weights, large, size, self._rng)
 
     def _improve(self) -> None:
         self._improvements += 1

@@ -98,19 +98,22 @@ Proof.
     rewrite S. apply Rmult_lt_0_compat; lra.
 Qed.
 
+Lemma mixture_in_box : forall D g h a b c r w, in_box D c r w ->
+  reach D (fun d => a * g d + b * h d) r <= lead D (fun d => a * g d + b * h d) c ->
+  0 <= a * dot D g w + b * dot D h w.
+Proof.
+  intros D g h a b c r w H L. assert (P := product_in_box D (fun d => a * g d + b * h d) c r w H).
+  assert (E : dot D (fun d => a * g d + b * h d) w = a * dot D g w + b * dot D h w); [|lra].
+  unfold dot. rewrite <- !sum_scale, <- sum_add. apply sum_ext. intros. ring.
+Qed.
+
 (** A mixture of two gains that is nowhere negative: at every point of the box one of them is not negative. *)
 Theorem one_of_two_in_box : forall D g h a b c r w, 0 <= a -> 0 <= b -> 0 < a + b -> in_box D c r w ->
   reach D (fun d => a * g d + b * h d) r <= lead D (fun d => a * g d + b * h d) c ->
   0 <= dot D g w \/ 0 <= dot D h w.
 Proof.
   intros D g h a b c r w A B AB H L.
-  assert (P := product_in_box D (fun d => a * g d + b * h d) c r w H).
-  assert (E : dot D (fun d => a * g d + b * h d) w = a * dot D g w + b * dot D h w).
-  { unfold dot. rewrite <- !sum_scale, <- sum_add. apply sum_ext. intros. ring. }
-  destruct (Rle_dec 0 (dot D g w)) as [|G]; [left; auto|].
-  destruct (Rle_dec 0 (dot D h w)) as [|K]; [right; auto|]. exfalso.
-  destruct (Rle_lt_or_eq_dec 0 a A) as [Pa|<-]; [|nra].
-  assert (a * dot D g w < 0) by nra. assert (b * dot D h w <= 0) by nra. lra.
+  apply (one_of_two_numbers a b); auto. now apply mixture_in_box with (c := c) (r := r).
 Qed.
 
 (** B4 for lists with several cheapest hypotheses: i may be ahead of a by e at most, which is taken off at feature f,
@@ -155,43 +158,47 @@ Section Several.
   Variable feature : nat -> nat -> vec.
   Variable cost : nat -> nat -> Z.
   Variable alive : nat -> nat -> Prop.  (* the hypotheses that may win in the box *)
-  Variable least step : nat -> Z.
+  Variable level : nat -> nat -> Z.
+  Variable owner rank : nat -> nat.     (* of items: the list, and its level that is charged *)
 
-  (** g is how far a costlier hypothesis is ahead of one that all of the cheapest lead by e at most. *)
-  Definition box_gain (s : nat) (g : vec) : Prop :=
-    exists a j e, (j < size s)%nat /\ cost s j <> least s /\ g = ahead a (feature s j) e /\
-      forall i, alive s i -> cost s i = least s ->
-        lead D (fun d => feature s i d - a d) c + reach D (fun d => feature s i d - a d) r <= e.
+  (** g is how far a hypothesis that costs what item v wants is ahead of one that all cheaper ones lead by e at most. *)
+  Definition box_gain (v : nat) (g : vec) : Prop :=
+    exists a j e, (j < size (owner v))%nat /\ (wanted level owner rank v <= cost (owner v) j)%Z /\
+      g = ahead a (feature (owner v) j) e /\
+      forall i, alive (owner v) i -> (cost (owner v) i < wanted level owner rank v)%Z ->
+        lead D (fun d => feature (owner v) i d - a d) c + reach D (fun d => feature (owner v) i d - a d) r <= e.
 
-  Theorem box_gain_beats : forall w s g h, in_box D c r w -> box_gain s g -> 0 <= dot D g w ->
-    alive s h -> strictly_best D size feature w s h -> cost s h <> least s.
+  Theorem box_gain_beats : forall w v g h, in_box D c r w -> box_gain v g -> 0 <= dot D g w ->
+    alive (owner v) h -> strictly_best D size feature w (owner v) h -> (wanted level owner rank v <= cost (owner v) h)%Z.
   Proof.
-    intros w s g h H [a [j [e [Hj [Cj [-> E]]]]]] G A B Same.
-    assert (L : dot D (feature s j) w < dot D (feature s h) w).
-    { apply B; auto. intros ->. contradiction. }
-    assert (K := several_behind w a (feature s j) (feature s h) e H (E h A Same) G). lra.
+    intros w v g h H [a [j [e [Hj [Cj [-> E]]]]]] G A B.
+    destruct (Z_lt_le_dec (cost (owner v) h) (wanted level owner rank v)) as [Less|]; auto. exfalso.
+    assert (L : dot D (feature (owner v) j) w < dot D (feature (owner v) h) w).
+    { apply B; auto. intros ->. lia. }
+    assert (K := several_behind w a (feature (owner v) j) (feature (owner v) h) e H (E h A Less) G). lra.
   Qed.
 
-  Definition in_box_conflict (part : list nat) (pair : nat * nat) : Prop :=
-    In (fst pair) part /\ In (snd pair) part /\ exists a b g h, 0 <= a /\ 0 <= b /\ 0 < a + b /\
-      box_gain (fst pair) g /\ box_gain (snd pair) h /\
-      reach D (fun d => a * g d + b * h d) r <= lead D (fun d => a * g d + b * h d) c.
+  Definition in_box_conflict : list nat -> nat * nat -> Prop :=
+    conflict box_gain (fun a b g h => reach D (fun d => a * g d + b * h d) r <= lead D (fun d => a * g d + b * h d) c).
 
-  (** B4: what every selection costs at least that weights of the box decode to. *)
-  Theorem box_conflicts_add_up : forall w part x (pairs : list (nat * nat)),
-    in_box D c r w -> decodes D size feature w part x -> NoDup part ->
-    (forall s, (0 <= step s)%Z) ->
+  (** B4: what every selection costs at least that weights of the box decode to. A list is charged at any of its levels,
+      of which there is one where only its least cost and the next one count. *)
+  Theorem box_conflicts_add_up : forall w part items x (pairs : list (nat * nat)),
+    in_box D c r w -> decodes D size feature w part x -> NoDup items ->
+    (forall v, In v items -> In (owner v) part) ->
+    (forall u v, In u items -> In v items -> owner u = owner v -> rank u = rank v -> u = v) ->
+    (forall s i, (level s i <= level s (S i))%Z) ->
     (forall s, In s part -> alive s (x s)) ->
-    (forall s i, In s part -> alive s i ->
-       (least s <= cost s i)%Z /\ (cost s i <> least s -> (least s + step s <= cost s i)%Z)) ->
-    (forall pair, In pair pairs -> in_box_conflict part pair) ->
-    (total least part + charged step (map (fun pair => [fst pair; snd pair]) pairs) <=
+    (forall s i, In s part -> alive s i -> (level s 0%nat <= cost s i)%Z) ->
+    (forall pair, In pair pairs -> in_box_conflict items pair) ->
+    (total (fun s => level s 0%nat) part +
+     charged (height level owner rank) (map (fun pair => [fst pair; snd pair]) pairs) <=
      total (fun s => cost s (x s)) part)%Z.
   Proof.
-    intros w part x pairs H [V B] N Step A L C. apply (pairs_add_up cost alive least step); auto. intros s t I.
-    destruct (C _ I) as [Is [It [a [b [g [h [Ha [Hb [Hab [Gs [Gt M]]]]]]]]]]]. simpl in *. split; [auto|split; [auto|]].
-    destruct (one_of_two_in_box D g h a b c r w Ha Hb Hab H M) as [P|P]; [left|right].
-    - apply (box_gain_beats w s g (x s)); auto.
-    - apply (box_gain_beats w t h (x t)); auto.
+    intros w part items x pairs H [V B] N O Only Rise A L C. apply levels_add_up with (items := items); auto.
+    intros u v I. apply (one_is_paid box_gain _ items u v (fun g => dot D g w)
+      (fun v => (wanted level owner rank v <= cost (owner v) (x (owner v)))%Z)) with (3 := C _ I).
+    - intros a b g h M. now apply mixture_in_box with (c := c) (r := r).
+    - intros i g Ii G P. apply (box_gain_beats w i g (x (owner i))); auto.
   Qed.
 End Several.

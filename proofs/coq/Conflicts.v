@@ -1,25 +1,159 @@
-(** Conflicts of two lists in a cone (K7): wherever the weights lie, one of the two pays more than its least. *)
+(** Conflicts of two lists (K7, and what B4 has in common with it): one of the two pays more than its least. *)
 
-From Coq Require Import Reals Lra Lia List ZArith.
+From Coq Require Import Reals Lra Lia Arith List ZArith.
 From Lpmert Require Import Vectors Selections Cores Cones.
 Import ListNotations.
 Open Scope R_scope.
+
+(** ** What cones and boxes have in common *)
+
+Lemma one_of_two_numbers : forall a b p q, 0 <= a -> 0 <= b -> 0 < a + b -> 0 <= a * p + b * q -> 0 <= p \/ 0 <= q.
+Proof.
+  intros a b p q A B AB S. destruct (Rle_dec 0 p) as [|P]; [left; auto|].
+  destruct (Rle_dec 0 q) as [|Q]; [right; auto|]. exfalso.
+  destruct (Rle_lt_or_eq_dec 0 a A) as [Pa|<-]; [|nra].
+  assert (a * p < 0) by nra. assert (b * q <= 0) by nra. lra.
+Qed.
+
+(** Two items with gains that are mixed as it takes for a conflict. *)
+Definition conflict {G : Type} (gain : nat -> G -> Prop) (mixed : R -> R -> G -> G -> Prop) (items : list nat)
+    (pair : nat * nat) : Prop :=
+  In (fst pair) items /\ In (snd pair) items /\ exists a b g h, 0 <= a /\ 0 <= b /\ 0 < a + b /\
+    gain (fst pair) g /\ gain (snd pair) h /\ mixed a b g h.
+
+(** value: what a gain is at the weights. An item is paid where a gain of it is not negative. *)
+Lemma one_is_paid : forall {G : Type} (gain : nat -> G -> Prop) (mixed : R -> R -> G -> G -> Prop) items u v
+    (value : G -> R) (paid : nat -> Prop),
+  (forall a b g h, mixed a b g h -> 0 <= a * value g + b * value h) ->
+  (forall i g, In i items -> gain i g -> 0 <= value g -> paid i) ->
+  conflict gain mixed items (u, v) -> In u items /\ In v items /\ (paid u \/ paid v).
+Proof.
+  intros G gain mixed items u v value paid M P [Iu [Iv [a [b [g [h [A [B [AB [Gu [Gv H]]]]]]]]]]]. simpl in *.
+  split; [auto|split; [auto|]].
+  destruct (one_of_two_numbers a b (value g) (value h) A B AB (M _ _ _ _ H)); [left | right]; eauto.
+Qed.
+
+(** Levels of costs: item v asks the list [owner v] for its level [S (rank v)], beyond the one before that. *)
+Section Levels.
+  Variable cost : nat -> nat -> Z.
+  Variable level : nat -> nat -> Z.
+  Variable owner rank : nat -> nat.
+  Hypothesis levels_rise : forall s i, (level s i <= level s (S i))%Z.
+
+  Definition wanted (v : nat) : Z := level (owner v) (S (rank v)).
+  Definition height (v : nat) : Z := (wanted v - level (owner v) (rank v))%Z.
+
+  (** Levels that lie below a cost rise by no more than this cost is above the first one. *)
+  Lemma rises_below : forall (k : nat -> Z) c n l, (forall i, (k i <= k (S i))%Z) -> (k 0%nat <= c)%Z -> NoDup l ->
+    (forall i, In i l -> (i < n)%nat /\ (k (S i) <= c)%Z) ->
+    (total (fun i => (k (S i) - k i)%Z) l <= Z.min c (k n) - k 0%nat)%Z.
+  Proof.
+    intros k c. induction n as [|n IH]; intros l Up C N B.
+    - destruct l as [|i l]; [simpl; lia|]. destruct (B i (or_introl eq_refl)). lia.
+    - specialize (Up n) as Un. destruct (in_dec Nat.eq_dec n l) as [I|I].
+      + destruct (B n I) as [_ Bn]. destruct (in_split n l I) as [l1 [l2 E]]. subst l.
+        destruct (NoDup_remove l1 l2 n N) as [N' O].
+        assert (H : (total (fun i => (k (S i) - k i)%Z) (l1 ++ l2) <= Z.min c (k n) - k 0%nat)%Z).
+        { apply IH; auto. intros i Hi. assert (i <> n) by (intros ->; contradiction).
+          destruct (B i); [apply in_app_iff in Hi; apply in_app_iff; simpl; tauto|]. split; [lia | auto]. }
+        rewrite total_app in *. simpl. lia.
+      + assert (H : (total (fun i => (k (S i) - k i)%Z) l <= Z.min c (k n) - k 0%nat)%Z); [|lia].
+        apply IH; auto. intros i Hi. destruct (B i Hi). assert (i <> n) by (intros ->; contradiction). split; [lia | auto].
+  Qed.
+
+  Lemma total_of_owners : forall (f : nat -> Z) part items, (forall v, (0 <= f v)%Z) ->
+    (forall v, In v items -> In (owner v) part) ->
+    (total f items <= total (fun s => total f (filter (fun v => Nat.eqb (owner v) s) items)) part)%Z.
+  Proof.
+    intros f part items P. induction items as [|v items IH]; intros O; simpl.
+    - apply total_nonneg. intros. lia.
+    - specialize (IH (fun u I => O u (or_intror I))). specialize (O v (or_introl eq_refl)).
+      pose (g := fun s => total f (filter (fun u => Nat.eqb (owner u) s) items)). fold g in IH.
+      enough (total g part + f v <=
+              total (fun s => total f (if Nat.eqb (owner v) s
+                                       then v :: filter (fun u => Nat.eqb (owner u) s) items
+                                       else filter (fun u => Nat.eqb (owner u) s) items)) part)%Z by lia.
+      assert (Each : forall s, total f (if Nat.eqb (owner v) s
+                                        then v :: filter (fun u => Nat.eqb (owner u) s) items
+                                        else filter (fun u => Nat.eqb (owner u) s) items) =
+                               (g s + if Nat.eqb (owner v) s then f v else 0)%Z).
+      { intros s. unfold g. destruct (Nat.eqb (owner v) s); simpl; lia. }
+      rewrite (total_ext _ _ _ (fun s _ => Each s)), total_add. apply Zplus_le_compat_l.
+      clear -P O. induction part as [|s part IH]; [destruct O|]. simpl.
+      assert (0 <= total (fun s => if Nat.eqb (owner v) s then f v else 0%Z) part)%Z.
+      { apply total_nonneg. intros t _. specialize (P v). destruct (Nat.eqb (owner v) t); lia. }
+      destruct (Nat.eqb_spec (owner v) s) as [|Other]; [lia|]. destruct O as [E|O]; [congruence|]. specialize (IH O). lia.
+  Qed.
+
+  (** What a selection costs of which one item of every pair is paid: the first levels of all lists, and charges. *)
+  Theorem levels_add_up : forall part items x (pairs : list (nat * nat)),
+    NoDup items -> (forall v, In v items -> In (owner v) part) ->
+    (forall u v, In u items -> In v items -> owner u = owner v -> rank u = rank v -> u = v) ->
+    (forall s, In s part -> (level s 0%nat <= cost s (x s))%Z) ->
+    (forall u v, In (u, v) pairs -> In u items /\ In v items /\
+       ((wanted u <= cost (owner u) (x (owner u)))%Z \/ (wanted v <= cost (owner v) (x (owner v)))%Z)) ->
+    (total (fun s => level s 0%nat) part + charged height (map (fun pair => [fst pair; snd pair]) pairs) <=
+     total (fun s => cost s (x s)) part)%Z.
+  Proof.
+    intros part items x pairs N O Only L C.
+    assert (Up : forall v, (0 <= height v)%Z).
+    { intros v. unfold height, wanted. specialize (levels_rise (owner v) (rank v)). lia. }
+    pose (paid := filter (fun v => (wanted v <=? cost (owner v) (x (owner v)))%Z) items).
+    assert (Np : NoDup paid) by now apply NoDup_filter.
+    assert (Charged : (charged height (map (fun pair => [fst pair; snd pair]) pairs) <= total height paid)%Z).
+    { apply charges_are_paid; auto. intros core I. apply in_map_iff in I. destruct I as [[u v] [<- I]]. simpl.
+      destruct (C u v I) as [Iu [Iv [P|P]]]; [exists u | exists v]; (split; [auto|]);
+        apply filter_In; split; auto; now apply Z.leb_le. }
+    assert (Owners := total_of_owners height part paid Up
+      (fun v I => O v (proj1 (proj1 (filter_In _ _ _) I)))).
+    enough (total (fun s => level s 0%nat) part +
+            total (fun s => total height (filter (fun v => Nat.eqb (owner v) s) paid)) part <=
+            total (fun s => cost s (x s)) part)%Z by lia.
+    rewrite <- total_add. apply total_le. intros s Is.
+    assert (Own : forall v, In v (filter (fun v => Nat.eqb (owner v) s) paid) ->
+              owner v = s /\ In v items /\ (level s (S (rank v)) <= cost s (x s))%Z).
+    { intros v I. apply filter_In in I. destruct I as [I E]. apply Nat.eqb_eq in E. apply filter_In in I.
+      destruct I as [I P]. apply Z.leb_le in P. unfold wanted in P. rewrite E in P. auto. }
+    assert (Ns : NoDup (filter (fun v => Nat.eqb (owner v) s) paid)) by now apply NoDup_filter.
+    revert Own Ns. generalize (filter (fun v => Nat.eqb (owner v) s) paid) as l. intros l Own Ns.
+    assert (Ranks : total height l = total (fun i => (level s (S i) - level s i)%Z) (map rank l)).
+    { clear Ns. induction l as [|v l IH]; auto. simpl. rewrite IH; [|intros u Iu; apply Own; now right].
+      destruct (Own v (or_introl eq_refl)) as [E _]. unfold height, wanted. now rewrite E. }
+    assert (Nr : NoDup (map rank l)).
+    { clear Ranks. induction l as [|v l IH]; simpl; constructor; inversion Ns as [|? ? Out Ns']; subst.
+      - intros I. apply in_map_iff in I. destruct I as [u [E I]]. apply Out.
+        destruct (Own v (or_introl eq_refl)) as [Ev [Iv _]]. destruct (Own u (or_intror I)) as [Eu [Iu _]].
+        replace v with u; auto. apply Only; congruence.
+      - apply IH; auto. intros u Iu. apply Own. now right. }
+    rewrite Ranks.
+    assert (H := rises_below (level s) (cost s (x s)) (S (list_max (map rank l))) (map rank l)
+      (levels_rise s) (L s Is) Nr).
+    enough (total (fun i => (level s (S i) - level s i)%Z) (map rank l) <=
+            Z.min (cost s (x s)) (level s (S (list_max (map rank l)))) - level s 0%nat)%Z by lia.
+    apply H. intros i I. split.
+    - assert (M := proj1 (list_max_le (map rank l) (list_max (map rank l))) (le_n _)).
+      rewrite Forall_forall in M. specialize (M i I). lia.
+    - apply in_map_iff in I. destruct I as [v [<- I]]. now destruct (Own v I) as [_ [_ P]].
+  Qed.
+End Levels.
+
+(** ** Cones *)
+
+Lemma mixture : forall n (x g h : nat -> R) a b,
+  (forall k, (k < n)%nat -> 0 <= x k) -> (forall k, (k < n)%nat -> 0 <= a * g k + b * h k) ->
+  0 <= a * sum n (fun k => x k * g k) + b * sum n (fun k => x k * h k).
+Proof.
+  intros n x g h a b X M. rewrite <- !sum_scale, <- sum_add. apply sum_nonneg. intros k Hk.
+  replace (a * (x k * g k) + b * (x k * h k)) with (x k * (a * g k + b * h k)) by ring.
+  apply Rmult_le_pos; auto.
+Qed.
 
 (** Two functions on the rays whose mixture is nowhere negative: at every point of the cone one is not negative. *)
 Theorem one_of_two : forall n (x g h : nat -> R) a b, 0 <= a -> 0 <= b -> 0 < a + b ->
   (forall k, (k < n)%nat -> 0 <= x k) -> (forall k, (k < n)%nat -> 0 <= a * g k + b * h k) ->
   0 <= sum n (fun k => x k * g k) \/ 0 <= sum n (fun k => x k * h k).
 Proof.
-  intros n x g h a b A B AB X M.
-  assert (S : 0 <= a * sum n (fun k => x k * g k) + b * sum n (fun k => x k * h k)).
-  { rewrite <- !sum_scale, <- sum_add. apply sum_nonneg. intros k Hk.
-    replace (a * (x k * g k) + b * (x k * h k)) with (x k * (a * g k + b * h k)) by ring.
-    apply Rmult_le_pos; auto. }
-  destruct (Rle_dec 0 (sum n (fun k => x k * g k))) as [|G]; [left; auto|].
-  destruct (Rle_dec 0 (sum n (fun k => x k * h k))) as [|H]; [right; auto|]. exfalso.
-  destruct (Rle_lt_or_eq_dec 0 a A) as [P|<-]; [|nra].
-  assert (a * sum n (fun k => x k * g k) < 0) by nra.
-  assert (b * sum n (fun k => x k * h k) <= 0) by nra. lra.
+  intros n x g h a b A B AB X M. apply (one_of_two_numbers a b); auto. now apply mixture.
 Qed.
 
 (** The same for computed values p, q that are off by e, f at most. *)
@@ -78,24 +212,20 @@ Section Conflicts.
      total (fun s => cost s (x s)) part)%Z.
   Proof.
     intros part x pairs N Step A L C.
-    pose (deviating := filter (fun s => if Z.eq_dec (cost s (x s)) (least s) then false else true) part).
-    assert (Paid : (charged step (map (fun pair => [fst pair; snd pair]) pairs) <= total step deviating)%Z).
-    { apply charges_are_paid; auto; [now apply NoDup_filter|].
-      intros core I. apply in_map_iff in I. destruct I as [[s t] [<- I]]. simpl.
-      assert (Pays : forall r, In r part -> cost r (x r) <> least r -> In r deviating).
-      { intros r Ir P. apply filter_In. split; auto. destruct (Z.eq_dec (cost r (x r)) (least r)); auto. }
-      destruct (C s t I) as [Is [It [P|P]]]; [exists s | exists t]; split; auto. }
-    assert (Rest : (total least part + total step deviating <= total (fun s => cost s (x s)) part)%Z); [|lia].
-    unfold deviating. clear -A L. induction part as [|s part IH]; simpl; [lia|].
-    assert (IH' := IH (fun t I => A t (or_intror I)) (fun t i I => L t i (or_intror I))).
-    destruct (L s (x s) (or_introl eq_refl) (A s (or_introl eq_refl))) as [L1 L2].
-    destruct (Z.eq_dec (cost s (x s)) (least s)) as [|Other]; simpl; [lia|]. specialize (L2 Other). lia.
+    pose (level := fun s i => match i with O => least s | S _ => (least s + step s)%Z end).
+    assert (Rise : forall s i, (level s i <= level s (S i))%Z) by (intros s [|i]; specialize (Step s); simpl; lia).
+    assert (H := levels_add_up cost level (fun s => s) (fun _ => 0%nat) Rise part part x pairs N (fun s I => I)).
+    rewrite (charged_ext step (height level (fun s => s) (fun _ => 0%nat))); [apply H | unfold height, wanted; simpl; intros; lia].
+    - auto.
+    - intros s Is. now apply L, A.
+    - intros s t I. destruct (C s t I) as [Is [It P]]. split; [auto|split; [auto|]]. unfold wanted. simpl.
+      destruct (L s (x s) Is (A s Is)) as [_ Ls]. destruct (L t (x t) It (A t It)) as [_ Lt].
+      destruct P as [P|P]; [left | right]; auto.
   Qed.
 
   (** Two lists with gains whose mixture is nowhere negative. *)
-  Definition in_conflict (part : list nat) (pair : nat * nat) : Prop :=
-    In (fst pair) part /\ In (snd pair) part /\ exists a b g h, 0 <= a /\ 0 <= b /\ 0 < a + b /\
-      gain (fst pair) g /\ gain (snd pair) h /\ forall k, (k < n)%nat -> 0 <= a * g k + b * h k.
+  Definition in_conflict : list nat -> nat * nat -> Prop :=
+    conflict gain (fun a b g h => forall k, (k < n)%nat -> 0 <= a * g k + b * h k).
 
   (** K7: what every selection costs at least that weights of the cone decode to. *)
   Theorem conflicts_add_up : forall w part x (pairs : list (nat * nat)),
@@ -109,9 +239,9 @@ Section Conflicts.
      total (fun s => cost s (x s)) part)%Z.
   Proof.
     intros w part x pairs [y [Y W]] [V B] N Step A L C. apply pairs_add_up; auto. intros s t I.
-    destruct (C _ I) as [Is [It [a [b [g [h [Ha [Hb [Hab [Gs [Gt M]]]]]]]]]]]. simpl in *. split; [auto|split; [auto|]].
-    destruct (one_of_two n y g h a b Ha Hb Hab Y M) as [P|P]; [left|right].
-    - apply (gain_beats w y s g (x s)); auto.
-    - apply (gain_beats w y t h (x t)); auto.
+    apply (one_is_paid gain _ part s t (fun g => sum n (fun k => y k * g k)) (fun r => cost r (x r) <> least r))
+      with (3 := C _ I).
+    - intros a b g h M. now apply mixture.
+    - intros r g Ir G P. apply (gain_beats w y r g (x r)); auto.
   Qed.
 End Conflicts.

@@ -79,6 +79,14 @@ Fixpoint charged (residual : nat -> Z) (cores : list (list nat)) : Z :=
   | core :: rest => least residual core + charged (charge residual core) rest
   end.
 
+Lemma charged_ext : forall f g cores, (forall s, f s = g s) -> charged f cores = charged g cores.
+Proof.
+  intros f g cores. revert f g. induction cores as [|core cores IH]; intros f g E; auto. simpl.
+  assert (L : least f core = least g core).
+  { induction core as [|s core IHc]; auto. simpl. rewrite E, IHc. reflexivity. }
+  rewrite L. f_equal. apply IH. intros s. unfold charge. rewrite L, E. reflexivity.
+Qed.
+
 Lemma least_le : forall residual core s, In s core -> least residual core <= residual s.
 Proof.
   intros residual. induction core as [|a core IH]; intros s I; [destruct I|].
