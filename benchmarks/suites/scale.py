@@ -38,7 +38,7 @@ OPTIMUM = 1767.0
 ROUNDS = 3
 """How often threads are measured: the machine may be busy."""
 
-AT_HOME = 12
+AT_HOME = 40
 """As in `lpmert.methods.cells.search`."""
 
 MOST_ROWS = {"npz": 10_000_000, "parquet": 3_000_000, "tsv": 1_000_000}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,12 +14,17 @@ import lpmert
 from lpmert import Status
 from lpmert.methods.cells import hand
 from lpmert.methods.cells import search as cells
+from lpmert.methods.cells import stack as layout
 from lpmert.methods.cells.any_lane import AnyLane
 from lpmert.methods.cells.cells import Cells
 from lpmert.methods.cells.search import CellsSearch
 from lpmert.methods.choices.choices import Choices
+from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.problem import Problem
 from lpmert.search.method import Incumbent
+
+UNCHANGED = {name: getattr(cells, name) for name in ("_SLICE", "_STAY", "_ALONE", "_UNIT", "_ANSWERS", "_SHORT")}
+"""What long searches of tests cut short."""
 
 
 @pytest.fixture(autouse=True)
@@ -163,3 +169,31 @@ def test_a_cone_that_better_weights_have_ruled_out_is_not_closed(monkeypatch: py
     monkeypatch.setattr(search, "_start_closing", lambda: pytest.fail("closed for nothing"))
     search.advance()
     assert lane.n_parts == 0
+
+
+def test_most_of_a_long_search_is_for_workers_in_pieces_that_nobody_waits_for_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Work is counted, as hypotheses of boxes that were split, not timed."""
+    for name, work in UNCHANGED.items():
+        monkeypatch.setattr(cells, name, work)
+    explored: list[int] = []
+
+    def counting(*arguments: Any) -> hand.Explored:
+        answer = hand.explore(*arguments)
+        explored.append(int(answer.counts[hand.COUNTED.index(layout.LOOKED_AT)]))
+        return answer
+
+    monkeypatch.setattr(cells, "explore", counting)
+    problem = Problem(noise_of(1, 130))
+    start = Incumbent(problem.canonical.dearest + 1, CanonicalWeights(np.ones(5)), "")
+    search = CellsSearch(Cells(), problem.canonical, start)
+    answers = []
+    while not search.finished:
+        before = len(explored)
+        search.advance()
+        answers.append(len(explored) - before)
+    everything = search._count(layout.LOOKED_AT)
+    assert sum(explored) > 0.75 * everything
+    assert max(explored) < 0.12 * everything
+    assert max(answers) == 4  # a turn beside other searches

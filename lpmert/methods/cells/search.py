@@ -33,13 +33,20 @@ _STAY = 5 * _SLICE
 _HAND = 8
 """Most parts that a unit of work begins with, so that it rarely runs out of them."""
 
-_UNIT = 8 * _SLICE
-"""Work in a unit, in some hundredths of a second: much more than it takes to send one away."""
+_UNIT = 2 * _SLICE
+"""Work in a unit, in some hundredths of a second: much more than it takes to send one away, and so little that nobody
+waits long for the answer that is next.
+"""
 
-_ALONE = 12 * _SLICE
-"""Work after which a search goes on in units, for whoever does them: short ones need no more than one lane."""
+_ANSWERS = 4
+"""Answers that are taken at once: a turn beside other searches is for about as much work as one of these gets."""
 
-_AT_HOME = 12
+_ALONE = 4 * _SLICE
+"""Work after which a search goes on in units, for whoever does them: short ones need no more than one lane, and others
+wait meanwhile.
+"""
+
+_AT_HOME = 40
 """Units that the caller does first where workers take long to start: in about half a second."""
 
 _LEAF_ROWS = 2500
@@ -187,7 +194,7 @@ class CellsSearch(Search):
         }
 
     def advance(self) -> None:
-        """Search on for one slice of work, or take the answer to the unit that went out first."""
+        """Search on for one slice of work, or take the answers to the units that went out first."""
         if self.finished:
             return
         if self._lane.closing:
@@ -196,7 +203,7 @@ class CellsSearch(Search):
             self._lane.load(self._hard.popleft())
             self._lane.closing = True
         elif self._shared is not None or self._lane.done >= _ALONE:
-            self._take_answer()
+            self._take_answers()
         else:
             self._explore_alone()
 
@@ -254,6 +261,13 @@ class CellsSearch(Search):
             self._lane.load_root(self._roots.popleft())
             self._lane.prune_root(self.incumbent.cost)
             self._take_found()
+
+    def _take_answers(self) -> None:
+        """Take some answers, as long as these leave nothing else to do."""
+        for _ in range(_ANSWERS):
+            self._take_answer()
+            if self._hard or self.finished:
+                break
 
     def _take_answer(self) -> None:
         """Hand units out to all lanes, and take the answer to the one that went out first."""
