@@ -106,9 +106,9 @@ class FractionSearch(Combined):
         inner = state["inner"]
         if inner is not None:
             known = Incumbent(inner["cost"], CanonicalWeights(inner["weights"]), inner["source"])
-            self._search(known)
-            if self._inner is not None and inner["search"]:
-                self._inner.restore(inner["search"])
+            search = self._search(known)
+            if search is not None and inner["search"]:
+                search.restore(inner["search"])
         self._bound = max(self._bound, state["bound"])
         self.unsettled, self._looked_at, self._proved = state["unsettled"], state["looked_at"], state["proved"]
         self._nodes, self._lps, counted = state["counts"]
@@ -120,8 +120,10 @@ class FractionSearch(Combined):
         self._for_zero = False
         self._search()
 
-    def _search(self, known: Incumbent | None = None) -> None:
-        """Start the search for a selection whose numbers add up to less than the goal; known: what it begins with."""
+    def _search(self, known: Incumbent | None = None) -> Search | None:
+        """Start the search for a selection whose numbers add up to less than the goal, and return it; `None` where no
+        lists are left. known: what it begins with.
+        """
         if self._inner is not None:
             self._put_away(self._inner)
             self._inner = None
@@ -141,6 +143,7 @@ class FractionSearch(Combined):
         self._counted["additive_searches"] += 1
         self._inner = self._start(section, known) if section.n_lists else None
         self._proves = self._proves and (self._inner is None or self._inner.lower_bound is not None)
+        return self._inner
 
     @property
     def finished(self) -> bool:

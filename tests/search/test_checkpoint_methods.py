@@ -124,17 +124,15 @@ def test_an_enumeration_goes_on_behind_any_selection(kind: str) -> None:
 
 
 def test_an_enumeration_in_pieces_meets_every_selection_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lpmert.methods.exhaustive._SELECTIONS_A_SLICE", 5)
+    monkeypatch.setattr("lpmert.methods.exhaustive._SELECTIONS_A_SLICE", 7)
     nbest = noise_of(1, 3, 3)
-    for number, region in enumerate((None, Region(nonnegative=True))):
-        whole = lpmert.minimize(nbest, method="exhaustive", region=region)
-        result, pieces = in_pieces(nbest, tmp_path / f"{number}", 3, method="exhaustive", region=region)
-        assert pieces > 1
-        assert result.counters["nodes"] == whole.counters["nodes"] > 10
-        assert result.loss == result.lower_bound == whole.loss
-        if region is None:
-            form = Problem(nbest).canonical
-            assert whole.counters["nodes"] == sum(1 for _ in attainable_selections(form.features, form.offsets))
+    whole = lpmert.minimize(nbest, method="exhaustive")
+    result, pieces = in_pieces(nbest, tmp_path / "kept.npz", 3, method="exhaustive")
+    assert pieces > 3
+    assert result.loss == result.lower_bound == whole.loss
+    form = Problem(nbest).canonical
+    count = sum(1 for _ in attainable_selections(form.features, form.offsets))
+    assert result.counters["nodes"] == whole.counters["nodes"] == count > 50
 
 
 def test_a_finished_enumeration_does_nothing_more() -> None:
@@ -190,7 +188,6 @@ def test_a_sweep_that_ended_stays_ended_and_one_that_did_not_says_that_it_begins
 
 AROUND = {"f1": 1.0, "f2": 0.5, "f3": 0.0, "f4": -1.0}
 REGIONS = {
-    "signs": Region(nonnegative=True),
     "equation": Region(linear=[lpmert.Linear({"f1": 1.0, "f2": -0.3}, 0.0, 0.0)]),
     "cosine": Region(cosine=0.6, around=AROUND),
 }
@@ -198,14 +195,14 @@ REGIONS = {
 
 @pytest.mark.parametrize("metric", ["loss", "bleu", "f1"])
 @pytest.mark.parametrize("region", REGIONS)
-@pytest.mark.parametrize("method", ["cells", "choices", "auto"])
+@pytest.mark.parametrize("method", ["cells", "choices"])
 def test_searches_within_a_region_go_on(method: str, region: str, metric: str, tmp_path: Path) -> None:
     nbest = noise_of(2, 8, 4) if metric == "loss" else counted(1, metric, 4).restrict(slice(0, 8))
     nbest = NBest(nbest.dense_features(), nbest.offsets, nbest.statistics, names=["f1", "f2", "f3", "f4"])
     own: dict[str, Any] = {"metric": metric, "method": method, "region": REGIONS[region]}
     with long_searches():
         whole = lpmert.minimize(nbest, **own)
-        result, pieces = in_pieces(nbest, tmp_path / "kept.npz", 3, **own)
+        result, pieces = in_pieces(nbest, tmp_path / "kept.npz", {"bleu": 25, "f1": 4, "loss": 2}[metric], **own)
     assert pieces > 1
     assert whole.status is result.status is Status.OPTIMAL
     assert result.loss == whole.loss == result.lower_bound
