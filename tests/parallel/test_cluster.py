@@ -118,7 +118,7 @@ def test_workers_that_die_change_nothing(local: Any, method: str, metric: str) -
 @pytest.mark.slow
 @pytest.mark.parametrize(("method", "metric"), KINDS)
 def test_many_workers_that_die_change_nothing(local: Any, method: str, metric: str) -> None:
-    check_kills(local, method, metric, 8)
+    check_kills(local, method, metric, 4)
 
 
 def test_where_no_scheduler_answers_that_is_said() -> None:
