@@ -378,7 +378,15 @@ def surroundings(_: None) -> tuple[bool, bool]:
     return out_of_time(), workers() is SERIAL
 
 
-KINDS = (("cells", "loss"), ("choices", "loss"), ("groups", "loss"), ("lp-mert", "loss"), ("cells", "bleu"), ("choices", "bleu"), ("choices", "chrf"))
+KINDS = (
+    ("cells", "loss"),
+    ("choices", "loss"),
+    ("groups", "loss"),
+    ("lp-mert", "loss"),
+    ("cells", "bleu"),
+    ("choices", "bleu"),
+    ("choices", "chrf"),
+)
 
 
 def check_kills(method: str, metric: str, kills: int) -> None:
