@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,7 @@ class Exhaustive(Method):
 
     name = "exhaustive"
     takes_fractions = True
+    keeps_checkpoints = True
 
     def start(self, task: Task) -> Search:
         """Return the enumeration as a search."""
@@ -36,16 +38,29 @@ class ExhaustiveSearch(UnboundedSearch):
     def __init__(self, canonical: Canonical, incumbent: Incumbent) -> None:
         super().__init__(incumbent)
         self.finished = canonical.n_lists == 0
-        self._costs, self._heads = canonical.costs, canonical.offsets[:-1]
-        # What alone costs more than the incumbent is in no better selection: so are the far sides of limits.
-        allowed = canonical.costs <= incumbent.cost if len(canonical.limits) else None
-        self._selections = (
-            iter(())
-            if self.finished
-            else attainable_selections(
-                canonical.features, canonical.offsets, allowed=allowed, rounding=canonical.rounding
-            )
+        self._canonical, self._heads = canonical, canonical.offsets[:-1]
+        self._known = incumbent.cost
+        self._last: IntArray | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        """Go through all selections, or all that come after the last one."""
+        form = self._canonical
+        # What alone costs more than the incumbent did is in no better selection: so are the far sides of limits.
+        allowed = form.costs <= self._known if len(form.limits) else None
+        found = attainable_selections(
+            form.features, form.offsets, allowed=allowed, rounding=form.rounding, after=self._last
         )
+        self._selections = iter(()) if self.finished else found
+
+    def state(self) -> Mapping[str, Any]:
+        kept = {"known": self._known, "last": self._last, "finished": self.finished}
+        return {**kept, "nodes": self.nodes, "unsettled": self.unsettled}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self._known, self._last, self.finished = state["known"], state["last"], state["finished"]
+        self.nodes, self.unsettled = state["nodes"], state["unsettled"]
+        self._begin()
 
     def advance(self) -> None:
         """Look at the next selections."""
@@ -57,11 +72,12 @@ class ExhaustiveSearch(UnboundedSearch):
                 return
             selection, weights = found
             self.nodes += 1
-            cost = int(self._costs[self._heads + selection].sum())
+            cost = int(self._canonical.costs[self._heads + selection].sum())
             if weights is not None:
                 self.incumbent.improve(cost, weights, "E")
             elif self.unsettled is None or cost < self.unsettled:
                 self.unsettled = cost
+            self._last = selection
 
 
 def attainable_selections(
@@ -71,15 +87,16 @@ def attainable_selections(
     start: FloatArray | None = None,
     allowed: NDArray[np.bool_] | None = None,
     rounding: Rounding | None = None,
+    after: IntArray | None = None,
 ) -> Iterator[tuple[IntArray, FloatArray | None]]:
     """Yield every attainable selection once, with weights that make it strictly best.
 
     features [M, D] and offsets [S+1] describe the lists; no list may hold a feature vector twice. start [D] are weights
     to try first. allowed [M]: hypotheses that may be chosen, by default all. rounding: what the features are exactly,
-    if these only come near. A selection [S] counts from 0 within each list. The weights [D] are `None` where the
-    selection is attainable but no float64 weights show it. Depth first over the lists, so the time is about that of one
-    `LinOptimizer` verdict per list, hypothesis and attainable choice of the lists before. Raises `ValueError` for
-    features that are not finite.
+    if these only come near. after [S]: begin behind this attainable selection. A selection [S] counts from 0 within
+    each list. The weights [D] are `None` where the selection is attainable but no float64 weights show it. Depth first
+    over the lists, so the time is about that of one `LinOptimizer` verdict per list, hypothesis and attainable choice
+    of the lists before. Raises `ValueError` for features that are not finite.
     """
     optimizer = LinOptimizer(features, offsets, rounding=rounding)
     heads = np.asarray(offsets, dtype=np.int64)
@@ -89,8 +106,9 @@ def attainable_selections(
     order = (
         np.arange(len(candidates)) if allowed is None else np.argsort([len(c) != 1 for c in candidates], kind="stable")
     )
+    path = [] if after is None else (heads[:-1] + after)[order].tolist()
     chosen: list[int] = []
-    stack = [_children(optimizer, order, candidates, chosen, optimizer.solve({}, start=start))]
+    stack = [_children(optimizer, order, candidates, chosen, optimizer.solve({}, start=start), path)]
     while stack:
         found = next(stack[-1], None)
         if found is None:
@@ -100,7 +118,7 @@ def attainable_selections(
         row, verdict = found
         if len(stack) < len(order):
             chosen.append(row)
-            stack.append(_children(optimizer, order, candidates, chosen, verdict))
+            stack.append(_children(optimizer, order, candidates, chosen, verdict, path))
         else:
             selection = np.empty(len(order), dtype=np.int64)
             selection[order] = [*chosen, row]
@@ -108,11 +126,23 @@ def attainable_selections(
 
 
 def _children(
-    optimizer: LinOptimizer, order: IntArray, candidates: list[IntArray], chosen: list[int], parent: Verdict
+    optimizer: LinOptimizer,
+    order: IntArray,
+    candidates: list[IntArray],
+    chosen: list[int],
+    parent: Verdict,
+    path: list[int],
 ) -> Iterator[tuple[int, Verdict]]:
-    """Yield the rows of the next list that are attainable together with the chosen ones, with their verdicts."""
+    """Yield the rows of the next list that are attainable together with the chosen ones, with their verdicts.
+
+    Where the chosen ones are the beginning of the path, which is done, only what comes after it.
+    """
     decided = len(chosen)
-    for row in candidates[order[decided]].tolist():
+    rows_left = candidates[order[decided]]
+    if path and chosen == path[:decided]:
+        last = decided + 1 == len(order)
+        rows_left = rows_left[np.searchsorted(rows_left, path[decided], side="right" if last else "left") :]
+    for row in rows_left.tolist():
         rows = np.array([*chosen, row], dtype=np.int64)
         verdict = optimizer.solve((order[: decided + 1], rows), start=parent.weights, rows=parent.rows)
         if verdict.attainable:

@@ -55,6 +55,7 @@ class Mip(Method):
     margin: float = option(0.0, "by which comparisons must hold; above 0 there is no bound", least=0, below=math.inf)
 
     name = "mip"
+    keeps_checkpoints = True
 
     def start(self, task: Task) -> Search:
         """Return a search; its solver is told the time left. Raises `MethodError` for a solver that is not there."""
@@ -79,6 +80,7 @@ class MipSearch(Search):
         self._closed = False
         self._programs = 0
         self._cores = 0
+        self._forbidden: list[list[int]] = []
 
     @property
     def finished(self) -> bool:
@@ -104,10 +106,27 @@ class MipSearch(Search):
         rows = 0 if self._program is None else self._program.n_rows
         return {"nodes": self.nodes, "programs": self._programs, "rows": rows, "cores": self._cores}
 
+    def state(self) -> Mapping[str, Any]:
+        counts = [self.nodes, self._programs, self._cores]
+        return {
+            "bound": self._bound,
+            "closed": self._closed,
+            "unsettled": self.unsettled,
+            "forbidden": self._forbidden,
+            "counts": counts,
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self._bound, self._closed, self.unsettled = state["bound"], state["closed"], state["unsettled"]
+        self._forbidden = [list(rows) for rows in state["forbidden"]]
+        self.nodes, self._programs, self._cores = state["counts"]
+
     def advance(self) -> None:
         """Solve the program; take over what it found, or cut off a selection that only ties reach."""
         if self._program is None:
             self._program = _Program(self._canonical, self._unit, self._settings.margin)
+            for rows in self._forbidden:
+                self._program.forbid(rows)
         checkpoint()
         left = _time_left()
         # PuLP takes about as long to hand the program over as building it took.
@@ -146,10 +165,11 @@ class MipSearch(Search):
         if verdict.attainable:
             cost = int(self._canonical.costs[selection].sum())
             self.unsettled = cost if self.unsettled is None else min(cost, self.unsettled)
-            program.forbid(selection.tolist())
+            self._forbidden.append(selection.tolist())
         else:
-            program.forbid(sorted({row for _, row, _ in verdict.core}))
+            self._forbidden.append(sorted({row for _, row, _ in verdict.core}))
             self._cores += 1
+        program.forbid(self._forbidden[-1])
         return False
 
 

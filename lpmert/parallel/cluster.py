@@ -5,12 +5,11 @@ from __future__ import annotations
 import logging
 import os
 import platform
-import time
 import warnings
 from collections.abc import Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
-from typing import Any, Generic
+from typing import Any, Generic, cast
 
 from lpmert.errors import MethodError
 from lpmert.parallel.workers import Pending, Shared, T, Unit, Workers
@@ -21,9 +20,14 @@ logger = logging.getLogger("lpmert")
 SCHEME = "dask://"
 _CONNECT_SECONDS = 10
 
-_MOST_TRIES = 20
-_PAUSE = 0.5
-"""How often data are sent if workers die meanwhile, and the seconds in between."""
+_FETCH_SECONDS = 60
+"""What it may take to send an answer from a worker that has it; then it is asked for again."""
+
+_LOST = ("error", "lost", "cancelled")
+"""What Dask says of futures that have no answer and will have none."""
+
+_WORKER_SECONDS = 60
+"""How long to wait for a first worker."""
 
 
 class Cluster(Workers):
@@ -76,8 +80,13 @@ def _whereabouts() -> tuple[str, int]:
     return f"{platform.node()} {numbers}", os.getpid()
 
 
+def _itself(value: Any) -> Any:
+    """A unit whose answer is what all others share: the cluster makes it again where workers that have it die."""
+    return value
+
+
 class _Scattered(Shared):
-    """A value that has been sent to all workers, and is sent again if all that hold it are gone."""
+    """A value that the scheduler holds, and that every worker gets which needs it."""
 
     def __init__(self, client: Any, value: object) -> None:
         self._client = client
@@ -85,15 +94,20 @@ class _Scattered(Shared):
         self.send()
 
     def send(self) -> None:
-        """Send it to all workers that there are now; some may be dying."""
-        for _ in range(_MOST_TRIES):
-            try:
-                self.value = self._client.scatter(self._own, broadcast=True, hash=False)
-                return
-            except (OSError, TimeoutError) as error:
-                logger.info("the data did not reach all workers of the cluster: %s", error)
-                time.sleep(_PAUSE)
-        raise MethodError("the Dask cluster has no workers that data could be sent to; start some with `dask worker`")
+        """Send it to the scheduler, as soon as there is a worker."""
+        try:
+            self._client.wait_for_workers(1, timeout=_WORKER_SECONDS)
+        except TimeoutError as error:
+            raise MethodError(
+                "the Dask cluster has no workers that data could be sent to; start some with `dask worker`"
+            ) from error
+        self.value = _submitted(self._client, _itself, self._own)
+
+
+def _submitted(client: Any, unit: Unit[Any], *arguments: object) -> Any:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sending large graph")  # it may have some megabytes
+        return client.submit(unit, *arguments, pure=False)
 
 
 class _Again(Pending[T], Generic[T]):
@@ -101,32 +115,42 @@ class _Again(Pending[T], Generic[T]):
 
     def __init__(self, client: Any, unit: Unit[T], shared: Any, arguments: tuple[Any, ...]) -> None:
         self._client, self._unit, self._shared, self._arguments = client, unit, shared, arguments
+        self._answers: list[object] = []
         self._submit()
 
     def _submit(self) -> None:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Sending large graph")  # a hand of parts may have some megabytes
-            self._future = self._client.submit(self._unit, self._shared.value, *self._arguments, pure=False)
+        self._future = _submitted(self._client, self._unit, self._shared.value, *self._arguments)
 
     def done(self, seconds: float) -> bool:
+        if not self._answers:
+            try:
+                self._receive(seconds)
+            except TimeoutError:
+                return False
+        return True
+
+    def _receive(self, seconds: float) -> None:
+        """Fetch the answer here at once, since workers that have one may die; or hand the unit out again."""
         from distributed.scheduler import KilledWorker
 
         try:
             error = self._future.exception(timeout=seconds)
-        except TimeoutError:
-            return False
-        except CancelledError as cancelled:
-            error = cancelled
-        lost = isinstance(error, KilledWorker | CancelledError)
-        if lost:
-            logger.info("the cluster has lost a unit of work; it is done again")
+            if not isinstance(error, KilledWorker | CancelledError):
+                self._answers.append(self._future.result(timeout=_FETCH_SECONDS) if error is None else error)
+                return
+        except (KilledWorker, CancelledError):
+            pass
+        logger.info("the cluster has lost a unit of work; it is done again")
+        if self._shared.value.status in _LOST:
             self._shared.send()
-            self._submit()
-        return not lost
+        self._submit()
+        raise TimeoutError
 
     def answer(self) -> T:
-        answer: T = self._future.result()
-        return answer
+        (answer,) = self._answers
+        if isinstance(answer, BaseException):
+            raise answer
+        return cast(T, answer)
 
     def give_up(self) -> None:
         self._future.cancel()

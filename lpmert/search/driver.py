@@ -78,6 +78,8 @@ def solve(
             give_back()
         if kept is not None:
             search.restore(kept["search"])
+            if not kept["search"]:
+                logger.warning("no more was kept of this search than its best weights: the proof begins anew")
         return search
 
     def report(search: Search, outcome: Outcome) -> Result:

@@ -8,13 +8,15 @@ that every method for additive losses decides it, as exactly as it does anything
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from itertools import chain
+from typing import Any
 
 import numpy as np
 
-from lpmert.errors import IntArray, MethodError
+from lpmert.errors import MethodError
 from lpmert.model.canonical import least_costs, whole_fractions
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.form import Canonical
@@ -83,29 +85,65 @@ class FractionSearch(Combined):
             above, below = int(self._above[rows].sum()), int(self._below[rows].sum())
             loss = Fraction(above + self._more_above, below + self._more_below)
 
+    def state(self) -> Mapping[str, Any]:
+        inner = self._inner
+        return {
+            "known": [self._known.numerator, self._known.denominator],
+            "loss": [self._loss.numerator, self._loss.denominator],
+            "for_zero": self._for_zero,
+            "bound": self._bound,
+            "unsettled": self.unsettled,
+            "looked_at": self._looked_at,
+            "proved": self._proved,
+            "counts": [self._nodes, self._lps, dict(self._counted)],
+            "inner": None if inner is None else {**vars(inner.incumbent), "search": inner.state()},
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self._take(Fraction(*state["known"]), self.incumbent.weights, self.incumbent.source)
+        self._loss, self._for_zero = Fraction(*state["loss"]), state["for_zero"]
+        self._inner = None
+        inner = state["inner"]
+        if inner is not None:
+            known = Incumbent(inner["cost"], CanonicalWeights(inner["weights"]), inner["source"])
+            search = self._search(known)
+            if search is not None and inner["search"]:
+                search.restore(inner["search"])
+        self._bound = max(self._bound, state["bound"])
+        self.unsettled, self._looked_at, self._proved = state["unsettled"], state["looked_at"], state["proved"]
+        self._nodes, self._lps, counted = state["counts"]
+        self._counted = Counter(counted)
+
     def _begin(self) -> None:
         """Start the search for a lower loss than that of the incumbent."""
         self._loss = self._known
         self._for_zero = False
-        p, q = self._loss.numerator, self._loss.denominator
-        # A selection of this loss has the sum 0, and a lower one a negative sum.
-        self._search(q * self._above - p * self._below, q * self._more_above - p * self._more_below, 0)
+        self._search()
 
-    def _search(self, raw: IntArray, more: int, goal: int) -> None:
-        """Start the search for a selection whose numbers `raw` [m] add up, with `more`, to less than the goal."""
+    def _search(self, known: Incumbent | None = None) -> Search | None:
+        """Start the search for a selection whose numbers add up to less than the goal, and return it; `None` where no
+        lists are left. known: what it begins with.
+        """
         if self._inner is not None:
             self._put_away(self._inner)
             self._inner = None
+        if self._for_zero:
+            raw, more, goal = self._below, self._more_below, 1
+        else:  # a selection of this loss has the sum 0, and a lower one a negative sum
+            p, q = self._loss.numerator, self._loss.denominator
+            raw, more, goal = q * self._above - p * self._below, q * self._more_above - p * self._more_below, 0
         costs, least = least_costs(raw, self._canonical.offsets)
         self._goal = goal - more - least
         section = self._canonical.with_costs(costs)
-        # Searches take the incumbent's cost for one that a selection has: all are multiples of the granularity.
-        known = -(-self._goal // section.granularity) * section.granularity
-        inner = Incumbent(known, self.incumbent.weights, self.incumbent.source)
-        self._looked_at = known
+        if known is None:
+            # Searches take the incumbent's cost for one that a selection has: all are multiples of the granularity.
+            cost = -(-self._goal // section.granularity) * section.granularity
+            known = Incumbent(cost, self.incumbent.weights, self.incumbent.source)
+        self._looked_at = known.cost
         self._counted["additive_searches"] += 1
-        self._inner = self._start(section, inner) if section.n_lists else None
+        self._inner = self._start(section, known) if section.n_lists else None
         self._proves = self._proves and (self._inner is None or self._inner.lower_bound is not None)
+        return self._inner
 
     @property
     def finished(self) -> bool:
@@ -162,7 +200,7 @@ class FractionSearch(Combined):
             self._leave_unsettled(inner.unsettled)
         if self._loss > 1 and self._least_below == 0 and not self._for_zero:
             self._for_zero = True
-            self._search(self._below, self._more_below, 1)
+            self._search()
         else:
             self._proved = True
 

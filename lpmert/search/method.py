@@ -114,7 +114,10 @@ class Search(ABC):
         return {"nodes": self.nodes, "lps": self.lps}
 
     def state(self) -> Mapping[str, Any]:
-        """Return what is open, and what was counted, as `lpmert.search.checkpoint` keeps it; nothing else changes."""
+        """Return what is open, and what was counted, as `lpmert.search.checkpoint` keeps it; nothing else changes.
+
+        Empty, if there is nothing worth keeping beside the best weights.
+        """
         return {}
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -157,9 +160,19 @@ class DirectSearch(UnboundedSearch):
         return super().lower_bound if self._proves else None
 
     def advance(self) -> None:
-        self.unsettled = self._settle()
+        self._end(self._settle())
+
+    def _end(self, unsettled: int | None) -> None:
+        self.unsettled = unsettled
         self.nodes = 1
         self.finished = True
+
+    def state(self) -> Mapping[str, Any]:
+        return {"unsettled": self.unsettled} if self.finished else {}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        if state:
+            self._end(state["unsettled"])
 
 
 class Watch:

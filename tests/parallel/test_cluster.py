@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import pytest
-from long_searches import SLICE, long_searches, noise_of, same, search_lattices
+from long_searches import SLICE, counted, long_searches, noise_of, same, search_lattices
 
 import lpmert
 from lpmert import MethodError, Status
@@ -49,12 +50,19 @@ def test_units_get_what_is_shared_and_their_own(local: Any) -> None:
     assert all(np.array_equal(answer, 2.0 * base + k) for k, answer in enumerate(answers))
 
 
-@pytest.mark.parametrize("method", ["cells", "choices"])
-def test_a_cluster_searches_as_one_thread_does(local: Any, method: str) -> None:
-    nbest = noise_of(3)
+KINDS = (("cells", "loss"), ("choices", "loss"), ("cells", "bleu"), ("choices", "bleu"), ("choices", "chrf"))
+
+
+def lists_for(metric: str) -> lpmert.NBest:
+    return noise_of(3) if metric == "loss" else counted(3, metric)
+
+
+@pytest.mark.parametrize(("method", "metric"), KINDS)
+def test_a_cluster_searches_as_one_thread_does(local: Any, method: str, metric: str) -> None:
+    nbest = lists_for(metric)
     with long_searches(20 * SLICE):
-        alone = lpmert.minimize(nbest, method=method)
-        found = lpmert.minimize(nbest, method=method, backend=f"dask://{address_of(local)}")
+        alone = lpmert.minimize(nbest, method=method, metric=metric)
+        found = lpmert.minimize(nbest, method=method, metric=metric, backend=f"dask://{address_of(local)}")
     assert alone.status is Status.OPTIMAL
     assert same(alone, found)
 
@@ -66,24 +74,51 @@ def test_a_cluster_searches_lattices_as_one_thread_does(local: Any) -> None:
             assert same(alone, search_lattices(2, "wer"))
 
 
-def test_workers_that_die_change_nothing(local: Any) -> None:
-    nbest = noise_of(3)
-    killed: list[int] = []
+class Killer:
+    """A callback that kills a worker of the cluster at random, at one call in three, until so many have been killed."""
 
-    def kill(_: object) -> bool:
-        if len(killed) < 2:
-            pids = local.scheduler.workers and [nanny.pid for nanny in local.workers.values() if nanny.pid]
-            victim = next((pid for pid in pids if pid not in killed), None)
-            if victim is not None:
-                os.kill(victim, signal.SIGKILL)
-                killed.append(victim)
+    def __init__(self, local: Any, times: int) -> None:
+        self.local, self.left, self.calls = local, times, 0
+        self.killed: set[int] = set()
+        self.rng = np.random.default_rng(times)
+
+    def __call__(self, _: object) -> bool:
+        self.calls += 1
+        if self.left and self.rng.random() < 1 / 3:
+            pids = [nanny.pid for nanny in self.local.workers.values() if nanny.pid]
+            alive = [pid for pid in pids if pid not in self.killed]
+            if alive:
+                victim = int(self.rng.choice(alive))
+                with suppress(ProcessLookupError):  # it is gone already, and nobody knows yet
+                    os.kill(victim, signal.SIGKILL)
+                    self.left -= 1
+                self.killed.add(victim)
         return False
 
+
+def check_kills(local: Any, method: str, metric: str, kills: int) -> None:
+    """Search until so many workers have been killed, and see whether anything is lost."""
+    own: dict[str, Any] = {"method": method, "metric": metric}
+    nbest, kill = lists_for(metric), Killer(local, kills)
     with long_searches(20 * SLICE):
-        alone = lpmert.minimize(nbest, method="cells")
-        found = lpmert.minimize(nbest, method="cells", backend=f"dask://{address_of(local)}", callback=kill)
-    assert len(killed) == 2
-    assert same(alone, found)
+        alone = lpmert.minimize(nbest, **own)
+        assert alone.status is Status.OPTIMAL
+        for _ in range(4 * kills):
+            assert same(alone, lpmert.minimize(nbest, **own, backend=f"dask://{address_of(local)}", callback=kill))
+            if not kill.left:
+                return
+    raise AssertionError(f"{kill.left} of {kills} workers were not killed in {kill.calls} calls")
+
+
+@pytest.mark.parametrize(("method", "metric"), [("cells", "loss"), ("choices", "bleu")])
+def test_workers_that_die_change_nothing(local: Any, method: str, metric: str) -> None:
+    check_kills(local, method, metric, 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("method", "metric"), KINDS)
+def test_many_workers_that_die_change_nothing(local: Any, method: str, metric: str) -> None:
+    check_kills(local, method, metric, 4)
 
 
 def test_where_no_scheduler_answers_that_is_said() -> None:

@@ -378,25 +378,39 @@ def surroundings(_: None) -> tuple[bool, bool]:
     return out_of_time(), workers() is SERIAL
 
 
-def check_kills(method: str, kills: int) -> None:
+KINDS = (
+    ("cells", "loss"),
+    ("choices", "loss"),
+    ("groups", "loss"),
+    ("lp-mert", "loss"),
+    ("cells", "bleu"),
+    ("choices", "bleu"),
+    ("choices", "chrf"),
+)
+
+
+def check_kills(method: str, metric: str, kills: int) -> None:
     """Search with workers that are killed until so many have been, and see whether anything is lost."""
+    own: dict[str, Any] = {"method": method, "metric": metric}
     with long_searches(20 * SLICE), Processes(2) as hands:
-        nbest, kill = noise_of(3), Killer(hands, kills, seed=kills)
-        alone = lpmert.minimize(nbest, method=method)
+        nbest = noise_of(3) if metric == "loss" else counted(3, metric)
+        kill = Killer(hands, kills, seed=kills)
+        alone = lpmert.minimize(nbest, **own)
+        assert alone.status is Status.OPTIMAL
         for _ in range(2 * kills):
             with using(hands):
-                assert same(alone, lpmert.minimize(nbest, method=method, callback=kill))
+                assert same(alone, lpmert.minimize(nbest, callback=kill, **own))
             if not kill.left:
                 return
     raise AssertionError(f"{kill.left} of {kills} workers were not killed in {kill.calls} calls")
 
 
-@pytest.mark.parametrize("method", ["cells", "choices", "groups", "lp-mert"])
-def test_killed_workers_change_nothing(method: str) -> None:
-    check_kills(method, 2)
+@pytest.mark.parametrize(("method", "metric"), KINDS)
+def test_killed_workers_change_nothing(method: str, metric: str) -> None:
+    check_kills(method, metric, 2)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["cells", "choices", "groups", "lp-mert"])
-def test_many_killed_workers_change_nothing(method: str) -> None:
-    check_kills(method, 15)
+@pytest.mark.parametrize(("method", "metric"), KINDS)
+def test_many_killed_workers_change_nothing(method: str, metric: str) -> None:
+    check_kills(method, metric, 15)

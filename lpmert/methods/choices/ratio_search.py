@@ -7,6 +7,9 @@ ones.
 
 from __future__ import annotations
 
+from functools import cached_property
+from typing import NamedTuple
+
 import numpy as np
 
 from lpmert.errors import IntArray
@@ -16,18 +19,38 @@ from lpmert.methods.choices.close_oracle import close_oracle_height
 from lpmert.methods.choices.ledger_of_ratios import Heights, new_heights
 from lpmert.methods.choices.open_selections import UNDECIDED, OpenSelections, put_open, take_open
 from lpmert.methods.choices.oracle_bound import oracle_height
-from lpmert.methods.choices.ratio_lists import TANGENTS, cost_of_height, decode_total, height_limit, ratio_lists
+from lpmert.methods.choices.ratio_lists import TANGENTS, Ratio, cost_of_height, decode_total, height_limit, ratio_lists
 from lpmert.methods.choices.search import ChoicesSearch, Options
 from lpmert.metrics.ratio_kernels import loss_of_total
 from lpmert.model.form import Canonical
+from lpmert.numeric.leastnorm import SortedLists
+from lpmert.numeric.rounding import Rounding
 from lpmert.search.method import Incumbent
+
+
+class Prepared(NamedTuple):
+    """What all searches over the same lists begin with; rounding: with the limits.
+
+    least: a cost that nothing undercuts, where somebody knows it.
+    """
+
+    lists: SortedLists
+    ratio: Ratio
+    rounding: Rounding | None
+    least: int | None = None
+
+
+def prepare(canonical: Canonical) -> Prepared:
+    """Prepare lists with a ratio metric; raises `MethodError` for a metric that kernels do not know."""
+    lists, ratio = ratio_lists(canonical)
+    return Prepared(lists, ratio, None if canonical.rounding is None else canonical.rounding.with_limits())
 
 
 class RatioChoicesSearch(ChoicesSearch):
     """A resumable search over the selections of lists with a ratio metric, within their limits.
 
     closely: whether the bound that it begins with comes near that of the oracle; not worth it for a short search.
-    least: a cost that nothing undercuts, where somebody knows it; else it is looked for.
+    prepared: what somebody has prepared of these lists. least: as there.
     """
 
     _ledger: Heights
@@ -38,24 +61,36 @@ class RatioChoicesSearch(ChoicesSearch):
         canonical: Canonical,
         incumbent: Incumbent,
         closely: bool = True,
+        prepared: Prepared | None = None,
         least: int | None = None,
     ) -> None:
-        self._canonical = canonical
-        lists, ratio = ratio_lists(canonical)
+        self._canonical, self._closely = canonical, closely
+        self._prepared = prepared = prepare(canonical) if prepared is None else prepared
+        lists, ratio = prepared.lists, prepared.ratio
         switches = options.switches(1, cores=False)
-        exact = None if canonical.rounding is None else canonical.rounding.with_limits()
-        super().__init__(options, switches, lists, len(canonical.limits), incumbent, canonical.cap, exact)
+        super().__init__(options, switches, lists, len(canonical.limits), incumbent, canonical.cap, prepared.rounding)
         self._ledger = new_heights(ratio, len(self._tree.bound), len(self._scratch.scores))
         self._aim()
+        self._first_weights = incumbent.weights
         decode_total(lists, ratio, incumbent.weights, self._tree.selection, self._scratch.scores, self._ledger.target)
         self._ledger.bound.at[:] = self._ledger.target
+        least = prepared.least if least is None else least
         if least is not None:
             self.least = least
-            return
-        height, bound = oracle_height(lists, ratio, incumbent.weights, tangents=TANGENTS if closely else 1)
-        if closely:
+
+    @cached_property
+    def least(self) -> int:
+        """A cost that nothing undercuts, of which nobody else need know: it is looked for when it is needed."""
+        lists, ratio = self._lists, self._ledger.ratio
+        height, bound = oracle_height(lists, ratio, self._first_weights, tangents=TANGENTS if self._closely else 1)
+        if self._closely:
             height = close_oracle_height(lists, ratio, height, bound)
-        self.least = cost_of_height(canonical, ratio.kind, height)
+        return cost_of_height(self._canonical, ratio.kind, height)
+
+    @property
+    def prepared(self) -> Prepared:
+        """What searches over the same lists may begin with."""
+        return self._prepared._replace(least=self.least)
 
     @property
     def memory(self) -> int:

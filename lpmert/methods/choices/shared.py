@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 from lpmert.errors import FloatArray
 from lpmert.methods.choices.open_selections import OpenSelections
-from lpmert.methods.choices.ratio_search import RatioChoicesSearch
+from lpmert.methods.choices.ratio_search import Prepared, RatioChoicesSearch
 from lpmert.methods.choices.search import SLICE, ChoicesSearch, Gains, Options, SumChoicesSearch
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.form import Canonical
@@ -39,14 +39,14 @@ class Ground(NamedTuple):
 
     options: Options
     canonical: Canonical
-    least: int | None
-    """A cost that nothing undercuts, for a ratio metric."""
+    prepared: Prepared | None = None
+    """What searches with a ratio metric begin with."""
 
     def search(self, incumbent: Incumbent) -> ChoicesSearch:
         """Return a search that begins with this incumbent."""
         if self.canonical.additive:
             return SumChoicesSearch(self.options, self.canonical, incumbent)
-        return RatioChoicesSearch(self.options, self.canonical, incumbent, least=self.least)
+        return RatioChoicesSearch(self.options, self.canonical, incumbent, prepared=self.prepared)
 
 
 class Searched(NamedTuple):
@@ -94,7 +94,9 @@ class SharedChoices(InUnits[OpenSelections, Searched]):
     def __init__(
         self, options: SharedOptions, canonical: Canonical, incumbent: Incumbent, least: int | None = None
     ) -> None:
-        self._alone = Ground(options, canonical, least).search(incumbent)
+        self._alone = Ground(options, canonical).search(incumbent)
+        if least is not None and isinstance(self._alone, RatioChoicesSearch):
+            self._alone.least = least
         super().__init__(self._alone, options.lanes, _HAND)
         self._options, self._canonical = options, canonical
         self._learnt: Gains | None = None
@@ -118,14 +120,17 @@ class SharedChoices(InUnits[OpenSelections, Searched]):
         return self._alone.work >= _ALONE and self._alone.between_nodes
 
     def _ground(self) -> Ground:
-        least = self._alone.least if isinstance(self._alone, RatioChoicesSearch) else None
-        return Ground(self._options, self._canonical, least)
+        prepared = self._alone.prepared if isinstance(self._alone, RatioChoicesSearch) else None
+        return Ground(self._options, self._canonical, prepared)
 
     def state(self) -> Mapping[str, Any]:
-        return {**super().state(), "gains": plain(self._gains)}
+        least = self._alone.least if isinstance(self._alone, RatioChoicesSearch) else None
+        return {**super().state(), "gains": plain(self._gains), "least": least}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         self._learnt = Gains(**state["gains"])
+        if isinstance(self._alone, RatioChoicesSearch) and state["least"] is not None:
+            self._alone.least = state["least"]
         self._go_on((OpenSelections.of(part) for part in state["parts"]), state["counts"], state["unsettled"])
 
     def go_on_from(self, searched: Searched) -> None:
