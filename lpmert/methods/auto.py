@@ -71,8 +71,8 @@ _GROUPS_SHARE = 8
 _BOUND_SHARE = 1
 """Slices that `groups` gets for each one of `choices` where the lists are too many for a proof."""
 
-_BOUND_START = 24
-"""Its head start, as its slices are units of work from the first one on."""
+_BOUND_START = 64
+"""Its head start: first it looks for groups, then its slices are units of work from the first one on."""
 
 Engine = CellsSearch | SharedChoices | GroupedSearch | MinorantSearch
 """A search with a bound of its own."""

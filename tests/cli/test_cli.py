@@ -108,9 +108,9 @@ class TestSolve:
         assert found["lower_bound"] is None
 
     def test_the_log_says_where_several_jobs_are_of_no_use(self, table: str) -> None:
-        groups = "--method", "groups", "--jobs", "2", "-v"
-        assert "one thread" in run("solve", table, *COLUMNS, *groups).stderr
-        assert "one thread" in run("solve", table, *COLUMNS, *groups[:-1]).stderr
+        sweep = "--method", "sweep", "--jobs", "2", "-v"
+        assert "one thread" in run("solve", table, *COLUMNS, *sweep).stderr
+        assert "one thread" in run("solve", table, *COLUMNS, *sweep[:-1]).stderr
         assert "one thread" not in run("solve", table, *COLUMNS, "--jobs", "2", "-v").stderr
 
     def test_columns_may_be_called_by_any_name(self, tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def looped(folder: Path, name: str, *arguments: object) -> dict[str, Any]:
 )
 def test_mecab_makes_fewer_errors_and_agrees_with_its_pool(tmp_path: Path) -> None:
     shutil.copy(EXAMPLES / "kana_kanji.py", tmp_path)
-    subprocess.run([sys.executable, tmp_path / "kana_kanji.py", "prepare", tmp_path / "kana", "120"], check=True)
+    subprocess.run([sys.executable, tmp_path / "kana_kanji.py", "prepare", tmp_path / "kana", "60"], check=True)
     found = looped(tmp_path, "kana_kanji", "--iterations", 2)
     first, second = found["iterations"]
     assert second["loss"] < 0.95 * first["loss"]

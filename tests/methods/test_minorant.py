@@ -86,7 +86,7 @@ def test_groups_raise_the_bound_where_lists_and_features_are_many() -> None:
     lists, ratio = ratio_lists(form)
     height, _ = oracle_height(lists, ratio, incumbent.weights)
     search = Auto().start(Task(problem, form, lambda: incumbent))
-    for _ in range(24):
+    for _ in range(64):
         search.advance()
     assert search.counters()["groups"] > 0
     assert search.lower_bound is not None

@@ -73,7 +73,7 @@ def combine_hand(
         seen = len(root.found)
         root.get_next_best()
         for combination in root.found[seen:]:
-            if combination.start.weights is not None:
+            if combination.strict and combination.start.weights is not None:
                 incumbent.improve(combination.cost, combination.start.weights, "D")
             elif unsettled is None or combination.cost < unsettled:
                 unsettled = combination.cost
