@@ -56,6 +56,7 @@ def long_searches(unit: int = SLICE) -> Iterator[None]:
         patch.setattr(divide, "SLICE_STEPS", 8)
         patch.setattr(shared_divide, "SLICE_STEPS", 8)
         patch.setattr(lattice_search, "_ALONE", 0)
+        patch.setattr(lattice_search, "_AT_HOME", 0)
         patch.setattr(sight, "_UNIT", 1)
         yield
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import pairwise
 from math import lcm
 from typing import Any, NamedTuple
 
@@ -28,6 +29,7 @@ from lpmert.model.region import Region, limits_of
 from lpmert.model.texts import text_metric
 from lpmert.model.word_graphs import SILENT, Graph, WordGraphs
 from lpmert.numeric.kernels import EPSILON
+from lpmert.parallel.backends import workers
 from lpmert.quoting import quoted
 from lpmert.values import weights_array
 
@@ -35,6 +37,12 @@ MOST_TIED = 64
 """Tied paths of a lattice that are looked at."""
 
 _LARGEST_LOSS = 2**40
+
+_REMEMBERED = 4
+"""Weights whose paths are remembered: searches and reports ask about the last ones again."""
+
+_LINKS_OF_UNIT = 200_000
+"""Links that a unit decodes, in some milliseconds."""
 
 
 @dataclass(frozen=True)
@@ -127,10 +135,12 @@ class LatticeProblem:
         self._counters: list[Counter | None] = [None] * lattices.n_lists
         self._counted: list[dict[bytes, FloatArray]] = [{} for _ in self.graphs]
         self._references = self._word_numbers()
+        self._decoded: dict[bytes, Verdict] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         """What counts statistics is a function that is made where it is needed."""
-        return {**self.__dict__, "_counters": [None] * len(self.graphs), "_counted": [{} for _ in self.graphs]}
+        forgotten = {"_counters": [None] * len(self.graphs), "_counted": [{} for _ in self.graphs], "_decoded": {}}
+        return {**self.__dict__, **forgotten}
 
     @property
     def signature(self) -> str:
@@ -237,9 +247,23 @@ class LatticeProblem:
 
     def decode(self, weights: CallerWeights) -> Verdict:
         """Return the best paths at weights [D] of the caller, in exact arithmetic."""
-        winners = [
-            best_paths(self.lattices.graph(s), self.lattices.units, weights) for s in range(self.lattices.n_lists)
-        ]
+        key = weights.tobytes()
+        if key not in self._decoded:
+            last = list(self._decoded.items())[1 - _REMEMBERED :]
+            self._decoded = {**dict(last), key: self._verdict(self._winners(weights))}
+        return self._decoded[key]
+
+    def _winners(self, weights: CallerWeights) -> list[Winners]:
+        """Return the best paths of all lattices; threads that are hired share them."""
+        hands, lattices = workers(), self.lattices
+        units = 1 if hands.far else min(hands.jobs, 1 + lattices.n_links // _LINKS_OF_UNIT)
+        if units == 1:
+            return _best_of_lattices(lattices, 0, lattices.n_lists, weights)
+        shares = np.searchsorted(lattices.offsets, np.linspace(0, lattices.n_links, units + 1)).tolist()
+        parts = [(begin, end, weights) for begin, end in pairwise(shares)]
+        return [won for own in hands.each(_best_of_lattices, hands.share(lattices), parts) for won in own]
+
+    def _verdict(self, winners: list[Winners]) -> Verdict:
         total, strict = np.zeros(len(self.settings.columns)), True
         for number, found in enumerate(winners):
             first = found.ways[0]
@@ -281,7 +305,7 @@ class LatticeProblem:
         return Evaluation(
             loss=self.metric.loss(verdict.total),
             score=self.metric.score(verdict.total),
-            statistics=verdict.total,
+            statistics=verdict.total.copy(),
             selection=np.zeros(len(rows), dtype=np.int64),
             tied_lists=sum(len(own) > 1 or not won.all for own, won in zip(rows, verdict.winners, strict=True)),
             loss_best_ties=best,
@@ -315,6 +339,10 @@ class LatticeProblem:
             spoken = [[place.setdefault(word, len(place)) for word in cased(text).split()] for text in references]
             found.append((numbers, [np.array(words, dtype=np.int32) for words in spoken]))
         return found
+
+
+def _best_of_lattices(lattices: WordGraphs, begin: int, end: int, weights: FloatArray) -> list[Winners]:
+    return [best_paths(lattices.graph(s), lattices.units, weights) for s in range(begin, end)]
 
 
 def best_paths(graph: Graph, units: FloatArray, weights: FloatArray) -> Winners:

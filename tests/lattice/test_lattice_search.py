@@ -14,8 +14,10 @@ from lpmert import Region, Status
 from lpmert.methods.auto import Auto
 from lpmert.methods.lattice.search import LatticeSettings
 from lpmert.methods.lattice.solve import solve_lattices
+from lpmert.model.coordinates import CallerWeights
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.lattices import Lattices
+from lpmert.parallel.backends import hired
 
 
 def check(seed: int, kind: str, settings: LatticeSettings | None = None, *, most: int = 400) -> None:
@@ -78,6 +80,34 @@ def test_several_threads_change_nothing_but_the_time(metric: str) -> None:
         assert (one.loss, one.lower_bound, one.status) == (two.loss, two.lower_bound, two.status)
         assert one.weights.tolist() == two.weights.tolist()
         assert one.counters == two.counters
+
+
+@pytest.mark.parametrize("jobs", [2, 3, 7])
+def test_threads_decode_lattices_side_by_side_as_one_does(jobs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lpmert.model.lattice_problem._LINKS_OF_UNIT", 3)
+    for seed in range(700, 712):
+        lattices = Drawn(seed, "ternary", 6, 3).lattices()
+        weights = CallerWeights(np.random.default_rng(seed).integers(-2, 3, 3).astype(np.float64))
+        alone = LatticeProblem(lattices).decode(weights)
+        with hired("threads", jobs):
+            together = LatticeProblem(lattices).decode(weights)
+        assert [sorted(way.tolist() for way in won.ways) for won in alone.winners] == [
+            sorted(way.tolist() for way in won.ways) for won in together.winners
+        ]
+        assert (alone.loss, alone.strict) == (together.loss, together.strict)
+
+
+def test_paths_that_are_remembered_are_those_of_the_weights_asked_about() -> None:
+    lattices = Drawn(720, "integers", 4, 2).lattices()
+    remembering = LatticeProblem(lattices)
+    asked = [[1.0, 2.0], [2.0, 1.0], [-1.0, 1.0], [1.0, -1.0], [-1.0, -2.0], [3.0, 1.0]]
+    for weights in [*asked, *reversed(asked), *asked]:
+        given = remembering.evaluate(weights)
+        given.statistics[:] = -1.0  # whoever gets an evaluation may write to it
+        anew = LatticeProblem(lattices).evaluate(weights)
+        again = remembering.evaluate(weights)
+        assert (again.loss, again.tied_lists) == (anew.loss, anew.tied_lists)
+        assert again.statistics.tolist() == anew.statistics.tolist()
 
 
 @needs_shared

@@ -34,8 +34,11 @@ from lpmert.search.checkpoint import plain
 from lpmert.search.combined import Combined
 from lpmert.search.method import Incumbent
 
-_ALONE = 60_000_000
-"""Work on lattices, in about half a second, after which units are handed out to workers."""
+_ALONE = 5_000_000
+"""Work on lattices, in some hundredths of a second, after which units are handed out to workers."""
+
+_AT_HOME = 60_000_000
+"""The same, in about half a second, where workers take long to start."""
 
 
 @dataclass(frozen=True)
@@ -240,9 +243,9 @@ class LatticeSearch(Combined):
 
     def _send(self) -> None:
         """Hand units out until all lanes are taken."""
-        if self._workers is SERIAL and self._findings.work >= _ALONE:
-            self._workers = workers()
-            self._shared = self._workers.share(self._expander)
+        hands = workers()
+        if self._workers is SERIAL and self._findings.work >= (_AT_HOME if hands.far else _ALONE):
+            self._workers, self._shared = hands, hands.share(self._expander)
         places = 1 if self._findings.work < _ALONE else self._cells.lanes
         while len(self._out) < places:
             idle = [sight for sight in self._sights if sight.waiting and not sight.out]
