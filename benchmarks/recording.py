@@ -119,7 +119,8 @@ def _timed(shared: Any, unit: Unit[Any], *arguments: object) -> _Timed:
 class Recorder(Workers):
     """Others, who do the units, and what each cost.
 
-    Made for the units of `cells` and `choices`, which are called with parts, the cost to be undercut and more.
+    Made for the units of `cells` and `choices`, which are called with parts, the cost to be undercut and more. Others,
+    such as the descents that a search begins with, are not recorded: they count as the work of whoever hands out.
     packed: whether to find out, too, what messages would hold, and which unit parts are left of; this takes whoever
     hands out some time, which is not counted.
     """
@@ -146,6 +147,8 @@ class Recorder(Workers):
         return self._hands.share(value)
 
     def hand_out(self, unit: Unit[T], shared: Shared, *arguments: object) -> Pending[T]:
+        if not _has_parts(arguments):
+            return self._hands.hand_out(unit, shared, *arguments)
         number = self._out
         self._out += 1
         self._note(number, taken=False)
@@ -220,6 +223,11 @@ class _Recorded(Pending[T]):
 
     def give_up(self) -> None:
         self._pending.give_up()
+
+
+def _has_parts(arguments: Sequence[object]) -> bool:
+    parts = arguments[0] if arguments else None
+    return isinstance(parts, list) and bool(parts) and all(hasattr(part, "bound") for part in parts)
 
 
 def _packed(value: object) -> tuple[bytes, float]:

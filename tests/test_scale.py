@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from long_searches import long_searches, noise_of
+from long_searches import counted, long_searches, noise_of
 from shared import needs_shared
 
 import lpmert
@@ -32,8 +32,10 @@ from benchmarks.tables import Table
 from lpmert.methods.cells import search as cells_search
 from lpmert.methods.cells.cells import Cells
 from lpmert.methods.choices.choices import Choices
+from lpmert.methods.heuristic.och import Och
 from lpmert.model.problem import Problem
 from lpmert.parallel.backends import employed, workers_of
+from lpmert.parallel.workers import Pending, Shared, T, Threads, Unit
 from lpmert.search.driver import solve
 
 
@@ -259,6 +261,24 @@ def test_in_order_all_units_are_done_by_any_number_of_workers(record: Record, wo
     assert outcome.units == len(record.pieces)
     assert outcome.busy == record.done_in_units
     assert outcome.seconds >= max(record.done_in_units / workers, record.done_alone)
+
+
+def test_descents_that_workers_begin_for_a_ratio_are_not_recorded_as_units(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lpmert.parallel.backends._WORTH_SHARING", 0.0)
+    lists = counted(1, "bleu")
+    plain = lpmert.minimize(lists, metric="bleu", method="och")
+    handed: list[str] = []
+
+    class Noted(Threads):
+        def hand_out(self, unit: Unit[T], shared: Shared, *arguments: object) -> Pending[T]:
+            handed.append(unit.__name__)
+            return super().hand_out(unit, shared, *arguments)
+
+    with Noted(2) as hands, employed(recorder := Recorder(hands)):
+        result = solve(Och(), Problem(lists, lpmert.metrics.Bleu()))
+    assert result.loss == plain.loss
+    assert "_descended" in handed  # else nothing is shown
+    assert not recorder.record(1).pieces
 
 
 def test_growth_has_the_interval_of_least_squares() -> None:

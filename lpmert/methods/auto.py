@@ -198,7 +198,7 @@ def _chosen(canonical: Canonical, method: str, why: str) -> None:
 
 
 class Portfolio(Combined):
-    """One or two searches that share the incumbent: the first has a head start and the larger share of the turns.
+    """One or two searches that share the incumbent: the first has a head start and the larger share of the slices.
 
     head_start: in turns. trial: after a short one, rounds with so many slices of the first and of the second, which
     take about as much time. If either ends soon, the other has about doubled what that took.
@@ -225,7 +225,7 @@ class Portfolio(Combined):
         self._second: Engine | None = None
         self._start_second = start_second
         self._share = share
-        self._turn = 0
+        self._turn = self._ahead = 0
         self._slices = 1
 
     @property
@@ -254,11 +254,11 @@ class Portfolio(Combined):
         return [self._first] if self._second is None else [self._first, self._second]
 
     def state(self) -> Mapping[str, Any]:
-        return {"turn": self._turn, "searches": [search.state() for search in self._searches]}
+        return {"turn": self._turn, "ahead": self._ahead, "searches": [search.state() for search in self._searches]}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on; a search that keeps nothing begins anew, with the best weights so far."""
-        self._turn = state["turn"]
+        self._turn, self._ahead = state["turn"], state["ahead"]
         if len(state["searches"]) > 1 and self._start_second is not None:
             self._second = self._start_second()
         for search, kept in zip(self._searches, state["searches"], strict=True):
@@ -266,23 +266,25 @@ class Portfolio(Combined):
                 search.restore(kept)
 
     @property
-    def _seconds_turn(self) -> bool:
-        if self._trial is not None:
-            first, second = self._trial
-            tried, place = divmod(self._turn - _TRIAL_START - 1, first + second)
-            if tried < _TRIAL:
-                return tried >= 0 and place >= first
-        return self._turn > self._head_start and self._turn % (self._share + 1) == 0
+    def _second_in_trial(self) -> bool | None:
+        """Whether the trial gives this turn to the second search; `None` outside of it."""
+        if self._trial is None:
+            return None
+        first, second = self._trial
+        tried, place = divmod(self._turn - _TRIAL_START - 1, first + second)
+        return (tried >= 0 and place >= first) if tried < _TRIAL else None
 
     def advance(self) -> None:
         """Give the next search in turn a slice."""
         if self._improver is not None and self._turn:
             self._improver.earn(self._slices)
         self._turn += 1
-        search = self._first
-        if self._start_second is not None and self._seconds_turn:
+        tried, search = self._second_in_trial, self._first
+        if self._start_second is not None and (self._ahead >= self._share if tried is None else tried):
             if self._second is None:
                 self._second = self._start_second()
             search = self._second
         search.advance()
         self._slices = search.slices
+        if tried is None and self._turn > self._head_start:
+            self._ahead += search.turns if search is self._first else -self._share * search.turns

@@ -150,6 +150,10 @@ class GroupedSearch(Combined):
         return self._slices
 
     @property
+    def turns(self) -> int:
+        return 1
+
+    @property
     def _searches(self) -> list[SharedChoices]:
         return [group.search for group in self._open if group.search is not None]
 

@@ -78,6 +78,10 @@ class MinorantSearch(Combined):
         return 1 if self._inner is None or self._whole is not None else self._inner.slices
 
     @property
+    def turns(self) -> int:
+        return 1
+
+    @property
     def _searches(self) -> list[Search]:
         return [search for search in (self._inner, self._whole) if search is not None]
 

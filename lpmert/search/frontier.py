@@ -27,16 +27,25 @@ class Part(Protocol):
 P = TypeVar("P", bound=Part)
 A = TypeVar("A")
 
+_GROWTH, _LARGEST = 8, 8
+"""After so many units each one is for more work, in proportion to how many went out, and up to so many times as much:
+long searches need few messages, and short ones end together.
+"""
+
 
 class Frontier(Generic[P, A]):
-    """Parts that wait, and hands of parts that are out. places: hands that are out at once; hand: most parts of one."""
+    """Parts that wait, and hands of parts that are out. places: hands that are out at once; hand: most parts of one.
+
+    size: of the unit whose answer was taken last, as a multiple of a first one.
+    """
 
     def __init__(self, places: int, hand: int) -> None:
         self._places, self._hand = places, hand
         self._waiting: list[tuple[int, int, P]] = []
-        self._out: deque[tuple[list[P], Pending[A]]] = deque()
+        self._out: deque[tuple[list[P], Pending[A], int]] = deque()
         self._staying: deque[list[P]] = deque()
-        self._pushed = 0
+        self._pushed = self._sent = 0
+        self.size = 1
         self.nbytes = 0
 
     def __len__(self) -> int:
@@ -67,8 +76,11 @@ class Frontier(Generic[P, A]):
             self._staying.append(parts)
             self.nbytes += sum(part.nbytes for part in parts)
 
-    def send(self, hand_out: Callable[[list[P]], Pending[A]]) -> None:
-        """Hand parts out until all places are taken; where few wait, places share them."""
+    def send(self, hand_out: Callable[[list[P], int], Pending[A]]) -> None:
+        """Hand parts out until all places are taken; where few wait, places share them.
+
+        hand_out: called with the parts of a unit, and how many times the work of a first one it is for.
+        """
         while (self._waiting or self._staying) and len(self._out) < self._places:
             if self._staying:
                 parts = self._staying.popleft()
@@ -76,17 +88,21 @@ class Frontier(Generic[P, A]):
                 free = self._places - len(self._out)
                 count = min(self._hand, -(-len(self._waiting) // free))
                 parts = [heapq.heappop(self._waiting)[2] for _ in range(count)]
-            self._out.append((parts, hand_out(parts)))
+            grown = min(_LARGEST, self._sent // _GROWTH)
+            size = max(1, grown * min(len(parts), self._hand) // self._hand)
+            self._out.append((parts, hand_out(parts, size), size))
+            self._sent += 1
 
     def take(self) -> A:
         """Wait for the answer to the hand that went out first, and take it; raises `OutOfTime`."""
         answer = self._out[0][1].wait()
-        self.nbytes -= sum(part.nbytes for part in self._out.popleft()[0])
+        parts, _, self.size = self._out.popleft()
+        self.nbytes -= sum(part.nbytes for part in parts)
         return answer
 
     def give_up(self) -> None:
         """Let go of the hands that are out; no more answers are taken."""
-        for _, pending in self._out:
+        for _, pending, _ in self._out:
             pending.give_up()
 
     def parts(self) -> list[P]:
@@ -95,4 +111,4 @@ class Frontier(Generic[P, A]):
         return [part for parts in self._hands() for part in parts] + waiting
 
     def _hands(self) -> list[list[P]]:
-        return [parts for parts, _ in self._out] + list(self._staying)
+        return [parts for parts, _, _ in self._out] + list(self._staying)

@@ -84,8 +84,11 @@ class InUnits(Search, Generic[P, A]):
         """Return what all units share."""
 
     @abstractmethod
-    def _hand_out(self, shared: Shared, parts: list[P]) -> Pending[A]:
-        """Hand out a unit that searches these parts for what costs less than the incumbent."""
+    def _hand_out(self, shared: Shared, parts: list[P], size: int) -> Pending[A]:
+        """Hand out a unit that searches these parts for what costs less than the incumbent.
+
+        size: how many times the work of a first one it is for.
+        """
 
     def _learn(self, answer: A) -> None:
         """Take what else a unit has learnt."""
@@ -112,6 +115,10 @@ class InUnits(Search, Generic[P, A]):
     @property
     def nodes(self) -> int:
         return self._beginning.nodes + self._counted["nodes"]
+
+    @property
+    def slices(self) -> int:
+        return self._frontier.size
 
     @property
     def open_nodes(self) -> int:

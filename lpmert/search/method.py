@@ -95,6 +95,11 @@ class Search(ABC):
         return 1
 
     @property
+    def turns(self) -> int:
+        """How many turns the last `advance` counts as, beside another search."""
+        return self.slices
+
+    @property
     def open_nodes(self) -> int:
         """Nodes that wait."""
         return 0 if self.finished else 1

@@ -34,17 +34,13 @@ _HAND = 8
 """Most parts that a unit of work begins with, so that it rarely runs out of them."""
 
 _UNIT = 2 * _SLICE
-"""Work in a unit, in some hundredths of a second: much more than it takes to send one away, and so little that nobody
-waits long for the answer that is next.
-"""
+"""Work in a first unit, some hundredths of a second: more than it takes to send it, and nobody waits long for it."""
 
 _ANSWERS = 4
 """Answers that are taken at once: a turn beside other searches is for about as much work as one of these gets."""
 
 _ALONE = 4 * _SLICE
-"""Work after which a search goes on in units, for whoever does them: short ones need no more than one lane, and others
-wait meanwhile.
-"""
+"""Work after which a search goes on in units, for whoever does them: short ones need no more than one lane."""
 
 _AT_HOME = 40
 """Units that the caller does first where workers take long to start: in about half a second."""
@@ -145,6 +141,10 @@ class CellsSearch(Search):
         self._hard: deque[OpenCone | OpenBox] = deque()
         self._shared: Shared | None = None
         self._closing: tuple[ChoicesSearch | CellsSearch, int] | None = None
+
+    @property
+    def slices(self) -> int:
+        return self._frontier.size
 
     @property
     def least(self) -> int | None:
@@ -291,9 +291,9 @@ class CellsSearch(Search):
         (self._frontier.push if self._frontier.nbytes < _FRONTIER_BYTES else self._frontier.stay)(parts)
         self._frontier.send(hand_out)
 
-    def _hand_out(self, shared: Shared, parts: list[OpenCone | OpenBox]) -> Pending[Explored]:
+    def _hand_out(self, shared: Shared, parts: list[OpenCone | OpenBox], size: int) -> Pending[Explored]:
         best, step = self.incumbent, self._step(parts)
-        return self._workers.hand_out(explore, shared, parts, best.cost, best.weights, _UNIT, step)
+        return self._workers.hand_out(explore, shared, parts, best.cost, best.weights, size * _UNIT, step)
 
     def _step(self, parts: list[OpenCone | OpenBox]) -> int | None:
         """Return how far apart bounds in a hand may be, `None` as far as they like: a search that does not end soon has

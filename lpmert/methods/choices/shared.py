@@ -142,6 +142,6 @@ class SharedChoices(InUnits[OpenSelections, Searched]):
         self._learnt = self._gains.with_more(answer.gains)
         self._work += answer.work
 
-    def _hand_out(self, shared: Shared, parts: list[OpenSelections]) -> Pending[Searched]:
+    def _hand_out(self, shared: Shared, parts: list[OpenSelections], size: int) -> Pending[Searched]:
         upper = self.incumbent
-        return self._workers.hand_out(search_hand, shared, parts, upper.cost, upper.weights, self._gains, _UNIT)
+        return self._workers.hand_out(search_hand, shared, parts, upper.cost, upper.weights, self._gains, size * _UNIT)

@@ -135,6 +135,7 @@ class SharedDivide(InUnits[OpenPrefix, Searched]):
         self._common = Ground(self._settings, self._canonical, state["order"], alone)
         self._go_on((OpenPrefix(**part) for part in state["parts"]), state["counts"], state["unsettled"])
 
-    def _hand_out(self, shared: Shared, parts: list[OpenPrefix]) -> Pending[Searched]:
-        upper, steps, lps = self.incumbent, _UNIT * SLICE_STEPS, _UNIT * SLICE_LPS[self._settings.lp]
+    def _hand_out(self, shared: Shared, parts: list[OpenPrefix], size: int) -> Pending[Searched]:
+        upper, slices = self.incumbent, size * _UNIT
+        steps, lps = slices * SLICE_STEPS, slices * SLICE_LPS[self._settings.lp]
         return self._workers.hand_out(combine_hand, shared, parts, upper.cost, upper.weights, steps, lps)
