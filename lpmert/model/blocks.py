@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from lpmert.errors import IntArray
 from lpmert.numeric.half_spaces import Array
+from lpmert.system.mapped import released
 
 _BLOCK = 1 << 17
 """Hypotheses of a block, about."""
@@ -21,6 +22,26 @@ def blocks_of_lists(offsets: IntArray, rows: int = _BLOCK) -> Iterator[tuple[int
         end = min(max(end, first + 1), n_lists)
         yield first, end
         first = end
+
+
+def of_lists(figure: Callable[[Array, IntArray], Array], values: Array, offsets: IntArray) -> Array:
+    """Return what a figure makes of the values [m] of some lists and their offsets, for all lists [S] of values [M]."""
+    parts = []
+    for first, end in blocks_of_lists(offsets):
+        own = offsets[first : end + 1]
+        parts.append(np.asarray(figure(values[own[0] : own[-1]], own - own[0])))
+        released(values)
+    return joined(parts)
+
+
+def least_and_most(values: Array, offsets: IntArray) -> tuple[Array, Array]:
+    """Return the least and the greatest of the values [M] of each list [S]."""
+    ends = of_lists(
+        lambda some, own: np.stack([reach.reduceat(some, own[:-1]) for reach in (np.minimum, np.maximum)], axis=1),
+        values,
+        offsets,
+    )
+    return ends[:, 0], ends[:, 1]
 
 
 def joined(parts: list[Array]) -> Array:

@@ -55,10 +55,13 @@ _MODULES = 64 << 20
 
 
 class Rows(NamedTuple):
-    """Some hypotheses: features [m, D] as meant, features [m, d] of the region, their numbers, and what is rounded."""
+    """Some hypotheses: features [m, D] as meant, features [m, d] of the region, statistics [m, K], their numbers, and
+    what is rounded.
+    """
 
     dense: FloatArray
     features: FloatArray
+    statistics: FloatArray
     rows: IntArray
     rounding: Rounding | None
 
@@ -105,14 +108,15 @@ class Problem:
         self.reduced = nbest.n_hypotheses >= MANY and (self._reduction is None or self._reduction.columns is not None)
         if self.reduced:
             keep_little()
-        dense, features, self._rows, rounding = self._winners(losses) if self.reduced else self._distinct(losses)
+        found_rows = self._winners(losses) if self.reduced else self._distinct(losses)
+        dense, features, statistics, self._rows, rounding = found_rows
         modules = 0 if "numba" in sys.modules else _MODULES
         room_for(_TIMES * dense.nbytes + modules, "the canonical form, a search and its report")
         offsets = canonical.take_rows(nbest.offsets, self._rows)
-        statistics = nbest.statistics[self._rows]
         self._costs = None
         if losses is not None:
             losses = losses[self._rows]
+            released(nbest.statistics)
             n_limits = 0 if self._reduction is None else len(self._reduction.rows)
             self._costs = canonical.fixed_point(losses, offsets, n_limits)
         # Losses that are one in fixed point are not one: a tie between them matters to where weights are put.
@@ -126,7 +130,6 @@ class Problem:
             self._on_equations = Evaluator(features, offsets, statistics, values, losses, rounding)
         found = canonicalise(features, offsets, summed, nbest.n_features, self._reduction, rounding, self._unit)
         self.canonical, self.coordinates, self.unmerged = found
-        released(nbest.statistics)
         if self.reduced:
             give_back()
 
@@ -138,12 +141,12 @@ class Problem:
         if len(rows) < len(dense):
             dense, features = dense[rows], features[rows]
             rounding = None if rounding is None else rounding.take(rows)
-        return Rows(dense, features, rows, rounding)
+        return Rows(dense, features, self.nbest.statistics[rows], rows, rounding)
 
     def _winners(self, losses: FloatArray | None) -> Rows:
         """Return of these the ones that may win for some weights, found a block of lists at a time."""
         columns = None if self._reduction is None else self._reduction.columns
-        every, numbers = [], []
+        every, worth, numbers = [], [], []
         for begin, offsets, dense in self._blocks():
             room_for(_TIMES * dense.nbytes, "finding what may win")
             features = dense if columns is None else dense[:, columns]
@@ -153,10 +156,12 @@ class Problem:
             own = canonical.take_rows(offsets, rows)
             rows = rows[possible_winners(left * canonical.column_scales(left, own), own)]
             every.append(dense[rows])
+            worth.append(self.nbest.statistics[begin + rows])
             numbers.append(begin + rows)
-        dense, found = joined(every), joined(numbers)
+            released(self.nbest.statistics)
+        dense, statistics, found = joined(every), joined(worth), joined(numbers)
         features = dense if columns is None else np.ascontiguousarray(dense[:, columns])
-        return Rows(dense, features, found, None)
+        return Rows(dense, features, statistics, found, None)
 
     def _blocks(self) -> Iterator[tuple[int, IntArray, FloatArray]]:
         """Yield blocks of lists: the number of the first hypothesis, offsets from 0, and features as they are meant."""
@@ -206,8 +211,8 @@ class Problem:
             return Distinct(self._evaluator.features, self._evaluator.offsets, self.nbest.statistics[self._rows])
         size = self.nbest.n_hypotheses * self.nbest.n_features * np.dtype(np.float64).itemsize
         need_room(_TIMES_OF_ALL * size, "what looks at all hypotheses at once (averages, reports)")
-        dense, _, rows, _ = self._distinct(self.losses)
-        return Distinct(dense, canonical.take_rows(self.nbest.offsets, rows), self.nbest.statistics[rows])
+        dense, _, statistics, rows, _ = self._distinct(self.losses)
+        return Distinct(dense, canonical.take_rows(self.nbest.offsets, rows), statistics)
 
     @property
     def signature(self) -> str:
@@ -334,7 +339,8 @@ class Problem:
         """Return `ranges_of_weights` for the lists whose hypotheses do not all cost the same."""
         rows, offsets = self.unmerged.rows, self.unmerged.offsets
         offsets = offsets[offsets <= len(rows)]  # without the limits
-        return ranges_of_weights(self._evaluator.features[rows], offsets, weights)
+        features = self._evaluator.features
+        return ranges_of_weights(features if len(rows) == len(features) else features[rows], offsets, weights)
 
 
 def _losses(metric: Metric, statistics: FloatArray) -> FloatArray | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import mmap
 import tempfile
 from collections.abc import Iterator
@@ -16,6 +17,9 @@ MANY = 1 << 20
 
 _PIECE = 1 << 19
 """Numbers of a piece: 4 MiB."""
+
+_ROWS = 1 << 16
+"""Rows of a block."""
 
 
 class _Pages(mmap.mmap):
@@ -53,6 +57,11 @@ class Spool:
 
 
 def _trouble(error: Exception) -> DataError:
+    if getattr(error, "errno", None) == errno.ENOMEM:
+        return DataError(
+            "many hypotheses are kept in a temporary file, for which this process has too few addresses (ulimit -v); "
+            "they take no memory: limit that instead, with --memory-limit (memory_limit) or ulimit -d"
+        )
     return DataError(
         f"many hypotheses are kept in a temporary file, and {tempfile.gettempdir()} cannot take it "
         f"({getattr(error, 'strerror', None) or error}); name another folder in TMPDIR"
@@ -77,6 +86,13 @@ def pieces(array: Any) -> Iterator[Any]:
     for begin in range(0, len(flat), _PIECE):
         yield flat[begin : begin + _PIECE]
         released(array)
+
+
+def blocks_of_rows(rows: Any) -> Iterator[tuple[int, Any]]:
+    """Yield the number of the first row of each block and the block, of rows [M, ...]; those of a file are released."""
+    for begin in range(0, len(rows), _ROWS):
+        yield begin, rows[begin : begin + _ROWS]
+        released(rows)
 
 
 def _pages(array: Any) -> Any:
