@@ -14,11 +14,11 @@ _BLOCK = 1 << 17
 """Hypotheses of a block, about."""
 
 
-def blocks_of_lists(offsets: IntArray, rows: int = _BLOCK) -> Iterator[tuple[int, int]]:
-    """Yield the first list of each block and the first one after it; a block has about so many rows, and a list."""
+def blocks_of_lists(offsets: IntArray) -> Iterator[tuple[int, int]]:
+    """Yield the first list of each block and the first one after it; a block has about `_BLOCK` rows, and a list."""
     first, n_lists = 0, len(offsets) - 1
     while first < n_lists:
-        end = int(np.searchsorted(offsets, offsets[first] + rows, side="right")) - 1
+        end = int(np.searchsorted(offsets, offsets[first] + _BLOCK, side="right")) - 1
         end = min(max(end, first + 1), n_lists)
         yield first, end
         first = end

@@ -74,12 +74,12 @@ class Evaluator:
         rounding: Rounding | None = None,
     ) -> None:
         self.features, self.offsets, self._rounding = features, offsets, rounding
-        self._statistics, self._values, self.losses = statistics, values, losses
+        self.statistics, self._values, self.losses = statistics, values, losses
         self._last: tuple[FloatArray, Decoded] | None = None
 
     def total(self, selection: IntArray) -> FloatArray:
         """Return the summed statistics [K] of chosen rows [S]."""
-        return np.array([fsum(column) for column in self._statistics[selection].T.tolist()])
+        return np.array([fsum(column) for column in self.statistics[selection].T.tolist()])
 
     def alike(self, first: IntArray, second: IntArray) -> bool:
         """Whether rows chosen [S] and others have the same values."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lpmert.errors import DataError, FloatArray, IntArray
+from lpmert.model.blocks import blocks_of_lists
 from lpmert.model.given import (
     MAGNITUDE_LIMIT,
     check_shape,
@@ -159,6 +160,15 @@ class NBest:
         dense: FloatArray = rows.toarray() if _is_sparse(rows) else rows
         dense.flags.writeable = False
         return dense
+
+    def blocks(self) -> Iterator[tuple[FloatArray, IntArray]]:
+        """Yield dense features [m, D] of some lists after those of others, and their offsets, from 0."""
+        rows: Any = self.features
+        for first, end in blocks_of_lists(self.offsets):
+            own = self.offsets[first : end + 1]
+            some = rows[own[0] : own[-1]]
+            yield some.toarray() if _is_sparse(rows) else some, own - own[0]
+            released(rows)
 
     @cached_property
     def fingerprint(self) -> str:

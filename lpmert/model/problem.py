@@ -33,7 +33,6 @@ from lpmert.model.region import Region, limits_of
 from lpmert.numeric.rounding import Rounding
 from lpmert.numeric.winners import possible_winners
 from lpmert.quoting import quoted
-from lpmert.system.deadline import need_room
 from lpmert.system.mapped import MANY, released
 from lpmert.system.memory import give_back, keep_little, room_for
 from lpmert.values import weights_array
@@ -44,11 +43,8 @@ _TIE_EXPONENTS = np.array([-10, -20, -30, -40])
 """Powers of two by which weights are moved off ties of lists that cancel each other, relative to the largest."""
 
 
-_TIMES = 12
+_TIMES = 8
 """How many times as much memory as their features lists take, at least, from here to the report."""
-
-_TIMES_OF_ALL = 6
-"""The same for what looks at all hypotheses, even those that win nowhere."""
 
 _MODULES = 64 << 20
 """What a search loads."""
@@ -67,9 +63,9 @@ class Rows(NamedTuple):
 
 
 class Distinct(NamedTuple):
-    """Hypotheses of all lists, one for those with identical features.
+    """Hypotheses of lists, one for those with identical features.
 
-    features [m, d] in the columns of the canonical form; offsets [S + 1]; statistics [m, K].
+    features [m, D]; offsets [s + 1]; statistics [m, K].
     """
 
     features: FloatArray
@@ -103,7 +99,8 @@ class Problem:
                 f"ties={quoted(ties)} needs a loss for each hypothesis, which {quoted(self.metric.name)} has not"
             )
         self._reduction = None if region is None else reduce(limits_of(region, nbest.names))
-        self._meaning = meaning(nbest.dense_features())
+        given = nbest.features
+        self._meaning = meaning(given if isinstance(given, np.ndarray) else given.data)  # zeros mean nothing else
         self._unit = self._meaning.unit
         self.reduced = nbest.n_hypotheses >= MANY and (self._reduction is None or self._reduction.columns is not None)
         if self.reduced:
@@ -147,29 +144,33 @@ class Problem:
         """Return of these the ones that may win for some weights, found a block of lists at a time."""
         columns = None if self._reduction is None else self._reduction.columns
         every, worth, numbers = [], [], []
-        for begin, offsets, dense in self._blocks():
+        for begin, offsets, dense, rows in self._distinct_blocks(losses):
             room_for(_TIMES * dense.nbytes, "finding what may win")
-            features = dense if columns is None else dense[:, columns]
-            some = None if losses is None else losses[begin : begin + len(dense)]
-            rows = self._representatives(features, offsets, some)
-            left = features[rows]
+            left = dense[rows] if columns is None else dense[rows[:, None], columns]
             own = canonical.take_rows(offsets, rows)
             rows = rows[possible_winners(left * canonical.column_scales(left, own), own)]
             every.append(dense[rows])
             worth.append(self.nbest.statistics[begin + rows])
             numbers.append(begin + rows)
-            released(self.nbest.statistics)
         dense, statistics, found = joined(every), joined(worth), joined(numbers)
         features = dense if columns is None else np.ascontiguousarray(dense[:, columns])
         return Rows(dense, features, statistics, found, None)
 
+    def _distinct_blocks(self, losses: FloatArray | None) -> Iterator[tuple[int, IntArray, FloatArray, IntArray]]:
+        """Yield of each block what `_blocks` does, and the rows that stand for those with identical features."""
+        columns = None if self._reduction is None else self._reduction.columns
+        for begin, offsets, dense in self._blocks():
+            features = dense if columns is None else dense[:, columns]
+            some = None if losses is None else losses[begin : begin + len(dense)]
+            yield begin, offsets, dense, self._representatives(features, offsets, some)
+            released(self.nbest.statistics)
+
     def _blocks(self) -> Iterator[tuple[int, IntArray, FloatArray]]:
         """Yield blocks of lists: the number of the first hypothesis, offsets from 0, and features as they are meant."""
-        given, offsets = self.nbest.dense_features(), self.nbest.offsets
-        for first, end in blocks_of_lists(offsets):
-            own = offsets[first : end + 1]
-            yield int(own[0]), own - own[0], self._meaning.of(np.asarray(given[own[0] : own[-1]]))
-            released(given)
+        begin = 0
+        for features, offsets in self.nbest.blocks():
+            yield begin, offsets, self._meaning.of(features)
+            begin += len(features)
 
     def _representatives(self, features: FloatArray, offsets: IntArray, losses: FloatArray | None) -> IntArray:
         """Return the rows that stand for those with identical features [m, d]."""
@@ -198,21 +199,30 @@ class Problem:
         """Whether a cap and equations leave features that nobody knows exactly."""
         return self._reduction is not None and self._reduction.off is not None
 
-    def distinct(self) -> Distinct:
-        """Return all lists, even those on which no weights matter; none is merged with another."""
+    def blocks(self) -> Iterator[Distinct]:
+        """Yield all hypotheses, one for those with identical features, as given times one factor: some lists after the
+        other, cut where the size of the lists says so. None is merged with another.
+        """
+        if self.reduced:
+            for begin, offsets, dense, rows in self._distinct_blocks(self.losses):
+                yield Distinct(dense[rows], canonical.take_rows(offsets, rows), self.nbest.statistics[begin + rows])
+            return
         features, offsets, statistics = self.as_given()
-        reduced = features if self._reduction is None else self._reduction.features(features, offsets)[0]
-        scaled = np.ascontiguousarray(reduced[:, self.coordinates.columns] * self.coordinates.scales)
-        return Distinct(scaled, offsets, statistics)
+        for first, end in blocks_of_lists(self.nbest.offsets):
+            own = offsets[first : end + 1]
+            some = slice(own[0], own[-1])
+            yield Distinct(features[some], own - own[0], statistics[some])
 
     def as_given(self) -> Distinct:
-        """Return all lists with all features as given, times one factor; none is merged with another."""
-        if not self.reduced:
-            return Distinct(self._evaluator.features, self._evaluator.offsets, self.nbest.statistics[self._rows])
-        size = self.nbest.n_hypotheses * self.nbest.n_features * np.dtype(np.float64).itemsize
-        need_room(_TIMES_OF_ALL * size, "what looks at all hypotheses at once (averages, reports)")
-        dense, _, statistics, rows, _ = self._distinct(self.losses)
-        return Distinct(dense, canonical.take_rows(self.nbest.offsets, rows), statistics)
+        """Return all lists with the features of what may win, as given times one factor; none is merged."""
+        return Distinct(self._evaluator.features, self._evaluator.offsets, self._evaluator.statistics)
+
+    def scaled(self, lists: Distinct) -> Distinct:
+        """Return lists in the columns of the canonical form."""
+        features, offsets, statistics = lists
+        reduced = features if self._reduction is None else self._reduction.features(features, offsets)[0]
+        columns = np.ascontiguousarray(reduced[:, self.coordinates.columns] * self.coordinates.scales)
+        return Distinct(columns, offsets, statistics)
 
     @property
     def signature(self) -> str:

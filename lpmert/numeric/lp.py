@@ -6,7 +6,7 @@ The programs run on HiGHS in floating point; every verdict rests on a witness or
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
