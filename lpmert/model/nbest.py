@@ -26,13 +26,10 @@ from lpmert.model.given import (
     real_numbers,
 )
 from lpmert.quoting import listed, quoted
-from lpmert.system.mapped import MANY, Spool, pieces, released
+from lpmert.system.mapped import pieces, released, taken
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
-
-_ROWS = 1 << 16
-"""Hypotheses that are written to a file at a time."""
 
 _FINGERPRINT_TAG = b"lpmert nbest 1"
 
@@ -342,14 +339,7 @@ def _row_keys(rows: Any) -> list[bytes]:
 
 
 def _taken(rows: Any, chosen: IntArray) -> Any:
-    """Return a copy of chosen rows; many of them lie in a file, as do those that are read."""
-    if len(chosen) < MANY or _is_sparse(rows):
-        return rows[chosen]
-    spool = Spool()
-    for begin in range(0, len(chosen), _ROWS):
-        spool.add(rows[chosen[begin : begin + _ROWS]])
-        released(rows)
-    return spool.array(rows.shape[1])
+    return rows[chosen] if _is_sparse(rows) else taken(rows, chosen)
 
 
 def _from_sizes(sizes: IntArray) -> IntArray:

@@ -43,10 +43,10 @@ _TIE_EXPONENTS = np.array([-10, -20, -30, -40])
 """Powers of two by which weights are moved off ties of lists that cancel each other, relative to the largest."""
 
 
-_TIMES = 8
+_TIMES = 7
 """How many times as much memory as their features lists take, at least, from here to the report."""
 
-_MODULES = 64 << 20
+_MODULES = 88 << 20
 """What a search loads."""
 
 
@@ -107,8 +107,7 @@ class Problem:
             keep_little()
         found_rows = self._winners(losses) if self.reduced else self._distinct(losses)
         dense, features, statistics, self._rows, rounding = found_rows
-        modules = 0 if "numba" in sys.modules else _MODULES
-        room_for(_TIMES * dense.nbytes + modules, "the canonical form, a search and its report")
+        room_for(_TIMES * dense.nbytes + _modules(), "the canonical form, a search and its report")
         offsets = canonical.take_rows(nbest.offsets, self._rows)
         self._costs = None
         if losses is not None:
@@ -145,7 +144,7 @@ class Problem:
         columns = None if self._reduction is None else self._reduction.columns
         every, worth, numbers = [], [], []
         for begin, offsets, dense, rows in self._distinct_blocks(losses):
-            room_for(_TIMES * dense.nbytes, "finding what may win")
+            room_for(_TIMES * dense.nbytes + _modules(), "finding what may win")
             left = dense[rows] if columns is None else dense[rows[:, None], columns]
             own = canonical.take_rows(offsets, rows)
             rows = rows[possible_winners(left * canonical.column_scales(left, own), own)]
@@ -351,6 +350,11 @@ class Problem:
         offsets = offsets[offsets <= len(rows)]  # without the limits
         features = self._evaluator.features
         return ranges_of_weights(features if len(rows) == len(features) else features[rows], offsets, weights)
+
+
+def _modules() -> int:
+    """Return how many bytes loading takes that is still to come."""
+    return 0 if "numba" in sys.modules else _MODULES
 
 
 def _losses(metric: Metric, statistics: FloatArray) -> FloatArray | None:

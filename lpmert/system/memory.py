@@ -12,7 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from importlib import import_module
 from pathlib import Path
@@ -247,6 +247,12 @@ class Allowance:
             yield self
         finally:
             _kept.reset(token)
+
+    @contextmanager
+    def kept_if_any(self) -> Iterator[Allowance]:
+        """The same where there is anything left now; without any memory, too, a small search has a result."""
+        with nullcontext() if self.spent else self.kept():
+            yield self
 
 
 _kept: ContextVar[Allowance | None] = ContextVar("kept", default=None)

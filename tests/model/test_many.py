@@ -15,6 +15,7 @@ from strategies import KINDS, random_lists
 import lpmert
 from lpmert import NBest
 from lpmert.formats.arrays import read_npz
+from lpmert.formats.detect import write
 from lpmert.formats.table_writer import write_table
 from lpmert.formats.tables import read_table
 from lpmert.model.canonical import standardised
@@ -28,7 +29,7 @@ from lpmert.unseen.average import loss_unit
 
 PLACES = (
     "lpmert.model.problem.MANY",
-    "lpmert.model.nbest.MANY",
+    "lpmert.system.mapped.MANY",
     "lpmert.formats.tables.MANY",
     "lpmert.formats.arrays.MANY",
 )
@@ -37,6 +38,7 @@ PLACES = (
 @pytest.fixture
 def many(monkeypatch: pytest.MonkeyPatch) -> None:
     """Treat every set of lists as a large one."""
+    monkeypatch.setattr("lpmert.system.mapped._PIECE", 100)
     for place in PLACES:
         monkeypatch.setattr(place, 1)
 
@@ -110,7 +112,7 @@ def test_repeated_features_count_as_asked(ties: str) -> None:
 
 
 @pytest.mark.usefixtures("many")
-@pytest.mark.parametrize("name", ["lists.npz", "lists.parquet", "lists.tsv"])
+@pytest.mark.parametrize("name", ["lists.npz", "lists.parquet", "lists.tsv", "lists.moses", "features.dat"])
 def test_files_are_read_into_mapped_arrays_with_the_same_outcome(name: str, tmp_path: Path) -> None:
     nbest = lists_of(1, 3)
     if name.endswith("npz"):
@@ -118,8 +120,10 @@ def test_files_are_read_into_mapped_arrays_with_the_same_outcome(name: str, tmp_
         np.savez(tmp_path / name, **arrays)
         read = read_npz(tmp_path / name)
     else:
-        write_table(nbest, tmp_path / name)
-        read = read_table(tmp_path / name)
+        settings = {"score_type": "X"} if name == "features.dat" else {}
+        form = {"lists.moses": "moses", "features.dat": "mert"}.get(name)
+        write(nbest, tmp_path / name, form, **settings)
+        read = lpmert.read(tmp_path / name, form)
     assert is_mapped(read.features)
     assert is_mapped(read.statistics)
     assert not read.features.flags.writeable
@@ -135,6 +139,27 @@ def test_files_are_read_into_mapped_arrays_with_the_same_outcome(name: str, tmp_
         assert lpmert.verify(tmp_path / "proof.json", nbest).proved
         proofs.append((tmp_path / "proof.json").read_text())
     assert proofs[0] == proofs[1]
+
+
+@pytest.mark.usefixtures("many")
+@pytest.mark.parametrize("name", ["lists.moses", "lists.tsv"])
+def test_rows_that_lie_apart_are_gathered_in_a_file(name: str, tmp_path: Path) -> None:
+    nbest = lists_of(3, 3, longest=9)
+    write(nbest, tmp_path / name, "moses" if name == "lists.moses" else None)
+    lines = (tmp_path / name).read_text().splitlines(keepends=True)
+    head = 1 if name == "lists.tsv" else 0
+    order = np.random.default_rng(0).permutation(np.arange(head, len(lines)))
+    (tmp_path / f"apart.{name}").write_text("".join([*lines[:head], *(lines[k] for k in order)]))
+    read = lpmert.read(tmp_path / f"apart.{name}", group=True)
+    assert is_mapped(read.features)
+    assert is_mapped(read.statistics)
+    assert set(read.list_ids) == set(nbest.list_ids)
+    for number, name_of_list in enumerate(read.list_ids):
+        own = nbest.list_ids.index(name_of_list)
+        here, there = (slice(*lists.offsets[k : k + 2]) for lists, k in ((read, number), (nbest, own)))
+        placed = order[np.isin(order - head, np.arange(there.start, there.stop))] - head
+        assert np.array_equal(read.features[here], nbest.features[placed])
+        assert np.array_equal(read.statistics[here], nbest.statistics[placed])
 
 
 @pytest.mark.usefixtures("many")
