@@ -30,8 +30,8 @@ logger = logging.getLogger("lpmert")
 _REPORT_SECONDS = 0.5
 """What the weights may take beyond the time limit to be moved into the middle of their cell."""
 
-_ROOM = 3
-"""How many times as much memory as the features a report takes."""
+_ROOM = 1
+"""How many times as much memory as the features a report takes, beside what the search gives back before it."""
 
 _TRACE = 1000
 """Points that a trace has at most: beyond these, every second one is dropped."""
