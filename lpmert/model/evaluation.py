@@ -16,6 +16,7 @@ from lpmert.model.blocks import blocks_of_lists
 from lpmert.numeric import rational
 from lpmert.numeric.kernels import decode
 from lpmert.numeric.rounding import Rounding
+from lpmert.system.mapped import released
 
 
 @dataclass(frozen=True)
@@ -118,6 +119,7 @@ class Evaluator:
         exponent = int(np.frexp(np.abs(given).max(initial=0.0))[1])
         w = np.ldexp(given, -exponent)  # decoding does not see the factor; products cannot overflow
         parts = [self._decode_some(given, w, *block) for block in [*blocks_of_lists(self.offsets)] or [(0, 0)]]
+        released(self.features)
         selection, low, high = (np.concatenate([part[k] for part in parts]) for k in range(3))
         least = min((part.margin for part in parts if part.margin is not None), default=None)
         margin = None if least is None else float(np.ldexp(max(0.0, least), exponent))
@@ -198,6 +200,7 @@ def ranges_of_weights(features: FloatArray, offsets: IntArray, weights: FloatArr
         steps = _steps_to_change(features[own[0] : own[-1]], own - own[0], weights)
         ranges[:, 0] = np.maximum(ranges[:, 0], weights + steps[:, 0])
         ranges[:, 1] = np.minimum(ranges[:, 1], weights + steps[:, 1])
+        released(features)
     return ranges
 
 

@@ -33,7 +33,7 @@ from lpmert.model.region import Region, limits_of
 from lpmert.numeric.rounding import Rounding
 from lpmert.numeric.winners import possible_winners
 from lpmert.quoting import quoted
-from lpmert.system.mapped import MANY, released
+from lpmert.system.mapped import MANY, Spool, released
 from lpmert.system.memory import give_back, keep_little, room_for
 from lpmert.values import weights_array
 
@@ -126,6 +126,7 @@ class Problem:
             self._on_equations = Evaluator(features, offsets, statistics, values, losses, rounding)
         found = canonicalise(features, offsets, summed, nbest.n_features, self._reduction, rounding, self._unit)
         self.canonical, self.coordinates, self.unmerged = found
+        released(dense)
         if self.reduced:
             give_back()
 
@@ -142,16 +143,17 @@ class Problem:
     def _winners(self, losses: FloatArray | None) -> Rows:
         """Return of these the ones that may win for some weights, found a block of lists at a time."""
         columns = None if self._reduction is None else self._reduction.columns
-        every, worth, numbers = [], [], []
+        every = Spool()  # asked for weights now and then, and by blocks
+        worth, numbers = [], []
         for begin, offsets, dense, rows in self._distinct_blocks(losses):
             room_for(_TIMES * dense.nbytes + _modules(), "finding what may win")
             left = dense[rows] if columns is None else dense[rows[:, None], columns]
             own = canonical.take_rows(offsets, rows)
             rows = rows[possible_winners(left * canonical.column_scales(left, own), own)]
-            every.append(dense[rows])
+            every.add(dense[rows])
             worth.append(self.nbest.statistics[begin + rows])
             numbers.append(begin + rows)
-        dense, statistics, found = joined(every), joined(worth), joined(numbers)
+        dense, statistics, found = every.array(self.nbest.n_features), joined(worth), joined(numbers)
         features = dense if columns is None else np.ascontiguousarray(dense[:, columns])
         return Rows(dense, features, statistics, found, None)
 
