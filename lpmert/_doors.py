@@ -6,7 +6,6 @@ Nothing heavy is imported before it is needed, so that the command line starts a
 from __future__ import annotations
 
 import logging
-from contextlib import nullcontext
 from dataclasses import fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -334,8 +333,7 @@ def _prepared(
     from lpmert.system.memory import Allowance
 
     allowance = Allowance(limits.memory_limit)
-    kept = nullcontext() if allowance.spent else allowance.kept()  # without any memory, too, a search has a result
-    with kept, Deadline(limits.time_limit, memory=allowance).running() as deadline:
+    with allowance.kept_if_any(), Deadline(limits.time_limit, memory=allowance).running() as deadline:
         problem = problem_of(data, metric, ties, region)
         if not isinstance(problem, Problem):
             from lpmert.methods.lattice.solve import solve_lattices

@@ -294,7 +294,7 @@ def _run(
                 with naming(shared.reading.name):
                     expected, shared = asked.estimate(data, shared, stop, None if shared.quiet else Stages())
                 progress = nullcontext() if shared.quiet else ProgressLog(time_limit=shared.time_limit)
-                with naming(shared.reading.name), progress as callback:
+                with naming(shared.reading.name), Allowance(shared.memory_limit).kept(), progress as callback:
                     outcome = search(data, callback, shared)
                 result = outcome if isinstance(outcome, lpmert.Result) else outcome.optimum
                 rates = shared.reading.rates(data, result.loss, outcome.loss)

@@ -170,7 +170,8 @@ def compare(
     limits = checked_limits(time_limit, None, None, None, None)
     most = checked_limits(None, None, None, None, memory_limit).memory_limit
     memory = None if most is None else Allowance(most)
-    problem = problem_of(nbest, metric, ties, region)
+    with Allowance(most).kept_if_any():
+        problem = problem_of(nbest, metric, ties, region)
     there = None if held_out is None else problem_of(held_out_like(held_out, nbest), metric, ties, None)
     judge = Judge(problem, there)
     initial = (

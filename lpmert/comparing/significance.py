@@ -10,7 +10,7 @@ from lpmert.metrics.base import Metric, losses_of_totals
 
 REPLICATIONS = 1000
 
-_BLOCK = 10_000_000
+_BLOCK = 1_000_000
 """Numbers that are drawn at a time."""
 
 

@@ -21,6 +21,8 @@ from lpmert.metrics.columns import BLEU_COLUMNS, ERROR_COLUMNS, PER_COLUMNS, TER
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
 from lpmert.system.files import EMPTY, atomic_writer, decoded, head_of, lines, open_bytes, whole
+from lpmert.system.mapped import Growing, taken
+from lpmert.system.memory import room_for
 
 SCORE_TYPES: Mapping[str, tuple[str, ...]] = {
     "BLEU": BLEU_COLUMNS,
@@ -175,7 +177,7 @@ class _Pool:
 
     def __init__(self) -> None:
         self._features = NamedRows()
-        self._statistics = array("d")
+        self._statistics = Growing()
         self._owners = array("q")
         self._lists: dict[str, int] = {}
         self._names: tuple[str, ...] | None = None
@@ -191,6 +193,7 @@ class _Pool:
                 line = (feature_block or score_block).line
                 raise DataError(f"ends before the list on line {line} of {long}", path=short)
             _check_pair(feature_block, score_block, features, scores)
+            room_for(0, "reading")
             owner = self._lists.setdefault(feature_block.list_id, len(self._lists))
             self._owners.extend([owner] * len(feature_block.rows))
             self._add_features(feature_block, features)
@@ -231,16 +234,17 @@ class _Pool:
         for line, words in block.rows:
             if len(words) != block.width:
                 raise DataError(f"{len(words)} words in {block.width} columns", path=path, line=line)
-            self._statistics.extend(numbers_of_words(words, "a statistic", path, line))
+            self._statistics.add(numbers_of_words(words, "a statistic", path, line))
 
     def data(self) -> MertData:
         """Return the lists in the order in which they first came."""
         owners = np.array(self._owners)
         names, features = self._features.matrix()
-        statistics = np.frombuffer(self._statistics).reshape(len(owners), -1)
+        statistics = self._statistics.whole().reshape(len(owners), -1)
         if (np.diff(owners) < 0).any():
             order = np.argsort(owners, kind="stable")
-            features, statistics = features[order], statistics[order]
+            features = taken(features, order) if isinstance(features, np.ndarray) else features[order]
+            statistics = taken(statistics, order)
         columns = SCORE_TYPES.get(self._type, ())
         nbest = NBest(
             features=features,

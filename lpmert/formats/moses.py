@@ -20,6 +20,8 @@ from lpmert.formats.utterances import with_references, words_of
 from lpmert.model.nbest import NBest
 from lpmert.quoting import quoted
 from lpmert.system.files import EMPTY, atomic_writer, blocks_of_lines, lines, open_bytes
+from lpmert.system.mapped import Growing, taken
+from lpmert.system.memory import room_for
 
 if TYPE_CHECKING:
     from lpmert.metrics.text import TextMetric
@@ -59,7 +61,7 @@ def read_moses(
     files, statistics_files = _as_list(paths), _as_list(statistics)
     measured = references if isinstance(references, Mapping) else _as_list(references)
     _check_sources(files, measured, statistics_files, last_field)
-    pool = _Pool(group)
+    pool = _Pool(group, keep_texts=texts or bool(measured))
     for path, beside in zip_longest(files, statistics_files):
         if beside is not None:
             with_statistics = _Beside(beside, path)
@@ -67,7 +69,7 @@ def read_moses(
             with_statistics.end()
         else:
             pool.add(path, _unmeasured if measured else _last_field if last_field else _labelled)
-    nbest = pool.nbest(statistic_names, keep_texts=texts or bool(measured))
+    nbest = pool.nbest(statistic_names)
     return with_references(nbest, measured, metric, partial, by_line=True) if measured else nbest
 
 
@@ -114,15 +116,15 @@ Statistics = tuple[tuple[str, ...] | None, list[float]]
 class _Pool:
     """Hypotheses of all files, and which list each belongs to."""
 
-    def __init__(self, group: bool) -> None:
-        self._group = group
+    def __init__(self, group: bool, *, keep_texts: bool) -> None:
+        self._group, self._keep_texts = group, keep_texts
         self._features = FeatureReader()
         self._owners = array("q")
         self._lists: dict[str, int] = {}
         self._texts: list[str] = []
         self._names: tuple[str, ...] | None = None
         self._width = 0
-        self._statistics = array("d")
+        self._statistics = Growing()
 
     def add(self, path: str | Path, statistics_of: Callable[[_Line], Statistics]) -> None:
         """Add the lists of a file."""
@@ -137,7 +139,8 @@ class _Pool:
             last = line.list_id
             here.add(last)
             self._owners.append(self._lists.setdefault(last, len(self._lists)))
-            self._texts.append(line.text)
+            if self._keep_texts:
+                self._texts.append(line.text)
             self._features.add(line.features, path, line.number)
             self._add_statistics(line, *statistics_of(line))
 
@@ -147,17 +150,18 @@ class _Pool:
         if names != self._names or len(numbers) != self._width or not numbers:
             first = " ".join(self._names or ()) or f"{self._width} numbers"
             raise line.error(f"{len(numbers)} statistics, but the first line has {first}; give every line the same")
-        self._statistics.extend(numbers)
+        self._statistics.add(numbers)
 
-    def nbest(self, statistic_names: Sequence[str] | None, keep_texts: bool) -> NBest:
+    def nbest(self, statistic_names: Sequence[str] | None) -> NBest:
         """Return the lists in the order in which they first came."""
         owners = np.array(self._owners)
         names, features = self._features.rows.matrix()
-        statistics = np.frombuffer(self._statistics).reshape(len(owners), -1)
-        texts = self._texts if keep_texts and any(self._texts) else None
+        statistics = self._statistics.whole().reshape(len(owners), -1)
+        texts = self._texts if any(self._texts) else None
         if (np.diff(owners) < 0).any():
             order = np.argsort(owners, kind="stable")
-            features, statistics = features[order], statistics[order]
+            features = taken(features, order) if isinstance(features, np.ndarray) else features[order]
+            statistics = taken(statistics, order)
             texts = None if texts is None else [texts[row] for row in order.tolist()]
         return NBest(
             features=features,
@@ -209,6 +213,7 @@ def _whole_lines(path: str | Path) -> Iterator[tuple[int, str]]:
     block = None
     with open_bytes(path) as stream:
         for block in blocks_of_lines(stream, path):
+            room_for(0, "reading")
             yield from enumerate(block.texts, block.first)
     if block is None:
         raise DataError(EMPTY, path=path)

@@ -13,6 +13,7 @@ import numpy as np
 from lpmert.errors import FloatArray
 from lpmert.formats.numbers import number_of_text
 from lpmert.model.given import MAGNITUDE_LIMIT
+from lpmert.system.mapped import Growing
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -29,7 +30,7 @@ class NamedRows:
         self._rows = 0
         self._starts = array("q", [0])
         self._indices = array("q")
-        self._values = array("d")
+        self._values = Growing()
         self._names: tuple[str, ...] = ()
         self._places: list[int] = []
         self._alike = True  # all rows have the same names in the same order: neither starts nor indices are needed
@@ -45,10 +46,10 @@ class NamedRows:
             self._names = names
             self._places = [self._columns.setdefault(name, len(self._columns)) for name in names]
         self._rows += 1
-        self._values.extend(values)
+        self._values.add(values)
         if not self._alike:
             self._indices.extend(self._places)
-            self._starts.append(len(self._values))
+            self._starts.append(len(self._indices))
 
     def matrix(self) -> tuple[tuple[str, ...], FloatArray | csr_array]:
         """Return the names [D] in the order in which they first came, and the rows [M, D]; there are no more to come.
@@ -56,7 +57,7 @@ class NamedRows:
         The rows are dense where every one has all names; else they are sparse, and a missing name stands for 0.
         """
         shape = self._rows, len(self._columns)
-        values = np.frombuffer(self._values) if self._values else np.empty(0)
+        values = self._values.whole()
         if self._alike:
             return tuple(self._columns), values.reshape(shape)
         starts, indices = np.frombuffer(self._starts, dtype=np.int64), np.frombuffer(self._indices, dtype=np.int64)

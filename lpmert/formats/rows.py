@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from itertools import chain, islice, repeat
@@ -20,6 +21,7 @@ from lpmert.quoting import listed, quoted
 from lpmert.registry import TABLES
 from lpmert.system.files import BYTE_ORDER_MARK, EMPTY, Bytes, blocks_of_bytes, check_size, lines_of, whole
 from lpmert.system.mapped import MANY
+from lpmert.system.memory import room_for
 from lpmert.system.packing import COMPRESSED_ENDINGS
 
 _ENDINGS = {
@@ -32,6 +34,10 @@ _ENDINGS = {
 }
 _PARQUET_MAGIC = b"PAR1"
 _ROWS = 1 << 16
+
+_PYARROW = 96 << 20
+"""Bytes that pyarrow takes when it is loaded."""
+
 RECORDED = b"lpmert"
 """Key of what a Parquet file that we wrote says of its columns."""
 
@@ -98,6 +104,8 @@ def parquet_blocks(stream: io.BufferedReader, path: str | Path, choose: Choose) 
 
 def import_parquet(path: str | Path) -> tuple[Any, Any]:
     """Return the modules pyarrow and pyarrow.parquet; raises `DataError` if they are not installed."""
+    if "pyarrow" not in sys.modules:
+        room_for(_PYARROW, "pyarrow")
     try:
         import pyarrow
         import pyarrow.parquet as parquet

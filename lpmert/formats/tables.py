@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import logging
 import reprlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -35,13 +34,11 @@ from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
 from lpmert.registry import TABLES
 from lpmert.system.files import line_limit, open_bytes
-from lpmert.system.mapped import MANY, Spool, is_mapped
+from lpmert.system.mapped import MANY, Spool, is_mapped, taken
 from lpmert.system.memory import room_for
 
 if TYPE_CHECKING:
     from lpmert.metrics.text import TextMetric
-
-logger = logging.getLogger("lpmert")
 
 
 def read_table(
@@ -226,10 +223,8 @@ def _collect(blocks: Iterator[Block], place: _Place, chosen: Sequence[tuple[Head
     order, offsets = lists.order_and_offsets()
     tables = [rows.whole() for rows in (features, statistics)]
     if order is not None:
-        if is_mapped(tables[0]):
-            logger.warning("%s: rows of a list lie apart, so that all are gathered in memory; sort them", place.path)
-        room_for(sum(table.nbytes for table in tables), "gathering the rows of lists")
-        tables = [table[order] for table in tables]
+        room_for(0 if is_mapped(tables[0]) else sum(table.nbytes for table in tables), "gathering the rows of lists")
+        tables = [taken(table, order) for table in tables]
     if order is not None and texts:
         texts = [texts[row] for row in order.tolist()]
     return NBest(

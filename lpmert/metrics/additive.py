@@ -8,6 +8,7 @@ import numpy as np
 
 from lpmert.errors import FloatArray, MetricError
 from lpmert.quoting import quoted
+from lpmert.system.mapped import blocks_of_rows
 
 
 @dataclass(frozen=True)
@@ -56,9 +57,10 @@ class ZeroOne(SumOfLosses):
     def check(self, statistics: FloatArray) -> None:
         """Raise `MetricError` unless statistics [M, K] have one column of 0 and 1."""
         super().check(statistics)
-        other = np.flatnonzero((statistics[:, 0] != 0) & (statistics[:, 0] != 1))
-        if len(other):
-            raise MetricError(
-                f"metric 'zero-one' takes a column of 0 and 1; hypothesis {other[0]} (from 0) has "
-                f"{statistics[other[0], 0]:g}: for other losses choose metric 'loss'"
-            )
+        for first, block in blocks_of_rows(statistics):
+            other = np.flatnonzero((block[:, 0] != 0) & (block[:, 0] != 1))
+            if len(other):
+                raise MetricError(
+                    f"metric 'zero-one' takes a column of 0 and 1; hypothesis {first + other[0]} (from 0) has "
+                    f"{block[other[0], 0]:g}: for other losses choose metric 'loss'"
+                )

@@ -9,6 +9,7 @@ import numpy as np
 from lpmert.errors import FloatArray, MetricError
 from lpmert.quoting import listed, quoted
 from lpmert.registry import METRICS
+from lpmert.system.mapped import blocks_of_rows
 
 _EXACT_INTEGERS = 2.0**53
 
@@ -95,12 +96,15 @@ def check_counts(name: str, columns: tuple[str, ...], statistics: FloatArray) ->
             f"metric {quoted(name)} takes {len(columns)} statistics columns ({listed(columns)}), the lists have "
             f"{statistics.shape[1]}: name these columns, in this order"
         )
-    wrong = (statistics < 0) | (statistics != np.rint(statistics))
-    if wrong.any():
-        row, column = (int(place) for place in np.argwhere(wrong)[0])
-        raise MetricError(
-            f"metric {quoted(name)} counts: hypothesis {row} (from 0), column {quoted(columns[column])} has "
-            f"{statistics[row, column]:g}, which is not a whole number of at least 0"
-        )
-    if float(statistics.max(initial=0.0)) * len(statistics) > _EXACT_INTEGERS:
+    most = 0.0
+    for first, block in blocks_of_rows(statistics):
+        wrong = (block < 0) | (block != np.rint(block))
+        if wrong.any():
+            row, column = (int(place) for place in np.argwhere(wrong)[0])
+            raise MetricError(
+                f"metric {quoted(name)} counts: hypothesis {first + row} (from 0), column {quoted(columns[column])} "
+                f"has {block[row, column]:g}, which is not a whole number of at least 0"
+            )
+        most = max(most, float(block.max(initial=0.0)))
+    if most * len(statistics) > _EXACT_INTEGERS:
         raise MetricError(f"metric {quoted(name)}: the counts are so large that their sums are not exact; divide them")

@@ -11,6 +11,7 @@ from lpmert.errors import FloatArray, IntArray, MetricError
 from lpmert.metrics.base import AdditiveMetric, Metric, RatioMetric, check_counts
 from lpmert.metrics.ratio_kernels import BLEU, CHRF, FRACTION, PER, loss_of_total
 from lpmert.quoting import listed, quoted
+from lpmert.system.mapped import blocks_of_rows
 
 LARGEST_FACTOR = 10**6
 _EXACT_INTEGERS = 2.0**53
@@ -105,14 +106,15 @@ def _check_bleu(name: str, columns: tuple[str, ...], parameters: FloatArray, sta
         raise MetricError(
             f"metric {quoted(name)} is of kind BLEU, which takes 9 statistics columns, not {len(columns)}"
         )
-    beyond = np.argwhere(statistics[:, 0:8:2] > statistics[:, 1:8:2])
-    if len(beyond):
-        row, order = (int(place) for place in beyond[0])
-        raise MetricError(
-            f"metric {quoted(name)}: hypothesis {row} (from 0) has {statistics[row, 2 * order]:g} matches among "
-            f"{statistics[row, 2 * order + 1]:g} n-grams of order {order + 1}; the columns must be in the order "
-            f"{listed(columns)}"
-        )
+    for first, block in blocks_of_rows(statistics):
+        beyond = np.argwhere(block[:, 0:8:2] > block[:, 1:8:2])
+        if len(beyond):
+            row, order = (int(place) for place in beyond[0])
+            raise MetricError(
+                f"metric {quoted(name)}: hypothesis {first + row} (from 0) has {block[row, 2 * order]:g} matches among "
+                f"{block[row, 2 * order + 1]:g} n-grams of order {order + 1}; the columns must be in the order "
+                f"{listed(columns)}"
+            )
 
 
 def _check_chrf(name: str, columns: tuple[str, ...], parameters: FloatArray, statistics: FloatArray) -> None:
@@ -124,28 +126,30 @@ def _check_chrf(name: str, columns: tuple[str, ...], parameters: FloatArray, sta
         raise MetricError(
             f"metric {quoted(name)} is of kind CHRF, whose beta^2 must be at least 0; got {parameters[0]:g}"
         )
-    least = np.minimum(statistics[:, 0::3], statistics[:, 1::3])
-    beyond = np.argwhere(statistics[:, 2::3] > least)
-    if len(beyond):
-        row, order = (int(place) for place in beyond[0])
-        raise MetricError(
-            f"metric {quoted(name)}: hypothesis {row} (from 0) has {statistics[row, 3 * order + 2]:g} matches among "
-            f"{least[row, order]:g} n-grams; the columns of each order must be hypothesis, reference, match"
-        )
+    for first, block in blocks_of_rows(statistics):
+        least = np.minimum(block[:, 0::3], block[:, 1::3])
+        beyond = np.argwhere(block[:, 2::3] > least)
+        if len(beyond):
+            row, order = (int(place) for place in beyond[0])
+            raise MetricError(
+                f"metric {quoted(name)}: hypothesis {first + row} (from 0) has {block[row, 3 * order + 2]:g} matches "
+                f"among {least[row, order]:g} n-grams; the columns of each order must be hypothesis, reference, match"
+            )
 
 
 def _check_per(name: str, columns: tuple[str, ...], parameters: FloatArray, statistics: FloatArray) -> None:
     del parameters
     if statistics.shape[1] != 3:
         raise MetricError(f"metric {quoted(name)} is of kind PER, which takes 3 statistics columns, not {len(columns)}")
-    least = np.minimum(statistics[:, 1], statistics[:, 2])
-    beyond = np.flatnonzero(statistics[:, 0] > least)
-    if len(beyond):
-        row = int(beyond[0])
-        raise MetricError(
-            f"metric {quoted(name)}: hypothesis {row} (from 0) has {statistics[row, 0]:g} matches among "
-            f"{least[row]:g} words; the columns must be {listed(columns)}, in this order"
-        )
+    for first, block in blocks_of_rows(statistics):
+        least = np.minimum(block[:, 1], block[:, 2])
+        beyond = np.flatnonzero(block[:, 0] > least)
+        if len(beyond):
+            row = int(beyond[0])
+            raise MetricError(
+                f"metric {quoted(name)}: hypothesis {first + row} (from 0) has {block[row, 0]:g} matches among "
+                f"{least[row]:g} words; the columns must be {listed(columns)}, in this order"
+            )
 
 
 def _check_fraction(name: str, columns: tuple[str, ...], parameters: FloatArray, statistics: FloatArray) -> None:
@@ -154,19 +158,22 @@ def _check_fraction(name: str, columns: tuple[str, ...], parameters: FloatArray,
             f"metric {quoted(name)} is a fraction: its factors must be whole numbers of at most {LARGEST_FACTOR}; "
             f"multiply numerator and denominator by the same number, or round; got {parameters.tolist()}"
         )
-    most = statistics.max(axis=0, initial=0.0)
+    most = np.zeros(statistics.shape[1])
+    for _, block in blocks_of_rows(statistics):
+        np.maximum(most, block.max(axis=0), out=most)
     for what, factors in zip(("numerator", "denominator"), np.split(parameters, 2), strict=True):
         if float(np.abs(factors[:-1]) @ most) * len(statistics) + abs(factors[-1]) > _EXACT_INTEGERS:
             raise MetricError(
                 f"metric {quoted(name)}: the counts are so large that the {what} of the loss is not exact; divide them"
             )
-        values = statistics @ factors[:-1]
-        if (values < 0).any():
-            row = int(np.argmin(values))
-            raise MetricError(
-                f"metric {quoted(name)}: the {what} of the loss is {values[row]:g} for hypothesis {row} (from 0); "
-                f"the columns must be {listed(columns)}, in this order"
-            )
+        for first, block in blocks_of_rows(statistics):
+            values = block @ factors[:-1]
+            if (values < 0).any():
+                row = int(np.argmin(values))
+                raise MetricError(
+                    f"metric {quoted(name)}: the {what} of the loss is {values[row]:g} for hypothesis {first + row} "
+                    f"(from 0); the columns must be {listed(columns)}, in this order"
+                )
         if factors[-1] < 0:
             raise MetricError(
                 f"metric {quoted(name)}: the constant of the {what} must be at least 0; got {factors[-1]:g}"

@@ -8,6 +8,7 @@ from lpmert.errors import FloatArray
 from lpmert.metrics.additive import SumOfLosses
 from lpmert.metrics.base import Metric
 from lpmert.metrics.ratio import LinearFraction
+from lpmert.system.mapped import pieces
 
 ACCURACY, ERROR_RATE = "accuracy", "error_rate"
 
@@ -19,7 +20,7 @@ def rates_of(metric: Metric, statistics: FloatArray, loss: float, n_lists: int) 
     """
     if isinstance(metric, LinearFraction) and not metric.higher_is_better:
         return {ERROR_RATE: loss}
-    if isinstance(metric, SumOfLosses) and ((statistics == 0) | (statistics == 1)).all():
+    if isinstance(metric, SumOfLosses) and all(((one == 0) | (one == 1)).all() for one in pieces(statistics)):
         return {ACCURACY: 1.0 - loss / n_lists}
     return {}
 

@@ -15,11 +15,11 @@ from lpmert.errors import BoolArray, FloatArray, IntArray
 from lpmert.findings import Doubt
 from lpmert.metrics.additive import SumOfLosses
 from lpmert.metrics.base import Metric
-from lpmert.model.blocks import blocks_of_lists
+from lpmert.model.blocks import blocks_of_lists, least_and_most, of_lists
 from lpmert.model.canonical import group_identical, list_numbers, rows_of_lists
 from lpmert.model.nbest import NBest
 from lpmert.quoting import quoted
-from lpmert.system.mapped import released
+from lpmert.system.mapped import pieces, released
 
 _GAINS = re.compile(
     "correct|right|accuracy|acc|gain|reward|utility|bleu|chrf|comet|bleurt|bertscore|rouge|meteor|f1|precision|recall|"
@@ -39,6 +39,9 @@ _SAME = 1e-9
 _FEWEST_LISTS = 5
 _POSITIONS = 20
 _FEWEST_POSITIONS = 8
+_TABLE = 1 << 16
+"""Lists whose first places are looked at together."""
+
 _DEVIATIONS = 6.0
 _TREND = -0.7
 _EFFECT = 0.5
@@ -57,9 +60,7 @@ def doubts(nbest: NBest, metric: Metric, losses: FloatArray | None, n_lists: int
         return (found,)
     if losses is None:
         return ()
-    found_in_losses = (*_leaks(nbest, losses), *_orientation(nbest, metric, losses))
-    released(nbest.statistics)
-    return found_in_losses
+    return (*_leaks(nbest, losses), *_orientation(nbest, metric, losses))
 
 
 def too_good(nbest: NBest, losses: FloatArray, selection: IntArray) -> Doubt | None:
@@ -67,12 +68,11 @@ def too_good(nbest: NBest, losses: FloatArray, selection: IntArray) -> Doubt | N
 
     Classes that can be told apart are no such case: there one hypothesis of each list is right.
     """
-    starts = nbest.offsets[:-1]
-    low, high = (ends.reduceat(losses, starts) for ends in (np.minimum, np.maximum))
-    chosen = losses[starts + selection]
+    low, high = least_and_most(losses, nbest.offsets)
+    chosen = losses[nbest.offsets[:-1] + selection]
+    released(losses)
     varied = high > low
-    chance = np.add.reduceat(losses, starts) / np.diff(nbest.offsets)
-    released(nbest.statistics)
+    chance = of_lists(lambda some, own: np.add.reduceat(some, own[:-1]) / np.diff(own), losses, nbest.offsets)
     if (
         (chosen > low).any()
         or varied.sum() < _PERFECT_LISTS
@@ -111,37 +111,51 @@ def _nothing_to_choose(nbest: NBest, losses: FloatArray | None) -> Doubt | None:
 def _leaks(nbest: NBest, losses: FloatArray) -> Iterator[Doubt]:
     """Yield a doubt for each feature that is, in every list, a * loss + b, with a of one sign for all lists."""
     features, offsets = nbest.dense_features(), nbest.offsets
-    starts = offsets[:-1]
-    varied = np.flatnonzero(np.maximum.reduceat(losses, starts) > np.minimum.reduceat(losses, starts))
-    some = rows_of_lists(offsets, varied[:_TRIED_LISTS])
-    suspects = [d for d in range(features.shape[1]) if _follows(features[some[0], d], losses[some[0]], some[1])]
-    every = rows_of_lists(offsets, varied) if suspects else some
-    for d in suspects:
-        column, rows = features[:, d], every[0]
-        evidence = len(rows) - len(varied) - 1
-        equal = np.array_equal(np.abs(column), np.abs(losses)) and len(np.unique(losses)) > 2
-        if _follows(column[rows], losses[rows], every[1]) and (evidence >= _EVIDENCE or equal):
+    low, high = least_and_most(losses, offsets)
+    varied = np.flatnonzero(high > low)
+    some, few = rows_of_lists(offsets, varied[:_TRIED_LISTS])
+    for d in [d for d in range(features.shape[1]) if _follows(features[some, d], losses[some], few)]:
+        column = features[:, d]
+        ways = {_follows(column[rows], losses[rows], own) for rows, own in _blocks_of(varied, offsets)}
+        evidence = int(np.diff(offsets)[varied].sum()) - len(varied) - 1
+        if ways in ({1}, {-1}) and (evidence >= _EVIDENCE or _are_the_losses(column, losses)):
             yield Doubt(
                 "leak",
                 f"feature {quoted(nbest.names[d])} alone orders every list by its loss, as if it were computed from "
                 "it: such weights are of no use where the loss is not known; leave it out",
             )
+    released(features)
 
 
-def _follows(feature: FloatArray, losses: FloatArray, offsets: IntArray) -> bool:
-    """Whether a feature [m] is a * loss + b in each list, with numbers of the list, and a of one sign for all."""
+def _are_the_losses(feature: FloatArray, losses: FloatArray) -> bool:
+    return np.array_equal(np.abs(feature), np.abs(losses)) and len(np.unique(losses)) > 2
+
+
+def _follows(feature: FloatArray, losses: FloatArray, offsets: IntArray) -> int:
+    """Return the sign of a where a feature [m] is a * loss + b in each list, with numbers of the list, and a of one
+    sign for all; 0 elsewhere.
+    """
     starts, lists = offsets[:-1], list_numbers(offsets)
     if not len(starts):
-        return False
+        return 0
     low, high = np.minimum.reduceat(losses, starts), np.maximum.reduceat(losses, starts)
     at_low, at_high = (_first_of(losses == ends[lists], lists) for ends in (low, high))
     with np.errstate(over="ignore", invalid="ignore"):  # what overflows is no multiple that anybody could read
         slopes = (feature[at_high] - feature[at_low]) / (high - low)
         if not ((slopes > 0).all() or (slopes < 0).all()):
-            return False
+            return 0
         expected = feature[at_low][lists] + slopes[lists] * (losses - low[lists])
         rounding = _SAME * np.abs(slopes * (high - low))[lists]
-        return bool(np.isfinite(rounding).all() and (np.abs(feature - expected) <= rounding).all())
+        if not (np.isfinite(rounding).all() and (np.abs(feature - expected) <= rounding).all()):
+            return 0
+    return 1 if slopes[0] > 0 else -1
+
+
+def _blocks_of(lists: IntArray, offsets: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
+    """Yield the rows of some of these lists after those of others, and their offsets."""
+    ends = np.concatenate([[0], np.cumsum(np.diff(offsets)[lists])])
+    for first, end in blocks_of_lists(ends):
+        yield rows_of_lists(offsets, lists[first:end])
 
 
 def _first_of(chosen: BoolArray, lists: IntArray) -> IntArray:
@@ -215,8 +229,8 @@ def _one_wrong(losses: FloatArray, offsets: IntArray) -> bool:
     return (
         n_lists >= _FEWEST_LISTS
         and len(losses) >= 3 * n_lists
-        and bool(((losses == 0) | (losses == 1)).all())
-        and bool((np.add.reduceat(losses, offsets[:-1]) == 1).all())
+        and all(((one == 0) | (one == 1)).all() for one in pieces(losses))
+        and bool((of_lists(lambda some, own: np.add.reduceat(some, own[:-1]), losses, offsets) == 1).all())
     )
 
 
@@ -231,11 +245,15 @@ def _first_is_worst(losses: FloatArray, offsets: IntArray) -> bool:
     lists = np.flatnonzero(sizes >= places)
     if places < _FEWEST_POSITIONS or len(lists) < _FEWEST_LISTS:
         return False
-    table = losses[offsets[lists][:, None] + np.arange(places)]
-    means, spread = table.mean(axis=1), table.var(axis=1)
-    excess = (table[:, 0] - means).sum()
-    by_place = table.mean(axis=0)
+    excess = variance = 0.0
+    by_place = np.zeros(places)
+    for some in np.array_split(lists, -(-len(lists) // _TABLE)):
+        table = losses[offsets[some][:, None] + np.arange(places)]
+        released(losses)
+        excess += float((table[:, 0] - table.mean(axis=1)).sum())
+        variance += float(table.var(axis=1).sum())
+        by_place += table.sum(axis=0)
     ranks = np.argsort(np.argsort(by_place, kind="stable"), kind="stable")
     trend = np.corrcoef(np.arange(places), ranks)[0, 1]
-    clear = excess > max(_DEVIATIONS * np.sqrt(spread.sum()), _EFFECT * np.sqrt(len(lists) * spread.sum()), 0.0)
+    clear = excess > max(_DEVIATIONS * np.sqrt(variance), _EFFECT * np.sqrt(len(lists) * variance), 0.0)
     return bool(clear and np.argmax(by_place) == 0 and trend <= _TREND)

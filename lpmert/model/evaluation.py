@@ -12,9 +12,11 @@ import numpy as np
 from lpmert.errors import FloatArray, IntArray
 from lpmert.metrics.base import Metric
 from lpmert.model import canonical
+from lpmert.model.blocks import blocks_of_lists
 from lpmert.numeric import rational
 from lpmert.numeric.kernels import decode
 from lpmert.numeric.rounding import Rounding
+from lpmert.system.mapped import released
 
 
 @dataclass(frozen=True)
@@ -73,12 +75,12 @@ class Evaluator:
         rounding: Rounding | None = None,
     ) -> None:
         self.features, self.offsets, self._rounding = features, offsets, rounding
-        self._statistics, self._values, self.losses = statistics, values, losses
+        self.statistics, self._values, self.losses = statistics, values, losses
         self._last: tuple[FloatArray, Decoded] | None = None
 
     def total(self, selection: IntArray) -> FloatArray:
         """Return the summed statistics [K] of chosen rows [S]."""
-        return np.array([fsum(column) for column in self._statistics[selection].T.tolist()])
+        return np.array([fsum(column) for column in self.statistics[selection].T.tolist()])
 
     def alike(self, first: IntArray, second: IntArray) -> bool:
         """Whether rows chosen [S] and others have the same values."""
@@ -114,10 +116,20 @@ class Evaluator:
         return last[1]
 
     def _decode(self, given: FloatArray) -> Decoded:
-        largest = np.abs(given).max(initial=0.0)
-        exponent = int(np.frexp(largest)[1])
+        exponent = int(np.frexp(np.abs(given).max(initial=0.0))[1])
         w = np.ldexp(given, -exponent)  # decoding does not see the factor; products cannot overflow
-        features, offsets = self.features, self.offsets
+        parts = [self._decode_some(given, w, *block) for block in [*blocks_of_lists(self.offsets)] or [(0, 0)]]
+        released(self.features)
+        selection, low, high = (np.concatenate([part[k] for part in parts]) for k in range(3))
+        least = min((part.margin for part in parts if part.margin is not None), default=None)
+        margin = None if least is None else float(np.ldexp(max(0.0, least), exponent))
+        tied_lists = sum(part.tied_lists for part in parts)
+        return Decoded(selection, low, high, tied_lists, all(part.strict for part in parts), margin)
+
+    def _decode_some(self, given: FloatArray, w: FloatArray, first: int, end: int) -> Decoded:
+        """Return what some lists, one after the other, choose at weights [D]; w: times a power of two."""
+        begin = self.offsets[first]
+        features, offsets = self.features[begin : self.offsets[end]], self.offsets[first : end + 1] - begin
         sizes = np.diff(offsets)
         lists = canonical.list_numbers(offsets)
         scores = features @ w
@@ -134,21 +146,22 @@ class Evaluator:
         tied = np.add.reduceat(close.astype(np.int64), offsets[:-1]) > 1
         chosen = np.flatnonzero(close & ~tied[lists])
         selection = np.empty(len(sizes), dtype=np.int64)
-        selection[lists[chosen]] = chosen
+        selection[lists[chosen]] = begin + chosen
         low, high = selection.copy(), selection.copy()
         strict = True
         for s in np.flatnonzero(tied):
-            rows = offsets[s] + np.flatnonzero(close[offsets[s] : offsets[s + 1]])
-            winners = rows[_best(given, features, rows, self._rounding)]
+            rows = begin + offsets[s] + np.flatnonzero(close[offsets[s] : offsets[s + 1]])
+            winners = rows[_best(given, self.features, rows, self._rounding)]
             selection[s] = low[s] = high[s] = winners[0]
             strict = strict and bool((self._values[winners] == self._values[winners[0]]).all())
             if self.losses is not None:
                 low[s] = rows[np.argmin(self.losses[rows])]
                 high[s] = rows[np.argmax(self.losses[rows])]
-        second = np.where(np.arange(len(scores)) == selection[lists], -np.inf, scores)
-        lead = scores[selection] - np.maximum.reduceat(second, offsets[:-1])
-        margin = float(np.ldexp(max(0.0, lead.min()), exponent)) if np.isfinite(lead).any() else None
-        return Decoded(selection, low, high, int(tied.sum()), strict, margin)
+        winning = scores[selection - begin]
+        scores[selection - begin] = -np.inf
+        lead = winning - np.maximum.reduceat(scores, offsets[:-1])
+        least = float(lead.min(initial=np.inf))
+        return Decoded(selection, low, high, int(tied.sum()), strict, least if np.isfinite(least) else None)
 
 
 def least_lead(blocks: Iterable[tuple[IntArray, FloatArray]], selection: IntArray, given: FloatArray) -> float | None:
@@ -181,6 +194,18 @@ def ranges_of_weights(features: FloatArray, offsets: IntArray, weights: FloatArr
 
     features [M, D], offsets [S + 1].
     """
+    ranges = np.column_stack([np.full(len(weights), -np.inf), np.full(len(weights), np.inf)])
+    for first, end in blocks_of_lists(offsets):
+        own = offsets[first : end + 1]
+        steps = _steps_to_change(features[own[0] : own[-1]], own - own[0], weights)
+        ranges[:, 0] = np.maximum(ranges[:, 0], weights + steps[:, 0])
+        ranges[:, 1] = np.minimum(ranges[:, 1], weights + steps[:, 1])
+        released(features)
+    return ranges
+
+
+def _steps_to_change(features: FloatArray, offsets: IntArray, weights: FloatArray) -> FloatArray:
+    """Return by how much each weight [D, 2] may fall and rise alone until one of the lists changes its choice."""
     chosen = np.empty(len(offsets) - 1, dtype=np.int64)
     decode(features, offsets, weights, chosen)
     own = np.repeat(chosen, np.diff(offsets))
@@ -188,13 +213,13 @@ def ranges_of_weights(features: FloatArray, offsets: IntArray, weights: FloatArr
     for lead, column in zip(leads, features.T, strict=True):
         np.subtract(column[own], column, out=lead)
     margins = weights @ leads
-    ranges = np.empty((len(weights), 2))
+    steps = np.empty((len(weights), 2))
     for d, lead in enumerate(leads):
         with np.errstate(divide="ignore", invalid="ignore"):
-            steps = -margins / lead
-        ranges[d, 0] = weights[d] + np.where(lead > 0, steps, -np.inf).max(initial=-np.inf)
-        ranges[d, 1] = weights[d] + np.where(lead < 0, steps, np.inf).min(initial=np.inf)
-    return ranges
+            each = -margins / lead
+        steps[d, 0] = np.where(lead > 0, each, -np.inf).max(initial=-np.inf)
+        steps[d, 1] = np.where(lead < 0, each, np.inf).min(initial=np.inf)
+    return steps
 
 
 def _best(weights: FloatArray, features: FloatArray, rows: IntArray, rounding: Rounding | None) -> IntArray:

@@ -123,6 +123,11 @@ class Canonical:
             return self.step or 1
         return max(1, int(np.gcd.reduce(self.costs))) if len(self.costs) else 1
 
+    def let_go(self) -> None:
+        """Forget what is made again where it is needed."""
+        for name in ("by_cost", "rounding_by_cost"):
+            self.__dict__.pop(name, None)
+
     @property
     def dearest(self) -> int:
         """What the dearest selection costs."""

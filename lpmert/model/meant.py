@@ -6,13 +6,14 @@ of these when computed from doubles, and what is tied by what was printed is the
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import log2
 from typing import NamedTuple
 
 import numpy as np
 
 from lpmert.errors import FloatArray
-from lpmert.system.mapped import released
+from lpmert.system.mapped import pieces
 
 _MOST_DIGITS = 15
 """Every decimal of so many digits can be told from the double nearest to it."""
@@ -59,9 +60,7 @@ def meaning(features: FloatArray) -> Meaning:
     any, they mean these decimals: times one power of ten and one of two, so that they are whole but for a power of two,
     and about as large as before. One factor for all columns changes neither what weights choose nor the weights.
     """
-    places = _decimals(features.reshape(-1))
-    released(features)
-    return Meaning(places)
+    return Meaning(_decimals(features))
 
 
 def meant(features: FloatArray) -> Meant:
@@ -71,21 +70,26 @@ def meant(features: FloatArray) -> Meant:
 
 
 def _decimals(values: FloatArray) -> int | None:
-    """Return how many decimals values [n] have, `None` if they are no decimals, or doubles hold all of them exactly."""
-    largest = max(-values.min(initial=0.0), values.max(initial=0.0))
+    """Return how many decimals values have, `None` if they are no decimals, or doubles hold all of them exactly."""
+    largest = max(max(-piece.min(), piece.max()) for piece in pieces(values)) if values.size else 0.0
     decimals = 0
-    begin, size = 0, _FIRST
-    while begin < len(values):
-        block = values[begin : begin + size]
+    for block in _blocks(values):
         while not np.array_equal(np.rint(block * 10.0**decimals) / 10.0**decimals, block):
             decimals += 1
             if decimals > _MOST_DECIMALS or largest * 10.0**decimals >= 10.0**_MOST_DIGITS:
                 return None
-        begin, size = begin + size, _BLOCK
     if not decimals:  # whole numbers, of which any size may be there
         return None
-    for begin in range(0, len(values), _BLOCK):
-        whole = np.rint(values[begin : begin + _BLOCK] * 10.0**decimals).astype(np.int64)
-        if (whole % 5**decimals).any():
+    for block in _blocks(values):
+        if (np.rint(block * 10.0**decimals).astype(np.int64) % 5**decimals).any():
             return decimals
     return None
+
+
+def _blocks(values: FloatArray) -> Iterator[FloatArray]:
+    """Yield values by blocks, of which the first is small: most that are no decimals show it there."""
+    first = True
+    for piece in pieces(values):
+        ends = [_FIRST] if first else []
+        yield from np.split(piece, [*ends, *range(_BLOCK, len(piece), _BLOCK)])
+        first = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lpmert.errors import DataError, FloatArray, IntArray
+from lpmert.model.blocks import blocks_of_lists
 from lpmert.model.given import (
     MAGNITUDE_LIMIT,
     check_shape,
@@ -25,13 +26,10 @@ from lpmert.model.given import (
     real_numbers,
 )
 from lpmert.quoting import listed, quoted
-from lpmert.system.mapped import MANY, Spool, pieces, released
+from lpmert.system.mapped import pieces, released, taken
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
-
-_ROWS = 1 << 16
-"""Hypotheses that are written to a file at a time."""
 
 _FINGERPRINT_TAG = b"lpmert nbest 1"
 
@@ -159,6 +157,15 @@ class NBest:
         dense: FloatArray = rows.toarray() if _is_sparse(rows) else rows
         dense.flags.writeable = False
         return dense
+
+    def blocks(self) -> Iterator[tuple[FloatArray, IntArray]]:
+        """Yield dense features [m, D] of some lists after those of others, and their offsets, from 0."""
+        rows: Any = self.features
+        for first, end in blocks_of_lists(self.offsets):
+            own = self.offsets[first : end + 1]
+            some = rows[own[0] : own[-1]]
+            yield some.toarray() if _is_sparse(rows) else some, own - own[0]
+            released(rows)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -332,14 +339,7 @@ def _row_keys(rows: Any) -> list[bytes]:
 
 
 def _taken(rows: Any, chosen: IntArray) -> Any:
-    """Return a copy of chosen rows; many of them lie in a file, as do those that are read."""
-    if len(chosen) < MANY or _is_sparse(rows):
-        return rows[chosen]
-    spool = Spool()
-    for begin in range(0, len(chosen), _ROWS):
-        spool.add(rows[chosen[begin : begin + _ROWS]])
-        released(rows)
-    return spool.array(rows.shape[1])
+    return rows[chosen] if _is_sparse(rows) else taken(rows, chosen)
 
 
 def _from_sizes(sizes: IntArray) -> IntArray:

@@ -33,8 +33,7 @@ from lpmert.model.region import Region, limits_of
 from lpmert.numeric.rounding import Rounding
 from lpmert.numeric.winners import possible_winners
 from lpmert.quoting import quoted
-from lpmert.system.deadline import need_room
-from lpmert.system.mapped import MANY, released
+from lpmert.system.mapped import MANY, Spool, released
 from lpmert.system.memory import give_back, keep_little, room_for
 from lpmert.values import weights_array
 
@@ -44,29 +43,29 @@ _TIE_EXPONENTS = np.array([-10, -20, -30, -40])
 """Powers of two by which weights are moved off ties of lists that cancel each other, relative to the largest."""
 
 
-_TIMES = 12
+_TIMES = 7
 """How many times as much memory as their features lists take, at least, from here to the report."""
 
-_TIMES_OF_ALL = 6
-"""The same for what looks at all hypotheses, even those that win nowhere."""
-
-_MODULES = 64 << 20
+_MODULES = 88 << 20
 """What a search loads."""
 
 
 class Rows(NamedTuple):
-    """Some hypotheses: features [m, D] as meant, features [m, d] of the region, their numbers, and what is rounded."""
+    """Some hypotheses: features [m, D] as meant, features [m, d] of the region, statistics [m, K], their numbers, and
+    what is rounded.
+    """
 
     dense: FloatArray
     features: FloatArray
+    statistics: FloatArray
     rows: IntArray
     rounding: Rounding | None
 
 
 class Distinct(NamedTuple):
-    """Hypotheses of all lists, one for those with identical features.
+    """Hypotheses of lists, one for those with identical features.
 
-    features [m, d] in the columns of the canonical form; offsets [S + 1]; statistics [m, K].
+    features [m, D]; offsets [s + 1]; statistics [m, K].
     """
 
     features: FloatArray
@@ -100,19 +99,20 @@ class Problem:
                 f"ties={quoted(ties)} needs a loss for each hypothesis, which {quoted(self.metric.name)} has not"
             )
         self._reduction = None if region is None else reduce(limits_of(region, nbest.names))
-        self._meaning = meaning(nbest.dense_features())
+        given = nbest.features
+        self._meaning = meaning(given if isinstance(given, np.ndarray) else given.data)  # zeros mean nothing else
         self._unit = self._meaning.unit
         self.reduced = nbest.n_hypotheses >= MANY and (self._reduction is None or self._reduction.columns is not None)
         if self.reduced:
             keep_little()
-        dense, features, self._rows, rounding = self._winners(losses) if self.reduced else self._distinct(losses)
-        modules = 0 if "numba" in sys.modules else _MODULES
-        room_for(_TIMES * dense.nbytes + modules, "the canonical form, a search and its report")
+        found_rows = self._winners(losses) if self.reduced else self._distinct(losses)
+        dense, features, statistics, self._rows, rounding = found_rows
+        room_for(_TIMES * dense.nbytes + _modules(), "the canonical form, a search and its report")
         offsets = canonical.take_rows(nbest.offsets, self._rows)
-        statistics = nbest.statistics[self._rows]
         self._costs = None
         if losses is not None:
             losses = losses[self._rows]
+            released(nbest.statistics)
             n_limits = 0 if self._reduction is None else len(self._reduction.rows)
             self._costs = canonical.fixed_point(losses, offsets, n_limits)
         # Losses that are one in fixed point are not one: a tie between them matters to where weights are put.
@@ -126,7 +126,7 @@ class Problem:
             self._on_equations = Evaluator(features, offsets, statistics, values, losses, rounding)
         found = canonicalise(features, offsets, summed, nbest.n_features, self._reduction, rounding, self._unit)
         self.canonical, self.coordinates, self.unmerged = found
-        released(nbest.statistics)
+        released(dense)
         if self.reduced:
             give_back()
 
@@ -138,33 +138,40 @@ class Problem:
         if len(rows) < len(dense):
             dense, features = dense[rows], features[rows]
             rounding = None if rounding is None else rounding.take(rows)
-        return Rows(dense, features, rows, rounding)
+        return Rows(dense, features, self.nbest.statistics[rows], rows, rounding)
 
     def _winners(self, losses: FloatArray | None) -> Rows:
         """Return of these the ones that may win for some weights, found a block of lists at a time."""
         columns = None if self._reduction is None else self._reduction.columns
-        every, numbers = [], []
-        for begin, offsets, dense in self._blocks():
-            room_for(_TIMES * dense.nbytes, "finding what may win")
-            features = dense if columns is None else dense[:, columns]
-            some = None if losses is None else losses[begin : begin + len(dense)]
-            rows = self._representatives(features, offsets, some)
-            left = features[rows]
+        every = Spool()  # asked for weights now and then, and by blocks
+        worth, numbers = [], []
+        for begin, offsets, dense, rows in self._distinct_blocks(losses):
+            room_for(_TIMES * dense.nbytes + _modules(), "finding what may win")
+            left = dense[rows] if columns is None else dense[rows[:, None], columns]
             own = canonical.take_rows(offsets, rows)
             rows = rows[possible_winners(left * canonical.column_scales(left, own), own)]
-            every.append(dense[rows])
+            every.add(dense[rows])
+            worth.append(self.nbest.statistics[begin + rows])
             numbers.append(begin + rows)
-        dense, found = joined(every), joined(numbers)
+        dense, statistics, found = every.array(self.nbest.n_features), joined(worth), joined(numbers)
         features = dense if columns is None else np.ascontiguousarray(dense[:, columns])
-        return Rows(dense, features, found, None)
+        return Rows(dense, features, statistics, found, None)
+
+    def _distinct_blocks(self, losses: FloatArray | None) -> Iterator[tuple[int, IntArray, FloatArray, IntArray]]:
+        """Yield of each block what `_blocks` does, and the rows that stand for those with identical features."""
+        columns = None if self._reduction is None else self._reduction.columns
+        for begin, offsets, dense in self._blocks():
+            features = dense if columns is None else dense[:, columns]
+            some = None if losses is None else losses[begin : begin + len(dense)]
+            yield begin, offsets, dense, self._representatives(features, offsets, some)
+            released(self.nbest.statistics)
 
     def _blocks(self) -> Iterator[tuple[int, IntArray, FloatArray]]:
         """Yield blocks of lists: the number of the first hypothesis, offsets from 0, and features as they are meant."""
-        given, offsets = self.nbest.dense_features(), self.nbest.offsets
-        for first, end in blocks_of_lists(offsets):
-            own = offsets[first : end + 1]
-            yield int(own[0]), own - own[0], self._meaning.of(np.asarray(given[own[0] : own[-1]]))
-            released(given)
+        begin = 0
+        for features, offsets in self.nbest.blocks():
+            yield begin, offsets, self._meaning.of(features)
+            begin += len(features)
 
     def _representatives(self, features: FloatArray, offsets: IntArray, losses: FloatArray | None) -> IntArray:
         """Return the rows that stand for those with identical features [m, d]."""
@@ -193,21 +200,30 @@ class Problem:
         """Whether a cap and equations leave features that nobody knows exactly."""
         return self._reduction is not None and self._reduction.off is not None
 
-    def distinct(self) -> Distinct:
-        """Return all lists, even those on which no weights matter; none is merged with another."""
+    def blocks(self) -> Iterator[Distinct]:
+        """Yield all hypotheses, one for those with identical features, as given times one factor: some lists after the
+        other, cut where the size of the lists says so. None is merged with another.
+        """
+        if self.reduced:
+            for begin, offsets, dense, rows in self._distinct_blocks(self.losses):
+                yield Distinct(dense[rows], canonical.take_rows(offsets, rows), self.nbest.statistics[begin + rows])
+            return
         features, offsets, statistics = self.as_given()
-        reduced = features if self._reduction is None else self._reduction.features(features, offsets)[0]
-        scaled = np.ascontiguousarray(reduced[:, self.coordinates.columns] * self.coordinates.scales)
-        return Distinct(scaled, offsets, statistics)
+        for first, end in blocks_of_lists(self.nbest.offsets):
+            own = offsets[first : end + 1]
+            some = slice(own[0], own[-1])
+            yield Distinct(features[some], own - own[0], statistics[some])
 
     def as_given(self) -> Distinct:
-        """Return all lists with all features as given, times one factor; none is merged with another."""
-        if not self.reduced:
-            return Distinct(self._evaluator.features, self._evaluator.offsets, self.nbest.statistics[self._rows])
-        size = self.nbest.n_hypotheses * self.nbest.n_features * np.dtype(np.float64).itemsize
-        need_room(_TIMES_OF_ALL * size, "what looks at all hypotheses at once (averages, reports)")
-        dense, _, rows, _ = self._distinct(self.losses)
-        return Distinct(dense, canonical.take_rows(self.nbest.offsets, rows), self.nbest.statistics[rows])
+        """Return all lists with the features of what may win, as given times one factor; none is merged."""
+        return Distinct(self._evaluator.features, self._evaluator.offsets, self._evaluator.statistics)
+
+    def scaled(self, lists: Distinct) -> Distinct:
+        """Return lists in the columns of the canonical form."""
+        features, offsets, statistics = lists
+        reduced = features if self._reduction is None else self._reduction.features(features, offsets)[0]
+        columns = np.ascontiguousarray(reduced[:, self.coordinates.columns] * self.coordinates.scales)
+        return Distinct(columns, offsets, statistics)
 
     @property
     def signature(self) -> str:
@@ -334,7 +350,13 @@ class Problem:
         """Return `ranges_of_weights` for the lists whose hypotheses do not all cost the same."""
         rows, offsets = self.unmerged.rows, self.unmerged.offsets
         offsets = offsets[offsets <= len(rows)]  # without the limits
-        return ranges_of_weights(self._evaluator.features[rows], offsets, weights)
+        features = self._evaluator.features
+        return ranges_of_weights(features if len(rows) == len(features) else features[rows], offsets, weights)
+
+
+def _modules() -> int:
+    """Return how many bytes loading takes that is still to come."""
+    return 0 if "numba" in sys.modules else _MODULES
 
 
 def _losses(metric: Metric, statistics: FloatArray) -> FloatArray | None:

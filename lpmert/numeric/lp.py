@@ -6,7 +6,7 @@ The programs run on HiGHS in floating point; every verdict rests on a witness or
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -31,6 +31,9 @@ _ROUNDINGS = 64
 
 _EPSILON = float(np.finfo(np.float64).eps)
 _SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
+_BLOCK = 1 << 16
+"""Comparisons that are worked out together."""
+
 _NO_ROWS: IntArray = np.empty(0, dtype=np.int64)
 
 
@@ -78,7 +81,8 @@ class LinOptimizer:
         self.rounding = rounding
         self.features = np.ascontiguousarray(features, dtype=np.float64)
         self.offsets = np.asarray(offsets, dtype=np.int64)
-        if not (np.abs(self.features) <= np.finfo(np.float64).max / 4).all():
+        largest = max(-self.features.min(initial=0.0), self.features.max(initial=0.0))
+        if not largest <= np.finfo(np.float64).max / 4:
             raise ValueError("features must be finite, and so must their differences; scale the columns down")
         self.counters: Counter[str] = Counter(lps=0, lp_iterations=0, lp_rows=0, lp_failures=0, exact_decisions=0)
         self._model = MarginProgram(self.features.shape[1])
@@ -107,44 +111,70 @@ class LinOptimizer:
 class _Comparisons:
     """One row features[chosen] - features[other] for every other hypothesis of the lists in `chosen`.
 
-    lists [L], chosen [R] and other [R] are rows of the features; owner [R] is the place in `lists`, ascending; normals
-    [R, D] are the differences normalised to length 1.
+    lists [L] are in order; normals [R, D] are the differences normalised to length 1, list after list. As there may be
+    very many, what else is known of them is worked out for those that are asked about.
     """
 
     def __init__(self, features: FloatArray, offsets: IntArray, chosen: Chosen, rounding: Rounding | None) -> None:
         if isinstance(chosen, Mapping):
             chosen = np.array(list(chosen), dtype=np.int64), np.array(list(chosen.values()), dtype=np.int64)
         order = np.argsort(chosen[0], kind="stable")
-        self.lists, rows = np.asarray(chosen[0])[order], np.asarray(chosen[1])[order]
-        starts, ends = offsets[self.lists], offsets[self.lists + 1]
-        outside = np.flatnonzero((rows < starts) | (rows >= ends))
+        self.lists, self._rows = np.asarray(chosen[0])[order], np.asarray(chosen[1])[order]
+        self._starts, self._ends = offsets[self.lists], offsets[self.lists + 1]
+        outside = np.flatnonzero((self._rows < self._starts) | (self._rows >= self._ends))
         if len(outside):
-            raise ValueError(f"list {self.lists[outside[0]]} has no row {rows[outside[0]]}")
-        counts = ends - starts - 1
-        self.owner = np.repeat(np.arange(len(rows)), counts)
-        self.chosen = rows[self.owner]
-        other = np.arange(len(self.owner)) + np.repeat(starts - np.cumsum(counts) + counts, counts)
-        self.other = other + (other >= self.chosen)
+            raise ValueError(f"list {self.lists[outside[0]]} has no row {self._rows[outside[0]]}")
+        counts = self._ends - self._starts - 1
+        self._firsts = np.cumsum(counts) - counts
+        self._owners = np.flatnonzero(counts > 0)
+        self._groups = self._firsts[self._owners]
         self._features, self._rounding, self.known = features, rounding, rounding is None or rounding.known
-        self._groups = np.flatnonzero(np.diff(self.owner, prepend=-1))
-        self.normals = features[self.chosen] - features[self.other]
-        size = largest_of_rows(self.normals)
-        self.normals /= np.where(size > 0, size, 1.0)[:, None]
-        self.normals /= np.where(size > 0, lengths_of_rows(self.normals), 1.0)[:, None]
-        self._magnitudes = np.abs(self.normals)
-        self._size = size  # no more than the length
+        self.normals = np.empty((int(counts.sum()), features.shape[1]))
+        self._size = np.empty(len(self.normals) if rounding is not None else 0)
+        for part in self._blocks():
+            indices = np.arange(part.start, part.stop)
+            normals = features[self.chosen(indices)] - features[self.other(indices)]
+            size = largest_of_rows(normals)
+            normals /= np.where(size > 0, size, 1.0)[:, None]
+            normals /= np.where(size > 0, lengths_of_rows(normals), 1.0)[:, None]
+            self.normals[part] = normals
+            if rounding is not None:
+                self._size[part] = size  # no more than the length
         self._last: tuple[FloatArray, FloatArray, FloatArray] | None = None
 
     def __len__(self) -> int:
-        return len(self.other)
+        return len(self.normals)
+
+    def _blocks(self) -> Iterator[slice]:
+        for begin in range(0, len(self), _BLOCK):
+            yield slice(begin, min(begin + _BLOCK, len(self)))
+
+    def _owner(self, indices: IntArray) -> IntArray:
+        """Return the places [n] in `lists` of comparisons."""
+        return self._owners[np.searchsorted(self._groups, indices, side="right") - 1]
+
+    def chosen(self, indices: IntArray) -> IntArray:
+        """Return the chosen rows [n] of comparisons."""
+        return self._rows[self._owner(indices)]
+
+    def other(self, indices: IntArray) -> IntArray:
+        """Return the other rows [n] of comparisons."""
+        owner = self._owner(indices)
+        other = self._starts[owner] + indices - self._firsts[owner]
+        return np.asarray(other + (other >= self._rows[owner]))
 
     def triple(self, index: int) -> tuple[int, int, int]:
         """Return (list, chosen row, other row) of one comparison."""
-        return int(self.lists[self.owner[index]]), int(self.chosen[index]), int(self.other[index])
+        one = np.array([index])
+        return int(self.lists[self._owner(one)[0]]), int(self.chosen(one)[0]), int(self.other(one)[0])
 
     def find(self, rows: IntArray) -> IntArray:
         """Return the comparisons with the given other rows; rows that do not occur are ignored."""
-        return np.flatnonzero(np.isin(self.other, rows))
+        rows = np.unique(rows) if len(self.lists) else _NO_ROWS
+        place = np.searchsorted(self._starts, rows, side="right") - 1
+        inside = (place >= 0) & (rows < self._ends[place]) & (rows != self._rows[place])
+        rows, place = rows[inside], place[inside]
+        return np.asarray(self._firsts[place] + rows - self._starts[place] - (rows > self._rows[place]))
 
     def margins(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return normals.weights [R] in floating point and a bound [R] on the error, for weights of size at most 1.
@@ -155,8 +185,11 @@ class _Comparisons:
         last = self._last
         if last is not None and np.array_equal(weights, last[0]):
             return last[1:]  # one and the same weights are looked at from several sides
-        spread = _EPSILON * (self._magnitudes @ np.abs(weights)) + _SMALLEST_NORMAL
-        bound = (len(weights) + 6) * spread
+        self._last = None
+        bound = np.empty(len(self))
+        for part in self._blocks():
+            spread = _EPSILON * (np.abs(self.normals[part]) @ np.abs(weights)) + _SMALLEST_NORMAL
+            np.multiply(spread, len(weights) + 6, out=bound[part])
         if self._rounding is not None:
             off = 2.0 * (1.0 + 1e-9) * float(np.abs(weights) @ self._rounding.spread)  # of both features
             bound += np.divide(off, self._size, out=np.full(len(bound), np.inf), where=self._size > 0.0)
@@ -167,12 +200,12 @@ class _Comparisons:
     def confirmed(self, weights: FloatArray) -> bool:
         """Return whether all comparisons are strictly positive at the weights (of size at most 1), exactly."""
         margins, bound = self.margins(weights)
-        if (margins < -bound).any():
+        if any((margins[part] < -bound[part]).any() for part in self._blocks()):
             return False
         close = np.flatnonzero(margins <= bound)
         if self._rounding is not None and len(close):
             return self.known and rational.all_positive(self.exact_rows(close), rational.to_integers(weights[None])[0])
-        pairs = zip(self._features[self.chosen[close]], self._features[self.other[close]], strict=True)
+        pairs = zip(self._features[self.chosen(close)], self._features[self.other(close)], strict=True)
         return all(rational.compare_scores(weights, a, b) > 0 for a, b in pairs)
 
     def exactly_violated(self, weights: Sequence[int]) -> NDArray[np.bool_]:
@@ -186,13 +219,13 @@ class _Comparisons:
 
     def exact_rows(self, indices: IntArray) -> list[list[int]]:
         """Return difference rows in integers, each up to its own positive factor."""
-        return exact_differences(self._features, self._rounding, self.chosen[indices], self.other[indices])
+        return exact_differences(self._features, self._rounding, self.chosen(indices), self.other(indices))
 
     def exact_differences(self, indices: IntArray) -> list[list[int]]:
         """Return difference rows in integers, all times one power of two unless features are rounded."""
         if self._rounding is not None:
             return self.exact_rows(indices)
-        both = rational.to_integers(self._features[np.concatenate([self.chosen[indices], self.other[indices]])])
+        both = rational.to_integers(self._features[np.concatenate([self.chosen(indices), self.other(indices)])])
         pairs = zip(both[: len(indices)], both[len(indices) :], strict=True)
         return [[a - b for a, b in zip(first, second, strict=True)] for first, second in pairs]
 
@@ -201,7 +234,7 @@ class _Comparisons:
         values = np.where(eligible, margins, np.inf)
         least = np.minimum.reduceat(values, self._groups)
         reached = np.flatnonzero(eligible & (values == np.repeat(least, np.diff(self._groups, append=len(values)))))
-        first = reached[np.flatnonzero(np.diff(self.owner[reached], prepend=-1))]
+        first = reached[np.flatnonzero(np.diff(self._owner(reached), prepend=-1))]
         return first if len(first) <= limit else first[np.argpartition(values[first], limit)[:limit]]
 
 
@@ -241,7 +274,7 @@ class _Decision:
                 break
             new = self._unclear(weights)
         if not self.comparisons.known:
-            return Verdict(True, self.comparisons.other[self.held], self.iterations, representable=False)
+            return Verdict(True, self.comparisons.other(self.held), self.iterations, representable=False)
         return self._decide_exactly()
 
     def reach(self, cap: Cap, verdict: Verdict) -> Verdict:
@@ -332,7 +365,7 @@ class _Decision:
 
     def _attainable(self, weights: FloatArray) -> Verdict:
         margin = float(self.comparisons.margins(weights)[0].min()) if len(self.comparisons) else None
-        return Verdict(True, self.comparisons.other[self.held], self.iterations, weights, margin)
+        return Verdict(True, self.comparisons.other(self.held), self.iterations, weights, margin)
 
     def _attainable_exactly(self, exact: Sequence[int]) -> Verdict:
         # A multiple of the weights is as good and rounds differently, which helps where the cell is a few ulps wide.
@@ -345,7 +378,7 @@ class _Decision:
             checkpoint()
             if self.comparisons.confirmed(weights):
                 return self._attainable(weights)
-        others = self.comparisons.other[self.held]
+        others = self.comparisons.other(self.held)
         return Verdict(True, others, self.iterations, representable=False, exact_weights=tuple(exact))
 
     def _unattainable(self, support: IntArray) -> Verdict | None:
@@ -355,4 +388,4 @@ class _Decision:
             return None
         core = tuple(self.comparisons.triple(i) for i, m in zip(support, multipliers, strict=True) if m)
         factors = tuple(m for m in multipliers if m)
-        return Verdict(False, self.comparisons.other[self.held], self.iterations, core=core, multipliers=factors)
+        return Verdict(False, self.comparisons.other(self.held), self.iterations, core=core, multipliers=factors)

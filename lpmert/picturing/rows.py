@@ -11,9 +11,10 @@ from lpmert.errors import DataError, FloatArray, IntArray
 from lpmert.lines.envelope import combine, find_events, new_workspace
 from lpmert.lines.lattice_search import LatticeLineSearch
 from lpmert.metrics.base import AdditiveMetric, Metric, losses_of_totals
-from lpmert.model.canonical import Costs, fixed_point, standardised
+from lpmert.model.canonical import Costs, fixed_point, varying_columns
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.problem import Problem
+from lpmert.model.spread import units
 from lpmert.quoting import listed, quoted
 
 
@@ -95,9 +96,9 @@ class ListLines:
         if isinstance(metric, AdditiveMetric):
             costs = fixed_point(np.asarray(metric.losses(statistics), dtype=np.float64), self._offsets)
         self._sums = _Sums(metric, statistics, costs)
-        starts = self._offsets[:-1]
-        varies = (np.maximum.reduceat(features, starts) > np.minimum.reduceat(features, starts)).any(axis=0)
-        self.spread: FloatArray = np.where(varies, standardised(features, self._offsets)[1], 0.0)
+        varies = np.isin(np.arange(features.shape[1]), varying_columns(features, self._offsets))
+        spread = units(block[:2] for block in problem.blocks())
+        self.spread: FloatArray = np.where(varies, spread, 0.0)
 
     def row(self, weights: FloatArray, direction: FloatArray, low: float, high: float) -> Row:
         """Return what happens on weights + t direction [D] for low < t < high."""

@@ -9,7 +9,6 @@ through its middle.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 
@@ -64,32 +63,39 @@ def surface(lines: Lines, weights: FloatArray, features: tuple[int, int], halves
     direction, step = np.zeros(len(weights)), np.zeros(len(weights))
     direction[first], step[second] = halves
 
-    @cache
+    known: dict[int, Row] = {}
+
     def row(place: int) -> Row:
         """Return the line at height -1 + place / strips."""
-        return lines.row(weights + (place / strips - 1.0) * step, direction, -1.0, 1.0)
+        if place not in known:
+            known[place] = lines.row(weights + (place / strips - 1.0) * step, direction, -1.0, 1.0)
+        return known[place]
 
-    found: list[tuple[int, int, Row, Row]] = []
+    found: list[tuple[int, int]] = []
+    parts: list[tuple[FloatArray, FloatArray, FloatArray]] = []
+    exact = 0
     waiting = [(0, 2 * strips)]
-    while waiting:
+    while waiting:  # from below
         bottom, top = waiting.pop()
-        if row(bottom).passes_the_same_cells(row(top)):
-            found.append((bottom, top, row(bottom), row(top)))
-        elif top - bottom <= 2:
-            middle = row((bottom + top) // 2)
-            found.append((bottom, top, middle, middle))
-        else:
-            middle_place = (bottom + top) // 4 * 2
-            waiting += [(middle_place, top), (bottom, middle_place)]
-    parts = [_trapezoids(lower, upper) for _, _, lower, upper in found]
+        one, other = row(bottom), row(top)
+        if not one.passes_the_same_cells(other):
+            if top - bottom > 2:
+                middle_place = (bottom + top) // 4 * 2
+                waiting += [(middle_place, top), (bottom, middle_place)]
+                continue
+            one = other = row((bottom + top) // 2)
+        found.append((bottom, top))
+        parts.append(_trapezoids(one, other))
+        exact += (top - bottom) * (one is not other or not len(one.thresholds))
+        for place in [place for place in known if place < top]:
+            del known[place]  # there may be many events on each
     lower, upper, losses = (np.concatenate(column) for column in zip(*parts, strict=True))
-    exact = sum(top - bottom for bottom, top, one, other in found if one is not other or not len(one.thresholds))
     return Surface(
         features,
         weights,
         halves,
-        np.array([bottom for bottom, *_ in found]) / strips - 1.0,
-        np.array([top for _, top, *_ in found]) / strips - 1.0,
+        np.array([bottom for bottom, _ in found]) / strips - 1.0,
+        np.array([top for _, top in found]) / strips - 1.0,
         np.cumsum([0, *(len(part[2]) for part in parts)]),
         lower,
         upper,

@@ -16,7 +16,7 @@ from lpmert.result import Callback, Limits, Progress, Result, Status, relative_g
 from lpmert.search.checkpoint import Checkpoint, Keeping, State, asked_for, opened
 from lpmert.search.fractional import FractionSearch
 from lpmert.search.method import DirectSearch, Incumbent, Method, Search, Task, Watch
-from lpmert.search.report import Outcome, result_of
+from lpmert.search.report import Ended, Outcome, result_of
 from lpmert.search.start import any_incumbent, first_incumbent
 from lpmert.system.deadline import Deadline, OutOfTime, also_outside, heeding, unheeded
 from lpmert.system.interrupts import Interrupts
@@ -30,8 +30,8 @@ logger = logging.getLogger("lpmert")
 _REPORT_SECONDS = 0.5
 """What the weights may take beyond the time limit to be moved into the middle of their cell."""
 
-_ROOM = 5
-"""How many times as much memory as the features a report takes."""
+_ROOM = 1
+"""How many times as much memory as the features a report takes, beside what the search gives back before it."""
 
 _TRACE = 1000
 """Points that a trace has at most: beyond these, every second one is dropped."""
@@ -82,10 +82,16 @@ def solve(
                 logger.warning("no more was kept of this search than its best weights: the proof begins anew")
         return search
 
-    def report(search: Search, outcome: Outcome) -> Result:
-        if problem.reduced:
-            give_back()
-        return search.conclude(result_of(method, problem, search, outcome, seed, initial_weights))
+    def report(search: Search, outcome: Outcome) -> Callable[[], Result]:
+        ended = Ended.of(search)
+
+        def result() -> Result:
+            problem.canonical.let_go()
+            if problem.reduced:
+                give_back()
+            return ended.conclude(result_of(method, problem, ended, outcome, seed, initial_weights))
+
+        return result
 
     def asked() -> dict[str, str]:
         return asked_for(problem.nbest.fingerprint, problem.signature, method.settings(), seed, initial_weights)
@@ -98,7 +104,7 @@ def solve(
 def run(
     problem: Problem | LatticeProblem,
     begin: Callable[[Course, Callable[[Callable[[], Incumbent]], Incumbent]], Search],
-    report: Callable[[Search, Outcome], Result],
+    report: Callable[[Search, Outcome], Callable[[], Result]],
     limits: Limits | None,
     callback: Callback | None,
     started: float | None,
@@ -108,7 +114,8 @@ def run(
     """Begin a search, drive it as far as the limits allow, and report it.
 
     begin: gets what looks after the limits, and a function that takes the time of finding first weights. An interrupt
-    within that ends the search, and reaches `begin`. room: bytes that the report takes for a while.
+    within that ends the search, and reaches `begin`. report: takes what it needs of the search, which is let go before
+    the result is made. room: bytes that the report takes for a while.
     """
     limits = limits or Limits()
     interrupts = Interrupts()
@@ -134,7 +141,9 @@ def run(
         searched = deadline.seconds
         seconds["search"] = searched - sum(seconds.values())
         with deadline.later(_REPORT_SECONDS).running():
-            result = report(search, outcome)
+            finish = report(search, outcome)
+            del search
+            result = finish()
         seconds["report"] = deadline.seconds - searched
         if deadline.compiling:
             seconds["compile"] = deadline.compiling

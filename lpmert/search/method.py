@@ -129,9 +129,14 @@ class Search(ABC):
         """Go on, before the first slice, from the state of a search for the same task; the incumbent is known."""
         del state
 
-    def conclude(self, result: Result) -> Result:
-        """Return the result of this search as the caller gets it."""
-        return result
+    @property
+    def conclude(self) -> Callable[[Result], Result]:
+        """What makes of a result the one that the caller gets, once the search is let go."""
+        return _unchanged
+
+
+def _unchanged(result: Result) -> Result:
+    return result
 
 
 class UnboundedSearch(Search):

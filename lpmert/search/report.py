@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -39,10 +39,26 @@ class Outcome:
     trace: tuple[tuple[float, float | None, float], ...]
 
 
+@dataclass(frozen=True)
+class Ended:
+    """What a report takes of a search, which may go then with all that it held: whether the cost of the incumbent does
+    not hang on ties, what was counted, and what makes of a result the one that the caller gets.
+    """
+
+    strict: bool
+    counters: Mapping[str, int]
+    conclude: Callable[[Result], Result]
+
+    @classmethod
+    def of(cls, search: Search) -> Ended:
+        """Return this of a search that has ended."""
+        return cls(search.strict, search.counters(), search.conclude)
+
+
 def result_of(
     method: Method,
     problem: Problem,
-    search: Search,
+    search: Ended,
     outcome: Outcome,
     seed: int,
     initial: CallerWeights | None = None,
@@ -92,7 +108,7 @@ def result_of(
         region=problem.distances(weights),
         limiting=placed.limiting,
         cell=None if margin is None else Cell(problem.weight_ranges(weights), centre, margin),
-        counters={**_sizes(problem), **search.counters()},
+        counters={**_sizes(problem), **search.counters},
         trace=outcome.trace,
         warnings=(*problem.doubts, *_of_weights(problem, weights, evaluation)),
         list_ids=problem.nbest.list_ids,

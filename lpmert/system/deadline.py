@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from lpmert.system.compilation import compilation
-from lpmert.system.memory import Allowance, room_for
+from lpmert.system.memory import Allowance
 
 
 class OutOfTime(Exception):
@@ -118,15 +118,6 @@ def memory_left() -> int | None:
     """Return how many bytes the running call may take beside what it holds, `None` for no limit."""
     deadline = _running.get()
     return None if deadline is None or deadline.memory is None else deadline.memory.left
-
-
-def need_room(size: int, what: str) -> None:
-    """Raise `DataError` where so many more bytes do not fit within the limit of the running call, or of the command."""
-    deadline = _running.get()
-    if deadline is not None and deadline.memory is not None:
-        deadline.memory.check(size, what)
-    else:
-        room_for(size, what)
 
 
 def checkpoint() -> None:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import errno
 import mmap
 import tempfile
-from collections.abc import Iterator
+from array import array
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
-from lpmert.errors import DataError, FloatArray
+from lpmert.errors import DataError, FloatArray, IntArray
 
 MANY = 1 << 20
 """Rows from which on arrays are kept in a file, and only hypotheses that may win are kept in memory."""
 
 _PIECE = 1 << 19
 """Numbers of a piece: 4 MiB."""
+
+_ROWS = 1 << 16
+"""Rows of a block."""
 
 
 class _Pages(mmap.mmap):
@@ -52,35 +57,90 @@ class Spool:
         return np.frombuffer(pages, dtype=np.float64, count=self._size).reshape(-1, width)
 
 
+class Growing:
+    """Rows of numbers that come one by one, or some at a time; many of them go to a file."""
+
+    def __init__(self) -> None:
+        self._held = array("d")
+        self._rows = 0
+        self._spool: Spool | None = None
+
+    def __len__(self) -> int:
+        return self._rows
+
+    def add(self, numbers: Iterable[float], rows: int = 1) -> None:
+        """Append the numbers of so many rows."""
+        self._held.extend(numbers)
+        self._rows += rows
+        if self._rows >= MANY and len(self._held) >= _PIECE:
+            self._spool = self._spool or Spool()
+            self._spill(self._spool)
+
+    def whole(self) -> FloatArray:
+        """Return all numbers one after the other; there are no more to come."""
+        if self._spool is None:
+            return np.frombuffer(self._held) if self._held else np.empty(0)
+        self._spill(self._spool)
+        return self._spool.array(1).reshape(-1)
+
+    def _spill(self, spool: Spool) -> None:
+        if self._held:
+            spool.add(np.frombuffer(self._held))
+        self._held = array("d")
+
+
+def taken(rows: FloatArray, chosen: IntArray) -> FloatArray:
+    """Return a copy of chosen rows [M, ...]; many of them lie in a file, as do those that are read."""
+    if len(chosen) < MANY:
+        return rows[chosen]
+    spool = Spool()
+    for begin in range(0, len(chosen), _ROWS):
+        spool.add(rows[chosen[begin : begin + _ROWS]])
+        released(rows)
+    return spool.array(rows.shape[1])
+
+
 def _trouble(error: Exception) -> DataError:
+    if getattr(error, "errno", None) == errno.ENOMEM:
+        return DataError(
+            "many hypotheses are kept in a temporary file, for which this process has too few addresses (ulimit -v); "
+            "they take no memory: limit that instead, with --memory-limit (memory_limit) or ulimit -d"
+        )
     return DataError(
         f"many hypotheses are kept in a temporary file, and {tempfile.gettempdir()} cannot take it "
         f"({getattr(error, 'strerror', None) or error}); name another folder in TMPDIR"
     )
 
 
-def is_mapped(array: Any) -> bool:
+def is_mapped(rows: Any) -> bool:
     """Whether an array comes from a `Spool`."""
-    return _pages(array) is not None
+    return _pages(rows) is not None
 
 
-def released(array: Any) -> None:
+def released(rows: Any) -> None:
     """Let the pages of an array go if it comes from a `Spool`; they are read again when they are needed."""
-    pages = _pages(array)
+    pages = _pages(rows)
     if pages is not None and hasattr(pages, "madvise"):
         pages.madvise(mmap.MADV_DONTNEED)
 
 
-def pieces(array: Any) -> Iterator[Any]:
+def pieces(rows: Any) -> Iterator[Any]:
     """Yield the numbers of an array of rows one piece after the other; those of a file are released."""
-    flat = array.reshape(-1)
+    flat = rows.reshape(-1)
     for begin in range(0, len(flat), _PIECE):
         yield flat[begin : begin + _PIECE]
-        released(array)
+        released(rows)
 
 
-def _pages(array: Any) -> Any:
-    base = array
+def blocks_of_rows(rows: Any) -> Iterator[tuple[int, Any]]:
+    """Yield the number of the first row of each block and the block, of rows [M, ...]; those of a file are released."""
+    for begin in range(0, len(rows), _ROWS):
+        yield begin, rows[begin : begin + _ROWS]
+        released(rows)
+
+
+def _pages(rows: Any) -> Any:
+    base = rows
     while base is not None and not isinstance(base, _Pages):
         base = base.obj if isinstance(base, memoryview) else getattr(base, "base", None)
     return base

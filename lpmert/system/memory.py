@@ -12,7 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from importlib import import_module
 from pathlib import Path
@@ -139,9 +139,12 @@ def held() -> tuple[int | None, int]:
 
 
 def free() -> int | None:
-    """Return how many bytes the machine, or the group of processes that this one is in, has left; `None`: unknown."""
+    """Return how many bytes this process may still take: what the machine and the group of processes that it is in have
+    left, and its own limits (ulimit); `None`: unknown.
+    """
     found: list[int] = []
     if sys.platform == "linux":
+        found += _left_by_limits()
         with suppress(OSError, ValueError, StopIteration):
             lines = Path("/proc/meminfo").read_text().splitlines()
             found.append(int(next(line for line in lines if line.startswith("MemAvailable:")).split()[1]) << 10)
@@ -151,6 +154,18 @@ def free() -> int | None:
     elif (psutil := _psutil()) is not None:
         found.append(int(psutil.virtual_memory().available))
     return min(found, default=None)
+
+
+def _left_by_limits() -> list[int]:
+    """Return what the limits of this process leave it on Linux: of addresses (ulimit -v), and of data (ulimit -d)."""
+    import resource
+
+    with suppress(OSError, ValueError, IndexError):
+        pages, size = _pages("self"), os.sysconf("SC_PAGE_SIZE")
+        used = {resource.RLIMIT_AS: pages[0], resource.RLIMIT_DATA: pages[5]}
+        limits = {which: resource.getrlimit(which)[0] for which in used}
+        return [max(0, limits[which] - used[which] * size) for which in used if limits[which] != resource.RLIM_INFINITY]
+    return []
 
 
 def give_back() -> None:
@@ -232,6 +247,12 @@ class Allowance:
             yield self
         finally:
             _kept.reset(token)
+
+    @contextmanager
+    def kept_if_any(self) -> Iterator[Allowance]:
+        """The same where there is anything left now; without any memory, too, a small search has a result."""
+        with nullcontext() if self.spent else self.kept():
+            yield self
 
 
 _kept: ContextVar[Allowance | None] = ContextVar("kept", default=None)

@@ -20,9 +20,10 @@ from lpmert.lines.circle import Circle, new_circle
 from lpmert.lines.envelope import Workspace, combine, new_workspace
 from lpmert.lines.line_search import loss_of_form
 from lpmert.lines.line_search_kernels import Buffers, Loss, level_at, new_buffers
-from lpmert.model.canonical import centred, mean_difference, standardised
+from lpmert.model.canonical import centred, mean_difference
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.problem import Distinct, Problem
+from lpmert.model.spread import correlations
 from lpmert.numeric.kernels import decode
 from lpmert.parallel.backends import hands_for
 from lpmert.parallel.of_thread import OfThread
@@ -149,12 +150,12 @@ def average_weights(
     of work, by whoever is hired. Raises `MethodError` for a metric that kernels cannot compute.
     """
     form = problem.canonical
-    distinct = problem.distinct()
-    unit = loss_unit(problem, distinct, start)
+    lists = problem.scaled(problem.as_given())
+    unit = loss_unit(problem, start)
     temperature *= unit
     if form.n_features < 2 or form.n_lists == 0 or unit == 0.0:
         return Average(start, unit, temperature, None, 0.0, 0, 0, complete=True)
-    basis = _whitening(distinct)
+    basis = _whitening(problem)
     sphere = _sphere(problem, basis)
     # what a level of the kernels is worth: they have costs in fixed point, or the loss of all lists
     scale = form.unit if form.additive else float(problem.nbest.n_lists)
@@ -176,15 +177,21 @@ def average_weights(
     mean = np.mean(means, axis=0)
     answer = CanonicalWeights(_scaled(basis @ mean)) if mean.any() else start
     states = tuple(CanonicalWeights(basis @ state) for state in walks.kept())
-    variance = _variance(problem, distinct, answer, states)
+    variance = _variance(problem, lists, answer, states)
     return Average(answer, unit, temperature, _agreement(means), variance, chains, walks.steps, complete, states)
 
 
-def loss_unit(problem: Problem, distinct: Distinct, weights: CanonicalWeights) -> float:
+def loss_unit(problem: Problem, weights: CanonicalWeights) -> float:
     """Return the mean |loss difference| of two hypotheses of a list; weights [d] choose those of the other lists."""
-    chosen = _decoded(distinct, weights)
-    values = switched(problem.metric, distinct.statistics, distinct.offsets, chosen)
-    return mean_difference(values, distinct.offsets)
+    lists = problem.scaled(problem.as_given())
+    own = lists.statistics[_decoded(lists, weights)]
+    mean, first = 0.0, 0
+    for _, offsets, statistics in problem.blocks():
+        count = len(offsets) - 1
+        values = switched(problem.metric, statistics, offsets, own, first)
+        first += count
+        mean += (mean_difference(values, offsets) - mean) * (count / first)
+    return mean
 
 
 def _walked(ground: _Ground, place: _Place, steps: int, counted: bool) -> tuple[_Place, FloatArray]:
@@ -299,24 +306,25 @@ def _sphere(problem: Problem, basis: FloatArray) -> _Sphere:
     return _Sphere(features, form.offsets, loss_of_form(form), where)
 
 
-def _whitening(distinct: Distinct) -> FloatArray:
+def _whitening(problem: Problem) -> FloatArray:
     """Return [d, d] such that features times it vary alike within lists in all directions, but for `RIDGE`."""
-    alike, spread = standardised(distinct.features, distinct.offsets)
-    values, vectors = np.linalg.eigh(alike.T @ alike / len(alike))
+    alike, spread = correlations(lambda: (problem.scaled(block)[:2] for block in problem.blocks()))
+    values, vectors = np.linalg.eigh(alike)
     return np.ascontiguousarray((vectors / np.sqrt(np.maximum(values, 0.0) + RIDGE)) @ vectors.T / spread[:, None])
 
 
-def _decoded(distinct: Distinct, weights: FloatArray) -> IntArray:
+def _decoded(lists: Distinct, weights: FloatArray) -> IntArray:
     """Return the row chosen in each list [S]."""
-    selection = np.empty(len(distinct.offsets) - 1, dtype=np.int64)
-    decode(distinct.features, distinct.offsets, weights, selection)
+    selection = np.empty(len(lists.offsets) - 1, dtype=np.int64)
+    decode(lists.features, lists.offsets, weights, selection)
     return selection
 
 
-def _variance(problem: Problem, distinct: Distinct, weights: FloatArray, states: Sequence[FloatArray]) -> float:
+def _variance(problem: Problem, lists: Distinct, weights: FloatArray, states: Sequence[FloatArray]) -> float:
     """Return the sum over lists of the variance, over states [d], of what each costs beside the others' choices."""
-    values = switched(problem.metric, distinct.statistics, distinct.offsets, _decoded(distinct, weights))
-    costs = np.array([values[_decoded(distinct, state)] for state in states])
+    own = lists.statistics[_decoded(lists, weights)]
+    values = switched(problem.metric, lists.statistics, lists.offsets, own)
+    costs = np.array([values[_decoded(lists, state)] for state in states])
     return float(costs.var(axis=0).sum()) if len(costs) else 0.0
 
 

@@ -8,17 +8,18 @@ from lpmert.errors import FloatArray, IntArray
 from lpmert.metrics.base import AdditiveMetric, Metric, losses_of_totals
 
 
-def switched(metric: Metric, statistics: FloatArray, offsets: IntArray, chosen: IntArray) -> FloatArray:
-    """Return what each hypothesis [m] costs where its list alone switches to it from the chosen rows [S].
+def switched(metric: Metric, statistics: FloatArray, offsets: IntArray, own: FloatArray, first: int = 0) -> FloatArray:
+    """Return what each hypothesis [m] costs where its list alone switches to it from what all lists have chosen.
 
     In units in which all lists together cost a sum: losses of a sum over lists are its own, and of another metric S
-    times the loss of all lists. statistics [m, K], offsets [S + 1].
+    times the loss of all lists. statistics [m, K], offsets [s + 1]: of some lists; own [S, K]: what all have chosen,
+    these from the list `first` on.
     """
     if isinstance(metric, AdditiveMetric):
         return np.asarray(metric.losses(statistics), dtype=np.float64)
-    own = statistics[chosen]
-    others = np.repeat(own.sum(axis=0) - own, np.diff(offsets), axis=0)
-    return len(chosen) * losses_of_totals(metric, others + statistics)
+    sizes = np.diff(offsets)
+    others = np.repeat(own.sum(axis=0) - own[first : first + len(sizes)], sizes, axis=0)
+    return len(own) * losses_of_totals(metric, others + statistics)
 
 
 def shares(metric: Metric, statistics: FloatArray) -> FloatArray:

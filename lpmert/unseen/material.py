@@ -21,6 +21,7 @@ from lpmert.quoting import listed
 from lpmert.result import Callback, Limits, Result
 from lpmert.search.driver import solve
 from lpmert.search.method import Method
+from lpmert.system.mapped import released
 
 Material = NBest | Lattices
 AnyProblem = Problem | LatticeProblem
@@ -57,7 +58,9 @@ def chosen_statistics(problem: AnyProblem, weights: CallerWeights, known: Evalua
         return np.array([problem.statistics(number, won.ways[0]) for number, won in enumerate(winners)])
     nbest = problem.nbest
     found = problem.evaluate(weights) if known is None else known
-    return np.asarray(nbest.statistics[nbest.offsets[:-1] + found.selection])
+    chosen = np.asarray(nbest.statistics[nbest.offsets[:-1] + found.selection])
+    released(nbest.statistics)
+    return chosen
 
 
 def data_of(problem: AnyProblem) -> Material:

@@ -144,7 +144,8 @@ def tune(
     solver, limits, seed = _settings(method, time_limit, node_limit, gap, target, memory_limit, jobs, seed, backend)
     folds = whole_number(folds, "folds", 2)
     interrupts = Interrupts()
-    deadline = Deadline(limits.time_limit, None, lambda: interrupts.pressed, Allowance(limits.memory_limit))
+    allowance = Allowance(limits.memory_limit)
+    deadline = Deadline(limits.time_limit, None, lambda: interrupts.pressed, allowance)
 
     def told(stage: str, done: int, parts: int) -> None:
         if on_stage is not None:
@@ -162,7 +163,8 @@ def tune(
         }
 
     with interrupts, deadline.running(), hired(backend, jobs), ExitStack() as kept:
-        problem = problem_of(divisible(nbest), metric, ties, region)
+        with allowance.kept_if_any():
+            problem = problem_of(divisible(nbest), metric, ties, region)
         group = groups_of(groups, nbest.n_lists)
         aside = None if held_out is None else held_out_like(held_out, nbest)
         setting = Setting(problem.metric, ties, problem.region, seed, deadline, averaging, metric)

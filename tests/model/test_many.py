@@ -7,7 +7,6 @@ import zipfile
 from itertools import pairwise
 from pathlib import Path
 
-import commands
 import numpy as np
 import pytest
 from scipy.optimize import linprog
@@ -16,18 +15,21 @@ from strategies import KINDS, random_lists
 import lpmert
 from lpmert import NBest
 from lpmert.formats.arrays import read_npz
+from lpmert.formats.detect import write
 from lpmert.formats.table_writer import write_table
 from lpmert.formats.tables import read_table
+from lpmert.model.canonical import standardised
+from lpmert.model.coordinates import CallerWeights
 from lpmert.model.problem import Problem
 from lpmert.numeric.winners import possible_winners
+from lpmert.picturing.rows import ListLines
 from lpmert.system import memory
-from lpmert.system.deadline import Deadline
 from lpmert.system.mapped import is_mapped
-from lpmert.system.memory import Allowance
+from lpmert.unseen.average import loss_unit
 
 PLACES = (
     "lpmert.model.problem.MANY",
-    "lpmert.model.nbest.MANY",
+    "lpmert.system.mapped.MANY",
     "lpmert.formats.tables.MANY",
     "lpmert.formats.arrays.MANY",
 )
@@ -36,6 +38,7 @@ PLACES = (
 @pytest.fixture
 def many(monkeypatch: pytest.MonkeyPatch) -> None:
     """Treat every set of lists as a large one."""
+    monkeypatch.setattr("lpmert.system.mapped._PIECE", 100)
     for place in PLACES:
         monkeypatch.setattr(place, 1)
 
@@ -109,7 +112,7 @@ def test_repeated_features_count_as_asked(ties: str) -> None:
 
 
 @pytest.mark.usefixtures("many")
-@pytest.mark.parametrize("name", ["lists.npz", "lists.parquet", "lists.tsv"])
+@pytest.mark.parametrize("name", ["lists.npz", "lists.parquet", "lists.tsv", "lists.moses", "features.dat"])
 def test_files_are_read_into_mapped_arrays_with_the_same_outcome(name: str, tmp_path: Path) -> None:
     nbest = lists_of(1, 3)
     if name.endswith("npz"):
@@ -117,8 +120,10 @@ def test_files_are_read_into_mapped_arrays_with_the_same_outcome(name: str, tmp_
         np.savez(tmp_path / name, **arrays)
         read = read_npz(tmp_path / name)
     else:
-        write_table(nbest, tmp_path / name)
-        read = read_table(tmp_path / name)
+        settings = {"score_type": "X"} if name == "features.dat" else {}
+        form = {"lists.moses": "moses", "features.dat": "mert"}.get(name)
+        write(nbest, tmp_path / name, form, **settings)
+        read = lpmert.read(tmp_path / name, form)
     assert is_mapped(read.features)
     assert is_mapped(read.statistics)
     assert not read.features.flags.writeable
@@ -134,6 +139,27 @@ def test_files_are_read_into_mapped_arrays_with_the_same_outcome(name: str, tmp_
         assert lpmert.verify(tmp_path / "proof.json", nbest).proved
         proofs.append((tmp_path / "proof.json").read_text())
     assert proofs[0] == proofs[1]
+
+
+@pytest.mark.usefixtures("many")
+@pytest.mark.parametrize("name", ["lists.moses", "lists.tsv"])
+def test_rows_that_lie_apart_are_gathered_in_a_file(name: str, tmp_path: Path) -> None:
+    nbest = lists_of(3, 3, longest=9)
+    write(nbest, tmp_path / name, "moses" if name == "lists.moses" else None)
+    lines = (tmp_path / name).read_text().splitlines(keepends=True)
+    head = 1 if name == "lists.tsv" else 0
+    order = np.random.default_rng(0).permutation(np.arange(head, len(lines)))
+    (tmp_path / f"apart.{name}").write_text("".join([*lines[:head], *(lines[k] for k in order)]))
+    read = lpmert.read(tmp_path / f"apart.{name}", group=True)
+    assert is_mapped(read.features)
+    assert is_mapped(read.statistics)
+    assert set(read.list_ids) == set(nbest.list_ids)
+    for number, name_of_list in enumerate(read.list_ids):
+        own = nbest.list_ids.index(name_of_list)
+        here, there = (slice(*lists.offsets[k : k + 2]) for lists, k in ((read, number), (nbest, own)))
+        placed = order[np.isin(order - head, np.arange(there.start, there.stop))] - head
+        assert np.array_equal(read.features[here], nbest.features[placed])
+        assert np.array_equal(read.statistics[here], nbest.statistics[placed])
 
 
 @pytest.mark.usefixtures("many")
@@ -166,42 +192,55 @@ def test_tuning_finds_the_same_from_mapped_folds(monkeypatch: pytest.MonkeyPatch
     assert mapped.estimate.optimum == plain.estimate.optimum
 
 
+@pytest.mark.parametrize("metric", ["loss", "bleu"])
+def test_units_lines_and_spread_are_those_of_all_hypotheses(metric: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    nbest = lists_of(5, 3) if metric == "loss" else with_counts(lists_of(5, 3))
+    monkeypatch.setattr("lpmert.model.blocks._BLOCK", 200)
+    found = []
+    for least in (1 << 62, 1):
+        monkeypatch.setattr(PLACES[0], least)
+        problem = Problem(nbest, metric)
+        assert problem.reduced is (least == 1)
+        start = problem.to_canonical(CallerWeights(np.array([0.3, -0.2, 1.0])))
+        lines = ListLines(problem)
+        row = lines.row(np.array([0.3, -0.2, 1.0]), np.array([0.5, 1.0, -2.0]), -1.0, 1.0)
+        blocks = list(problem.blocks())
+        found.append((loss_unit(problem, start), lines.spread, row.thresholds, row.losses, blocks))
+    (unit, spread, thresholds, losses, blocks), others = found
+    assert len(blocks) > 3
+    assert unit == others[0] > 0
+    assert np.array_equal(spread, others[1])
+    assert thresholds == pytest.approx(others[2])
+    assert np.array_equal(losses, others[3])
+    for block, other in zip(blocks, others[4], strict=True):
+        assert all(np.array_equal(one, another) for one, another in zip(block, other, strict=True))
+    shares = spread / standardised(nbest.dense_features(), nbest.offsets)[1]
+    assert shares == pytest.approx(np.full(3, shares[0]))  # features are what they mean times one factor
+
+
+def with_counts(nbest: NBest) -> NBest:
+    """The same lists with counts for BLEU that are made of their losses."""
+    worth = nbest.statistics[:, 0]
+    totals = [np.full(len(worth), 9 - order) for order in range(4)]
+    counts = [column for total in totals for column in (np.maximum(0, total - worth), total)]
+    names = [*(f"{what}_{order}" for order in range(1, 5) for what in ("match", "total")), "reference_length"]
+    statistics = np.column_stack([*counts, np.full(len(worth), 9)])
+    return NBest(nbest.features, nbest.offsets, statistics, statistic_names=names)
+
+
 @pytest.mark.usefixtures("many")
-def test_what_needs_all_hypotheses_asks_for_room_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_certificate_asks_for_room_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nbest = lists_of(1, 3)
-    problem, result = Problem(nbest), lpmert.minimize(nbest)
+    result = lpmert.minimize(nbest)
     held = memory.held()[0]
     if held is None:
         pytest.skip("this system does not tell")
     limit = held + (64 << 20)
-    with Deadline(memory=Allowance(limit)).running():
-        problem.distinct()
-        monkeypatch.setattr("lpmert.model.problem._TIMES_OF_ALL", 1 << 20)
-        with pytest.raises(lpmert.DataError, match=r"all hypotheses at once .* takes .* MiB more; allow more"):
-            problem.distinct()
     lpmert.certify(nbest, result, tmp_path / "proof.json", memory_limit=limit)
     monkeypatch.setattr("lpmert.certificates.write.certify._ROW", 1 << 20)
     with pytest.raises(lpmert.DataError, match=r"a certificate, .* takes .* MiB more; allow more with --memory-limit"):
         lpmert.certify(nbest, result, tmp_path / "none.json", memory_limit=limit)
     assert not (tmp_path / "none.json").exists()
-
-
-@pytest.mark.usefixtures("many")
-def test_a_report_of_too_many_hypotheses_ends_with_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path, result = tmp_path / "lists.npz", tmp_path / "result.json"
-    nbest = lists_of(1, 3)
-    np.savez(path, features=nbest.dense_features(), offsets=nbest.offsets, statistics=nbest.statistics)
-    assert commands.run("solve", str(path), "-q", "-o", str(result)).exit_code == 0
-    if memory.free() is None:
-        pytest.skip("this system does not tell")
-    monkeypatch.setattr("lpmert.model.problem._TIMES_OF_ALL", 1 << 40)
-    done = commands.run("report", str(result), "--data", str(path), "-o", str(tmp_path / "page.html"))
-    assert done.exit_code == 1
-    line = done.stderr.splitlines()[-1]
-    assert "too little memory is free" in line
-    assert "what looks at all hypotheses at once (averages, reports) takes" in line
-    assert "--memory-limit" not in line  # the command has none
-    assert not (tmp_path / "page.html").exists()
 
 
 @pytest.mark.usefixtures("many")

@@ -247,6 +247,23 @@ def test_a_limit_just_above_what_a_small_search_takes_is_enough(tmp_path: Path) 
     assert limited <= peak * 21 // 20
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere limits of the process are not looked at")
+@pytest.mark.parametrize("which", ["RLIMIT_DATA", "RLIMIT_AS"])
+def test_limits_of_the_process_count_as_what_is_free(which: str) -> None:
+    before = memory.free()
+    limit, pages = getattr(resource, which), memory._pages("self")
+    used = (pages[0] if which == "RLIMIT_AS" else pages[5]) * os.sysconf("SC_PAGE_SIZE")
+    old = resource.getrlimit(limit)
+    resource.setrlimit(limit, (used + 256 * MIB, old[1]))
+    try:
+        left = memory.free()
+    finally:
+        resource.setrlimit(limit, old)
+    assert before is not None
+    assert left is not None
+    assert 200 * MIB < left <= min(before, 256 * MIB)
+
+
 def test_room_is_asked_for_where_there_is_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "resident", lambda: 100 * MIB)
     room_for(1 << 50, "anything")

@@ -259,7 +259,7 @@ def test_what_a_list_contributes(kind):
     features, offsets, statistics = random_lists(2, kind=kind)
     metric = metric_by_name(kind)
     rows = chosen_rows(features, offsets, np.array([1.0, -0.3]))
-    values = switched(metric, statistics, offsets, rows)
+    values = switched(metric, statistics, offsets, statistics[rows])
     for row in range(len(values)):
         other = rows.copy()
         other[row // 5] = row

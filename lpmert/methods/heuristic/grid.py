@@ -11,8 +11,8 @@ import numpy as np
 from lpmert.configurable import option
 from lpmert.errors import FloatArray, MethodError
 from lpmert.lines.clock import Clock
-from lpmert.model.canonical import standardised
 from lpmert.model.problem import Problem
+from lpmert.model.spread import units
 from lpmert.quoting import listed, quoted
 from lpmert.search.run import Comparator, Found
 
@@ -95,7 +95,7 @@ class Grid(Comparator):
                 f"a grid of {points} values for each of {axes_left} features has more than {_MOST_POINTS:,} points; "
                 "give fewer values, or use another method"
             )
-        spread = standardised(nbest.dense_features(), nbest.offsets)[1]
+        spread = units(nbest.blocks())
         own = {name: (low, high) for name, low, high in self.ranges}
         unit = dict(zip(nbest.names, spread[nbest.names.index(reference)] / spread, strict=True))
         axes = {}

@@ -6,7 +6,7 @@ Source: Foster and Kuhn, Stabilizing Minimum Error Rate Training, WMT 2009.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
@@ -154,7 +154,11 @@ class _Search(Run):
         self._method, self._earlier = method, earlier
         self._optima: list[FloatArray] = []
 
-    def conclude(self, result: Result) -> Result:
+    @property
+    def conclude(self) -> Callable[[Result], Result]:
+        return self._concluded
+
+    def _concluded(self, result: Result) -> Result:
         """Append the iteration to the earlier ones, in their file if they are from one."""
         self._earlier.append(Iteration(result.weights, tuple(self._optima[:BEST]) or (result.weights,)))
         if self._method.state is not None:

@@ -26,7 +26,7 @@ from lpmert.search.checkpoint import Keeping, State, asked_for, opened
 from lpmert.search.driver import Course, incumbent_of, run
 from lpmert.search.method import Incumbent, Method, Search, Task
 from lpmert.search.moved import moved, normalised
-from lpmert.search.report import Outcome, bound_on_loss, result_of
+from lpmert.search.report import Ended, Outcome, bound_on_loss, result_of
 from lpmert.search.start import first_incumbent
 from lpmert.system.deadline import out_of_time
 from lpmert.version import __version__
@@ -76,8 +76,8 @@ def solve_lattices(
             search.restore(kept["search"])
         return search
 
-    def report(search: Search, outcome: Outcome) -> Result:
-        return replace(_reported(problem, method, search, outcome, seed), initial=initial_weights)
+    def report(search: Search, outcome: Outcome) -> Callable[[], Result]:
+        return lambda: replace(_reported(problem, method, search, outcome, seed), initial=initial_weights)
 
     def asked() -> dict[str, str]:
         signature = problem.signature
@@ -163,7 +163,7 @@ def _reported(problem: LatticeProblem, method: Method, search: Search, outcome: 
         shift = lists.canonical.constant
         bound = None if outcome.lower_bound is None else outcome.lower_bound - shift
         own = replace(outcome, cost=outcome.cost - shift, weights=lists.to_canonical(found), lower_bound=bound)
-        result = result_of(method, lists, search, own, seed)
+        result = result_of(method, lists, Ended.of(search), own, seed)
         placed = CallerWeights(result.weights)
         if not add(pool, problem.decode(placed)) or out_of_time():
             break
