@@ -20,7 +20,7 @@ from lpmert.cli.main import main
 from lpmert.quoting import LONGEST_MESSAGE
 
 TABLE = "utt\tam\tlm\terrors\nu1\t1\t0\t0\nu1\t0\t1\t1\nu2\t2\t1\t1\nu2\t1\t3\t0\n"
-HUGE = "x" * 3_000_000
+HUGE = "x" * 200_000
 
 
 @pytest.fixture

@@ -36,7 +36,7 @@ pytestmark = pytest.mark.usefixtures("poor_start")
 @pytest.mark.parametrize("kind", KINDS)
 def test_groups_of_any_size_end_with_the_least_loss(kind: str, size: int) -> None:
     tolerated = Tolerated(kind)
-    for seed in range(12):
+    for seed in range(6):
         lists = random_lists(kind, seed, most_lists=6, most_hypotheses=4, most_features=3, most_selections=150)
         least = best_loss(lists)
         result = lpmert.minimize(lists.nbest, method=Groups(size=size))
@@ -60,7 +60,7 @@ def test_the_bound_never_exceeds_the_optimum_and_never_falls(size: int) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_groups_in_units_end_with_the_least_loss(kind: str, size: int) -> None:
     tolerated = Tolerated(kind)
-    for seed in range(8):
+    for seed in range(4):
         lists = random_lists(kind, seed, most_lists=6, most_hypotheses=4, most_features=3, most_selections=150)
         least = best_loss(lists)
         with long_searches(1):
