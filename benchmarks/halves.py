@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.harness import Answer, Dataset, Judgement
+from benchmarks.harness import Answer, Dataset, Judgement, Unprepared
 from lpmert.metrics.base import Metric, metric_by_name
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
@@ -24,7 +24,7 @@ class Halves:
 
 
 @dataclass(frozen=True)
-class HeldOut:
+class HeldOut(Unprepared):
     """The loss of the training half, and beside it that of the held-out half."""
 
     metric: str | Metric = "loss"
@@ -33,9 +33,6 @@ class HeldOut:
     def name(self) -> str:
         """The metric."""
         return metric_by_name(self.metric).name
-
-    def prepare(self, data: Halves) -> None:
-        """Do nothing."""
 
     def problem(self, data: Halves) -> Problem:
         """Return the problem of the training half."""

@@ -90,6 +90,22 @@ class Solver(Protocol):
         """Solve; this alone is timed."""
 
 
+class Unprepared:
+    """An objective before whose questions there is nothing to do."""
+
+    def prepare(self, data: Data) -> None:
+        """Do nothing."""
+
+
+class Unlimited:
+    """A solver that takes everything."""
+
+    def skip(self, data: Data, objective: Any) -> str | None:
+        """Return nothing: it always can."""
+        del data, objective
+        return None
+
+
 @dataclass(frozen=True)
 class Task:
     """One solver on one dataset. optimum: the proved one, where it is known; proof: whether it must be proved here.

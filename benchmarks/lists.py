@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from benchmarks.harness import Answer, Judgement
+from benchmarks.harness import Answer, Judgement, Unlimited, Unprepared
 from lpmert.errors import FloatArray, MethodError
 from lpmert.methods.heuristic.och import Och
 from lpmert.metrics.base import Metric, metric_by_name
@@ -26,7 +26,7 @@ _TRACE_POINTS = 400
 
 
 @dataclass(frozen=True)
-class Loss:
+class Loss(Unprepared):
     """The loss of weights on N-best lists under a metric, within a region; label: the region's name."""
 
     metric: str | Metric = "loss"
@@ -37,9 +37,6 @@ class Loss:
     def name(self) -> str:
         """The metric and the region."""
         return metric_by_name(self.metric).name + (f", {self.label}" if self.label else "")
-
-    def prepare(self, data: NBest) -> None:
-        """Do nothing: there is nothing to prepare."""
 
     def problem(self, data: NBest) -> Problem:
         """Return the problem that solvers are to solve."""
@@ -99,7 +96,7 @@ class Poses(Protocol):
 
 
 @dataclass(frozen=True)
-class Solve:
+class Solve(Unlimited):
     """A method of lpmert; the canonical form and the first weights are part of its time.
 
     label: its name in rows, the settings that differ from their defaults unless given.
@@ -112,11 +109,6 @@ class Solve:
     def name(self) -> str:
         """The label, or the settings that differ from their defaults."""
         return self.label or self.method.settings()
-
-    def skip(self, data: Any, objective: Poses) -> str | None:
-        """Return nothing: what a method cannot take it says itself."""
-        del data, objective
-        return None
 
     def warm_up(self) -> None:
         """Solve toy lists of two shapes, so that no kernel is compiled later."""

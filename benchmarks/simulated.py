@@ -5,16 +5,20 @@ What it knows are the lists of several runs of a real decoder, joined. Its searc
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from typing import Any
 
 import numpy as np
 
 import lpmert
 from benchmarks import datasets
-from benchmarks.harness import Dataset
+from benchmarks.harness import Answer, Dataset, Unlimited
+from benchmarks.lists import warm_up
 from lpmert.errors import FloatArray
+from lpmert.methods.heuristic.och import Och
+from lpmert.methods.heuristic.stabilised import Stabilised
 from lpmert.model.nbest import NBest
 from lpmert.search.method import Method
 
@@ -88,6 +92,28 @@ def whole_tuning(
         time_limit=time_limit,
         seed=seed,
     )
+
+
+@dataclass(frozen=True)
+class Loop(Unlimited):
+    """A whole tuning with one method as a solver; told: what a row keeps of it as counters and as details."""
+
+    name: str
+    method: Method
+    iterations: int
+    told: Callable[[lpmert.Looped], tuple[Mapping[str, int], Mapping[str, Any]]]
+    metric: str = "bleu"
+    search_seconds: float | None = None
+
+    def warm_up(self) -> None:
+        """Compile what the method needs, and line searches."""
+        warm_up(Och() if isinstance(self.method, Stabilised) else self.method)
+
+    def solve(self, data: Sentences, _objective: object, seed: int, time_limit: float) -> Answer:
+        """Tune until the loop ends."""
+        more: dict[str, Any] = {"metric": self.metric, "search_seconds": self.search_seconds}
+        found = whole_tuning(data, self.method, self.iterations, seed, time_limit, **more)
+        return Answer(found.weights, "finished" if found.finished else "heuristic", None, *self.told(found))
 
 
 def spread_within(nbest: NBest) -> FloatArray:

@@ -15,7 +15,7 @@ import numpy as np
 
 import lpmert
 from benchmarks import datasets, machine
-from benchmarks.harness import Answer, Judgement
+from benchmarks.harness import Answer, Judgement, Unlimited
 from benchmarks.lists import Poses
 from lpmert.methods.cells.cells import Cells
 from lpmert.model.nbest import NBest
@@ -123,13 +123,10 @@ class Reader:
 
 
 @dataclass(frozen=True)
-class Staged:
+class Staged(Unlimited):
     """`cells` from the arrays to the proof, stage by stage."""
 
     name: str = "cells"
-
-    def skip(self, data: NBest, objective: Poses) -> None:
-        """Skip nothing."""
 
     def warm_up(self) -> None:
         """Solve a toy."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lpmert.errors import FloatArray
+from lpmert.findings import ALL_ZERO, Doubt
 from lpmert.result import SCHEMA, Result
 
 
@@ -42,6 +43,11 @@ class Check:
     def wins_by_ties(self) -> bool:
         """Whether the loss is below the proved least one: only ties, broken by list order, can do that."""
         return self.inside and self.optimum.status.proved and self.loss < self.optimum.loss
+
+    @property
+    def warnings(self) -> tuple[Doubt, ...]:
+        """What is odd about the weights and about the question."""
+        return (*(() if self.weights.any() else (ALL_ZERO,)), *self.optimum.warnings)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the check as plain numbers, strings, lists and dictionaries, ready for JSON."""

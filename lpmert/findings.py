@@ -14,13 +14,21 @@ class Doubt:
     Parameters
     ----------
     code : str
-        `nothing-to-choose`, `leak`, `orientation`, `too-good` or `digits`.
+        `nothing-to-choose`, `leak`, `orientation`, `too-good`, `digits` or `all-zero`.
     message : str
         What was seen, and what to do about it.
     """
 
     code: str
     message: str
+
+
+ALL_ZERO = Doubt(
+    "all-zero",
+    "all these weights are 0, so that all hypotheses of a list tie and whichever comes first counts; "
+    "give one of them another value",
+)
+"""Of weights that choose nothing."""
 
 
 @dataclass(frozen=True)

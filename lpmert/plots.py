@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lpmert._doors import problem_of
+from lpmert.asked import problem_of
 from lpmert.errors import DataError, FloatArray, MetricError
 from lpmert.formats.weights import given_weights
 from lpmert.markup.progress import course

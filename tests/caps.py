@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 from scipy.optimize import linprog, nnls
-from strategies import Lists
+from strategies import Lists, remembered
 
 from lpmert.errors import FloatArray
 
@@ -49,6 +49,11 @@ def best_within(lists: Lists, centre: FloatArray, cosine: float, loss: Callable[
 
     Of hypotheses with identical features the first stands for all.
     """
+    found: float = remembered(_best_within, lists, centre, cosine, loss)
+    return found
+
+
+def _best_within(lists: Lists, centre: FloatArray, cosine: float, loss: Callable[[FloatArray], float]) -> float:
     unit = centre / np.linalg.norm(centre)
     choices = list(product(*(range(a, b) for a, b in lists.ranges())))
     for choice in sorted(choices, key=lambda c: loss(lists.losses[list(c)].sum(axis=0))):

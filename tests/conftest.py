@@ -29,8 +29,22 @@ def processes() -> Iterator[Processes]:
         yield found
 
 
+LONG = (
+    "test_benchmarks",
+    "test_faults",
+    "test_workers",
+    "test_kernel_cache",
+    "test_ratio_search",
+    "test_grouping",
+    "test_real_decoders",
+    "test_proofs",
+)
+"""Files that take long: with them first, no worker of `-n --dist loadfile --no-loadscope-reorder` is left with one."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give slow tests half an hour; the limit of all others is in pyproject.toml."""
+    """Begin with what takes long; give slow tests half an hour. The limit of all others is in pyproject.toml."""
+    items.sort(key=lambda item: item.path.stem not in LONG)
     for item in items:
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(1800))

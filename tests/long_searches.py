@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from drawn_lattices import random_links
 from strategies import short_descent
 
 import lpmert
-from lpmert import Result
+from lpmert import Progress, Result, Status
 from lpmert.methods import groups
 from lpmert.methods.auto import Auto
 from lpmert.methods.cells import search as cells
@@ -115,6 +115,35 @@ def kept_search(kind: str, path: Path | None = None) -> Result:
     if kind in ("wer", "bleu"):
         return search_lattices(5, kind, keeping=None if path is None else Keeping(path, resume=True))
     return lpmert.minimize(noise_of(5, 10), method=kind, checkpoint=path, resume=path is not None)
+
+
+def after(calls: int) -> Callable[[Progress], bool]:
+    """Return a callback that stops a search when it has been called so often."""
+    left = [calls]
+
+    def stop(_: Progress) -> bool:
+        left[0] -= 1
+        return left[0] <= 0
+
+    return stop
+
+
+def in_pieces(nbest: lpmert.NBest, path: Path, calls: int, **arguments: Any) -> tuple[Result, int]:
+    """Search with a stop after so many slices each time; return the last result, and how many pieces it took."""
+
+    def search(resume: bool, stop: Callable[[Progress], bool]) -> Result:
+        return lpmert.minimize(nbest, checkpoint=path, resume=resume, callback=stop, **arguments)
+
+    return pieces_of(search, calls)
+
+
+def pieces_of(search: Callable[[bool, Callable[[Progress], bool]], Result], calls: int) -> tuple[Result, int]:
+    """The same for any search, which is told whether to go on, and given the callback that stops it."""
+    for piece in range(2_000):
+        result = search(piece > 0, after(calls))
+        if result.status is not Status.CALLBACK:
+            return result, piece + 1
+    raise AssertionError("it never ends")
 
 
 def same(first: Result, second: Result) -> bool:

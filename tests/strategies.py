@@ -219,8 +219,28 @@ def small_lists(draw: Any, most_features: int = 3) -> Lists:
     return Lists(np.array(features, dtype=float), np.cumsum([0, *sizes]), np.array(losses, dtype=float))
 
 
+_REMEMBERED: dict[tuple[object, ...], Any] = {}
+
+
+def remembered(compute: Callable[..., Any], lists: Lists, *of: object) -> Any:
+    """What an oracle says of lists: many tests ask for the same, and exact arithmetic takes its time.
+
+    of: what else it is asked, none of which changes later.
+    """
+    arrays = [array for array in (lists.features, lists.offsets, lists.losses, *of) if isinstance(array, np.ndarray)]
+    others = tuple(one for one in of if not isinstance(one, np.ndarray))
+    key = (compute.__name__, *((array.shape, array.tobytes()) for array in arrays), *others)
+    if key not in _REMEMBERED:
+        _REMEMBERED[key] = compute(lists, *of)
+    return _REMEMBERED[key]
+
+
 def best_loss(lists: Lists, ties: str = "first") -> Fraction:
     """The least loss of an attainable selection, exactly."""
+    return remembered(_best_loss, lists, ties)
+
+
+def _best_loss(lists: Lists, ties: str) -> Fraction:
     return oracle.best_loss(lists.features.tolist(), lists.offsets.tolist(), lists.losses.tolist(), ties)
 
 
@@ -289,8 +309,12 @@ def attainable_totals(
     lists: Lists, statistics: FloatArray, limits: Sequence[tuple[Fraction, ...]] = ()
 ) -> list[list[float]]:
     """The summed statistics of every selection that some weights attain without a tie, all limits' products above 0."""
-    rows = oracle.attainable(lists.features.tolist(), lists.offsets.tolist(), limits)
+    rows = remembered(_attainable, lists, tuple(limits))
     return [statistics[list(chosen)].sum(axis=0).tolist() for chosen in rows]
+
+
+def _attainable(lists: Lists, limits: tuple[tuple[Fraction, ...], ...]) -> list[tuple[int, ...]]:
+    return list(oracle.attainable(lists.features.tolist(), lists.offsets.tolist(), limits))
 
 
 def gaussian_lists(seed: int, *, lists: int, hypotheses: int, features: int) -> Lists:

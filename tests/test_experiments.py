@@ -15,7 +15,7 @@ from benchmarks import bigrams, datasets
 from benchmarks.halves import Halves
 from benchmarks.harness import Answer, Task, measure
 from benchmarks.lists import Loss, Near
-from benchmarks.simulated import Sentences, Simulated
+from benchmarks.simulated import Loop, Sentences, Simulated
 from benchmarks.suites import adaptation, annealing, beam, published, stability, whole
 from lpmert.methods import MinimumSampleRisk, Stabilised
 from lpmert.model.nbest import NBest
@@ -42,7 +42,7 @@ def test_a_tuning_counts_with_the_best_iteration_of_its_decoder_and_is_judged_on
     whole = counted()
     data = Sentences(whole.restrict(slice(0, 20)), (whole.restrict(slice(20, 25)), whole.restrict(slice(25, 30))))
     method = Stabilised(stopping="fixed", restarts=2)
-    answer = stability.Loop("any", method).solve(data, stability.Decodes(), 0, 60.0)
+    answer = Loop("any", method, stability.ITERATIONS, stability.told).solve(data, stability.Decodes(), 0, 60.0)
     judged = stability.Decodes().judge(data, answer)
     scores = answer.details["scores"]
     assert judged.score == pytest.approx(max(scores))
@@ -50,7 +50,9 @@ def test_a_tuning_counts_with_the_best_iteration_of_its_decoder_and_is_judged_on
     expected = [lpmert.Problem(one, "bleu").evaluate(answer.weights).score for one in data.tests]
     assert judged.details["test_scores"] == expected
 
-    by_iteration = annealing.Loop("any", method).solve(data, annealing.ByIteration(), 0, 60.0)
+    by_iteration = Loop("any", method, annealing.ITERATIONS, annealing.told).solve(
+        data, annealing.ByIteration(), 0, 60.0
+    )
     judged = annealing.ByIteration().judge(data, by_iteration)
     assert max(judged.details["tuned"]) == pytest.approx(judged.score)
     place = judged.details["tuned"].index(max(judged.details["tuned"]))
@@ -61,7 +63,9 @@ def test_a_tuning_counts_with_the_best_iteration_of_its_decoder_and_is_judged_on
 def test_a_tuning_ends_at_the_optimum_where_the_decoder_gives_all_that_it_knows_at_once(name: str) -> None:
     lists, counts = datasets.generated(5, 7, 3).load(), counted(4)
     data = Sentences(lists, (counts, counts))
-    answer = whole.Loop(name, whole.METHODS[name]).solve(data, whole.Sums(), 0, 60.0)
+    answer = whole.Tuning(name, whole.METHODS[name], whole.ITERATIONS, whole.told, "loss", whole.SEARCH_SECONDS).solve(
+        data, whole.Sums(), 0, 60.0
+    )
     judged = whole.Sums().judge(data, answer)
     least = best_loss(lists.features.tolist(), lists.offsets.tolist(), lists.statistics[:, 0].tolist())
     assert judged.loss == pytest.approx(float(least))

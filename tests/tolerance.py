@@ -9,7 +9,7 @@ from itertools import product
 
 import numpy as np
 from scipy.optimize import linprog
-from strategies import Lists, loss_of
+from strategies import Lists, exact_decode, loss_of
 
 from lpmert import Result, Status
 
@@ -47,6 +47,18 @@ class Tolerated:
             slack = 1e-12 * float(np.abs(lists.losses).sum())
             assert_to_tolerance(result, lists, least, lambda selection: loss_of(lists, list(selection)), slack, ties)
         return taken
+
+    def assert_least(self, result: Result, lists: Lists, least: Fraction, ties: str = "first") -> None:
+        """The weights have the loss that is said; it is the least one and proved to be, or this takes the result."""
+        assert result.loss == float(loss_of(lists, exact_decode(lists, result.weights, ties)[0]))
+        self.assert_proved(result, lists, least, ties)
+
+    def assert_proved(self, result: Result, lists: Lists, least: Fraction, ties: str = "first") -> None:
+        """The loss is the least one and proved to be, or this takes the result."""
+        if not self.take(result, lists, least, ties):
+            assert result.status is Status.OPTIMAL
+            assert result.lower_bound == result.loss
+            assert abs(result.loss - float(least)) <= 1e-12 * float(np.abs(lists.losses).sum())
 
     def assert_rare(self) -> None:
         """One result of a method is not proved at most, or one in a hundred."""

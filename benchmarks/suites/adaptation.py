@@ -17,10 +17,10 @@ import numpy as np
 from benchmarks import datasets
 from benchmarks.bigrams import Bigrams, Probability, background_model
 from benchmarks.halves import Halves
-from benchmarks.harness import Answer, Benchmark, Dataset, Judgement, Task
+from benchmarks.harness import Answer, Benchmark, Dataset, Judgement, Task, Unlimited, Unprepared
 from benchmarks.plots import legend
 from benchmarks.rows import Row, find
-from benchmarks.suites.msr import FOLDER, FOLDS, decoded_loss, fold, sparse_conversions
+from benchmarks.suites.msr import FOLDER, FOLDS, decoded_loss, fold, sparse_conversions, toy_lists
 from benchmarks.tables import Figure, Table
 from lpmert.errors import FloatArray, IntArray
 from lpmert.formats.moses import read_moses
@@ -132,13 +132,10 @@ def adapted(data: Adaptation) -> tuple[Probability, float]:
 
 
 @dataclass(frozen=True)
-class Adapted:
+class Adapted(Unprepared):
     """Wrong characters of the sentences that nothing was adapted to."""
 
     name: str = "character errors"
-
-    def prepare(self, data: Adaptation) -> None:
-        """Do nothing."""
 
     def judge(self, data: Adaptation, answer: Answer) -> Judgement:
         """Count the errors of the conversions with the highest of the scores, which the answer has for both parts."""
@@ -150,15 +147,11 @@ class Adapted:
 
 
 @dataclass(frozen=True)
-class Model:
+class Model(Unlimited):
     """A language model beside the converter's score."""
 
     name: str
     fit: Callable[[Adaptation], tuple[Probability, float]]
-
-    def skip(self, _data: Adaptation, _objective: Adapted) -> str | None:
-        """Return nothing: it always can."""
-        return None
 
     def warm_up(self) -> None:
         """Do nothing: there are no kernels."""
@@ -171,20 +164,15 @@ class Model:
 
 
 @dataclass(frozen=True)
-class Discriminative:
+class Discriminative(Unlimited):
     """A method that learns weights of words and of pairs of words beside the score of the background."""
 
     name: str
     train: Callable[[NBest], Trained]
 
-    def skip(self, _data: Adaptation, _objective: Adapted) -> str | None:
-        """Return nothing: it always can."""
-        return None
-
     def warm_up(self) -> None:
         """Learn from toy lists."""
-        toy = np.arange(24.0).reshape(12, 2) % 5
-        self.train(NBest(toy, [0, 4, 8, 12], np.arange(12.0) % 3))
+        self.train(toy_lists())
 
     def solve(self, data: Adaptation, _objective: Adapted, _seed: int, _time_limit: float) -> Answer:
         """Learn from the sentences to adapt to."""
@@ -216,13 +204,10 @@ LEARNERS = (
 
 
 @dataclass(frozen=True)
-class BySearch:
+class BySearch(Unprepared):
     """Wrong characters after each line search that changed a weight, of the training half and of the held-out one."""
 
     name: str = "character errors by line search"
-
-    def prepare(self, data: Halves) -> None:
-        """Do nothing."""
 
     def judge(self, data: Halves, answer: Answer) -> Judgement:
         """Decode both halves with each of the weights [n, D]."""
@@ -233,7 +218,7 @@ class BySearch:
 
 
 @dataclass(frozen=True)
-class Curve:
+class Curve(Unlimited):
     """Minimum sample risk, feature by feature, from the base feature alone to the end."""
 
     kept: int
@@ -243,14 +228,9 @@ class Curve:
         """How many features are selected."""
         return f"msr, {self.kept} features"
 
-    def skip(self, _data: Halves, _objective: BySearch) -> str | None:
-        """Return nothing: it always can."""
-        return None
-
     def warm_up(self) -> None:
         """Learn from toy lists."""
-        toy = np.arange(24.0).reshape(12, 2) % 5
-        self._snapshots(NBest(toy, [0, 4, 8, 12], np.arange(12.0) % 3))
+        self._snapshots(toy_lists())
 
     def solve(self, data: Halves, _objective: BySearch, _seed: int, _time_limit: float) -> Answer:
         """Learn from the training half, and return all weights on the way [n, D]."""

@@ -7,16 +7,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks.harness import Answer, Benchmark, Judgement, Task
-from benchmarks.lists import warm_up
+from benchmarks.harness import Answer, Benchmark, Judgement, Task, Unprepared
 from benchmarks.plots import legend
 from benchmarks.rows import Row, find
-from benchmarks.simulated import SIZE, Sentences, translations, whole_tuning
+from benchmarks.simulated import SIZE, Loop, Sentences, translations
 from benchmarks.tables import Figure, Table, seconds
+from lpmert import Looped
 from lpmert.methods.heuristic.annealing import Annealing
 from lpmert.methods.heuristic.likelihood import Likelihood
 from lpmert.methods.heuristic.och import Och
@@ -46,13 +46,10 @@ DRAWN = ("likelihood", "line search, 1 start", "line search, 20 restarts", "anne
 
 
 @dataclass(frozen=True)
-class ByIteration:
+class ByIteration(Unprepared):
     """Corpus BLEU of what the decoder gives out, and of both test sets together, in each iteration and at the best."""
 
     name: str = "bleu"
-
-    def prepare(self, data: Sentences) -> None:
-        """Do nothing."""
 
     def judge(self, data: Sentences, answer: Answer) -> Judgement:
         """Decode with the weights of all iterations."""
@@ -68,34 +65,19 @@ class ByIteration:
         return Judgement(best.loss, best.score, {**details, "test_score": held_out[tuned.index(max(tuned))]})
 
 
-@dataclass(frozen=True)
-class Loop:
-    """A whole tuning with one method."""
-
-    name: str
-    method: Method
-
-    def skip(self, _data: Sentences, _objective: ByIteration) -> str | None:
-        """Return nothing: it always can."""
-        return None
-
-    def warm_up(self) -> None:
-        """Compile what the method needs."""
-        warm_up(self.method)
-
-    def solve(self, data: Sentences, _objective: ByIteration, seed: int, time_limit: float) -> Answer:
-        """Tune until the loop ends."""
-        found = whole_tuning(data, self.method, ITERATIONS, seed, time_limit)
-        weights = [[*one.weights.values()] for one in found.iterations]
-        counters = {"iterations": len(weights), "best": found.best, "pool": found.iterations[-1].hypotheses}
-        return Answer(found.weights, "heuristic", None, counters, {"weights": weights})
+def told(found: Looped) -> tuple[dict[str, int], dict[str, Any]]:
+    """Return how far the loop came, and the weights of all iterations."""
+    weights = [[*one.weights.values()] for one in found.iterations]
+    return {"iterations": len(weights), "best": found.best, "pool": found.iterations[-1].hypotheses}, {
+        "weights": weights
+    }
 
 
 def tasks() -> Iterator[Task]:
     """Yield every method, with several seeds where it draws a few random starts."""
     for name, method in METHODS.items():
         for seed in SEEDS if isinstance(method, Och) and 0 < method.restarts <= MOST_RESTARTS else SEEDS[:1]:
-            yield Task(translations(), ByIteration(), Loop(name, method), seed, TIME_LIMIT)
+            yield Task(translations(), ByIteration(), Loop(name, method, ITERATIONS, told), seed, TIME_LIMIT)
 
 
 def render(rows: list[Row]) -> Iterator[Table | Figure]:

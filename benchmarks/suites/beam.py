@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from benchmarks import datasets
-from benchmarks.harness import Answer, Benchmark, Dataset, Task
+from benchmarks.harness import Answer, Benchmark, Dataset, Task, Unlimited
 from benchmarks.lists import Loss, Poses, Solve, line_search_weights, warm_up
 from benchmarks.plots import legend
 from benchmarks.rows import Row, find
@@ -53,7 +53,7 @@ PAPER = {32: 2.32, 64: 1.59, 128: 1.29, 256: 0.98, 512: 0.56, 1024: 0.23}
 
 
 @dataclass(frozen=True)
-class FromStart:
+class FromStart(Unlimited):
     """A beam that starts from weights of its own, and whose limit counts processor seconds.
 
     weak: from equal weights, for features of equal spread, rather than from those of line searches.
@@ -66,11 +66,6 @@ class FromStart:
     def name(self) -> str:
         """The beam and its start."""
         return f"beam {self.beam} from {'equal weights' if self.weak else 'line searches'}"
-
-    def skip(self, data: NBest, objective: Poses) -> str | None:
-        """Return nothing: it always can."""
-        del data, objective
-        return None
 
     def warm_up(self) -> None:
         """Compile what linear programs and line searches need."""

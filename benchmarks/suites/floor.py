@@ -22,7 +22,7 @@ import numpy as np
 
 from benchmarks import targets
 from benchmarks.datasets import ROOT
-from benchmarks.harness import Answer, Benchmark, Dataset, Task
+from benchmarks.harness import Answer, Benchmark, Dataset, Task, Unlimited
 from benchmarks.lists import Loss, Solve
 from benchmarks.rows import Row, find
 from benchmarks.tables import Table, number, seconds
@@ -100,14 +100,10 @@ def _load(case: str) -> NBest:
 
 
 @dataclass(frozen=True)
-class Prototype:
+class Prototype(Unlimited):
     """The prototypes' own engine for a case."""
 
     name: str = "prototype"
-
-    def skip(self, _data: NBest, _objective: Loss) -> str | None:
-        """Return nothing: it takes all of its own cases."""
-        return None
 
     def warm_up(self) -> None:
         """Compile both engines."""

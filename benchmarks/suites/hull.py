@@ -10,7 +10,7 @@ import numpy as np
 from scipy.spatial import ConvexHull, QhullError
 
 from benchmarks import datasets
-from benchmarks.harness import Answer, Benchmark, Dataset, Judgement, Solver, Task
+from benchmarks.harness import Answer, Benchmark, Dataset, Judgement, Solver, Task, Unlimited, Unprepared
 from benchmarks.plots import legend, one_for_each
 from benchmarks.rows import Row, find
 from benchmarks.tables import Figure, Table, mebibytes, seconds
@@ -28,13 +28,10 @@ TIME_LIMIT = 120.0
 
 
 @dataclass(frozen=True)
-class Extreme:
+class Extreme(Unprepared):
     """Which hypotheses of the first list are vertices of its hull; there is no loss."""
 
     name: str = "extreme hypotheses"
-
-    def prepare(self, data: NBest) -> None:
-        """Do nothing."""
 
     def judge(self, data: NBest, answer: Answer) -> Judgement:
         """Count the rows, and those that the weights choose where the answer brings weights."""
@@ -51,14 +48,10 @@ class Extreme:
 
 
 @dataclass(frozen=True)
-class QuickHull:
+class QuickHull(Unlimited):
     """The whole hull by Qhull, as scipy wraps it."""
 
     name: str = "QuickHull"
-
-    def skip(self, _data: NBest, _objective: Extreme) -> str | None:
-        """Return nothing: the time limit says where it ends."""
-        return None
 
     def warm_up(self) -> None:
         """Compute the hull of a square."""
@@ -74,14 +67,10 @@ class QuickHull:
 
 
 @dataclass(frozen=True)
-class Programs:
+class Programs(Unlimited):
     """One linear program for each hypothesis."""
 
     name: str = "linear programs"
-
-    def skip(self, _data: NBest, _objective: Extreme) -> str | None:
-        """Return nothing: this always ends soon."""
-        return None
 
     def warm_up(self) -> None:
         """Ask about a square."""

@@ -12,7 +12,7 @@ import numpy as np
 
 import lpmert
 from benchmarks import datasets
-from benchmarks.harness import Answer, Benchmark, Dataset, Judgement, Task
+from benchmarks.harness import Answer, Benchmark, Dataset, Judgement, Task, Unlimited
 from benchmarks.lists import thinned, warm_up
 from benchmarks.rows import Row, find
 from benchmarks.tables import Table, mebibytes, number, seconds
@@ -176,7 +176,7 @@ class AllPaths:
 
 
 @dataclass(frozen=True)
-class OnPaths:
+class OnPaths(Unlimited):
     """A method on all paths."""
 
     method: Method
@@ -185,11 +185,6 @@ class OnPaths:
     def name(self) -> str:
         """The settings that differ from their defaults."""
         return self.method.settings()
-
-    def skip(self, data: Lattices, objective: AllPaths) -> str | None:
-        """Return nothing: each method here takes all lattices."""
-        del data, objective
-        return None
 
     def warm_up(self) -> None:
         """Solve toy lattices, so that no kernel is compiled later."""
@@ -204,7 +199,7 @@ class OnPaths:
 
 
 @dataclass(frozen=True)
-class OnLists:
+class OnLists(Unlimited):
     """The optimum of lists of the n best hypotheses, at the weights of the decoder, or untuned ones."""
 
     n: int
@@ -214,11 +209,6 @@ class OnLists:
     def name(self) -> str:
         """How many hypotheses."""
         return f"{self.n} best" if self.tuned else f"{self.n} best, untuned"
-
-    def skip(self, data: Lattices, objective: AllPaths) -> str | None:
-        """Return nothing: lists can be made of all lattices."""
-        del data, objective
-        return None
 
     def warm_up(self) -> None:
         """Solve toy lists, so that no kernel is compiled later."""

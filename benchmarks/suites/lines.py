@@ -10,7 +10,7 @@ from statistics import fmean, median
 import numpy as np
 
 from benchmarks import datasets
-from benchmarks.harness import Answer, Benchmark, Judgement, Task
+from benchmarks.harness import Answer, Benchmark, Judgement, Task, Unlimited
 from benchmarks.lists import Loss, Solve, warm_up
 from benchmarks.rows import Row, find
 from benchmarks.tables import Table, number, seconds
@@ -32,7 +32,7 @@ CASES = (
 
 
 @dataclass(frozen=True)
-class One:
+class One(Unlimited):
     """So many line searches from random weights, timed one by one: along any line, or along every coordinate."""
 
     coordinates: bool
@@ -41,11 +41,6 @@ class One:
     def name(self) -> str:
         """What is searched."""
         return "a coordinate" if self.coordinates else "any line"
-
-    def skip(self, data: NBest, objective: Loss) -> str | None:
-        """Return nothing: it always can."""
-        del data, objective
-        return None
 
     def warm_up(self) -> None:
         """Compile line searches."""

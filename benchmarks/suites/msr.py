@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks import datasets
 from benchmarks.halves import Halves
-from benchmarks.harness import Answer, Benchmark, Dataset, Judgement, Task
+from benchmarks.harness import Answer, Benchmark, Dataset, Judgement, Task, Unlimited, Unprepared
 from benchmarks.plots import legend
 from benchmarks.rows import Row, find
 from benchmarks.tables import Figure, Table, number, seconds
@@ -38,13 +38,10 @@ PAPER = {"baseline": 3.70, "msr": 2.95, "boosting": 3.06, "perceptron": 3.07}
 
 
 @dataclass(frozen=True)
-class Errors:
+class Errors(Unprepared):
     """Wrong characters of the training half; beside them those of the held-out half; weights [D] of sparse features."""
 
     name: str = "character errors"
-
-    def prepare(self, data: Halves) -> None:
-        """Do nothing."""
 
     def judge(self, data: Halves, answer: Answer) -> Judgement:
         """Decode both halves, the first hypothesis on ties."""
@@ -56,7 +53,7 @@ class Errors:
 
 
 @dataclass(frozen=True)
-class Learn:
+class Learn(Unlimited):
     """A method that learns sparse weights. kind: which one; size: what the figure shows it against."""
 
     name: str
@@ -64,19 +61,19 @@ class Learn:
     size: float | None
     train: Callable[[NBest, int], Trained]
 
-    def skip(self, _data: Halves, _objective: Errors) -> str | None:
-        """Return nothing: it always can."""
-        return None
-
     def warm_up(self) -> None:
         """Learn from toy lists."""
-        toy = np.arange(24.0).reshape(12, 2) % 5
-        self.train(NBest(toy, [0, 4, 8, 12], np.arange(12.0) % 3), 0)
+        self.train(toy_lists(), 0)
 
     def solve(self, data: Halves, _objective: Errors, seed: int, _time_limit: float) -> Answer:
         """Learn from the training half."""
         trained = self.train(data.train, seed)
         return Answer(trained.weights, "heuristic", None, dict(trained.counters))
+
+
+def toy_lists() -> NBest:
+    """Return lists from which anything is learnt at once."""
+    return NBest(np.arange(24.0).reshape(12, 2) % 5, [0, 4, 8, 12], np.arange(12.0) % 3)
 
 
 def decoded_loss(nbest: NBest, weights: FloatArray) -> float:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from benchmarks import datasets
-from benchmarks.harness import Answer, Benchmark, Task
+from benchmarks.harness import Answer, Benchmark, Task, Unlimited
 from benchmarks.lists import Loss, Poses, Solve, warm_up
 from benchmarks.rows import Row, find
 from benchmarks.suites.ablation import ALL_OFF, LENGTHS, PAPER, PAPER_COMBINATIONS, VARIANTS
@@ -26,16 +26,11 @@ TIME_LIMIT = 600.0
 
 
 @dataclass(frozen=True)
-class Alone:
+class Alone(Unlimited):
     """LP-MERT that begins with nothing known: any weights, which cost more than the dearest selection."""
 
     method: LpMert
     name: str
-
-    def skip(self, data: NBest, objective: Poses) -> str | None:
-        """Return nothing: it always can."""
-        del data, objective
-        return None
 
     def warm_up(self) -> None:
         """Compile what linear programs need."""

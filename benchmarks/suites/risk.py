@@ -14,7 +14,7 @@ import numpy as np
 
 from benchmarks import datasets
 from benchmarks.halves import Halves, HeldOut, halves
-from benchmarks.harness import Answer, Benchmark, Dataset, Judgement, Task
+from benchmarks.harness import Answer, Benchmark, Dataset, Judgement, Task, Unlimited, Unprepared
 from benchmarks.lists import Solve
 from benchmarks.plots import legend, one_for_each
 from benchmarks.rows import Row, find
@@ -64,13 +64,10 @@ PAPER = {
 
 
 @dataclass(frozen=True)
-class Shape:
+class Shape(Unprepared):
     """The shape of the loss; there is nothing to judge."""
 
     name: str
-
-    def prepare(self, data: NBest) -> None:
-        """Do nothing."""
 
     def judge(self, data: NBest, answer: Answer) -> Judgement:
         """Return the shape itself."""
@@ -79,14 +76,10 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class Surface:
+class Surface(Unlimited):
     """The loss and the expected loss at a grid of two weights of the recogniser, the first being 1."""
 
     name: str = "grid"
-
-    def skip(self, _data: NBest, _objective: Shape) -> str | None:
-        """Return nothing: it always can."""
-        return None
 
     def warm_up(self) -> None:
         """Do nothing: there are no kernels."""
@@ -102,14 +95,10 @@ class Surface:
 
 
 @dataclass(frozen=True)
-class Sharpness:
+class Sharpness(Unlimited):
     """The expected loss by gamma at the weights that annealing ends with, all of length 1, and the loss itself."""
 
     name: str = "weights of three methods"
-
-    def skip(self, _data: NBest, _objective: Shape) -> str | None:
-        """Return nothing: it always can."""
-        return None
 
     def warm_up(self) -> None:
         """Compile what annealing needs."""
@@ -141,7 +130,7 @@ def expected_loss(nbest: NBest, weights: FloatArray) -> float:
 
 
 @dataclass(frozen=True)
-class Against:
+class Against(Unlimited):
     """Whether held-out figures of annealing differ from those of another method by more than chance."""
 
     other: Solve
@@ -150,10 +139,6 @@ class Against:
     def name(self) -> str:
         """The two methods."""
         return f"{ANNEALING.name} against {self.other.name}"
-
-    def skip(self, _data: Halves, _objective: Shape) -> str | None:
-        """Return nothing: it always can."""
-        return None
 
     def warm_up(self) -> None:
         """Compile both."""

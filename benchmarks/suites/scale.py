@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import datasets, projection, scaling
-from benchmarks.harness import Answer, Benchmark, Dataset, Task
+from benchmarks.harness import Answer, Benchmark, Dataset, Task, Unlimited
 from benchmarks.lists import Loss, Poses
 from benchmarks.machine import cores
 from benchmarks.recording import Recorder
@@ -151,7 +151,7 @@ def _recorded(
 
 
 @dataclass(frozen=True)
-class Recorded:
+class Recorded(Unlimited):
     """A search with so many lanes by one thread, which writes down what each unit costs."""
 
     long: Long
@@ -161,9 +161,6 @@ class Recorded:
     def name(self) -> str:
         """The number of lanes."""
         return f"recorded, {self.lanes} lanes"
-
-    def skip(self, data: NBest, objective: Poses) -> None:
-        """Skip nothing."""
 
     def warm_up(self) -> None:
         """Solve toys."""

@@ -7,18 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks.harness import Answer, Benchmark, Judgement, Task
-from benchmarks.lists import warm_up
+from benchmarks.harness import Answer, Benchmark, Judgement, Task, Unprepared
 from benchmarks.plots import legend
 from benchmarks.rows import Row, find
-from benchmarks.simulated import SIZE, SMALL, Sentences, translations, whole_tuning
+from benchmarks.simulated import SIZE, SMALL, Loop, Sentences, translations
 from benchmarks.tables import Figure, Table, seconds
+from lpmert import Looped
 from lpmert.errors import FloatArray
-from lpmert.methods.heuristic.och import Och
 from lpmert.methods.heuristic.stabilised import Stabilised
 from lpmert.model.problem import Problem
 
@@ -45,13 +44,10 @@ METHODS = {
 
 
 @dataclass(frozen=True)
-class Decodes:
+class Decodes(Unprepared):
     """Corpus BLEU of what the decoder gives out for the sentences tuned on; beside it that of two test sets."""
 
     name: str = "bleu"
-
-    def prepare(self, data: Sentences) -> None:
-        """Do nothing."""
 
     def judge(self, data: Sentences, answer: Answer) -> Judgement:
         """Decode the sentences tuned on, and the test sets."""
@@ -61,27 +57,11 @@ class Decodes:
         return Judgement(own.loss, own.score, {"test_scores": [other.score for other in others]})
 
 
-@dataclass(frozen=True)
-class Loop:
-    """A whole tuning, whose answer is the decoder's best iteration."""
-
-    name: str
-    method: Stabilised
-
-    def skip(self, _data: Sentences, _objective: Decodes) -> str | None:
-        """Return nothing: it always can."""
-        return None
-
-    def warm_up(self) -> None:
-        """Compile line searches."""
-        warm_up(Och())
-
-    def solve(self, data: Sentences, _objective: Decodes, seed: int, time_limit: float) -> Answer:
-        """Tune until no list grows, or for so many iterations."""
-        found = whole_tuning(data, self.method, ITERATIONS, seed, time_limit)
-        counters = {"iterations": len(found.iterations), "best": found.best}
-        scores = [one.score for one in found.iterations]
-        return Answer(found.weights, "finished" if found.finished else "heuristic", None, counters, {"scores": scores})
+def told(found: Looped) -> tuple[dict[str, int], dict[str, Any]]:
+    """Return how far the loop came, and the scores of all iterations."""
+    return {"iterations": len(found.iterations), "best": found.best}, {
+        "scores": [one.score for one in found.iterations]
+    }
 
 
 def tasks() -> Iterator[Task]:
@@ -89,7 +69,7 @@ def tasks() -> Iterator[Task]:
     for dataset in MODELS.values():
         for name, method in METHODS.items():
             for seed in SEEDS:
-                yield Task(dataset, Decodes(), Loop(name, method), seed, TIME_LIMIT)
+                yield Task(dataset, Decodes(), Loop(name, method, ITERATIONS, told), seed, TIME_LIMIT)
 
 
 def render(rows: list[Row]) -> Iterator[Table | Figure]:

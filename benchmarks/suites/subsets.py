@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from benchmarks import datasets
-from benchmarks.harness import Answer, Benchmark, Dataset, Judgement, Task
+from benchmarks.harness import Answer, Benchmark, Dataset, Judgement, Task, Unlimited, Unprepared
 from benchmarks.lists import warm_up
 from benchmarks.plots import legend
 from benchmarks.rows import Row, find
@@ -38,13 +38,10 @@ PAPER_LARGEST = {2: 23.3, 4: 19.7, 8: 13.1}
 
 
 @dataclass(frozen=True)
-class SumOfSets:
+class SumOfSets(Unprepared):
     """The sum of the losses of many small sets of lists, each with weights of its own [n, D]."""
 
     name: str = "loss of each set"
-
-    def prepare(self, data: Sequence[NBest]) -> None:
-        """Do nothing."""
 
     def judge(self, data: Sequence[NBest], answer: Answer) -> Judgement:
         """Decode every set with its weights."""
@@ -55,15 +52,11 @@ class SumOfSets:
 
 
 @dataclass(frozen=True)
-class Each:
+class Each(Unlimited):
     """A method on each set, one after the other."""
 
     method: Any
     name: str
-
-    def skip(self, _data: Sequence[NBest], _objective: SumOfSets) -> str | None:
-        """Return nothing: no set is too large."""
-        return None
 
     def warm_up(self) -> None:
         """Solve toy lists."""

@@ -11,7 +11,7 @@ from statistics import fmean
 import numpy as np
 
 from benchmarks.halves import Halves, HeldOut
-from benchmarks.harness import Answer, Benchmark, Dataset, Task
+from benchmarks.harness import Answer, Benchmark, Dataset, Task, Unlimited
 from benchmarks.lists import Solve
 from benchmarks.rows import Row, find
 from benchmarks.sources import SOURCES, Source
@@ -32,17 +32,12 @@ BASELINE = "Och, 20 starts"
 
 
 @dataclass(frozen=True)
-class Averaging:
+class Averaging(Unlimited):
     """The average of weights, from where line searches end; temperature, within: see `average_weights`."""
 
     name: str = "averaged"
     temperature: float = TEMPERATURE
     within: float = inf
-
-    def skip(self, data: Halves, objective: HeldOut) -> str | None:
-        """Return nothing: it takes all lists."""
-        del data, objective
-        return None
 
     def warm_up(self) -> None:
         """Average on toy lists, so that no kernel is compiled later."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import fmean
+from typing import Any
 
-from benchmarks.harness import Answer, Benchmark, Judgement, Task
-from benchmarks.lists import warm_up
+from benchmarks.harness import Answer, Benchmark, Judgement, Task, Unprepared
 from benchmarks.rows import Row, find
-from benchmarks.simulated import SIZE, SMALL, Sentences, of_single_sentences, whole_tuning
+from benchmarks.simulated import SIZE, SMALL, Loop, Sentences, of_single_sentences
 from benchmarks.tables import Table, seconds
+from lpmert import Looped
 from lpmert.methods.auto import Auto
 from lpmert.methods.divide.beam import Beam
 from lpmert.methods.divide.divide import LpMert
@@ -38,13 +39,10 @@ METHODS: dict[str, Method] = {
 
 
 @dataclass(frozen=True)
-class Sums:
+class Sums(Unprepared):
     """The sum of 1 - sentence BLEU+1 of what the decoder gives out; beside it corpus BLEU of the test sentences."""
 
     name: str = "1 - sentence BLEU+1"
-
-    def prepare(self, data: Sentences) -> None:
-        """Do nothing."""
 
     def judge(self, data: Sentences, answer: Answer) -> Judgement:
         """Decode the sentences tuned on, and both test sets together."""
@@ -56,34 +54,25 @@ class Sums:
 
 
 @dataclass(frozen=True)
-class Loop:
-    """A whole tuning with one method."""
+class Tuning(Loop):
+    """A whole tuning with one method, LP-MERT only of few sentences."""
 
-    name: str
-    method: Method
-
-    def skip(self, data: Sentences, _objective: Sums) -> str | None:
+    def skip(self, data: Sentences, objective: Sums) -> str | None:
         """Return that there are too many sentences for LP-MERT, if so."""
+        del objective
         exact = isinstance(self.method, LpMert)
         return "too many sentences for LP-MERT" if exact and data.train.n_lists > EXACT else None
 
-    def warm_up(self) -> None:
-        """Compile what the method needs."""
-        warm_up(self.method)
 
-    def solve(self, data: Sentences, _objective: Sums, seed: int, time_limit: float) -> Answer:
-        """Tune until the loop ends."""
-        found = whole_tuning(
-            data, self.method, ITERATIONS, seed, time_limit, metric="loss", search_seconds=SEARCH_SECONDS
-        )
-        searched = [one for one in found.iterations if one.pool_loss is not None]
-        proved = sum(
-            one.lower_bound is not None and one.pool_loss - one.lower_bound <= PROVED
-            for one in searched
-            if one.pool_loss is not None
-        )
-        counters = {"iterations": len(found.iterations), "searches": len(searched), "proved": proved}
-        return Answer(found.weights, "finished" if found.finished else "heuristic", None, counters)
+def told(found: Looped) -> tuple[dict[str, int], dict[str, Any]]:
+    """Return how many searches there were, and how many of them proved their optimum."""
+    searched = [one for one in found.iterations if one.pool_loss is not None]
+    proved = sum(
+        one.lower_bound is not None and one.pool_loss - one.lower_bound <= PROVED
+        for one in searched
+        if one.pool_loss is not None
+    )
+    return {"iterations": len(found.iterations), "searches": len(searched), "proved": proved}, {}
 
 
 def tasks() -> Iterator[Task]:
@@ -92,7 +81,7 @@ def tasks() -> Iterator[Task]:
         for part in range(PARTS):
             for name, method in METHODS.items():
                 data = of_single_sentences(SMALL, part * size, (part + 1) * size)
-                yield Task(data, Sums(), Loop(name, method), 0, TIME_LIMIT)
+                yield Task(data, Sums(), Tuning(name, method, ITERATIONS, told, "loss", SEARCH_SECONDS), 0, TIME_LIMIT)
 
 
 def render(rows: list[Row]) -> Iterator[Table]:

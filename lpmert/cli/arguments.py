@@ -37,6 +37,12 @@ class Scale:
     value: float
 
 
+class WholeNumber(click.IntRange):
+    """A whole number; what is none is told that it is no integer, rather than no integer range."""
+
+    name = "integer"
+
+
 class Registered(NameType):
     """The name of what is registered, or module:Name, looked for in the current folder too."""
 
@@ -66,9 +72,7 @@ def column_names(text: str) -> tuple[str, ...]:
     """Return names separated by commas; raises `click.BadParameter` for an empty name and for one that occurs twice."""
     names = tuple(name.strip() for name in text.split(","))
     if not all(names):
-        raise click.BadParameter(
-            f"{quoted(text)} has an empty name; give names separated by commas, such as decoder,lm."
-        )
+        raise click.BadParameter(f"{quoted(text)} has an empty name; give names with a comma between any two.")
     twice = [name for place, name in enumerate(names) if name in names[:place]]
     if twice:
         raise click.BadParameter(f"{quoted(twice[0])} is given twice.")
@@ -203,7 +207,7 @@ def parse_weights(text: str, features: Sequence[str], option: str) -> WeightsFil
     except DataError as error:
         if error.path != option:
             raise
-        message = str(error).removeprefix(f"{option}: ")
+        message = re.sub(rf"^{re.escape(option)}(:\d+)?: ", "", str(error))
         there = "" if listed(features) in message else f"; the features are {listed(features)}"
         raise click.BadParameter(f"{message}{there}.", param_hint=option) from error
     return found

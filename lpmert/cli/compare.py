@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lpmert.cli.arguments import Registered, column_names, nonnegative
+from lpmert.cli.arguments import Registered, WholeNumber, column_names, nonnegative
 from lpmert.cli.console import say
 from lpmert.cli.delivery import ExitCode, delivering, exit_code
 from lpmert.cli.figures import duration, number
@@ -68,7 +68,7 @@ def _weights_by_name(text: str) -> tuple[str, str]:
     help=f"Methods to compare; see --method.  [default: {','.join(DEFAULT_METHODS)}; of lattices {_ON_LATTICES}]",
 )
 @click.option(
-    "--seeds", type=click.IntRange(min=1), default=SEEDS, metavar="N", help="Runs of each method that is random."
+    "--seeds", type=WholeNumber(min=1), default=SEEDS, metavar="N", help="Runs of each method that is random."
 )
 @held_out_options
 @click.option(
@@ -87,14 +87,14 @@ def _weights_by_name(text: str) -> tuple[str, str]:
 @click.option("--run-time-limit", type=nonnegative, metavar="SECONDS", help="Stop each run after this time.")
 @click.option(
     "--replications",
-    type=click.IntRange(min=1),
+    type=WholeNumber(min=1),
     default=REPLICATIONS,
     metavar="N",
     help="Replications of the permutation test.",
 )
-@click.option("--cv", type=click.IntRange(min=2), metavar="N", help="Cross-validate everything, in N parts.")
+@click.option("--cv", type=WholeNumber(min=2), metavar="N", help="Cross-validate everything, in N parts.")
 @click.option(
-    "--repeat", type=click.IntRange(min=1), default=REPETITIONS, metavar="N", help="Draw the parts so often for --cv."
+    "--repeat", type=WholeNumber(min=1), default=REPETITIONS, metavar="N", help="Draw the parts so often for --cv."
 )
 @source_option
 @checkpoint_options("runs that have ended")

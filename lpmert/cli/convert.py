@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from lpmert.cli.arguments import Registered, assignment
+from lpmert.cli.arguments import Registered, WholeNumber, assignment
 from lpmert.cli.console import say
 from lpmert.cli.reading import Reading, flag, sizes
 from lpmert.cli.reading_options import reading_options
@@ -41,7 +41,7 @@ _OF_BOTH = ("segment", "text", "separator")
 )
 @click.option("--scores-out", metavar="FILE", help="To mert: the file of scores; OUT has the features.")
 @click.option("--score-type", metavar="TYPE", help="To mert: type of the scores, such as BLEU.")
-@click.option("--form", type=click.IntRange(1, 3), help="To SRILM: form of the lists. [default: 3]")
+@click.option("--form", type=WholeNumber(1, 3), help="To SRILM: form of the lists. [default: 3]")
 @click.option("-q", "--quiet", is_flag=True, help="Do not report what was converted.")
 def convert(
     source: tuple[str, ...],

@@ -84,9 +84,12 @@ def delivering(shared: Destination, *others: str | None, renews: bool = False) -
     The outcome goes to this file or to stdout, and where that fails, to stdout or stderr before the error is raised:
     `DataError` or `OSError`. An earlier file stays as it is unless an outcome is delivered.
     """
-    from lpmert.system.files import atomic_writer, writing_later
+    from lpmert.system.files import atomic_writer, check_place, writing_later
 
     with writing_later(None if renews else shared.output, *others), ExitStack() as stack:
+        for other in others:
+            if other is not None:
+                check_place(other)
         file = None if shared.output is None else stack.enter_context(atomic_writer(shared.output))
 
         def deliver(json: Callable[[], str], report: Callable[[], str]) -> None:

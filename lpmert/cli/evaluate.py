@@ -47,7 +47,7 @@ def evaluate(
     The JSON has the hypothesis that is chosen from each list, counted from 0; of lattices that is the best path.
     """
     import lpmert
-    from lpmert._doors import problem_of, told
+    from lpmert.asked import problem_of, told
     from lpmert.result import SCHEMA
 
     reading = Reading.taken(data, options, metric)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lpmert.cli.arguments import size
+from lpmert.cli.arguments import WholeNumber, size
 from lpmert.cli.console import say
 from lpmert.cli.delivery import ExitCode, Place, delivering
 from lpmert.cli.figures import column, number, percent
@@ -34,11 +34,11 @@ _HEAD = (
 )
 @click.option("--forget", is_flag=True, help="Keep nothing on disk.")
 @click.option("--resume", is_flag=True, help="Go on with the loop in that folder.")
-@click.option("--iterations", type=click.IntRange(min=1), metavar="N", help="Most decodings.")
+@click.option("--iterations", type=WholeNumber(min=1), metavar="N", help="Most decodings.")
 @click.option("--time-limit", type=click.FloatRange(min=0), metavar="SECONDS", help="Most seconds for everything.")
 @click.option("--memory-limit", type=size, metavar="SIZE", help="Most memory of process and decoder, such as 500MB.")
-@click.option("--seed", type=click.IntRange(min=0), metavar="N", help="Of all that is random.")
-@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Threads of a search.")
+@click.option("--seed", type=WholeNumber(min=0), metavar="N", help="Of all that is random.")
+@click.option("--jobs", type=WholeNumber(min=1), metavar="N", help="Threads of a search.")
 @click.option("--weights-out", type=click.Path(), metavar="FILE", help="Write the best weights.")
 @click.option("--weights-like", type=click.Path(), metavar="FILE", help="Write them in the form of this file.")
 @click.option("--plot", type=click.Path(), metavar="FILE", help="Draw the losses: FILE.png or FILE.svg.")

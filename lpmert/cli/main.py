@@ -223,7 +223,7 @@ def solve(
         return minimize(data, initial_weights=start, callback=callback, **keeping, **shared.search_arguments())
 
     def text(data: Data, result: Result, shared: Shared) -> str:
-        from lpmert._doors import problem_of
+        from lpmert.asked import problem_of
 
         arguments, scale = shared.search_arguments(), shared.scale
         problem = problem_of(data, arguments["metric"], arguments["ties"], arguments["region"])
@@ -307,7 +307,7 @@ def _run(
                 else:
                     outcome = replace(outcome, optimum=result, rates={**outcome.rates, **rates[1]})
                 if not shared.quiet:
-                    say_outcome(result, shown=text is None and not shared.as_json and shared.output is None)
+                    say_outcome(outcome, shown=text is None and not shared.as_json and shared.output is None)
                 if text is None:
                     deliver(outcome.to_json, partial(_report, outcome, shared))
                 else:
@@ -329,9 +329,10 @@ def naming(data: str) -> Iterator[None]:
         raise lpmert.MetricError(f"{data}: {error}") from error
 
 
-def say_outcome(result: Result, *, shown: bool) -> None:
+def say_outcome(outcome: Result | Check, *, shown: bool) -> None:
     """Write the outcome to the log in a line, with its warnings; an empty one if a report shows it."""
-    for line in [""] if shown else [summary(result), *warning_lines(result)]:
+    result = outcome if isinstance(outcome, lpmert.Result) else outcome.optimum
+    for line in [""] if shown else [summary(result), *warning_lines(outcome)]:
         say(line)
 
 

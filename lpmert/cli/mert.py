@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from lpmert.cli.arguments import column_names, nonnegative
+from lpmert.cli.arguments import WholeNumber, column_names, nonnegative
 from lpmert.cli.console import put, say
 from lpmert.cli.delivery import ExitCode, exit_code
 from lpmert.cli.progress import ProgressLog
@@ -94,7 +94,7 @@ _UNUSED = "Accepted for compatibility; has no effect."
 
 
 @click.command(cls=_Abbreviated)
-@click.option("-d", "--pdim", "--d", "dimensions", type=click.IntRange(1), required=True, help="Number of features.")
+@click.option("-d", "--pdim", "--d", "dimensions", type=WholeNumber(1), required=True, help="Number of features.")
 @click.option("-F", "--ffile", type=_files, default="features.data", metavar="FILE,...", help="Features of each run.")
 @click.option(
     "-S", "--scfile", type=_files, default="statscore.data", metavar="FILE,...", help="Statistics of each run."
@@ -108,7 +108,7 @@ _UNUSED = "Accepted for compatibility; has no effect."
 @click.option("-P", "positive", type=_features, metavar="NAME,...", help="Weights that must not be below 0.")
 @click.option("-p", "--sparse-weights", metavar="FILE", help="Weights that combine all sparse features into one.")
 @click.option("-r", "--rseed", "--r", "seed", type=int, default=0, help="Seed for everything random.")
-@click.option("-T", "--threads", type=click.IntRange(1), default=1, help="Number of processes.")
+@click.option("-T", "--threads", type=WholeNumber(1), default=1, help="Number of processes.")
 @click.option(
     "--time-limit",
     type=nonnegative,
@@ -116,12 +116,12 @@ _UNUSED = "Accepted for compatibility; has no effect."
     metavar="SECONDS",
     help="When to stop, from the start of the command on.",
 )
-@click.option("-v", "--verbose", type=click.IntRange(0), default=1, help="0 for no progress.")
+@click.option("-v", "--verbose", type=WholeNumber(0), default=1, help="0 for no progress.")
 @line_length_option
-@click.option("-n", "--ntry", "--n", "--random-restarts", "tries", type=click.IntRange(0), default=20, help=_TRIES)
-@click.option("-a", "--shard-count", "shards", type=click.IntRange(0), help=_UNUSED + " All lists count.")
+@click.option("-n", "--ntry", "--n", "--random-restarts", "tries", type=WholeNumber(0), default=20, help=_TRIES)
+@click.option("-a", "--shard-count", "shards", type=WholeNumber(0), help=_UNUSED + " All lists count.")
 @click.option("-b", "--shard-size", "shard_size", type=nonnegative, help=_UNUSED)
-@click.option("-m", "--nrandom", "--nr", "directions", type=click.IntRange(0), help=_UNUSED)
+@click.option("-m", "--nrandom", "--nr", "directions", type=WholeNumber(0), help=_UNUSED)
 @click.option("-t", "--type", "line_search", type=click.Choice(LINE_SEARCHES), help=_UNUSED)
 def mert(**options: Any) -> None:
     """Find the best weights for the data of Moses' `mert`, and write them to weights.txt in the current folder.

@@ -30,7 +30,7 @@ class Metrics(Registered):
 
 
 @click.command()
-@click.argument("method", required=False, type=Registered(METHODS))
+@click.argument("method", required=False, type=Registered(METHODS), metavar="[METHOD]")
 @click.option("--metric", type=Metrics(), help="Describe a metric and its options instead.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of the report.")
 def methods(method: str | None, metric: str | None, as_json: bool) -> None:
@@ -39,7 +39,7 @@ def methods(method: str | None, metric: str | None, as_json: bool) -> None:
     `--set NAME=VALUE` of other commands sets an option, `--set metric.NAME=VALUE` one of the metric; in Python options
     are arguments of the class.
     """
-    from lpmert._doors import _method
+    from lpmert.asked import method_of
 
     formatter = click.HelpFormatter(max_width=100)
     if metric is not None:
@@ -52,10 +52,10 @@ def methods(method: str | None, metric: str | None, as_json: bool) -> None:
                 [(f"{name}={_text(one['default'])}", one["value"]) for name, one in told["options"].items()]
             )
     elif method is None:
-        told = {name: _summary(_method(name)) for name in METHODS.names()}
+        told = {name: _summary(method_of(name)) for name in METHODS.names()}
         formatter.write_dl(list(told.items()))
     else:
-        chosen = _method(method)
+        chosen = method_of(method)
         options = chosen.options()
         place = f"{type(chosen).__module__}:{type(chosen).__qualname__}"
         told = {

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from lpmert.cli.arguments import Registered, parse_weights
+from lpmert.cli.arguments import Registered, WholeNumber, parse_weights
 from lpmert.cli.console import say
 from lpmert.cli.reading import Reading, described, sizes
 from lpmert.cli.reading_options import reading_options
@@ -21,7 +21,7 @@ from lpmert.system.files import writing_later
 @reading_options
 @click.option("--metric", metavar="NAME", default="wer", help="What the lists count against --references.")
 @click.option("--weights", required=True, metavar="WEIGHTS", help="What the order depends on; as for `lpmert check`.")
-@click.option("-n", "n", type=click.IntRange(min=1), default=100, metavar="N", help="Most hypotheses of a list.")
+@click.option("-n", "n", type=WholeNumber(min=1), default=100, metavar="N", help="Most hypotheses of a list.")
 @click.option("-o", "--output", required=True, type=click.Path(), metavar="FILE", help="Where the lists go.")
 @click.option("--to", "to_format", type=Registered(FORMATS), help="Format of FILE. [default: told by its ending]")
 @click.option("-q", "--quiet", is_flag=True, help="Do not report what was read and written.")

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from lpmert.cli.arguments import Registered, column_names, finite, size
+from lpmert.cli.arguments import Registered, WholeNumber, column_names, finite, size
 from lpmert.quoting import quoted
 from lpmert.registry import FORMATS
 
@@ -73,7 +73,7 @@ _OPTIONS = (
     ),
     click.option(
         "--n-best",
-        type=click.IntRange(min=1),
+        type=WholeNumber(min=1),
         metavar="N",
         help="Lattices: the N best hypotheses of each. [default: all; 100 where only lists will do]",
     ),

@@ -49,21 +49,21 @@ def check_report(check: Check, scale: Scale | None = None, paths: str = "") -> s
     table = [_feature_column(best), given, found, *_more_columns(best, scale)]
     headline = _headline(
         _verdict(check),
-        good=check.excess == 0 and best.status.proved and check.inside and not (check.wins_by_ties or best.warnings),
+        good=check.excess == 0 and best.status.proved and check.inside and not (check.wins_by_ties or check.warnings),
     )
     return "\n\n".join(
-        [headline, *warned(best), labelled(figures), side_by_side(table), labelled(_run_facts(best, scale, paths))]
+        [headline, *warned(check), labelled(figures), side_by_side(table), labelled(_run_facts(best, scale, paths))]
     )
 
 
-def warning_lines(result: Result) -> list[str]:
-    """Return a line for each warning of a result."""
-    return [f"warning: {one.message}" for one in result.warnings]
+def warning_lines(of: Result | Check) -> list[str]:
+    """Return a line for each warning of a result or a check."""
+    return [f"warning: {one.message}" for one in of.warnings]
 
 
-def warned(result: Result) -> list[str]:
-    """Return the warnings of a result as a part of a report, nothing if there are none."""
-    lines = [click.style(wrapped(line, sys.stdout), fg="red", bold=True) for line in warning_lines(result)]
+def warned(of: Result | Check) -> list[str]:
+    """Return the warnings of a result or a check as a part of a report, nothing if there are none."""
+    lines = [click.style(wrapped(line, sys.stdout), fg="red", bold=True) for line in warning_lines(of)]
     return ["\n".join(lines)] if lines else []
 
 

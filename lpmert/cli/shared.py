@@ -11,6 +11,7 @@ import click
 from lpmert.cli.arguments import (
     Registered,
     Scale,
+    WholeNumber,
     assignment,
     backend,
     bounds,
@@ -158,17 +159,17 @@ class Shared:
 
 def configured(method: str, options: Sequence[tuple[str, str]]) -> Method:
     """Return a method with options; raises `click.BadParameter` for those that it has not, or has not so."""
-    from lpmert._doors import _method
+    from lpmert.asked import method_of
     from lpmert.errors import MethodError
 
     if not options:
-        return _method(method)
+        return method_of(method)
     names = [name for name, _ in options]
     twice = [name for name in names if names.count(name) > 1]
     if twice:
         raise click.BadParameter(f"{quoted(twice[0])} is given twice.", param_hint="--set")
     try:
-        return _method(method).configured(dict(options))
+        return method_of(method).configured(dict(options))
     except MethodError as error:
         raise click.BadParameter(f"{error}. See `lpmert methods {method}`.", param_hint="--set") from error
 
@@ -256,7 +257,7 @@ _SHARED_OPTIONS = (
     click.option("--cosine", type=finite, metavar="C", help="Least cosine with the weights of --around."),
     click.option("--around", metavar="WEIGHTS", help="Same syntax as `lpmert check --weights`."),
     click.option("--time-limit", type=nonnegative, metavar="SECONDS", help="Stop after this time."),
-    click.option("--node-limit", type=click.IntRange(min=0), metavar="N", help="Stop after this many search nodes."),
+    click.option("--node-limit", type=WholeNumber(min=0), metavar="N", help="Stop after this many search nodes."),
     click.option("--gap", type=share, metavar="SHARE", help="Stop at this relative gap, such as 0.01 or 1%."),
     click.option("--target", type=finite, metavar="LOSS", help="Stop at this loss or a lower one."),
     click.option(
@@ -265,10 +266,10 @@ _SHARED_OPTIONS = (
         metavar="SIZE",
         help="Most memory of process and workers, such as 500MB.  [default: what they have and 0.9 of what is free]",
     ),
-    click.option("--seed", type=click.IntRange(min=0), default=0, metavar="N", help="Seed for everything random."),
+    click.option("--seed", type=WholeNumber(min=0), default=0, metavar="N", help="Seed for everything random."),
     click.option(
         "--jobs",
-        type=click.IntRange(min=1),
+        type=WholeNumber(min=1),
         default=1,
         metavar="N",
         help="Number of workers; affects only the time.",

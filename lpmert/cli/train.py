@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from lpmert.cli.arguments import Registered, assignment
+from lpmert.cli.arguments import Registered, WholeNumber, assignment
 from lpmert.cli.console import say
 from lpmert.cli.delivery import Place, delivering
 from lpmert.cli.main import naming
@@ -27,7 +27,7 @@ from lpmert.system.memory import Allowance
 )
 @click.option("--set", "options", type=assignment, multiple=True, metavar="NAME=VALUE", help="Option of the method.")
 @metric_option
-@click.option("--seed", type=click.IntRange(min=0), default=0, metavar="N", help="Seed for everything random.")
+@click.option("--seed", type=WholeNumber(min=0), default=0, metavar="N", help="Seed for everything random.")
 @click.option("-o", "--output", type=click.Path(), metavar="FILE", help="Write JSON to FILE rather than to stdout.")
 @click.option("-q", "--quiet", is_flag=True, help="Do not report what was found.")
 def train(
@@ -46,13 +46,14 @@ def train(
     methods` describes them. DATA is as for `lpmert solve`. The JSON has the weights by name: `lpmert check --weights`
     reads them.
     """
-    from lpmert._doors import _method
+    from lpmert.asked import method_of
     from lpmert.methods.heuristic.sparse import Trainer
 
-    trainer = _method(configured(method, options))
+    trainer = method_of(configured(method, options))
     settings = trainer.settings()
     if not isinstance(trainer, Trainer):
-        raise click.BadParameter(f"{method} does not train on sparse features; msr, perceptron and boosting do.")
+        remedy = f"{method} does not train on sparse features; give msr, perceptron or boosting."
+        raise click.BadParameter(remedy, param_hint="--method")
     reading = Reading.taken(data, flags, metric)
     with naming(reading.name), Allowance().kept(), delivering(Place(True, output, quiet)) as deliver:
         nbest = reading.read()

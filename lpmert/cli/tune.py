@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from lpmert.cli.arguments import WholeNumber
 from lpmert.cli.delivery import delivering, exit_code
 from lpmert.cli.figures import column, number
 from lpmert.cli.held_out import held_out_options, read_with_held_out
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 @shared_options
 @held_out_options
 @source_option
-@click.option("--folds", type=click.IntRange(min=2), default=5, metavar="N", help="Parts for cross-validation.")
+@click.option("--folds", type=WholeNumber(min=2), default=5, metavar="N", help="Parts for cross-validation.")
 @checkpoint_options("the average, folds and the optimum, each when it has ended,")
 @click.option("--quick", is_flag=True, help="Estimate without cross-validation.")
 @click.option("--weights-out", type=click.Path(), metavar="FILE", help="Write the recommended weights.")
@@ -99,7 +100,7 @@ def tune(
 
 
 def _keeps(tuned: Tuned, nbest: Data, arguments: dict[str, Any]) -> Keeps:
-    from lpmert._doors import problem_of
+    from lpmert.asked import problem_of
     from lpmert.formats.weights import keeps_loss
 
     problem = problem_of(nbest, arguments["metric"], arguments["ties"], arguments["region"])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from lpmert.cli.arguments import WholeNumber
 from lpmert.cli.console import say
 from lpmert.quoting import quoted
 
@@ -50,7 +51,7 @@ def sources_of(data: Data, pattern: re.Pattern[str] | None) -> list[str] | None:
 def asking(command: Command) -> Command:
     """Add the options of `Asked`."""
     folds = click.option(
-        "--cv", type=click.IntRange(min=2), metavar="N", help="Estimate the loss on unseen lists, from N parts."
+        "--cv", type=WholeNumber(min=2), metavar="N", help="Estimate the loss on unseen lists, from N parts."
     )
     return folds(source_option(command))
 

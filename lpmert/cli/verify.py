@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 import lpmert
+from lpmert.cli.arguments import WholeNumber
 from lpmert.cli.console import put
 from lpmert.cli.figures import column
 from lpmert.cli.main import naming
@@ -25,7 +26,7 @@ from lpmert.cli.text_tables import side_by_side
 @click.option(
     "--ties", type=click.Choice(TIES), default="first", help="Which of several hypotheses with equal features counts."
 )
-@click.option("--jobs", type=click.IntRange(min=1), default=1, metavar="N", help="Processes for a tree of cones.")
+@click.option("--jobs", type=WholeNumber(min=1), default=1, metavar="N", help="Processes for a tree of cones.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of the report.")
 def verify(
     certificate: str,

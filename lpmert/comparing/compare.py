@@ -146,7 +146,7 @@ def compare(
     >>> found["och"].best.loss, found["mine"].best.loss, found.excess(found["mine"].best)
     (0.0, 1.0, 1.0)
     """
-    from lpmert._doors import _keeping, _method, problem_of
+    from lpmert.asked import keeping_of, method_of, problem_of
     from lpmert.comparing.comparison import Comparison, Entry
     from lpmert.comparing.cross_validation import expected
     from lpmert.comparing.cross_validation import folds as refits
@@ -180,10 +180,10 @@ def compare(
     if methods is None:
         methods = DEFAULT_METHODS if isinstance(problem, Problem) else DEFAULT_ON_LATTICES
     named = methods.items() if isinstance(methods, Mapping) else [(None, method) for method in methods]
-    given = [(name, _method(method)) for name, method in named]
+    given = [(name, method_of(method)) for name, method in named]
     compared = sources(given, weights or {}, callables or {}, problem)
     known = _checked(optimum, problem) if isinstance(optimum, Result) else None
-    solver = None if optimum is None or isinstance(optimum, Result) else _method(optimum)
+    solver = None if optimum is None or isinstance(optimum, Result) else method_of(optimum)
 
     for method in [method for _, method in given] + ([] if solver is None else [solver]):
         if not isinstance(problem, Problem):
@@ -226,7 +226,7 @@ def compare(
             "grouping of lists": told_apart(None if split is None else split.group.tolist()),
         }
 
-    keeping = finished_parts(_keeping(checkpoint, resume), asked)
+    keeping = finished_parts(keeping_of(checkpoint, resume), asked)
     with Interrupts() as interrupts, keeping as finished, hired(checked_backend(backend), jobs):
         complete = collect(judge, tasks, runs, told, interrupts, finished, "run", memory)
         if solver is not None and complete:

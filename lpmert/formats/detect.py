@@ -34,7 +34,7 @@ logger = logging.getLogger("lpmert")
 _HEAD = 1 << 16
 _SRILM = re.compile(r"NBestList[12]\.0\b|\(-?[0-9.]+\) |(-?[0-9.]+(e[-+]?[0-9]+)?[ \t]+){2}[0-9]+([ \t]|$)")
 _BEST_OF_N = re.compile(r'(?<!\\)"candidates"\s*:\s*\[\s*(\]|.*?(?<!\\)"scores"\s*:\s*\{)', re.DOTALL)
-_REMEDY = f"give the format, one of {listed(FORMATS.own)}, or module:Name"
+_REMEDY = f"give the format ({{}}, format), one of {listed(FORMATS.own)}, or module:Name"
 
 
 def read(
@@ -182,7 +182,7 @@ def format_of_target(path: str | Path) -> str:
     """Return the format that the ending of a path names; raises `DataError` if it names none."""
     kind = format_of_name(path) or ("npz" if Path(path).suffix == ".npz" else _by_ending(path))
     if kind is None:
-        raise DataError(f"cannot tell from the ending in which format to write; {_REMEDY}", path=path)
+        raise DataError(f"cannot tell from the ending in which format to write; {_REMEDY.format('--to')}", path=path)
     return kind
 
 
@@ -210,7 +210,7 @@ def detect(source: Source) -> str:
         kind = _by_magic(head) or (None if format_of_name(source) else _by_ending(source))
         kind = kind or _by_first_line(head, source)
     if kind is None:
-        raise DataError(f"cannot tell the format; {_REMEDY}", path=source)
+        raise DataError(f"cannot tell the format; {_REMEDY.format('--from')}", path=source)
     return kind
 
 
@@ -266,9 +266,8 @@ def _by_first_line(head: bytes, path: str | Path) -> str | None:
     if "|||" in first:
         return "moses"
     if _by_utterance(head) is not None:
-        raise DataError(
-            f"looks like the file of one utterance; give the folder or a manifest of all, or {_REMEDY}", path=path
-        )
+        remedy = f"give the folder or a manifest of all, or {_REMEDY.format('--from')}"
+        raise DataError(f"looks like the file of one utterance; {remedy}", path=path)
     for kind, separator in (("tsv", "\t"), ("csv", ",")):
         if separator in first and named is None:
             return kind

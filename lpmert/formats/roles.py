@@ -151,8 +151,12 @@ def refuse_absent(wanted: Iterable[str], head: Head, path: str | Path) -> None:
     """Raise `DataError` unless a table has all of these columns."""
     for name in wanted:
         if name not in head.names:
-            there = listed(head.names)
-            raise DataError(f"no column {quoted(name)}; the columns are {there}", path=path, line=head.line)
+            there = f"the columns are {listed(head.names)}"
+            if len(head.names) == 1 and any(mark in head.names[0] for mark in ",;\t"):
+                there = (
+                    f"there is one column only, {quoted(head.names[0])}: give its format (--from, format), tsv or csv"
+                )
+            raise DataError(f"no column {quoted(name)}; {there}", path=path, line=head.line)
 
 
 def recognised(names: Sequence[str]) -> Columns:

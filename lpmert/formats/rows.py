@@ -199,7 +199,9 @@ def _wanted(
 def _refuse_width(rows: Iterable[tuple[int, list[str]]], width: int, path: str | Path) -> None:
     for number, cells in rows:
         if len(cells) != width:
-            trouble = "empty line; delete it" if cells == [""] else f"{len(cells)} cells, but the header has {width}"
+            count = f"{len(cells)} {'cell' if len(cells) == 1 else 'cells'}, but the header has {width}"
+            remedy = "give one for every column, even if it is empty, separated as the header's are"
+            trouble = "empty line; delete it" if cells == [""] else f"{count}; {remedy}"
             raise DataError(trouble, path=path, line=number)
 
 

@@ -129,7 +129,7 @@ def loop(
     >>> [one.loss for one in found.iterations]
     [1.0, 0.0]
     """
-    from lpmert._doors import _settings
+    from lpmert.asked import settings_of
     from lpmert.errors import DataError, DecoderError, MethodError, RegionError
     from lpmert.formats.weights import checked_region, given_weights
     from lpmert.looping.journal import Journal
@@ -149,7 +149,7 @@ def loop(
     most = real_number(search_seconds)
     if search_seconds is not None and (most is None or not most >= 0.0):
         raise MethodError(f"search_seconds must be a number of at least 0, or None; got {quoted(search_seconds)}")
-    solver, limits, seed = _settings(
+    solver, limits, seed = settings_of(
         "och" if method == AVERAGE else method, search_seconds, None, None, None, memory_limit, jobs, seed
     )
     if solver.remembers:

@@ -7,6 +7,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from lpmert.errors import FloatArray, MetricError
+from lpmert.metrics.columns import TEXT_METRICS
 from lpmert.quoting import listed, quoted
 from lpmert.registry import METRICS
 from lpmert.system.mapped import blocks_of_rows
@@ -78,6 +79,11 @@ def metric_by_name(metric: str | Metric) -> Metric:
     """
     given = metric
     if isinstance(metric, str):
+        if metric in TEXT_METRICS and metric not in METRICS.own:
+            raise MetricError(
+                f"metric {quoted(metric)} is of texts; give the references (--references), or for lists with counts "
+                f"one of {listed(METRICS.names())}"
+            )
         metric = METRICS.build(metric)
     if isinstance(metric, type):
         raise MetricError(f"metric is the class {metric.__name__}; pass an object of it, such as {metric.__name__}()")

@@ -50,7 +50,7 @@ def count_paths(sources, seconds, targets, mantissas, exponents):
             exponents[v] += 1
 
 
-@kernel
+@kernel(nogil=True)
 def least_edits(sources, targets, words, reference, edits):
     """Fill edits [n, R + 1]: the least edits that turn the words of a path to a node into the first j words of the
     reference [R]; words [L] below 0 are silent.
@@ -128,7 +128,7 @@ def near_best(sources, seconds, targets, features, weights, share, scores, so_fa
     return count
 
 
-@kernel(allocates=True)
+@kernel(allocates=True, nogil=True)
 def most_matches(sources, targets, words, spelled, ends, follow, depth, first, states, counts, most):
     """Fill most [N] with the most n-grams of references, by their order, on a path from node 0 to the last node.
 

@@ -160,12 +160,12 @@ class _Builder:
         self.equations: list[tuple[Row, str]] = []
         self.reference = self._reference(region)
 
-    def vector(self, coefficients: Mapping[str, float]) -> FloatArray:
-        """Return coefficients by name as an array [D]."""
+    def vector(self, coefficients: Mapping[str, float], what: str) -> FloatArray:
+        """Return coefficients by name as an array [D]; what: the limits that they are of."""
         row = np.zeros(len(self.names))
         for name, value in coefficients.items():
             if name not in self.names:
-                raise RegionError(f"no feature {quoted(name)}; the features are {listed(self.names)}")
+                raise RegionError(f"{what}: no feature {quoted(name)}; the features are {listed(self.names)}")
             row[self.names.index(name)] = _number(value, f"the limit of {quoted(name)}")
         return row
 
@@ -173,7 +173,7 @@ class _Builder:
         """Return (row, value, label): the row's product with the weights is the value once they are scaled."""
         for name, value in region.fixed.items():
             if _number(value, f"the fixed weight of {quoted(name)}") != 0.0:
-                return self.vector({name: 1.0}), float(value), f"{name} = {value:g}"
+                return self.vector({name: 1.0}, "fixed weights"), float(value), f"{name} = {value:g}"
         if region.total is not None and _number(region.total, "the fixed sum") != 0.0:
             return np.ones(len(self.names)), float(region.total), f"sum = {region.total:g}"
         return None
@@ -190,7 +190,7 @@ class _Builder:
         """Add low <= row.w <= high."""
         if low is not None and high is not None:
             if low > high:
-                raise RegionError(f"{what}: the least, {low:g}, is above the most, {high:g}")
+                raise RegionError(f"limits of {what}: the least, {low:g}, is above the most, {high:g}; swap them")
             if low == high:
                 self.equal(row, low, f"{what} = {low:g}")
                 return
@@ -246,13 +246,13 @@ def limits_of(region: Region, names: Sequence[str]) -> RegionCone:
     for name, fixed in region.fixed.items():
         label = f"{name} = {fixed:g}"
         if label != reference:
-            builder.equal(builder.vector({name: 1.0}), float(fixed), label)
+            builder.equal(builder.vector({name: 1.0}, "fixed weights"), float(fixed), label)
     if region.total is not None:
         label = f"sum = {region.total:g}"
         if label != reference:
             builder.equal(np.ones(len(builder.names)), float(region.total), label)
     for name, (low, high) in region.bounds.items():
-        row = builder.vector({name: 1.0})
+        row = builder.vector({name: 1.0}, "bounds")
         if name in region.fixed:
             _check_fixed(name, region.fixed[name], low, high)
         else:
@@ -262,10 +262,10 @@ def limits_of(region: Region, names: Sequence[str]) -> RegionCone:
             if name in region.fixed:
                 _check_fixed(name, region.fixed[name], 0.0, None)
             else:
-                builder.at_least(builder.vector({name: 1.0}), 0.0, f"{name} >= 0")
+                builder.at_least(builder.vector({name: 1.0}, "nonnegative"), 0.0, f"{name} >= 0")
     for one in region.linear:
         what = _sum_text(one.coefficients)
-        row = builder.vector(one.coefficients)
+        row = builder.vector(one.coefficients, "linear limits")
         if not row.any():
             raise RegionError("a linear limit has no coefficient other than 0")
         builder.between(row, _end(one.lower, -math.inf, what), _end(one.upper, math.inf, what), what)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lpmert._doors import problem_of
+from lpmert.asked import problem_of
 from lpmert.errors import DataError
 from lpmert.formats.weights import given_weights
 from lpmert.reporting.documents import Documents, Source, Told, documents

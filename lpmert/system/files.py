@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import errno
 import io
 import os
 import shlex
@@ -365,6 +366,21 @@ def atomic_writer(path: str | Path) -> Iterator[TextIO]:
             os.fsync(sink.fileno())
             if target.exists():
                 shutil.copymode(target, str(sink.name))
+
+
+def check_place(path: str | Path) -> None:
+    """Raise `DataError` if no file can be written there later; what is there stays as it is."""
+    target = Path(path).resolve()
+    with writing_to(path):
+        if target.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if target.is_file() or not target.exists():
+        with suppress(_NotYet), scratch_file(target, path):
+            raise _NotYet
+
+
+class _NotYet(Exception):
+    """Nothing is to be written now."""
 
 
 @contextmanager

@@ -128,7 +128,7 @@ def tune(
     >>> tuned.optimum.loss, tuned.averaged.loss, tuned.recommended
     (0.0, 0.0, 'averaged')
     """
-    from lpmert._doors import _keeping, _settings, problem_of
+    from lpmert.asked import keeping_of, problem_of, settings_of
     from lpmert.model.coordinates import CallerWeights
     from lpmert.parallel.backends import hired
     from lpmert.result import warned
@@ -141,7 +141,7 @@ def tune(
     from lpmert.unseen.material import divisible, held_out_like, searched
     from lpmert.values import whole_number
 
-    solver, limits, seed = _settings(method, time_limit, node_limit, gap, target, memory_limit, jobs, seed, backend)
+    solver, limits, seed = settings_of(method, time_limit, node_limit, gap, target, memory_limit, jobs, seed, backend)
     folds = whole_number(folds, "folds", 2)
     interrupts = Interrupts()
     allowance = Allowance(limits.memory_limit)
@@ -168,7 +168,7 @@ def tune(
         group = groups_of(groups, nbest.n_lists)
         aside = None if held_out is None else held_out_like(held_out, nbest)
         setting = Setting(problem.metric, ties, problem.region, seed, deadline, averaging, metric)
-        finished = kept.enter_context(finished_parts(_keeping(checkpoint, resume), asked))
+        finished = kept.enter_context(finished_parts(keeping_of(checkpoint, resume), asked))
         seconds = {}
         fitted = fit_once(problem, setting, finished, lambda done, parts: told("average", done, parts))
         seconds["average"] = deadline.seconds

@@ -20,7 +20,7 @@ from lpmert.cli.main import main
 from lpmert.quoting import LONGEST_MESSAGE
 
 TABLE = "utt\tam\tlm\terrors\nu1\t1\t0\t0\nu1\t0\t1\t1\nu2\t2\t1\t1\nu2\t1\t3\t0\n"
-HUGE = "x" * 3_000_000
+HUGE = "x" * 200_000
 
 
 @pytest.fixture
@@ -356,3 +356,64 @@ def test_statistics_that_tell_no_metric_are_said_to_be_of_their_file(tmp_path: P
     outcome = run(*command.split(), path)
     assert outcome.exit_code == 1
     assert outcome.stderr.splitlines()[-1].startswith(f"lpmert: error: {path}: the lists have the statistics x, y:")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["methods", "celles"], "[METHOD]': no method 'celles'; choose one of auto, cells"),
+        (["solve", "--seed", "x"], "'x' is not a valid integer."),
+        (["solve", "--fix", "am=1,c=2"], "fixed weights: no feature 'c'; the features are am, lm"),
+        (["solve", "--bounds", "am:3..1"], "limits of am: the least, 3, is above the most, 1; swap them"),
+        (["solve", "--metric", "wer"], "metric 'wer' is of texts; give the references (--references)"),
+        (
+            ["solve", "--from", "csv"],
+            r"there is one column only, 'utt\tam\tlm\terrors': give its format (--from, format)",
+        ),
+        (["check", "--weights", '{"am": 1, "lm": "x"}'], "Invalid value for --weights: the weight of 'lm' is 'x'"),
+        (["train", "--method", "cells"], "--method: cells does not train on sparse features; give msr"),
+    ],
+)
+def test_a_message_names_what_is_wrong_once_and_the_remedy(table: str, given: list[str], message: str) -> None:
+    outcome = run(given[0], *(columns(table) if given[0] != "methods" else []), *given[1:])
+    assert outcome.exit_code in (1, 2)
+    said = " ".join(outcome.stderr.split())
+    assert message in said
+    assert said.count("exhaustive") <= 1
+
+
+def test_a_row_of_another_width_is_told_with_the_remedy(table: str) -> None:
+    Path(table).write_text(TABLE + "u2\n")
+    said = run("solve", *columns(table)).stderr
+    assert f"{table}:6: 1 cell, but the header has 4; give one for every column, even if it is empty" in said
+
+
+@pytest.mark.parametrize("option", ["--certificate", "--checkpoint"])
+@pytest.mark.parametrize(("place", "why"), [("", "Is a directory"), ("nowhere/file", "No such file or directory")])
+def test_a_place_that_cannot_be_written_is_told_before_the_search(
+    table: str, tmp_path: Path, option: str, place: str, why: str
+) -> None:
+    before = sorted(tmp_path.iterdir())
+    outcome = run("solve", *columns(table), option, tmp_path / place)
+    assert outcome.exit_code == 1
+    assert outcome.stdout == ""
+    assert outcome.stderr == f"lpmert: error: {tmp_path / place}: cannot be written: {why}\n"
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("more", [[], ["-q"], ["--json"]])
+def test_weights_that_are_all_0_are_warned_of(table: str, more: list[str]) -> None:
+    zero, other = (run("check", *columns(table), "--weights", given, *more) for given in ("am=0,lm=0", "am=0,lm=1"))
+    warning = "warning: all these weights are 0, so that all hypotheses of a list tie"
+    assert zero.exit_code == other.exit_code == 0
+    assert ((zero.stderr if more == ["--json"] else zero.stdout).count(warning)) == 1
+    assert warning not in other.output
+
+
+def test_weights_that_are_all_0_are_warned_of_in_python(caplog: pytest.LogCaptureFixture) -> None:
+    nbest = lpmert.NBest([[1, 0], [0, 1]], [0, 2], [0, 1])
+    assert lpmert.evaluate(nbest, [0, 1]).tied_lists == 0
+    assert not caplog.messages
+    assert lpmert.evaluate(nbest, [0, 0]).tied_lists == 1
+    assert [warning.code for warning in lpmert.check(nbest, [0, 0]).warnings] == ["all-zero"]
+    assert sum("all these weights are 0" in message for message in caplog.messages) == 2

@@ -124,7 +124,7 @@ def test_what_cannot_be_told_asks_for_the_format(tmp_path: Path) -> None:
     for content, message in (
         ("x" * 5000 + "\n", "cannot tell the format"),
         ("a\0b\n", "cannot tell the format"),
-        ("hello\n", "cannot tell the format; give the format, one of tsv"),
+        ("hello\n", r"cannot tell the format; give the format \(--from, format\), one of tsv"),
         ("", "x: empty file"),
         ("SCORES_TXT_BEGIN_0 0 1 2 WER\n", "these are the scores of mert data"),
         ("NBestList1.0\n(-1) a\n", "looks like the file of one utterance"),

@@ -153,7 +153,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_where_boxes_stall_simplices_take_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    nbest = corners()
+    nbest = corners(26)
     form = Problem(nbest).canonical
     expected = lpmert.minimize(nbest, method=Cells(shape="simplices"))
     stalling = Cells(stalled_splits=1)

@@ -41,7 +41,7 @@ def _lanes_at_once() -> Iterator[None]:
 @pytest.mark.parametrize("seed", range(3))
 def test_any_number_of_threads_gives_the_same_search(method: str | Cells, seed: int) -> None:
     nbest = problem_of(seed)
-    results = [lpmert.minimize(nbest, method=method, jobs=jobs) for jobs in (1, 2, 3, 16)]
+    results = [lpmert.minimize(nbest, method=method, jobs=jobs) for jobs in (1, 2, 16)]
     assert results[0].status is Status.OPTIMAL
     assert results[0].counters["nodes"] > 50
     assert all(same(results[0], other) for other in results[1:])

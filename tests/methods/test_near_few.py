@@ -57,7 +57,5 @@ def test_groups_compared_at_random_weights_end_with_the_least_loss(kind: str) ->
         lists = random_lists(kind, seed, most_lists=6, most_hypotheses=4, most_features=3, most_selections=150)
         least = best_loss(lists)
         result = lpmert.minimize(lists.nbest, method=Groups(size=2, near_few=False))
-        if not tolerated.take(result, lists, least):
-            assert result.status is Status.OPTIMAL
-            assert result.loss == pytest.approx(float(least), abs=1e-12 * float(np.abs(lists.losses).sum()))
+        tolerated.assert_least(result, lists, least)
     tolerated.assert_rare()

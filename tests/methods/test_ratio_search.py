@@ -159,7 +159,7 @@ def test_open_selections_on_their_way_find_the_least_loss(
     monkeypatch.setattr("lpmert.methods.choices.shared._ALONE", 0)
     monkeypatch.setattr("lpmert.methods.choices.shared._UNIT", unit)
     tolerated = Tolerated(kind)
-    for lists, nbest, name in problems(kind, range(40, 44), most_lists=7, most_selections=300):
+    for lists, nbest, name in problems(kind, range(40, 42), most_lists=7, most_selections=300):
         least = best_loss(lists, nbest.statistics, name, [])
         for method in (Choices(), Choices(use_cores=True, lanes=2)):
             found = [lpmert.minimize(nbest, metric=METRICS[name], method=method, jobs=jobs) for jobs in (1, 2, 5)]

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -15,12 +14,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 from drawn_lattices import Drawn, least_loss, limits_of
-from long_searches import counted, kept_search, lattices_of, long_searches, noise_of, search_lattices
+from long_searches import (
+    after,
+    counted,
+    in_pieces,
+    kept_search,
+    lattices_of,
+    long_searches,
+    noise_of,
+    pieces_of,
+    search_lattices,
+)
 from shared import ROOT
 from strategies import KINDS, best_loss, random_lists
 
 import lpmert
-from lpmert import DataError, MethodError, Progress, Status
+from lpmert import DataError, MethodError, Status
 from lpmert.methods.auto import Auto
 from lpmert.methods.cells.cells import Cells
 from lpmert.methods.choices.choices import Choices
@@ -34,33 +43,6 @@ from lpmert.search import checkpoint
 from lpmert.search.checkpoint import Keeping
 
 METHODS = (Cells(), Cells(shape="simplices"), Choices(), Groups(size=3), LpMert(), "auto")
-
-
-def after(calls: int) -> Callable[[Progress], bool]:
-    """Return a callback that stops a search when it has been called so often."""
-    left = [calls]
-
-    def stop(_: Progress) -> bool:
-        left[0] -= 1
-        return left[0] <= 0
-
-    return stop
-
-
-def in_pieces(nbest: lpmert.NBest, path: Path, calls: int, **arguments: object) -> tuple[lpmert.Result, int]:
-    """Search with a stop after so many slices each time; return the last result, and how many pieces it took."""
-    search = partial(lpmert.minimize, nbest, checkpoint=path, **arguments)
-    return pieces_of(lambda resume, stop: search(resume=resume, callback=stop), calls)
-
-
-def pieces_of(
-    search: Callable[[bool, Callable[[Progress], bool]], lpmert.Result], calls: int
-) -> tuple[lpmert.Result, int]:
-    for piece in range(2_000):
-        result = search(piece > 0, after(calls))
-        if result.status is not Status.CALLBACK:
-            return result, piece + 1
-    raise AssertionError("it never ends")
 
 
 def lattices_in_pieces(problem: LatticeProblem, path: Path, calls: int) -> tuple[lpmert.Result, int]:

@@ -3,45 +3,23 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from long_searches import counted, long_searches, noise_of
+from long_searches import counted, in_pieces, long_searches, noise_of
 from strategies import FRACTIONS, Lists, attainable_totals, random_lists
 
 import lpmert
-from lpmert import NBest, Progress, Region, Result, Status
+from lpmert import NBest, Region, Status
 from lpmert.methods.exhaustive import ExhaustiveSearch, attainable_selections
 from lpmert.methods.mip import Mip, MipSearch
 from lpmert.metrics.ratio import f_beta, recall
 from lpmert.model.problem import Problem
 from lpmert.registry import METHODS
 from lpmert.search.start import any_incumbent
-
-
-def after(calls: int) -> Callable[[Progress], bool]:
-    """Return a callback that stops a search when it has been called so often."""
-    left = [calls]
-
-    def stop(_: Progress) -> bool:
-        left[0] -= 1
-        return left[0] <= 0
-
-    return stop
-
-
-def in_pieces(nbest: NBest, path: Path, calls: int, **arguments: Any) -> tuple[Result, int]:
-    """Search with a stop after so many slices each time; return the last result, and how many pieces it took."""
-    for piece in range(2_000):
-        result = lpmert.minimize(nbest, checkpoint=path, resume=piece > 0, callback=after(calls), **arguments)
-        if result.status is not Status.CALLBACK:
-            return result, piece + 1
-    raise AssertionError("it never ends")
-
 
 CALLS = {"cells": 4, "choices": 100, "auto": 4}
 
