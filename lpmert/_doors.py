@@ -254,6 +254,8 @@ def certify(
     ties: str = "first",
     region: Region | None = None,
     memory_limit: int | None = None,
+    checkpoint: str | Path | None = None,
+    resume: bool = False,
 ) -> None:
     """Write down why no weights do better than the optimum that `minimize` found, for `verify`.
 
@@ -266,10 +268,11 @@ def certify(
     path : str or Path
         Where the certificate goes; compressed if the name ends in .gz, .xz or .zst.
     metric, ties, region
-        Those of the run; the region has limits only. The metric is a sum, a fraction of sums, BLEU or chrF; over
-        lattices, a sum.
+        Those of the run. The metric is a sum, a fraction of sums, BLEU, chrF or PER; over lattices, a sum.
     memory_limit : int, optional
         Bytes that the process may hold, as for `minimize`.
+    checkpoint, resume
+        File of what is written so far, from which a later call with resume goes on; gone at the end.
 
     Raises
     ------
@@ -296,12 +299,13 @@ def certify(
     from lpmert.model.problem import Problem
     from lpmert.system.memory import Allowance
 
+    again: Any = {"checkpoint": checkpoint, "resume": resume}
     with Allowance(memory_limit).kept():
         problem = problem_of(nbest, metric, ties, region)
         if isinstance(problem, Problem) and isinstance(nbest, NBest):
-            write_certificate(path, nbest, result, metric=metric, ties=ties, region=problem.region)
+            write_certificate(path, nbest, result, metric=metric, ties=ties, region=problem.region, **again)
         elif not isinstance(problem, Problem):
-            write_certificate_of_graphs(path, problem, result)
+            write_certificate_of_graphs(path, problem, result, **again)
 
 
 def _prepared(

@@ -75,8 +75,8 @@ class CertificateReader:
 
     def header(self) -> Header:
         """Return the header, which comes first."""
-        if not Path(self.path).exists():
-            raise DataError("there is no such file", path=self.path)
+        if not Path(self.path).exists() or Path(self.path).is_dir():
+            raise DataError("there is no such file, or it is a folder", path=self.path)
         text = self._next()
         found = _object(text.removesuffix(TREE) + "}")
         schema = typed(found.pop(SCHEMA_KEY, None), int)

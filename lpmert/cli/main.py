@@ -240,7 +240,8 @@ def solve(
         else:
             arguments = shared.search_arguments()
             settings = {name: arguments[name] for name in ("metric", "ties", "region", "memory_limit")}
-            lpmert.certify(data, result, certificate, **settings)
+            kept = None if checkpoint is None else f"{checkpoint}.proof"
+            lpmert.certify(data, result, certificate, checkpoint=kept, resume=resume, **settings)
 
     _run(
         Shared.of(**options),

@@ -35,11 +35,10 @@ class Claim:
 
     values: of each hypothesis, what is summed. stated: whether a certificate states sums whose loss is the bound.
     several: whether there are several sums, none of which is the loss; else a proof asks for one of at least `goal`.
-    met: whether some part of the tree reaches the bound, where there are several sums.
+    met: whether the best corner of some part is the bound, where there are several sums.
     """
 
     values: Values
-    unit = Fraction(1)
     stated = several = met = False
     goal = Fraction(0)
 

@@ -20,7 +20,8 @@ _WORDS = {"take", "out", "at", "known", "cores", "branch"}
 
 
 def closed(lists: ProofLists, part: Part, record: Record) -> tuple[float, list[Part]]:
-    """Return the least bound of what a record closes of a part, infinite if that is nothing, and the parts left open.
+    """Return by how much the least bound of what a record closes of a part exceeds the target, infinite if that is
+    nothing, and the parts left open.
 
     Raises `CertificateError` if the record does not show this.
     """
@@ -41,7 +42,7 @@ def closed(lists: ProofLists, part: Part, record: Record) -> tuple[float, list[P
     if charges is None or bound >= target:
         if "branch" in record:
             raise CertificateError("the node is closed, and cannot branch")
-        return bound, []
+        return bound - target, []
     if "branch" not in record:
         raise CertificateError(f"the bound of this part is {bound} steps of the loss, and {target} are needed")
     branch = typed(record["branch"], int)
@@ -56,7 +57,7 @@ def closed(lists: ProofLists, part: Part, record: Record) -> tuple[float, list[P
         for row, cost in own
         if others + cost < target
     ]
-    return min((others + cost for _, cost in own if others + cost >= target), default=inf), children
+    return min((others + cost - target for _, cost in own if others + cost >= target), default=inf), children
 
 
 def priced(lists: ProofLists, part: Part, at: object) -> Part:

@@ -64,7 +64,7 @@ def claimed_lists(graphs: WordGraphs, metric: str | TextMetric | None, header: H
     if header.equations:
         raise CertificateError("certificates of lattices and hypergraphs have no equations")
     if list(header.weights) != list(graphs.names):
-        raise CertificateError(f"the certificate is about other features: {list(header.weights)}")
+        raise CertificateError(f"features: {list(header.weights)} in the certificate, {list(graphs.names)} here")
     if not problem.additive:
         raise CertificateError(f"certificates need an additive metric, which {problem.metric.name!r:.40} is not")
     verdict = problem.decode(CallerWeights(np.array(list(header.weights.values()))))

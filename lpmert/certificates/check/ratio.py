@@ -18,7 +18,7 @@ from lpmert.certificates.check.claims import Claim, Price, Sums, Values
 from lpmert.errors import CertificateError, FloatArray, IntArray
 from lpmert.metrics.base import RatioMetric
 from lpmert.metrics.kinds import fraction_of
-from lpmert.metrics.ratio_kernels import BLEU, CHRF
+from lpmert.metrics.ratio_kernels import BLEU, CHRF, PER
 
 _DIGITS = 40
 _STATED = 1 << 64
@@ -65,12 +65,12 @@ class RatioClaim(Claim):
             self.goal = Fraction(bound.numerator * more_below - bound.denominator * more_above)
 
     def reached(self, least: float) -> bool:
-        """Whether a tree that shows this least sum, or of several that the bound is met, shows no more than the bound.
+        """Whether a tree that shows this least sum, or of several this excess or that the bound is met, shows no more.
 
-        What a denominator of 0 loses, 1, may be the bound although the sum is not the goal.
+        1, the most that they lose or what a denominator of 0 does, may be the bound although the sum is not the goal.
         """
         if self.ratio.fraction is None:
-            return self.met
+            return self.met or least == 0 or self.loss(self.sums) == 1
         _, _, below, more_below = self.ratio.fraction
         return super().reached(least) or below @ self.sums + more_below == 0
 
@@ -106,7 +106,9 @@ class Ratio:
 
     def __init__(self, metric: RatioMetric) -> None:
         self.fraction = fraction_of(metric)
-        self._bleu = metric.kind == BLEU
+        self._bleu, self._per = metric.kind == BLEU, metric.kind == PER
+        if self.fraction is None and metric.kind not in (BLEU, CHRF, PER):
+            raise CertificateError(f"no proof is known for the formula of {metric.name!r:.40}")
         self._squared = Fraction(float(metric.parameters[0])) if metric.kind == CHRF else Fraction(0)
 
     def loss(self, sums: Sums) -> Fraction:
@@ -115,6 +117,9 @@ class Ratio:
             above, more_above, below, more_below = self.fraction
             divisor = _dot(below.tolist(), sums) + more_below
             return Fraction(_dot(above.tolist(), sums) + more_above, divisor) if divisor else Fraction(1)
+        if self._per:
+            match, own, reference = sums
+            return Fraction(min(reference, max(own, reference) - match), reference) if reference else Fraction(1)
         if not self._bleu:
             return self._chrf(sums)
         if not prod(sums[0:8:2]):
@@ -128,6 +133,8 @@ class Ratio:
         """Whether hypotheses can have these sums: no more matches than n-grams."""
         if self._bleu:
             return all(sums[k] <= sums[k + 1] for k in range(0, 8, 2))
+        if self._per:
+            return sums[0] <= min(sums[1:])
         orders = range(0, len(sums), 3) if self.fraction is None else ()
         return all(sums[k + 2] <= min(sums[k], sums[k + 1]) for k in orders)
 
@@ -154,8 +161,10 @@ class Ratio:
         """Return sums of a box that no others in it undercut, or `None` where that is not known.
 
         More matches are better and more n-grams worse, but for those that brevity asks for. Of no n-grams there is no
-        match: then nothing is worse.
+        match: then nothing is worse. PER is best where the reference is as near to the length as it can be (R7).
         """
+        if self._per:
+            return [high[0], low[1], max(1, low[2], min(high[2], low[1]))]
         if self._bleu:
             length = max(1, low[1], min(high[1], low[8]))
             return [high[0], length, *(max(1, low[k]) if k % 2 else high[k] for k in range(2, 8)), low[8]]
@@ -164,9 +173,22 @@ class Ratio:
         return [high[k] if k % 3 == 2 else low[k] for k in range(len(low))]
 
     def price(self, low: Sums, high: Sums, at: Sums, sums: Sums) -> Price:
-        """Return prices by the tangent of the height at a point, good inside a box: R1 to R3."""
+        """Return prices by the tangent of the height at a point, good inside a box: R1 to R3; of PER by R7."""
         if len(at) != len(low) or min(at, default=0) < 1:
             raise CertificateError(f"prices are taken at {len(low)} sums of at least 1, not {at!r:.60}")
+        if self._per:
+            p, q = self.loss(sums).as_integer_ratio()
+            whole, target = ([-q, q, -p] if at[1] > at[2] else [-q, 0, q - p]), 0
+        else:
+            whole, target = self._tangent(low, high, at, sums)
+        least = _dot(whole, low)
+        reach = sum(abs(slope) * (b - a) for slope, a, b in zip(whole, low, high, strict=True))
+        forbidden = reach + max(0, target - least)
+        if sum(abs(slope) * max(1, b) for slope, b in zip(whole, high, strict=True)) + forbidden >= _LARGEST:
+            raise CertificateError(f"prices at {at!r:.60} are too large")
+        return Price(whole, target, forbidden)
+
+    def _tangent(self, low: Sums, high: Sums, at: Sums, sums: Sums) -> tuple[list[int], int]:
         if self._bleu:
             slopes, value = _bleu_plane(low, high, at)
             if not prod(sums[0:8:2]):
@@ -177,13 +199,7 @@ class Ratio:
             height = self._chrf(sums)
         # Sums are at least `low`, so that slopes may be rounded down.
         whole = [floor(slope * (1 << _SLOPE_BITS)) for slope in slopes]
-        least = _dot(whole, low)
-        target = least - floor((value - height) * (1 << _SLOPE_BITS))
-        reach = sum(abs(slope) * (b - a) for slope, a, b in zip(whole, low, high, strict=True))
-        forbidden = reach + max(0, target - least)
-        if sum(abs(slope) * max(1, b) for slope, b in zip(whole, high, strict=True)) + forbidden >= _LARGEST:
-            raise CertificateError(f"prices at {at!r:.60} are too large")
-        return Price(whole, target, forbidden)
+        return whole, _dot(whole, low) - floor((value - height) * (1 << _SLOPE_BITS))
 
     def _height(self, sums: Sums, digits: int) -> Interval:
         """Return -log BLEU, for sums that have matches of all orders."""

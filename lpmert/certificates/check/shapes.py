@@ -100,7 +100,7 @@ def cover(n_features: int, record: Record) -> list[Shape]:
         units = next(orthants(n_features))
         faces = [(d, sign) for d in range(n_features) for sign in (1, -1)]
         return [Shape(np.array([sign * units[d], *units[:d], *units[d + 1 :]]), True) for d, sign in faces]
-    raise CertificateError(f"the weights of {n_features} features are not divided by {record!r:.40}")
+    raise CertificateError(f"with a dimension of {n_features}, all weights are not divided by {record!r:.40}")
 
 
 def midpoint(first: Whole, second: Whole) -> Whole:

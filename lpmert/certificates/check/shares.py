@@ -34,7 +34,7 @@ def check_shares(reader: CertificateReader, lists: ProofLists, jobs: int) -> flo
 
 
 def _checked(path: str | Path, lists: ProofLists, number: int, jobs: int) -> tuple[float, bool, int, str]:
-    """Return the least bound of a share, whether the bound was met, the last line read, and what is wrong there."""
+    """Return the least excess of a share, whether the bound was met, the last line read, and what is wrong there."""
     reader = CertificateReader(path)
     reader.header()
     try:

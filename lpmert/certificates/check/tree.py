@@ -13,10 +13,10 @@ from lpmert.certificates.format import CertificateReader
 
 
 def check_tree(reader: CertificateReader, lists: ProofLists, own: Callable[[], bool] = lambda: True) -> float:
-    """Check a whole tree, or the leaves of it that are one's own, and return the least bound they show.
+    """Check a whole tree, or the leaves of it that are one's own, and return the least excess over the target.
 
-    own: whether the leaf on the line at hand is to be checked here. The bound is a cost, for a claim of one sum, and
-    infinite if nothing can be attained at all. Raises `CertificateError` where something is not shown.
+    own: whether the leaf on the line at hand is to be checked here. It is infinite if nothing can be attained at all.
+    Raises `CertificateError` where something is not shown.
     """
     least, root = inf, whole_part(lists)
     way: list[Shape] = []  # to the shape at hand, each a part of the one before

@@ -99,7 +99,7 @@ def _verified(reader: CertificateReader, nbest: NBest | WordGraphs, metric: Any,
         ("fingerprint of the lists", header.fingerprint, nbest.fingerprint),
     ):
         if stated != own:
-            raise CertificateError(f"the certificate is about another {what}: {stated}, not {own}")
+            raise CertificateError(f"{what}: {stated} in the certificate, {own} here")
     cap = None
     if header.equations or header.around or header.cosine or header.facets:
         from lpmert.certificates.check.cosine import cap_of
@@ -118,10 +118,11 @@ def _verified(reader: CertificateReader, nbest: NBest | WordGraphs, metric: Any,
     if jobs > 1 and Path(reader.path).is_file():
         from lpmert.certificates.check.shares import check_shares
 
-        cost = check_shares(reader, lists, jobs)
+        least = check_shares(reader, lists, jobs)
     else:
-        cost = check_tree(reader, lists)
-    if not claim.reached(cost if cost == inf else lists.sums([int(cost)])[0]):
+        least = check_tree(reader, lists)
+    shown = least if claim.several or least == inf else lists.sums([lists.target + int(least)])[0]
+    if not claim.reached(shown):
         raise CertificateError(f"the bound {header.bound} is lower than what the tree proves")
     return Verified(header, reader.line - 2)
 

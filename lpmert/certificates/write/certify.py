@@ -22,8 +22,9 @@ from lpmert.certificates.format import BOXES, CONES, Header
 from lpmert.certificates.write.cones import ConeTree
 from lpmert.certificates.write.facets import facet_against
 from lpmert.certificates.write.file import certificate_writer
+from lpmert.certificates.write.journal import Journal, Way, journal
 from lpmert.certificates.write.questions import Anywhere, Question
-from lpmert.certificates.write.selections import SelectionTree, Undercut
+from lpmert.certificates.write.selections import OtherProof, SelectionTree, Undercut
 from lpmert.certificates.write.within_cap import WithinCap
 from lpmert.errors import CertificateError, DataError, MethodError
 from lpmert.metrics.base import Metric
@@ -61,12 +62,15 @@ def write_certificate(
     ties: str = "first",
     region: Region | None = None,
     kind: str | None = None,
+    checkpoint: str | Path | None = None,
+    resume: bool = False,
 ) -> None:
     """Write a certificate of the optimum that an exact method found on these lists.
 
     The arguments are those of the run. kind of tree: BOXES, CONES or SELECTIONS, by default what suits the shape of the
     problem; a cosine together with equations takes SELECTIONS. The search for the proof takes as long as it
-    takes. Where the run rounded losses, or the best weights are too fine for double precision, the certificate states a
+    takes. checkpoint: a file for the records so far, gone at the end, from which a later call with resume goes on.
+    Where the run rounded losses, or the best weights are too fine for double precision, the certificate states a
     bound below the loss.
     Raises `MethodError` unless the result is an optimum of these lists, and `DataError` if the file cannot be written.
     """
@@ -110,26 +114,33 @@ def write_certificate(
         if kind != SELECTIONS:  # which need no facets
             facets = rational.to_integers(cap.centre[None])
             header = replace(header, facets=facets, exponents=_exponents(nbest, limits, facets, equations, cap))
-    while True:
-        if cap is not None:
-            lists = ProofLists(nbest, claim, ties, header.exponents, limits, equations, header.facets)
+    with journal(checkpoint, resume=resume) as kept:
+        while True:
+            if kept is not None:
+                header = kept.claim(header, kind)
+            if cap is not None:
+                lists = ProofLists(nbest, claim, ties, header.exponents, limits, equations, header.facets)
+                try:
+                    lists.cap = cap_of(header)
+                except CertificateError as error:
+                    raise MethodError(f"there are no weights to certify: in exact arithmetic, {error}") from error
+            claim.take(header.sums, header.bound)
+            lists.weigh()
             try:
-                lists.cap = cap_of(header)
-            except CertificateError as error:
-                raise MethodError(f"there are no weights to certify: in exact arithmetic, {error}") from error
-        claim.take(header.sums, header.bound)
-        lists.weigh()
-        try:
-            _write(path, header, lists, kind, cap)
-        except Undercut as found:
-            facet = facet_against(_weights(header, found), nbest, limits, cap) if cap and header.facets else None
-            if facet is not None:
-                header = replace(header, facets=[*header.facets, facet])
-                continue
-            header = replace(header, **_restated(lists, found))
-            logger.info("the bound is %s, below the loss %s", float(header.bound), float(loss))
-        else:
-            return
+                _write(path, header, lists, kind, cap, kept)
+            except Undercut as found:
+                facet = facet_against(_weights(header, found), nbest, limits, cap) if cap and header.facets else None
+                if facet is not None:
+                    header = replace(header, facets=[*header.facets, facet])
+                    continue
+                header = replace(header, **_restated(lists, found))
+                logger.info("the bound is %s, below the loss %s", float(header.bound), float(loss))
+            except OtherProof:
+                logger.warning("the proof begins anew: this is not the lpmert that began it")
+                if kept is not None:
+                    kept.drop()
+            else:
+                return
 
 
 def _weights(header: Header, found: Undercut) -> list[Fraction]:
@@ -154,7 +165,14 @@ def _restated(lists: ProofLists, found: Undercut) -> dict[str, Any]:
     return {"bound": lists.claim.loss(sums), "sums": sums}
 
 
-def write_certificate_of_graphs(path: str | Path, problem: LatticeProblem, result: Result) -> None:
+def write_certificate_of_graphs(
+    path: str | Path,
+    problem: LatticeProblem,
+    result: Result,
+    *,
+    checkpoint: str | Path | None = None,
+    resume: bool = False,
+) -> None:
     """Write a certificate of the optimum over all paths: one of the N-best lists of all paths that may win.
 
     Raises `CertificateError` where these are too many for exact arithmetic, and else as `write_certificate`.
@@ -169,7 +187,8 @@ def write_certificate_of_graphs(path: str | Path, problem: LatticeProblem, resul
         )
     lists = lists_of(graphs, problem.given_metric, limits)
     own = replace(result, fingerprint=lists.fingerprint)
-    write_certificate(path, lists, own, metric=problem.metric, region=problem.region)
+    again: Any = {"checkpoint": checkpoint, "resume": resume}
+    write_certificate(path, lists, own, metric=problem.metric, region=problem.region, **again)
 
 
 def _check_result(result: Result, fingerprint: str) -> None:
@@ -204,16 +223,19 @@ def certified_limits(
     return rows, [list(row) for row in limits.exact_equations], cap
 
 
-def _write(path: str | Path, header: Header, lists: ProofLists, kind: str, cap: Cap | None) -> None:
-    with certificate_writer(path, header) as add:
+def _write(
+    path: str | Path, header: Header, lists: ProofLists, kind: str, cap: Cap | None, kept: Journal | None
+) -> None:
+    way = Way() if kept is None else kept.way(lists.features.shape[1])
+    with certificate_writer(path, header, kept) as add:
         if kind == SELECTIONS:
             ask: Question = Anywhere(lists)
             if cap is not None:
                 exponents = {list(header.weights).index(name): value for name, value in header.exponents.items()}
                 ask = WithinCap(lists, ask, cap, header.equations, exponents)
-            SelectionTree(lists, whole_part(lists), ask, add).grow()
+            SelectionTree(lists, whole_part(lists), ask, add).grow(way.nodes)
         else:
-            ConeTree(lists, add).grow(kind)
+            ConeTree(lists, add).grow(kind, way)
 
 
 def _exponents(

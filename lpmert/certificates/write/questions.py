@@ -82,6 +82,7 @@ class Anywhere:
         positions = np.full(len(lists.offsets) - 1, -1)
         positions[decided] = np.array(list(chosen.values())) - lists.offsets[decided]
         corral.size[0] = 0
+        corral.point[0] = 0.0  # else the answer would depend on the questions before
         start = decided, len(decided), 0, positions, corral, 0
         verdict = separate(self._kernel_lists, *start, self._scratch, self._counters)
         if verdict == FEASIBLE:

@@ -7,6 +7,8 @@ say which nodes come next.
 
 from __future__ import annotations
 
+import json
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import exp
 from typing import NamedTuple
@@ -17,6 +19,7 @@ from lpmert.certificates.check.closing import closed, may_undercut, priced
 from lpmert.certificates.check.lists import ProofLists
 from lpmert.certificates.check.parts import Part
 from lpmert.certificates.format import Record
+from lpmert.certificates.write.file import compact
 from lpmert.certificates.write.questions import Choices, Question, SelectionOrCore
 from lpmert.errors import CertificateError
 
@@ -35,6 +38,10 @@ class Undercut(Exception):
         self.cost, self.weights = cost, weights
 
 
+class OtherProof(Exception):
+    """The records that are there are not those that would be written now."""
+
+
 class SelectionTree:
     """The tree below a part; `ask` answers for the weights inside its shape."""
 
@@ -44,18 +51,31 @@ class SelectionTree:
         self._root = root
         self._add = add
 
-    def grow(self) -> None:
-        """Add all records of the tree; raises `Undercut` if something is attainable below the target."""
+    def grow(self, way: Sequence[str] = ()) -> None:
+        """Add all records of the tree, or those that come after the last node on a way from the root, which is there;
+        raises `Undercut` if something is attainable below the target, and `OtherProof` if the way is not this tree's.
+        """
         waiting: list[tuple[Part, list[Choices]]] = [(self._root, [])]
+        steps = deque(way)
         while waiting:
             part, witnesses = waiting.pop()
+            if steps and part.take is not None and json.loads(steps[0])["take"] != self._place(part.take):
+                continue  # what is below is written already
             if part.take is not None:
                 number, row = part.take
                 witnesses = [witness for witness in witnesses if witness[number] == row]
             record = _Work(self, part, witnesses).record()
             _, children = closed(self.lists, part, record)
-            self._add(record)
+            if not steps:
+                self._add(record)
+            elif steps.popleft() != compact(record):
+                raise OtherProof
             waiting += [(child, witnesses) for child in reversed(children)]
+        if steps:
+            raise OtherProof
+
+    def _place(self, take: tuple[int, int]) -> list[int]:
+        return list(self.lists.places[take[1]])
 
 
 class Node(NamedTuple):
