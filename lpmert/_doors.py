@@ -261,10 +261,8 @@ def certify(
 
     Parameters
     ----------
-    nbest : NBest, Lattices or Hypergraphs
-        The lists, or small lattices.
-    result : Result
-        The proved optimum of these lists.
+    nbest, result : NBest, Lattices or Hypergraphs, and Result
+        The lists, or small lattices, and their proved optimum.
     path : str or Path
         Where the certificate goes; compressed if the name ends in .gz, .xz or .zst.
     metric, ties, region
