@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import signal
 from pathlib import Path
 
 import pytest
@@ -127,3 +129,15 @@ def test_every_leaf_is_checked_by_one_process(path: Path, name: str, monkeypatch
     assert len(closed) == alone
     leaves = [record for record in document(name)["tree"] if "split" not in record]
     assert alone == sum(record.get("leaf") != "selections" for record in leaves)
+
+
+def killed(*_: object) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_certificate_does_not_hold_if_a_process_is_killed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nbest, text = base("cones")
+    path.write_text(text)
+    monkeypatch.setattr(shares, "_checked", killed)
+    with pytest.raises(MethodError, match="was killed"):
+        verify(path, nbest, jobs=2)

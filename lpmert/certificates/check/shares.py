@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import BrokenExecutor
 from math import inf
 from pathlib import Path
 
@@ -10,23 +11,29 @@ from joblib import Parallel, delayed
 from lpmert.certificates.check.lists import ProofLists
 from lpmert.certificates.check.tree import check_tree
 from lpmert.certificates.format import CertificateReader
-from lpmert.errors import CertificateError
+from lpmert.errors import CertificateError, MethodError
 
 _SHARE = 400
 """Lines in a row that are one process's, after which it finds the cones above anew."""
 
 
 def check_shares(reader: CertificateReader, lists: ProofLists, jobs: int) -> float:
-    """Check a tree as `check_tree` does, with the same outcome, by so many processes."""
+    """Check a tree as `check_tree` does, with the same outcome, by so many processes.
+
+    Raises `MethodError` if one of them is killed.
+    """
     least = inf
     refused = []
-    with Parallel(n_jobs=jobs) as parallel:
-        tasks = (delayed(_checked)(reader.path, lists, number, jobs) for number in range(jobs))
-        for bound, met, line, error in parallel(tasks):
-            reader.line = line
-            refused += [(line, error)] if error else []
-            least = min(least, bound)
-            lists.claim.met = lists.claim.met or met
+    try:
+        with Parallel(n_jobs=jobs) as parallel:
+            shares = list(parallel(delayed(_checked)(reader.path, lists, number, jobs) for number in range(jobs)))
+    except BrokenExecutor as error:
+        raise MethodError("a process that checks was killed, so that nothing is known; try with fewer jobs") from error
+    for bound, met, line, error in shares:
+        reader.line = line
+        refused += [(line, error)] if error else []
+        least = min(least, bound)
+        lists.claim.met = lists.claim.met or met
     if refused:
         reader.line, error = min(refused)
         raise CertificateError(error)
