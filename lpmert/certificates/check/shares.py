@@ -27,8 +27,8 @@ def check_shares(reader: CertificateReader, lists: ProofLists, jobs: int) -> flo
     try:
         with Parallel(n_jobs=jobs) as parallel:
             shares = list(parallel(delayed(_checked)(reader.path, lists, number, jobs) for number in range(jobs)))
-    except BrokenExecutor as error:
-        raise MethodError("a process that checks was killed, so that nothing is known; try with fewer jobs") from error
+    except BrokenExecutor as broken:
+        raise MethodError("a process that checks was killed, so that nothing is known; try with fewer jobs") from broken
     for bound, met, line, error in shares:
         reader.line = line
         refused += [(line, error)] if error else []
