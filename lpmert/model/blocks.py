@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lpmert.errors import IntArray
-from lpmert.numeric.half_spaces import Array
 from lpmert.system.mapped import released
+
+if TYPE_CHECKING:
+    from lpmert.numeric.half_spaces import Array
 
 _BLOCK = 1 << 17
 """Hypotheses of a block, about."""

@@ -115,6 +115,9 @@ def test_what_cannot_be_certified_is_said(proof: tuple[Lattices, Path], tmp_path
     fixed = Region(fixed={lattices.names[1]: 0.0})
     with pytest.raises(MethodError, match="leave out features instead"):
         lpmert.certify(lattices, lpmert.minimize(lattices, region=fixed), tmp_path / "no.json", region=fixed)
+    with pytest.raises(MethodError, match="for losses that add up, not for bleu"):
+        lpmert.certify(lattices, lpmert.minimize(lattices, metric="bleu"), tmp_path / "no.json", metric="bleu")
+    assert not (tmp_path / "no.json").exists()
 
 
 def test_a_lattice_too_large_for_exact_arithmetic_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

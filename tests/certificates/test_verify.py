@@ -246,6 +246,7 @@ class TestIndependence:
             "lpmert.metrics.columns",
             "lpmert.metrics.of_columns",
             "lpmert.model",
+            "lpmert.model.blocks",
             "lpmert.model.given",
             "lpmert.model.meant",
             "lpmert.model.nbest",
