@@ -27,9 +27,9 @@ class Part(Protocol):
 P = TypeVar("P", bound=Part)
 A = TypeVar("A")
 
-_GROWTH, _LARGEST = 8, 8
-"""After so many units each one is for more work, in proportion to how many went out, and up to so many times as much:
-long searches need few messages, and short ones end together.
+_GROWTH, _LARGEST = 2, 8
+"""After so many units a place each one is for more work, in proportion to how many went out, and up to so many times as
+much: long searches need few messages, and short ones end together.
 """
 
 
@@ -88,7 +88,7 @@ class Frontier(Generic[P, A]):
                 free = self._places - len(self._out)
                 count = min(self._hand, -(-len(self._waiting) // free))
                 parts = [heapq.heappop(self._waiting)[2] for _ in range(count)]
-            grown = min(_LARGEST, self._sent // _GROWTH)
+            grown = min(_LARGEST, self._sent // (_GROWTH * self._places))
             size = max(1, grown * min(len(parts), self._hand) // self._hand)
             self._out.append((parts, hand_out(parts, size), size))
             self._sent += 1

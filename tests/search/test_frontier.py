@@ -41,6 +41,7 @@ def test_units_grow_with_those_that_went_out_as_long_as_hands_are_full() -> None
     assert [bound for bounds, _ in sent.units for bound in bounds] == list(range(600))
     sizes = [size for _, size in sent.units]
     assert sizes[:16] == [1] * 16  # short searches end as soon as ever
+    assert sizes[16:24] == [2] * 8
     assert sizes == sorted(sizes)
     assert sizes[-1] == 8  # and nobody waits for ever longer ones
     assert frontier.nbytes == 0
