@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from certificates import BASES
 from commands import environment, finished
 from shared import ROOT
+from strategies import best_loss, random_lists
 
 import lpmert
+from lpmert import Region
 from lpmert.certificates.write.certify import write_certificate
 from lpmert.certificates.write.journal import Journal
 
@@ -45,6 +51,7 @@ class Writer:
         make, self.kind = BASES[name]
         self.nbest = make()
         self.result = lpmert.minimize(self.nbest)
+        self.region: Region | None = None
         self.path, self.kept = folder / "c.json.gz", folder / "kept"
         self.most, self.count = 0, 0
         own = Journal.add
@@ -60,13 +67,16 @@ class Writer:
     def write(self, most: int, *, resume: bool) -> bool:
         self.most, self.count = most, 0
         try:
-            write_certificate(self.path, self.nbest, self.result, kind=self.kind, checkpoint=self.kept, resume=resume)
+            self._write(checkpoint=self.kept, resume=resume)
         except Stopped:
             return False
         return True
 
+    def _write(self, **again: Any) -> None:
+        write_certificate(self.path, self.nbest, self.result, region=self.region, kind=self.kind, **again)
+
     def undisturbed(self) -> bytes:
-        write_certificate(self.path, self.nbest, self.result, kind=self.kind)
+        self._write()
         found = self.path.read_bytes()
         self.path.unlink()
         return found
@@ -117,6 +127,45 @@ def test_what_is_damaged_is_written_again(tmp_path: Path, monkeypatch: pytest.Mo
         writer.kept.write_bytes(data)
         assert writer.write(10**6, resume=True)
         assert writer.path.read_bytes() == whole
+
+
+def stopped_again_and_again(writer: Writer, most: int) -> None:
+    whole = writer.undisturbed()
+    assert writer.write(10**6, resume=False)
+    assert writer.path.read_bytes() == whole
+    writer.path.unlink()
+    runs = 1
+    while not writer.write(most + runs % 3, resume=runs > 1):  # a stop while it begins anew costs what was kept
+        runs += 1
+        assert runs < 100
+    assert runs > 1
+    assert writer.path.read_bytes() == whole
+
+
+@pytest.mark.parametrize("kind", ["selections", "cones", "boxes"])
+def test_a_claim_that_is_stated_anew_begins_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """The weights claimed are not the best: the writer meets what undercuts them, and states a lower bound."""
+    writer = Writer(monkeypatch, tmp_path, "selections")
+    lists = random_lists("generic", 5)
+    losing = lpmert.minimize(lpmert.NBest(lists.features, lists.offsets, -lists.losses)).weights
+    writer.nbest, writer.kind = lists.nbest, kind
+    writer.result = replace(lpmert.minimize(lists.nbest), weights=losing)
+    stopped_again_and_again(writer, 1)
+    checked = lpmert.verify(writer.path, lists.nbest)
+    assert checked.loss > checked.bound == best_loss(lists)
+
+
+def test_facets_that_are_added_to_a_claim_begin_a_tree_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = Writer(monkeypatch, tmp_path, "selections")
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        writer.nbest = lpmert.NBest(rng.normal(size=(48, 3)), np.arange(0, 49, 4), rng.integers(0, 9, 48))
+        writer.region = Region(cosine=0.6, around=rng.normal(size=3).tolist())
+        writer.result, writer.kind = lpmert.minimize(writer.nbest, region=writer.region), "cones"
+        if len(json.loads(gzip.decompress(writer.undisturbed()))["facets"]) > 1:
+            break
+    stopped_again_and_again(writer, 5)
+    assert len(json.loads(gzip.decompress(writer.path.read_bytes()))["facets"]) > 1
 
 
 def test_the_records_of_other_lists_are_not_taken_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

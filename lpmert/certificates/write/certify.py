@@ -115,9 +115,9 @@ def write_certificate(
             facets = rational.to_integers(cap.centre[None])
             header = replace(header, facets=facets, exponents=_exponents(nbest, limits, facets, equations, cap))
     with journal(checkpoint, resume=resume) as kept:
+        if kept is not None:
+            header = kept.claim(header, kind)
         while True:
-            if kept is not None:
-                header = kept.claim(header, kind)
             if cap is not None:
                 lists = ProofLists(nbest, claim, ties, header.exponents, limits, equations, header.facets)
                 try:
@@ -132,9 +132,11 @@ def write_certificate(
                 facet = facet_against(_weights(header, found), nbest, limits, cap) if cap and header.facets else None
                 if facet is not None:
                     header = replace(header, facets=[*header.facets, facet])
-                    continue
-                header = replace(header, **_restated(lists, found))
-                logger.info("the bound is %s, below the loss %s", float(header.bound), float(loss))
+                else:
+                    header = replace(header, **_restated(lists, found))
+                    logger.info("the bound is %s, below the loss %s", float(header.bound), float(loss))
+                if kept is not None:
+                    kept.begin(header, kind)
             except OtherProof:
                 logger.warning("the proof begins anew: this is not the lpmert that began it")
                 if kept is not None:

@@ -57,12 +57,16 @@ class Journal:
             self._begin = self._file.tell()
             more = {name: kept[name] for name in _RESTATED[1:]}
             return replace(header, bound=Fraction(kept["bound"]), **more)
+        self.begin(header, kind)
+        return header
+
+    def begin(self, header: Header, kind: str) -> None:
+        """Begin a tree for a claim; what is in the file is dropped."""
         with writing_to(self._path):
             self._file.seek(0)
             self._file.truncate()
-        self.add(json.dumps(own))
+        self.add(json.dumps(_claim(header, kind)))
         self._begin = self._file.tell()
-        return header
 
     def way(self, n_features: int) -> Way:
         """Return the way to where the tree goes on, and drop a line that is half written."""
