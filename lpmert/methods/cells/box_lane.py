@@ -19,11 +19,12 @@ from lpmert.methods.cells.box_stack import (
     FEW_LISTS,
     MOST_FEATURES_OF_CONES,
     BoxChild,
+    Boxes,
     BoxStack,
     OpenBox,
     box_at,
     box_with_all,
-    larger_boxes,
+    enlarge_boxes,
     new_box_child,
     new_box_stack,
     put_box,
@@ -73,7 +74,7 @@ class BoxLane(AnyLane[OpenBox]):
 
     def load(self, part: OpenBox) -> None:
         while not room_for_box(self.stack, part):
-            self.stack = larger_boxes(self.stack, len(part.cheap), part.n_rows, len(part.ends))
+            self._grow(len(part.cheap), part.n_rows, len(part.ends))
         self._make_room(part)
         put_box(self.stack, part, self.account.lists)
 
@@ -146,5 +147,10 @@ class BoxLane(AnyLane[OpenBox]):
         room = self.children, self.work, self.conflicts
         return int(kernel.explore_boxes(self.ledger, self.account.lists, self.stack, *room, self.settings, budget))
 
-    def _grow(self) -> None:
-        self.stack = larger_boxes(self.stack)
+    def _grow(self, pairs: int = 0, rows: int = 0, ends: int = 0) -> None:
+        arrays = {**self.stack._asdict(), "kept": list(self.stack.kept)}
+        try:
+            del self.stack  # else nothing were let go
+            enlarge_boxes(arrays, pairs, rows, ends)
+        finally:
+            self.stack = BoxStack(**{**arrays, "kept": Boxes(*arrays["kept"])})

@@ -246,19 +246,19 @@ def box_with_all(lists: SortedLists, centre: FloatArray, radius: FloatArray, tot
     return OpenBox(none, none, ids, ends, prices, least, 0, 0, total, 0, centre, radius)
 
 
-def larger_boxes(stack: BoxStack, pairs: int = 0, rows: int = 0, ends: int = 0) -> BoxStack:
-    """Return the stack with twice the room for what fills more than half of its own, see `larger`."""
+def enlarge_boxes(arrays: dict[str, Any], pairs: int = 0, rows: int = 0, ends: int = 0) -> None:
+    """Give arrays of a stack, those of `kept` by place, more room; see `lpmert.methods.cells.stack.enlarge`."""
+    stack = BoxStack(**arrays)
     top = int(stack.numbers[TOP])
-    free = _first_free(stack)
-    grown: dict[str, Any] = {
-        name: with_more_room(array, top + 1, 1)
-        for name, array in stack._asdict().items()
-        if name not in ("numbers", "best_weights", "kept", "precision")
-    }
+    free = _first_free(stack._replace(kept=Boxes(*arrays["kept"])))
     lists = int(stack.n_lists[top]) if top >= 0 else 0  # each may become a pair
     sizes = [(free[0], pairs + lists)] * 5 + [(free[1], rows)] * 4 + [(free[2], ends)]
-    kept = [with_more_room(array, *size, axis=-1) for array, size in zip(stack.kept, sizes, strict=True)]
-    return stack._replace(**grown, kept=Boxes(*kept))
+    del stack
+    for place, size in enumerate(sizes):
+        arrays["kept"][place] = with_more_room(arrays["kept"][place], *size, axis=-1)
+    for name in arrays:
+        if name not in ("numbers", "best_weights", "kept", "precision"):
+            arrays[name] = with_more_room(arrays[name], top + 1, 1)
 
 
 def _place(stack: BoxStack, t: int) -> tuple[slice, slice, slice]:

@@ -17,7 +17,7 @@ from lpmert.methods.cells.stack import (
     Survivors,
     Work,
     cone_at,
-    larger,
+    enlarge,
     new_child,
     new_stack,
     new_work,
@@ -59,7 +59,7 @@ class Lane(AnyLane[OpenCone]):
 
     def load(self, part: OpenCone) -> None:
         while not room_for(self.stack, part):
-            self.stack = larger(self.stack, len(part.ids), len(part.ends))
+            self._grow(len(part.ids), len(part.ends))
         self._make_room(part)
         put_cone(self.stack, part)
 
@@ -99,5 +99,10 @@ class Lane(AnyLane[OpenCone]):
         room = self.children, self.work, self.conflicts
         return int(kernel.explore(self.ledger, self.account.lists, self.stack, *room, self.settings, budget))
 
-    def _grow(self) -> None:
-        self.stack = larger(self.stack)
+    def _grow(self, rows: int = 0, ends: int = 0) -> None:
+        arrays = self.stack._asdict()
+        try:
+            del self.stack  # else nothing were let go
+            enlarge(arrays, rows, ends)
+        finally:
+            self.stack = Stack(**arrays)

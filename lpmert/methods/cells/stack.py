@@ -227,20 +227,18 @@ def cones_of(lists: SortedLists, cones: FloatArray, part: Survivors, bound: int)
     ]
 
 
-def larger(stack: Stack, rows: int = 0, ends: int = 0) -> Stack:
-    """Return the stack with twice the room for what fills more than half of its own, with so many more rows and ends.
+def enlarge(arrays: dict[str, Any], rows: int = 0, ends: int = 0) -> None:
+    """Give arrays of a stack, by name, twice the room for what fills more than half of their own, with so many more
+    rows and ends.
 
-    Only what is used is copied: the rest of the room has no memory yet.
+    Nobody else holds them: each is let go as soon as it is copied. Only what is used is copied: the rest has no memory.
     """
-    row, end = _first_free(stack)
-    grown: dict[str, Any] = {}
-    for name, array in stack._asdict().items():
+    row, end = _first_free(Stack(**arrays))
+    top = int(arrays["numbers"][TOP])
+    sizes = {"scores": (row, rows), "ids": (row, rows), "costs": (row, rows), "ends": (end, ends)}
+    for name in arrays:
         if name not in ("numbers", "best_weights"):
-            used, more = {"scores": (row, rows), "ids": (row, rows), "costs": (row, rows), "ends": (end, ends)}.get(
-                name, (int(stack.numbers[TOP]) + 1, 1)
-            )
-            grown[name] = with_more_room(array, used, more)
-    return stack._replace(**grown)
+            arrays[name] = with_more_room(arrays[name], *sizes.get(name, (top + 1, 1)))
 
 
 def with_more_room(array: Any, used: int, more: int, axis: int = 0) -> Any:
