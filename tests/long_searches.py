@@ -42,6 +42,7 @@ def long_searches(unit: int = SLICE) -> Iterator[None]:
         patch.setattr(cells, "_STAY", 2 * SLICE)
         patch.setattr("lpmert.methods.choices.search.SLICE", SLICE)
         patch.setattr(cells, "_AT_HOME", 1)
+        patch.setattr(shared, "_AT_HOME", 1)
         patch.setattr(cells, "_ANSWERS", 1)
         patch.setattr(cells, "_SHORT", 0)
         for module in (cells, shared):

@@ -38,8 +38,8 @@ OPTIMUM = 1767.0
 ROUNDS = 3
 """How often threads are measured: the machine may be busy."""
 
-AT_HOME = 40
-"""As in `lpmert.methods.cells.search`."""
+AT_HOME, SELECTIONS_AT_HOME = 40, 6
+"""As in `lpmert.methods.cells.search` and `lpmert.methods.choices.shared`."""
 
 MOST_ROWS = {"npz": 10_000_000, "parquet": 3_000_000, "tsv": 1_000_000}
 """The largest files of each format; it is writing them that takes long."""
@@ -56,7 +56,7 @@ class Long:
 
 LONG = (
     Long(datasets.libri(5)),
-    Long(datasets.swahili(slice(0, 16)), Choices, 0),
+    Long(datasets.swahili(slice(0, 16)), Choices, SELECTIONS_AT_HOME),
     Long(datasets.generated(33333, N, D)),
 )
 """Real lists, selections of 16 lists with 14 features, and many lists."""

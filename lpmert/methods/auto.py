@@ -47,11 +47,14 @@ _CELLS_SHARE = 3
 longer.
 """
 
-_TRIAL_START = 20
-"""Slices that the first method gets before a trial of the other."""
-
 _TRIAL = 64
 """Rounds of a trial, in which both get about as much time: a second or two."""
+
+_TRIAL_OF_CELLS = (8, 1, 1)
+_TRIAL_OF_CHOICES = (20, 1, 3)
+"""Slices that the first method gets before a trial of this one, and in each round the slices of the first and of this
+one, which take about as much time.
+"""
 
 _MOST_TRIED = 20_000
 """Hypotheses beyond which a trial of `choices` takes much longer, and does not end."""
@@ -129,12 +132,12 @@ class Auto(Method):
         if pairs or some:
             why = "lists of two choose by one halfspace each" if pairs else "the lists are few for so many features"
             _chosen(canonical, "choices in turns with cells", why)
-            trial = None if pairs else (1, 1)
+            trial = None if pairs else _TRIAL_OF_CELLS
             return self._in_turns(task, self.choices.start(task), lambda: self.cells.start(task), _CHOICES_SHARE, trial)
         _chosen(canonical, "cells in turns with choices", "the features are few for so many lists")
         some_features = canonical.n_features > _SOME_FEATURES
         long = some_features and len(canonical.features) > _MOST_TRIED
-        trial = (1, 3) if some_features and not long else None
+        trial = _TRIAL_OF_CHOICES if some_features and not long else None
         share = _LONG_SHARE if long else _CELLS_SHARE
         return self._in_turns(task, self.cells.start(task), lambda: self.choices.start(task), share, trial)
 
@@ -172,7 +175,7 @@ class Auto(Method):
         first: Engine,
         start_second: Callable[[], Engine] | None = None,
         share: int = 1,
-        trial: tuple[int, int] | None = None,
+        trial: tuple[int, int, int] | None = None,
         head_start: int = _HEAD_START,
     ) -> Portfolio:
         form = task.canonical
@@ -200,8 +203,8 @@ def _chosen(canonical: Canonical, method: str, why: str) -> None:
 class Portfolio(Combined):
     """One or two searches that share the incumbent: the first has a head start and the larger share of the slices.
 
-    head_start: in turns. trial: after a short one, rounds with so many slices of the first and of the second, which
-    take about as much time. If either ends soon, the other has about doubled what that took.
+    head_start: in turns. trial: after so many turns, rounds with so many slices of the first and of the second. If
+    either ends soon, the other has about doubled what that took.
 
     Each slice is an amount of work, not of time, so that the outcome does not depend on the machine's speed. So is that
     of the improver, who looks for better weights beside them.
@@ -214,7 +217,7 @@ class Portfolio(Combined):
         incumbent: Incumbent,
         share: int,
         improver: Improver | None = None,
-        trial: tuple[int, int] | None = None,
+        trial: tuple[int, int, int] | None = None,
         head_start: int = _HEAD_START,
     ) -> None:
         super().__init__(incumbent)
@@ -225,8 +228,8 @@ class Portfolio(Combined):
         self._second: Engine | None = None
         self._start_second = start_second
         self._share = share
-        self._turn = self._ahead = 0
-        self._slices = 1
+        self._turn, self._ahead = 0, 0.0
+        self._slices = 1.0
 
     @property
     def finished(self) -> bool:
@@ -270,8 +273,8 @@ class Portfolio(Combined):
         """Whether the trial gives this turn to the second search; `None` outside of it."""
         if self._trial is None:
             return None
-        first, second = self._trial
-        tried, place = divmod(self._turn - _TRIAL_START - 1, first + second)
+        start, first, second = self._trial
+        tried, place = divmod(self._turn - start - 1, first + second)
         return (tried >= 0 and place >= first) if tried < _TRIAL else None
 
     def advance(self) -> None:

@@ -146,11 +146,11 @@ class GroupedSearch(Combined):
         return super().open_nodes + len(self._to_begin) + len(self._beginning) + len(self._open)
 
     @property
-    def slices(self) -> int:
+    def slices(self) -> float:
         return self._slices
 
     @property
-    def turns(self) -> int:
+    def turns(self) -> float:
         return 1
 
     @property

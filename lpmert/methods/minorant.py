@@ -74,11 +74,11 @@ class MinorantSearch(Combined):
         return min(bound, self.incumbent.cost)
 
     @property
-    def slices(self) -> int:
+    def slices(self) -> float:
         return 1 if self._inner is None or self._whole is not None else self._inner.slices
 
     @property
-    def turns(self) -> int:
+    def turns(self) -> float:
         return 1
 
     @property

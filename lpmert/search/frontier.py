@@ -27,25 +27,27 @@ class Part(Protocol):
 P = TypeVar("P", bound=Part)
 A = TypeVar("A")
 
-_GROWTH, _LARGEST = 2, 8
+_GROWTH, _SMALLEST, _LARGEST = 2, 0.5, 8
 """After so many units a place each one is for more work, in proportion to how many went out, and up to so many times as
-much: long searches need few messages, and short ones end together.
+much: long searches need few messages. But it is for no more, save for the smallest, than parts wait for each place:
+where few do, as at both ends of a search, what it leaves is divided soon.
 """
 
 
 class Frontier(Generic[P, A]):
-    """Parts that wait, and hands of parts that are out. places: hands that are out at once; hand: most parts of one.
+    """Parts that wait, and hands of parts that are out. places: hands that are out at once; hand: most parts of one;
+    unit: work of an ordinary one.
 
-    size: of the unit whose answer was taken last, as a multiple of a first one.
+    size: of the unit whose answer was taken last, as a multiple of an ordinary one.
     """
 
-    def __init__(self, places: int, hand: int) -> None:
-        self._places, self._hand = places, hand
+    def __init__(self, places: int, hand: int, unit: int) -> None:
+        self._places, self._hand, self._unit = places, hand, unit
         self._waiting: list[tuple[int, int, P]] = []
-        self._out: deque[tuple[list[P], Pending[A], int]] = deque()
+        self._out: deque[tuple[list[P], Pending[A], float]] = deque()
         self._staying: deque[list[P]] = deque()
         self._pushed = self._sent = 0
-        self.size = 1
+        self.size = 1.0
         self.nbytes = 0
 
     def __len__(self) -> int:
@@ -79,7 +81,7 @@ class Frontier(Generic[P, A]):
     def send(self, hand_out: Callable[[list[P], int], Pending[A]]) -> None:
         """Hand parts out until all places are taken; where few wait, places share them.
 
-        hand_out: called with the parts of a unit, and how many times the work of a first one it is for.
+        hand_out: called with the parts of a unit, and the work that it is for.
         """
         while (self._waiting or self._staying) and len(self._out) < self._places:
             if self._staying:
@@ -88,9 +90,9 @@ class Frontier(Generic[P, A]):
                 free = self._places - len(self._out)
                 count = min(self._hand, -(-len(self._waiting) // free))
                 parts = [heapq.heappop(self._waiting)[2] for _ in range(count)]
-            grown = min(_LARGEST, self._sent // (_GROWTH * self._places))
-            size = max(1, grown * min(len(parts), self._hand) // self._hand)
-            self._out.append((parts, hand_out(parts, size), size))
+            grown = max(1, min(_LARGEST, self._sent // (_GROWTH * self._places)))
+            size = max(_SMALLEST, min(grown, len(self._waiting) // self._places))
+            self._out.append((parts, hand_out(parts, max(1, int(size * self._unit))), size))
             self._sent += 1
 
     def take(self) -> A:

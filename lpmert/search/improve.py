@@ -58,7 +58,7 @@ class Improver:
         self._credit = 0.0
         self._turns = 0
 
-    def earn(self, slices: int) -> None:
+    def earn(self, slices: float) -> None:
         """Look for better weights as far as more slices of the search allow."""
         self._credit += slices * self._wage
         if self._credit > 0.0 and self._form.n_features >= _FEWEST_FEATURES:

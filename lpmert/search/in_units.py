@@ -14,6 +14,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from lpmert.errors import FloatArray
 from lpmert.parallel.backends import workers
+from lpmert.parallel.home import home_first
 from lpmert.parallel.workers import Pending, Shared
 from lpmert.search.checkpoint import plain
 from lpmert.search.frontier import Frontier, Part
@@ -63,14 +64,17 @@ class Divisible(Search, Generic[P]):
 
 
 class InUnits(Search, Generic[P, A]):
-    """A resumable search that begins as another one. lanes: units that are out at once; hand: most parts of a unit."""
+    """A resumable search that begins as another one. lanes: units that are out at once; hand: most parts of one;
+    unit: work of an ordinary one; at_home: units that the caller does first where workers take long to start.
+    """
 
-    def __init__(self, alone: Divisible[P], lanes: int, hand: int) -> None:
+    def __init__(self, alone: Divisible[P], lanes: int, hand: int, unit: int, at_home: int = 0) -> None:
         self.incumbent: Incumbent = alone.incumbent
         self._beginning = alone
         self._workers = workers()
+        self._at_home = at_home
         self._shared: Shared | None = None
-        self._frontier: Frontier[P, A] = Frontier(lanes, hand)
+        self._frontier: Frontier[P, A] = Frontier(lanes, hand, unit)
         self._counted: Counter[str] = Counter()
         self._unsettled: int | None = None
 
@@ -84,11 +88,8 @@ class InUnits(Search, Generic[P, A]):
         """Return what all units share."""
 
     @abstractmethod
-    def _hand_out(self, shared: Shared, parts: list[P], size: int) -> Pending[A]:
-        """Hand out a unit that searches these parts for what costs less than the incumbent.
-
-        size: how many times the work of a first one it is for.
-        """
+    def _hand_out(self, shared: Shared, parts: list[P], work: int) -> Pending[A]:
+        """Hand out a unit that searches these parts, for so much work, for what costs less than the incumbent."""
 
     def _learn(self, answer: A) -> None:
         """Take what else a unit has learnt."""
@@ -117,7 +118,7 @@ class InUnits(Search, Generic[P, A]):
         return self._beginning.nodes + self._counted["nodes"]
 
     @property
-    def slices(self) -> int:
+    def slices(self) -> float:
         return self._frontier.size
 
     @property
@@ -155,6 +156,7 @@ class InUnits(Search, Generic[P, A]):
             return
         self._beginning.advance()
         if self._long and not self._beginning.finished:
+            self._workers = home_first(self._workers, self._at_home)
             self._share(self._beginning.open_parts())
 
     def _go_on(self, parts: Iterable[P], counts: Mapping[str, int], unsettled: int | None) -> None:

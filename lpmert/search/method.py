@@ -90,12 +90,12 @@ class Search(ABC):
         return 0
 
     @property
-    def slices(self) -> int:
+    def slices(self) -> float:
         """How many slices the last `advance` was worth, where it can be several."""
         return 1
 
     @property
-    def turns(self) -> int:
+    def turns(self) -> float:
         """How many turns the last `advance` counts as, beside another search."""
         return self.slices
 

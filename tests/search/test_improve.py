@@ -122,10 +122,12 @@ def test_a_search_of_auto_is_told_of_better_weights() -> None:
     search = Auto(improving=1.0).start(task)
     assert isinstance(search, Portfolio)
     before = search.incumbent.cost
+    sources = set()
     for _ in range(24):
         search.advance()
-    assert search.incumbent.cost < before
-    assert search.incumbent.source == "L"
+        if search.incumbent.cost < before:
+            sources.add(search.incumbent.source)
+    assert "L" in sources
     assert search.lower_bound <= search.incumbent.cost
 
 

@@ -34,7 +34,7 @@ class Counting(Search):
         return {}
 
 
-def turns(trial: tuple[int, int] | None, needed: tuple[int, int], share: int = 3, most: int = 2000) -> str:
+def turns(trial: tuple[int, int, int] | None, needed: tuple[int, int], share: int = 3, most: int = 2000) -> str:
     noted: list[str] = []
     first: Any = Counting("a", noted, needed[0])
     incumbent = Incumbent(1, CanonicalWeights(np.ones(1)), "")
@@ -48,16 +48,16 @@ def test_without_a_trial_the_second_search_waits_for_long() -> None:
     assert turns(None, (10_000, 10_000), share=3, most=400) == 80 * "a" + 80 * "aaab"
 
 
-@pytest.mark.parametrize("trial", [(1, 1), (1, 3), (2, 1)])
-def test_in_a_trial_rounds_follow_a_short_head_start(trial: tuple[int, int]) -> None:
+@pytest.mark.parametrize("trial", [(20, 1, 1), (8, 1, 3), (5, 2, 1)])
+def test_in_a_trial_rounds_follow_a_short_head_start(trial: tuple[int, int, int]) -> None:
     noted = turns(trial, (10_000, 10_000), most=1000)
-    rounds = (trial[0] * "a" + trial[1] * "b") * 64
-    assert noted.startswith(20 * "a" + rounds)
-    after = noted[20 + len(rounds) :]
+    rounds = (trial[1] * "a" + trial[2] * "b") * 64
+    assert noted.startswith(trial[0] * "a" + rounds)
+    after = noted[trial[0] + len(rounds) :]
     assert 0.24 < after.count("b") / len(after) < 0.26
 
 
 def test_a_second_search_that_would_end_soon_ends_soon() -> None:
-    assert len(turns((1, 3), (10_000, 100))) < 20 + 100 + 100 // 3 + 4
+    assert len(turns((20, 1, 3), (10_000, 100))) < 20 + 100 + 100 // 3 + 4
     assert len(turns(None, (10_000, 100))) > 400
-    assert len(turns((1, 3), (15, 100))) == 15  # and a first one sooner
+    assert len(turns((20, 1, 3), (15, 100))) == 15  # and a first one sooner

@@ -34,16 +34,16 @@ _HAND = 8
 """Most parts that a unit of work begins with, so that it rarely runs out of them."""
 
 _UNIT = 2 * _SLICE
-"""Work in a first unit, some hundredths of a second: more than it takes to send it, and nobody waits long for it."""
+"""Work in an ordinary unit, some hundredths of a second: more than it takes to send, and nobody waits long for it."""
 
 _ANSWERS = 4
 """Answers that are taken at once: a turn beside other searches is for about as much work as one of these gets."""
 
-_ALONE = 4 * _SLICE
+_ALONE = _SLICE
 """Work after which a search goes on in units, for whoever does them: short ones need no more than one lane."""
 
 _AT_HOME = 40
-"""Units that the caller does first where workers take long to start: in about half a second."""
+"""Units that the caller does first where workers take long to start: in about a second."""
 
 _LEAF_ROWS = 2500
 """Hypotheses of a cone beyond which splits without progress do not count: exact arithmetic would have too many."""
@@ -135,7 +135,7 @@ class CellsSearch(Search):
         self._lane = self._ground.new_lane(
             weights, max((len(cone.ids) for cone in known), default=len(self._lists.rows))
         )
-        self._frontier: Frontier[OpenCone | OpenBox, Explored] = Frontier(settings.lanes, _HAND)
+        self._frontier: Frontier[OpenCone | OpenBox, Explored] = Frontier(settings.lanes, _HAND, _UNIT)
         for cone in known:
             self._lane.load(cone)
         self._hard: deque[OpenCone | OpenBox] = deque()
@@ -143,7 +143,7 @@ class CellsSearch(Search):
         self._closing: tuple[ChoicesSearch | CellsSearch, int] | None = None
 
     @property
-    def slices(self) -> int:
+    def slices(self) -> float:
         return self._frontier.size
 
     @property
@@ -291,9 +291,9 @@ class CellsSearch(Search):
         (self._frontier.push if self._frontier.nbytes < _FRONTIER_BYTES else self._frontier.stay)(parts)
         self._frontier.send(hand_out)
 
-    def _hand_out(self, shared: Shared, parts: list[OpenCone | OpenBox], size: int) -> Pending[Explored]:
+    def _hand_out(self, shared: Shared, parts: list[OpenCone | OpenBox], work: int) -> Pending[Explored]:
         best, step = self.incumbent, self._step(parts)
-        return self._workers.hand_out(explore, shared, parts, best.cost, best.weights, size * _UNIT, step)
+        return self._workers.hand_out(explore, shared, parts, best.cost, best.weights, work, step)
 
     def _step(self, parts: list[OpenCone | OpenBox]) -> int | None:
         """Return how far apart bounds in a hand may be, `None` as far as they like: a search that does not end soon has

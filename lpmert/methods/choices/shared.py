@@ -16,8 +16,11 @@ from lpmert.search.checkpoint import plain
 from lpmert.search.in_units import InUnits
 from lpmert.search.method import Incumbent
 
-_ALONE = 20 * SLICE
-"""Work after which a search goes on in units."""
+_ALONE = 5 * SLICE
+"""Work after which a search goes on in units: short ones need no more than the caller."""
+
+_AT_HOME = 6
+"""Units that the caller does first where workers take long to start: in some tenths of a second."""
 
 _UNIT = 8 * SLICE
 """Work in a unit, in some hundredths of a second: much more than it takes to send one away."""
@@ -97,7 +100,7 @@ class SharedChoices(InUnits[OpenSelections, Searched]):
         self._alone = Ground(options, canonical).search(incumbent)
         if least is not None and isinstance(self._alone, RatioChoicesSearch):
             self._alone.least = least
-        super().__init__(self._alone, options.lanes, _HAND)
+        super().__init__(self._alone, options.lanes, _HAND, _UNIT, _AT_HOME)
         self._options, self._canonical = options, canonical
         self._learnt: Gains | None = None
         self._work = 0
@@ -142,6 +145,6 @@ class SharedChoices(InUnits[OpenSelections, Searched]):
         self._learnt = self._gains.with_more(answer.gains)
         self._work += answer.work
 
-    def _hand_out(self, shared: Shared, parts: list[OpenSelections], size: int) -> Pending[Searched]:
+    def _hand_out(self, shared: Shared, parts: list[OpenSelections], work: int) -> Pending[Searched]:
         upper = self.incumbent
-        return self._workers.hand_out(search_hand, shared, parts, upper.cost, upper.weights, self._gains, size * _UNIT)
+        return self._workers.hand_out(search_hand, shared, parts, upper.cost, upper.weights, self._gains, work)

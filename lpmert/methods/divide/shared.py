@@ -93,7 +93,7 @@ class SharedDivide(InUnits[OpenPrefix, Searched]):
     """A resumable run of LP-MERT by a chain."""
 
     def __init__(self, settings: DivideSettings, canonical: Canonical, alone: DivideSearch) -> None:
-        super().__init__(alone, settings.lanes, _HAND)
+        super().__init__(alone, settings.lanes, _HAND, _UNIT)
         self._alone, self._settings, self._canonical = alone, settings, canonical
         self._common: Ground | None = None
 
@@ -135,7 +135,7 @@ class SharedDivide(InUnits[OpenPrefix, Searched]):
         self._common = Ground(self._settings, self._canonical, state["order"], alone)
         self._go_on((OpenPrefix(**part) for part in state["parts"]), state["counts"], state["unsettled"])
 
-    def _hand_out(self, shared: Shared, parts: list[OpenPrefix], size: int) -> Pending[Searched]:
-        upper, slices = self.incumbent, size * _UNIT
-        steps, lps = slices * SLICE_STEPS, slices * SLICE_LPS[self._settings.lp]
+    def _hand_out(self, shared: Shared, parts: list[OpenPrefix], work: int) -> Pending[Searched]:
+        upper = self.incumbent
+        steps, lps = work * SLICE_STEPS, work * SLICE_LPS[self._settings.lp]
         return self._workers.hand_out(combine_hand, shared, parts, upper.cost, upper.weights, steps, lps)
