@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -64,12 +65,14 @@ class Header:
 class CertificateReader:
     """The header of a certificate, then its records one at a time; `line` is where the reading stands.
 
-    Raises `CertificateError` for what is no certificate of this schema, and `DataError` if there is no such file.
+    on_line: told each such number. Raises `CertificateError` for what is no certificate of this schema, and `DataError`
+    if there is no such file.
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, on_line: Callable[[int], object] = lambda _: None) -> None:
         self.line = 0
         self.path = path
+        self._on_line = on_line
         self._ahead = ""
         self._lines = lines(path)
 
@@ -114,6 +117,7 @@ class CertificateReader:
         except DataError as error:
             self.line = error.line or self.line
             raise CertificateError(error.reason) from error
+        self._on_line(self.line)
         return text
 
 

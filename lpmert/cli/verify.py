@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import click
@@ -15,7 +18,10 @@ from lpmert.cli.main import naming
 from lpmert.cli.reading import Reading
 from lpmert.cli.reading_options import reading_options
 from lpmert.cli.shared import TIES, data_argument, metric_given, metric_option
+from lpmert.cli.stages import Stages
 from lpmert.cli.text_tables import side_by_side
+from lpmert.errors import DataError
+from lpmert.system.files import lines
 
 
 @click.command()
@@ -27,6 +33,7 @@ from lpmert.cli.text_tables import side_by_side
     "--ties", type=click.Choice(TIES), default="first", help="Which of several hypotheses with equal features counts."
 )
 @click.option("--jobs", type=WholeNumber(min=1), default=1, metavar="N", help="Processes for a tree of cones.")
+@click.option("-q", "--quiet", is_flag=True, help="Do not say how far the check is.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of the report.")
 def verify(
     certificate: str,
@@ -34,6 +41,7 @@ def verify(
     metric: str | None,
     ties: str,
     jobs: int,
+    quiet: bool,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -47,7 +55,8 @@ def verify(
     with naming(reading.name):
         nbest = reading.read_whole()
         summed = metric_given(metric, reading, nbest)
-        found = lpmert.verify(certificate, nbest, metric=summed, ties=ties, jobs=jobs)
+        on_line = (lambda _: None) if quiet else _told(certificate)
+        found = lpmert.verify(certificate, nbest, metric=summed, ties=ties, jobs=jobs, on_line=on_line)
     if as_json:
         put(
             json.dumps(
@@ -73,3 +82,12 @@ def verify(
             terms = " ".join(f"{float(value):+g} {name}" for name, value in row.items() if value)
             put(f"  where {terms} {sign} 0")
     put(f"\n{side_by_side([['feature', *found.weights], column('weight', list(found.weights.values()))])}")
+
+
+def _told(certificate: str) -> Callable[[int], object]:
+    """Return what says from time to time which line is checked, of how many, if the file can be read twice."""
+    stages, n_lines = Stages(), None
+    if Path(certificate).is_file():
+        with suppress(DataError):  # which is told where it is met again
+            n_lines = sum(1 for _ in lines(certificate))
+    return lambda line: None if n_lines is None else stages("lines checked", line, n_lines)

@@ -15,6 +15,8 @@ from test_certificate_fuzz import change_text, change_values
 import lpmert
 from lpmert import CertificateError, MethodError, verify
 from lpmert.certificates.check import shares
+from lpmert.certificates.check.lists import ProofLists
+from lpmert.parallel.workers import Serial
 
 
 @pytest.fixture
@@ -26,18 +28,7 @@ def path(tmp_path: Path) -> Path:
 def at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shares of a few records, checked one after another in this process, each by lists that know of no other."""
 
-    class One:
-        def __init__(self, **options: object) -> None: ...
-
-        def __enter__(self) -> One:
-            return self
-
-        def __exit__(self, *error: object) -> None: ...
-
-        def __call__(self, tasks: object) -> object:
-            return (function(*arguments) for function, arguments, _ in tasks)  # type: ignore[attr-defined]
-
-    monkeypatch.setattr(shares, "Parallel", One)
+    monkeypatch.setattr(shares, "Processes", lambda _: Serial())
     monkeypatch.setattr(shares, "_SHARE", 3)
 
 
@@ -131,13 +122,31 @@ def test_every_leaf_is_checked_by_one_process(path: Path, name: str, monkeypatch
     assert alone == sum(record.get("leaf") != "selections" for record in leaves)
 
 
-def killed(*_: object) -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
+_whole = shares._checked
 
 
-def test_a_certificate_does_not_hold_if_a_process_is_killed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def killed(ground: tuple[str | Path, ProofLists], *which: int) -> tuple[float, bool, int, str]:
+    """Check a share, but only after a process has died of it."""
+    died = Path(f"{ground[0]}.died")
+    if not died.exists():
+        died.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return _whole(ground, *which)
+
+
+def test_what_a_killed_process_was_to_check_another_one_checks(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nbest, text = base("cones")
     path.write_text(text)
+    monkeypatch.setattr(shares, "_SHARE", 5)
     monkeypatch.setattr(shares, "_checked", killed)
-    with pytest.raises(MethodError, match="was killed"):
-        verify(path, nbest, jobs=2)
+    assert verify(path, nbest, jobs=2) == verify(path, nbest)
+    assert Path(f"{path}.died").exists()
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_how_far_the_check_is_is_told_by_lines(path: Path, jobs: int) -> None:
+    nbest, text = base("cones")
+    path.write_text(text)
+    told: list[int] = []
+    verify(path, nbest, jobs=jobs, on_line=told.append)
+    assert told == list(range(1, len(text.splitlines()) + 1))

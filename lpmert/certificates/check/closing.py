@@ -64,8 +64,7 @@ def priced(lists: ProofLists, part: Part, at: object) -> Part:
     """Return a part at the prices taken at some sums, which hold in the box of its own sums."""
     low, high = map(lists.sums, part.box(lists))
     price = lists.claim.price(low, high, integers(at, len(lists.constant)))
-    target = price.target - price.of(lists.constant)
-    return part.ordered(lists, Price([*price.slopes, price.forbidden], target))
+    return part.ordered(lists, Price([*price.slopes, price.forbidden], price.target - price.of(lists.constant)))
 
 
 def may_undercut(lists: ProofLists, low: Sequence[int], high: Sequence[int]) -> bool:

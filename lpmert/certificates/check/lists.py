@@ -135,8 +135,7 @@ class ProofLists:
                 raise CertificateError(f"feature {names[d]!r:.40} has no exponent, but depends on none that has")
         least = min(exponents.values(), default=0)
         factors = [1 << (value - least) for value in exponents.values()]
-        scaled: Whole = spanned * np.array(factors, dtype=object)
-        return scaled
+        return np.asarray(spanned * np.array(factors, dtype=object))
 
     def weigh(self) -> None:
         """Set what hypotheses are worth to the claim, whose bound is known by now.

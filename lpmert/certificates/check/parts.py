@@ -42,13 +42,11 @@ class Part(NamedTuple):
     @property
     def sizes(self) -> IntArray:
         """How many survivors the lists [L] have."""
-        sizes: IntArray = np.append(self.starts[1:], len(self.rows)) - self.starts
-        return sizes
+        return np.asarray(np.append(self.starts[1:], len(self.rows)) - self.starts)
 
     def scores(self, lists: ProofLists) -> FloatArray:
         """Return what the survivors [d, n] score at the rays of the shape."""
-        scores: FloatArray = self.shape.points @ lists.features.take(self.rows, axis=0).T
-        return scores
+        return np.asarray(self.shape.points @ lists.features.take(self.rows, axis=0).T)
 
     def only(self, kept: BoolArray) -> Part:
         """Return what is left with some of the rows [n], and the lists of which any are."""

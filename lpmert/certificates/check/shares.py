@@ -2,50 +2,52 @@
 
 from __future__ import annotations
 
-from concurrent.futures import BrokenExecutor
 from math import inf
 from pathlib import Path
-
-from joblib import Parallel, delayed
 
 from lpmert.certificates.check.lists import ProofLists
 from lpmert.certificates.check.tree import check_tree
 from lpmert.certificates.format import CertificateReader
-from lpmert.errors import CertificateError, MethodError
+from lpmert.errors import CertificateError
+from lpmert.parallel.processes import Processes
 
 _SHARE = 400
 """Lines in a row that are one process's, after which it finds the cones above anew."""
 
 
 def check_shares(reader: CertificateReader, lists: ProofLists, jobs: int) -> float:
-    """Check a tree as `check_tree` does, with the same outcome, by so many processes.
-
-    Raises `MethodError` if one of them is killed.
-    """
-    least = inf
-    refused = []
-    try:
-        with Parallel(n_jobs=jobs) as parallel:
-            shares = list(parallel(delayed(_checked)(reader.path, lists, number, jobs) for number in range(jobs)))
-    except BrokenExecutor as broken:
-        raise MethodError("a process that checks was killed, so that nothing is known; try with fewer jobs") from broken
-    for bound, met, line, error in shares:
-        reader.line = line
-        refused += [(line, error)] if error else []
-        least = min(least, bound)
+    """Check a tree as `check_tree` does, with the same outcome, by this process and so many less one others."""
+    with Processes(jobs - 1) as others:
+        ground = others.share((reader.path, lists))
+        asked = [others.hand_out(_checked, ground, number, jobs, _SHARE) for number in range(1, jobs)]
+        shares = [_share(reader, lists, 0, jobs, _SHARE), *(one.wait() for one in asked)]
+    for _, met, line, _ in shares:
+        reader.line = max(reader.line, line)
         lists.claim.met = lists.claim.met or met
+    refused = [(line, error) for _, _, line, error in shares if error]
     if refused:
         reader.line, error = min(refused)
         raise CertificateError(error)
-    return least
+    return min(bound for bound, *_ in shares)
 
 
-def _checked(path: str | Path, lists: ProofLists, number: int, jobs: int) -> tuple[float, bool, int, str]:
-    """Return the least excess of a share, whether the bound was met, the last line read, and what is wrong there."""
+def _checked(ground: tuple[str | Path, ProofLists], *which: int) -> tuple[float, bool, int, str]:
+    """Do as `_share`, in another process."""
+    path, lists = ground
     reader = CertificateReader(path)
     reader.header()
+    return _share(reader, lists, *which)
+
+
+def _share(
+    reader: CertificateReader, lists: ProofLists, number: int, jobs: int, size: int
+) -> tuple[float, bool, int, str]:
+    """Return the least excess of a share, whether the bound was met, the last line read, and what is wrong there.
+
+    size: lines in a row that belong to one of so many jobs.
+    """
     try:
-        least = check_tree(reader, lists, lambda: reader.line // _SHARE % jobs == number)
+        least = check_tree(reader, lists, lambda: reader.line // size % jobs == number)
     except CertificateError as error:
         return inf, False, reader.line, str(error)
     return least, lists.claim.met, reader.line, ""

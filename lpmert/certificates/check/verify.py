@@ -5,6 +5,7 @@ Only the lists, the metric and exact arithmetic are used.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,7 @@ def verify(
     metric: str | Metric | TextMetric | None = None,
     ties: str = "first",
     jobs: int = 1,
+    on_line: Callable[[int], object] = lambda _: None,
 ) -> Verified:
     """Check that a certificate proves its claim for these lists, this metric and this rule for ties.
 
@@ -44,7 +46,9 @@ def verify(
     metric, ties
         Those it is about, as for `minimize`.
     jobs : int
-        Number of processes that check a tree together, at least 1; the outcome is the same.
+        Number of processes that check a tree together, this one among them, at least 1; the outcome is the same.
+    on_line : callable, optional
+        Gets the number of each line that is checked, the first one being 1; of one process's lines among several.
 
     Returns
     -------
@@ -75,7 +79,7 @@ def verify(
     """
     if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
         raise MethodError(f"jobs must be a whole number of at least 1; got {quoted(jobs)}")
-    reader = CertificateReader(certificate)
+    reader = CertificateReader(certificate, on_line)
     try:
         return _verified(reader, nbest, metric, ties, jobs)
     except CertificateError as error:
@@ -121,8 +125,7 @@ def _verified(reader: CertificateReader, nbest: NBest | WordGraphs, metric: Any,
         least = check_shares(reader, lists, jobs)
     else:
         least = check_tree(reader, lists)
-    shown = least if claim.several or least == inf else lists.sums([lists.target + int(least)])[0]
-    if not claim.reached(shown):
+    if not claim.reached(least if claim.several or least == inf else lists.sums([lists.target + int(least)])[0]):
         raise CertificateError(f"the bound {header.bound} is lower than what the tree proves")
     return Verified(header, reader.line - 2)
 
