@@ -266,7 +266,7 @@ def certify(
     path : str or Path
         Where the certificate goes; compressed if the name ends in .gz, .xz or .zst.
     metric, ties, region
-        Those of the run. The metric is a sum, a fraction of sums, BLEU, chrF or PER; over lattices, a sum.
+        Those of the run. The metric is a sum, a fraction of sums, BLEU, chrF or PER.
     memory_limit : int, optional
         Bytes that the process may hold, as for `minimize`.
     checkpoint, resume

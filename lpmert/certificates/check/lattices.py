@@ -28,6 +28,9 @@ _MOST_LABELS = 400
 _MOST_CONES = 2000
 """Of one lattice, beyond which it is too large for exact arithmetic."""
 
+_NEAR = 1e-9
+"""By how much a ratio may differ from the exact one."""
+
 Way = tuple[int, ...]
 Label = tuple[tuple[int, ...], Way]
 """A partial path: its scores at the rays, and its links from the last to the first."""
@@ -36,7 +39,7 @@ Label = tuple[tuple[int, ...], Way]
 def lists_of(graphs: WordGraphs, metric: str | TextMetric, limits: Sequence[Sequence[float]]) -> NBest:
     """Return for each lattice all paths that may be strictly best at weights with positive products with limits [k, D].
 
-    Raises `CertificateError` where these are too many, and `MetricError` for a metric that is not additive.
+    Raises `CertificateError` where these are too many, and `MetricError` for a metric that paths have none of.
     """
     problem = LatticeProblem(graphs, metric)
     features, statistics, texts, offsets = [], [], [], [0]
@@ -53,7 +56,7 @@ def lists_of(graphs: WordGraphs, metric: str | TextMetric, limits: Sequence[Sequ
 
 
 def claimed_lists(graphs: WordGraphs, metric: str | TextMetric | None, header: Header) -> tuple[NBest, Metric]:
-    """Return the lists of the lattices that a certificate is about, and the metric that sums their losses.
+    """Return the lists of the lattices that a certificate is about, and the metric.
 
     Raises `CertificateError` unless its weights lose on all paths what it says, without ties, and `DataError` for what
     are no lattices.
@@ -65,11 +68,10 @@ def claimed_lists(graphs: WordGraphs, metric: str | TextMetric | None, header: H
         raise CertificateError("certificates of lattices and hypergraphs have no equations")
     if list(header.weights) != list(graphs.names):
         raise CertificateError(f"features: {list(header.weights)} in the certificate, {list(graphs.names)} here")
-    if not problem.additive:
-        raise CertificateError(f"certificates need an additive metric, which {problem.metric.name!r:.40} is not")
     verdict = problem.decode(CallerWeights(np.array(list(header.weights.values()))))
-    if not verdict.strict or verdict.loss != header.loss:
-        raise CertificateError(f"on all paths the weights lose {verdict.loss}, not {header.loss}, or by a tie only")
+    lost = problem.metric.loss(verdict.total)  # what is no sum is compared exactly on the lists, where these paths are
+    if not verdict.strict or abs(lost - header.loss) > (0 if problem.additive else _NEAR):
+        raise CertificateError(f"on all paths the weights lose {lost:g}, not {header.loss}, or by a tie only")
     return lists_of(graphs, problem.given_metric, header.limits), problem.metric
 
 

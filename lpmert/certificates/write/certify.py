@@ -181,11 +181,6 @@ def write_certificate_of_graphs(
     """
     graphs = problem.lattices
     _check_result(result, graphs.fingerprint)
-    if not problem.additive:
-        raise MethodError(
-            f"certificates of lattices and hypergraphs are for losses that add up, not for {problem.metric.name}; "
-            "certify the N-best lists of `lpmert nbest`"
-        )
     limits, equations, _ = certified_limits(problem.region, graphs.names)
     if equations:
         raise MethodError(
