@@ -60,73 +60,13 @@ class Ahead(NamedTuple):
     tolerance: FloatArray
 
 
-@kernel(nogil=True)
-def survey(links, rays, scores, so_far, to_come):
-    """Fill scores [L, D] of the links at the rays, and the best ones of paths to each node, and from it, [n, D]."""
-    sources, seconds, targets, features = links
-    n_rays = len(rays)
-    for v in range(len(so_far)):
-        fill(so_far[v], -np.inf)
-        fill(to_come[v], -np.inf)
-    fill(so_far[0], 0.0)
-    fill(to_come[len(to_come) - 1], 0.0)
-    for k in range(len(sources)):
-        for r in range(n_rays):
-            score = 0.0
-            for d in range(features.shape[1]):
-                score += features[k, d] * rays[r, d]
-            scores[k, r] = score
-            reached = so_far[sources[k], r] + so_far[seconds[k], r] + score
-            so_far[targets[k], r] = max(so_far[targets[k], r], reached)
-    for k in range(len(sources) - 1, -1, -1):
-        u, s = sources[k], seconds[k]
-        for r in range(n_rays):
-            after = to_come[targets[k], r] + scores[k, r]
-            to_come[u, r] = max(to_come[u, r], after + so_far[s, r])
-            if s > 0:
-                to_come[s, r] = max(to_come[s, r], after + so_far[u, r])
-
-
-@kernel(nogil=True)
-def best_path(links, scores, mix, best, link, stack, way):
-    """Write the links of the best path at a mix [D] of the rays into way, last first; return how many it has.
-
-    Work space: best, link [n], stack [n + 1].
-    """
-    sources, seconds, targets, _ = links
-    fill(best, -np.inf)
-    best[0] = 0.0
-    for k in range(len(sources)):
-        score = best[sources[k]] + best[seconds[k]]
-        for r in range(len(mix)):
-            score += scores[k, r] * mix[r]
-        if score > best[targets[k]]:
-            best[targets[k]] = score
-            link[targets[k]] = k
-    length = 0
-    stack[0] = len(best) - 1
-    waiting = 1
-    while waiting > 0:
-        waiting -= 1
-        k = link[stack[waiting]]
-        way[length] = k
-        length += 1
-        if seconds[k] > 0:
-            stack[waiting] = seconds[k]
-            waiting += 1
-        if sources[k] > 0:
-            stack[waiting] = sources[k]
-            waiting += 1
-    return length
-
-
 @internal
-def _hopeless(scores, position, to_come, node, paths, slack, likely):
-    """Return which whole path beats, at every ray and beyond rounding, all that goes on from here; -1 for none.
+def hopeless(scores, position, to_come, node, paths, n_paths, slack, likely):
+    """Return which of some whole paths beats, at every ray and beyond rounding, all that goes on from here, or -1.
 
     likely: which one is looked at first.
     """
-    for turn in range(-1, len(paths)):
+    for turn in range(-1, n_paths):
         p = likely if turn < 0 else turn
         beaten = True
         for r in range(len(slack)):
@@ -136,25 +76,6 @@ def _hopeless(scores, position, to_come, node, paths, slack, likely):
         if beaten:
             return p
     return -1
-
-
-@kernel(allocates=True, nogil=True)
-def keep_links(links, scores, so_far, ahead, kept):
-    """Mark in kept [L] the links through which a path may win in the cone; return how many these are."""
-    sources, seconds, targets, _ = links
-    count = 0
-    likely = np.int64(0)
-    through = np.empty((1, scores.shape[1]))
-    for k in range(len(sources)):
-        for r in range(scores.shape[1]):
-            through[0, r] = so_far[sources[k], r] + so_far[seconds[k], r] + scores[k, r]
-        path = _hopeless(through, np.int64(0), ahead.to_come, targets[k], ahead.paths, ahead.slack, likely)
-        kept[k] = path < 0
-        if path >= 0:
-            likely = path
-        else:
-            count += 1
-    return count
 
 
 @internal
@@ -248,6 +169,7 @@ def frontier(links, n_nodes, rays, ahead, most_work, space, game):
     labels, scores, came, dead, first = space
     tolerance = ahead.tolerance
     n_rays, n_features = rays.shape
+    n_paths = len(ahead.paths)
     room = len(labels) - 1
     fill(labels[0], 0.0)
     fill(scores[0], 0.0)
@@ -279,7 +201,7 @@ def frontier(links, n_nodes, rays, ahead, most_work, space, game):
                             score += labels[n, d] * rays[r, d]
                         scores[n, r] = score
                     work += 1
-                    found = _hopeless(scores, n, ahead.to_come, v, ahead.paths, ahead.slack, path)
+                    found = hopeless(scores, n, ahead.to_come, v, ahead.paths, n_paths, ahead.slack, path)
                     if found >= 0:
                         path = found
                         continue

@@ -13,6 +13,7 @@ from lpmert.errors import FloatArray
 from lpmert.methods.lattice import kernels as kernel
 from lpmert.methods.lattice.ideals import Ideals
 from lpmert.methods.lattice.kernels import Ahead, Links, Space
+from lpmert.methods.lattice.link_kernels import Sought, Workbench, look_through, new_workbench
 from lpmert.methods.lattice.lists import Way
 from lpmert.methods.lattice.mixtures import Game, new_game
 from lpmert.model.lattice_kernels import longest_path
@@ -78,7 +79,7 @@ class Expander:
         self._problem, self._labels = problem, labels
         self.longest = np.array([longest_sums(problem, number) for number in range(len(problem.graphs))])
         self.ideals = Ideals(problem)
-        self._rooms: OfThread[tuple[Space, Game]] = OfThread()
+        self._rooms: OfThread[tuple[Workbench, Space, Game]] = OfThread()
 
     def whole(self, number: int) -> OpenLattice:
         """Return all of a lattice."""
@@ -95,44 +96,38 @@ class Expander:
         It stays open where more work than that for each link is needed. known: paths that rule out others. mixes [m, d]
         of the rays: where the best paths are looked at, first in the middle; none where much more work is needed.
         """
-        space, game = self._rooms.get(self._new_room)
+        bench, space, game = self._rooms.get(self._new_room)
         needed = before.needed * _SHRINKING
+        n_rays, reach = len(rays), np.abs(rays) @ self.longest[number]
+        tolerance = 2.0 * (n_rays + 2) * EPSILON * reach
         if needed > _HOPELESS * link_work * before.count:
-            leading = self._leading(number, known, rays, game)
+            leading = _leading(known, rays, tolerance, game)
             return View(replace(before, needed=needed), [], None, {}, leading, 0)
         graph = self._problem.graphs[number]
-        chosen = np.flatnonzero(np.unpackbits(before.marks, count=len(graph.sources)).view(np.bool_))
-        links = _taken(Links(graph.sources, graph.seconds, graph.targets, graph.features), chosen)
-        n_rays, reach = len(rays), np.abs(rays) @ self.longest[number]
-        scores = np.empty((len(chosen), n_rays))
-        so_far, to_come = np.empty((graph.n_nodes, n_rays)), np.empty((graph.n_nodes, n_rays))
-        kernel.survey(links, rays, scores, so_far, to_come)
-        new: Paths = {}
-        middle = None
-        best, link = np.empty(graph.n_nodes), np.empty(graph.n_nodes, dtype=np.int64)
-        stack, way = np.empty(graph.n_nodes + 1, dtype=np.int64), np.empty(graph.most_links, dtype=np.int64)
-        for place, mix in enumerate(mixes):
-            length = kernel.best_path(links, scores, mix, best, link, stack, way)
-            found = chosen[way[:length]]
-            if place == 0:
-                middle = found.astype(np.int32)
-            row = graph.features.take(found, axis=0).sum(axis=0) + 0.0
-            new.pop(row.tobytes(), None)
-            new[row.tobytes()] = row
+        sought = Sought(
+            np.empty(graph.most_links, dtype=np.int32),
+            np.empty_like(before.marks),
+            np.array([*known.values(), *mixes]),  # mixes give way to what is best there
+            np.empty((len(known) + len(mixes), n_rays)),
+            np.empty(len(known) + len(mixes), dtype=np.bool_),
+        )
         slack = 4.0 * (graph.most_links + n_rays + 4) * EPSILON * reach
-        tolerance = 2.0 * (n_rays + 2) * EPSILON * reach
-        leading = self._leading(number, joined(known, new), rays, game)
-        ahead = Ahead(to_come, leading, slack, tolerance)
-        kept = np.empty(len(chosen), dtype=np.bool_)
-        count = kernel.keep_links(links, scores, so_far, ahead, kept)
-        work = 2 * (n_rays + len(mixes)) * len(chosen)
-        marks, narrower = before.marks, count < len(chosen)
-        if narrower:
-            places = np.flatnonzero(kept)
-            chosen, links = chosen.take(places), _taken(links, places)
-            whole = np.zeros(len(graph.sources), dtype=np.bool_)
-            whole[chosen] = True
-            marks = np.packbits(whole)
+        links = Links(graph.sources, graph.seconds, graph.targets, graph.features)
+        n_chosen, count, length, n_leading = look_through(
+            links, graph.n_nodes, before.marks, rays, mixes, slack, tolerance, bench, game, sought
+        )
+        middle = sought.middle[:length].copy()
+        new: Paths = {}
+        for row in sought.paths[len(known) :]:
+            new.pop(row.tobytes(), None)
+            new[row.tobytes()] = row.copy()
+        leading = sought.scores[:n_leading].copy()
+        ahead = Ahead(bench.to_come[: graph.n_nodes], leading, slack, tolerance)
+        sources, seconds, targets, features = bench.links
+        links = Links(sources[:count], seconds[:count], targets[:count], features[:count])
+        chosen = bench.chosen[:count]
+        work = 2 * (n_rays + len(mixes)) * n_chosen
+        narrower = count < n_chosen
         most_work = link_work * (count + 100)
         crowded = needed <= most_work
         if crowded:
@@ -146,26 +141,21 @@ class Expander:
             least = max(least, self._problem.least_loss(number, chosen))
             rows = None if rows is None else self.ideals.rows(number, chosen)
             work += count
+        marks = sought.marks if narrower else before.marks
         return View(OpenLattice(marks, count, least, needed, rows), [], middle, new, leading, work, crowded)
 
-    def _leading(self, number: int, known: Paths, rays: FloatArray, game: Game) -> FloatArray:
-        """Return the scores [P, D] at the rays of those paths that no others beat."""
-        paths = np.array(list(known.values())).reshape(-1, rays.shape[1])
-        scores, dead = np.empty((len(paths), len(rays))), np.zeros(len(paths), dtype=np.bool_)
-        tolerance = 2.0 * (len(rays) + 2) * EPSILON * (np.abs(rays) @ self.longest[number])
-        kernel.leading(paths, rays, tolerance, scores, dead, game)
-        return scores[~dead]
-
-    def _new_room(self) -> tuple[Space, Game]:
+    def _new_room(self) -> tuple[Workbench, Space, Game]:
         labels, width = self._labels + 1, self._problem.canonical.n_features
+        n_links = max(len(graph.sources) for graph in self._problem.graphs)
+        n_nodes = max(graph.n_nodes for graph in self._problem.graphs)
         space = Space(
             np.empty((labels, width)),
             np.empty((labels, width)),
             np.empty((labels, 3), dtype=np.int64),
             np.empty(labels, dtype=np.bool_),
-            np.empty(max(graph.n_nodes for graph in self._problem.graphs) + 1, dtype=np.int64),
+            np.empty(n_nodes + 1, dtype=np.int64),
         )
-        return space, new_game(width, labels)
+        return new_workbench(n_links, n_nodes, width), space, new_game(width, labels)
 
 
 Before = tuple[int, OpenLattice, Paths]
@@ -186,10 +176,12 @@ def joined(known: Paths, new: Paths) -> Paths:
     return {key: row for key, row in known.items() if key not in new} | new
 
 
-def _taken(links: Links, places: NDArray[np.integer]) -> Links:
-    """Return the links at some places."""
-    sources, seconds, targets, features = links
-    return Links(sources.take(places), seconds.take(places), targets.take(places), features.take(places, axis=0))
+def _leading(known: Paths, rays: FloatArray, tolerance: FloatArray, game: Game) -> FloatArray:
+    """Return the scores [P, D] at the rays of those paths that no others beat."""
+    paths = np.array(list(known.values())).reshape(-1, rays.shape[1])
+    scores, dead = np.empty((len(paths), len(rays))), np.zeros(len(paths), dtype=np.bool_)
+    kernel.leading(paths, rays, tolerance, scores, dead, game)
+    return scores[~dead]
 
 
 def _ways(space: Space, n_nodes: int, chosen: NDArray[np.integer], first: int, end: int) -> list[Way]:
