@@ -11,10 +11,10 @@ import numpy as np
 from lpmert.errors import DataError, FloatArray, IntArray
 from lpmert.formats.kbest import Arc, distinct_best
 from lpmert.formats.kbest_derivations import distinct_derivations
+from lpmert.model.best_paths import exact_scores
 from lpmert.model.given import MAGNITUDE_LIMIT
 from lpmert.model.hypergraphs import Hypergraphs
 from lpmert.model.lattice_kernels import best_so_far, best_to_come
-from lpmert.model.lattice_problem import exact_scores
 from lpmert.model.nbest import NBest
 from lpmert.model.texts import measure_texts
 from lpmert.model.word_graphs import SILENT, Graph, WordGraphs

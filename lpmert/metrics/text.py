@@ -278,12 +278,15 @@ class EditTexts:
         return SumOfLosses(source)
 
     def counter(self, references: Sequence[str]) -> Counter:
-        distance = _imported("rapidfuzz.distance").Levenshtein.distance
-        prepared = [self._units(reference) for reference in references]
+        count = self.unit_counter([self._units(reference) for reference in references])
+        return lambda text: count(self._units(text))
 
-        def count(text: str) -> list[float]:
-            units = self._units(text)
-            nearest = min((distance(units, reference), len(reference)) for reference in prepared)
+    def unit_counter(self, references: Sequence[Sequence[object]]) -> Callable[[Sequence[object]], Sequence[float]]:
+        """Return what counts statistics of texts in units, or in whatever stands for these in the references, too."""
+        distance = _imported("rapidfuzz.distance").Levenshtein.distance
+
+        def count(units: Sequence[object]) -> list[float]:
+            nearest = min((distance(units, reference), len(reference)) for reference in references)
             return [_rate(*nearest) if self.per_sentence else float(nearest[0])]
 
         return count

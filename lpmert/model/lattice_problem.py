@@ -2,39 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
-from math import lcm
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lpmert.errors import FloatArray, IntArray, MetricError, RegionError
+from lpmert.errors import FloatArray, MetricError, RegionError
 from lpmert.metrics.additive import SumOfLosses
 from lpmert.metrics.kinds import exact_loss
 from lpmert.metrics.rates import error_rates
-from lpmert.metrics.text import Counter, EditTexts, TextMetric
+from lpmert.metrics.text import EditTexts, TextMetric
+from lpmert.model.best_paths import Winners, best_paths
 from lpmert.model.canonical import column_scales
 from lpmert.model.canonicalise import LOSS_UNIT, times
 from lpmert.model.coordinates import CallerWeights, CanonicalWeights, Coordinates
 from lpmert.model.evaluation import Evaluation
 from lpmert.model.form import Canonical, Totals
-from lpmert.model.lattice_kernels import best_so_far, least_edits, near_best
+from lpmert.model.lattice_kernels import best_so_far, least_edits
 from lpmert.model.lattices import Lattices
 from lpmert.model.reduction import reduce
 from lpmert.model.region import Region, limits_of
 from lpmert.model.texts import text_metric
-from lpmert.model.word_graphs import SILENT, Graph, WordGraphs
-from lpmert.numeric.kernels import EPSILON
+from lpmert.model.word_graphs import SILENT, WordGraphs
 from lpmert.parallel.backends import workers
 from lpmert.quoting import quoted
 from lpmert.values import weights_array
-
-MOST_TIED = 64
-"""Tied paths of a lattice that are looked at."""
 
 _LARGEST_LOSS = 2**40
 
@@ -55,16 +51,6 @@ class SumOfLinks:
     def metric(self, source: str) -> SumOfLosses:
         """Return the metric that sums them."""
         return SumOfLosses(source)
-
-
-class Winners(NamedTuple):
-    """The paths of a lattice that have the best score in exact arithmetic, as links from the last to the first.
-
-    all: whether these are all such paths, or only the first ones.
-    """
-
-    ways: list[IntArray]
-    all: bool
 
 
 class Verdict(NamedTuple):
@@ -132,7 +118,7 @@ class LatticeProblem:
             lattices.graph(s)._replace(features=scaled[lattices.offsets[s] : lattices.offsets[s + 1]])
             for s in range(lattices.n_lists)
         ]
-        self._counters: list[Counter | None] = [None] * lattices.n_lists
+        self._counters: list[Callable[[NDArray[np.int32]], Sequence[float]] | None] = [None] * lattices.n_lists
         self._counted: list[dict[bytes, FloatArray]] = [{} for _ in self.graphs]
         self._references = self._word_numbers()
         self._decoded: dict[bytes, Verdict] = {}
@@ -183,10 +169,8 @@ class LatticeProblem:
         words = self.lattices.words_of(number, way)
         known, key = self._counted[number], words.tobytes()
         if key not in known:
-            counter = self._counters[number]
-            if counter is None:
-                counter = self._counters[number] = settings.counter(self.lattices.references[number])
-            values = np.array(counter(self.lattices.text(words.tolist())), dtype=np.float64)
+            counter = self._counters[number] = self._counters[number] or self._counter(number)
+            values = np.array(counter(words), dtype=np.float64)
             if self.additive and not (values == np.rint(values)).all() & (0 <= values[0] < _LARGEST_LOSS):
                 raise MetricError(
                     f"a hypothesis of lattice {quoted(self.lattices.list_ids[number])} loses {values[0]}; on lattices "
@@ -194,6 +178,18 @@ class LatticeProblem:
                 )
             known[key] = values
         return known[key]
+
+    def _counter(self, number: int) -> Callable[[NDArray[np.int32]], Sequence[float]]:
+        """Return what counts the statistics of words, given by their numbers, for lattice `number`."""
+        settings = self.settings
+        if isinstance(settings, EditTexts) and self._references:
+            lowered, references = self._references[number]
+            edits = settings.unit_counter([reference.tolist() for reference in references])
+            return lambda words: edits(lowered[words].tolist())
+        if isinstance(settings, SumOfLinks):
+            raise MetricError("losses of links are not counted from words")
+        count = settings.counter(self.lattices.references[number])
+        return lambda words: count(self.lattices.text(words.tolist()))
 
     def loss(self, number: int, way: NDArray[np.integer]) -> int:
         """Return what a path of lattice `number` loses, for an additive metric; raises `MetricError` if not whole."""
@@ -207,6 +203,12 @@ class LatticeProblem:
         """Return the features [D] of a path as given, which are exact."""
         start = int(self.lattices.offsets[number])
         return np.asarray(self.lattices.features[start + way].sum(axis=0))
+
+    def features_of(self, paths: Sequence[tuple[int, NDArray[np.integer]]]) -> FloatArray:
+        """Return the features [P, D] of paths of lattices, by their numbers, as given, which are exact."""
+        links = np.concatenate([self.lattices.offsets[number] + way for number, way in paths])
+        begins = np.cumsum([0, *(len(way) for _, way in paths)])[:-1]
+        return np.asarray(np.add.reduceat(self.lattices.features[links], begins))
 
     def least_loss(self, number: int, links: NDArray[np.integer] | None = None) -> int:
         """Return a loss that no path of lattice `number` through some of its links, or any, goes below."""
@@ -343,54 +345,3 @@ class LatticeProblem:
 
 def _best_of_lattices(lattices: WordGraphs, begin: int, end: int, weights: FloatArray) -> list[Winners]:
     return [best_paths(lattices.graph(s), lattices.units, weights) for s in range(begin, end)]
-
-
-def best_paths(graph: Graph, units: FloatArray, weights: FloatArray) -> Winners:
-    """Return the paths with the best score at weights [d], in exact arithmetic, and those first that stand for others.
-
-    units [d]: of which the features are whole multiples. Links that rounding surely rules out are left out first; those
-    that are left make up whole paths.
-    """
-    scores, links = np.empty(len(graph.sources)), np.empty(len(graph.sources), dtype=np.int64)
-    so_far, to_come = np.empty(graph.n_nodes), np.empty(graph.n_nodes)
-    share = 4.0 * (graph.most_links + len(weights) + 4) * EPSILON * graph.most_links
-    nodes = graph.sources, graph.seconds, graph.targets
-    links = links[: near_best(*nodes, graph.features, weights, share, scores, so_far, to_come, links)]
-    targets = graph.targets[links]
-    if (targets[1:] != targets[:-1]).all() and not graph.seconds.any():  # one way into each node, and so one path
-        return Winners([links[::-1]], True)
-    exact = exact_scores(graph.features[links] / units, weights, units)
-    best: dict[int, int] = {0: 0}
-    leading: dict[int, list[int]] = {}
-    for link, own in zip(links.tolist(), exact, strict=True):
-        target = int(graph.targets[link])
-        score = best[int(graph.sources[link])] + best[int(graph.seconds[link])] + own
-        if target not in best or score > best[target]:
-            best[target], leading[target] = score, [link]
-        elif score == best[target]:
-            leading[target].append(link)
-    ways: list[IntArray] = []
-    waiting: list[tuple[tuple[int, ...], tuple[int, ...]]] = [((graph.n_nodes - 1,), ())]
-    while waiting and len(ways) < MOST_TIED:
-        nodes_left, way = waiting.pop()
-        if not nodes_left:
-            ways.append(np.array(way, dtype=np.int64))
-            continue
-        *others, node = nodes_left
-        for link in reversed(leading[node]):
-            below = [n for n in (int(graph.seconds[link]), int(graph.sources[link])) if n > 0]
-            waiting.append(((*others, *below), (*way, link)))
-    return Winners(ways, not waiting)
-
-
-def exact_scores(multiples: FloatArray, weights: FloatArray, units: FloatArray) -> list[int]:
-    """Return the scores of rows of whole multiples [n, d] of the units [d], times one common positive factor."""
-    factors = [Fraction(weight) * Fraction(unit) for weight, unit in zip(weights.tolist(), units.tolist(), strict=True)]
-    common = lcm(*(factor.denominator for factor in factors))
-    whole = [int(factor * common) for factor in factors]
-    return [sum(value * factor for value, factor in zip(row, whole, strict=True)) for row in _integers(multiples)]
-
-
-def _integers(values: FloatArray) -> list[list[int]]:
-    rows: list[list[int]] = values.astype(np.int64).tolist()
-    return rows

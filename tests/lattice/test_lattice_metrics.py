@@ -15,7 +15,8 @@ import lpmert
 from lpmert import DataError, Lattices, Linear, MetricError, NBest, Region
 from lpmert.errors import FloatArray
 from lpmert.metrics.base import Metric
-from lpmert.metrics.text import TEXT_METRICS
+from lpmert.metrics.text import TEXT_METRICS, EditTexts
+from lpmert.model.lattice_problem import LatticeProblem
 
 Links = tuple[list[Any], list[int], list[int], list[Any]]
 """Features, sources, targets and words."""
@@ -74,6 +75,21 @@ def test_all_metrics_and_regions_end_where_lists_of_all_paths_end(metric: str, b
         wanted = lpmert.minimize(lists, metric=measure, region=region)
         assert (found.loss, found.status, found.lower_bound) == (wanted.loss, wanted.status, wanted.lower_bound), seed
         assert lpmert.evaluate(drawn.lattices(), found, metric=metric).loss == found.loss
+
+
+@pytest.mark.parametrize("lowercase", [False, True])
+def test_words_are_counted_by_their_numbers_as_they_are_in_texts(lowercase: bool) -> None:
+    words = ["A", "a", "\u039f\u03a3", "\u03bf\u03c2", "\u03a3", None, "b"]
+    chain = Lattices(
+        np.eye(len(words)), [0, len(words)], range(len(words)), range(1, len(words) + 1), words,
+        references=[["a a \u03bf\u03c2 \u03bf\u03c3 B", "\u0391 a \u03c3 b"]],
+    )  # fmt: skip
+    settings = EditTexts(lowercase=lowercase)
+    problem = LatticeProblem(chain, settings)
+    for chosen in ([*range(7)], [0, 2, 5], [3, 4, 6], [5], [1, 1, 2, 3]):
+        way = np.array(chosen[::-1])
+        text = " ".join(word for k in chosen if (word := words[k]) is not None)
+        assert problem.statistics(0, way).tolist() == settings.counter(chain.references[0])(text)
 
 
 @pytest.mark.parametrize("metric", ["sentence-bleu", "sentence-ter"])

@@ -30,13 +30,16 @@ class Catalogue:
         self.ways: list[Way] = []
         self.numbers: list[int] = []
 
-    def add(self, number: int, way: NDArray[np.integer]) -> int:
-        """Return the number of a hypothesis of lattice `number`."""
-        row = self._problem.graphs[number].features[way].sum(axis=0) + 0.0
+    def add(self, number: int, way: NDArray[np.integer], row: FloatArray | None = None) -> int:
+        """Return the number of a hypothesis of lattice `number`; row [d]: its features, where they are known."""
+        own: Way = way.astype(np.int32, copy=False)
+        row = self._problem.graphs[number].features[way].sum(axis=0) + 0.0 if row is None else row
         known = self._ids[number].get(row.tobytes())
-        if known is not None and self.ways[known].tolist() <= way.tolist():
-            return known
-        return self.append(number, way.astype(np.int32), row, self._problem.statistics(number, way))
+        if known is not None:
+            earlier = self.ways[known]
+            if earlier.tobytes() == own.tobytes() or earlier.tolist() <= own.tolist():
+                return known
+        return self.append(number, own, row, self._problem.statistics(number, own))
 
     def append(self, number: int, way: Way, features: FloatArray, statistics: FloatArray) -> int:
         """Return the number of a hypothesis of lattice `number` that is new, features [d] and statistics [K]."""
@@ -66,9 +69,9 @@ class Catalogue:
         """Return the losses [n] of hypotheses where these are additive, and else 0 for each."""
         return np.asarray(self.statistics[ids, 0].astype(np.int64) if self._problem.additive else np.zeros_like(ids))
 
-    def of_lattice(self, number: int) -> list[Way]:
-        """Return the ways of the hypotheses of a lattice."""
-        return [self.ways[known] for known in self._ids[number].values()]
+    def of_lattice(self, number: int) -> list[int]:
+        """Return the hypotheses of a lattice, in the order in which they stand for each other."""
+        return sorted(self._ids[number].values(), key=lambda known: self.ways[known].tolist())
 
     def __len__(self) -> int:
         """Return how many there are, of paths with the same features one."""

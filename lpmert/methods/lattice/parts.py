@@ -54,14 +54,15 @@ Paths = dict[bytes, FloatArray]
 
 
 class View(NamedTuple):
-    """A lattice in a cone: what is left of it, or `None` and its hypotheses; the links of its best path in the middle,
-    `None` if that was not looked at; the features of those that are best somewhere; the scores [P, D] at the rays of
-    some paths that no others beat; and the work, in scores computed and labels compared. crowded: whether the
-    hypotheses were to be listed, and were too many.
+    """A lattice in a cone: what is left of it, or `None` and its hypotheses, with their features [n, D]; the links of
+    its best path in the middle, `None` if that was not looked at; the features of those that are best somewhere; the
+    scores [P, D] at the rays of some paths that no others beat; and the work, in scores computed and labels compared.
+    crowded: whether the hypotheses were to be listed, and were too many.
     """
 
     part: OpenLattice | None
     ways: list[Way]
+    features: FloatArray
     middle: Way | None
     best: Paths
     leading: FloatArray
@@ -102,7 +103,7 @@ class Expander:
         tolerance = 2.0 * (n_rays + 2) * EPSILON * reach
         if needed > _HOPELESS * link_work * before.count:
             leading = _leading(known, rays, tolerance, game)
-            return View(replace(before, needed=needed), [], None, {}, leading, 0)
+            return View(replace(before, needed=needed), [], rays[:0], None, {}, leading, 0)
         graph = self._problem.graphs[number]
         sought = Sought(
             np.empty(graph.most_links, dtype=np.int32),
@@ -134,7 +135,8 @@ class Expander:
             first, end, more, done = kernel.frontier(links, graph.n_nodes, rays, ahead, most_work, space, game)
             work += more
             if first >= 0:
-                return View(None, _ways(space, graph.n_nodes, chosen, first, end), middle, new, leading, work)
+                ways = _ways(space, graph.n_nodes, chosen, first, end)
+                return View(None, ways, space.labels[first:end].copy(), middle, new, leading, work)
             needed = more * count / max(1, done)
         least, rows = before.least, before.rows
         if narrower:
@@ -142,7 +144,8 @@ class Expander:
             rows = None if rows is None else self.ideals.rows(number, chosen)
             work += count
         marks = sought.marks if narrower else before.marks
-        return View(OpenLattice(marks, count, least, needed, rows), [], middle, new, leading, work, crowded)
+        part = OpenLattice(marks, count, least, needed, rows)
+        return View(part, [], rays[:0], middle, new, leading, work, crowded)
 
     def _new_room(self) -> tuple[Workbench, Space, Game]:
         labels, width = self._labels + 1, self._problem.canonical.n_features

@@ -119,7 +119,8 @@ class Findings:
         self.work += view.work
         self.failed += view.crowded
         self.expanded += view.part is None
-        ids = np.array([self.catalogue.add(number, way) for way in view.ways], dtype=np.int64)
+        paths = zip(view.ways, view.features, strict=True)
+        ids = np.array([self.catalogue.add(number, way, row) for way, row in paths], dtype=np.int64)
         return ids, None if view.middle is None else self._problem.statistics(number, view.middle)
 
 

@@ -215,16 +215,15 @@ def add(pool: Catalogue, verdict: Verdict) -> bool:
 def problem_of(problem: LatticeProblem, pool: Catalogue) -> Problem:
     """Return the problem on N-best lists of these paths, in the order in which they stand for each other."""
     lattices = problem.lattices
-    ways = [sorted(pool.of_lattice(s), key=lambda way: way.tolist()) for s in range(lattices.n_lists)]
-    pairs = [(number, way) for number, own in enumerate(ways) for way in own]
+    own = [pool.of_lattice(s) for s in range(lattices.n_lists)]
+    ids = np.array([known for some in own for known in some], dtype=np.int64)
     nbest = NBest(
-        np.array([problem.features(number, way) for number, way in pairs]),
-        np.cumsum([0, *map(len, ways)]),
-        np.array([problem.statistics(number, way) for number, way in pairs]),
+        problem.features_of([(pool.numbers[known], pool.ways[known]) for known in ids.tolist()]),
+        np.cumsum([0, *map(len, own)]),
+        pool.statistics[ids],
         lattices.names,
         lattices.list_ids,
         problem.settings.columns,
-        [problem.text(number, way) for number, way in pairs],
     )
     return Problem(nbest, problem.metric, region=problem.region)
 
