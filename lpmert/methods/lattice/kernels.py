@@ -39,7 +39,7 @@ class Links(NamedTuple):
 
 class Space(NamedTuple):
     """Work space for labels: their features and scores [N, D], the two labels and the link [N, 3] each came by, which
-    are dead [N]; first [n + 1]: the first label of each node.
+    are dead [N]; first [n + 1]: the first label of each node; most [D].
     """
 
     labels: FloatArray
@@ -47,6 +47,7 @@ class Space(NamedTuple):
     came: IntArray
     dead: NDArray[np.bool_]
     first: IntArray
+    most: FloatArray
 
 
 class Ahead(NamedTuple):
@@ -61,16 +62,16 @@ class Ahead(NamedTuple):
 
 
 @internal
-def hopeless(scores, position, to_come, node, paths, n_paths, slack, likely):
-    """Return which of some whole paths beats, at every ray and beyond rounding, all that goes on from here, or -1.
+def hopeless(most, paths, n_paths, likely):
+    """Return which of some whole paths [P, D] is better at every ray than the most [D] that can be reached, or -1.
 
     likely: which one is looked at first.
     """
     for turn in range(-1, n_paths):
         p = likely if turn < 0 else turn
         beaten = True
-        for r in range(len(slack)):
-            if scores[position, r] + to_come[node, r] + slack[r] >= paths[p, r]:
+        for r in range(len(most)):
+            if most[r] >= paths[p, r]:
                 beaten = False
                 break
         if beaten:
@@ -166,7 +167,7 @@ def frontier(links, n_nodes, rays, ahead, most_work, space, game):
     Of labels with the same features the first one stays: that which came by an earlier link, or from earlier labels.
     """
     sources, seconds, targets, features = links
-    labels, scores, came, dead, first = space
+    labels, scores, came, dead, first, most = space
     tolerance = ahead.tolerance
     n_rays, n_features = rays.shape
     n_paths = len(ahead.paths)
@@ -200,8 +201,9 @@ def frontier(links, n_nodes, rays, ahead, most_work, space, game):
                         for d in range(n_features):
                             score += labels[n, d] * rays[r, d]
                         scores[n, r] = score
+                        most[r] = score + ahead.to_come[v, r] + ahead.slack[r]
                     work += 1
-                    found = hopeless(scores, n, ahead.to_come, v, ahead.paths, n_paths, ahead.slack, path)
+                    found = hopeless(most, ahead.paths, n_paths, path)
                     if found >= 0:
                         path = found
                         continue

@@ -14,13 +14,17 @@ from lpmert.numeric.kernels import fill, internal, kernel
 _ABREAST = 16
 """Mixes of rays for which best paths are looked for in one pass over the links."""
 
+_LANES = 4
+"""Rays at which links are scored in one pass."""
+
 
 class Workbench(NamedTuple):
-    """Work space for the links of a lattice: which of all they are [L], the links, their scores at the rays [L, D].
+    """Work space for the links of a lattice: which of all they are [L], the links, their scores [L, D + ...] at the
+    rays, and more.
 
-    so_far, to_come [n, D]: the best scores of paths to each node, and from it. For mixes, which are columns [D, m]:
-    best [n, m]: the best scores of paths to each node; last [n, m]: the links that these end with; sums [m]. through
-    [1, D], stack [n + 1].
+    so_far, to_come [n, D + ...]: the best scores of paths to each node, and from it. For mixes, which are columns
+    [D, m]: best [n, m]: the best scores of paths to each node; last [n, m]: the links that these end with; sums [m].
+    most [D], stack [n + 1].
     """
 
     chosen: IntArray
@@ -32,24 +36,25 @@ class Workbench(NamedTuple):
     best: FloatArray
     last: IntArray
     sums: FloatArray
-    through: FloatArray
+    most: FloatArray
     stack: IntArray
 
 
 def new_workbench(n_links: int, n_nodes: int, n_features: int) -> Workbench:
     """Return work space for lattices of so many links and nodes at most."""
+    lanes = -(-n_features // _LANES) * _LANES
     ends = [np.empty(n_links, dtype=np.int32) for _ in range(3)]
     return Workbench(
         np.empty(n_links, dtype=np.int64),
         Links(ends[0], ends[1], ends[2], np.empty((n_links, n_features))),
-        np.empty((n_links, n_features)),
-        np.empty((n_nodes, n_features)),
-        np.empty((n_nodes, n_features)),
+        np.empty((n_links, lanes)),
+        np.empty((n_nodes, lanes)),
+        np.empty((n_nodes, lanes)),
         np.empty((n_features, _ABREAST)),
         np.empty((n_nodes, _ABREAST)),
         np.empty((n_nodes, _ABREAST), dtype=np.int64),
         np.empty(_ABREAST),
-        np.empty((1, n_features)),
+        np.empty(n_features),
         np.empty(n_nodes + 1, dtype=np.int64),
     )
 
@@ -75,7 +80,8 @@ def look_through(graph, n_nodes, marks, rays, mixes, slack, tolerance, bench, ga
     many are left, the links of the best path at the first mix, and the paths that no others beat.
     """
     chosen = _gather(graph, marks, bench)
-    _survey(bench, chosen, n_nodes, rays)
+    for begin in range(0, len(rays), _LANES):
+        _survey(bench, chosen, n_nodes, rays, begin)
     n_known = len(sought.paths) - len(mixes)
     length = np.int64(0)
     for begin in range(0, len(mixes), _ABREAST):
@@ -113,32 +119,51 @@ def _gather(graph, marks, bench):
 
 
 @internal
-def _survey(bench, n_links, n_nodes, rays):
-    """Fill scores of the links at the rays, and the best ones of paths to each node, and from it."""
+def _survey(bench, n_links, n_nodes, rays, begin):
+    """Fill scores of the links at `_LANES` rays, and the best ones of paths to each node, and from it.
+
+    What stands for rays that there are none of means nothing. Written out, as loops over so few take twice as long.
+    """
     sources, seconds, targets = bench.links.sources, bench.links.seconds, bench.links.targets
-    features, scores = bench.links.features, bench.scores
+    features, scores, columns = bench.links.features, bench.scores, bench.columns
     so_far, to_come = bench.so_far, bench.to_come
-    n_rays = len(rays)
+    p = np.uint64(begin)
+    q, r, s = p + np.uint64(1), p + np.uint64(2), p + np.uint64(3)
+    for lane in range(_LANES):
+        for d in range(rays.shape[1]):
+            columns[d, lane] = rays[begin + lane, d] if begin + lane < len(rays) else 0.0
     for v in range(n_nodes):
-        fill(so_far[v], -np.inf)
-        fill(to_come[v], -np.inf)
-    fill(so_far[0], 0.0)
-    fill(to_come[n_nodes - 1], 0.0)
+        for lane in range(begin, begin + _LANES):
+            so_far[v, lane] = 0.0 if v == 0 else -np.inf
+            to_come[v, lane] = 0.0 if v == n_nodes - 1 else -np.inf
     for k in range(n_links):
-        u, s, v = sources[k], seconds[k], targets[k]
-        for r in range(n_rays):
-            score = 0.0
-            for d in range(features.shape[1]):
-                score += features[k, d] * rays[r, d]
-            scores[k, r] = score
-            so_far[v, r] = max(so_far[v, r], so_far[u, r] + so_far[s, r] + score)
+        i, j, v = np.uint32(sources[k]), np.uint32(seconds[k]), np.uint32(targets[k])
+        at_p = at_q = at_r = at_s = 0.0
+        for d in range(features.shape[1]):
+            feature = features[k, d]
+            at_p += feature * columns[d, 0]
+            at_q += feature * columns[d, 1]
+            at_r += feature * columns[d, 2]
+            at_s += feature * columns[d, 3]
+        scores[k, p], scores[k, q] = at_p, at_q
+        scores[k, r], scores[k, s] = at_r, at_s
+        so_far[v, p] = max(so_far[v, p], so_far[i, p] + so_far[j, p] + at_p)
+        so_far[v, q] = max(so_far[v, q], so_far[i, q] + so_far[j, q] + at_q)
+        so_far[v, r] = max(so_far[v, r], so_far[i, r] + so_far[j, r] + at_r)
+        so_far[v, s] = max(so_far[v, s], so_far[i, s] + so_far[j, s] + at_s)
     for k in range(n_links - 1, -1, -1):
-        u, s, v = sources[k], seconds[k], targets[k]
-        for r in range(n_rays):
-            after = to_come[v, r] + scores[k, r]
-            to_come[u, r] = max(to_come[u, r], after + so_far[s, r])
-            if s > 0:
-                to_come[s, r] = max(to_come[s, r], after + so_far[u, r])
+        i, j, v = np.uint32(sources[k]), np.uint32(seconds[k]), np.uint32(targets[k])
+        at_p, at_q = to_come[v, p] + scores[k, p], to_come[v, q] + scores[k, q]
+        at_r, at_s = to_come[v, r] + scores[k, r], to_come[v, s] + scores[k, s]
+        to_come[i, p] = max(to_come[i, p], at_p + so_far[j, p])
+        to_come[i, q] = max(to_come[i, q], at_q + so_far[j, q])
+        to_come[i, r] = max(to_come[i, r], at_r + so_far[j, r])
+        to_come[i, s] = max(to_come[i, s], at_s + so_far[j, s])
+        if j > 0:
+            to_come[j, p] = max(to_come[j, p], at_p + so_far[i, p])
+            to_come[j, q] = max(to_come[j, q], at_q + so_far[i, q])
+            to_come[j, r] = max(to_come[j, r], at_r + so_far[i, r])
+            to_come[j, s] = max(to_come[j, s], at_s + so_far[i, s])
 
 
 @internal
@@ -198,15 +223,16 @@ def _walk(bench, n_nodes, m, wanted, paths, row, middle):
 @internal
 def _keep(bench, n_links, slack, sought, n_paths):
     """Keep the links through which a path may win in the cone; return how many these are."""
-    chosen, links, scores, through = bench.chosen, bench.links, bench.scores, bench.through
+    chosen, links, scores, most = bench.chosen, bench.links, bench.scores, bench.most
     fill(sought.marks, np.uint8(0))
     likely = np.int64(0)
     n = 0
     for k in range(n_links):
         u, s, v = links.sources[k], links.seconds[k], links.targets[k]
-        for r in range(scores.shape[1]):
-            through[0, r] = bench.so_far[u, r] + bench.so_far[s, r] + scores[k, r]
-        path = hopeless(through, np.int64(0), bench.to_come, v, sought.scores, n_paths, slack, likely)
+        for r in range(len(slack)):
+            through = bench.so_far[u, r] + bench.so_far[s, r] + scores[k, r]
+            most[r] = through + bench.to_come[v, r] + slack[r]
+        path = hopeless(most, sought.scores, n_paths, likely)
         if path >= 0:
             likely = path
             continue

@@ -157,6 +157,7 @@ class Expander:
             np.empty((labels, 3), dtype=np.int64),
             np.empty(labels, dtype=np.bool_),
             np.empty(n_nodes + 1, dtype=np.int64),
+            np.empty(width),
         )
         return new_workbench(n_links, n_nodes, width), space, new_game(width, labels)
 
