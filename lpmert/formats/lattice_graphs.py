@@ -19,10 +19,12 @@ from lpmert.formats.slf import NULL, SCORE_NAMES, WORDS
 from lpmert.formats.utterances import References, references_by_list, utterance_files, utterance_of
 from lpmert.model.hypergraphs import Hypergraphs
 from lpmert.model.lattices import Lattices
+from lpmert.model.problem import modules_to_load
 from lpmert.quoting import listed, quoted
 from lpmert.registry import FORMATS
 from lpmert.system.archives import archive_members, is_archive
 from lpmert.system.files import check_lines, line_limit, read_text
+from lpmert.system.memory import give_back, keep_little, room_for
 from lpmert.system.packing import COMPRESSED_ENDINGS
 from lpmert.system.pipes import pipes_kept
 
@@ -32,6 +34,9 @@ SILENT = frozenset({NULL, "<s>", "</s>", "!SENT_START", "!SENT_END"}) | EPSILON
 _SLF_ENDINGS = frozenset({".slf", ".lat", ".lattice", ".htk"})
 _HEAD = 1 << 16
 """Characters that tell the format."""
+
+_LINK, _FEATURE, _SORTING = 76, 40, 110
+"""Bytes that putting lattices together takes for each link, for each of its features, and for each of the largest."""
 
 _VARIANT = re.compile(r"\(\d+\)$")
 
@@ -168,7 +173,10 @@ def load(
         edges = [_edges(part, speech) for part in parts]
         return Loaded(_hypergraphs(edges, spoken, features), scales)
     graphs = [part._replace(graph=one) for part, one in zip(parts, linear, strict=True) if one is not None]
-    return Loaded(_lattices(graphs, spoken, features, speech), scales)
+    lattices = _lattices(graphs, spoken, features, speech)
+    del found, parts, linear, graphs
+    give_back()
+    return Loaded(lattices, scales)
 
 
 def counted_words(counts: Counts) -> dict[str, str]:
@@ -193,13 +201,18 @@ def _lattices(
 ) -> Lattices:
     graphs: list[Links] = [part.graph for part in parts if isinstance(part.graph, Links)]
     names = _names(parts, speech.names, features)
+    give_back()
+    keep_little()
+    sizes = [len(graph.words) for graph in graphs]
+    size = (_LINK + _FEATURE * len(names)) * sum(sizes) + _SORTING * max(sizes)
+    room_for(size + modules_to_load(), "putting lattices together")
     vocabulary: dict[str, int] = {}
     silences = -1
     known = []
     for graph in graphs:
         said = [speech.spoken(word) for word in graph.vocabulary]
         numbers = [silences if word is None else vocabulary.setdefault(word, len(vocabulary)) for word, _ in said]
-        known.append((np.array(numbers, dtype=np.int64)[graph.words], [name for _, name in said]))
+        known.append((np.array(numbers, dtype=np.int32)[graph.words], [name for _, name in said]))
     numbers_of_links = np.concatenate([numbers for numbers, _ in known])
     rows = np.zeros((len(numbers_of_links), len(names)))
     for column, name in enumerate(names):

@@ -145,8 +145,9 @@ def _fold(values: Any, offsets: IntArray) -> tuple[IntArray, IntArray, Any, Any]
 def times(values: FloatArray, factors: FloatArray) -> FloatArray:
     """Return values [n, d] times powers of two [d]; raises `DataError` where that is not exact."""
     with np.errstate(all="ignore"):
-        product = np.ascontiguousarray(values * factors)
-        exact = np.array_equal(product / factors, values)
+        product = np.multiply(values, factors, order="C")
+        quotients = (own / factor for own, factor in zip(product.T, factors, strict=True))
+        exact = all(map(np.array_equal, quotients, values.T))
     if not exact:
         raise DataError("a feature or limit spans so many orders of magnitude that it cannot be scaled; rescale it")
     return product

@@ -24,15 +24,20 @@ from lpmert.model.evaluation import Evaluation
 from lpmert.model.form import Canonical, Totals
 from lpmert.model.lattice_kernels import best_so_far, least_edits
 from lpmert.model.lattices import Lattices
+from lpmert.model.problem import modules_to_load
 from lpmert.model.reduction import reduce
 from lpmert.model.region import Region, limits_of
 from lpmert.model.texts import text_metric
 from lpmert.model.word_graphs import SILENT, WordGraphs
 from lpmert.parallel.backends import workers
 from lpmert.quoting import quoted
+from lpmert.system.memory import room_for
 from lpmert.values import weights_array
 
 _LARGEST_LOSS = 2**40
+
+_TIMES = 3
+"""How many times as much memory as the features the canonical form, a search and its report take for a while."""
 
 _REMEMBERED = 4
 """Weights whose paths are remembered: searches and reports ask about the last ones again."""
@@ -89,6 +94,7 @@ class LatticeProblem:
         self.region = None if region is None else region.of(lattices.names)
         self._reduction = None if self.region is None else reduce(limits_of(self.region, lattices.names))
         features, labels = lattices.features, tuple[str, ...]()
+        room_for(_TIMES * features.nbytes + modules_to_load(), "the canonical form, a search and its report")
         limits, cap = np.empty((0, lattices.n_features)), None
         self.rounded_features = False
         if self._reduction is not None:

@@ -96,26 +96,26 @@ class Lattices(WordGraphs):
         both = whole_numbers(sources, len(rows), "sources"), whole_numbers(targets, len(rows), "targets")
         firsts = None if starts is None else whole_numbers(starts, len(ids), "starts")
         lasts = None if ends is None else whole_numbers(ends, len(ids), "ends")
-        kept, counts, parts = [], [], []
+        n_nodes, lengths, chosen = np.empty(len(ids), dtype=np.int64), [0], np.empty(len(rows), dtype=np.int64)
+        ordered, end = np.empty((2, len(rows)), dtype=np.int32), 0
         for s, list_id in enumerate(ids):
             links = slice(int(bounds[s]), int(bounds[s + 1]))
             outer = None if firsts is None else int(firsts[s]), None if lasts is None else int(lasts[s])
             order, found = _arranged(both[0][links], both[1][links], *outer, list_id)
-            kept.append(order + links.start)
-            parts.append(found)
-            counts.append(int(found[1][-1]) + 1)
-        chosen = np.concatenate(kept)
-        lost = checked_losses(losses, len(rows))
-        left = np.concatenate([found[0] for found in parts]).astype(np.int32)
+            own = slice(end, end := end + len(order))
+            chosen[own], ordered[:, own] = order + links.start, found
+            n_nodes[s] = int(found[1][-1]) + 1
+            lengths.append(len(order))
+        chosen, lost = chosen[:end], checked_losses(losses, len(rows))
         self._set(
             features=rows[chosen],
-            offsets=np.cumsum([0, *map(len, kept)]),
-            sources=left,
-            seconds=np.zeros_like(left),
-            targets=np.concatenate([found[1] for found in parts]).astype(np.int32),
+            offsets=np.cumsum(lengths),
+            sources=ordered[0, :end].copy(),
+            seconds=np.zeros(end, dtype=np.int32),
+            targets=ordered[1, :end].copy(),
             words=numbers[chosen],
             losses=None if lost is None else lost[chosen],
-            n_nodes=np.array(counts, dtype=np.int64),
+            n_nodes=n_nodes,
             references=checked_references(references, ids, lost),
             vocabulary=known,
             names=own_names,

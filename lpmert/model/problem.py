@@ -107,7 +107,7 @@ class Problem:
             keep_little()
         found_rows = self._winners(losses) if self.reduced else self._distinct(losses)
         dense, features, statistics, self._rows, rounding = found_rows
-        room_for(_TIMES * dense.nbytes + _modules(), "the canonical form, a search and its report")
+        room_for(_TIMES * dense.nbytes + modules_to_load(), "the canonical form, a search and its report")
         offsets = canonical.take_rows(nbest.offsets, self._rows)
         self._costs = None
         if losses is not None:
@@ -146,7 +146,7 @@ class Problem:
         every = Spool()  # asked for weights now and then, and by blocks
         worth, numbers = [], []
         for begin, offsets, dense, rows in self._distinct_blocks(losses):
-            room_for(_TIMES * dense.nbytes + _modules(), "finding what may win")
+            room_for(_TIMES * dense.nbytes + modules_to_load(), "finding what may win")
             left = dense[rows] if columns is None else dense[rows[:, None], columns]
             own = canonical.take_rows(offsets, rows)
             rows = rows[possible_winners(left * canonical.column_scales(left, own), own)]
@@ -354,7 +354,7 @@ class Problem:
         return ranges_of_weights(features if len(rows) == len(features) else features[rows], offsets, weights)
 
 
-def _modules() -> int:
+def modules_to_load() -> int:
     """Return how many bytes loading takes that is still to come."""
     return 0 if "numba" in sys.modules else _MODULES
 

@@ -132,25 +132,29 @@ class WordGraphs:
             *self._said(),
         ]
         for array in arrays if self.losses is None else [*arrays, self.losses]:
-            digest.update(array.astype("<f8" if array.dtype.kind == "f" else "<i8").tobytes())
+            digest.update(np.ascontiguousarray(array, dtype="<f8" if array.dtype.kind == "f" else "<i8").data)
         return digest.hexdigest()
 
     def exact_sums(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return features [L, d] of the links rounded so that sums along paths are exact multiples of units [d]."""
         units = []
-        for column in np.abs(rows.T):
-            largest = 0.0
+        for values in rows.T:
+            column, largest = np.abs(values), 0.0
             for s in range(self.n_lists):
                 graph = self.graph(s)
                 longest = np.empty(graph.n_nodes)
-                lengths = np.ascontiguousarray(column[int(self.offsets[s]) : int(self.offsets[s + 1])])
+                lengths = column[int(self.offsets[s]) : int(self.offsets[s + 1])]
                 longest_path(graph.sources, graph.seconds, graph.targets, lengths, longest)
                 largest = max(largest, float(longest[-1]))
             # One bit of room for what rounding adds to the sum; a feature of many tiny numbers loses no more than that.
             exponent = int(np.frexp(largest)[1]) + 1 - _EXACT_BITS
             whole = bool((column == np.rint(column)).all())
             units.append(np.ldexp(1.0, max(exponent, 0 if whole and exponent <= 0 else -1000)))
-        return np.rint(rows / units) * units + 0.0, np.array(units)
+        found = rows / units
+        np.rint(found, out=found)
+        found *= units
+        found += 0.0
+        return found, np.array(units)
 
     def _said(self) -> tuple[NDArray[np.int32], ...]:
         """Return what tells the words of hypotheses."""

@@ -132,10 +132,10 @@ def _survey(bench, n_links, n_nodes, rays, begin):
     for lane in range(_LANES):
         for d in range(rays.shape[1]):
             columns[d, lane] = rays[begin + lane, d] if begin + lane < len(rays) else 0.0
-    for v in range(n_nodes):
+    for node in range(n_nodes):
         for lane in range(begin, begin + _LANES):
-            so_far[v, lane] = 0.0 if v == 0 else -np.inf
-            to_come[v, lane] = 0.0 if v == n_nodes - 1 else -np.inf
+            so_far[node, lane] = 0.0 if node == 0 else -np.inf
+            to_come[node, lane] = 0.0 if node == n_nodes - 1 else -np.inf
     for k in range(n_links):
         i, j, v = np.uint32(sources[k]), np.uint32(seconds[k]), np.uint32(targets[k])
         at_p = at_q = at_r = at_s = 0.0
