@@ -50,7 +50,9 @@ def region_of(seed: int, width: int) -> Region | None:
         Region(cosine=0.7, around=rng.normal(size=width).tolist()),
         Region(linear=[Linear({first: 1.0, second: -2.0}, 0, 0)], bounds={first: (0, None)}),
         Region(fixed={first: 1.0}, bounds={second: (-2.0, 2.0)}),
-    ][seed % 5]
+        Region(fixed={first: 0.0}),
+        Region(linear=[Linear({first: 1.0, second: -1.0}, 0, 0)]),
+    ][seed % 7]
 
 
 def drawn_with_long_references(seed: int, kind: str, width: int) -> Drawn | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import oracle
 import pytest
 from drawn_lattices import Drawn, decoded_loss, least_loss, limits_of
 from long_searches import long_searches
@@ -145,3 +146,19 @@ def part_of(lattices: Lattices, n: int) -> Lattices:
         names=lattices.names,
         list_ids=lattices.list_ids[:n],
     )
+
+
+def test_of_paths_that_differ_only_where_a_weight_is_fixed_to_0_the_first_counts() -> None:
+    """No weights of the region tell them apart: without the rule no weights would do, and the search would not end."""
+    proved = 0
+    for seed in range(0, 48, 2):
+        drawn = Drawn(seed, "ternary", 2, 3)
+        if not all(any(drawn.paths(s)) for s in range(2)) or len(drawn.paths(0)) * len(drawn.paths(1)) > 60:
+            continue
+        features, offsets, losses = drawn.listed()
+        left = [row[1:] for row in features]
+        least = min(sum(losses[row] for row in rows) for rows in oracle.attainable(left, offsets))
+        found = lpmert.minimize(drawn.lattices(), region=Region(fixed={"feature1": 0.0}), time_limit=20.0)
+        assert (found.status, found.loss, found.lower_bound) == (Status.OPTIMAL, least, least)
+        proved += 1
+    assert proved > 8

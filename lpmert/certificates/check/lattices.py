@@ -7,16 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from operator import ge
+from math import gcd, lcm
+from operator import ge, mul
+from typing import NamedTuple
 
 import numpy as np
 
+from lpmert.certificates.check.equations import Equations, basis_of
 from lpmert.certificates.check.shapes import Whole, midpoint, orthants
 from lpmert.certificates.format import Header
-from lpmert.errors import CertificateError, DataError
+from lpmert.errors import CertificateError, DataError, FloatArray
 from lpmert.metrics.base import Metric
 from lpmert.metrics.text import TextMetric
-from lpmert.model.coordinates import CallerWeights
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.nbest import NBest
 from lpmert.model.word_graphs import Graph, WordGraphs
@@ -31,20 +33,26 @@ _MOST_CONES = 2000
 _NEAR = 1e-9
 """By how much a ratio may differ from the exact one."""
 
+_MOST_TIED = 100
+"""Paths of a lattice that may have the best score."""
+
 Way = tuple[int, ...]
 Label = tuple[tuple[int, ...], Way]
 """A partial path: its scores at the rays, and its links from the last to the first."""
 
 
-def lists_of(graphs: WordGraphs, metric: str | TextMetric, limits: Sequence[Sequence[float]]) -> NBest:
-    """Return for each lattice all paths that may be strictly best at weights with positive products with limits [k, D].
+def lists_of(
+    graphs: WordGraphs, metric: str | TextMetric, limits: Sequence[Sequence[float]], equations: Equations = ()
+) -> NBest:
+    """Return for each lattice all paths that may be strictly best at weights with positive products with limits [k, D]
+    that fulfil equations [e, D]; the first of those that such weights do not tell apart.
 
     Raises `CertificateError` where these are too many, and `MetricError` for a metric that paths have none of.
     """
-    problem = LatticeProblem(graphs, metric)
+    problem, turned = LatticeProblem(graphs, metric), Turned.of(graphs, equations)
     features, statistics, texts, offsets = [], [], [], [0]
     for number in range(graphs.n_lists):
-        ways = sorted(_ways(graphs, number, limits))
+        ways = sorted(_ways(graphs, number, limits, turned))
         for way in ways:
             links = np.array(way, dtype=np.int64)
             features.append(problem.features(number, links))
@@ -64,27 +72,90 @@ def claimed_lists(graphs: WordGraphs, metric: str | TextMetric | None, header: H
     if not isinstance(graphs, WordGraphs):
         raise DataError(f"the second argument must be an NBest, Lattices or Hypergraphs, not {type(graphs).__name__}")
     problem = LatticeProblem(graphs, "wer" if metric in (None, "loss") and graphs.losses is None else metric or "loss")
-    if header.equations:
-        raise CertificateError("certificates of lattices and hypergraphs have no equations")
     if list(header.weights) != list(graphs.names):
         raise CertificateError(f"features: {list(header.weights)} in the certificate, {list(graphs.names)} here")
-    verdict = problem.decode(CallerWeights(np.array(list(header.weights.values()))))
-    lost = problem.metric.loss(verdict.total)  # what is no sum is compared exactly on the lists, where these paths are
-    if not verdict.strict or abs(lost - header.loss) > (0 if problem.additive else _NEAR):
-        raise CertificateError(f"on all paths the weights lose {lost:g}, not {header.loss}, or by a tie only")
-    return lists_of(graphs, problem.given_metric, header.limits), problem.metric
+    turned = Turned.of(graphs, header.equations)
+    weights = [Fraction(weight) for weight in header.weights.values()]
+    total = sum(_lost(problem, number, turned, weights) for number in range(graphs.n_lists))
+    lost = problem.metric.loss(np.asarray(total))  # what is no sum is compared exactly on the lists, with these paths
+    if abs(lost - header.loss) > (0 if problem.additive else _NEAR):
+        raise CertificateError(f"on all paths the weights lose {lost:g}, not {header.loss}")
+    return lists_of(graphs, problem.given_metric, header.limits, header.equations), problem.metric
 
 
-def _ways(graphs: WordGraphs, number: int, limits: Sequence[Sequence[float]]) -> set[Way]:
+class Turned(NamedTuple):
+    """Coordinates in which weights that fulfil equations are free.
+
+    basis [D, d]: spans these weights; whole [D, d]: makes whole numbers of features, as multiples of the units;
+    factors [d]: by which these are larger; free: the features of the coordinates.
+    """
+
+    basis: Whole
+    whole: Whole
+    factors: Whole
+    free: list[int]
+
+    @classmethod
+    def of(cls, graphs: WordGraphs, equations: Equations) -> Turned:
+        """Return the coordinates for lattices; without equations, the features as multiples of their units."""
+        basis, free = basis_of(equations, len(graphs.names))
+        exact = basis * np.array([[Fraction(unit)] for unit in graphs.units.tolist()], dtype=object)
+        shares = [[value for value in column if value] for column in exact.T.tolist()]
+        factors = [Fraction(lcm(*(x.denominator for x in own)), gcd(*(x.numerator for x in own))) for own in shares]
+        return cls(basis, exact * factors // 1, np.array(factors, dtype=object), free)
+
+    def rows(self, graph: Graph, units: FloatArray) -> list[list[int]]:
+        """Return the coordinates [L, d] of the links of a lattice."""
+        rows: list[list[int]] = ((graph.features / units).astype(np.int64).astype(object) @ self.whole).tolist()
+        return rows
+
+
+def _lost(problem: LatticeProblem, number: int, turned: Turned, weights: list[Fraction]) -> FloatArray:
+    """Return the statistics [K] of what is best in a lattice at weights [D], without those that equations set.
+
+    Raises `CertificateError` where paths tie that differ in features and statistics.
+    """
+    graph = problem.lattices.graph(number)
+    rows = turned.rows(graph, problem.lattices.units)
+    free = [weights[d] / factor for d, factor in zip(turned.free, turned.factors, strict=True)]
+    whole = [int(weight * lcm(*(own.denominator for own in free))) for weight in free]
+    links = list(zip(graph.sources.tolist(), graph.seconds.tolist(), graph.targets.tolist(), strict=True))
+    best: dict[int, tuple[int, list[int]]] = {0: (0, [])}  # of each node the best score, and the links it comes by
+    for k, (source, second, target) in enumerate(links):
+        score = best[source][0] + best[second][0] + sum(map(mul, rows[k], whole))
+        if target not in best or score > best[target][0]:
+            best[target] = score, []
+        if score == best[target][0]:
+            best[target][1].append(k)
+    ways: list[Way] = []
+    waiting: list[tuple[tuple[int, ...], Way]] = [((graph.n_nodes - 1,), ())]
+    while waiting and len(ways) <= _MOST_TIED:
+        nodes, way = waiting.pop()
+        if not nodes:
+            ways.append(way)
+            continue
+        for k in best[nodes[-1]][1]:
+            below = [node for node in (links[k][1], links[k][0]) if node]
+            waiting.append(((*nodes[:-1], *below), (*way, k)))
+    found = []
+    for way in sorted(ways):
+        same = tuple(sum(rows[k][d] for k in way) for d in range(len(whole)))
+        found.append((problem.statistics(number, np.array(way, dtype=np.int64)), same))
+    if waiting or any((own != found[0][0]).any() and same != found[0][1] for own, same in found):
+        raise CertificateError(f"at the weights, paths of {quoted(problem.lattices.list_ids[number])} tie")
+    return found[0][0]
+
+
+def _ways(graphs: WordGraphs, number: int, limits: Sequence[Sequence[float]], turned: Turned) -> set[Way]:
     """Return the paths of a lattice that no other equals or beats at all rays of some of the cones of a cover."""
-    graph = graphs.graph(number)
-    units = [Fraction(unit) for unit in graphs.units.tolist()]
-    rows = (graph.features / graphs.units).astype(np.int64).tolist()
-    sizes = [max(1, sum(abs(row[d]) for row in rows)).bit_length() for d in range(len(units))]
+    graph, width = graphs.graph(number), len(turned.free)
+    rows = turned.rows(graph, graphs.units)
+    sizes = [max(1, sum(abs(row[d]) for row in rows)).bit_length() for d in range(width)]
     scales = [1 << (max(sizes) - size) for size in sizes]  # at the rays of orthants scores are of about the same size
-    inside = [[Fraction(limit) * s / u for limit, s, u in zip(row, scales, units, strict=True)] for row in limits]
+    exact = np.array([list(map(Fraction, row)) for row in limits], dtype=object).reshape(-1, len(graphs.names))
+    inside = (exact @ turned.basis * turned.factors * scales).tolist()
     found: set[Way] = set()
-    waiting = list(orthants(len(units)))
+    waiting = list(orthants(width))
     for _ in range(_MOST_CONES):
         if not waiting:
             return found

@@ -182,12 +182,7 @@ def write_certificate_of_graphs(
     graphs = problem.lattices
     _check_result(result, graphs.fingerprint)
     limits, equations, _ = certified_limits(problem.region, graphs.names)
-    if equations:
-        raise MethodError(
-            "certificates of lattices and hypergraphs know limits of the weights, but no equations; leave out features "
-            "instead of fixing their weights to 0, or certify the N-best lists of `lpmert nbest`"
-        )
-    lists = lists_of(graphs, problem.given_metric, limits)
+    lists = lists_of(graphs, problem.given_metric, limits, equations)
     own = replace(result, fingerprint=lists.fingerprint)
     again: Any = {"checkpoint": checkpoint, "resume": resume}
     write_certificate(path, lists, own, metric=problem.metric, region=problem.region, **again)

@@ -125,7 +125,8 @@ class LatticeSearch(Combined):
 
     @property
     def finished(self) -> bool:
-        return self.lower_bound >= self.incumbent.cost
+        nothing_open = not (self._heap or self._sights or self._leaves_found or self._leaf)
+        return self.lower_bound >= self.incumbent.cost or (self._begun and nothing_open)
 
     @property
     def lower_bound(self) -> int:
