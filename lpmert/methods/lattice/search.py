@@ -34,11 +34,8 @@ from lpmert.search.checkpoint import plain
 from lpmert.search.combined import Combined
 from lpmert.search.method import Incumbent
 
-_ALONE = 2_000_000
-"""Work on lattices, in about a hundredth of a second, after which units are handed out to workers."""
-
-_BEGINNING = 0.25
-"""What units have of their usual size until then."""
+_ALONE = 5_000_000
+"""Work on lattices, in some hundredths of a second, after which units are handed out to workers."""
 
 _AT_HOME = 60_000_000
 """The same, in about half a second, where workers take long to start."""
@@ -249,8 +246,7 @@ class LatticeSearch(Combined):
         hands = workers()
         if self._workers is SERIAL and self._findings.work >= (_AT_HOME if hands.far else _ALONE):
             self._workers, self._shared = hands, hands.share(self._expander)
-        alone = self._findings.work < _ALONE
-        places, share = (1, _BEGINNING) if alone else (self._cells.lanes, 1.0)
+        places = 1 if self._findings.work < _ALONE else self._cells.lanes
         while len(self._out) < places:
             idle = [sight for sight in self._sights if sight.waiting and not sight.out]
             if not idle and self._heap and self._heap[0][0] < self.incumbent.cost:
@@ -259,7 +255,7 @@ class LatticeSearch(Combined):
             able = idle or sorted((sight for sight in self._sights if sight.waiting), key=lambda sight: sight.out)
             if not able:
                 return
-            sent, cone, link_work = able[0].send(share), able[0].cone, able[0].link_work
+            sent, cone, link_work = able[0].send(), able[0].cone, able[0].link_work
             pending = self._workers.hand_out(look, self._shared, sent, cone.rays, cone.mixes, link_work)
             self._out.append(_Out(able[0], sent, pending))
 

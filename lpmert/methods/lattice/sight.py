@@ -179,11 +179,11 @@ class Sight:
         """Whether all lattices were looked at."""
         return not (self._waiting or self.out)
 
-    def send(self, share: float) -> list[Before]:
-        """Return what the next unit is to look at; share: of the work of a unit."""
+    def send(self) -> list[Before]:
+        """Return what the next unit is to look at."""
         rays_and_mixes = len(self.cone.rays) + len(self.cone.mixes)
         work, sent = 0.0, []
-        while self._waiting and work < share * _UNIT:
+        while self._waiting and work < _UNIT:
             number = self._waiting.pop()
             lattice = self.open[number]
             work += 2 * rays_and_mixes * lattice.count + min(lattice.needed, self.link_work * (lattice.count + 100))
