@@ -9,8 +9,10 @@ from itertools import pairwise
 import numpy as np
 import oracle
 
-from lpmert import Region
+from lpmert import NBest, Region
 from lpmert.errors import FloatArray
+from lpmert.metrics.base import Metric
+from lpmert.metrics.text import TEXT_METRICS
 from lpmert.model.lattices import Lattices
 from lpmert.model.word_graphs import Graph
 
@@ -166,3 +168,20 @@ def least_loss(drawn: Drawn, limits: list[list[int]]) -> int | None:
     features, offsets, losses = drawn.listed()
     found = oracle.attainable(features, offsets, limits)
     return min((sum(losses[row] for row in rows) for rows in found), default=None)
+
+
+def texts_of(drawn: Drawn) -> list[str]:
+    ways = [way for number in range(len(drawn.references)) for way in drawn.paths(number)]
+    return [" ".join(word for link in reversed(way) if (word := drawn.words[link]) is not None) for way in ways]
+
+
+def listed_paths(drawn: Drawn, metric: str) -> tuple[NBest, Metric]:
+    """N-best lists of all paths, and the metric that sums their statistics."""
+    features, offsets, _ = drawn.listed()
+    texts, settings = texts_of(drawn), TEXT_METRICS[metric]
+    statistics = [
+        settings.counter([reference])(text)
+        for reference, (start, end) in zip(drawn.references, pairwise(offsets), strict=True)
+        for text in texts[start:end]
+    ]
+    return NBest(np.array(features, dtype=float), offsets, np.array(statistics, dtype=float)), settings.metric("")

@@ -24,7 +24,7 @@ from lpmert.quoting import listed, quoted
 from lpmert.registry import FORMATS
 from lpmert.system.archives import archive_members, is_archive
 from lpmert.system.files import check_lines, line_limit, read_text
-from lpmert.system.memory import give_back, keep_little, room_for
+from lpmert.system.memory import give_back, room_for
 from lpmert.system.packing import COMPRESSED_ENDINGS
 from lpmert.system.pipes import pipes_kept
 
@@ -202,7 +202,6 @@ def _lattices(
     graphs: list[Links] = [part.graph for part in parts if isinstance(part.graph, Links)]
     names = _names(parts, speech.names, features)
     give_back()
-    keep_little()
     sizes = [len(graph.words) for graph in graphs]
     size = (_LINK + _FEATURE * len(names)) * sum(sizes) + _SORTING * max(sizes)
     room_for(size + modules_to_load(), "putting lattices together")

@@ -10,9 +10,8 @@ import oracle
 import pytest
 from caps import best_within
 from drawn_hypergraphs import DrawnHypergraphs
-from drawn_lattices import Drawn, least_loss, limits_of
+from drawn_lattices import Drawn, least_loss, limits_of, listed_paths
 from strategies import Lists
-from test_lattice_metrics import all_paths
 
 import lpmert
 from lpmert import CertificateError, Lattices, Linear, MethodError, Region
@@ -74,7 +73,7 @@ def test_certificates_of_ratios_over_lattices_prove_the_optimum_of_all_paths(met
         found = lpmert.minimize(lattices, metric=metric, region=region)
         lpmert.certify(lattices, found, path, metric=metric, region=region)
         checked = lpmert.verify(path, lattices, metric=metric)
-        listed, measure = all_paths(drawn, metric)
+        listed, measure = listed_paths(drawn, metric)
         ways = oracle.attainable(*drawn.listed()[:2], limits)
         least = min(measure.loss(listed.statistics[list(way)].sum(axis=0)) for way in ways)
         assert checked.proved
@@ -111,7 +110,7 @@ def test_equations_over_lattices_are_certified(which: int, metric: str, tmp_path
         left = [
             [sum(x * b for x, b in zip(row, own, strict=True)) for own in zip(*basis, strict=True)] for row in features
         ]
-        listed, measure = all_paths(drawn, metric)
+        listed, measure = listed_paths(drawn, metric)
         ways = oracle.attainable(left, offsets)
         least = min(measure.loss(listed.statistics[list(way)].sum(axis=0)) for way in ways)
         assert checked.proved

@@ -3,42 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
-from drawn_lattices import Drawn
+from drawn_lattices import Drawn, listed_paths
 from strategies import many_more
 
 import lpmert
-from lpmert import DataError, Lattices, Linear, MetricError, NBest, Region
+from lpmert import DataError, Lattices, Linear, MetricError, Region
 from lpmert.errors import FloatArray
-from lpmert.metrics.base import Metric
-from lpmert.metrics.text import TEXT_METRICS, EditTexts
+from lpmert.metrics.text import EditTexts
 from lpmert.model.lattice_problem import LatticeProblem
 
 Links = tuple[list[Any], list[int], list[int], list[Any]]
 """Features, sources, targets and words."""
 
 METRICS = ("wer", "cer", "ter", "bleu", "chrf")
-
-
-def texts_of(drawn: Drawn) -> list[str]:
-    ways = [way for number in range(len(drawn.references)) for way in drawn.paths(number)]
-    return [" ".join(word for link in reversed(way) if (word := drawn.words[link]) is not None) for way in ways]
-
-
-def all_paths(drawn: Drawn, metric: str) -> tuple[NBest, Metric]:
-    """N-best lists of all paths, and the metric that sums their statistics."""
-    features, offsets, _ = drawn.listed()
-    texts, settings = texts_of(drawn), TEXT_METRICS[metric]
-    statistics = [
-        settings.counter([reference])(text)
-        for reference, (start, end) in zip(drawn.references, pairwise(offsets), strict=True)
-        for text in texts[start:end]
-    ]
-    return NBest(np.array(features, dtype=float), offsets, np.array(statistics, dtype=float)), settings.metric("")
 
 
 def region_of(seed: int, width: int) -> Region | None:
@@ -71,7 +52,7 @@ def test_all_metrics_and_regions_end_where_lists_of_all_paths_end(metric: str, b
         drawn = drawn_with_long_references(seed, ("integers", "dyadic")[seed // 5 % 2], width)
         if drawn is None:
             continue
-        lists, measure = all_paths(drawn, metric)
+        lists, measure = listed_paths(drawn, metric)
         region = region_of(seed, width)
         found = lpmert.minimize(drawn.lattices(), metric=metric, region=region)
         wanted = lpmert.minimize(lists, metric=measure, region=region)
