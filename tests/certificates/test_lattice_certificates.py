@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import random
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +14,7 @@ from caps import best_within
 from drawn_hypergraphs import DrawnHypergraphs
 from drawn_lattices import Drawn, least_loss, limits_of, listed_paths
 from strategies import Lists
+from test_certificate_fuzz import CHANGES
 
 import lpmert
 from lpmert import CertificateError, Lattices, Linear, MethodError, Region
@@ -136,6 +139,56 @@ def test_an_equation_that_is_changed_breaks_a_certificate_of_lattices(tmp_path: 
             lpmert.verify(path, lattices)
         refused += 1
     assert refused > 5
+
+
+def test_changed_certificates_of_lattices_are_refused_or_still_true(tmp_path: Path) -> None:
+    """Whatever is changed, nothing but `CertificateError` comes of it, and no bound above the optimum is accepted."""
+    regions = [None, ENFORCED[0][0], ENFORCED[2][0], Region(nonnegative=True)]
+    outcomes: Counter[str] = Counter()
+    for number, region in enumerate(regions):
+        metric, path = ("wer", "chrf")[number % 2], tmp_path / f"{number}.json"
+        drawn = next(
+            one
+            for one in (Drawn(seed, "integers", 2, 3) for seed in range(number, 80, 4))
+            if all(any(one.paths(s)) for s in range(2)) and 4 < len(one.paths(0)) * len(one.paths(1)) < 100
+        )
+        lattices = drawn.lattices()
+        lpmert.certify(
+            lattices, lpmert.minimize(lattices, metric=metric, region=region), path, metric=metric, region=region
+        )
+        proved, text = lpmert.verify(path, lattices, metric=metric), path.read_text(encoding="utf-8")
+        for seed in range(60):
+            rng = random.Random(f"{number} {seed}")
+            path.write_bytes(rng.choice(CHANGES)(rng, json.loads(text)))
+            try:
+                found = lpmert.verify(path, lattices, metric=metric)
+            except CertificateError:
+                outcomes["refused"] += 1
+            else:
+                outcomes["true"] += 1
+                assert found.bound <= proved.bound <= found.loss
+    assert outcomes["refused"] > 150
+    assert outcomes["true"] > 5
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("limits", [[]]),
+        ("limits", [["0x1p+0"]]),
+        ("limits", [["0x0p+0", "0x0p+0"]]),
+        ("equations", [["1", "0"], ["0", "1"]]),
+    ],
+)
+def test_limits_and_equations_that_cannot_be_are_refused(key: str, value: object, proof: tuple[Lattices, Path]) -> None:
+    lattices, path = proof
+    first, *rest = path.read_text(encoding="utf-8").split("\n", 1)
+    header = json.loads(first.removesuffix(', "tree": [') + "}")
+    names = [*header, "equations"] if key == "equations" else [*header]
+    header = {name: value if name == key else header[name] for name in names}
+    path.write_text("\n".join([json.dumps(header)[:-1] + ', "tree": [', *rest]), encoding="utf-8")
+    with pytest.raises(CertificateError, match="must have 2 numbers" if key == "limits" else "leave no weights"):
+        lpmert.verify(path, lattices)
 
 
 def test_certificates_of_hypergraphs_prove_the_optimum_of_all_derivations(tmp_path: Path) -> None:

@@ -74,6 +74,8 @@ def claimed_lists(graphs: WordGraphs, metric: str | TextMetric | None, header: H
     problem = LatticeProblem(graphs, "wer" if metric in (None, "loss") and graphs.losses is None else metric or "loss")
     if list(header.weights) != list(graphs.names):
         raise CertificateError(f"features: {list(header.weights)} in the certificate, {list(graphs.names)} here")
+    if any(len(row) != len(graphs.names) or not any(row) for row in header.limits):
+        raise CertificateError(f"every limit must have {len(graphs.names)} numbers, not all 0")
     turned = Turned.of(graphs, header.equations)
     weights = [Fraction(weight) for weight in header.weights.values()]
     total = sum(_lost(problem, number, turned, weights) for number in range(graphs.n_lists))
@@ -99,6 +101,8 @@ class Turned(NamedTuple):
     def of(cls, graphs: WordGraphs, equations: Equations) -> Turned:
         """Return the coordinates for lattices; without equations, the features as multiples of their units."""
         basis, free = basis_of(equations, len(graphs.names))
+        if not free:
+            raise CertificateError("the equations leave no weights")
         exact = basis * np.array([[Fraction(unit)] for unit in graphs.units.tolist()], dtype=object)
         shares = [[value for value in column if value] for column in exact.T.tolist()]
         factors = [Fraction(lcm(*(x.denominator for x in own)), gcd(*(x.numerator for x in own))) for own in shares]
