@@ -288,7 +288,7 @@ def _latencies(rows: list[Row], long: Sequence[str]) -> Iterator[Table]:
     headings = ("search", "latency", "in order", "stealing", "parts stolen", "seconds in units, stealing")
     note = (
         "**Simulated**, 64 workers: seconds if a message takes so long, whatever its size, and at 0 ms if they are "
-        "threads: other workers get no units of `cells` before the caller has done 12. Latency delays parts and "
+        "threads: other workers get no units of `cells` before the caller has done 40. Latency delays parts and "
         "answers, and when stealing also what others know of better weights, so that units are done that earlier "
         "news would have saved."
     )
