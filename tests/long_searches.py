@@ -39,7 +39,6 @@ def long_searches(unit: int = SLICE) -> Iterator[None]:
         patch.setattr("lpmert.search.start._FEWEST", 1)
         patch.setattr("lpmert.search.start._MOST", 1)
         patch.setattr(cells, "_SLICE", SLICE)
-        patch.setattr(cells, "_STAY", 2 * SLICE)
         patch.setattr("lpmert.methods.choices.search.SLICE", SLICE)
         patch.setattr(cells, "_AT_HOME", 1)
         patch.setattr(shared, "_AT_HOME", 1)

@@ -278,9 +278,8 @@ class LatticeProblem:
             own = self.statistics(number, first)
             total += own
             if len(found.ways) > 1 or not found.all:
-                links = self.graphs[
-                    number
-                ].features  # of paths that no weights of the region tell apart the first counts
+                # Of paths that no weights of the region tell apart the first counts.
+                links = self.graphs[number].features
                 row = links[first].sum(axis=0)
                 same = all(
                     np.array_equal(self.statistics(number, way), own) or np.array_equal(links[way].sum(axis=0), row)

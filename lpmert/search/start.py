@@ -21,7 +21,7 @@ from lpmert.search.moved import moved
 from lpmert.system.deadline import out_of_time
 
 _USUAL_FEATURES = 6
-"""With fewer features the search that follows is shorter."""
+"""With fewer features the search that follows is shorter, and good weights are fewer."""
 
 _RATIO_BUDGET = 30_000_000
 """Hypotheses times line searches on a ratio."""
@@ -76,7 +76,8 @@ def any_incumbent(canonical: Canonical, weights: CanonicalWeights | None = None)
 def _descended(canonical: Canonical, seed: int, initial: CanonicalWeights | None) -> CanonicalWeights:
     if out_of_time():
         return CanonicalWeights(np.ones(canonical.n_features))
-    budget = max(1, DEFAULT_BUDGET * min(canonical.n_features, _USUAL_FEATURES) // _USUAL_FEATURES)
+    share = min(1.0, canonical.n_features / _USUAL_FEATURES)
+    budget = max(1, int(DEFAULT_BUDGET * share**3))
     return CanonicalWeights(descend(*canonical.lists, seed=seed, initial=initial, budget=budget)[1])
 
 

@@ -66,7 +66,7 @@ def best_over_cones(nbest: lpmert.NBest, budget: int, below: float | None = None
     search = CellsSearch(Cells(shape="boxes", leaf_lists=0), form, start)
     lane = search._lane
     best, boxes, raised = start.cost, 0, 0
-    for face in search._roots:
+    for face in range(2 * form.n_features):
         lane.load_root(face)
         lane.prune_root(start.cost)
         best = min(best, lane.found()[0])

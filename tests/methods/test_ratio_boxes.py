@@ -31,7 +31,7 @@ def open_boxes(problem: Problem, budget: int) -> list[OpenBox]:
     search = CellsSearch(Cells(shape="boxes", leaf_lists=0), form, start)
     lane = search._lane
     found: list[OpenBox] = []
-    for face in search._roots:
+    for face in range(2 * form.n_features):
         lane.load_root(face)
         lane.prune_root(start.cost)
         if lane.n_parts:

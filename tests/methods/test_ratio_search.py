@@ -137,7 +137,6 @@ def test_selections_count_that_decoding_far_from_zero_does_not_show_clearly(seed
 @pytest.mark.parametrize("kind", KINDS)
 def test_lanes_find_the_least_loss(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lpmert.methods.cells.search._SLICE", 500)
-    monkeypatch.setattr("lpmert.methods.cells.search._STAY", 1000)
     monkeypatch.setattr("lpmert.methods.cells.search._ALONE", 0)
     monkeypatch.setattr("lpmert.methods.cells.search._UNIT", 500)
     tolerated = Tolerated(kind)

@@ -25,15 +25,14 @@ class AnyLane(ABC, Generic[Part]):
     """Parts of the weight space that are searched depth first. Lanes share the lists alone, so that threads may search
     several at once.
 
-    settings, stack: of the kernel. work_limit: the work done at which the lane's parts go back to the frontier;
-    closing: whether the one on top waits for exact arithmetic; aside: what was left for later.
+    settings, stack: of the kernel. closing: whether the part on top waits for exact arithmetic; aside: what was left
+    for later.
     """
 
     account: Account[Any]
     settings: Any
     ledger: Any
     stack: Any
-    work_limit: int = field(default=0, kw_only=True)
     closing: bool = field(default=False, kw_only=True)
     aside: list[Part] = field(default_factory=list, kw_only=True)
 
@@ -102,7 +101,7 @@ class AnyLane(ABC, Generic[Part]):
         self.stack.numbers[layout.TOP] = -1
         self.stack.best_weights[:] = weights
         self.ledger = self.account.new_ledger()
-        self.work_limit, self.closing, self.aside = 0, False, []
+        self.closing, self.aside = False, []
 
     def prune_root(self, cost: int) -> None:
         """Prune the only part, which holds all hypotheses, below a cost."""

@@ -1,4 +1,4 @@
-"""The unit of work of a long search over the weight space: a hand of its parts, searched for so much work."""
+"""The units of work of a search over the weight space: a root pruned, and a hand of parts searched for so much work."""
 
 from __future__ import annotations
 
@@ -58,6 +58,18 @@ class Ground:
         lane.renew(weights)
         return lane
 
+    def let_go(self) -> None:
+        """Give back the lanes of all threads; nobody uses one now."""
+        self._lanes = OfThread()
+
+
+def prune(ground: Ground, root: Any, cost: int, weights: FloatArray) -> Explored:
+    """Prune one of the parts that cover the weight space; weights [D] have this cost."""
+    lane = ground.lane(weights)
+    lane.load_root(root)
+    lane.prune_root(cost)
+    return _explored(lane)
+
 
 def explore(
     ground: Ground, parts: list[Any], cost: int, weights: FloatArray, budget: int, step: int | None
@@ -70,6 +82,11 @@ def explore(
     for part in reversed(parts):
         lane.load(part)
     lane.explore(cost, budget, step)
+    return _explored(lane)
+
+
+def _explored(lane: AnyLane[Any]) -> Explored:
+    """Return what a lane has found and left, and empty it."""
     counts = lane.stack.numbers[list(COUNTED)]
     closing = lane.closing
     found = lane.found()

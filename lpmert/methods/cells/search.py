@@ -14,6 +14,7 @@ from lpmert.methods.cells.accounts import Account, account_of
 from lpmert.methods.cells.box_stack import OpenBox
 from lpmert.methods.cells.hand import COUNTED, Explored, Ground, explore
 from lpmert.methods.cells.options import Options
+from lpmert.methods.cells.roots import Roots
 from lpmert.methods.cells.stack import OpenCone
 from lpmert.methods.choices.search import ChoicesSearch
 from lpmert.model.form import Canonical
@@ -24,11 +25,9 @@ from lpmert.parallel.workers import Pending, Shared
 from lpmert.search.checkpoint import plain
 from lpmert.search.frontier import Frontier
 from lpmert.search.method import Incumbent, Search
-from lpmert.system.deadline import checkpoint
 
 _SLICE = 4_000_000
-_STAY = 5 * _SLICE
-"""Work in a cone before it gives way to the one with the least bound."""
+"""Work after which others have their turn."""
 
 _HAND = 8
 """Most parts that a unit of work begins with, so that it rarely runs out of them."""
@@ -131,10 +130,9 @@ class CellsSearch(Search):
         self._ground = Ground(self._account, self._kernel_settings, boxed, settings.cuts, settings.conflict_levels)
         begins = list(self._cover(self._canonical) if roots is None else roots)
         known = [cone for cone in begins if isinstance(cone, OpenCone)]
-        self._roots: deque[Any] = deque(root for root in begins if not isinstance(root, OpenCone))
-        self._lane = self._ground.new_lane(
-            weights, max((len(cone.ids) for cone in known), default=len(self._lists.rows))
-        )
+        uncut = (root for root in begins if not isinstance(root, OpenCone))
+        self._roots = Roots(self._ground, uncut, settings.lanes)
+        self._lane = self._ground.new_lane(weights, max((len(cone.ids) for cone in known), default=0))
         self._frontier: Frontier[OpenCone | OpenBox, Explored] = Frontier(settings.lanes, _HAND, _UNIT)
         for cone in known:
             self._lane.load(cone)
@@ -162,7 +160,7 @@ class CellsSearch(Search):
         if self.unsettled is not None:
             upper = min(upper, self.unsettled)
         bounds = [self._lane.least_bound, self._frontier.least_bound, *(part.bound for part in self._hard)]
-        open_bounds = [bound for bound in bounds if bound is not None] + [0] * bool(self._roots)
+        open_bounds = [bound for bound in bounds if bound is not None] + [0] * bool(len(self._roots))
         least = min(upper, self._account.cost_of(min(open_bounds))) if open_bounds else upper
         return upper if least > upper - self._granularity else min(upper, max(least, self._floor))
 
@@ -226,7 +224,7 @@ class CellsSearch(Search):
             self._begin(boxed=False)
         self._stalled, self._floor = state["stalled"], state["floor"]
         while len(self._roots) > state["roots"]:
-            self._roots.popleft()
+            self._roots.skip()
         kind = OpenBox if self._ground.boxed else OpenCone
         self._frontier.push(kind.of(part) for part in state["parts"])
         self._counts = dict(zip(COUNTED, state["counts"], strict=True))
@@ -241,26 +239,21 @@ class CellsSearch(Search):
         return covering_cones(canonical.n_features) if around is None else around[None, :, :]
 
     def _explore_alone(self) -> None:
-        """Search the part with the least bound, depth first; every now and then let others have their turn."""
+        """Search the part with the least bound, depth first, for a slice."""
         lane = self._lane
         if lane.n_parts == 0:
-            lane.work_limit = lane.done + _STAY
-            self._load_roots()
-            if lane.n_parts == 0 and len(self._frontier):
+            if not len(self._frontier):
+                self._prune_root()
+            if len(self._frontier):
                 lane.load(self._frontier.pop())
         if lane.n_parts:
             lane.explore(self.incumbent.cost, _SLICE)
             self._take_found()
-            if not lane.closing and lane.done >= lane.work_limit and self._frontier.nbytes < _FRONTIER_BYTES:
-                self._put_back()
 
-    def _load_roots(self) -> None:
-        """Load and prune roots until something is left of one, or there are no more."""
-        while self._lane.n_parts == 0 and self._roots:
-            checkpoint()
-            self._lane.load_root(self._roots.popleft())
-            self._lane.prune_root(self.incumbent.cost)
-            self._take_found()
+    def _prune_root(self) -> None:
+        """Let what is left of the next root wait."""
+        self._take(self._roots.next(self.incumbent, self._workers))
+        self._roots.let_go()
 
     def _take_answers(self) -> None:
         """Take some answers, as long as these leave nothing else to do."""
@@ -272,15 +265,19 @@ class CellsSearch(Search):
     def _take_answer(self) -> None:
         """Hand units out to all lanes, and take the answer to the one that went out first."""
         self._put_back()
-        if self._roots:
-            self._load_roots()
+        if len(self._roots):
+            self._prune_root()
             return
         if self._shared is None:
             self._give_back()
             self._shared = self._workers.share(self._ground)
         hand_out = partial(self._hand_out, self._shared)
         self._frontier.send(hand_out)
-        explored = self._frontier.take()
+        self._take(self._frontier.take())
+        self._frontier.send(hand_out)
+
+    def _take(self, explored: Explored) -> None:
+        """Take what a unit has found, and what it has left."""
         self.incumbent.improve(explored.cost, explored.weights, "C")
         for position, count in zip(COUNTED, explored.counts.tolist(), strict=True):
             self._counts[position] += count
@@ -289,7 +286,6 @@ class CellsSearch(Search):
             self._hard.append(parts.pop())
         parts = [part for part in parts if not self._ruled_out(part)]
         (self._frontier.push if self._frontier.nbytes < _FRONTIER_BYTES else self._frontier.stay)(parts)
-        self._frontier.send(hand_out)
 
     def _hand_out(self, shared: Shared, parts: list[OpenCone | OpenBox], work: int) -> Pending[Explored]:
         best, step = self.incumbent, self._step(parts)
