@@ -5,11 +5,14 @@ from __future__ import annotations
 import logging
 import os
 import platform
+import time
 import warnings
 from collections.abc import Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
-from typing import Any, Generic, cast
+from math import inf
+from typing import Any, Generic, NamedTuple, cast
+from weakref import WeakSet
 
 from lpmert.errors import MethodError
 from lpmert.parallel.workers import Pending, Shared, T, Unit, Workers
@@ -29,6 +32,18 @@ _LOST = ("error", "lost", "cancelled")
 _WORKER_SECONDS = 60
 """How long to wait for a first worker."""
 
+_QUEUED = 2
+"""Parcels for each worker, one of which it does; where more units than these are out, a parcel is for several."""
+
+_MOST_UNITS = 4
+"""Units of a parcel at most."""
+
+_SHORT_SECONDS = 0.2
+"""Longer units go out one by one: what a message takes is little beside them, and the last ones are shared evenly."""
+
+_LOOK_ROUND = 16
+"""Parcels after which the workers are counted again."""
+
 
 class Cluster(Workers):
     """The workers of the cluster whose scheduler listens at HOST:PORT; each gets what is shared once."""
@@ -37,6 +52,11 @@ class Cluster(Workers):
 
     def __init__(self, address: str) -> None:
         self._here: Sequence[int] = ()
+        self._width = 1
+        self._sent = 0
+        self._out: WeakSet[_Parcel] = WeakSet()
+        self._short = False
+        self._open: _Parcel | None = None
         try:
             import distributed
         except ImportError as error:
@@ -66,7 +86,31 @@ class Cluster(Workers):
         return shared
 
     def hand_out(self, unit: Unit[T], shared: Shared, *arguments: object) -> Pending[T]:
-        return _Again(self._client, unit, shared, arguments)
+        parcel = self._open
+        if parcel is not None and not parcel.takes(unit, shared):
+            parcel.send()
+            parcel = None
+        if parcel is None:
+            parcel = self._open = _Parcel(self, self._client, unit, shared)
+            self._out.add(parcel)
+        parcel.units.append(arguments)
+        out = sum(len(other.units) for other in self._out)
+        if not self._short or len(parcel.units) >= min(_MOST_UNITS, out // (_QUEUED * self._width)):
+            parcel.send()
+        return _InParcel(parcel, len(parcel.units) - 1)
+
+    def sending(self, parcel: _Parcel) -> None:
+        """Take note that a parcel goes out, to which nothing is added any more."""
+        if self._open is parcel:
+            self._open = None
+        if self._sent % _LOOK_ROUND == 0:
+            self._width = max(1, self.jobs)
+        self._sent += 1
+
+    def done(self, parcel: _Parcel, seconds: float) -> None:
+        """Take note that a parcel is no longer out, the longest of whose units took so many seconds."""
+        self._out.discard(parcel)
+        self._short = seconds < _SHORT_SECONDS
 
     def close(self) -> None:
         self._client.close(timeout=_CONNECT_SECONDS)
@@ -110,47 +154,111 @@ def _submitted(client: Any, unit: Unit[Any], *arguments: object) -> Any:
         return client.submit(unit, *arguments, pure=False)
 
 
-class _Again(Pending[T], Generic[T]):
-    """A unit that is handed out again if the cluster has lost it."""
+class _Answer(NamedTuple):
+    """What a unit has returned or raised, and how long it took."""
 
-    def __init__(self, client: Any, unit: Unit[T], shared: Any, arguments: tuple[Any, ...]) -> None:
-        self._client, self._unit, self._shared, self._arguments = client, unit, shared, arguments
-        self._answers: list[object] = []
-        self._submit()
+    value: Any
+    error: BaseException | None
+    seconds: float
+
+
+def _in_turn(unit: Unit[Any], shared: Any, units: Sequence[tuple[Any, ...]]) -> list[_Answer]:
+    """Do units with these arguments."""
+    answers = []
+    for arguments in units:
+        value, raised, began = None, None, time.perf_counter()
+        try:
+            value = unit(shared, *arguments)
+        except Exception as error:  # noqa: BLE001 - whatever a unit raises is for its caller
+            raised = error
+        answers.append(_Answer(value, raised, time.perf_counter() - began))
+    return answers
+
+
+class _Parcel:
+    """Units that go out together, as messages take a cluster some milliseconds each; and again if it has lost them.
+
+    units: the arguments of each.
+    """
+
+    def __init__(self, cluster: Cluster, client: Any, unit: Unit[Any], shared: Any) -> None:
+        self._cluster, self._client, self._unit, self._shared = cluster, client, unit, shared
+        self.units: list[tuple[Any, ...]] = []
+        self._unwanted = 0
+        self._future: Any = None
+        self._answers: list[_Answer] = []
+
+    def takes(self, unit: Unit[Any], shared: Any) -> bool:
+        """Whether such units belong to it."""
+        return self._unit is unit and self._shared is shared
+
+    def send(self) -> None:
+        """Send it, if it has not been sent."""
+        if self._future is None:
+            self._cluster.sending(self)
+            self._submit()
 
     def _submit(self) -> None:
-        self._future = _submitted(self._client, self._unit, self._shared.value, *self._arguments)
+        self._future = _submitted(self._client, _in_turn, self._unit, self._shared.value, self.units)
 
     def done(self, seconds: float) -> bool:
+        """Wait so long for the answers, and return whether they are there."""
+        self.send()
         if not self._answers:
             try:
-                self._receive(seconds)
+                self._answers = self._received(seconds)
             except TimeoutError:
                 return False
+            self._cluster.done(self, max(answer.seconds for answer in self._answers))
         return True
 
-    def _receive(self, seconds: float) -> None:
-        """Fetch the answer here at once, since workers that have one may die; or hand the unit out again."""
+    def _received(self, seconds: float) -> list[_Answer]:
+        """Fetch the answers here at once, since workers that have them may die; or hand the units out again."""
         from distributed.scheduler import KilledWorker
 
         try:
             error = self._future.exception(timeout=seconds)
             if not isinstance(error, KilledWorker | CancelledError):
-                self._answers.append(self._future.result(timeout=_FETCH_SECONDS) if error is None else error)
-                return
+                if error is None:
+                    return cast("list[_Answer]", self._future.result(timeout=_FETCH_SECONDS))
+                return [_Answer(None, error, inf)] * len(self.units)
         except (KilledWorker, CancelledError):
             pass
-        logger.info("the cluster has lost a unit of work; it is done again")
+        logger.info("the cluster has lost units of work; they are done again")
         if self._shared.value.status in _LOST:
             self._shared.send()
         self._submit()
         raise TimeoutError
 
-    def answer(self) -> T:
-        (answer,) = self._answers
-        if isinstance(answer, BaseException):
-            raise answer
-        return cast(T, answer)
+    def answer(self, place: int) -> Any:
+        """Return the answer to one of the units, or raise what it raised."""
+        answer = self._answers[place]
+        if answer.error is not None:
+            raise answer.error
+        return answer.value
 
     def give_up(self) -> None:
-        self._future.cancel()
+        """Let go of one of the units; the parcel is not begun if nobody wants any."""
+        self._unwanted += 1
+        if self._unwanted == len(self.units) and not self._answers:
+            self._cluster.done(self, inf)
+            if self._future is None:
+                self._cluster.sending(self)
+            else:
+                self._future.cancel()
+
+
+class _InParcel(Pending[T], Generic[T]):
+    """One of the units in a parcel."""
+
+    def __init__(self, parcel: _Parcel, place: int) -> None:
+        self._parcel, self._place = parcel, place
+
+    def done(self, seconds: float) -> bool:
+        return self._parcel.done(seconds)
+
+    def answer(self) -> T:
+        return cast(T, self._parcel.answer(self._place))
+
+    def give_up(self) -> None:
+        self._parcel.give_up()

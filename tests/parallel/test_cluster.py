@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
@@ -14,8 +16,10 @@ from long_searches import SLICE, counted, long_searches, noise_of, same, search_
 
 import lpmert
 from lpmert import MethodError, Status
+from lpmert.parallel import cluster
 from lpmert.parallel.backends import hired
 from lpmert.parallel.cluster import Cluster
+from lpmert.parallel.workers import Pending
 
 distributed = pytest.importorskip("distributed", reason="needs lpmert[dask]")
 
@@ -48,6 +52,60 @@ def test_units_get_what_is_shared_and_their_own(local: Any) -> None:
         workers = {nanny.pid for nanny in local.workers.values()}
         assert {*hands.pids} == workers  # whose memory counts
     assert all(np.array_equal(answer, 2.0 * base + k) for k, answer in enumerate(answers))
+
+
+def late(seconds: float, number: int) -> int:
+    """A unit that takes so long, and fails if its number is 13."""
+    time.sleep(seconds)
+    if number == 13:
+        raise ValueError("thirteen")
+    return number
+
+
+def sent(hands: Cluster, seconds: float, count: int, monkeypatch: pytest.MonkeyPatch) -> tuple[list[Any], int]:
+    """Have so many units done, of which eight at most are out at once; return answers and errors, and messages."""
+    messages: list[None] = []
+    submit = cluster._submitted
+    shared = hands.share(seconds)
+
+    def counting(*arguments: Any) -> Any:
+        messages.append(None)
+        return submit(*arguments)
+
+    monkeypatch.setattr(cluster, "_submitted", counting)
+    out: deque[Pending[int]] = deque()
+    answers: list[Any] = []
+    for number in range(count + 8):
+        if number < count:
+            out.append(hands.hand_out(late, shared, number))
+        if number >= 8 or number >= count:
+            try:
+                answers.append(out.popleft().wait())
+            except ValueError as error:
+                answers.append(str(error))
+    return answers, len(messages)
+
+
+def test_short_units_go_together_and_long_ones_alone(local: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Cluster(address_of(local)) as hands:
+        answers, messages = sent(hands, 0.0, 60, monkeypatch)
+        assert answers == [number if number != 13 else "thirteen" for number in range(60)]
+        assert 20 <= messages <= 50  # two at a time for two workers, once they are known to be short
+        answers, messages = sent(hands, 0.25, 12, monkeypatch)
+        assert answers == list(range(12))
+        assert messages >= 11
+
+
+def test_units_that_nobody_wants_any_more_count_no_longer(local: Any) -> None:
+    with Cluster(address_of(local)) as hands:
+        shared = hands.share(0.0)
+        for number in range(8):
+            assert hands.hand_out(late, shared, number).wait() == number
+        out = [hands.hand_out(late, shared, number) for number in range(7)]
+        for pending in out:
+            pending.give_up()
+        assert not hands._out
+        assert hands.hand_out(late, shared, 5).wait() == 5
 
 
 KINDS = (("cells", "loss"), ("choices", "loss"), ("cells", "bleu"), ("choices", "bleu"), ("choices", "chrf"))
