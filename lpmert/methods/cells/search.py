@@ -313,7 +313,8 @@ class CellsSearch(Search):
         self._frontier.push(part for part in self._lane.take_all() if not self._ruled_out(part))
 
     def _give_back(self) -> None:
-        """Give back the room of the lane, which is empty and from now on needed for little."""
+        """Give back the room of lanes, which are empty and from now on needed for little."""
+        self._ground.let_go()
         lane = self._ground.new_lane(self._lane.stack.best_weights, 0)
         lane.stack.numbers[:] = self._lane.stack.numbers
         lane.ledger = self._lane.ledger
