@@ -191,6 +191,43 @@ def test_limits_and_equations_that_cannot_be_are_refused(key: str, value: object
         lpmert.verify(path, lattices)
 
 
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"limits": [["0x1p+0", "0x0p+0"], ["-0x1p+0", "0x0p+0"]]}, "leave no weights"),
+        ({"limits": [["0x1p+0", "0x0p+0"]], "equations": [["1", "0"]]}, "leave no weights"),
+        ({"loss": "1" + 400 * "0"}, "weights lose 2, not 1"),
+    ],
+)
+def test_claims_beyond_all_bounds_are_refused(
+    changes: dict[str, object], why: str, proof: tuple[Lattices, Path]
+) -> None:
+    lattices, path = proof
+    path.write_text(_changed(path, changes), encoding="utf-8")
+    with pytest.raises(CertificateError, match=why):
+        lpmert.verify(path, lattices)
+
+
+@pytest.mark.parametrize("ties", ["best", "worst"])
+def test_another_rule_for_ties_proves_nothing_over_lattices(ties: str, tmp_path: Path) -> None:
+    """Of the two paths the later one loses nothing: no search says 0, and no proof may say that 1 is the best of all."""
+    lattices = Lattices([[1.0, 0.0], [1.0, 0.0]], [0, 2], [0, 0], [1, 1], ["b", "a"], ["a"])
+    path = tmp_path / "proof.json"
+    found = lpmert.minimize(lattices)
+    assert found.loss == 1
+    lpmert.certify(lattices, found, path)
+    path.write_text(_changed(path, {"ties": ties}), encoding="utf-8")
+    with pytest.raises(CertificateError, match="rule for ties"):
+        lpmert.verify(path, lattices, ties=ties)
+
+
+def _changed(path: Path, changes: dict[str, object]) -> str:
+    """The text of a certificate whose header says something else."""
+    first, *rest = path.read_text(encoding="utf-8").split("\n", 1)
+    header = json.loads(first.removesuffix(', "tree": [') + "}") | changes
+    return "\n".join([json.dumps(header)[:-1] + ', "tree": [', *rest])
+
+
 def test_certificates_of_hypergraphs_prove_the_optimum_of_all_derivations(tmp_path: Path) -> None:
     for seed in range(20):
         graphs, path = DrawnHypergraphs(seed, 2, 2, 20).graphs(), tmp_path / f"{seed}.json"

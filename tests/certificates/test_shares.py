@@ -9,11 +9,11 @@ import signal
 from pathlib import Path
 
 import pytest
-from certificates import base, document, layout
+from certificates import base, document, layout, random_nbest
 from test_certificate_fuzz import change_text, change_values
 
 import lpmert
-from lpmert import CertificateError, MethodError, verify
+from lpmert import CertificateError, MethodError, Region, verify
 from lpmert.certificates.check import shares
 from lpmert.certificates.check.lists import ProofLists
 from lpmert.parallel.workers import Serial
@@ -48,6 +48,16 @@ def test_processes_find_what_one_finds(path: Path, name: str, monkeypatch: pytes
     one, two = verify(path, nbest), verify(path, nbest, jobs=2)
     assert one == two
     assert two.proved
+
+
+@pytest.mark.parametrize(
+    "region",
+    [Region(cosine=0.9, around=[3.0, 2.0, 1.0]), Region(cosine=0.9, around=[3.0, 2.0, 1.0], fixed={"feature3": 0.0})],
+)
+def test_processes_find_what_one_finds_within_a_cosine(path: Path, region: Region) -> None:
+    nbest = random_nbest(0, n_lists=8, n_features=3, longest=6)
+    lpmert.certify(nbest, lpmert.minimize(nbest, region=region), path, region=region)
+    assert verify(path, nbest, jobs=2) == verify(path, nbest)
 
 
 def test_the_message_is_that_of_one_process(path: Path) -> None:

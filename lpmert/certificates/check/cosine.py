@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from lpmert.numeric import rational
 Vector = Sequence[Fraction] | Whole
 
 
-def cap_of(header: Header) -> Callable[[Whole], bool] | None:
+def cap_of(header: Header) -> Cap | None:
     """Return the test whether a sum of differences of features, the set ones added to the free ones, has no negative
     product with any weights in the cap that fulfil the equations: G3, in these by G6; `None` without a cosine.
 
@@ -34,19 +35,33 @@ def cap_of(header: Header) -> Callable[[Whole], bool] | None:
         facet = list(map(Fraction, row))
         if len(facet) != len(centre) or not any(facet) or not near(facet, centre, 1 - square, strictly=True):
             raise CertificateError(f"facet {k} cuts off weights within the cosine")
-    basis, _ = basis_of(header.equations, len(centre))
-    gram = (basis.T @ basis).tolist()
-
-    def lifted(vector: Whole) -> Vector:
-        # The projection on the weights that fulfil the equations, of what has these products with their basis.
-        if not header.equations:
-            return vector
-        return np.asarray(basis @ np.array(rational.solve_integers(gram, vector.tolist()), dtype=object))
-
-    middle = lifted(np.array(rational.to_integers([header.around])[0], dtype=object) @ basis)
+    basis = basis_of(header.equations, len(centre))[0] if header.equations else None
     (whole,) = rational.to_integers([header.around])
-    left = 1 - square * _product(whole, whole) / _product(middle, middle)
-    return lambda vector: near(lifted(vector), middle, left)
+    middle = lifted(basis, whole if basis is None else np.array(whole, dtype=object) @ basis)
+    return Cap(basis, middle, 1 - square * _product(whole, whole) / _product(middle, middle))
+
+
+class Cap(NamedTuple):
+    """What tells of a sum of differences of features whether it has no negative product with any weights of a cap.
+
+    basis [D, d]: spans the weights that fulfil the equations, if there are any; middle [D]: of the cap, among these;
+    square: of the cosine that the sum needs at least.
+    """
+
+    basis: Whole | None
+    middle: Vector
+    square: Fraction
+
+    def __call__(self, vector: Whole) -> bool:
+        return near(lifted(self.basis, vector), self.middle, self.square)
+
+
+def lifted(basis: Whole | None, vector: Whole) -> Vector:
+    """Return the projection on the span of a basis [D, d], `None` for all, of what has these products [d] with it."""
+    if basis is None:
+        return vector
+    gram = (basis.T @ basis).tolist()
+    return np.asarray(basis @ np.array(rational.solve_integers(gram, vector.tolist()), dtype=object))
 
 
 def near(first: Vector, second: Vector, square: Fraction, *, strictly: bool = False) -> bool:

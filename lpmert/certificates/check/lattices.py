@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from math import gcd, lcm
+from math import gcd, isfinite, lcm
 from operator import ge, mul
 from typing import NamedTuple
 
@@ -30,7 +30,7 @@ _MOST_LABELS = 400
 _MOST_CONES = 2000
 """Of one lattice, beyond which it is too large for exact arithmetic."""
 
-_NEAR = 1e-9
+_NEAR = Fraction(1, 10**9)
 """By how much a ratio may differ from the exact one."""
 
 _MOST_TIED = 100
@@ -53,6 +53,8 @@ def lists_of(
     features, statistics, texts, offsets = [], [], [], [0]
     for number in range(graphs.n_lists):
         ways = sorted(_ways(graphs, number, limits, turned))
+        if not ways:
+            raise CertificateError("the limits and equations leave no weights")
         for way in ways:
             links = np.array(way, dtype=np.int64)
             features.append(problem.features(number, links))
@@ -71,6 +73,10 @@ def claimed_lists(graphs: WordGraphs, metric: str | TextMetric | None, header: H
     """
     if not isinstance(graphs, WordGraphs):
         raise DataError(f"the second argument must be an NBest, Lattices or Hypergraphs, not {type(graphs).__name__}")
+    if header.ties != "first":  # the lists have no more than the first of the paths with the same features
+        raise CertificateError(
+            f"rule for ties: {quoted(header.ties)} in the certificate, but on lattices the first counts"
+        )
     problem = LatticeProblem(graphs, "wer" if metric in (None, "loss") and graphs.losses is None else metric or "loss")
     if list(header.weights) != list(graphs.names):
         raise CertificateError(f"features: {list(header.weights)} in the certificate, {list(graphs.names)} here")
@@ -80,7 +86,7 @@ def claimed_lists(graphs: WordGraphs, metric: str | TextMetric | None, header: H
     weights = [Fraction(weight) for weight in header.weights.values()]
     total = sum(_lost(problem, number, turned, weights) for number in range(graphs.n_lists))
     lost = problem.metric.loss(np.asarray(total))  # what is no sum is compared exactly on the lists, with these paths
-    if abs(lost - header.loss) > (0 if problem.additive else _NEAR):
+    if not isfinite(lost) or abs(Fraction(lost) - header.loss) > (0 if problem.additive else _NEAR):
         raise CertificateError(f"on all paths the weights lose {lost:g}, not {header.loss}")
     return lists_of(graphs, problem.given_metric, header.limits, header.equations), problem.metric
 
