@@ -210,7 +210,7 @@ def test_claims_beyond_all_bounds_are_refused(
 
 @pytest.mark.parametrize("ties", ["best", "worst"])
 def test_another_rule_for_ties_proves_nothing_over_lattices(ties: str, tmp_path: Path) -> None:
-    """Of the two paths the later one loses nothing: no search says 0, and no proof may say that 1 is the best of all."""
+    """Of the two paths the later one loses nothing: no proof may say that 1 is the least with the best of them."""
     lattices = Lattices([[1.0, 0.0], [1.0, 0.0]], [0, 2], [0, 0], [1, 1], ["b", "a"], ["a"])
     path = tmp_path / "proof.json"
     found = lpmert.minimize(lattices)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import NamedTuple
 
 import numpy as np
 
@@ -36,12 +36,13 @@ def cap_of(header: Header) -> Cap | None:
         if len(facet) != len(centre) or not any(facet) or not near(facet, centre, 1 - square, strictly=True):
             raise CertificateError(f"facet {k} cuts off weights within the cosine")
     basis = basis_of(header.equations, len(centre))[0] if header.equations else None
-    (whole,) = rational.to_integers([header.around])
-    middle = lifted(basis, whole if basis is None else np.array(whole, dtype=object) @ basis)
+    whole = np.array(rational.to_integers([header.around])[0], dtype=object)
+    middle = lifted(basis, whole if basis is None else whole @ basis)
     return Cap(basis, middle, 1 - square * _product(whole, whole) / _product(middle, middle))
 
 
-class Cap(NamedTuple):
+@dataclass(frozen=True)
+class Cap:
     """What tells of a sum of differences of features whether it has no negative product with any weights of a cap.
 
     basis [D, d]: spans the weights that fulfil the equations, if there are any; middle [D]: of the cap, among these;
