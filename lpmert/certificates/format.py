@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
@@ -63,7 +64,8 @@ class Header:
 
 
 class CertificateReader:
-    """The header of a certificate, then its records one at a time; `line` is where the reading stands.
+    """The header of a certificate, then its records one at a time; `line` is where the reading stands, and `digest` of
+    what was read.
 
     on_line: told each such number. Raises `CertificateError` for what is no certificate of this schema, and `DataError`
     if there is no such file.
@@ -73,6 +75,7 @@ class CertificateReader:
         self.line = 0
         self.path = path
         self._on_line = on_line
+        self.digest = sha256()
         self._ahead = ""
         self._lines = lines(path)
 
@@ -117,6 +120,7 @@ class CertificateReader:
         except DataError as error:
             self.line = error.line or self.line
             raise CertificateError(error.reason) from error
+        self.digest.update(text.encode())
         self._on_line(self.line)
         return text
 

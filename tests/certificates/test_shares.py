@@ -135,7 +135,7 @@ def test_every_leaf_is_checked_by_one_process(path: Path, name: str, monkeypatch
 _whole = shares._checked
 
 
-def killed(ground: tuple[str | Path, ProofLists], *which: int) -> tuple[float, bool, int, str]:
+def killed(ground: tuple[str | Path, ProofLists], *which: int) -> shares.Share:
     """Check a share, but only after a process has died of it."""
     died = Path(f"{ground[0]}.died")
     if not died.exists():
@@ -151,6 +151,23 @@ def test_what_a_killed_process_was_to_check_another_one_checks(path: Path, monke
     monkeypatch.setattr(shares, "_checked", killed)
     assert verify(path, nbest, jobs=2) == verify(path, nbest)
     assert Path(f"{path}.died").exists()
+
+
+@pytest.mark.usefixtures("at_hand")
+def test_shares_of_two_files_are_no_proof(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nbest, text = base("cones")
+    path.write_text(text)
+
+    def late(ground: tuple[str | Path, ProofLists], *which: int) -> shares.Share:
+        other = path.with_suffix(".new")
+        other.write_text(layout(document("cones") | {"found_by": "another"}))
+        other.replace(path)
+        return _whole(ground, *which)
+
+    monkeypatch.setattr(shares, "_checked", late)
+    with pytest.raises(CertificateError, match="changed while it was read"):
+        verify(path, nbest, jobs=2)
+    assert verify(path, nbest).proved
 
 
 @pytest.mark.parametrize("jobs", [1, 2])

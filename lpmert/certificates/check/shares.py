@@ -14,6 +14,9 @@ from lpmert.parallel.processes import Processes
 _SHARE = 400
 """Lines in a row that are one process's, after which it finds the cones above anew."""
 
+Share = tuple[float, bool, int, str, str]
+"""The least excess, whether the bound was met, the last line read, what is wrong there, and the digest of all lines."""
+
 
 def check_shares(reader: CertificateReader, lists: ProofLists, jobs: int) -> float:
     """Check a tree as `check_tree` does, with the same outcome, by this process and so many less one others."""
@@ -21,17 +24,19 @@ def check_shares(reader: CertificateReader, lists: ProofLists, jobs: int) -> flo
         ground = others.share((reader.path, lists))
         asked = [others.hand_out(_checked, ground, number, jobs, _SHARE) for number in range(1, jobs)]
         shares = [_share(reader, lists, 0, jobs, _SHARE), *(one.wait() for one in asked)]
-    for _, met, line, _ in shares:
+    for _, met, line, *_ in shares:
         reader.line = max(reader.line, line)
         lists.claim.met = lists.claim.met or met
-    refused = [(line, error) for _, _, line, error in shares if error]
+    refused = [(line, error) for _, _, line, error, _ in shares if error]
     if refused:
         reader.line, error = min(refused)
         raise CertificateError(error)
+    if len({digest for *_, digest in shares}) > 1:
+        raise CertificateError("the file changed while it was read")
     return min(bound for bound, *_ in shares)
 
 
-def _checked(ground: tuple[str | Path, ProofLists], *which: int) -> tuple[float, bool, int, str]:
+def _checked(ground: tuple[str | Path, ProofLists], *which: int) -> Share:
     """Do as `_share`, in another process."""
     path, lists = ground
     reader = CertificateReader(path)
@@ -39,15 +44,13 @@ def _checked(ground: tuple[str | Path, ProofLists], *which: int) -> tuple[float,
     return _share(reader, lists, *which)
 
 
-def _share(
-    reader: CertificateReader, lists: ProofLists, number: int, jobs: int, size: int
-) -> tuple[float, bool, int, str]:
-    """Return the least excess of a share, whether the bound was met, the last line read, and what is wrong there.
+def _share(reader: CertificateReader, lists: ProofLists, number: int, jobs: int, size: int) -> Share:
+    """Return what a share shows.
 
     size: lines in a row that belong to one of so many jobs.
     """
     try:
         least = check_tree(reader, lists, lambda: reader.line // size % jobs == number)
     except CertificateError as error:
-        return inf, False, reader.line, str(error)
-    return least, lists.claim.met, reader.line, ""
+        return inf, False, reader.line, str(error), ""
+    return least, lists.claim.met, reader.line, "", reader.digest.hexdigest()
