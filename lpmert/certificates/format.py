@@ -97,7 +97,10 @@ class CertificateReader:
         text = self._next()
         if text == END:
             raise CertificateError("the tree ends while parts of it are open")
-        return _object(text.removesuffix(","))
+        found = _object(text.removesuffix(","))
+        if "take" in found and not text.startswith('{"take"'):
+            raise CertificateError('a record has "take" as its first word')
+        return found
 
     def follows(self, key: str) -> bool:
         """Whether the next record begins with this key."""

@@ -154,6 +154,24 @@ def test_what_a_killed_process_was_to_check_another_one_checks(path: Path, monke
 
 
 @pytest.mark.usefixtures("at_hand")
+def test_shares_agree_on_which_records_belong_to_a_leaf(path: Path) -> None:
+    """Else a leaf that each takes for another one's is closed by none."""
+    nbest, text = base("cones")
+    assert "\n{},\n" in text
+    path.write_text(text.replace("\n{},\n", '\n{"take":null},\n'))
+    for jobs in (1, 2):
+        with pytest.raises(CertificateError, match="a node that decides None"):
+            verify(path, nbest, jobs=jobs)
+    nbest, text = base("selections")
+    records = [json.loads(line.removesuffix(",")) for line in text.splitlines()[1:-1]]
+    late = [{key: record[key] for key in sorted(record, key="take".__eq__)} for record in records]
+    path.write_text(layout(document("selections") | {"tree": late}))
+    for jobs in (1, 2):
+        with pytest.raises(CertificateError, match="as its first word"):
+            verify(path, nbest, jobs=jobs)
+
+
+@pytest.mark.usefixtures("at_hand")
 def test_shares_of_two_files_are_no_proof(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nbest, text = base("cones")
     path.write_text(text)
