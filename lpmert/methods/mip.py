@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-import highspy
 import numpy as np
 import pulp
 
@@ -22,6 +21,7 @@ from lpmert.configurable import option
 from lpmert.errors import FloatArray, IntArray, MethodError
 from lpmert.model.form import Canonical
 from lpmert.numeric.lp import LinOptimizer
+from lpmert.numeric.quiet_highs import highspy
 from lpmert.quoting import quoted
 from lpmert.search.method import Incumbent, Method, Search, Task
 from lpmert.system.deadline import OutOfTime, checkpoint, time_left

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import highspy
 import numpy as np
 
 from lpmert.errors import FloatArray, LpmertError
+from lpmert.numeric.quiet_highs import highspy
 from lpmert.system.deadline import time_left
 
 TOLERANCE = 1e-10

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Mapping
 from fractions import Fraction
 from itertools import pairwise
@@ -262,3 +264,18 @@ def test_margins_of_other_weights_are_not_those_before() -> None:
     weights *= -1.0  # in place
     assert np.array_equal(comparisons.margins(weights)[0], -first)
     assert np.array_equal(comparisons.margins(-weights)[0], first)
+
+
+@pytest.mark.parametrize("module", ["lpmert.numeric.lp", "lpmert.methods.mip"])
+def test_highs_prints_nothing_to_standard_output(module: str) -> None:
+    code = f"import {module}, highspy; print('first'); highspy.Highs(); print('last')"
+    end = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (end.stdout, end.stderr) == ("first\nlast\n", "")
+
+
+def test_a_standard_output_that_was_closed_stays_closed() -> None:
+    code = "import os, sys; os.close(1); import lpmert.numeric.lp, highspy; highspy.Highs(); os.fstat(1)"
+    end = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert end.returncode == 1
+    assert "Bad file descriptor" in end.stderr
+    assert end.stdout == ""
