@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
@@ -64,8 +63,7 @@ class Header:
 
 
 class CertificateReader:
-    """The header of a certificate, then its records one at a time; `line` is where the reading stands, and `digest` of
-    what was read.
+    """The header of a certificate, then its records one at a time; `line` is where the reading stands.
 
     on_line: told each such number. Raises `CertificateError` for what is no certificate of this schema, and `DataError`
     if there is no such file.
@@ -75,9 +73,8 @@ class CertificateReader:
         self.line = 0
         self.path = path
         self._on_line = on_line
-        self.digest = sha256()
         self._ahead = ""
-        self._lines = lines(path)
+        self.lines = lines(path)
 
     def header(self) -> Header:
         """Return the header, which comes first."""
@@ -97,19 +94,16 @@ class CertificateReader:
         text = self._next()
         if text == END:
             raise CertificateError("the tree ends while parts of it are open")
-        found = _object(text.removesuffix(","))
-        if "take" in found and not text.startswith('{"take"'):
-            raise CertificateError('a record has "take" as its first word')
-        return found
+        return _object(text.removesuffix(","))
 
     def follows(self, key: str) -> bool:
-        """Whether the next record begins with this key."""
+        """Whether there is a next record, and it has this key."""
         self._ahead = self._ahead or self._next()
-        return self._ahead.startswith('{"' + key + '"')
+        return self._ahead != END and key in _object(self._ahead.removesuffix(","))
 
     def end(self) -> None:
         """Raise `CertificateError` unless the tree and the file end here."""
-        if self._next() != END or next(self._lines, None) is not None:
+        if self._next() != END or next(self.lines, None) is not None:
             raise CertificateError("the tree is closed, but something follows")
 
     def _next(self) -> str:
@@ -117,13 +111,12 @@ class CertificateReader:
         if ahead:
             return ahead
         try:
-            self.line, text = next(self._lines)
+            self.line, text = next(self.lines)
         except StopIteration:
             raise CertificateError("the file is cut short") from None
         except DataError as error:
             self.line = error.line or self.line
             raise CertificateError(error.reason) from error
-        self.digest.update(text.encode())
         self._on_line(self.line)
         return text
 

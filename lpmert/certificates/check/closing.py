@@ -26,7 +26,7 @@ def closed(lists: ProofLists, part: Part, record: Record) -> tuple[float, list[P
     Raises `CertificateError` if the record does not show this.
     """
     expected = None if part.take is None else list(lists.places[part.take[1]])
-    if record.get("take") != expected or not set(record) <= _WORDS:
+    if ("take" in record) != (part.take is not None) or record.get("take") != expected or not set(record) <= _WORDS:
         raise CertificateError(f"expected a node that decides {expected} (list, hypothesis), not {record!r:.40}")
     met = list(part.cores)
     left = _without(lists, part, met, typed(record["out"], list)) if "out" in record else part

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from hashlib import sha256
 from math import inf
 from pathlib import Path
+from typing import Any
 
 from lpmert.certificates.check.lists import ProofLists
 from lpmert.certificates.check.tree import check_tree
@@ -15,7 +18,7 @@ _SHARE = 400
 """Lines in a row that are one process's, after which it finds the cones above anew."""
 
 Share = tuple[float, bool, int, str, str]
-"""The least excess, whether the bound was met, the last line read, what is wrong there, and the digest of all lines."""
+"""The least excess, whether the bound was met, the last line read, what is wrong there, and the digest of the lines."""
 
 
 def check_shares(reader: CertificateReader, lists: ProofLists, jobs: int) -> float:
@@ -49,8 +52,17 @@ def _share(reader: CertificateReader, lists: ProofLists, number: int, jobs: int,
 
     size: lines in a row that belong to one of so many jobs.
     """
+    digest = sha256()
+    reader.lines = _digested(reader.lines, digest)
     try:
         least = check_tree(reader, lists, lambda: reader.line // size % jobs == number)
     except CertificateError as error:
         return inf, False, reader.line, str(error), ""
-    return least, lists.claim.met, reader.line, "", reader.digest.hexdigest()
+    return least, lists.claim.met, reader.line, "", digest.hexdigest()
+
+
+def _digested(lines: Iterator[tuple[int, str]], digest: Any) -> Iterator[tuple[int, str]]:
+    """Yield lines, each as it goes into the digest of all."""
+    for line, text in lines:
+        digest.update(text.encode())
+        yield line, text
