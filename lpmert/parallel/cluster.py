@@ -17,6 +17,7 @@ from weakref import WeakSet
 from lpmert.errors import MethodError
 from lpmert.parallel.workers import Pending, Shared, T, Unit, Workers
 from lpmert.quoting import quoted
+from lpmert.system.memory import joined
 
 logger = logging.getLogger("lpmert")
 
@@ -82,7 +83,9 @@ class Cluster(Workers):
         shared = _Scattered(self._client, value)
         own = _whereabouts()
         found = self._client.run(_whereabouts, on_error="ignore").values()
-        self._here = [pid for machine, pid in found if machine == own[0] and pid != own[1]]
+        here = [pid for machine, pid in found if machine == own[0] and pid != own[1]]
+        joined({*here}.difference(self._here))
+        self._here = here
         return shared
 
     def hand_out(self, unit: Unit[T], shared: Shared, *arguments: object) -> Pending[T]:

@@ -111,6 +111,12 @@ def loading() -> Iterator[None]:
             _loaded += max(0, after - before)
 
 
+def joined(processes: Iterable[int]) -> None:
+    """Note that other processes, by their ids, count from now on with all that they hold: nothing has grown by that."""
+    global _loaded
+    _loaded += sum(map(_resident_apart, processes))
+
+
 _working: list[Callable[[], Iterable[int]]] = []
 
 

@@ -43,7 +43,7 @@ def doubled(base: np.ndarray, more: np.ndarray) -> np.ndarray:
     return 2.0 * base + more
 
 
-def test_units_get_what_is_shared_and_their_own(local: Any) -> None:
+def test_units_get_what_is_shared_and_their_own(local: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     base = np.arange(100_000.0)
     with Cluster(address_of(local)) as hands:
         assert hands.jobs == 2
@@ -51,6 +51,12 @@ def test_units_get_what_is_shared_and_their_own(local: Any) -> None:
         answers = list(hands.each(doubled, hands.share(base), [(np.full(100_000, float(k)),) for k in range(3)]))
         workers = {nanny.pid for nanny in local.workers.values()}
         assert {*hands.pids} == workers  # whose memory counts
+        told: list[set[int]] = []
+        monkeypatch.setattr(cluster, "joined", lambda pids: told.append({*pids}))
+        hands.share(base)
+        with Cluster(address_of(local)) as others:
+            others.share(base)
+        assert told == [set(), workers]  # but is no growth
     assert all(np.array_equal(answer, 2.0 * base + k) for k, answer in enumerate(answers))
 
 

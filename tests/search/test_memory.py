@@ -237,6 +237,22 @@ def test_what_is_loaded_once_is_no_growth(monkeypatch: pytest.MonkeyPatch) -> No
     assert allowance.spent
 
 
+@pytest.mark.parametrize("told", [True, False])
+def test_what_workers_held_before_they_joined_is_no_growth(told: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    others = {7: 200, 8: 300}
+    monkeypatch.setattr(memory, "resident", lambda: 100 * MIB)
+    monkeypatch.setattr(memory, "_resident_apart", lambda pid: others[pid] * MIB)
+    monkeypatch.setattr(memory, "_PAUSE", 0.0)
+    allowance = Allowance(1000 * MIB)
+    assert not allowance.spent
+    with memory.counting(lambda: [7, 8]):
+        if told:
+            memory.joined([7, 8])
+        assert allowance.spent != told  # 500 more of the same would be too many
+        others[8] = 500
+        assert allowance.spent  # by 200, twice of which would be too many
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the peak is told otherwise")
 def test_a_limit_just_above_what_a_small_search_takes_is_enough(tmp_path: Path) -> None:
     path = str(written(tmp_path / "lists.npz", 100, 100))
