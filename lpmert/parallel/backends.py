@@ -64,7 +64,7 @@ def hired(backend: str, jobs: int) -> Iterator[Workers]:
 @contextmanager
 def employed(hands: Workers) -> Iterator[Workers]:
     """Have these workers do the units of work within the block, and let them go."""
-    with hands as entered, counting(lambda: entered.pids):
+    with hands as entered, counting(lambda: entered.pids, entered.least_memory):
         token = hired_workers.set(entered)
         try:
             yield entered

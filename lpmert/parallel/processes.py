@@ -32,6 +32,7 @@ from lpmert.errors import DataError, MethodError
 from lpmert.parallel.workers import Pending, Shared, T, Threads, Unit, Workers
 from lpmert.system.deadline import memory_left
 from lpmert.system.interrupts import kept_from_children
+from lpmert.system.memory import joined
 from lpmert.system.scratch import scratch_folder
 
 logger = logging.getLogger("lpmert")
@@ -40,16 +41,13 @@ _MOST_DEATHS = 8
 """Processes that may die of a unit; then it is done in this process."""
 
 
-_LEAST = 96 << 20
-"""Bytes that a process takes once it has loaded what units need."""
-
-
 class Processes(Workers):
     """Processes, each started when a unit finds none that is idle. What they share lies in files mapped into the
     memory of each.
     """
 
     far = True
+    least_memory = 96 << 20  # once it has loaded what units need
 
     def __init__(self, jobs: int) -> None:
         self.jobs = jobs
@@ -138,14 +136,17 @@ class Processes(Workers):
             self._idle.append(process)
 
     def _new(self, left: int | None) -> _Process | None:
-        """Return another process, if as many fit in so many bytes; those that have just begun will grow."""
+        """Return another process, if as many fit in so many bytes; those that have just begun will grow, and so will
+        this process, which has as much as one of them kept free.
+        """
         if not self._all and left is not None:
-            self._fitting = min(self.jobs, left // _LEAST)
+            self._fitting = max(0, min(self.jobs, left // self.least_memory - 1))
             if self._fitting < self.jobs:
                 logger.warning("%d of %d worker processes fit within the memory limit", self._fitting, self.jobs)
         if len(self._all) >= self._fitting:
             return None
         process = _Process()
+        joined([process.pid], self.least_memory)
         self._all.add(process)
         return process
 

@@ -62,10 +62,13 @@ class Pending(ABC, Generic[T]):
 
 
 class Workers(ABC):
-    """Who does units. jobs: how many at once; far: whether it takes them long to start, and to get what is shared."""
+    """Who does units. jobs: how many at once; far: whether it takes them long to start, and to get what is shared;
+    least_memory: bytes that each of the processes `pids` takes at least.
+    """
 
     jobs: int = 1
     far: bool = False
+    least_memory: int = 0
 
     @abstractmethod
     def share(self, value: object) -> Shared:

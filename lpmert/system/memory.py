@@ -11,7 +11,7 @@ import ctypes
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from importlib import import_module
@@ -111,28 +111,34 @@ def loading() -> Iterator[None]:
             _loaded += max(0, after - before)
 
 
-def joined(processes: Iterable[int]) -> None:
-    """Note that other processes, by their ids, count from now on with all that they hold: nothing has grown by that."""
+def joined(processes: Iterable[int], least: int = 0) -> None:
+    """Note that other processes, by their ids, count from now on, as `counting` says: nothing has grown by that."""
     global _loaded
-    _loaded += sum(map(_resident_apart, processes))
+    _loaded += _together(dict.fromkeys(processes, least))
 
 
-_working: list[Callable[[], Iterable[int]]] = []
+_working: list[tuple[Callable[[], Iterable[int]], int]] = []
 
 
 def counted_too(processes: Callable[[], Iterable[int]]) -> None:
     """Count other processes, by their ids, as long as there are any."""
-    _working.append(processes)
+    _working.append((processes, 0))
 
 
 @contextmanager
-def counting(processes: Callable[[], Iterable[int]]) -> Iterator[None]:
-    """Count other processes, by their ids, within the block."""
-    counted_too(processes)
+def counting(processes: Callable[[], Iterable[int]], least: int = 0) -> Iterator[None]:
+    """Count other processes, by their ids, within the block, each with so many bytes at least: what it has begun to
+    load.
+    """
+    _working.append((processes, least))
     try:
         yield
     finally:
-        _working.remove(processes)
+        _working.remove((processes, least))
+
+
+def _together(processes: Mapping[int, int]) -> int:
+    return sum(max(least, _resident_apart(pid)) for pid, least in processes.items())
 
 
 def held() -> tuple[int | None, int]:
@@ -140,8 +146,10 @@ def held() -> tuple[int | None, int]:
     are.
     """
     own = resident()
-    others = {pid for processes in [*_working] for pid in processes()}
-    return None if own is None else own + sum(map(_resident_apart, others)), 1 + len(others)
+    others: dict[int, int] = {}
+    for processes, least in [*_working]:
+        others |= {pid: max(least, others.get(pid, 0)) for pid in processes()}
+    return None if own is None else own + _together(others), 1 + len(others)
 
 
 def free() -> int | None:
@@ -219,14 +227,19 @@ class Allowance:
             before = now_held if self._held is None else self._held
             self._growth = max(float(now_held - before - (_loaded - self._loaded)), _FADING * self._growth)
             self._held, self._loaded = now_held, _loaded
-            self._spent = now_held + max(self._reserve, _RESERVE * self.limit, 2.0 * self._growth) > self.limit
+            self._spent = now_held + max(self._kept_of(self.limit), 2.0 * self._growth) > self.limit
         return self._spent
+
+    def _kept_of(self, limit: int) -> int:
+        return max(self._reserve, int(_RESERVE * limit))
 
     @property
     def left(self) -> int | None:
-        """How many bytes more fit; `None` where nobody knows, or there is no limit."""
+        """How many bytes more fit before the limit is near; `None` where nobody knows, or there is no limit."""
         now_held, _ = held()
-        return None if self.limit is None or now_held is None else max(0, self.limit - now_held)
+        if self.limit is None or now_held is None:
+            return None
+        return max(0, self.limit - now_held - self._kept_of(self.limit))
 
     def check(self, size: int, what: str) -> None:
         """Raise `DataError` where so many more bytes do not fit beside what is held."""

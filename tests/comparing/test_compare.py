@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from dataclasses import dataclass
@@ -215,21 +216,31 @@ def test_a_run_that_is_cut_short_does_not_count_beside_whole_ones():
 
 @dataclass(frozen=True)
 class Hungry(Comparator):
-    """A method whose second run holds more and more, for as long as it is let."""
+    """A method whose second run holds much once this file is there, for as long as it is let."""
 
+    after: str = ""
     name = "hungry"
 
     def run(self, problem, _start, seed, _clock):
+        while seed and not os.path.exists(self.after):
+            time.sleep(0.01)
         block = np.ones((seed * 600 << 20) // 8)
         time.sleep(600.0 * seed)
         return Found(np.ones(problem.canonical.n_features) + 0.0 * block.sum())
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody may know")
-def test_the_memory_of_runs_counts_wherever_they_run(caplog):
+def test_the_memory_of_runs_counts_wherever_they_run(caplog, tmp_path):
     held, _ = memory.held()
+    first = tmp_path / "first"
     found = lpmert.compare(
-        random_nbest(), {"hungry": Hungry()}, seeds=2, jobs=2, memory_limit=held + (500 << 20), optimum=None
+        random_nbest(),
+        {"hungry": Hungry(str(first))},
+        seeds=2,
+        jobs=2,
+        memory_limit=held + (500 << 20),
+        optimum=None,
+        on_run=lambda *_: first.touch(),
     )
     assert not found.complete
     assert [run.seed for run in found["hungry"].runs] == [0]

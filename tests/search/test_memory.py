@@ -174,7 +174,7 @@ def large(_: Any, size: int, seconds: float) -> int:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody may know")
-@pytest.mark.parametrize(("room", "fitting"), [(40, 0), (150, 1)])
+@pytest.mark.parametrize(("room", "fitting"), [(40, 0), (150, 0), (240, 1)])
 def test_as_many_workers_start_as_fit(room: int, fitting: int, caplog: pytest.LogCaptureFixture) -> None:
     held, _ = memory.held()
     assert held is not None
@@ -251,6 +251,23 @@ def test_what_workers_held_before_they_joined_is_no_growth(told: bool, monkeypat
         assert allowance.spent != told  # 500 more of the same would be too many
         others[8] = 500
         assert allowance.spent  # by 200, twice of which would be too many
+
+
+def test_what_workers_will_load_counts_from_their_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    others = {7: 1, 8: 1}
+    monkeypatch.setattr(memory, "resident", lambda: 100 * MIB)
+    monkeypatch.setattr(memory, "_resident_apart", lambda pid: others[pid] * MIB)
+    monkeypatch.setattr(memory, "_PAUSE", 0.0)
+    allowance = Allowance(1000 * MIB)
+    assert not allowance.spent
+    with memory.counting(lambda: [7, 8], 300 * MIB), memory.counting(lambda: [8]):
+        memory.joined([7, 8], 300 * MIB)
+        assert memory.held() == (700 * MIB, 3)
+        assert not allowance.spent
+        others |= {7: 300, 8: 300}
+        assert not allowance.spent  # they have loaded it
+        others[7] = 420
+        assert allowance.spent
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the peak is told otherwise")
