@@ -16,12 +16,16 @@ from lpmert.methods.cells import hand
 from lpmert.methods.cells import search as cells
 from lpmert.methods.cells import stack as layout
 from lpmert.methods.cells.any_lane import AnyLane
+from lpmert.methods.cells.box_lane import BoxLane
 from lpmert.methods.cells.cells import Cells
+from lpmert.methods.cells.kernels import FULL
+from lpmert.methods.cells.lane import Lane
 from lpmert.methods.cells.search import CellsSearch
 from lpmert.methods.choices.choices import Choices
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.problem import Problem
 from lpmert.search.method import Incumbent
+from lpmert.system.memory import Allowance
 
 UNCHANGED = {name: getattr(cells, name) for name in ("_SLICE", "_ALONE", "_UNIT", "_ANSWERS", "_SHORT")}
 """What long searches of tests cut short."""
@@ -96,6 +100,37 @@ def test_a_search_that_a_limit_ends_is_the_same_too(metric: str, limit: int) -> 
     assert results[0].lower_bound < results[0].loss
     assert same(results[0], results[1])
     assert same(results[0], results[2])
+
+
+@pytest.mark.parametrize("shape", ["simplices", "boxes"])
+def test_no_lane_grows_once_the_memory_is_spent(shape: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    nbest, full, grown = problem_of(7, 400), 0, 0
+    kind: Any = BoxLane if shape == "boxes" else Lane
+    run, grow = kind._run, kind._grow
+
+    def running(lane: Any, budget: int) -> int:
+        nonlocal full
+        state = int(run(lane, budget))
+        full += state == FULL
+        return state
+
+    def growing(lane: Any, *room: int) -> None:
+        nonlocal grown
+        grown += 1
+        grow(lane, *room)
+
+    monkeypatch.setattr(kind, "_run", running)
+    monkeypatch.setattr(kind, "_grow", growing)
+    whole = lpmert.minimize(nbest, method=Cells(shape=shape))
+    assert full >= 1
+    full, grown = 0, 0
+    monkeypatch.setattr(Allowance, "spent", property(lambda _: full > 0))
+    cut = lpmert.minimize(nbest, method=Cells(shape=shape))
+    assert (full, grown) == (1, 0)
+    assert cut.status is Status.MEMORY_LIMIT
+    assert cut.lower_bound is not None
+    assert cut.lower_bound < whole.loss <= cut.loss
+    assert lpmert.evaluate(nbest, cut.weights).loss == cut.loss
 
 
 def test_lanes_find_what_one_lane_finds(monkeypatch: pytest.MonkeyPatch) -> None:

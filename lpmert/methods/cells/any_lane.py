@@ -13,6 +13,7 @@ from lpmert.methods.cells.box_stack import OpenBox
 from lpmert.methods.cells.kernels import ASIDE, EMPTY, FULL, HARD
 from lpmert.methods.cells.stack import OpenCone, Survivors
 from lpmert.numeric.kernels import INFINITE_COST
+from lpmert.system.deadline import out_of_time
 
 Part = TypeVar("Part", OpenCone, OpenBox)
 
@@ -126,6 +127,8 @@ class AnyLane(ABC, Generic[Part]):
         while state in (FULL, ASIDE):  # what a lane had room for in the beginning makes no difference
             state = self._run(begin + budget - self.done)
             if state == FULL:
+                if out_of_time():  # or out of memory, of which one slice may take much
+                    break
                 self._grow()
             elif state == ASIDE:
                 self.aside.append(self.top())
