@@ -7,6 +7,8 @@ import os
 import random
 import signal
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from certificates import base, document, layout, random_nbest
@@ -15,7 +17,6 @@ from test_certificate_fuzz import change_text, change_values
 import lpmert
 from lpmert import CertificateError, MethodError, Region, verify
 from lpmert.certificates.check import shares
-from lpmert.certificates.check.lists import ProofLists
 from lpmert.parallel.workers import Serial
 
 
@@ -114,8 +115,11 @@ def test_a_number_of_jobs_that_is_none_is_refused(path: Path, jobs: object) -> N
 
 
 @pytest.mark.usefixtures("at_hand")
+@pytest.mark.parametrize("jobs", [3, 500])
 @pytest.mark.parametrize("name", ["cones", "bleu cones"])
-def test_every_leaf_is_checked_by_one_process(path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_leaf_is_checked_by_one_process(
+    path: Path, name: str, jobs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from lpmert.certificates.check import tree
 
     closed: list[object] = []
@@ -126,7 +130,7 @@ def test_every_leaf_is_checked_by_one_process(path: Path, name: str, monkeypatch
     verify(path, nbest)
     alone = len(closed)
     closed.clear()
-    verify(path, nbest, jobs=3)
+    verify(path, nbest, jobs=jobs)
     assert len(closed) == alone
     leaves = [record for record in document(name)["tree"] if "split" not in record]
     assert alone == sum(record.get("leaf") != "selections" for record in leaves)
@@ -135,7 +139,7 @@ def test_every_leaf_is_checked_by_one_process(path: Path, name: str, monkeypatch
 _whole = shares._checked
 
 
-def killed(ground: tuple[str | Path, ProofLists], *which: int) -> shares.Share:
+def killed(ground: tuple[str | Path, bytes], *which: int) -> shares.Share:
     """Check a share, but only after a process has died of it."""
     died = Path(f"{ground[0]}.died")
     if not died.exists():
@@ -151,6 +155,21 @@ def test_what_a_killed_process_was_to_check_another_one_checks(path: Path, monke
     monkeypatch.setattr(shares, "_checked", killed)
     assert verify(path, nbest, jobs=2) == verify(path, nbest)
     assert Path(f"{path}.died").exists()
+
+
+class Dead(Serial):
+    """Others that never answer."""
+
+    def hand_out(self, *_: object) -> Any:
+        return SimpleNamespace(wait=lambda: pytest.fail("waits for a process that has nothing to close"))
+
+
+def test_short_trees_wait_for_no_other_process(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nbest, text = base("cones")
+    path.write_text(text)
+    monkeypatch.setattr(shares, "Processes", lambda _: Dead())
+    monkeypatch.setattr(shares, "_SHARE", len(text.splitlines()) + 1)
+    assert verify(path, nbest, jobs=3) == verify(path, nbest)
 
 
 @pytest.mark.usefixtures("at_hand")
@@ -176,7 +195,7 @@ def test_shares_of_two_files_are_no_proof(path: Path, monkeypatch: pytest.Monkey
     nbest, text = base("cones")
     path.write_text(text)
 
-    def late(ground: tuple[str | Path, ProofLists], *which: int) -> shares.Share:
+    def late(ground: tuple[str | Path, bytes], *which: int) -> shares.Share:
         other = path.with_suffix(".new")
         other.write_text(text.replace("\n{},\n", "\n{ },\n"))
         other.replace(path)
