@@ -52,6 +52,11 @@ class Given:
         names = feature_names(self.features.shape[1])
         return NBest(self.features, np.array(self.offsets), self.statistics, names=names)
 
+    @property
+    def data(self) -> Any:
+        """What `lpmert.minimize` takes."""
+        return self.nbest
+
     def total(self, chosen: Sequence[int]) -> Fraction | float:
         """The loss of chosen rows, one a list."""
         sums = tuple(map(sum, zip(*(self.values[row] for row in chosen), strict=True)))
