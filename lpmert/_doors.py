@@ -67,7 +67,8 @@ def minimize(
         How to search: a name, `module:Class`, or an object of `lpmert.methods`, whose arguments are its options.
     initial_weights : mapping or sequence of numbers, Result, str or Path, optional
         Where the search starts: one number for each feature, by name or in order, or a file of weights. They are the
-        result, up to their scale, unless others are better.
+        result, up to their scale, unless others are better; with a method that chooses its result by anything but the
+        loss, such as "likelihood", they are only where it starts.
     ties : {"first", "best", "worst"}
         Which of several hypotheses with identical features stands for them.
     region : Region, optional

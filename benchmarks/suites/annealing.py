@@ -103,9 +103,10 @@ def render(rows: list[Row]) -> Iterator[Table | Figure]:
     headings = ("method", "runs", "tuned on", "test", "least to greatest", "iterations", "last pool", "CPU s")
     note = (
         f"Corpus BLEU of the decoder's best iteration, of at most {ITERATIONS}; {SIZE} hypotheses a sentence, 14 "
-        "features, 150 sentences to tune on and 350 to test on; means over the runs. The loop is lpmert's own: it ends "
-        "where the pool holds no better weights, and a step that the decoder does not confirm is halved; the paper's "
-        "takes all steps. T: the weight of the entropy, beside the loss of all lists together."
+        "features, 150 sentences to tune on and 350 to test on; means over the runs. Likelihood and annealing take all "
+        "steps, as in the paper. Line searches have lpmert's own loop: it ends where the pool holds no better weights, "
+        "and a step that the decoder does not confirm is halved. T: the weight of the entropy, beside the loss of all "
+        "lists together."
     )
     yield Table("Annealing in the loop (Figures 3 and 4, in kind)", headings, body, note)
     if body:

@@ -103,9 +103,7 @@ class Command:
             places = {name: str(path) for name, path in files.items()} | {"n": str(n)}
             words = [_filled(word, places, weights) for word in self._launch.command]
             with self._launch.program(words) as program:
-                output = program.output(deadline)
-                if self._stdout != "nothing":
-                    files[self._stdout].write_bytes(output)
+                program.output(deadline, files.get(self._stdout))
                 try:
                     return self._read(files["lists"], files["own"])
                 except (DataError, DecoderError) as error:

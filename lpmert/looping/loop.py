@@ -69,8 +69,8 @@ def loop(
     region : Region, optional
         Where the weights may lie; without a cosine.
     method : str or Method
-        How a pool is searched, as for `minimize`; or "average", for weights that hold on other inputs. "stabilised"
-        says itself where to decode next; its steps need no confirmation.
+        How a pool is searched, as for `minimize`; or "average", for weights that hold on other inputs. Steps of methods
+        that do not look for the least loss ("stabilised", "annealing", "likelihood", ...) need no confirmation.
     equal_words : {"all", "latest", "best"}
         What the pool keeps of hypotheses with the same words and other features.
     held_out : Decoder, optional

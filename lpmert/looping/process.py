@@ -8,19 +8,21 @@ import selectors
 import signal
 import subprocess
 import time
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryFile
 from types import TracebackType
 from typing import IO, cast
 
 from lpmert.errors import DecoderError
 from lpmert.quoting import quoted, shortened
 from lpmert.system.deadline import checkpoint
+from lpmert.system.files import longest_line, most_of_a_whole
 from lpmert.system.interrupts import kept_from_children, undone_by_abort
 from lpmert.system.memory import counting, group_of
+from lpmert.system.scratch import writing_to
 from lpmert.values import real_number
 
 _LAST_LINES = 8
@@ -30,7 +32,11 @@ _SHOWN = 80
 _GRACE_SECONDS = 5.0
 """How long a program may take to end once its input is closed."""
 _ASKED_SECONDS = 0.2
-"""How often the deadline of the whole call is looked at while a program computes."""
+"""How often the deadlines are looked at while a program computes; while it writes, after each block."""
+_LAST_BLOCKS = 16
+"""How much is read of the messages of a program that has failed: all, or so much of what never ends."""
+_ENDED_SECONDS = 0.05
+"""How often to look whether a program has ended that still may write messages."""
 _SEEN_SECONDS = 1.0
 """How often to look which processes a program has; a look reads a line for each process of the machine."""
 
@@ -80,10 +86,11 @@ class Program:
         self, command: Sequence[str], folder: str | Path | None = None, environment: Mapping[str, str] | None = None
     ) -> None:
         self._name = quoted(Path(command[0]).name)
-        self._pending = b""
+        self._lines, self._begun = deque[bytes](), bytearray()
+        self._written = 0
+        self._messages, self._talks = b"", True
         self._seen, self._group = -math.inf, list[int]()
         with ExitStack() as stack:
-            self._messages = stack.enter_context(TemporaryFile())
             try:
                 with kept_from_children():
                     self._process = subprocess.Popen(
@@ -92,7 +99,7 @@ class Program:
                         env={**os.environ, **(environment or {})},
                         stdin=subprocess.PIPE,
                         stdout=subprocess.PIPE,
-                        stderr=self._messages,
+                        stderr=subprocess.PIPE,
                         start_new_session=True,
                     )
             except (OSError, ValueError) as error:
@@ -100,8 +107,9 @@ class Program:
                 if folder is not None and not Path(folder).is_dir():
                     why = f"there is no folder {quoted(str(folder))} to run it in"
                 raise DecoderError(f"the decoder {quoted(command[0])} cannot be started: {why}") from error
-            self._input, self._output = (
-                stack.enter_context(cast(IO[bytes], stream)) for stream in (self._process.stdin, self._process.stdout)
+            self._input, self._output, self._errors = (
+                stack.enter_context(cast(IO[bytes], stream))
+                for stream in (self._process.stdin, self._process.stdout, self._process.stderr)
             )
             os.set_blocking(self._input.fileno(), False)
             stack.enter_context(undone_by_abort(self._kill))
@@ -116,9 +124,20 @@ class Program:
     ) -> None:
         self.end(wait=error is None)
 
-    def write(self, line: str, deadline: float | None) -> None:
-        """Hand a line to the program; raises `DecoderError` if it has ended, or does not take all of it in time."""
-        left = memoryview(line.encode() + b"\n")
+    def ask(self, request: str, deadline: float | None) -> None:
+        """Hand a line to the program; raises `DecoderError` if it has ended, does not take all of it in time, or has
+        written more than it was asked for before.
+        """
+        stray = b"\n".join((*self._lines, self._begun))
+        if not stray and _ready(self._output):
+            stray = os.read(self._output.fileno(), _BLOCK)
+        if stray:
+            raise self.failure(
+                f"wrote {_beginning(stray)} without being asked; its standard output must hold one line for each input "
+                "of a decoding, and nothing else: write all else to standard error"
+            )
+        self._written = 0
+        left = memoryview(request.encode() + b"\n")
         while left:
             self._await(self._input, selectors.EVENT_WRITE, deadline)
             try:
@@ -129,42 +148,53 @@ class Program:
     def line(self, deadline: float | None) -> str:
         """Return the next line that the program writes, without its end.
 
-        deadline: a `time.monotonic()`. Raises `DecoderError` where it is over, the program ends, or the line is not
-        UTF-8.
+        deadline: a `time.monotonic()`. Raises `DecoderError` where it is over, the program ends, it writes too much, or
+        the line is not UTF-8.
         """
-        while b"\n" not in self._pending:
+        while not self._lines:
             block = self._block(deadline)
             if not block:
                 raise self.ended()
-            self._pending += block
-        line, _, self._pending = self._pending.partition(b"\n")
+            begun, end, rest = block.partition(b"\n")
+            self._begun += begun
+            if len(self._begun) > longest_line.get():
+                raise self.failure(
+                    f"wrote a line of more than {longest_line.get():,} bytes, {_beginning(self._begun)}; each answer "
+                    "must end with a line feed, and n limits how many hypotheses it may have"
+                )
+            if end:
+                *whole, last = rest.split(b"\n")
+                self._lines.extend((bytes(self._begun), *whole))
+                self._begun = bytearray(last)
+        line = self._lines.popleft()
         try:
             return line.decode()
         except UnicodeDecodeError as error:
             raise self.failure(f"wrote a line that is not UTF-8: {quoted(line[:_SHOWN])}") from error
 
-    def output(self, deadline: float | None) -> bytes:
-        """Return all that the program writes, once it has ended well; raises `DecoderError` otherwise."""
+    def output(self, deadline: float | None, place: Path | None = None) -> None:
+        """Copy all that the program writes into a file, or drop it, until it has ended well.
+
+        Raises `DecoderError` where the deadline is over, the program fails, or it writes too much, `DataError` for a
+        file that cannot be written.
+        """
         with suppress(OSError):
             self._input.close()
-        found = b"".join(iter(lambda: self._block(deadline), b""))
-        while True:
-            try:
-                code = self._process.wait(_ASKED_SECONDS)
-                break
-            except subprocess.TimeoutExpired:
-                self._look(deadline)
+        target = Path(os.devnull) if place is None else place
+        with writing_to(target), target.open("wb") as file:
+            while block := self._block(deadline):
+                file.write(block)
+        while (code := self._wait(_ASKED_SECONDS)) is None:
+            self._look(deadline)
         if code:
             raise self.failure(_ending(code))
-        return found
 
     def end(self, *, wait: bool = True) -> None:
         """End the program and what it has started; wait: give it time to end by itself."""
         with suppress(OSError):
             self._input.close()
         if wait:
-            with suppress(subprocess.TimeoutExpired):
-                self._process.wait(_GRACE_SECONDS)
+            self._wait(_GRACE_SECONDS)
         self._kill()
         self._process.wait()
         with suppress(OSError):
@@ -172,27 +202,66 @@ class Program:
 
     def failure(self, why: str) -> DecoderError:
         """Return the error that says why the program is of no use, with its last words."""
+        for _ in range(_LAST_BLOCKS):
+            if not self._listen(0.0):
+                break
         return DecoderError(f"the decoder {self._name} {why}{''.join(self._last_words())}")
 
     def ended(self) -> DecoderError:
         """Return the error of a program that ended though more was expected of it."""
-        try:
-            code = self._process.wait(_GRACE_SECONDS)
-        except subprocess.TimeoutExpired:
+        code = self._wait(_GRACE_SECONDS)
+        if code is None:
             return self.failure("closed its output before it had answered")
         return self.failure(f"{_ending(code)} before it had answered")
 
     def _block(self, deadline: float | None) -> bytes:
         """Return what the program has written since the last call, at its end nothing."""
         self._await(self._output, selectors.EVENT_READ, deadline)
-        return os.read(self._output.fileno(), _BLOCK)
+        block = os.read(self._output.fileno(), _BLOCK)
+        self._written += len(block)
+        if self._written > most_of_a_whole():
+            raise self.failure(
+                f"wrote more than {most_of_a_whole():,} bytes in one decoding, and was stopped; let it give fewer "
+                "hypotheses (n), or find out why it does not end"
+            )
+        return block
 
     def _await(self, stream: IO[bytes], event: int, deadline: float | None) -> None:
-        """Return once the program has written, or can take more."""
-        with selectors.DefaultSelector() as selector:
-            selector.register(stream, event)
-            while not selector.select(_ASKED_SECONDS):
-                self._look(deadline)
+        """Return once the program has written, or can take more; its messages are read meanwhile."""
+        while True:
+            self._look(deadline)
+            with selectors.DefaultSelector() as selector:
+                selector.register(stream, event)
+                if self._talks:
+                    selector.register(self._errors, selectors.EVENT_READ)
+                ready = [key.fileobj for key, _ in selector.select(_ASKED_SECONDS)]
+            if self._errors in ready:
+                self._take_messages()
+            if stream in ready:
+                return
+
+    def _wait(self, seconds: float) -> int | None:
+        """Return the exit code of the program once it has ended, `None` if that takes longer; read its messages."""
+        until = time.monotonic() + seconds
+        while (code := self._process.poll()) is None and (left := until - time.monotonic()) > 0.0:
+            if self._talks:
+                self._listen(min(left, _ENDED_SECONDS))
+            else:
+                with suppress(subprocess.TimeoutExpired):
+                    self._process.wait(left)
+        return code
+
+    def _listen(self, seconds: float) -> bool:
+        """Take messages of the program if there are any within so many seconds, and return whether there were."""
+        heard = self._talks and _ready(self._errors, seconds)
+        if heard:
+            self._take_messages()
+        return heard
+
+    def _take_messages(self) -> None:
+        """Read what the program has written to its standard error, and keep the end of it."""
+        block = os.read(self._errors.fileno(), _BLOCK)
+        self._messages, self._talks = (self._messages + block)[-_LAST_BYTES:], bool(block)
 
     def _look(self, deadline: float | None) -> None:
         checkpoint()
@@ -215,15 +284,24 @@ class Program:
             os.killpg(self._process.pid, signal.SIGKILL)
 
     def _last_words(self) -> Iterator[str]:
-        size = self._messages.seek(0, os.SEEK_END)
-        self._messages.seek(max(0, size - _LAST_BYTES))
-        text = self._messages.read().decode(errors="replace")
+        text = self._messages.decode(errors="replace")
         for line in [line.rstrip() for line in text.splitlines() if line.strip()][-_LAST_LINES:]:
             yield f"\n  {shortened(line)}"
 
 
 def _are_texts(values: Sequence[object]) -> bool:
     return all(isinstance(one, str) for one in values)
+
+
+def _ready(stream: IO[bytes], seconds: float = 0.0) -> bool:
+    """Whether there is something to read, or the end, within so many seconds."""
+    with selectors.DefaultSelector() as selector:
+        selector.register(stream, selectors.EVENT_READ)
+        return bool(selector.select(seconds))
+
+
+def _beginning(line: bytes | bytearray) -> str:
+    return quoted(line[:_SHOWN].decode(errors="replace")) + ("..." if len(line) > _SHOWN else "")
 
 
 def _ending(code: int) -> str:

@@ -66,7 +66,7 @@ class Rounds:
                 return
             step = self._step(number, angle)
             if step.stays:
-                self.reason = step.said
+                self.reason = self._stepping.said(step)
             self._finish(
                 replace(iteration, pool_loss=step.loss, lower_bound=step.lower_bound, angle=angle), step.seconds
             )

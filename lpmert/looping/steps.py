@@ -27,6 +27,9 @@ from lpmert.unseen.estimate import Setting, fit
 _ROUNDING = 1e-12
 """Relative to the sum of the terms of a limit."""
 
+_SAME = 1e-9
+"""What weights may differ by, each of Euclidean length 1, and be the same."""
+
 AVERAGE = "average"
 """Instead of a method: the average of `lpmert.tune`, which holds better on other lists than the optimum."""
 
@@ -35,8 +38,9 @@ AVERAGE = "average"
 class Step:
     """Weights to decode with next; loss and bound: on the pool, within the angle in degrees, `None` for no limit.
 
-    stays: nothing better was found on the pool than the weights that the step started from; proved: there is none.
-    optima: where later steps of a method that remembers start [n, D].
+    stays: the step ends at the weights that it started from, as no better ones were found on the pool or as the method
+    chose them again; proved: there are no better ones. optima: where later steps of a method that remembers start
+    [n, D].
     """
 
     weights: Mapping[str, float]
@@ -66,15 +70,6 @@ class Step:
             raise ValueError("numbers that are missing or not finite")
         return step
 
-    @property
-    def said(self) -> str:
-        """What a step that stays means."""
-        where = "on the pool" + ("" if self.angle is None else " within the last angle")
-        if self.proved:
-            return f"no weights are better {where}"
-        bound = "" if self.lower_bound is None else f", where all cost at least {self.lower_bound:.7g}"
-        return f"no better weights were found {where}{bound}"
-
 
 @dataclass(frozen=True)
 class Stepping:
@@ -93,8 +88,18 @@ class Stepping:
 
     @property
     def explores(self) -> bool:
-        """Whether steps go where the method says, and not where the pool's loss is least: to weights that are new."""
-        return isinstance(self.method, Stabilised)
+        """Whether steps go where the method says, and not where the pool's loss is least."""
+        return self.method is not None and not self.method.minimises
+
+    def said(self, step: Step) -> str:
+        """Return what a step that stays means."""
+        where = "on the pool" + ("" if step.angle is None else " within the last angle")
+        if self.method is None or self.explores:
+            return f"the search ended at the same weights {where}"
+        if step.proved:
+            return f"no weights are better {where}"
+        bound = "" if step.lower_bound is None else f", where all cost at least {step.lower_bound:.7g}"
+        return f"no better weights were found {where}{bound}"
 
     def within(self, angle: float | None) -> Method | None:
         """Return what searches within an angle in degrees: `auto` in the place of a method that cannot."""
@@ -102,7 +107,7 @@ class Stepping:
 
     def remember(self, step: Step, start: FloatArray) -> None:
         """Take a step from weights [D] into the history, be it new or from before the loop was stopped."""
-        if self.explores:
+        if isinstance(self.method, Stabilised):
             self.history[:] = self._before(start)
             weights = normalised(np.array([*step.weights.values()]))
             self.history.append(Iteration(weights, tuple(map(np.array, step.optima))))
@@ -126,14 +131,15 @@ class Stepping:
             setting = Setting(self.measure.metric, "first", problem.region, self.seed, deadline)
             weights = fit(problem, setting).averaged
             loss = problem.evaluate(weights).loss
-            stays = np.allclose(_direction(weights), _direction(start), rtol=0.0, atol=1e-9)
         else:
             method = replace(searching, earlier=earlier) if isinstance(searching, Stabilised) else searching
             found = solve(method, problem, limits, None, self.seed, problem.checked_weights(start))
             weights, loss, bound = problem.checked_weights(found.weights), found.loss, found.lower_bound
             proved = found.status.proved
-            # weights that are as good, but others, would have the loop wander
-            stays = not loss < before and not self.explores
+        if self.method is None or self.explores:
+            stays = np.allclose(_direction(weights), _direction(start), rtol=0.0, atol=_SAME)
+        else:  # weights that are as good, but others, would have the loop wander
+            stays = not loss < before
         if stays:
             weights, loss = problem.checked_weights(start), before
         scaled = start if stays else scaled_like(weights, names, self.region, self.first)

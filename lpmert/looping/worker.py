@@ -1,12 +1,16 @@
 """A decoder that stays: a program that takes weights and gives lists in lines of JSON, again and again.
 
-For each decoding it gets one line, `{"weights": {"am": 1, "lm": 6.5}, "n": 100, "inputs": ["a.wav", "b.wav"]}`. For
-each input it writes one line, in any order,
+For each decoding it gets one line,
+
+    {"decoding": 1, "weights": {"am": 1, "lm": 6.5}, "n": 100, "inputs": ["a.wav", "b.wav"]}
+
+For each input it writes one line, in any order, and nothing else,
 
     {"id": "a.wav", "own": "what it would show", "hypotheses": [{"text": "...", "features": {"am": -310.5, "lm": -7}}]}
 
 `id` is the input and `features` may be numbers in the order of the weights. `own` may be left out everywhere: then the
-first hypothesis is what it would show. `{"error": "..."}` gives up.
+first hypothesis is what it would show. `decoding` may be repeated in an answer, which is then refused in any other
+decoding. `{"error": "..."}` gives up.
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ from lpmert.formats.unique import unique_keys
 from lpmert.looping.decoder import Decoded
 from lpmert.looping.process import Launch, Program
 from lpmert.model.nbest import NBest
-from lpmert.quoting import quoted
+from lpmert.quoting import quoted, shortened
 from lpmert.values import in_order
 
 
@@ -68,6 +72,7 @@ class Worker:
         if twice or not all(isinstance(name, str) for name in self.inputs):
             raise DecoderError(f"inputs must be different texts, not {quoted(twice or inputs)}")
         self._program: Program | None = None
+        self._decodings = 0
 
     def __enter__(self) -> Worker:
         return self
@@ -89,8 +94,9 @@ class Worker:
             self._program = self._launch.program()
         program, deadline = self._program, self._launch.deadline
         try:
-            asked = {"weights": dict(weights), "n": n, "inputs": self.inputs}
-            program.write(json.dumps(asked, allow_nan=False), deadline)
+            self._decodings += 1
+            asked = {"decoding": self._decodings, "weights": dict(weights), "n": n, "inputs": self.inputs}
+            program.ask(json.dumps(asked, allow_nan=False), deadline)
             answers = self._answers(program, deadline)
         except BaseException:
             self._program = None
@@ -111,10 +117,16 @@ class Worker:
             except (ValueError, RecursionError) as error:
                 raise program.failure(f"wrote {quoted(line)}, which is not JSON ({error})") from error
             if isinstance(answer, dict) and "error" in answer:
-                raise program.failure(f"gave up: {answer['error']}")
+                why = answer["error"]
+                raise program.failure(f"gave up: {shortened(why) if isinstance(why, str) else quoted(why)}")
             name = answer.get("id") if isinstance(answer, dict) else None
             if not isinstance(name, str) or name not in expected or name in answers:
                 raise program.failure(f"wrote {quoted(line)}, which is no answer about an input that it was to decode")
+            if (number := answer.get("decoding", self._decodings)) != self._decodings:
+                raise program.failure(
+                    f"answered decoding {quoted(number)} about {quoted(name)} in decoding {self._decodings}; it must "
+                    "answer each request before it reads the next one"
+                )
             answers[name] = answer
         return answers
 

@@ -227,6 +227,9 @@ class Method(Configurable, ABC):
 
     proves: ClassVar[bool] = True
     """Whether its searches end with a proof."""
+    minimises: ClassVar[bool] = True
+    """Whether its result is the least loss that it met. Then initial weights that cost no more stay as they are;
+    otherwise the result is what the method chooses, whatever it costs on the lists, and a loop decodes with it next."""
     takes_ratios: ClassVar[bool] = False
     """Whether the method takes metrics that are not additive, whatever their form."""
     takes_fractions: ClassVar[bool] = False

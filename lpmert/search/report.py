@@ -65,13 +65,14 @@ def result_of(
 ) -> Result:
     """Return what decoding with the weights of an outcome gives, and what the search proved.
 
-    initial [D]: weights that stay unless others are better.
+    initial [D]: where the search began; they stay unless others are better, if the method minimises.
     """
+    staying = initial if method.minimises else None
     try:
         if search.strict:
-            placed = in_the_middle(problem, outcome.weights, outcome.cost, seed, initial)
+            placed = in_the_middle(problem, outcome.weights, outcome.cost, seed, staying)
         else:
-            placed = beside_ties(problem, outcome.weights, seed, initial)
+            placed = beside_ties(problem, outcome.weights, seed, staying)
     except KeyboardInterrupt:
         placed = Placed(normalised(problem.to_caller(outcome.weights)))
     if problem.reduced:

@@ -14,6 +14,7 @@ from looping.toy import NAMES, decoded, universe
 import lpmert
 from lpmert.looping.config import read_config
 from lpmert.system import memory
+from lpmert.system.files import line_limit
 
 TOY = str(Path(__file__).with_name("toy.py"))
 START = {"am": 1.0, "lm": 0.01, "words": 0.0}
@@ -71,6 +72,7 @@ WORKER_TROUBLES = {
     "twice": "no answer about an input that it was to decode",
     "nan": "u3:1: feature 'words' is 'x', not a number",
     "few": "features must be 3 numbers",
+    "late": "answered decoding [01] about 'u3' in decoding [12]; it must answer each request before it reads the next",
     "names": "the features have none for words and name unknown features: wrds",
 }
 
@@ -81,6 +83,23 @@ def test_a_worker_that_fails_is_quoted(trouble: str) -> None:
         for _ in range(2):  # it is started again
             with pytest.raises(lpmert.DecoderError, match=WORKER_TROUBLES[trouble]):
                 decoder.decode(START, 3)
+
+
+def test_answers_that_are_left_over_are_not_taken_for_those_of_the_next_decoding() -> None:
+    other = {"am": -1.0, "lm": 0.0, "words": 0.0}
+    with worker("surplus") as decoder:
+        decoder.decode(START, 3)
+        with pytest.raises(lpmert.DecoderError) as caught:
+            decoder.decode(other, 3)
+        assert '\'{"id": "u11", "own": "' in str(caught.value)
+        assert "without being asked; its standard output must hold one line for each input" in str(caught.value)
+        assert decoder.decode(other, 3).own == {name: some[0][0] for name, some in decoded(ALL, other, 1).items()}
+
+
+def test_a_worker_may_number_its_answers() -> None:
+    with worker() as plain, worker("numbered") as numbered:
+        for weights in (START, {**START, "lm": 2.0}):
+            assert numbered.decode(weights, 3).lists.texts == plain.decode(weights, 3).lists.texts
 
 
 def test_an_input_without_hypotheses_counts_by_what_the_worker_shows() -> None:
@@ -124,6 +143,48 @@ class _Then:
 
     def decode(self, weights: dict[str, float], n: int) -> lpmert.Decoded:
         return self.decoders.pop(0).decode(weights, n)
+
+
+def shell(script: str, timeout: float | None = None) -> lpmert.Command:
+    """Return a decoder whose lists are what a script of the shell writes."""
+    return lpmert.Command(["sh", "-c", script, "{weights}"], NAMES, reading=READING, timeout=timeout)
+
+
+def test_what_is_written_without_end_is_cut_off() -> None:
+    with line_limit(1 << 16):
+        endless = r"wrote a line of more than 65,536 bytes, 'x{80}'\.\.\.; each answer must end with a line feed"
+        with worker("endless") as decoder, pytest.raises(lpmert.DecoderError, match=endless):
+            decoder.decode(START, 3)
+        with pytest.raises(
+            lpmert.DecoderError, match="wrote more than 4,194,304 bytes in one decoding, and was stopped"
+        ):
+            shell("yes babble").decode(START, 3)
+
+
+STEADY = "while :; do echo babble; echo moan >&2; sleep 0.02; done"
+"""Writes so often that nobody ever waits for it."""
+
+
+@pytest.mark.parametrize(
+    "script", [STEADY, f"exec >&-; {STEADY}", "yes babble >&2"], ids=["both", "closed", "messages"]
+)
+def test_time_limits_hold_while_a_program_writes(script: str) -> None:
+    before = time.monotonic()
+    with pytest.raises(lpmert.DecoderError, match="was stopped at its time limit"):
+        shell(script, timeout=1.0).decode(START, 3)
+    with worker() as first:
+        first.decode(START, 3)
+        found = lpmert.loop(_Then(first, shell(script)), START, references=REFERENCES, n=3, time_limit=5.0)
+    assert (len(found.iterations), found.reason) == (1, "the time is used up")
+    assert time.monotonic() - before < 60
+
+
+def test_of_many_messages_the_last_ones_are_shown() -> None:
+    with pytest.raises(lpmert.DecoderError) as caught:
+        shell("yes moan | head -c 3000000 >&2; echo last words >&2; exit 3").decode(START, 3)
+    first, *messages = str(caught.value).splitlines()
+    assert first == "the decoder 'sh' ended with exit code 3"
+    assert messages == ["  moan"] * 7 + ["  last words"]
 
 
 @pytest.mark.parametrize("make", [worker, command])

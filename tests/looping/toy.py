@@ -76,6 +76,9 @@ def _work(trouble: str) -> None:
                 if trouble == "half":
                     print('{"id": "u3", "own"', flush=True)
                     sys.exit(0)
+                if trouble == "endless":
+                    while True:
+                        sys.stdout.write("x" * 65536)
                 answer = {
                     "error": {"error": "out of memory"},
                     "stranger": {"id": "u99", "own": "", "hypotheses": []},
@@ -84,8 +87,14 @@ def _work(trouble: str) -> None:
                     "few": {**answer, "hypotheses": [{"text": "x", "features": [1, 2]}]},
                     "names": {**answer, "hypotheses": [{"text": "x", "features": {"am": 1, "lm": 2, "wrds": 3}}]},
                     "empty": {**answer, "own": "", "hypotheses": []},
+                    "numbered": {**answer, "decoding": task["decoding"]},
+                    "late": {**answer, "decoding": task["decoding"] - 1},
                 }.get(trouble, answer)
-            print(json.dumps(answer), flush=True)
+            line = json.dumps(answer) + "\n"
+            if trouble == "surplus" and name == task["inputs"][-1]:
+                line += line  # in one piece, so that both have come when the first one is read
+            sys.stdout.write(line)
+            sys.stdout.flush()
 
 
 def _run(weights: str, lists: str, n: str, trouble: str) -> None:

@@ -71,6 +71,7 @@ class Annealing(Comparator):
     folds: int | None = option(None, f"in the schedule fixed: {HELP}", least=2)
 
     name: ClassVar[str] = "annealing"
+    minimises = False
 
     def __post_init__(self) -> None:
         """Check the options."""

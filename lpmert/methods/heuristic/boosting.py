@@ -48,6 +48,7 @@ class Boosting(Comparator):
     base: str | None = option(None, "name of the base feature; none for the first one")
 
     name: ClassVar[str] = "boosting"
+    minimises = False
     random = False
 
     def train(self, nbest: NBest, *, metric: str | Metric | None = None, seed: int = 0) -> Trained:

@@ -34,6 +34,7 @@ class Likelihood(Comparator):
     folds: int | None = option(None, HELP, least=2)
 
     name: ClassVar[str] = "likelihood"
+    minimises = False
 
     @property
     def random(self) -> bool:

@@ -41,6 +41,7 @@ class Mira(Comparator):
     decay: float = option(0.999, "factor by which the background of statistics fades", least=0, most=1)
 
     name: ClassVar[str] = "mira"
+    minimises = False
 
     def run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
         """Return the average of the weights that decodes best."""

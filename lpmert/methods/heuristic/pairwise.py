@@ -38,6 +38,7 @@ class Pro(Comparator):
     variance: float = option(1.0, "of the Gaussian prior; inf for none", above=0)
 
     name: ClassVar[str] = "pro"
+    minimises = False
 
     def run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
         """Return the weights that rank the sampled pairs best; all zeros where no pair differs enough."""

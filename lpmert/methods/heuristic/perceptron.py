@@ -37,6 +37,7 @@ class Perceptron(Comparator):
     base: str | None = option(None, "name of the base feature; none for the first one")
 
     name: ClassVar[str] = "perceptron"
+    minimises = False
 
     def train(self, nbest: NBest, *, metric: str | Metric | None = None, seed: int = 0) -> Trained:
         """Return weights for N-best lists whose features are too many to be held dense.

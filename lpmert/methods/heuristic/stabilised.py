@@ -88,6 +88,7 @@ class Stabilised(Method):
 
     name: ClassVar[str] = "stabilised"
     proves = False
+    minimises = False
     takes_ratios = True
     takes_caps = True
     takes_jobs = True
