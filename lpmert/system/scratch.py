@@ -36,10 +36,13 @@ class Sink(io.FileIO):
 
     def write(self, data: Any) -> int:
         """Write bytes; raises `DataError`."""
-        if self.abandoned:
-            return memoryview(data).nbytes
-        with writing_to(self.path):
-            return super().write(data)
+        size = memoryview(data).nbytes
+        if size and not self.abandoned:
+            rest = memoryview(data).cast("B")
+            with writing_to(self.path):
+                while rest:  # a disk that is nearly full takes a part, and says so at the next one only
+                    rest = rest[super().write(rest) :]
+        return size
 
 
 @contextmanager
@@ -115,13 +118,19 @@ def owned(target: Path, path: str | Path, *, wait: bool = False) -> Iterator[Non
             if os.path.samestat(os.fstat(file), os.stat(beside)):
                 break
         os.close(file)  # its owner has just removed it
-    try:
-        os.truncate(file, 0)
-        os.write(file, str(os.getpid()).encode())
-        yield
-    finally:
+
+    def remove() -> None:
         with suppress(OSError):
             os.unlink(beside)  # while it is locked
+
+    try:
+        with suppress(OSError):  # of a full disk; it is for messages
+            os.truncate(file, 0)
+            os.write(file, str(os.getpid()).encode())
+        with undone_by_abort(remove):
+            yield
+    finally:
+        remove()
         os.close(file)
 
 
