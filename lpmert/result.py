@@ -175,6 +175,8 @@ class Result:
         What `--cv` expects on unseen lists: `loss`, its interval `low`, `high`, the `optimism`, the number of `folds`.
     initial : array [D] or None
         The weights that the search was given to start from.
+    resumed : bool
+        Whether the search went on from a checkpoint: then the bound also rests on that file.
 
     Examples
     --------
@@ -212,6 +214,7 @@ class Result:
     rates: Mapping[str, float] = field(default_factory=dict)
     unseen: Mapping[str, float] = field(default_factory=dict)
     initial: FloatArray | None = None
+    resumed: bool = False
 
     @property
     def by_name(self) -> dict[str, float]:
@@ -225,8 +228,9 @@ class Result:
 
     @property
     def message(self) -> str:
-        """The status as a sentence."""
-        return self.status.value
+        """The status as a sentence, which says if the search was resumed."""
+        resumed = "; resumed from a checkpoint, on which the bound also rests" if self.resumed else ""
+        return f"{self.status.value}{resumed}"
 
     @property
     def gap_abs(self) -> float | None:
@@ -317,6 +321,7 @@ class Result:
             "seconds": dict(self.seconds),
             "trace": [list(point) for point in self.trace],
             "initial": None if self.initial is None else dict(zip(self.names, map(float, self.initial), strict=True)),
+            "resumed": self.resumed,
             "signature": self.signature,
             "fingerprint": self.fingerprint,
             "seed": self.seed,
@@ -379,6 +384,7 @@ class Result:
             rates=data["rates"],
             unseen=data["unseen"],
             initial=None if data["initial"] is None else np.array([data["initial"][name] for name in names]),
+            resumed=data.get("resumed", False),
             signature=data["signature"],
             fingerprint=data["fingerprint"],
             seed=data["seed"],

@@ -100,10 +100,11 @@ _RESULT = _object(
         "seconds": _by_name(_NUMBER, "what took how long"),
         "trace": _array({"type": "array"}, "seconds, bound and loss at improvements, a thousand at most"),
         "initial": {"anyOf": [{"type": "null"}, _WEIGHTS], "description": "what the search was given to start from"},
+        "resumed": _described(_TRUTH, "whether the search went on from a checkpoint, on which the bound also rests"),
         "seed": _WHOLE,
         "warnings": _array({"type": "object"}, "what is doubtful about the question"),
     },
-    optional=("warnings", "unseen"),
+    optional=("warnings", "unseen", "resumed"),
 )
 _SUMMARY = _by_name(_MAYBE, "over the runs")
 _RUN = _object(

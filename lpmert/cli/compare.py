@@ -234,7 +234,8 @@ def _optimum(optimum: Result | None) -> str:
     if optimum is None or optimum.lower_bound is None:
         return click.style("no bound on the least loss is known", fg="yellow", bold=True)
     if optimum.status.proved:
-        return click.style(f"the least loss is {number(optimum.loss)}, proved", fg="green", bold=True)
+        resumed = "; resumed from a checkpoint, on which this also rests" if optimum.resumed else ""
+        return click.style(f"the least loss is {number(optimum.loss)}, proved{resumed}", fg="green", bold=True)
     found = f"the least loss lies between {number(optimum.lower_bound)} and {number(optimum.loss)}"
     return click.style(f"{found} ({optimum.message})", fg="yellow", bold=True)
 

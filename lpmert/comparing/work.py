@@ -114,6 +114,10 @@ def _done(ground: Any, task: Work[Any]) -> list[tuple[str, Run]]:
     return task.run(ground)
 
 
+def _runs_of(kept: Sequence[tuple[str, Any]]) -> list[tuple[str, Run]]:
+    return [(name, Run.of(state)) for name, state in kept]
+
+
 def collect(
     ground: Ground,
     tasks: Sequence[Work[Ground]],
@@ -131,7 +135,7 @@ def collect(
     hired may hold; where it is spent, no more is done.
     """
     hands, over = workers(), False
-    kept = [finished.get(f"{stage} {number}") for number in range(len(tasks))]
+    kept = [finished.get(f"{stage} {number}", _runs_of) for number in range(len(tasks))]
     pending: list[Pending[list[tuple[str, Run]]]] = []
     with Deadline(stop=lambda: over or interrupts.pressed, memory=memory).running() as deadline:
         try:
@@ -142,7 +146,7 @@ def collect(
             left = iter(pending)
             for number, (task, done) in enumerate(zip(tasks, kept, strict=True)):
                 if done is not None:
-                    found = [(name, Run.of(state)) for name, state in done]
+                    found = done
                     if interrupts.pressed:
                         return False
                 else:

@@ -2,13 +2,15 @@
 
 `settings.json` has what must not change; the folder of an iteration has what was decoded (`decoded.npz`,
 `decoded.json`, and the same as `held-out`) and the step that followed (`step.json`). Every file is whole or not there,
-and the JSON of a decoding is written last.
+and the JSON of a decoding is written last. What cannot be written waits, and all that comes after it.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,8 @@ from lpmert.looping.steps import Step
 from lpmert.quoting import quoted
 from lpmert.system.files import read_text, write_text
 from lpmert.system.scratch import owned
+
+logger = logging.getLogger("lpmert")
 
 _SETTINGS, _STEP = "settings.json", "step.json"
 
@@ -33,6 +37,7 @@ class Journal:
 
     def __init__(self, folder: str | Path, settings: Mapping[str, Any], *, resume: bool) -> None:
         self._folder = made_folder(folder)
+        self._waiting: deque[Callable[[], None]] = deque()
         place = self._folder / _SETTINGS
         plain = json.loads(json.dumps(settings))
         with owned(place, self._folder, wait=True):  # loops that begin at once
@@ -67,10 +72,15 @@ class Journal:
         self, number: int, part: str, weights: Mapping[str, float], decoded: Decoded, seconds: float
     ) -> None:
         """Keep what was decoded."""
-        folder = made_folder(self._place(number))
-        write_npz(decoded.lists, folder / f"{part}.npz")
         own = None if decoded.own is None else dict(decoded.own)
-        _write(folder / f"{part}.json", {"weights": dict(weights), "own": own, "seconds": seconds})
+        content = {"weights": dict(weights), "own": own, "seconds": seconds}
+
+        def write() -> None:
+            folder = made_folder(self._place(number))
+            write_npz(decoded.lists, folder / f"{part}.npz")
+            _write(folder / f"{part}.json", content)
+
+        self._keep(write)
 
     def step(self, number: int, names: Sequence[str]) -> Step | None:
         """Return the step after an iteration, with weights of these names; `None` if it is not there."""
@@ -84,7 +94,19 @@ class Journal:
 
     def keep_step(self, number: int, step: Step) -> None:
         """Keep a step."""
-        _write(made_folder(self._place(number)) / _STEP, step.to_dict())
+        self._keep(lambda: _write(made_folder(self._place(number)) / _STEP, step.to_dict()))
+
+    def _keep(self, write: Callable[[], None]) -> None:
+        """Write something after all that waits; where there is no room, a line says so, and it waits, too."""
+        self._waiting.append(write)
+        try:
+            while self._waiting:
+                self._waiting[0]()
+                self._waiting.popleft()
+        except DataError as error:
+            if not isinstance(error.__cause__, OSError):
+                raise
+            logger.error("%s; the loop goes on, and tries again whenever it has more to keep", error)
 
     def _place(self, number: int) -> Path:
         return self._folder / f"{number:03d}"

@@ -10,7 +10,12 @@ from lpmert.markup.progress import progress
 
 
 def sentence(result: dict[str, Any]) -> str:
-    """Return what is known about the least loss, from a result as JSON has it."""
+    """Return what is known about the least loss, from a result as JSON has it, and what it rests on."""
+    known = _known(result)
+    return f"{known} This also rests on a checkpoint, from which it was resumed." if result.get("resumed") else known
+
+
+def _known(result: dict[str, Any]) -> str:
     loss, bound = number(result["loss"]), result["lower_bound"]
     if result["status"] == "optimal":
         return f"Proved: no weights have a lower loss than {loss}."

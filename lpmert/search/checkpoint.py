@@ -1,9 +1,8 @@
 """Checkpoints: what is open in a search, or done of a longer call, kept in a file from time to time, so that it can go
 on after its process dies.
 
-A file of numpy's .npz form, without pickled objects: `header`, JSON in UTF-8, and one array for each type of number,
-which holds all arrays of this type one after the other. The header names data and settings, which a search that goes on
-must have, too.
+A file has a line that names its form, a line of JSON, the numbers of all arrays one after the other, and the SHA-256 of
+all this. The JSON names data and settings, which a search that goes on must have, too.
 """
 
 from __future__ import annotations
@@ -11,13 +10,13 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import math
 import time
-import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -29,7 +28,7 @@ from lpmert.version import __version__
 
 logger = logging.getLogger("lpmert")
 
-FORM = "lpmert checkpoint 1"
+FORM = "lpmert checkpoint 2"
 
 _EVERY = 60.0
 """Seconds between two checkpoints."""
@@ -38,6 +37,13 @@ _SHARE = 0.02
 """Share of the time that they may take."""
 
 _ARRAY = "array"
+
+_NO_STATE = (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError)
+"""What reading a state raises that no search has written."""
+
+_NO_SUCH = "holds no state of such a search, whatever its checksum says"
+
+T = TypeVar("T")
 
 State = Mapping[str, Any]
 """What a search needs to go on: numbers, texts, `None`, arrays, and lists, tuples and mappings of these by name."""
@@ -53,26 +59,30 @@ class Keeping(NamedTuple):
 @dataclass
 class Checkpoint:
     """The file of a search. asked: the settings by name that tell one search from another; resume: whether a search
-    that is in the file goes on; every: least seconds between two checkpoints, a minute by default.
+    that is in the file goes on; every: least seconds between two checkpoints, a minute by default; state: what to go on
+    from, `None` if there is nothing.
     """
 
     path: Path
     asked: Mapping[str, str]
     resume: bool
     every: float | None = None
+    state: State | None = None
     _due: float = field(init=False)
 
     def __post_init__(self) -> None:
         """Let the first one come in due time."""
         self._due = time.monotonic() + self._pause
 
-    def begin(self) -> State | None:
-        """Return the state to go on from, `None` if there is none.
+    def begin(self) -> None:
+        """Read the state to go on from, if there is one.
 
         Raises `DataError` if the file is of another search or damaged, or if it is there and nobody asked for it.
         """
         if not self.path.exists():
-            return None
+            if self.resume:
+                logger.warning("%s: there is no checkpoint yet; the search begins anew", self.path)
+            return
         if not self.path.is_file():
             raise DataError("is no regular file; keep checkpoints in another place", path=self.path)
         if not self.resume:
@@ -85,15 +95,29 @@ class Checkpoint:
                     "another file, or search as that one did",
                     path=self.path,
                 )
-        return state
+        self.state = state
 
     def keep(self, state: Callable[[], State], *, now: bool = False) -> None:
-        """Write the state if it is time for it."""
+        """Write the state if it is time for it; now: for the last time. Where that fails, a line says so."""
         began = time.monotonic()
         if now or began >= self._due:
-            _write(self.path, self.asked, state())
+            try:
+                _write(self.path, self.asked, state())
+            except DataError as error:
+                if now:
+                    logger.error("%s; there is no checkpoint of how this run has ended", error)
+                else:
+                    logger.warning("%s; the search goes on, and the next checkpoint is tried in due time", error)
             ended = time.monotonic()
             self._due = ended + max(self._pause, (ended - began) / _SHARE)
+
+    @contextmanager
+    def restoring(self) -> Iterator[None]:
+        """Raise `DataError` where the state in the file turns out to be none of this search."""
+        try:
+            yield
+        except _NO_STATE as error:
+            raise _refused(_NO_SUCH, self.path) from error
 
     @property
     def _pause(self) -> float:
@@ -103,23 +127,21 @@ class Checkpoint:
 @contextmanager
 def opened(
     keeping: Keeping | None, asked: Callable[[], Mapping[str, str]], every: float | None = None
-) -> Iterator[tuple[Checkpoint | None, State | None]]:
-    """Own the file of a search while the block runs; yield its checkpoint, and the state to go on from, if any.
+) -> Iterator[Checkpoint | None]:
+    """Own the file of a search while the block runs, and yield its checkpoint.
 
     Raises `DataError` as `Checkpoint.begin`, and where another search has the file; `MethodError` for no path.
     """
     if keeping is None:
-        yield None, None
+        yield None
         return
     if not isinstance(keeping.path, str | Path):
         raise MethodError(f"checkpoint must be a path, or None; got {quoted(keeping.path)}")
     path = Path(keeping.path)
     with owned(path.resolve(), path):
         checkpoint = Checkpoint(path, asked(), keeping.resume, every)
-        state = checkpoint.begin()
-        if state is None and keeping.resume:
-            logger.warning("%s: there is no checkpoint yet; the search begins anew", path)
-        yield checkpoint, state
+        checkpoint.begin()
+        yield checkpoint
 
 
 class Finished:
@@ -128,13 +150,16 @@ class Finished:
     A part is written as soon as it is done, unless that would take more than its share of the time.
     """
 
-    def __init__(self, checkpoint: Checkpoint | None = None, state: State | None = None) -> None:
+    def __init__(self, checkpoint: Checkpoint | None = None) -> None:
         self._checkpoint = checkpoint
-        self._parts: dict[str, Any] = dict(state or {})
+        self._parts: dict[str, Any] = dict((checkpoint and checkpoint.state) or {})
 
-    def get(self, name: str) -> Any:
-        """Return a part, `None` where it is not done."""
-        return self._parts.get(name)
+    def get(self, name: str, read: Callable[[Any], T]) -> T | None:
+        """Return what is read of a part, `None` where it is not done; raises `DataError` where it cannot be read."""
+        if self._checkpoint is None or name not in self._parts:
+            return None
+        with self._checkpoint.restoring():
+            return read(self._parts[name])
 
     def add(self, name: str, part: Any) -> None:
         """Keep a part that is done."""
@@ -151,8 +176,8 @@ class Finished:
 @contextmanager
 def finished_parts(keeping: Keeping | None, asked: Callable[[], Mapping[str, str]]) -> Iterator[Finished]:
     """Yield the parts of a call that are done; however the block ends, all are written. Raises as `opened`."""
-    with opened(keeping, asked, every=0.0) as (checkpoint, state):
-        finished = Finished(checkpoint, state)
+    with opened(keeping, asked, every=0.0) as checkpoint:
+        finished = Finished(checkpoint)
         try:
             yield finished
         finally:
@@ -175,9 +200,9 @@ def optimum_found(finished: Finished, search: Callable[[], Result]) -> Result:
     """Return the result of a search that is a part of a call, if it is known already; one that was interrupted, or had
     too little memory, is not kept.
     """
-    kept = finished.get("optimum")
+    kept = finished.get("optimum", lambda text: replace(Result.from_dict(json.loads(text)), resumed=True))
     if kept is not None:
-        return Result.from_dict(json.loads(kept))
+        return kept
     found = search()
     if found.status not in (Status.INTERRUPTED, Status.MEMORY_LIMIT):
         finished.add("optimum", found.to_json())
@@ -192,49 +217,57 @@ def plain(value: Any) -> Any:
 
 
 def _write(path: Path, asked: Mapping[str, str], state: State) -> None:
-    arrays: dict[str, list[np.ndarray[Any, Any]]] = {}
-    lengths: dict[str, int] = {}
+    arrays: list[Any] = []
+    end = 0
 
     def packed(value: Any) -> Any:
+        nonlocal end
         if isinstance(value, np.ndarray):
-            kind = value.dtype.str.lstrip("<>|=")
-            arrays.setdefault(kind, []).append(value.ravel())
-            begin = lengths.get(kind, 0)
-            lengths[kind] = begin + value.size
-            return {_ARRAY: [kind, begin, *value.shape]}
+            begin, end = end, end + value.nbytes
+            arrays.append(value.ravel().view(np.uint8))
+            return {_ARRAY: [value.dtype.str, begin, *value.shape]}
         if isinstance(value, Mapping):
             return {name: packed(one) for name, one in value.items()}
         if isinstance(value, list | tuple):
             return [packed(one) for one in value]
         return value.item() if isinstance(value, np.generic) else value
 
-    header = {"form": FORM, **asked, "state": packed(state)}
-    text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
-    joined = {kind: np.concatenate(parts) for kind, parts in arrays.items()}
-    target = path.resolve()
-    with scratch_file(target, path) as sink:
-        np.savez(sink, allow_pickle=False, header=text, **joined)
+    header = json.dumps({**asked, "state": packed(state)})
+    digest = hashlib.sha256()
+    with scratch_file(path.resolve(), path) as sink:
+        for part in (f"{FORM}\n{header}\n".encode(), *arrays):
+            digest.update(part)
+            sink.write(part)
+        sink.write(digest.digest())
 
 
 def _read(path: Path) -> tuple[dict[str, Any], State]:
     try:
-        with np.load(path, allow_pickle=False) as file:
-            header = json.loads(file["header"].tobytes())
-            if header.get("form") != FORM:
-                raise DataError(f"is no checkpoint of this version: {quoted(str(header.get('form')))}", path=path)
-            arrays = {kind: file[kind] for kind in file.files if kind != "header"}
+        data = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror or error}", path=path) from error
+    if not data.startswith(f"{FORM}\n".encode()):
+        raise _refused("is no checkpoint of this version", path)
+    end = max(len(data) - hashlib.sha256().digest_size, 0)
+    if hashlib.sha256(memoryview(data)[:end]).digest() != data[end:]:
+        raise _refused("is a damaged checkpoint, or was changed after it was written: its checksum is wrong", path)
+    try:
+        begin = data.index(b"\n", len(FORM) + 1) + 1
+        header = json.loads(data[len(FORM) : begin])
 
         def unpacked(value: Any) -> Any:
             if isinstance(value, dict):
                 if value.keys() == {_ARRAY}:
-                    kind, begin, *shape = value[_ARRAY]
-                    size = int(np.prod(shape, dtype=np.int64))
-                    return arrays[kind][begin : begin + size].reshape(shape).copy()
+                    kind, first, *shape = value[_ARRAY]
+                    numbers = np.frombuffer(data, kind, math.prod(shape), begin + first)
+                    return numbers.reshape(shape).copy()
                 return {name: unpacked(one) for name, one in value.items()}
             return [unpacked(one) for one in value] if isinstance(value, list) else value
 
         return header, unpacked(header["state"])
-    except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror or error}", path=path) from error
-    except (ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile) as error:
-        raise DataError("is no checkpoint, or a damaged one; remove it, or name another", path=path) from error
+    except _NO_STATE as error:
+        raise _refused(_NO_SUCH, path) from error
+
+
+def _refused(trouble: str, path: Path) -> DataError:
+    return DataError(f"{trouble}; remove it, or name another", path=path)

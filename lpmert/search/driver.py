@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from lpmert.errors import MethodError
 from lpmert.model.coordinates import CallerWeights, CanonicalWeights
@@ -63,23 +66,23 @@ def solve(
             f"method {quoted(method.name)} keeps no checkpoints; use auto, cells, choices, groups or lp-mert"
         )
 
-    def begin(kept: State | None, course: Course, find: Callable[[Callable[[], Incumbent]], Incumbent]) -> Search:
+    def begin(
+        checkpoint: Checkpoint | None, course: Course, find: Callable[[Callable[[], Incumbent]], Incumbent]
+    ) -> Search:
         initial = None if initial_weights is None else problem.to_canonical(initial_weights)
         initial = initial if initial is not None and initial.any() else None
 
         def first() -> Incumbent:
             try:
-                return incumbent_of(kept) or find(lambda: first_incumbent(problem, seed, initial))
+                known = incumbent_of(checkpoint, problem.canonical.n_features)
+                return known or find(lambda: first_incumbent(problem, seed, initial))
             except KeyboardInterrupt:
                 return any_incumbent(problem.canonical)
 
         search = _search(method, Task(problem, problem.canonical, first, course, seed, initial))
         if problem.reduced:
             give_back()
-        if kept is not None:
-            search.restore(kept["search"])
-            if not kept["search"]:
-                logger.warning("no more was kept of this search than its best weights: the proof begins anew")
+        restore(search, checkpoint)
         return search
 
     def report(search: Search, outcome: Outcome) -> Callable[[], Result]:
@@ -96,9 +99,9 @@ def solve(
     def asked() -> dict[str, str]:
         return asked_for(problem.nbest.fingerprint, problem.signature, method.settings(), seed, initial_weights)
 
-    with opened(keeping, asked) as (checkpoint, kept):
+    with opened(keeping, asked) as checkpoint:
         room = _ROOM * problem.canonical.features.nbytes
-        return run(problem, partial(begin, kept), report, limits, callback, started, checkpoint, room)
+        return run(problem, partial(begin, checkpoint), report, limits, callback, started, checkpoint, room)
 
 
 def run(
@@ -147,7 +150,8 @@ def run(
         seconds["report"] = deadline.seconds - searched
         if deadline.compiling:
             seconds["compile"] = deadline.compiling
-        return result.with_seconds(**seconds, total=deadline.seconds + deadline.compiling)
+        resumed = checkpoint is not None and checkpoint.state is not None
+        return replace(result, resumed=resumed).with_seconds(**seconds, total=deadline.seconds + deadline.compiling)
 
 
 def _check(method: Method, problem: Problem) -> None:
@@ -175,11 +179,26 @@ def _state(search: Search) -> State:
     return {"cost": found.cost, "weights": found.weights, "source": found.source, "search": search.state()}
 
 
-def incumbent_of(state: State | None) -> Incumbent | None:
-    """Return the best weights of a checkpoint, if there is one."""
-    if state is None:
+def incumbent_of(checkpoint: Checkpoint | None, n_features: int) -> Incumbent | None:
+    """Return the best weights of a checkpoint, if there are any."""
+    if checkpoint is None or checkpoint.state is None:
         return None
-    return Incumbent(state["cost"], CanonicalWeights(state["weights"]), state["source"])
+    with checkpoint.restoring():
+        cost, weights, source = (checkpoint.state[name] for name in ("cost", "weights", "source"))
+        if weights.shape != (n_features,) or not np.isfinite(weights).all():
+            raise ValueError(f"weights {weights}")
+        return Incumbent(int(cost), CanonicalWeights(weights), source)
+
+
+def restore(search: Search, checkpoint: Checkpoint | None) -> None:
+    """Let a search that has not begun go on from a checkpoint, if there is something to go on from."""
+    if checkpoint is None or checkpoint.state is None:
+        return
+    with checkpoint.restoring():
+        kept = checkpoint.state["search"]
+        search.restore(kept)
+    if not kept:
+        logger.warning("no more was kept of this search than its best weights: the proof begins anew")
 
 
 class Course(Watch):

@@ -6,12 +6,12 @@ import io
 import os
 import re
 import secrets
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from shutil import rmtree
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from lpmert.errors import DataError
@@ -21,6 +21,8 @@ fcntl: Any = import_module("fcntl") if os.name == "posix" else None
 """Elsewhere nothing is locked, and what killed processes leave stays."""
 
 _TOKEN_BYTES = 4
+_TOKEN = rf"[0-9a-f]{{{2 * _TOKEN_BYTES}}}"
+_FOLDER = rf"lpmert-{_TOKEN}\.tmp"
 
 
 class Sink(io.FileIO):
@@ -36,10 +38,13 @@ class Sink(io.FileIO):
 
     def write(self, data: Any) -> int:
         """Write bytes; raises `DataError`."""
-        if self.abandoned:
-            return memoryview(data).nbytes
-        with writing_to(self.path):
-            return super().write(data)
+        size = memoryview(data).nbytes
+        if size and not self.abandoned:
+            rest = memoryview(data).cast("B")
+            with writing_to(self.path):
+                while rest:  # a disk that is nearly full takes a part, and says so at the next one only
+                    rest = rest[super().write(rest) :]
+        return size
 
 
 @contextmanager
@@ -53,12 +58,38 @@ def writing_to(path: str | Path) -> Iterator[None]:
 
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """Make a folder for temporary files that vanishes when the block ends, and if the process is aborted within it."""
-    with (
-        TemporaryDirectory(prefix="lpmert-", ignore_cleanup_errors=True) as folder,
-        undone_by_abort(lambda: rmtree(folder, ignore_errors=True)),
-    ):
-        yield Path(folder)
+    """Make a folder for temporary files that vanishes when the block ends, and if the process is aborted within it.
+
+    Those of killed processes are removed. Raises `OSError` if it cannot be made.
+    """
+    parent = Path(tempfile.gettempdir())
+    _remove_leftovers(parent, _FOLDER, folders=True)
+    folder, lock = _locked_folder(parent)
+
+    def remove() -> None:
+        rmtree(folder, ignore_errors=True)
+
+    try:
+        with undone_by_abort(remove):
+            yield folder
+    finally:
+        remove()
+        if lock is not None:
+            os.close(lock)
+
+
+def _locked_folder(parent: Path) -> tuple[Path, int | None]:
+    """Make a folder, and return it with the open file whose lock tells that its owner lives."""
+    while True:
+        folder = parent / f"lpmert-{secrets.token_hex(_TOKEN_BYTES)}.tmp"
+        folder.mkdir(0o700)
+        if fcntl is None:
+            return folder, None
+        with suppress(FileNotFoundError):  # taken for a leftover before it was locked
+            lock = os.open(folder, os.O_RDONLY)
+            if _lock(lock) and _is_at(lock, folder):
+                return folder, lock
+            os.close(lock)
 
 
 @contextmanager
@@ -67,7 +98,7 @@ def scratch_file(target: Path, path: str | Path) -> Iterator[Sink]:
 
     path: the target as the caller named it. Raises `DataError` if it cannot be written.
     """
-    _remove_leftovers(target)
+    _remove_leftovers(target.parent, rf"\.{re.escape(target.name)}\.{_TOKEN}\.tmp")
     scratch: Path | None = None
 
     def remove() -> None:
@@ -78,7 +109,7 @@ def scratch_file(target: Path, path: str | Path) -> Iterator[Sink]:
         while True:
             scratch = target.with_name(f".{target.name}.{secrets.token_hex(_TOKEN_BYTES)}.tmp")
             sink = Sink(scratch, "xb", path)
-            if _lock(sink.fileno()) and _is_at(sink, scratch):
+            if _lock(sink.fileno()) and _is_at(sink.fileno(), scratch):
                 break
             sink.close()  # taken for a leftover before it was locked
         try:
@@ -115,13 +146,19 @@ def owned(target: Path, path: str | Path, *, wait: bool = False) -> Iterator[Non
             if os.path.samestat(os.fstat(file), os.stat(beside)):
                 break
         os.close(file)  # its owner has just removed it
-    try:
-        os.truncate(file, 0)
-        os.write(file, str(os.getpid()).encode())
-        yield
-    finally:
+
+    def remove() -> None:
         with suppress(OSError):
             os.unlink(beside)  # while it is locked
+
+    try:
+        with suppress(OSError):  # of a full disk; it is for messages
+            os.truncate(file, 0)
+            os.write(file, str(os.getpid()).encode())
+        with undone_by_abort(remove):
+            yield
+    finally:
+        remove()
         os.close(file)
 
 
@@ -136,19 +173,23 @@ def _lock(file: int, *, wait: bool = True) -> bool:
     return True
 
 
-def _is_at(sink: Sink, scratch: Path) -> bool:
+def _is_at(file: int, place: Path) -> bool:
     try:
-        return os.path.samestat(os.fstat(sink.fileno()), os.stat(scratch))
+        return os.path.samestat(os.fstat(file), os.stat(place))
     except FileNotFoundError:
         return False
 
 
-def _remove_leftovers(target: Path) -> None:
-    """Remove the scratch files of this target that no process holds: those of processes that were killed."""
-    form = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{{2 * _TOKEN_BYTES}}}\.tmp")
-    with suppress(OSError), os.scandir(target.parent) as entries:
+def _remove_leftovers(parent: Path, form: str, *, folders: bool = False) -> None:
+    """Remove files, or folders, with names of this form that no process holds: those of processes that were killed."""
+    with suppress(OSError), os.scandir(parent) as entries:
         for entry in entries:
-            if form.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
-                with suppress(OSError), open(entry.path, "rb") as left:
-                    if _lock(left.fileno(), wait=False):
-                        os.unlink(entry.path)
+            kind = entry.is_dir if folders else entry.is_file
+            if re.fullmatch(form, entry.name) and kind(follow_symlinks=False):
+                with suppress(OSError):
+                    left = os.open(entry.path, os.O_RDONLY)
+                    try:
+                        if _lock(left, wait=False):
+                            (rmtree if folders else os.unlink)(entry.path)
+                    finally:
+                        os.close(left)

@@ -120,10 +120,14 @@ def fit(problem: AnyProblem, setting: Setting, chains: int | None = None, tell: 
 
 def fit_once(problem: AnyProblem, setting: Setting, finished: Finished, tell: Tell) -> Fit:
     """Return `fit`, unless it is known already; one that was cut short is not kept."""
-    kept = finished.get("average")
-    if kept is not None:
+
+    def known(kept: Mapping[str, Any]) -> Fit:
         average = Average(**{**kept["average"], "states": tuple(kept["average"]["states"])})
         return Fit(problem, CallerWeights(kept["found"]), CallerWeights(kept["averaged"]), average)
+
+    done = finished.get("average", known)
+    if done is not None:
+        return done
     fitted = fit(problem, setting, tell=tell)
     if fitted.average.complete and not out_of_time():
         state = {"found": fitted.found, "averaged": fitted.averaged, "average": vars(fitted.average)}
@@ -267,7 +271,7 @@ def _decoded_by_folds(
     shared = hands.share(ground)
     decoded: FloatArray | None = None
     with one_thread():
-        known = [finished.get(f"fold {number}") for number in range(folds)]
+        known = [finished.get(f"fold {number}", list) for number in range(folds)]
         pending = {
             number: hands.hand_out(_fitted_without, shared, number, setting.deadline.left)
             for number, part in enumerate(known)

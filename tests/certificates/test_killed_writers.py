@@ -168,6 +168,20 @@ def test_facets_that_are_added_to_a_claim_begin_a_tree_anew(tmp_path: Path, monk
     assert len(json.loads(gzip.decompress(writer.path.read_bytes()))["facets"]) > 1
 
 
+def test_a_writer_that_is_aborted_leaves_its_records_and_no_lock(tmp_path: Path) -> None:
+    program = (
+        "import sys\n"
+        "from lpmert.certificates.write.journal import journal\n"
+        "from lpmert.system.interrupts import abort\n"
+        "with journal(sys.argv[1], resume=False):\n"
+        "    abort(15, None)\n"
+    )
+    call = [sys.executable, "-c", program, str(tmp_path / "kept")]
+    done = subprocess.run(call, env=environment(), capture_output=True, text=True, timeout=280, check=False)
+    assert (done.returncode, done.stderr) == (143, "lpmert: interrupted\n")
+    assert list(tmp_path.iterdir()) == [tmp_path / "kept"]
+
+
 def test_the_records_of_other_lists_are_not_taken_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = Writer(monkeypatch, tmp_path, "selections")
     assert not first.write(5, resume=False)

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,12 @@ def plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: plain(one) for name, one in value.items() if name not in ("seconds", "trace")}
     return [plain(one) for one in value] if isinstance(value, list) else value
+
+
+def as_if_new(outcome: Any) -> Any:
+    """Return an outcome whose optimum says that it was resumed, but for that."""
+    assert outcome.optimum.resumed
+    return replace(outcome, optimum=replace(outcome.optimum, resumed=False))
 
 
 def compared(nbest: lpmert.NBest, **arguments: Any) -> Any:
@@ -74,9 +81,9 @@ def test_what_has_ended_is_not_done_again(tmp_path: Path, monkeypatch: pytest.Mo
     ):
         monkeypatch.setattr(name, never)
     again = compared(nbest, checkpoint=path, resume=True)
-    assert plain(again.to_dict()) == plain(first.to_dict())
+    assert plain(as_if_new(again).to_dict()) == plain(first.to_dict())
     tuned_again = lpmert.tune(nbest, folds=3, checkpoint=tmp_path / "tuned.npz", resume=True)
-    assert plain(tuned_again.to_dict()) == plain(tuned.to_dict())
+    assert plain(as_if_new(tuned_again).to_dict()) == plain(tuned.to_dict())
 
 
 def test_a_tuning_goes_on_after_each_of_its_parts(tmp_path: Path) -> None:

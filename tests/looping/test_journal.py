@@ -30,6 +30,38 @@ def goes_on(folder: Path, weights: Mapping[str, float] = START, **more: Any) -> 
     return lpmert.loop(toy, weights, references=toy.references, n=3, folder=folder, resume=True, **more)
 
 
+@pytest.mark.parametrize("gone", [1, 2])
+def test_a_folder_that_cannot_be_written_for_a_while_loses_neither_weights_nor_iterations(
+    gone: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    whole, folder, aside = Toy(), tmp_path / "loop", tmp_path / "aside"
+    without = lpmert.loop(whole, START, references=whole.references, n=3)
+    assert len(without.iterations) > 3
+    toy = Toy()
+    decode = toy.decode
+
+    def breaking(weights: Mapping[str, float], n: int) -> lpmert.Decoded:
+        if len(toy.asked) == gone:
+            folder.rename(aside)
+            folder.write_text("no folder")
+        if len(toy.asked) == gone + 1:
+            folder.unlink()
+            aside.rename(folder)
+        return decode(weights, n)
+
+    toy.decode = breaking  # type: ignore[method-assign]
+    found = lpmert.loop(toy, START, references=toy.references, n=3, folder=folder)
+    assert found.by_name == without.by_name
+    said = [one.message for one in caplog.records if one.levelname == "ERROR"]
+    assert said
+    assert all(f"{folder}" in one and "the loop goes on, and tries again" in one for one in said)
+    again = Toy()
+    assert plain(lpmert.loop(again, START, references=toy.references, n=3, folder=folder, resume=True)) == plain(
+        without
+    )
+    assert not again.asked
+
+
 def test_weights_in_another_order_do_not_go_on(tmp_path: Path) -> None:
     """Their order is that of the features that were kept."""
     begun(tmp_path)

@@ -30,6 +30,7 @@ from lpmert.parallel.backends import checked_backend, hired, workers, workers_of
 from lpmert.parallel.processes import Processes
 from lpmert.parallel.workers import SERIAL, Serial, Threads, Workers
 from lpmert.system.deadline import Deadline, OutOfTime, heeding, out_of_time
+from lpmert.system.scratch import scratch_folder
 from lpmert.unseen.estimate import expected_of
 
 
@@ -152,6 +153,37 @@ def test_an_abort_takes_what_was_shared_and_whoever_works_with_it(tmp_path: Path
     done = subprocess.run(call, env=environment(TMPDIR=str(tmp_path)), capture_output=True, text=True, timeout=280)
     assert (done.returncode, done.stderr) == (143, "lpmert: interrupted\n")
     assert list(tmp_path.iterdir()) == []  # and the worker has let go of its end of our pipes
+
+
+def test_what_a_killed_run_shared_is_removed_by_the_next_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = (
+        "from lpmert.parallel.processes import Processes\n"
+        "with Processes(1) as hands:\n"
+        "    shared = hands.share(7)\n"
+        "    print(hands.hand_out(divmod, shared, 2).wait(), flush=True)\n"
+        "    input()\n"
+    )
+    call = [sys.executable, "-c", program]
+    streams: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    running = [subprocess.Popen(call, env=environment(TMPDIR=str(tmp_path)), **streams) for _ in range(2)]
+    assert [one.stdout.readline() for one in running if one.stdout] == ["(3, 1)\n"] * 2
+    left = {*tmp_path.iterdir()}
+    assert len(left) == 2
+    killed, alive = running
+    killed.kill()
+    killed.communicate()
+    assert {*tmp_path.iterdir()} == left
+    foreign = {tmp_path / name for name in ("lpmert-01234567", "lpmert-results.tmp", "lpmert-0123456x.tmp")}
+    for path in foreign:
+        path.mkdir()
+    (tmp_path / "lpmert-76543210.tmp").symlink_to(tmp_path)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with scratch_folder() as mine:
+        now = {*tmp_path.iterdir()}
+        assert len(left & now) == 1
+        assert now - left == {mine, tmp_path / "lpmert-76543210.tmp", *foreign}
+    alive.communicate("\n")
+    assert {*tmp_path.iterdir()} == {tmp_path / "lpmert-76543210.tmp", *foreign}
 
 
 def test_no_room_for_what_is_shared_is_told_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
+from shutil import rmtree
+from typing import Any, cast
 
 import numpy as np
 import pytest
 from drawn_lattices import Drawn, least_loss, limits_of
+from hypothesis import given
+from hypothesis import strategies as st
 from long_searches import (
     after,
     counted,
@@ -25,11 +33,13 @@ from long_searches import (
     pieces_of,
     search_lattices,
 )
+from mutations import damaged, examples
 from shared import ROOT
 from strategies import KINDS, best_loss, random_lists
 
 import lpmert
 from lpmert import DataError, MethodError, Status
+from lpmert.cli.reports import result_report, summary
 from lpmert.methods.auto import Auto
 from lpmert.methods.cells.cells import Cells
 from lpmert.methods.choices.choices import Choices
@@ -39,6 +49,7 @@ from lpmert.methods.lattice.search import LatticeSettings
 from lpmert.methods.lattice.solve import solve_lattices
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.result import Limits
+from lpmert.result_schema import schema_of
 from lpmert.search import checkpoint
 from lpmert.search.checkpoint import Keeping
 
@@ -234,18 +245,147 @@ def test_other_data_and_settings_are_refused_by_name(tmp_path: Path) -> None:
         lpmert.minimize(nbest, method="och", checkpoint=tmp_path / "other.npz")
 
 
-def test_damaged_files_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "kept.npz"
-    nbest = noise_of(2, 8)
-    lpmert.minimize(nbest, method="cells", node_limit=1, checkpoint=path)
-    data = path.read_bytes()
-    rng = np.random.default_rng(1)
-    damaged = [b"", b"{}", data[: len(data) // 2], b"PK" + bytes(100)]
-    damaged += [data[:cut] for cut in rng.integers(1, len(data), 5).tolist()]
-    for one in damaged:
-        path.write_bytes(one)
-        with pytest.raises(DataError, match="checkpoint"):
-            lpmert.minimize(nbest, method="cells", checkpoint=path, resume=True)
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The checkpoint of a search that was cut off."""
+    path = tmp_path_factory.mktemp("kept") / "kept"
+    with long_searches():
+        assert cut_off("cells", path).status is Status.NODE_LIMIT
+    return path
+
+
+def cut_off(method: str, path: Path, **more: Any) -> lpmert.Result:
+    """Search for 50 nodes."""
+    return lpmert.minimize(noise_of(1), method=method, node_limit=50, checkpoint=path, **more)
+
+
+@examples(300)
+@given(data=st.data())
+def test_damaged_files_are_refused(data: st.DataObject, kept: Path, tmp_path: Path) -> None:
+    content, path = kept.read_bytes(), tmp_path / "damaged"
+    found = bytearray(damaged(data, content, [b"", b"\0", b"}", b"\n", b"9"], cut=True))
+    if found and data.draw(st.booleans()):
+        place = data.draw(st.integers(0, 8 * len(found) - 1))
+        found[place // 8] ^= 1 << place % 8
+    path.write_bytes(found)
+    with (
+        nullcontext() if found == content else pytest.raises(DataError, match=rf"^{path}: is (no|a damaged) checkpoint")
+    ):
+        checkpoint.Checkpoint(path, {}, resume=True).begin()
+
+
+def test_files_of_another_kind_are_refused(kept: Path, tmp_path: Path) -> None:
+    path = tmp_path / "other"
+    for content in (b"", b"{}", b"PK" + bytes(100), kept.read_bytes().replace(b"checkpoint 2", b"checkpoint 1", 1)):
+        path.write_bytes(content)
+        with pytest.raises(DataError, match=rf"^{path}: is no checkpoint of this version; remove it, or name another$"):
+            cut_off("cells", path, resume=True)
+
+
+def edited(kept: Path, path: Path, edit: Callable[[dict[str, Any]], object]) -> None:
+    """Write another state, with the right checksum."""
+    header, state = checkpoint._read(kept)
+    edit(cast("dict[str, Any]", state))
+    checkpoint._write(path, {name: value for name, value in header.items() if name != "state"}, state)
+
+
+@pytest.mark.parametrize("method", ["cells", "choices", "groups", "lp-mert", "auto", "exhaustive", "mip"])
+def test_a_state_that_no_search_writes_is_refused_whatever_its_checksum(method: str, tmp_path: Path) -> None:
+    kept, path = tmp_path / "kept", tmp_path / "edited"
+    with long_searches():
+        cut_off(method, kept)
+        names = checkpoint._read(kept)[1]["search"]
+        assert names
+        edits: list[Callable[[dict[str, Any]], object]] = [
+            lambda state: state.update(weights=state["weights"][:-1]),
+            lambda state: state.update(weights=np.full_like(state["weights"], np.nan)),
+            lambda state: state.update(cost=None),
+            lambda state: state.update(search=3),
+            *(lambda state, name=name: state["search"].pop(name) for name in names if names[name] is not None),  # type: ignore[misc]
+        ]
+        for edit in edits:
+            edited(kept, path, edit)
+            with pytest.raises(DataError, match=rf"^{path}: holds no state of such a search"):
+                cut_off(method, path, resume=True)
+
+
+def test_one_number_of_an_array_changed_is_refused(kept: Path, tmp_path: Path) -> None:
+    path = tmp_path / "changed"
+    content = bytearray(kept.read_bytes())
+    content[-hashlib.sha256().digest_size - 8] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(DataError, match="its checksum is wrong"):
+        cut_off("cells", path, resume=True)
+
+
+def test_a_result_says_that_it_rests_on_a_checkpoint(tmp_path: Path) -> None:
+    path, saved = tmp_path / "kept", tmp_path / "result.json"
+    with long_searches():
+        first = cut_off("cells", path)
+        result = lpmert.minimize(noise_of(1), method="cells", checkpoint=path, resume=True)
+    assert not first.resumed
+    assert "checkpoint" not in first.message
+    assert result.status is Status.OPTIMAL
+    said = "proved optimal: no weights give a lower loss; resumed from a checkpoint, on which the bound also rests"
+    assert result.message == said
+    assert said in str(result)
+    assert said in result_report(result)
+    assert said in summary(result)
+    result.save(saved)
+    again = lpmert.Result.load(saved)
+    assert again.resumed
+    assert again.message == said
+    lpmert.report(result, tmp_path / "page.html")
+    for page in (result._repr_html_(), (tmp_path / "page.html").read_text()):
+        assert f"lower loss than {result.loss:.0f}. This also rests on a checkpoint, from which it was resumed." in page
+    document = json.loads(saved.read_text())
+    assert document["resumed"] is True
+    schema = schema_of("result")
+    assert "resumed" in schema["properties"]
+    assert "resumed" not in schema["required"]
+    del document["resumed"]  # as of results that were saved before
+    assert not lpmert.Result.from_dict(document).resumed
+
+
+def test_so_does_a_result_over_lattices(tmp_path: Path) -> None:
+    path = tmp_path / "kept"
+    assert not search_lattices(2, "wer", keeping=Keeping(path)).resumed
+    assert search_lattices(2, "wer", keeping=Keeping(path, resume=True)).resumed
+
+
+@pytest.mark.parametrize("returns", [True, False])
+def test_a_search_survives_that_its_checkpoint_cannot_be_written(
+    returns: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(checkpoint, "_EVERY", 0.0)
+    monkeypatch.setattr(checkpoint, "_SHARE", 1e9)
+    path, calls = tmp_path / "gone" / "kept", count()
+
+    def vanish(_: object) -> None:
+        call = next(calls)
+        if call == 3:
+            rmtree(path.parent)
+        if call == 6 and returns:
+            path.parent.mkdir()
+
+    path.parent.mkdir()
+    with long_searches():
+        result = lpmert.minimize(noise_of(2, 8), method="cells", checkpoint=path, callback=vanish)
+    assert next(calls) > 7
+    assert result.status is Status.OPTIMAL
+    assert result.loss == lpmert.minimize(noise_of(2, 8), method="choices").loss
+    assert path.exists() == returns
+    said = [(one.levelname, one.message) for one in caplog.records if str(path) in one.message]
+    trouble = f"{path}: cannot be written: No such file or directory"
+    later = f"{trouble}; the search goes on, and the next checkpoint is tried in due time"
+    last = ("ERROR", f"{trouble}; there is no checkpoint of how this run has ended")
+    assert said[:3] == [("WARNING", later)] * 3
+    assert (said[-1] == last) != returns
+    if returns:
+        assert (
+            lpmert.minimize(noise_of(2, 8), method="cells", checkpoint=path, resume=True, time_limit=0).loss
+            == result.loss
+        )
 
 
 def test_checkpoints_take_a_small_share_of_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

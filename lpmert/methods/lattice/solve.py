@@ -22,8 +22,8 @@ from lpmert.model.problem import Problem
 from lpmert.quoting import listed, quoted
 from lpmert.registry import METHODS
 from lpmert.result import Callback, Limits, Result, Status
-from lpmert.search.checkpoint import Keeping, State, asked_for, opened
-from lpmert.search.driver import Course, incumbent_of, run
+from lpmert.search.checkpoint import Checkpoint, Keeping, asked_for, opened
+from lpmert.search.driver import Course, incumbent_of, restore, run
 from lpmert.search.method import Incumbent, Method, Search, Task
 from lpmert.search.moved import moved, normalised
 from lpmert.search.report import Ended, Outcome, bound_on_loss, result_of
@@ -61,19 +61,21 @@ def solve_lattices(
     if keeping is not None and not isinstance(cells, Cells):
         raise MethodError(f"method {quoted(method.name)} keeps no checkpoints of lattices; use auto or cells")
 
-    def begin(kept: State | None, course: Course, find: Callable[[Callable[[], Incumbent]], Incumbent]) -> Search:
+    def begin(
+        checkpoint: Checkpoint | None, course: Course, find: Callable[[Callable[[], Incumbent]], Incumbent]
+    ) -> Search:
         if not isinstance(cells, Cells):
             initial = None if initial_weights is None else problem.to_canonical(initial_weights)
             initial = initial if initial is not None and initial.any() else None
             lists = cast(Problem, problem)  # what takes lattices asks of it what both have
             return method.start(Task(lists, problem.canonical, lambda: any_weights(problem), course, seed, initial))
         try:
-            incumbent = incumbent_of(kept) or find(lambda: first_weights(problem, seed, initial_weights))
+            known = incumbent_of(checkpoint, problem.canonical.n_features)
+            incumbent = known or find(lambda: first_weights(problem, seed, initial_weights))
         except KeyboardInterrupt:
             incumbent = any_weights(problem)
         search = LatticeSearch(problem, incumbent, settings or LatticeSettings(), cells)
-        if kept is not None:
-            search.restore(kept["search"])
+        restore(search, checkpoint)
         return search
 
     def report(search: Search, outcome: Outcome) -> Callable[[], Result]:
@@ -83,8 +85,8 @@ def solve_lattices(
         signature = problem.signature
         return asked_for(problem.lattices.fingerprint, signature, method.settings(), seed, initial_weights)
 
-    with opened(keeping, asked) as (checkpoint, kept):
-        return run(problem, partial(begin, kept), report, limits, callback, started, checkpoint)
+    with opened(keeping, asked) as checkpoint:
+        return run(problem, partial(begin, checkpoint), report, limits, callback, started, checkpoint)
 
 
 def method_on_lattices(method: Method) -> Method:
