@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lpmert.errors import FloatArray, IntArray
+from lpmert.model.given import BEYOND_DOUBLES, is_rounded
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
 
@@ -84,9 +85,10 @@ class Reranker(BaseEstimator):
 
     Notes
     -----
-    `cross_val_score` passes groups on if scikit-learn's metadata routing is enabled, and the estimator has
-    `set_fit_request(groups=True)` and `set_score_request(groups=True)`; or use `group_column`. Lists that share a
-    source, such as all sentences of a speaker, should stay on one side of a split: that is for the splitter.
+    `fit`, `score` and `choose` need groups. `cross_val_score` passes them on if scikit-learn's metadata routing is
+    enabled, and the estimator has `set_fit_request(groups=True)` and `set_score_request(groups=True)`; or use
+    `group_column`. Lists that share a source, such as all sentences of a speaker, should stay on one side of a split:
+    that is for the splitter.
 
     Examples
     --------
@@ -128,8 +130,8 @@ class Reranker(BaseEstimator):
         y : array [M] or [M, K]
             What each row costs, or is worth with `gain`; or the statistics that the metric sums.
         groups : array [M], optional
-            Equal entries make a list, of which one row is picked; they need not be next to each other. Without groups
-            and `group_column`, all rows are one list.
+            Equal entries make a list, of which one row is picked; they need not be next to each other. They may be left
+            out with `group_column`.
 
         Returns
         -------
@@ -139,7 +141,7 @@ class Reranker(BaseEstimator):
         Raises
         ------
         ValueError
-            Where X, y and groups do not fit each other, or are not finite numbers.
+            Where X, y and groups do not fit each other, X and y are not finite numbers, or groups are missing.
         DataError, MetricError, MethodError, RegionError
             As by `minimize`.
         """
@@ -170,7 +172,7 @@ class Reranker(BaseEstimator):
         Raises `ValueError` unless X has the columns that `fit` saw.
         """
         self._check_fitted()
-        features = X.dense_features() if isinstance(X, NBest) else self._split(X, None, seen=True)[0]
+        features = X.dense_features() if isinstance(X, NBest) else self._split(X, seen=True)[0]
         return np.asarray(features @ self.coef_)
 
     def choose(self, X: ArrayLike | NBest, groups: ArrayLike | None = None) -> IntArray:
@@ -179,7 +181,7 @@ class Reranker(BaseEstimator):
         if isinstance(X, NBest):
             scores, numbers = self.predict(X), X.list_index
         else:
-            features, numbers = self._split(X, groups, seen=True)
+            features, numbers = self._grouped(X, groups, seen=True)
             scores = features @ self.coef_
         order = np.lexsort([-scores, numbers])  # stable: the first one of equals
         return np.asarray(order[np.unique(numbers[order], return_index=True)[1]])
@@ -199,16 +201,14 @@ class Reranker(BaseEstimator):
         return 0.0 - (loss / len(rows) if isinstance(metric, AdditiveMetric) else loss)
 
     def _lists(self, X: Any, y: Any, groups: Any, *, seen: bool = False) -> NBest:
-        features, numbers = self._split(X, groups, seen=seen)
+        features, numbers = self._grouped(X, groups, seen=seen)
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None: what does each row cost?")
-        statistics = np.asarray(y, dtype=np.float64)
+        statistics = _numbers(y, "y")
         if statistics.ndim not in (1, 2) or len(statistics) != len(features):
             raise ValueError(
                 f"y must have an entry for each of the {len(features)} rows; its shape is {statistics.shape}"
             )
-        if not np.isfinite(statistics).all():
-            raise ValueError("y contains NaN or infinity")
         order = np.argsort(numbers, kind="stable")
         return NBest(
             features[order],
@@ -217,35 +217,66 @@ class Reranker(BaseEstimator):
             names=getattr(self, "_names", None),
         )
 
-    def _split(self, X: Any, groups: Any, *, seen: bool) -> tuple[FloatArray, IntArray]:
-        """Return features [M, D], and the number of each row's group [M], from 0 in the order in which they come."""
+    def _split(self, X: Any, *, seen: bool) -> tuple[FloatArray, Any]:
+        """Return features [M, D], and the column of the groups, if X has it."""
+        if hasattr(X, "toarray"):
+            raise TypeError("sparse data was passed; use X.toarray(), or an NBest with sparse features")
         columns = getattr(X, "columns", None)
         names = None if columns is None else [str(name) for name in columns]
+        table = _array(X, "X")
+        if table.ndim != 2:
+            raise ValueError(f"Expected 2D array, got {table.ndim}D array instead. Reshape your data: one row each")
         place, own = self._group_place(names), None
+        beside = int(place is not None)
+        width = table.shape[1]
+        if seen and width != len(self.coef_) + beside:
+            expecting = f"{type(self).__name__} is expecting {len(self.coef_) + beside} features as input"
+            raise ValueError(f"X has {width} features, but {expecting}")
+        for what, count, least in zip(("sample", "feature"), table.shape, (1, 1 + beside), strict=True):
+            if count < least:
+                raise ValueError(f"{count} {what}(s) (shape={table.shape}) while a minimum of {least} is required.")
         if place is not None:
-            table = X.to_numpy() if hasattr(X, "to_numpy") else np.asarray(X)
-            own, X = table[:, place], np.delete(table, place, axis=1)
-        features = self._checked(X)
-        if seen and features.shape[1] != len(self.coef_):
-            width = features.shape[1]
-            raise ValueError(
-                f"X has {width} features, but {type(self).__name__} is expecting {len(self.coef_)} features as input"
-            )
-        if not seen:
+            if not -width <= place < width:
+                raise ValueError(f"X has {width} features, so there is no column {place} of groups")
+            place %= width
+            own, table = table[:, place], np.delete(table, place, axis=1)
+        features = _numbers(table, "X")
+        if seen:
+            fitted = getattr(self, "feature_names_in_", names)
+            if names is not None and fitted is not None and names != [*fitted]:
+                raise ValueError(f"the columns of X are {listed(names)}; those seen by fit are {listed(fitted)}")
+        else:
             self._names = None
             if names is not None:
                 self.feature_names_in_ = np.array(names, dtype=np.object_)
                 self._names = [name for number, name in enumerate(names) if number != place]
+        return features, own
+
+    def _grouped(self, X: Any, groups: Any, *, seen: bool) -> tuple[FloatArray, IntArray]:
+        """Return features [M, D], and the number of each row's group [M], from 0 in the order in which they come."""
+        features, own = self._split(X, seen=seen)
         groups = own if groups is None else groups
         if groups is None:
-            return features, np.zeros(len(features), dtype=np.int64)
+            raise ValueError(
+                f"{type(self).__name__} needs groups, which say which rows make a list: pass groups, or group_column, "
+                "the column of X that has them; cross_val_score passes groups on with "
+                "sklearn.set_config(enable_metadata_routing=True), set_fit_request(groups=True) and "
+                "set_score_request(groups=True)"
+            )
         given = np.asarray(groups)
         if given.shape != (len(features),):
             raise ValueError(
                 f"groups must have an entry for each of the {len(features)} rows; its shape is {given.shape}"
             )
-        _, first, numbers = np.unique(given, return_index=True, return_inverse=True)
-        return features, np.argsort(np.argsort(first))[numbers]
+        if any(group is None or group != group for group in given.tolist()):
+            raise ValueError("groups has missing entries (None or NaN); every row needs its group")
+        if len({isinstance(group, str) for group in given.tolist()}) > 1:
+            raise ValueError("groups has both strings and numbers; give one kind")
+        numbers: dict[Any, int] = {}
+        try:
+            return features, np.array([numbers.setdefault(group, len(numbers)) for group in given.tolist()])
+        except TypeError:
+            raise TypeError("each group of the groups argument must be a string or a number") from None
 
     def _group_place(self, names: list[str] | None) -> int | None:
         if not isinstance(self.group_column, str):
@@ -253,23 +284,6 @@ class Reranker(BaseEstimator):
         if names is None or self.group_column not in names:
             raise ValueError(f"no column {quoted(self.group_column)} in X; pass a data frame that has it")
         return names.index(self.group_column)
-
-    @staticmethod
-    def _checked(X: Any) -> FloatArray:
-        if hasattr(X, "toarray"):
-            raise TypeError("sparse data was passed; use X.toarray(), or an NBest with sparse features")
-        table = X.to_numpy() if hasattr(X, "to_numpy") else np.asarray(X)
-        if np.iscomplexobj(table):
-            raise ValueError("Complex data not supported: X must be real numbers")
-        features = np.asarray(table, dtype=np.float64)
-        if features.ndim != 2:
-            raise ValueError(f"Expected 2D array, got {features.ndim}D array instead. Reshape your data: one row each")
-        for what, count in zip(("sample", "feature"), features.shape, strict=True):
-            if not count:
-                raise ValueError(f"0 {what}(s) (shape={features.shape}) while a minimum of 1 is required.")
-        if not np.isfinite(features).all():
-            raise ValueError("X contains NaN or infinity")
-        return features
 
     def _check_fitted(self) -> None:
         if hasattr(self, "coef_"):
@@ -285,3 +299,23 @@ class Reranker(BaseEstimator):
         tags = super().__sklearn_tags__()  # type: ignore[misc]
         tags.target_tags.required = True
         return tags
+
+
+def _array(values: Any, what: str) -> Any:
+    table = values.to_numpy() if hasattr(values, "to_numpy") else np.asarray(values)
+    if np.iscomplexobj(table):
+        raise ValueError(f"Complex data not supported: {what} must be real numbers")
+    return table
+
+
+def _numbers(values: Any, what: str) -> FloatArray:
+    """Return real numbers as float64; raises `ValueError` for others, and for those that would not be the same."""
+    table = _array(values, what)
+    if table.dtype.kind in "mM":
+        raise ValueError(f"{what} must be numbers, not dates or times ({table.dtype}); make numbers of them")
+    if is_rounded(table):
+        raise ValueError(f"{what} has {BEYOND_DOUBLES}")
+    numbers = np.asarray(table, dtype=np.float64)
+    if not np.isfinite(numbers).all():
+        raise ValueError(f"{what} contains NaN or infinity")
+    return numbers

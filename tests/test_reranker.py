@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from commands import environment
 from sklearn import config_context
+from sklearn.exceptions import UnsetMetadataPassedError
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -113,7 +114,80 @@ def test_a_grid_search_chooses_parameters() -> None:
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
 
 
-@parametrize_with_checks([lpmert.Reranker(method="och")])
+def test_without_groups_nothing_is_fitted_or_scored() -> None:
+    features, losses, groups = data()
+    with pytest.raises(ValueError, match=r"needs groups.*group_column.*set_fit_request\(groups=True\)"):
+        lpmert.Reranker(method="auto").fit(features, losses)
+    model = lpmert.Reranker(method="auto").fit(features, losses, groups)
+    with pytest.raises(ValueError, match="needs groups"):
+        model.score(features, losses)
+    with pytest.raises(ValueError, match="needs groups"):
+        model.choose(features)
+    assert model.predict(features).shape == (120,)  # the score of a row is the same in any group
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.FitFailedWarning", "ignore:Scoring failed")
+def test_cross_validation_that_does_not_pass_groups_on_says_how() -> None:
+    """Groups reach the splitter alone: by default, and with routing where nothing requests them."""
+    features, losses, groups = data()
+    model = lpmert.Reranker(method="och")
+    with pytest.raises(ValueError, match=r"needs groups.*enable_metadata_routing=True"):
+        cross_val_score(model, features, losses, groups=groups, cv=GroupKFold(4))
+    with config_context(enable_metadata_routing=True):
+        with pytest.raises(UnsetMetadataPassedError, match="set_fit_request"):
+            cross_val_score(model, features, losses, params={"groups": groups}, cv=GroupKFold(4))
+        model.set_fit_request(groups=False).set_score_request(groups=False)
+        with pytest.raises(ValueError, match=r"needs groups.*set_score_request\(groups=True\)"):
+            cross_val_score(model, features, losses, params={"groups": groups}, cv=GroupKFold(4))
+        model.set_fit_request(groups=True)
+        assert np.isnan(cross_val_score(model, features, losses, params={"groups": groups}, cv=GroupKFold(4))).all()
+
+
+def test_the_column_of_groups_may_be_counted_from_the_end() -> None:
+    frame = pd.DataFrame({"am": [1, 0, 2, 1], "lm": [0, 1, 1, 3], "utterance": ["a", "a", "b", "b"]})
+    model = lpmert.Reranker(method="auto", group_column=-1).fit(frame, [0, 1, 1, 0])
+    assert model.result_.names == ("am", "lm")
+    assert model.choose(frame).tolist() == [0, 3]
+    with pytest.raises(ValueError, match="X has 3 features, so there is no column 3 of groups"):
+        lpmert.Reranker(group_column=3).fit(frame, [0, 1, 1, 0])
+
+
+def test_columns_in_another_order_are_not_scored() -> None:
+    frame = pd.DataFrame({"am": [1.0, 0.0], "lm": [0.0, 1.0]})
+    model = lpmert.Reranker(method="auto").fit(frame, [0, 1], ["a", "a"])
+    with pytest.raises(ValueError, match="the columns of X are lm, am; those seen by fit are am, lm"):
+        model.predict(frame[["lm", "am"]])
+
+
+@pytest.mark.parametrize("missing", [np.nan, None])
+def test_every_row_has_a_group(missing: object) -> None:
+    with pytest.raises(ValueError, match="groups has missing entries"):
+        lpmert.Reranker().fit([[1.0], [2.0]], [0, 1], np.array(["a", missing], dtype=object))
+
+
+def test_groups_of_two_kinds_are_not_guessed_to_be_one() -> None:
+    with pytest.raises(ValueError, match="groups has both strings and numbers"):
+        lpmert.Reranker().fit([[1.0], [2.0]], [0, 1], np.array(["1", 1], dtype=object))
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64, object])
+@pytest.mark.parametrize("at", [0, 1])
+def test_integers_that_doubles_round_are_refused(dtype: Any, at: int) -> None:
+    columns = [np.array([[1], [0]], dtype=dtype) for _ in range(2)]
+    columns[at][0, 0] = 2**53 + 1
+    with pytest.raises(ValueError, match=f"^{'Xy'[at]} has integers beyond"):
+        lpmert.Reranker().fit(*columns, ["a", "a"])
+
+
+def test_dates_are_no_numbers() -> None:
+    times = np.array([["2020-01-01"], ["2021-01-01"]], dtype="datetime64[ns]")
+    with pytest.raises(ValueError, match="X must be numbers, not dates"):
+        lpmert.Reranker().fit(times, [0, 1], ["a", "a"])
+    with pytest.raises(ValueError, match="y must be numbers, not dates"):
+        lpmert.Reranker().fit([[1], [2]], times - times[0], ["a", "a"])
+
+
+@parametrize_with_checks([lpmert.Reranker(method="och", group_column=-1)])
 def test_what_scikit_learn_checks(estimator: Any, check: Any) -> None:
     """It raises an error where something is wrong."""
     assert check(estimator) is None

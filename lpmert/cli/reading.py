@@ -36,7 +36,7 @@ _NAMED_FILES = 4
 """Of more than these, only the first is named."""
 
 _OF_METRICS = ("tokenize", "lowercase")
-_OF_ALL = ("features", "loss", "gain", "statistics", "references", "metric", "partial")
+_OF_ALL = ("features", "loss", "gain", "statistics", "references", "metric", "partial", "by_position")
 """What `read` looks after where a reader does not."""
 
 
@@ -190,8 +190,8 @@ class Reading:
             return [{} for _ in losses]  # of others, references are not read again
         if isinstance(data, WordGraphs):
             return error_rates(metric, data.references, *losses)
-        partial, by_line = bool(options.get("partial")), kind == "moses"
-        by_list = references_by_list(data.list_ids, options["references"], partial, by_line=by_line)
+        settings = {name: options.get(name, False) for name in ("partial", "by_position")}
+        by_list = references_by_list(data.list_ids, options["references"], **settings)
         return error_rates(metric, by_list, *losses)
 
     @cached_property

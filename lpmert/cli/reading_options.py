@@ -56,6 +56,7 @@ _OPTIONS = (
     ),
     click.option("--lowercase", is_flag=True, help="Texts: ignore case."),
     click.option("--partial", is_flag=True, help="Texts: allow references without a list."),
+    click.option("--by-position", is_flag=True, help="Texts: line 1 of references belongs to list 0, and so on."),
     click.option("--statistics-file", multiple=True, metavar="FILE", help="Moses: file of statistics, one per file."),
     click.option("--last-field", is_flag=True, help="Moses: the last field has the statistics."),
     click.option("--drop-texts", is_flag=True, help="Moses: do not keep the texts."),
@@ -117,7 +118,7 @@ line_length_option = click.option(
 
 FLAGS = (
     *("format", "deduplicate", "segment", "features", "loss", "gain", "statistics", "text", "group"),
-    *("references", "tokenize", "lowercase", "partial"),
+    *("references", "tokenize", "lowercase", "partial", "by_position"),
     *("statistics_file", "last_field", "drop_texts", "scores", "text_file", "losses", "separator"),
     *("n_best", "scales", "counts", "silent", "variants", "symbols"),
 )

@@ -54,8 +54,8 @@ def read(
         Most bytes of a line, 64 MiB by default; other readers take that from `lpmert.system.files.line_limit`.
     **options
         Those of the format's reader, such as `segment` for tables. For all formats: `features` (names, patterns such as
-        `LM*`), `loss`, `gain` or `statistics` choose some of those there are; `references`, with `metric` and `partial`
-        as for `lpmert.formats.srilm.read_srilm`, counts the statistics from the texts.
+        `LM*`), `loss`, `gain` or `statistics` choose some of those there are; `references`, with `metric`, `partial`
+        and `by_position` as for `lpmert.formats.srilm.read_srilm`, counts the statistics from the texts.
 
     Returns
     -------
@@ -85,7 +85,7 @@ def _read(source: Source, format: str | Format, options: dict[str, Any]) -> NBes
         {what: options.pop(what) for what in names if what in options and what not in known}
         for names in (
             ("features", "loss", "gain", "statistics"),
-            ("references", "metric", "partial") if of_texts else (),
+            ("references", "metric", "partial", "by_position") if of_texts else (),
         )
     )
     _check_options(known, options, f"reading {name}", source if isinstance(source, str | Path) else None)

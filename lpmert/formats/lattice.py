@@ -43,6 +43,7 @@ def read_lattices(
     symbols: str | Path | None = None,
     metric: str | TextMetric = "wer",
     partial: bool = False,
+    by_position: bool = False,
 ) -> NBest:
     """Read lattices and return their N-best lists.
 
@@ -55,7 +56,7 @@ def read_lattices(
     if n_best < 1:
         raise DataError(f"n_best is {n_best}; a list needs at least one hypothesis")
     speech = Speech.of(counts, silent, variants)
-    lattices, given = load(source, references, speech, format, symbols, partial=partial)
+    lattices, given = load(source, references, speech, format, symbols, partial=partial, by_position=by_position)
     place = source if isinstance(source, str | Path) else None
     for name in scales or {}:
         if name not in lattices.names:

@@ -63,6 +63,7 @@ def load_lattices(
     variants: bool = False,
     symbols: str | Path | None = None,
     partial: bool = False,
+    by_position: bool = False,
     max_line_length: int | None = None,
 ) -> Lattices | Hypergraphs:
     """Read lattices or hypergraphs with all their paths.
@@ -90,6 +91,8 @@ def load_lattices(
         Words by number, for lattices of Kaldi and OpenFst that have numbers: lines `word number`.
     partial : bool
         Whether there may be references without a lattice.
+    by_position : bool
+        Whether the lines of references are sentences in order, the first for utterance 0, whatever they look like.
     max_line_length : int, optional
         Most bytes of a line, 64 MiB by default.
 
@@ -113,7 +116,8 @@ def load_lattices(
     """
     with line_limit(max_line_length), pipes_kept():
         speech = Speech.of(counts, silent, variants)
-        return load(source, references, speech, format, symbols, features=features, partial=partial).lattices
+        settings = {"partial": partial, "by_position": by_position}
+        return load(source, references, speech, format, symbols, features=features, **settings).lattices
 
 
 class _Part(NamedTuple):
@@ -155,6 +159,7 @@ def load(
     *,
     features: Sequence[str] | str | None = None,
     partial: bool,
+    by_position: bool,
 ) -> Loaded:
     """Return what `load_lattices` returns, and the factors that files give for scores."""
     table = None if symbols is None else read_symbols(symbols)
@@ -166,7 +171,7 @@ def load(
     if not found:
         raise DataError("no lattice in it", path=str(source))
     ids, parts = list(found), [*found.values()]
-    spoken = references_by_list(ids, references, partial, what="lattice")
+    spoken = references_by_list(ids, references, partial, by_position, what="lattice")
     linear = [links_of_edges(part.graph) if isinstance(part.graph, Edges) else part.graph for part in parts]
     scales = [{} if isinstance(part.graph, Edges) else part.graph.scales for part in parts]
     if any(one is None for one in linear):

@@ -44,6 +44,7 @@ def read_moses(
     texts: bool = True,
     group: bool = False,
     partial: bool = False,
+    by_position: bool = False,
 ) -> NBest:
     """Read N-best lists in the format of Moses; lists with equal ids in several files (runs) are pooled.
 
@@ -52,11 +53,12 @@ def read_moses(
     field, or the fourth where the third is one number and the fourth has names. Other fields are not looked at.
 
     Statistics come from one of: `references`, files with one sentence a line (id 0 is the first line; with `partial`
-    there may be more lines than lists) or with ids (see `with_references`), by `metric`, one of `lpmert.metrics.text`
-    or its name; `statistics`, a file for each of `paths`, whose line has the id and the numbers of the same line; the
-    numbers in the last field, with `last_field`, or without where `write_moses` put them. `statistic_names` names them.
-    Texts are not kept with `texts=False`, so that `NBest.deduplicate` does not look at them. With `group`, lines of a
-    list may lie apart. Raises `DataError` with file and line, and what `lpmert.metrics.text` raises.
+    there may be more lines than lists) or with ids (`by_position` as for `with_references`), by `metric`, one of
+    `lpmert.metrics.text` or its name; `statistics`, a file for each of `paths`, whose line has the id and the numbers
+    of the same line; the numbers in the last field, with `last_field`, or without where `write_moses` put them.
+    `statistic_names` names them. Texts are not kept with `texts=False`, so that `NBest.deduplicate` does not look at
+    them. With `group`, lines of a list may lie apart. Raises `DataError` with file and line, and what
+    `lpmert.metrics.text` raises.
     """
     files, statistics_files = _as_list(paths), _as_list(statistics)
     measured = references if isinstance(references, Mapping) else _as_list(references)
@@ -70,7 +72,7 @@ def read_moses(
         else:
             pool.add(path, _unmeasured if measured else _last_field if last_field else _labelled)
     nbest = pool.nbest(statistic_names)
-    return with_references(nbest, measured, metric, partial, by_line=True) if measured else nbest
+    return with_references(nbest, measured, metric, partial, by_position) if measured else nbest
 
 
 def write_moses(nbest: NBest, path: str | Path) -> None:

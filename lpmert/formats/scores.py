@@ -38,15 +38,16 @@ def read_scores(
     separator: str = "-",
     metric: str = "wer",
     partial: bool = False,
+    by_position: bool = False,
 ) -> NBest:
     """Read N-best lists from one file of lines `key number` for each feature.
 
     `scores` are the files by feature, or a folder that `write_scores` wrote, which needs nothing else. A key is the id
     of its list, the last `separator` in it, and what tells the hypotheses of the list apart. `texts` is a file of lines
     `key word word ...`. The losses are either in the files of `losses`, by name of the statistic, or the errors of the
-    texts against `references`, which are, as `metric` and `partial`, those of `read_srilm`. Lists and hypotheses keep
-    the order of the first file; the others may have any. Raises `DataError` with file and line where a key is missing
-    or comes twice, or a number is none.
+    texts against `references`, which are, as `metric`, `partial` and `by_position`, those of `read_srilm`. Lists and
+    hypotheses keep the order of the first file; the others may have any. Raises `DataError` with file and line where a
+    key is missing or comes twice, or a number is none.
     """
     if isinstance(scores, str | Path):
         scores, written_texts, written_losses, separator = _roles(Path(scores))
@@ -77,7 +78,7 @@ def read_scores(
     features = np.column_stack([columns[path] for path in scores.values()])
     by_list = {name: [words[key][1] for key in members] for name, members in lists.items()} if words else {}
     if references is not None:
-        return measured(features, list(scores), by_list, references, metric, partial)
+        return measured(features, list(scores), by_list, references, metric, partial, by_position)
     return NBest(
         features,
         offsets=np.cumsum([0, *map(len, lists.values())]),
@@ -154,12 +155,14 @@ def read_espnet(
     scores: Sequence[str] = ("score",),
     metric: str = "wer",
     partial: bool = False,
+    by_position: bool = False,
 ) -> NBest:
     """Read N-best lists that ESPnet wrote: folders `1best_recog`, `2best_recog`, ... with `text` and score files.
 
     They lie in `folder` or, one set a job, in its folders `output.*`. `scores` are the files to take as features;
     the number of words becomes a feature too. An utterance may have fewer hypotheses than others, but none left out in
-    the middle. `references`, `metric` and `partial` are those of `read_srilm`. Raises `DataError` with file and line.
+    the middle. `references`, `metric`, `partial` and `by_position` are those of `read_srilm`. Raises `DataError` with
+    file and line.
     """
     if isinstance(scores, str) or not scores:
         raise DataError(f"scores must be a sequence of file names, at least one, not {quoted(scores)}")
@@ -175,7 +178,7 @@ def read_espnet(
         raise DataError("no folders 1best_recog, 2best_recog, ... here or in output.*", path=place)
     texts = {utterance: [text for _, text in members] for utterance, members in found.items()}
     features = [row for members in found.values() for row, _ in members]
-    return measured(features, [*scores, "words"], texts, references, metric, partial)
+    return measured(features, [*scores, "words"], texts, references, metric, partial, by_position)
 
 
 def _add_rank(found: dict[str, list[tuple[list[float], str]]], rank: int, folder: Path, scores: Sequence[str]) -> None:

@@ -29,11 +29,19 @@ Hypothesis = tuple[list[float], str]
 """Features and words."""
 
 
-def read_srilm(source: str | Path, references: References, *, metric: str = "wer", partial: bool = False) -> NBest:
+def read_srilm(
+    source: str | Path,
+    references: References,
+    *,
+    metric: str = "wer",
+    partial: bool = False,
+    by_position: bool = False,
+) -> NBest:
     """Read N-best lists of SRILM, one file an utterance.
 
     `source` is a folder or a manifest, as for `utterance_files`; `references` a Kaldi `text` or trn file, or words by
-    utterance; with `partial` there may be more references than lists. The losses are the errors of `metric`, a name in
+    utterance; with `partial` there may be more references than lists, and `by_position` is that of
+    `lpmert.formats.utterances.with_references`. The losses are the errors of `metric`, a name in
     `lpmert.metrics.text`, by default of words. The form of a file is that of its first line:
 
     - `NBestList1.0`, or a score in parentheses: lines `(score) word word ...`. Features: score, words.
@@ -56,7 +64,7 @@ def read_srilm(source: str | Path, references: References, *, metric: str = "wer
         names = NAMES[form]
         features += [numbers for numbers, _ in hypotheses]
         texts[utterance] = [words for _, words in hypotheses]
-    return measured(features, names, texts, references, metric, partial)
+    return measured(features, names, texts, references, metric, partial, by_position)
 
 
 def write_srilm(nbest: NBest, folder: str | Path, *, form: int = 3) -> None:

@@ -53,6 +53,7 @@ def read_table(
     references: References | Sequence[str | Path] | None = None,
     metric: str | TextMetric = "wer",
     partial: bool = False,
+    by_position: bool = False,
     group: bool = False,
     format: str | None = None,
     max_line_length: int | None = None,
@@ -89,6 +90,8 @@ def read_table(
         What is counted then: a name or an object of `lpmert.metrics.text`.
     partial : bool
         Whether there may be references without a list.
+    by_position : bool
+        Whether the lines of references are sentences in order, the first for list 0, whatever they look like.
     group : bool
         Gather the rows of a list that lie apart, in order of appearance; otherwise they have to follow one another.
     format : {"tsv", "csv", "jsonl", "json", "parquet"}, optional
@@ -137,7 +140,7 @@ def read_table(
         nbest = _collect(frame_blocks(path, choose), _Place(name, "frame", gain), chosen, group)
     if gain is not None:
         return losses_of_gains(nbest)
-    return nbest if references is None else with_references(nbest, references, metric, partial)
+    return nbest if references is None else with_references(nbest, references, metric, partial, by_position)
 
 
 def _blocks(stream: io.BufferedReader, path: str | Path, kind: str, choose: Choose) -> Iterator[Block]:

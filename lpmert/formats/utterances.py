@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MANIFEST = "manifest"
-PARTLY = "allow a part with partial=True (--partial)"
-"""What else may be done about references of lists that are not there."""
+_PARTLY = "allow a part with partial=True (--partial)"
+_TABS = "put the id of the list and a tab before each line"
 
 References = str | Path | Mapping[str, str]
 """Words by utterance, or the file that holds them."""
@@ -35,6 +35,7 @@ _ENDINGS = (".nbest", ".score", ".scores", ".txt", ".lat", ".lattice", ".slf", "
 _HEADER = ["utterance", "reference"]
 _WHITE = " \t\n\r\v\f"
 _WORD = re.compile(r"[^ \t\n\r\v\f]+")  # str.split would split at no-break and ideographic spaces too
+_MARKED = re.compile(r"[^ \t\n\r\v\f]*[0-9]")  # the first word may be an id
 _TRN = re.compile(r"(.*?)\(([^ \t\n\r\v\f()]+)\)[ \t]*")
 
 
@@ -92,7 +93,7 @@ def read_transcripts(references: References) -> dict[str, str]:
     """
     if isinstance(references, Mapping):
         return dict(references)
-    return _transcripts(_rows(references), references)
+    return {name: text for name, (_, text) in _transcripts(_rows(references), references).items()}
 
 
 def made_folder(path: str | Path) -> Path:
@@ -112,6 +113,7 @@ def measured(
     references: References,
     metric: str,
     partial: bool,
+    by_position: bool,
 ) -> NBest:
     """Return N-best lists with statistics counted from their texts, by a metric of `lpmert.metrics.text`.
 
@@ -122,7 +124,7 @@ def measured(
     texts = [text for hypotheses in lists.values() for text in hypotheses]
     offsets = np.cumsum([0, *map(len, lists.values())])
     nbest = NBest(rows, offsets, np.zeros(len(rows)), names, list(lists), texts=texts)
-    return with_references(nbest, references, metric, partial)
+    return with_references(nbest, references, metric, partial, by_position)
 
 
 def with_references(
@@ -130,19 +132,19 @@ def with_references(
     references: References | Sequence[str | Path],
     metric: str | TextMetric = "wer",
     partial: bool = False,
-    *,
-    by_line: bool = False,
+    by_position: bool = False,
 ) -> NBest:
     """Return lists with statistics counted from their texts, by a metric of `lpmert.metrics.text`.
 
     `references` are words by utterance, or one or more files: each a Kaldi `text` or trn file, or lines `id<tab>text`,
-    or, where the ids of the lists are whole numbers, one sentence a line (id 0 is the first). by_line: such ids are
-    numbers of lines unless all lines have an id and a tab; otherwise, unless all ids are first words of lines. Raises
-    `DataError` if a list has no reference, or, unless `partial`, a reference no list.
+    or, where the ids of the lists are whole numbers, one sentence a line (id 0 is the first). by_position: lines are
+    such sentences, whatever they look like; otherwise they are where no line has a tab, and most neither begin with a
+    word with a digit nor end with a word in parentheses, which may be ids. Raises `DataError` if a list has no
+    reference, or, unless `partial`, a reference no list.
     """
     from lpmert.model.texts import measure_texts
 
-    by_list = references_by_list(nbest.list_ids, references, partial, by_line=by_line)
+    by_list = references_by_list(nbest.list_ids, references, partial, by_position)
     found, summed = measure_texts(nbest, by_list, metric)
     logger.info("statistics: %s", summed.signature)
     return found
@@ -151,28 +153,30 @@ def with_references(
 def references_by_list(
     list_ids: Sequence[str],
     references: References | Sequence[str | Path],
-    partial: bool,
+    partial: bool = False,
+    by_position: bool = False,
     *,
-    by_line: bool = False,
     what: str = "list",
-    otherwise: str = PARTLY,
+    options: bool = True,
 ) -> list[tuple[str, ...]]:
     """Return the references of each list; the arguments are those of `with_references`.
 
-    what: lists, in messages; otherwise: what else to do where references have no list.
+    what: lists, in messages; options: whether the caller has `partial` and `by_position`, for messages.
     """
+    otherwise = _PARTLY if options else "leave the reference out"
     if isinstance(references, Mapping):
-        return [(text,) for text in _of_lists(dict(references), list_ids, None, partial, what, otherwise)]
+        found = {name: (None, text) for name, text in references.items()}
+        return [(text,) for text in _of_lists(found, list_ids, None, partial, what, otherwise)]
     files = [references] if isinstance(references, str | Path) else list(references)
     rows = {path: _rows(path) for path in files}
-    numbered = [path for path in files if _by_number(rows[path], list_ids, by_line)]
+    numbered = [path for path in files if _by_number(rows[path], list_ids, path, by_position)]
     for path in numbered:
         if len(rows[path]) != len(rows[numbered[0]]):
             raise DataError(f"{len(rows[path])} lines, but {numbered[0]} has {len(rows[numbered[0]])}", path=path)
     columns = [
         _of_numbers(rows[path], list_ids, path, partial, otherwise)
         if path in numbered
-        else _of_lists(_transcripts(rows[path], path), list_ids, path, partial, what, otherwise)
+        else _by_id(rows[path], list_ids, path, partial, what, otherwise, options)
         for path in files
     ]
     return list(zip(*columns, strict=True))
@@ -184,14 +188,14 @@ def outputs_by_list(path: str | Path, list_ids: Sequence[str]) -> dict[str, str]
     It may be of more lists than these. Raises `DataError` where one is missing.
     """
     rows = _rows(path)
-    if _by_number(rows, list_ids, by_line=True):
-        _of_numbers(rows, list_ids, path, partial=True)
-        return {str(number): text.strip(_WHITE) for number, (_, text) in enumerate(rows)}
+    if _by_number(rows, list_ids, path, by_position=False):
+        return dict(zip(list_ids, _of_numbers(rows, list_ids, path, partial=True), strict=True))
     found = _transcripts(rows, path)
     for name in list_ids:
         if name not in found:
-            raise DataError(f"no output for {quoted(name)}, of which there are hypotheses", path=path)
-    return found
+            trouble = f"no output for {quoted(name)}, of which there are hypotheses; {_TABS}"
+            raise DataError(trouble, path=path)
+    return {name: text for name, (_, text) in found.items()}
 
 
 def _rows(path: str | Path) -> list[tuple[int, str]]:
@@ -200,8 +204,8 @@ def _rows(path: str | Path) -> list[tuple[int, str]]:
         return list(lines(path))
 
 
-def _transcripts(rows: list[tuple[int, str]], path: str | Path) -> dict[str, str]:
-    """Return the words by utterance of the lines of a file; see `read_transcripts`."""
+def _transcripts(rows: list[tuple[int, str]], path: str | Path) -> dict[str, tuple[int, str]]:
+    """Return line and words by utterance of the lines of a file; see `read_transcripts`."""
     if rows and rows[0][1].split("\t")[:2] == _HEADER:
         rows = [(number, "\t".join(line.split("\t")[:2])) for number, line in rows[1:]]
     found: dict[str, tuple[int, str]] = {}
@@ -213,19 +217,55 @@ def _transcripts(rows: list[tuple[int, str]], path: str | Path) -> dict[str, str
         _add(found, match[2], number, match[1], path)
     if not found:
         raise DataError(EMPTY, path=path)
-    return {key: text for key, (_, text) in found.items()}
+    return found
 
 
-def _by_number(rows: Sequence[tuple[int, str]], list_ids: Sequence[str], by_line: bool) -> bool:
-    """Whether the ids of lists are numbers of the lines of a file of references."""
-    if not all(one.isascii() and one.isdigit() and len(one) <= 18 for one in list_ids):
+def _are_numbers(list_ids: Sequence[str]) -> bool:
+    return all(one.isascii() and one.isdigit() and len(one) <= 18 for one in list_ids)
+
+
+def _by_number(rows: Sequence[tuple[int, str]], list_ids: Sequence[str], path: str | Path, by_position: bool) -> bool:
+    """Whether the ids of lists are numbers of the lines of a file of references; see `with_references`."""
+    if not _are_numbers(list_ids):
+        if by_position:
+            odd = next(one for one in list_ids if not _are_numbers([one]))
+            raise DataError(
+                f"no line is number {quoted(odd)}, which is the id of a list; leave by_position out "
+                f"(--by-position), and {_TABS}",
+                path=path,
+            )
         return False
-    keys = {cells[0] for _, text in rows if (cells := words_of(text))}
-    return not keys >= {*list_ids} or (by_line and not all("\t" in text for _, text in rows))
+    if by_position:
+        return True
+    marked = sum(_MARKED.match(text) is not None or _TRN.fullmatch(text) is not None for _, text in rows)
+    if 2 * marked >= len(rows) or any("\t" in text for _, text in rows):
+        return False
+    logger.info("references: %s has a sentence a line, the first for list 0", path)
+    return True
+
+
+def _by_id(
+    rows: list[tuple[int, str]],
+    list_ids: Sequence[str],
+    path: str | Path,
+    partial: bool,
+    what: str,
+    otherwise: str,
+    options: bool,
+) -> list[str]:
+    """Return the references of lists from lines with ids; errors say what to do if the lines are sentences."""
+    try:
+        return _of_lists(_transcripts(rows, path), list_ids, path, partial, what, otherwise)
+    except DataError as error:
+        if not rows or not _are_numbers(list_ids):
+            raise
+        flag = ", or pass by_position=True (--by-position)" if options else ""
+        sentences = f"if line 1 is the sentence of {what} 0, line 2 that of {what} 1, ..., {_TABS}{flag}"
+        raise DataError(f"{error.reason}; {sentences}", path=path, line=error.line) from error
 
 
 def _of_numbers(
-    rows: Sequence[tuple[int, str]], list_ids: Sequence[str], path: str | Path, partial: bool, otherwise: str = PARTLY
+    rows: Sequence[tuple[int, str]], list_ids: Sequence[str], path: str | Path, partial: bool, otherwise: str = _PARTLY
 ) -> list[str]:
     numbers = [int(one) for one in list_ids]
     if max(numbers) >= len(rows):
@@ -237,21 +277,24 @@ def _of_numbers(
 
 
 def _of_lists(
-    spoken: Mapping[str, str],
+    spoken: Mapping[str, tuple[int | None, str]],
     list_ids: Sequence[str],
     path: str | Path | None,
     partial: bool,
-    what: str = "list",
-    otherwise: str = PARTLY,
+    what: str,
+    otherwise: str,
 ) -> list[str]:
     known = {*list_ids}
+    other = next((utterance for utterance in spoken if utterance not in known), None)
     for utterance in list_ids:
         if utterance not in spoken:
-            raise DataError(f"no reference for utterance {quoted(utterance)}; add it, or omit the {what}", path=path)
-    for utterance in spoken:
-        if not partial and utterance not in known:
-            raise DataError(f"no {what} for the reference of {quoted(utterance)}; add it, or {otherwise}", path=path)
-    return [spoken[utterance] for utterance in list_ids]
+            beside = "" if other is None else f", but one for {quoted(other)}, which is no {what}"
+            trouble = f"no reference for utterance {quoted(utterance)}{beside}; add it, or omit the {what}"
+            raise DataError(trouble, path=path, line=None if other is None else spoken[other][0])
+    if other is not None and not partial:
+        trouble = f"no {what} for the reference of {quoted(other)}; add it, or {otherwise}"
+        raise DataError(trouble, path=path, line=spoken[other][0])
+    return [spoken[utterance][1] for utterance in list_ids]
 
 
 def _files_of_folder(folder: Path) -> list[tuple[str, Path]]:

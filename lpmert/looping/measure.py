@@ -57,7 +57,7 @@ class Measure:
     def expect(self, ids: Sequence[str]) -> None:
         """Take the references of what is decoded; raises `DataError` where one is missing, or there are others."""
         if self._references is not None:
-            found = references_by_list(ids, self._references, False, otherwise="leave the reference out")
+            found = references_by_list(ids, self._references, options=False)
             self._by_list = dict(zip(ids, found, strict=True))
 
     def lists(self, lists: NBest) -> NBest:

@@ -16,7 +16,10 @@ from lpmert.system.mapped import is_mapped
 MAGNITUDE_LIMIT = 1e150
 """Largest feature or statistic accepted: products of two and sums of many stay finite in double precision."""
 
-_EXACT_INTEGERS = 2**53
+EXACT_INTEGERS = 2**53
+"""Up to here, doubles hold all integers."""
+
+BEYOND_DOUBLES = "integers beyond 2**53, which float64 cannot hold exactly; rescale them"
 
 
 def real_matrix(values: ArrayLike, what: str, *, copy: bool = True) -> FloatArray:
@@ -45,9 +48,18 @@ def real_numbers(values: Any, what: str) -> Any:
         raise DataError(f"{what} must be a rectangular array of numbers: {error}") from error
     if array.dtype.kind not in "biuf":
         raise DataError(f"{what} must be real numbers, not {array.dtype}")
-    if array.dtype.kind in "iu" and array.size and max(int(array.max()), -int(array.min())) > _EXACT_INTEGERS:
-        raise DataError(f"{what} has integers beyond 2**53, which float64 cannot hold exactly; rescale them")
+    if is_rounded(array):
+        raise DataError(f"{what} has {BEYOND_DOUBLES}")
     return array
+
+
+def is_rounded(array: Any) -> bool:
+    """Whether an array has integers that are beyond those that doubles hold exactly."""
+    if array.dtype.kind in "iu":
+        return bool(array.size) and max(int(array.max()), -int(array.min())) > EXACT_INTEGERS
+    if array.dtype.kind == "O":
+        return any(isinstance(one, int | np.integer) and abs(int(one)) > EXACT_INTEGERS for one in array.flat)
+    return False
 
 
 def check_shape(shape: tuple[int, ...], what: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
+import re
 import shlex
 import subprocess
 import sys
@@ -281,7 +282,7 @@ def test_references_must_fit_the_lists(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="refs: no reference for utterance 'b'"):
         read(tmp_path / "x.tsv", references=tmp_path / "refs")
     (tmp_path / "refs").write_text("a das Tier\nb the cat\nc x\n")
-    with pytest.raises(DataError, match=r"refs: no list for the reference of 'c'.*--partial"):
+    with pytest.raises(DataError, match=r"refs:3: no list for the reference of 'c'.*--partial"):
         read(tmp_path / "x.tsv", references=tmp_path / "refs")
     assert read(tmp_path / "x.tsv", references=tmp_path / "refs", partial=True).n_lists == 2
     write(lists(texts=None), tmp_path / "y.tsv")
@@ -290,6 +291,62 @@ def test_references_must_fit_the_lists(tmp_path: Path) -> None:
     write(lists(texts=None), tmp_path / "y.npz")
     with pytest.raises(DataError, match="the lists have no texts"):
         read(tmp_path / "y.npz", references=tmp_path / "refs", partial=True)
+
+
+def _numbered(folder: Path) -> None:
+    """Write lists 000, 001, 002, whose first hypotheses are what was said, to x.tsv."""
+    texts = [text for said in ("the cat", "a house", "one two") for text in (said, "x")]
+    write(lists(offsets=[0, 2, 4, 6], list_ids=["000", "001", "002"], texts=texts), folder / "x.tsv")
+
+
+@pytest.mark.parametrize(
+    ("references", "line", "missing", "there"),
+    [
+        ("000\tthe cat\n001\ta house\n02\tone two\n", 3, "002", "02"),
+        ("0\tthe cat\n1\ta house\n2\tone two\n", 1, "000", "0"),
+        ("0 the cat\n1 a house\n2 one two\n", 1, "000", "0"),
+        ("001\ta house\n002\tone two\n003\tthe cat\n", 3, "000", "003"),
+        ("utt0 the cat\nutt1 a house\nutt2 one two\n", 1, "000", "utt0"),
+        ("the cat (000)\na house (001)\none two (02)\n", 3, "002", "02"),
+        ("x\tthe cat\nsaid\ta house\nlast\tone two\n", 1, "000", "x"),
+    ],
+)
+def test_references_with_other_ids_are_never_matched_by_line_in_silence(
+    tmp_path: Path, references: str, line: int, missing: str, there: str
+) -> None:
+    _numbered(tmp_path)
+    (tmp_path / "refs").write_text(references)
+    with pytest.raises(DataError) as caught:
+        read(tmp_path / "x.tsv", references=tmp_path / "refs")
+    said = rf"^\S*refs:{line}: no reference for utterance '{missing}', but one for '{there}'.*tab.*\(--by-position\)$"
+    assert re.search(said, str(caught.value))
+    assert "--by-position" in run("solve", tmp_path / "x.tsv", "--references", tmp_path / "refs").output
+
+
+def test_sentences_that_begin_with_numbers_are_matched_by_line_where_that_is_said(tmp_path: Path) -> None:
+    _numbered(tmp_path)
+    (tmp_path / "refs").write_text("2 cats\n1 house\n0 x\n")
+    with pytest.raises(DataError, match="by_position"):
+        read(tmp_path / "x.tsv", references=tmp_path / "refs")
+    arguments = ["convert", tmp_path / "x.tsv", tmp_path / "y.tsv", "--references", tmp_path / "refs"]
+    assert run(*arguments).exit_code == 1
+    assert run(*arguments, "--by-position").exit_code == 0
+    # the cat | 2 cats, x | 2 cats, a house | 1 house, x | 1 house, one two | 0 x, x | 0 x: words that differ, by hand
+    assert read(tmp_path / "y.tsv").statistics[:, 0].tolist() == [2, 2, 1, 2, 2, 1]
+
+
+def test_a_few_sentences_may_begin_with_numbers(tmp_path: Path) -> None:
+    _numbered(tmp_path)
+    (tmp_path / "refs").write_text("the cat\na house\n2 x\n")
+    found = read(tmp_path / "x.tsv", references=tmp_path / "refs")
+    assert found.statistics[:, 0].tolist() == [0, 2, 0, 2, 2, 1]
+
+
+def test_only_lists_whose_ids_are_numbers_are_matched_by_line(tmp_path: Path) -> None:
+    write(lists(), tmp_path / "x.tsv")
+    (tmp_path / "refs").write_text("a das Tier\nb the cat\n")
+    with pytest.raises(DataError, match=r"refs: no line is number 'b'.*leave by_position out \(--by-position\)"):
+        read(tmp_path / "x.tsv", references=tmp_path / "refs", by_position=True)
 
 
 def test_scores_may_be_given_as_names_and_files(tmp_path: Path) -> None:

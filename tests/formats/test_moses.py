@@ -159,7 +159,7 @@ def test_references_and_lists_must_be_of_the_same_sentences(tmp_path: Path) -> N
     assert read_moses(lists, references=long, partial=True).n_lists == 2
     with pytest.raises(DataError, match=r"two: 2 lines, but .*long has 3"):
         read_moses(lists, references=[long, put(tmp_path, "a\nb\n", "two")])
-    with pytest.raises(DataError, match=r"long: no reference for utterance 'u1'"):
+    with pytest.raises(DataError, match=r"long:1: no reference for utterance 'u1', but one for 'a'"):
         read_moses(put(tmp_path, "u1 ||| a ||| 1\n"), references=long)
 
 
