@@ -16,15 +16,34 @@ import lpmert.methods
 import lpmert.metrics
 
 
+def built(folder: Path, *options: str) -> tuple[int, str]:
+    """Build the site; return the exit code and what was said. Not --quiet: strictness counts only warnings it shows."""
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder), *options]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, env=environment, check=False)
+    return run.returncode, run.stdout + run.stderr
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
-    run = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=240, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}
-    )
-    assert run.returncode == 0, run.stderr
+    code, said = built(folder)
+    assert code == 0, said
+    assert "Documentation built" in said
+    assert "WARNING" not in said
     return folder
+
+
+def test_a_link_to_nowhere_fails_the_build(tmp_path: Path) -> None:
+    """Else the site of the fixture could be built from anything."""
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "index.md").write_text("[gone](gone.md)\n", encoding="utf-8")
+    config = tmp_path / "mkdocs.yml"
+    # the settings of the site, of which those of one page are other ones
+    config.write_text(f"INHERIT: {ROOT / 'mkdocs.yml'}\ndocs_dir: docs\nhooks: []\nnav: []\n", encoding="utf-8")
+    code, said = built(tmp_path / "site", "--config-file", str(config))
+    assert code == 1
+    assert "contains a link 'gone.md'" in said
 
 
 def test_every_page_is_in_the_navigation(site: Path) -> None:
@@ -33,6 +52,19 @@ def test_every_page_is_in_the_navigation(site: Path) -> None:
         if path.stem != "index":
             assert f'href="{path.stem}/"' in home, path.name
             assert (site / path.stem / "index.html").exists()
+
+
+def test_no_page_is_in_the_navigation_twice(site: Path) -> None:
+    home = (site / "index.html").read_text(encoding="utf-8")
+    pages = re.findall(r'<a href="([^"#]+/)" class="md-nav__link"', home)
+    assert len(pages) >= 20
+    assert len(set(pages)) == len(pages)
+
+
+def test_a_folder_without_a_page_of_its_own_has_one_that_lists_it(site: Path) -> None:
+    page = (site / "repository" / "proofs" / "coq" / "index.html").read_text(encoding="utf-8")
+    assert 'href="Cores.v"' in page
+    assert (site / "repository" / "proofs" / "coq" / "Cores.v").exists()
 
 
 def test_pages_find_what_lies_outside_of_them(site: Path) -> None:

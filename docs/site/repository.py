@@ -18,6 +18,7 @@ OUTSIDE = (
     "LICENSE",
     "benchmarks/*.py",
     "benchmarks/suites/*.py",
+    "benchmarks/results/*.json",
     "benchmarks/results/*.md",
     "benchmarks/results/*.png",
     "examples/*/*",
@@ -27,12 +28,19 @@ OUTSIDE = (
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add what pages may link to."""
+    """Add what pages may link to: files, and for each folder without a README a page that lists them."""
+    folders: dict[Path, list[str]] = {}
     for pattern in OUTSIDE:
         for path in sorted(ROOT.glob(pattern)):
             if path.is_file():
                 place = _place(path.relative_to(ROOT).as_posix())
                 files.append(File.generated(config, place, abs_src_path=str(path)))
+                folders.setdefault(path.parent.relative_to(ROOT), []).append(path.name)
+    for folder, names in folders.items():
+        if "README.md" not in names:
+            links = "\n".join(f"- [{name}]({name})" for name in names)
+            place = _place(f"{folder.as_posix()}/index.md")
+            files.append(File.generated(config, place, content=f"# {folder.as_posix()}\n\n{links}\n"))
     return files
 
 
