@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from math import lcm
 from typing import NamedTuple
@@ -27,10 +28,13 @@ class Winners(NamedTuple):
     all: bool
 
 
-def best_paths(graph: Graph, units: FloatArray, weights: FloatArray) -> Winners:
+def best_paths(
+    graph: Graph, units: FloatArray, weights: FloatArray, exact: Sequence[Fraction] | None = None
+) -> Winners:
     """Return the paths with the best score at weights [d], in exact arithmetic, and those first that stand for others.
 
-    units [d]: of which the features are whole multiples. Links that rounding surely rules out are left out first; those
+    units [d]: of which the features are whole multiples. exact [d]: what the weights are where doubles only come near,
+    each to half a unit in its last place. Links that rounding surely rules out are left out first; those
     that are left make up whole paths.
     """
     scores, links = np.empty(len(graph.sources)), np.empty(len(graph.sources), dtype=np.int64)
@@ -41,10 +45,10 @@ def best_paths(graph: Graph, units: FloatArray, weights: FloatArray) -> Winners:
     targets = graph.targets[links]
     if (targets[1:] != targets[:-1]).all() and not graph.seconds.any():  # one way into each node, and so one path
         return Winners([links[::-1]], True)
-    exact = exact_scores(graph.features[links] / units, weights, units)
+    scores_of_links = exact_scores(graph.features[links] / units, weights if exact is None else exact, units)
     best: dict[int, int] = {0: 0}
     leading: dict[int, list[int]] = {}
-    for link, own in zip(links.tolist(), exact, strict=True):
+    for link, own in zip(links.tolist(), scores_of_links, strict=True):
         target = int(graph.targets[link])
         score = best[int(graph.sources[link])] + best[int(graph.seconds[link])] + own
         if target not in best or score > best[target]:
@@ -65,9 +69,9 @@ def best_paths(graph: Graph, units: FloatArray, weights: FloatArray) -> Winners:
     return Winners(ways, not waiting)
 
 
-def exact_scores(multiples: FloatArray, weights: FloatArray, units: FloatArray) -> list[int]:
+def exact_scores(multiples: FloatArray, weights: FloatArray | Sequence[Fraction], units: FloatArray) -> list[int]:
     """Return the scores of rows of whole multiples [n, d] of the units [d], times one common positive factor."""
-    factors = [Fraction(weight) * Fraction(unit) for weight, unit in zip(weights.tolist(), units.tolist(), strict=True)]
+    factors = [Fraction(weight) * Fraction(unit) for weight, unit in zip(weights, units.tolist(), strict=True)]
     common = lcm(*(factor.denominator for factor in factors))
     whole = [int(factor * common) for factor in factors]
     return [sum(value * factor for value, factor in zip(row, whole, strict=True)) for row in _integers(multiples)]

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lpmert.errors import FloatArray, MetricError, RegionError
+from lpmert.errors import FloatArray, IntArray, MetricError, RegionError
 from lpmert.metrics.additive import SumOfLosses
 from lpmert.metrics.kinds import exact_loss
 from lpmert.metrics.rates import error_rates
 from lpmert.metrics.text import EditTexts, TextMetric
 from lpmert.model.best_paths import Winners, best_paths
-from lpmert.model.canonical import column_scales
+from lpmert.model.canonical import column_scales, group_identical
 from lpmert.model.canonicalise import LOSS_UNIT, times
 from lpmert.model.coordinates import CallerWeights, CanonicalWeights, Coordinates
 from lpmert.model.evaluation import Evaluation
@@ -29,6 +29,7 @@ from lpmert.model.reduction import reduce
 from lpmert.model.region import Region, limits_of
 from lpmert.model.texts import text_metric
 from lpmert.model.word_graphs import SILENT, WordGraphs
+from lpmert.numeric.rounding import Rounding
 from lpmert.parallel.backends import workers
 from lpmert.quoting import quoted
 from lpmert.system.memory import room_for
@@ -61,13 +62,20 @@ class SumOfLinks:
 class Verdict(NamedTuple):
     """What weights lose on all lattices, as a cost, from summed statistics [K], with the winners [S] of each.
 
-    strict: whether no tie between unequal statistics, of paths with different features, decides it.
+    strict: whether no tie between unequal statistics, of paths with different features, decides it, and these weights
+    lose the same where they fulfil the equations of the region exactly. nearby: the winners there, none if no equation
+    can round.
     """
 
     loss: int
     total: FloatArray
     winners: list[Winners]
     strict: bool
+    nearby: list[Winners]
+
+    def ways(self, number: int) -> list[IntArray]:
+        """Return the paths of lattice `number` that win, here or where the equations hold exactly."""
+        return [way for winners in (self.winners, self.nearby) if winners for way in winners[number].ways]
 
 
 class LatticeProblem:
@@ -75,8 +83,9 @@ class LatticeProblem:
 
     graphs [S]: the lattices with features [L, d] in the coordinates of a search. canonical: the limits of the region
     in these, without lists; costs are losses where these are additive, and else losses in fixed point.
-    rounded_features: whether equations of the region have changed features by rounding. Raises `MetricError` for a
-    metric that is neither a ratio that searches know nor a sum of whole numbers.
+    exact_graphs [S]: with features [L, e] whose sums are exact: the same, but where equations make doubles round the
+    features as given. Raises `MetricError` for a metric that is neither a ratio that searches know nor a sum of whole
+    numbers.
     """
 
     def __init__(self, lattices: WordGraphs, metric: str | TextMetric = "wer", region: Region | None = None) -> None:
@@ -96,7 +105,7 @@ class LatticeProblem:
         features, labels = lattices.features, tuple[str, ...]()
         room_for(_TIMES * features.nbytes + modules_to_load(), "the canonical form, a search and its report")
         limits, cap = np.empty((0, lattices.n_features)), None
-        self.rounded_features = False
+        rounded_features = False
         if self._reduction is not None:
             rounded = np.flatnonzero(self._reduction.rows_off.any(axis=1))
             if len(rounded):
@@ -106,7 +115,7 @@ class LatticeProblem:
                 )
             sums, off = self._reduction.features(features, lattices.offsets)
             features, _ = (sums, None) if self._reduction.columns is not None else lattices.exact_sums(sums)
-            self.rounded_features = off is not None or not np.array_equal(features, sums)
+            rounded_features = off is not None or not np.array_equal(features, sums)
             limits, labels, cap = self._reduction.rows, self._reduction.labels, self._reduction.cap
         n_features = features.shape[1]
         scales = np.ones(n_features) if cap is not None else column_scales(features, lattices.offsets)
@@ -120,14 +129,56 @@ class LatticeProblem:
             totals = Totals(self.metric, np.empty((0, width)), np.zeros(width), self._attained)
             self.canonical = replace(self.canonical, losses=totals, unit=LOSS_UNIT, rounded=True)
         scaled = times(features, scales)
+        given = [lattices.graph(s) for s in range(lattices.n_lists)]
         self.graphs = [
-            lattices.graph(s)._replace(features=scaled[lattices.offsets[s] : lattices.offsets[s + 1]])
-            for s in range(lattices.n_lists)
+            graph._replace(features=scaled[lattices.offsets[s] : lattices.offsets[s + 1]])
+            for s, graph in enumerate(given)
         ]
+        self._exact_columns = self._columns_as_given() if rounded_features else None
+        self.exact_graphs = given if rounded_features else self.graphs
         self._counters: list[Callable[[NDArray[np.int32]], Sequence[float]] | None] = [None] * lattices.n_lists
         self._counted: list[dict[bytes, FloatArray]] = [{} for _ in self.graphs]
         self._references = self._word_numbers()
         self._decoded: dict[bytes, Verdict] = {}
+
+    def _columns_as_given(self) -> list[list[tuple[int, Fraction]]]:
+        """Return for each weight [D] of the caller what it is in those of a search: places and factors, exactly.
+
+        Orthonormal coordinates count by the weights that are coordinates without them, so that equations hold exactly.
+        """
+        reduction = self._reduction
+        if reduction is None:
+            return [[(d, Fraction(1))] for d in range(self.lattices.n_features)]
+        rows = [[Fraction(0)] * self.canonical.n_features for _ in range(self.lattices.n_features)]
+        for column, k in zip(reduction.exact_basis, reduction.free.tolist(), strict=True):
+            own = [Fraction(value) for value in (reduction.basis[k] * self.coordinates.scales).tolist()]
+            for d, factor in column.items():
+                rows[d] = [value + factor * more for value, more in zip(rows[d], own, strict=True)]
+        return [[(place, value) for place, value in enumerate(row) if value] for row in rows]
+
+    def at_rays(self, rays: FloatArray) -> FloatArray:
+        """Return rays [n, d] of a search as weights [n, e] for features of `exact_graphs`, each number rounded once."""
+        if self._exact_columns is None:
+            return rays
+        exact = [[Fraction(value) for value in ray] for ray in rays.tolist()]
+        columns = self._exact_columns
+        return np.array([[float(sum(f * ray[k] for k, f in own)) for own in columns] for ray in exact])
+
+    def as_lists(self, rows: FloatArray, offsets: IntArray) -> tuple[IntArray, FloatArray, Rounding | None]:
+        """Return which of some hypotheses stand for those that no weights of the region tell apart, the first of each
+        list [s + 1]; the features [m, d] of these in a search, and what is rounded of them.
+
+        rows [n, e]: sums of features of `exact_graphs`.
+        """
+        if self._exact_columns is None or self._reduction is None:
+            return np.arange(len(rows)), np.ascontiguousarray(rows), None
+        scales = self.coordinates.scales
+        features, rounding = self._reduction.features(rows, offsets)
+        leader = group_identical(features if rounding is None else rounding.codes, offsets)
+        first = np.flatnonzero(leader == np.arange(len(leader)))
+        if rounding is not None:
+            rounding = rounding.take(first).scaled(np.arange(len(scales)), scales)
+        return first, times(features[first], scales), rounding
 
     def __getstate__(self) -> dict[str, Any]:
         """What counts statistics is a function that is made where it is needed."""
@@ -139,6 +190,11 @@ class LatticeProblem:
         """Every setting of the problem that changes the number."""
         region = "" if self.region is None else f"|{self.region.signature}"
         return f"{self.metric.signature}|lattices{region}"
+
+    @property
+    def turned(self) -> bool:
+        """Whether a cap and equations leave features that nobody knows exactly."""
+        return self._reduction is not None and self._reduction.off is not None
 
     def to_caller(self, weights: CanonicalWeights) -> CallerWeights:
         """Return the weights [d] of a search as weights [D] for the features as given."""
@@ -258,20 +314,39 @@ class LatticeProblem:
         key = weights.tobytes()
         if key not in self._decoded:
             last = list(self._decoded.items())[1 - _REMEMBERED :]
-            self._decoded = {**dict(last), key: self._verdict(self._winners(weights))}
+            self._decoded = {**dict(last), key: self._verdict(weights)}
         return self._decoded[key]
 
-    def _winners(self, weights: CallerWeights) -> list[Winners]:
+    def _winners(self, weights: CallerWeights, exact: Sequence[Fraction] | None = None) -> list[Winners]:
         """Return the best paths of all lattices; threads that are hired share them."""
         hands, lattices = workers(), self.lattices
         units = 1 if hands.far else min(hands.jobs, 1 + lattices.n_links // _LINKS_OF_UNIT)
         if units == 1:
-            return _best_of_lattices(lattices, 0, lattices.n_lists, weights)
+            return _best_of_lattices(lattices, 0, lattices.n_lists, weights, exact)
         shares = np.searchsorted(lattices.offsets, np.linspace(0, lattices.n_links, units + 1)).tolist()
-        parts = [(begin, end, weights) for begin, end in pairwise(shares)]
+        parts = [(begin, end, weights, exact) for begin, end in pairwise(shares)]
         return [won for own in hands.each(_best_of_lattices, hands.share(lattices), parts) for won in own]
 
-    def _verdict(self, winners: list[Winners]) -> Verdict:
+    def _verdict(self, weights: CallerWeights) -> Verdict:
+        winners, nearby = self._winners(weights), []
+        total, strict = self._total(winners)
+        reduction = self._reduction
+        if reduction is not None and reduction.columns is None:
+            # Weights in doubles need not fulfil equations of several exactly; those nearby that do have to do as well.
+            nearest = weights[reduction.free]
+            exact = [Fraction(0)] * len(weights)
+            for value, column in zip(nearest.tolist(), reduction.exact_basis, strict=True):
+                for d, factor in column.items():
+                    exact[d] += factor * Fraction(value)
+            if any(value != given for value, given in zip(exact, weights.tolist(), strict=True)):
+                nearby = self._winners(CallerWeights(np.array([float(value) for value in exact])), exact)
+                there, clear = self._total(nearby)
+                strict = strict and clear and np.array_equal(there, total)
+            strict = strict and reduction.strictly_inside(nearest)
+        return Verdict(self.cost(total), total, winners, strict, nearby)
+
+    def _total(self, winners: list[Winners]) -> tuple[FloatArray, bool]:
+        """Return the summed statistics [K] of the first winner of each lattice, and whether no tie decides them."""
         total, strict = np.zeros(len(self.settings.columns)), True
         for number, found in enumerate(winners):
             first = found.ways[0]
@@ -279,14 +354,18 @@ class LatticeProblem:
             total += own
             if len(found.ways) > 1 or not found.all:
                 # Of paths that no weights of the region tell apart the first counts.
-                links = self.graphs[number].features
-                row = links[first].sum(axis=0)
                 same = all(
-                    np.array_equal(self.statistics(number, way), own) or np.array_equal(links[way].sum(axis=0), row)
+                    np.array_equal(self.statistics(number, way), own) or self._alike(number, way, first)
                     for way in found.ways[1:]
                 )
                 strict = strict and same and found.all
-        return Verdict(self.cost(total), total, winners, strict)
+        return total, strict
+
+    def _alike(self, number: int, way: NDArray[np.integer], other: NDArray[np.integer]) -> bool:
+        """Whether no weights of the region tell two paths of lattice `number` apart."""
+        links = self.exact_graphs[number].features
+        rows = np.stack([links[one].sum(axis=0) for one in (way, other)])
+        return len(self.as_lists(rows, np.array([0, 2]))[0]) == 1 or np.array_equal(*rows)
 
     def _attained(self, weights: CanonicalWeights) -> float | Fraction | None:
         """Return the loss of weights [d] of a search on all lattices; see `Totals`."""
@@ -351,5 +430,7 @@ class LatticeProblem:
         return found
 
 
-def _best_of_lattices(lattices: WordGraphs, begin: int, end: int, weights: FloatArray) -> list[Winners]:
-    return [best_paths(lattices.graph(s), lattices.units, weights) for s in range(begin, end)]
+def _best_of_lattices(
+    lattices: WordGraphs, begin: int, end: int, weights: FloatArray, exact: Sequence[Fraction] | None
+) -> list[Winners]:
+    return [best_paths(lattices.graph(s), lattices.units, weights, exact) for s in range(begin, end)]

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from fractions import Fraction
+from operator import mul
+
 import numpy as np
 import oracle
 import pytest
@@ -19,6 +23,7 @@ from lpmert.model.coordinates import CallerWeights
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.lattices import Lattices
 from lpmert.parallel.backends import hired
+from lpmert.result import Limits
 
 
 def check(seed: int, kind: str, settings: LatticeSettings | None = None, *, most: int = 400) -> None:
@@ -44,6 +49,67 @@ def check(seed: int, kind: str, settings: LatticeSettings | None = None, *, most
         assert kind == "steep"
     # What the weights say they lose is what decoding with them loses.
     assert decoded_loss(*drawn.listed(), result.weights) == expected
+
+
+def check_on_equation(seed: int, settings: LatticeSettings) -> Counter[Status]:
+    """Bounds of searches that end in every way hold on an equation, whose sums of features doubles must round."""
+    rng = np.random.default_rng(2000 + seed)
+    n_lattices, width = int(rng.integers(1, 3)), int(rng.integers(2, 5))
+    drawn, names = Drawn(seed, "integers", n_lattices, width), [f"feature{d + 1}" for d in range(width)]
+    counts = [len(drawn.paths(s)) * any(drawn.paths(s)) for s in range(n_lattices)]
+    factors = rng.choice([-3.0, -1.0, 0.1, 0.7, 1.0, 3.0], width) * (rng.random(width) < 0.7)
+    if not 0 < np.prod(counts) <= 200 or np.count_nonzero(factors) < 2:
+        return Counter()
+    # Multiples of one or two vectors: many paths are tied, or would be but for the last bits.
+    shares = rng.integers(-3, 4, (len(drawn.features), 2)) * [1, seed % 2]
+    drawn.features = shares @ rng.normal(size=(2, width))
+    units = drawn.lattices().units
+    drawn.features = np.rint(drawn.features / units) * units  # as lattices hold them
+    assert drawn.lattices().units.tolist() == units.tolist()
+    equation = lpmert.Linear({n: f for n, f in zip(names, factors.tolist(), strict=True) if f}, lower=0, upper=0)
+    features, offsets, losses = drawn.listed()
+    basis = oracle.null_space([[Fraction(factor) for factor in factors.tolist()]], width)
+    rows = [[sum(map(mul, row, column), Fraction(0)) for column in basis] for row in features]
+    least = min(sum(losses[row] for row in chosen) for chosen in oracle.attainable(rows, offsets))
+    problem = LatticeProblem(drawn.lattices(), "wer", Region(linear=[equation]))
+    ended: Counter[Status] = Counter()
+    for limits in (Limits(), Limits(gap=0.5), Limits(target=least + 1), *(Limits(node_limit=n) for n in range(4))):
+        result = solve_lattices(problem, Auto(), limits, settings=settings)
+        assert decoded_loss(*drawn.listed(), result.weights) == result.loss
+        assert result.lower_bound is not None
+        assert result.lower_bound <= least
+        if result.status is Status.OPTIMAL:
+            assert (result.loss, result.lower_bound) == (least, least)
+        ended[result.status] += 1
+    return ended
+
+
+@pytest.mark.parametrize("comparisons", [1, 40])
+def test_bounds_hold_on_equations_whose_sums_doubles_must_round(comparisons: int) -> None:
+    ended: Counter[Status] = Counter()
+    for seed in range(60):
+        ended += check_on_equation(seed, LatticeSettings(comparisons=comparisons))
+    assert ended[Status.OPTIMAL] > 50
+    assert ended[Status.OPTIMAL_TO_TOLERANCE] <= 0.1 * ended[Status.OPTIMAL]
+
+
+def test_a_cosine_beside_an_equation_leaves_the_optimum_of_the_same_paths_as_lists() -> None:
+    compared = 0
+    for seed in range(24):
+        drawn = Drawn(seed, "integers", 2, 3)
+        if not 0 < np.prod([len(drawn.paths(s)) * any(drawn.paths(s)) for s in range(2)]) <= 400:
+            continue
+        drawn.features = drawn.features * np.random.default_rng(seed).normal(size=3)
+        units = drawn.lattices().units
+        drawn.features = np.rint(drawn.features / units) * units
+        features, offsets, losses = drawn.listed()
+        lists = lpmert.NBest(np.array(features, dtype=float), offsets, losses)
+        equation = lpmert.Linear({"feature1": 3.0, "feature2": -0.7, "feature3": 1.0}, lower=0, upper=0)
+        region = Region(linear=[equation], cosine=0.4, around=[1.0, 2.0, -1.0])
+        one, other = (lpmert.minimize(data, region=region) for data in (drawn.lattices(), lists))
+        assert (one.loss, one.lower_bound, one.status) == (other.loss, other.lower_bound, other.status)
+        compared += 1
+    assert compared > 8
 
 
 KINDS = ("integers", "ternary", "dyadic", "large", "steep")

@@ -4,8 +4,8 @@ A partial path that another one into the same node beats at every ray of the con
 that adds the same to both. What nobody beats are labels; those of the last node are the hypotheses that may win.
 
 Throughout: links sorted by target, as in `lpmert.model.lattices`, each from a node and a second one, which is node 0 in
-lattices: there is nothing before it. Features [L, D] whose sums along paths are exact, rays [D, D], linearly
-independent.
+lattices: there is nothing before it. Features [L, D] whose sums along paths are exact. Rays [R, D], linearly
+independent, whose numbers are off by half a unit in the last place at most: where D > R equations hold for all weights.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class Links(NamedTuple):
 
 
 class Space(NamedTuple):
-    """Work space for labels: their features and scores [N, D], the two labels and the link [N, 3] each came by, which
-    are dead [N]; first [n + 1]: the first label of each node; most [D].
+    """Work space for labels: their features [N, D] and scores [N, R], the two labels and the link [N, 3] each came by,
+    which are dead [N]; first [n + 1]: the first label of each node; most [R].
     """
 
     labels: FloatArray
@@ -51,8 +51,8 @@ class Space(NamedTuple):
 
 
 class Ahead(NamedTuple):
-    """What rules labels out ahead: the best score from each node on [n, D], whole paths [P, D] at the rays, slack [D]
-    that bounds the rounding of two such sums, and tolerance [D], that of the difference of two labels.
+    """What rules labels out ahead: the best score from each node on [n, R], whole paths [P, R] at the rays, slack [R]
+    that bounds the rounding of two such sums, and tolerance [R], that of the difference of two labels.
     """
 
     to_come: FloatArray
@@ -63,7 +63,7 @@ class Ahead(NamedTuple):
 
 @internal
 def hopeless(most, paths, n_paths, likely):
-    """Return which of some whole paths [P, D] is better at every ray than the most [D] that can be reached, or -1.
+    """Return which of some whole paths [P, R] is better at every ray than the most [R] that can be reached, or -1.
 
     likely: which one is looked at first.
     """
@@ -90,7 +90,7 @@ def _sign(labels, i, j, ray):
         product = (labels[i, d] - labels[j, d]) * ray[d]
         total += product
         size += abs(product)
-    error = (len(ray) + 1) * EPSILON * size
+    error = (len(ray) + 2) * EPSILON * size
     if total > error:
         return 1
     if total < -error:
@@ -102,7 +102,7 @@ def _sign(labels, i, j, ray):
 def _beats(labels, scores, i, j, rays, tolerance):
     """Return 1 where label i is at least label j at every ray, -1 where it is at most that and somewhere less, else 0.
 
-    Labels that are equal at all rays have the same features.
+    Labels that are equal at all rays have the same features, or no weights tell them apart.
     """
     most, least = True, True
     for r in range(len(tolerance)):
@@ -250,7 +250,7 @@ def trace(came, first, end, stack, lengths, ways):
 
 @kernel(nogil=True)
 def leading(paths, rays, tolerance, scores, dead, game):
-    """Mark in dead [n] the paths, of features [n, D], that others beat at every ray; scores [n, D] at the rays."""
+    """Mark in dead [n] the paths, of features [n, D], that others beat at every ray; scores [n, R] at the rays."""
     likely = np.int64(-1)
     for i in range(len(paths)):
         for r in range(len(rays)):

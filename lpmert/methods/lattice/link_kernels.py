@@ -19,12 +19,12 @@ _LANES = 4
 
 
 class Workbench(NamedTuple):
-    """Work space for the links of a lattice: which of all they are [L], the links, their scores [L, D + ...] at the
+    """Work space for the links of a lattice: which of all they are [L], the links, their scores [L, R + ...] at the
     rays, and more.
 
-    so_far, to_come [n, D + ...]: the best scores of paths to each node, and from it. For mixes, which are columns
-    [D, m]: best [n, m]: the best scores of paths to each node; last [n, m]: the links that these end with; sums [m].
-    most [D], stack [n + 1].
+    so_far, to_come [n, R + ...]: the best scores of paths to each node, and from it. For mixes, which are columns
+    [R, m]: best [n, m]: the best scores of paths to each node; last [n, m]: the links that these end with; sums [m].
+    most [R], stack [n + 1].
     """
 
     chosen: IntArray
@@ -40,9 +40,9 @@ class Workbench(NamedTuple):
     stack: IntArray
 
 
-def new_workbench(n_links: int, n_nodes: int, n_features: int) -> Workbench:
+def new_workbench(n_links: int, n_nodes: int, n_features: int, n_rays: int) -> Workbench:
     """Return work space for lattices of so many links and nodes at most."""
-    lanes = -(-n_features // _LANES) * _LANES
+    lanes = -(-n_rays // _LANES) * _LANES
     ends = [np.empty(n_links, dtype=np.int32) for _ in range(3)]
     return Workbench(
         np.empty(n_links, dtype=np.int64),
@@ -50,18 +50,18 @@ def new_workbench(n_links: int, n_nodes: int, n_features: int) -> Workbench:
         np.empty((n_links, lanes)),
         np.empty((n_nodes, lanes)),
         np.empty((n_nodes, lanes)),
-        np.empty((n_features, _ABREAST)),
+        np.empty((max(n_features, n_rays), _ABREAST)),
         np.empty((n_nodes, _ABREAST)),
         np.empty((n_nodes, _ABREAST), dtype=np.int64),
         np.empty(_ABREAST),
-        np.empty(n_features),
+        np.empty(n_rays),
         np.empty(n_nodes + 1, dtype=np.int64),
     )
 
 
 class Sought(NamedTuple):
     """What is found: the links of the best path in the middle, last first [H]; marks: bits of the links that are left;
-    paths [P, D]: features of whole paths, those that are known first, then those that are best at mixes; scores [P, D]
+    paths [P, D]: features of whole paths, those that are known first, then those that are best at mixes; scores [P, R]
     at the rays, in the end of those that no others beat; dead [P].
     """
 
@@ -74,7 +74,7 @@ class Sought(NamedTuple):
 
 @kernel(nogil=True)
 def look_through(graph, n_nodes, marks, rays, mixes, slack, tolerance, bench, game, sought):
-    """Find best paths at mixes [m, D] of the rays, and through which of the links that have marks a path may win.
+    """Find best paths at mixes [m, R] of the rays, and through which of the links that have marks a path may win.
 
     These then stand in the work space, in their order, and have marks in what is found. Returns how many had marks, how
     many are left, the links of the best path at the first mix, and the paths that no others beat.

@@ -11,10 +11,10 @@ from lpmert.numeric.kernels import EPSILON, kernel
 
 @kernel(nogil=True, allocates=True)
 def narrow(features, lists, rays, reach, game, kept, scores, middle):
-    """Drop the hypotheses of lists that others of their list beat at every ray of a cone.
+    """Drop the hypotheses of lists that others of their list beat at every ray [R, D] of a cone.
 
-    features: of the catalogue; reach [S, D] bounds scores of lattices at the rays. Fills kept, which is like lists, the
-    scores [n, D] of its hypotheses, and middle [m]: which is the best of each list in the middle of the cone.
+    features: of the catalogue; reach [S, R] bounds scores of lattices at the rays. Fills kept, which is like lists, the
+    scores [n, R] of its hypotheses, and middle [m]: which is the best of each list in the middle of the cone.
     """
     numbers, ends, ids = lists
     n_rays, n_features = rays.shape
@@ -28,7 +28,7 @@ def narrow(features, lists, rays, reach, game, kept, scores, middle):
     for a in range(len(numbers)):
         begin, size = ends[a], ends[a + 1] - ends[a]
         for r in range(n_rays):
-            tolerance[r] = 2.0 * (n_rays + 2) * EPSILON * reach[numbers[a], r]
+            tolerance[r] = 2.0 * (n_features + 3) * EPSILON * reach[numbers[a], r]
         likely = np.int64(-1)
         for i in range(size):
             for d in range(n_features):

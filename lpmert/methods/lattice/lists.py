@@ -16,7 +16,7 @@ Way = NDArray[np.int32]
 
 
 class Catalogue:
-    """Hypotheses of all lattices, by numbers that stay: features [n, d], statistics [n, K], ways, their links, and
+    """Hypotheses of all lattices, by numbers that stay: features [n, e], statistics [n, K], ways, their links, and
     numbers, whose they are.
 
     Of those of a lattice with the same features the first stands for all.
@@ -25,15 +25,15 @@ class Catalogue:
     def __init__(self, problem: LatticeProblem) -> None:
         self._problem = problem
         self._ids: list[dict[bytes, int]] = [{} for _ in problem.graphs]
-        self.features = np.empty((256, problem.canonical.n_features))
+        self.features = np.empty((256, problem.exact_graphs[0].features.shape[1]))
         self.statistics = np.empty((256, len(problem.settings.columns)))
         self.ways: list[Way] = []
         self.numbers: list[int] = []
 
     def add(self, number: int, way: NDArray[np.integer], row: FloatArray | None = None) -> int:
-        """Return the number of a hypothesis of lattice `number`; row [d]: its features, where they are known."""
+        """Return the number of a hypothesis of lattice `number`; row [e]: its features, where they are known."""
         own: Way = way.astype(np.int32, copy=False)
-        row = self._problem.graphs[number].features[way].sum(axis=0) + 0.0 if row is None else row
+        row = self._problem.exact_graphs[number].features[way].sum(axis=0) + 0.0 if row is None else row
         known = self._ids[number].get(row.tobytes())
         if known is not None:
             earlier = self.ways[known]
@@ -42,7 +42,7 @@ class Catalogue:
         return self.append(number, own, row, self._problem.statistics(number, own))
 
     def append(self, number: int, way: Way, features: FloatArray, statistics: FloatArray) -> int:
-        """Return the number of a hypothesis of lattice `number` that is new, features [d] and statistics [K]."""
+        """Return the number of a hypothesis of lattice `number` that is new, features [e] and statistics [K]."""
         new = len(self.ways)
         if new == len(self.features):
             self.features = np.concatenate([self.features, np.empty_like(self.features)])
@@ -64,6 +64,12 @@ class Catalogue:
         columns = (state[name] for name in ("numbers", "ways", "features", "statistics"))
         for number, way, features, statistics in zip(*columns, strict=True):
             self.append(int(number), way, features, statistics)
+
+    def in_order(self, lists: Lists) -> Lists:
+        """Return lists with the hypotheses of each in the order in which they stand for each other."""
+        bounds = pairwise(lists.ends.tolist())
+        ordered = [sorted(lists.ids[a:b].tolist(), key=lambda known: self.ways[known].tolist()) for a, b in bounds]
+        return lists._replace(ids=np.array([known for own in ordered for known in own], dtype=np.int64))
 
     def losses(self, ids: IntArray) -> IntArray:
         """Return the losses [n] of hypotheses where these are additive, and else 0 for each."""

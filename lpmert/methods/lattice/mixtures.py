@@ -35,15 +35,15 @@ class Game(NamedTuple):
     sure: NDArray[np.bool_]
 
 
-def new_game(n_features: int, n_labels: int) -> Game:
+def new_game(n_rays: int, n_labels: int) -> Game:
     """Return work space for so many labels."""
-    cuts = 2 * n_features + 4
+    cuts = 2 * n_rays + 4
     return Game(
-        np.empty((cuts, n_features)),
+        np.empty((cuts, n_rays)),
         np.empty(cuts, dtype=np.int64),
-        np.empty((cuts + 1, n_features + cuts + 1)),
+        np.empty((cuts + 1, n_rays + cuts + 1)),
         np.empty(cuts, dtype=np.int64),
-        np.empty(n_features),
+        np.empty(n_rays),
         np.empty(n_labels, dtype=np.bool_),
     )
 
@@ -53,19 +53,19 @@ def _surely_beaten(labels, loser, game, n_cuts, rays):
     """Whether the multipliers of the last game, as they are, mix the chosen labels to one that is at least as good at
     every ray, in spite of rounding; differences of labels are exact.
     """
-    n_features = rays.shape[1]
+    n_rays, n_features = rays.shape
     some = False
-    for r in range(len(rays)):
+    for r in range(n_rays):
         lead, size = 0.0, 0.0
         for q in range(n_cuts):
-            share = game.table[n_cuts, n_features + q]
+            share = game.table[n_cuts, n_rays + q]
             if share > 0.0:
                 some = True
                 for d in range(n_features):
                     product = (labels[game.chosen[q], d] - labels[loser, d]) * rays[r, d] * share
                     lead += product
                     size += abs(product)
-        if not lead >= (n_features * n_cuts + 4) * EPSILON * size:
+        if not lead >= (n_features * n_cuts + 5) * EPSILON * size:
             return False
     return some
 

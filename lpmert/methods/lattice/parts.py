@@ -49,6 +49,9 @@ class OpenLattice:
         return self.marks.nbytes + (0 if self.rows is None else self.rows.nbytes)
 
 
+MOST_KNOWN = 32
+"""Whole paths of a lattice that are remembered to rule out others: those that were best last, somewhere in a cone."""
+
 Paths = dict[bytes, FloatArray]
 """The features [D] of some paths of a lattice, by their bytes; those that were best last come last."""
 
@@ -56,7 +59,7 @@ Paths = dict[bytes, FloatArray]
 class View(NamedTuple):
     """A lattice in a cone: what is left of it, or `None` and its hypotheses, with their features [n, D]; the links of
     its best path in the middle, `None` if that was not looked at; the features of those that are best somewhere; the
-    scores [P, D] at the rays of some paths that no others beat; and the work, in scores computed and labels compared.
+    scores [P, R] at the rays of some paths that no others beat; and the work, in scores computed and labels compared.
     crowded: whether the hypotheses were to be listed, and were too many.
     """
 
@@ -82,6 +85,10 @@ class Expander:
         self.ideals = Ideals(problem)
         self._rooms: OfThread[tuple[Workbench, Space, Game]] = OfThread()
 
+    def at_rays(self, rays: FloatArray) -> FloatArray:
+        """See `LatticeProblem.at_rays`."""
+        return self._problem.at_rays(rays)
+
     def whole(self, number: int) -> OpenLattice:
         """Return all of a lattice."""
         graph = self._problem.graphs[number]
@@ -92,27 +99,28 @@ class Expander:
     def view(
         self, number: int, before: OpenLattice, known: Paths, rays: FloatArray, mixes: FloatArray, link_work: int
     ) -> View:
-        """Return what there is of a lattice in a smaller cone.
+        """Return what there is of a lattice in a smaller cone of rays [R, D], see `LatticeProblem.at_rays`.
 
-        It stays open where more work than that for each link is needed. known: paths that rule out others. mixes [m, d]
+        It stays open where more work than that for each link is needed. known: paths that rule out others. mixes [m, R]
         of the rays: where the best paths are looked at, first in the middle; none where much more work is needed.
         """
         bench, space, game = self._rooms.get(self._new_room)
         needed = before.needed * _SHRINKING
-        n_rays, reach = len(rays), np.abs(rays) @ self.longest[number]
-        tolerance = 2.0 * (n_rays + 2) * EPSILON * reach
+        n_rays, n_features = rays.shape
+        reach = np.abs(rays) @ self.longest[number]
+        tolerance = 2.0 * (n_features + 3) * EPSILON * reach
         if needed > _HOPELESS * link_work * before.count:
             leading = _leading(known, rays, tolerance, game)
             return View(replace(before, needed=needed), [], rays[:0], None, {}, leading, 0)
-        graph = self._problem.graphs[number]
+        graph = self._problem.exact_graphs[number]
         sought = Sought(
             np.empty(graph.most_links, dtype=np.int32),
             np.empty_like(before.marks),
-            np.array([*known.values(), *mixes]),  # mixes give way to what is best there
+            np.array([*known.values(), *np.zeros((len(mixes), n_features))]),
             np.empty((len(known) + len(mixes), n_rays)),
             np.empty(len(known) + len(mixes), dtype=np.bool_),
         )
-        slack = 4.0 * (graph.most_links + n_rays + 4) * EPSILON * reach
+        slack = 4.0 * (graph.most_links + n_features + 5) * EPSILON * reach
         links = Links(graph.sources, graph.seconds, graph.targets, graph.features)
         n_chosen, count, length, n_leading = look_through(
             links, graph.n_nodes, before.marks, rays, mixes, slack, tolerance, bench, game, sought
@@ -148,18 +156,21 @@ class Expander:
         return View(part, [], rays[:0], middle, new, leading, work, crowded)
 
     def _new_room(self) -> tuple[Workbench, Space, Game]:
-        labels, width = self._labels + 1, self._problem.canonical.n_features
-        n_links = max(len(graph.sources) for graph in self._problem.graphs)
-        n_nodes = max(graph.n_nodes for graph in self._problem.graphs)
+        graphs, n_rays = self._problem.exact_graphs, self._problem.canonical.n_features
+        labels, n_features = self._labels + 1, graphs[0].features.shape[1]
+        n_links = max(len(graph.sources) for graph in graphs)
+        n_nodes = max(graph.n_nodes for graph in graphs)
         space = Space(
-            np.empty((labels, width)),
-            np.empty((labels, width)),
+            np.empty((labels, n_features)),
+            np.empty((labels, n_rays)),
             np.empty((labels, 3), dtype=np.int64),
             np.empty(labels, dtype=np.bool_),
             np.empty(n_nodes + 1, dtype=np.int64),
-            np.empty(width),
+            np.empty(n_rays),
         )
-        return new_workbench(n_links, n_nodes, width), space, new_game(width, labels)
+        # Whole paths that are compared with each other need as much room as labels.
+        most = max(labels, MOST_KNOWN + len(all_mixes(n_rays)))
+        return new_workbench(n_links, n_nodes, n_features, n_rays), space, new_game(n_rays, most)
 
 
 Before = tuple[int, OpenLattice, Paths]
@@ -167,8 +178,8 @@ Before = tuple[int, OpenLattice, Paths]
 
 
 def look(expander: Expander, before: list[Before], rays: FloatArray, mixes: FloatArray, link_work: int) -> list[View]:
-    """Look at some lattices in a smaller cone; see `Expander.view`."""
-    views = []
+    """Look at some lattices in a smaller cone of rays [d, d]; see `Expander.view`."""
+    views, rays = [], expander.at_rays(rays)
     for lattice in before:
         checkpoint()
         views.append(expander.view(*lattice, rays, mixes, link_work))
@@ -181,7 +192,7 @@ def joined(known: Paths, new: Paths) -> Paths:
 
 
 def _leading(known: Paths, rays: FloatArray, tolerance: FloatArray, game: Game) -> FloatArray:
-    """Return the scores [P, D] at the rays of those paths that no others beat."""
+    """Return the scores [P, R] at the rays of those paths that no others beat."""
     paths = np.array(list(known.values())).reshape(-1, rays.shape[1])
     scores, dead = np.empty((len(paths), len(rays))), np.zeros(len(paths), dtype=np.bool_)
     kernel.leading(paths, rays, tolerance, scores, dead, game)
@@ -200,7 +211,7 @@ def _ways(space: Space, n_nodes: int, chosen: NDArray[np.integer], first: int, e
 
 def longest_sums(problem: LatticeProblem, number: int) -> FloatArray:
     """Return for each feature [d] the largest sum of magnitudes along a path of a lattice."""
-    graph = problem.graphs[number]
+    graph = problem.exact_graphs[number]
     found = []
     for column in np.abs(graph.features.T):
         longest = np.empty(graph.n_nodes)

@@ -24,7 +24,7 @@ from lpmert.methods.lattice.lists import Lists, no_lists
 from lpmert.methods.lattice.parts import Before, Expander, View, all_mixes, look
 from lpmert.methods.lattice.roots import cones_of_region
 from lpmert.methods.lattice.sight import Cone, Findings, Sight
-from lpmert.model.canonical import least_costs, with_limits
+from lpmert.model.canonical import least_costs, take_rows, with_limits
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.lattice_problem import LatticeProblem, Verdict
 from lpmert.numeric.cone import exact_sum
@@ -303,15 +303,20 @@ class LatticeSearch(Combined):
 
     def _new_leaf(self, rays: FloatArray, lists: Lists, below: int, start: Incumbent | None = None) -> Leaf:
         """Return the search of a cone as N-best lists, whose costs have a bound, from the incumbent or another one."""
-        form = self.problem.canonical
-        rows, fixed = np.ascontiguousarray(self.catalogue.features[lists.ids]), 0
+        form, fixed = self.problem.canonical, 0
+        if self.problem.exact_graphs is not self.problem.graphs:
+            lists = self.catalogue.in_order(lists)
+        chosen, rows, rounding = self.problem.as_lists(self.catalogue.features[lists.ids], lists.ends)
+        ids, offsets = lists.ids[chosen], take_rows(lists.ends, chosen)
         if self.problem.additive:
-            costs, fixed = least_costs(self.catalogue.losses(lists.ids), lists.ends)
-            features, offsets, values = with_limits(rows, lists.ends, costs, form.limits)
+            costs, fixed = least_costs(self.catalogue.losses(ids), offsets)
+            features, offsets, values = with_limits(rows, offsets, costs, form.limits)
+            rounding = None if rounding is None else rounding.with_limits()
             problem = replace(form, features=np.ascontiguousarray(features), offsets=offsets, losses=values, step=1)
         else:
-            totals = replace(form.totals, statistics=self.catalogue.statistics[lists.ids])
-            problem = replace(form, features=rows, offsets=lists.ends, losses=totals)
+            totals = replace(form.totals, statistics=self.catalogue.statistics[ids])
+            problem = replace(form, features=rows, offsets=offsets, losses=totals)
+        problem = replace(problem, rounding=rounding)
         start = start or Incumbent(self.incumbent.cost - fixed, self.incumbent.weights, "")
         search = CellsSearch(self._cells, problem, start, rays[None, :, :])
         return Leaf(rays, lists, search, fixed, self.incumbent.cost, below)
@@ -348,7 +353,7 @@ class LatticeSearch(Combined):
             return True
         self._spurious += 1
         winners = {
-            number: np.unique([*ids, *(self.catalogue.add(number, way) for way in verdict.winners[number].ways)])
+            number: np.unique([*ids, *(self.catalogue.add(number, way) for way in verdict.ways(number))])
             for number, ids in leaf.lists.split().items()
         }
         lists = no_lists().joined(winners)

@@ -11,15 +11,12 @@ from lpmert.errors import FloatArray, IntArray
 from lpmert.methods.lattice.list_kernels import narrow
 from lpmert.methods.lattice.lists import Catalogue, Lists
 from lpmert.methods.lattice.mixtures import new_game
-from lpmert.methods.lattice.parts import Before, Expander, OpenLattice, Paths, View, joined
+from lpmert.methods.lattice.parts import MOST_KNOWN, Before, Expander, OpenLattice, Paths, View, joined
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.search.checkpoint import State
 
 _UNIT = 8_000_000
 """Work of a unit, at a guess: some hundredths of a second."""
-
-_KNOWN_PATHS = 32
-"""Whole paths of a lattice that are remembered to rule out others: those that were best last, somewhere in a cone."""
 
 _SPLIT_WORK = 50_000
 """What it costs to split a cone, for each lattice: for so much work the last open ones are looked at again."""
@@ -80,9 +77,10 @@ class Findings:
         return self._ideals.bound([*listed, *known], middle)
 
     def narrowed(self, lists: Lists, rays: FloatArray) -> tuple[Lists, int, FloatArray, FloatArray]:
-        """Return the hypotheses of lists that may win in a smaller cone, their least losses, summed, the summed
-        statistics [K] of the best in the middle, and their scores [n, D] at the rays.
+        """Return the hypotheses of lists that may win in a smaller cone of rays [d, d], their least losses, summed, the
+        summed statistics [K] of the best in the middle, and their scores [n, d] at the rays.
         """
+        rays = self._problem.at_rays(rays)
         reach = self._longest @ np.abs(rays).T
         kept, scores = Lists(*map(np.empty_like, lists)), np.empty((len(lists.ids), len(rays)))
         middle = np.empty_like(lists.numbers)
@@ -115,7 +113,7 @@ class Findings:
     def take(self, number: int, view: View) -> tuple[IntArray, FloatArray | None]:
         """Return the numbers of the hypotheses in a view of a lattice, and the statistics [K] in the middle."""
         known = joined(self._known[number], view.best)
-        self._known[number] = dict(list(known.items())[-_KNOWN_PATHS:])
+        self._known[number] = dict(list(known.items())[-MOST_KNOWN:])
         self.work += view.work
         self.failed += view.crowded
         self.expanded += view.part is None

@@ -173,7 +173,7 @@ def _reported(problem: LatticeProblem, method: Method, search: Search, outcome: 
     weights = holding[0] if holding else ahead[0]
     evaluation = problem.evaluate(weights)
     status, loss = outcome.status, evaluation.loss
-    if status is Status.OPTIMAL and (problem.rounded_features or not holding):
+    if status is Status.OPTIMAL and (problem.turned or not holding):
         status = Status.OPTIMAL_TO_TOLERANCE
     lower = None if outcome.lower_bound is None else min(loss, bound_on_loss(problem.canonical, outcome.lower_bound))
     return Result(
@@ -208,8 +208,8 @@ def _holds(problem: LatticeProblem, weights: CallerWeights, loss: int) -> bool:
 def add(pool: Catalogue, verdict: Verdict) -> bool:
     """Add the winners of a verdict to the hypotheses; return whether one of them is new."""
     before = len(pool)
-    for number, won in enumerate(verdict.winners):
-        for way in won.ways:
+    for number in range(len(verdict.winners)):
+        for way in verdict.ways(number):
             pool.add(number, way)
     return len(pool) > before
 
