@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from operator import index
 from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
@@ -44,6 +44,16 @@ def real_number(value: object) -> float | None:
         return float(value)
     except OverflowError:  # a whole number beyond all doubles
         return None
+
+
+def are_texts(values: Iterable[object]) -> bool:
+    """Whether all values are texts."""
+    return all(isinstance(one, str) for one in values)
+
+
+def are_texts_by_name(value: object) -> bool:
+    """Whether a value is a mapping from texts to texts."""
+    return isinstance(value, Mapping) and are_texts(value) and are_texts(value.values())
 
 
 def named_weights(weights: object, what: str = "weights") -> dict[str, float]:

@@ -15,10 +15,12 @@ from lpmert.formats.detect import read
 from lpmert.formats.utterances import References, outputs_by_list
 from lpmert.formats.weights import WeightsFile, read_weights, weights_text
 from lpmert.looping.decoder import Decoded
+from lpmert.looping.measure import check_references
 from lpmert.looping.process import Launch
 from lpmert.quoting import listed, quoted
 from lpmert.system.files import write_text
 from lpmert.system.scratch import scratch_folder
+from lpmert.values import are_texts, weights_array
 
 _PLACES = ("weights", "weight", "n", "lists", "own")
 STDOUT = ("lists", "own", "nothing")
@@ -70,7 +72,13 @@ class Command:
         environment: Mapping[str, str] | None = None,
         timeout: float | None = None,
     ) -> None:
-        self._launch, self._names = Launch(command, folder, environment, timeout), tuple(names)
+        self._launch = Launch(command, folder, environment, timeout)
+        if not isinstance(names, Sequence) or isinstance(names, str | bytes) or not names or not are_texts(names):
+            raise DecoderError(f"names must be the names of the features, not {quoted(names)}")
+        if reading is not None and not isinstance(reading, Mapping):
+            raise DecoderError(f"reading must be arguments of lpmert.read by name, not {quoted(reading)}")
+        check_references(references)
+        self._names = tuple(names)
         places = [place for word in command for place in _places(word)]
         for place, feature in places:
             if place not in _PLACES:
@@ -93,15 +101,16 @@ class Command:
         self._like = WeightsFile.of_lines(names) if weights_like is None else read_weights(weights_like)
 
     def decode(self, weights: Mapping[str, float], n: int) -> Decoded:
-        """Run the command and read what it wrote; raises `DecoderError`."""
+        """Run the command and read what it wrote; raises `DecoderError`, and `DataError` for other weights."""
         deadline = self._launch.deadline
         with scratch_folder() as scratch:
             files = {name: scratch / name for name in ("weights", "lists", "own")}
-            values = np.array([weights[name] for name in self._names])
+            values = weights_array(weights, self._names)
             same = partial(np.array_equal, values)
             write_text(files["weights"], weights_text(self._names, values, same, like=self._like)[0])
             places = {name: str(path) for name, path in files.items()} | {"n": str(n)}
-            words = [_filled(word, places, weights) for word in self._launch.command]
+            by_name = dict(zip(self._names, values.tolist(), strict=True))
+            words = [_filled(word, places, by_name) for word in self._launch.command]
             with self._launch.program(words) as program:
                 program.output(deadline, files.get(self._stdout))
                 try:
@@ -134,5 +143,5 @@ def _filled(word: str, places: Mapping[str, str], weights: Mapping[str, float]) 
     for text, name, rest, _ in Formatter().parse(word):
         found.append(text)
         if name is not None:
-            found.append(repr(float(weights[rest or ""])) if name == "weight" else places[name])
+            found.append(repr(weights[rest or ""]) if name == "weight" else places[name])
     return "".join(found)

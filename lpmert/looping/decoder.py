@@ -9,6 +9,7 @@ from typing import Protocol
 from lpmert.errors import DecoderError
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
+from lpmert.values import are_texts_by_name
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,11 +44,29 @@ class Decoder(Protocol):
         """
 
 
-def checked(decoded: Decoded, names: Sequence[str], ids: Sequence[str] | None) -> Decoded:
+def check_decoder(decoder: object, what: str) -> None:
+    """Raise `DecoderError` for what cannot decode; what: the argument."""
+    if isinstance(decoder, type | bytes | bytearray) or not callable(getattr(decoder, "decode", None)):
+        raise DecoderError(
+            f"{what} must be an object with a method decode, such as an lpmert.Worker or an lpmert.Command, not "
+            f"{quoted(decoder)}"
+        )
+
+
+def checked(decoded: object, names: Sequence[str], ids: Sequence[str] | None) -> Decoded:
     """Return what was decoded, with the features in the order of `names`.
 
-    ids: what was decoded the first time. Raises `DecoderError` where features or lists are missing or new.
+    ids: what was decoded the first time. Raises `DecoderError` for what is not `Decoded`, and where features or lists
+    are missing or new.
     """
+    if not isinstance(decoded, Decoded):
+        raise DecoderError(f"decode must return an lpmert.Decoded, not {quoted(decoded)}")
+    if not isinstance(decoded.lists, NBest):
+        raise DecoderError(f"the lists of an lpmert.Decoded must be an lpmert.NBest, not {quoted(decoded.lists)}")
+    if decoded.own is not None and not are_texts_by_name(decoded.own):
+        raise DecoderError(
+            f"own of an lpmert.Decoded must be texts by the names of lists, or None, not {quoted(decoded.own)}"
+        )
     lists = decoded.lists
     if {*lists.names} != {*names}:
         raise DecoderError(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -22,6 +23,7 @@ from lpmert.looping.steps import Step
 from lpmert.quoting import quoted
 from lpmert.system.files import read_text, write_text
 from lpmert.system.scratch import owned
+from lpmert.values import are_texts_by_name
 
 logger = logging.getLogger("lpmert")
 
@@ -60,9 +62,11 @@ class Journal:
         found = _read(place)
         try:
             before, seconds, own = [*found["weights"].items()], float(found["seconds"]), found["own"]
-            if own is not None and not all(isinstance(text, str) for text in own.values()):
+            if own is not None and not are_texts_by_name(own):
                 raise TypeError("outputs that are no texts")
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            if not math.isfinite(seconds):
+                raise ValueError("seconds that are not finite")
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise DataError(f"not what a loop writes ({quoted(error)}); the folder was changed", path=place) from error
         if before != [*weights.items()]:
             raise DataError("was decoded with other weights than this loop has; the folder was changed", path=place)
@@ -89,7 +93,7 @@ class Journal:
             return None
         try:
             return Step.of(_read(place), names)
-        except (TypeError, ValueError, AttributeError) as error:
+        except (TypeError, ValueError, AttributeError, OverflowError) as error:
             raise DataError(f"not what a loop writes ({error}); the folder was changed", path=place) from error
 
     def keep_step(self, number: int, step: Step) -> None:
@@ -132,7 +136,7 @@ def _write(place: Path, content: Mapping[str, Any]) -> None:
 def _read(place: Path) -> dict[str, Any]:
     try:
         found = json.loads(read_text(place))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"not JSON ({error}); the folder was changed", path=place) from error
     if not isinstance(found, dict):
         raise DataError("not an object; the folder was changed", path=place)

@@ -132,6 +132,7 @@ def loop(
     from lpmert.asked import settings_of
     from lpmert.errors import DataError, DecoderError, MethodError, RegionError
     from lpmert.formats.weights import checked_region, given_weights
+    from lpmert.looping.decoder import check_decoder
     from lpmert.looping.journal import Journal
     from lpmert.looping.looped import Looped
     from lpmert.looping.measure import Measure
@@ -146,6 +147,13 @@ def loop(
     from lpmert.system.memory import Allowance
     from lpmert.values import checked_limits, named_weights, real_number, whole_number
 
+    check_decoder(decoder, "decoder")
+    if held_out is not None:
+        check_decoder(held_out, "held_out")
+    if on_iteration is not None and not callable(on_iteration):
+        raise MethodError(f"on_iteration must be a function, or None; got {quoted(on_iteration)}")
+    if folder is not None and not isinstance(folder, str | Path):
+        raise DataError(f"folder must be a path, or None, not {quoted(folder)}")
     most = real_number(search_seconds)
     if search_seconds is not None and (most is None or not most >= 0.0):
         raise MethodError(f"search_seconds must be a number of at least 0, or None; got {quoted(search_seconds)}")
@@ -167,6 +175,7 @@ def loop(
     first = named_weights(given_weights(weights))
     if region is not None:
         check_first(first, region)
+    measure, aside = Measure(references, metric), Measure(held_out_references, metric)
     settings = {
         "weights": first,
         "n": n,
@@ -184,7 +193,7 @@ def loop(
     seconds = checked_limits(time_limit, None, None, None, None).time_limit
     memory = None if limits.memory_limit is None else Allowance(limits.memory_limit)
     deadline = Deadline(seconds, None, lambda: interrupts.pressed, memory)
-    measure, aside, pool = Measure(references, metric), Measure(held_out_references, metric), Pool(equal_words)
+    pool = Pool(equal_words)
     journal = None if folder is None else Journal(folder, settings, resume=resume)  # once nothing else can be refused
     rounds = Rounds(
         part=Part("decoded", decoder, measure, n, journal),

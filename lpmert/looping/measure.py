@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import fsum
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,9 +18,13 @@ from lpmert.metrics.rates import ERROR_RATE, error_rates
 from lpmert.metrics.text import Counter
 from lpmert.model.nbest import NBest
 from lpmert.model.texts import measure_texts, text_metric
+from lpmert.quoting import quoted
+from lpmert.values import are_texts_by_name
 
 ERROR_METRIC = "wer"
 """What texts are measured by unless it is said."""
+
+_PATH = str | Path
 
 
 class Cost(NamedTuple):
@@ -34,10 +39,12 @@ class Measure:
     """Counts the statistics of texts against references, or takes those that the decoder's lists have.
 
     references: as `with_references` takes them, `None` where the lists have statistics. metric: of texts, or what sums
-    the statistics. Raises `MetricError` for one that is unknown or not installed.
+    the statistics. Raises `DataError` for references of another type, `MetricError` for a metric that is unknown or not
+    installed.
     """
 
     def __init__(self, references: References | Sequence[Any] | None, metric: Any) -> None:
+        check_references(references)
         self._references = references
         self._settings = None if references is None else text_metric(metric or ERROR_METRIC)
         if self._settings is not None:
@@ -102,3 +109,14 @@ def own_texts(decoded: Decoded) -> dict[str, str]:
         raise DataError("the decoder's lists have no texts; read them with a text column")
     firsts = decoded.lists.offsets[:-1].tolist()
     return {name: decoded.lists.texts[row] for name, row in zip(decoded.lists.list_ids, firsts, strict=True)}
+
+
+def check_references(references: object) -> None:
+    """Raise `DataError` for what can be no references."""
+    if references is None or isinstance(references, _PATH):
+        return
+    if isinstance(references, Mapping):
+        if not are_texts_by_name(references):
+            raise DataError(f"references by list must be texts by the names of lists, not {quoted(references)}")
+    elif not (isinstance(references, Sequence) and references and all(isinstance(one, _PATH) for one in references)):
+        raise DataError(f"references must be texts by list, a file or several files, not {quoted(references)}")

@@ -23,7 +23,7 @@ from lpmert.system.files import longest_line, most_of_a_whole
 from lpmert.system.interrupts import kept_from_children, undone_by_abort
 from lpmert.system.memory import counting, group_of
 from lpmert.system.scratch import writing_to
-from lpmert.values import real_number
+from lpmert.values import are_texts, are_texts_by_name, real_number
 
 _LAST_LINES = 8
 _LAST_BYTES = 4096
@@ -55,11 +55,11 @@ class Launch:
 
     def __post_init__(self) -> None:
         words, variables = self.command, {} if self.environment is None else self.environment
-        if not isinstance(words, Sequence) or isinstance(words, str) or not words or not _are_texts(words):
+        if not isinstance(words, Sequence) or isinstance(words, str) or not words or not are_texts(words):
             raise DecoderError(f"the command must be the words of a program and its arguments, not {quoted(words)}")
         if self.folder is not None and not isinstance(self.folder, str | Path):
             raise DecoderError(f"folder must be a path, not {quoted(self.folder)}")
-        if not isinstance(variables, Mapping) or not _are_texts([*variables, *variables.values()]):
+        if not are_texts_by_name(variables):
             raise DecoderError(f"environment must be texts by name, not {quoted(variables)}")
         seconds = real_number(self.timeout)
         if self.timeout is not None and (seconds is None or not 0.0 < seconds < math.inf):
@@ -287,10 +287,6 @@ class Program:
         text = self._messages.decode(errors="replace")
         for line in [line.rstrip() for line in text.splitlines() if line.strip()][-_LAST_LINES:]:
             yield f"\n  {shortened(line)}"
-
-
-def _are_texts(values: Sequence[object]) -> bool:
-    return all(isinstance(one, str) for one in values)
 
 
 def _ready(stream: IO[bytes], seconds: float = 0.0) -> bool:

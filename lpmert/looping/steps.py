@@ -65,9 +65,12 @@ class Step:
         step = cls(**kept)
         if [*step.weights] != [*names]:
             raise ValueError(f"weights of {listed(step.weights)}")
-        numbers = [*step.weights.values(), step.loss, step.seconds, *(w for one in step.optima for w in one)]
-        if not np.isfinite(np.array(numbers, dtype=np.float64)).all() or {*map(len, step.optima)} - {len(names)}:
+        known = [one for one in (step.lower_bound, step.angle) if one is not None]
+        numbers = [*step.weights.values(), step.loss, step.seconds, *known, *(w for one in step.optima for w in one)]
+        if not all(math.isfinite(one) for one in numbers) or {*map(len, step.optima)} - {len(names)}:
             raise ValueError("numbers that are missing or not finite")
+        if {type(step.stays), type(step.proved)} != {bool}:
+            raise ValueError("what should be true or false is something else")
         return step
 
 

@@ -31,7 +31,7 @@ from lpmert.looping.decoder import Decoded
 from lpmert.looping.process import Launch, Program
 from lpmert.model.nbest import NBest
 from lpmert.quoting import quoted, shortened
-from lpmert.values import in_order
+from lpmert.values import are_texts, in_order, named_weights, whole_number
 
 
 class Worker:
@@ -69,7 +69,7 @@ class Worker:
             raise DecoderError(f"inputs must be the names of what to decode, not {quoted(inputs)}")
         self.inputs = tuple(inputs)
         twice = [name for name, count in Counter(map(str, self.inputs)).items() if count > 1]
-        if twice or not all(isinstance(name, str) for name in self.inputs):
+        if twice or not are_texts(self.inputs):
             raise DecoderError(f"inputs must be different texts, not {quoted(twice or inputs)}")
         self._program: Program | None = None
         self._decodings = 0
@@ -89,13 +89,18 @@ class Worker:
             program.end()
 
     def decode(self, weights: Mapping[str, float], n: int) -> Decoded:
-        """Return the lists of all inputs; raises `DecoderError`, after which the next call starts the program again."""
+        """Return the lists of all inputs.
+
+        Raises `DecoderError`, after which the next call starts the program again, and `DataError` for what are no
+        weights.
+        """
+        weights, n = named_weights(weights), whole_number(n, "n", 1, DecoderError)
         if self._program is None:
             self._program = self._launch.program()
         program, deadline = self._program, self._launch.deadline
         try:
             self._decodings += 1
-            asked = {"decoding": self._decodings, "weights": dict(weights), "n": n, "inputs": self.inputs}
+            asked = {"decoding": self._decodings, "weights": weights, "n": n, "inputs": self.inputs}
             program.ask(json.dumps(asked, allow_nan=False), deadline)
             answers = self._answers(program, deadline)
         except BaseException:

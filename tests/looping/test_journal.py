@@ -109,9 +109,14 @@ CHANGES = {
     "weights in another order": _reversed,
     "a weight that is a text": lambda found: found["weights"].update(am="x"),
     "seconds that are a text": lambda found: found.update(seconds="x"),
+    "seconds beyond all numbers": lambda found: found.update(seconds=10**400),
+    "seconds without end": lambda found: found.update(seconds=float("inf")),
 }
 OF_A_STEP = {
     "loss": lambda found: found.update(loss=None),
+    "bound": lambda found: found.update(lower_bound="x"),
+    "angle": lambda found: found.update(angle=[1.0]),
+    "stays": lambda found: found.update(stays=3),
     "more": lambda found: found.update(more=1),
     "optima": lambda found: found.update(optima=[[1.0, 2.0]]),
 }
@@ -140,6 +145,19 @@ def test_what_was_changed_is_refused_by_name(tmp_path: Path, name: str, change: 
     with pytest.raises(lpmert.DataError, match="the folder was changed") as caught:
         goes_on(tmp_path)
     assert caught.value.path == str(place)
+
+
+@pytest.mark.parametrize("name", ["settings.json", "001/step.json", "001/decoded.json"])
+@pytest.mark.parametrize("depth", [100, *range(960, 1000, 3), 100_000])
+def test_what_is_nested_too_deep_is_refused_by_name(tmp_path: Path, name: str, depth: int) -> None:
+    """Also at depths that can be read, but not compared or shown."""
+    begun(tmp_path)
+    place = tmp_path / name
+    found = json.loads(place.read_text())
+    found["n" if name == "settings.json" else "weights"] = "deep"
+    place.write_text(json.dumps(found).replace('"deep"', "[" * depth + "]" * depth))
+    with pytest.raises(lpmert.DataError, match=r"the folder was changed|has n = .*; resume it with the same settings"):
+        goes_on(tmp_path)
 
 
 def test_lists_of_other_inputs_are_refused(tmp_path: Path) -> None:

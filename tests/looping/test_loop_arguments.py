@@ -74,3 +74,101 @@ def test_a_reference_of_what_is_not_decoded_is_named_with_what_to_do(tmp_path: P
     with pytest.raises(lpmert.DataError, match=r"no list for .*'u99'; add it, or leave the reference out$"):
         lpmert.loop(toy, START, references=references, folder=tmp_path / "loop")
     assert not (tmp_path / "loop" / "001").exists()
+
+
+class Gives:
+    """Gives always the same."""
+
+    def __init__(self, given: Any) -> None:
+        self.given = given
+
+    def decode(self, weights: Any, n: int) -> Any:  # noqa: ARG002
+        return self.given
+
+
+@pytest.mark.parametrize("given", [None, 3, b"x", [], lpmert.Worker])
+@pytest.mark.parametrize("what", ["decoder", "held_out"])
+def test_what_cannot_decode_is_refused_before_anything_is_decoded(given: Any, what: str, tmp_path: Path) -> None:
+    toy = Toy()
+    decoders: dict[str, Any] = {"decoder": toy, "held_out": Toy(), what: given}
+    if decoders["held_out"] is None:
+        return
+    with pytest.raises(lpmert.DecoderError, match=f"^{what} must be an object with a method decode, such as"):
+        lpmert.loop(
+            **decoders,
+            weights=START,
+            references=toy.references,
+            held_out_references=toy.references,
+            folder=tmp_path / "kept",
+        )
+    assert not toy.asked
+    assert not (tmp_path / "kept").exists()
+
+
+LISTS = Toy().lists(START, 3)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (None, r"iteration 1: decode must return an lpmert\.Decoded, not None"),
+        (LISTS, r"iteration 1: decode must return an lpmert\.Decoded, not NBest"),
+        (lpmert.Decoded(None), r"the lists of an lpmert\.Decoded must be an lpmert\.NBest, not None"),  # type: ignore[arg-type]
+        (lpmert.Decoded(LISTS, "x"), r"own of an lpmert\.Decoded must be texts by the names of lists, or None"),  # type: ignore[arg-type]
+        (lpmert.Decoded(LISTS, dict.fromkeys(LISTS.list_ids)), r"own of an lpmert\.Decoded must be texts by the names"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_a_decoder_may_not_return_is_told_with_the_iteration(given: Any, message: str) -> None:
+    with pytest.raises(lpmert.DecoderError, match=message):
+        lpmert.loop(Gives(given), START, references=Toy().references, n=3)
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ({"on_iteration": 3}, "on_iteration must be a function, or None; got 3"),
+        ({"folder": 3}, "folder must be a path, or None, not 3"),
+        ({"references": 3}, "references must be texts by list, a file or several files, not 3"),
+        ({"references": []}, "references must be texts by list, a file or several files"),
+        ({"references": [1]}, "references must be texts by list, a file or several files"),
+        ({"references": {"u0": 3}}, "references by list must be texts by the names of lists"),
+    ],
+)
+def test_arguments_of_other_types_are_refused_before_anything_is_decoded(argument: Any, message: str) -> None:
+    toy = Toy()
+    with pytest.raises(lpmert.LpmertError, match=message):
+        lpmert.loop(toy, START, **{"references": toy.references, **argument})
+    assert not toy.asked
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ({"names": 3}, "names must be the names of the features, not 3"),
+        ({"names": "am"}, "names must be the names of the features, not 'am'"),
+        ({"reading": "moses"}, "reading must be arguments of lpmert.read by name, not 'moses'"),
+        ({"references": 3}, "references must be texts by list, a file or several files, not 3"),
+    ],
+)
+def test_arguments_of_commands_have_types(argument: Any, message: str) -> None:
+    with pytest.raises(lpmert.LpmertError, match=message):
+        lpmert.Command(["decode", "{weights}"], **{"names": ["am"], **argument})
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        (None, "weights must be numbers"),
+        ({"am": 1.0}, "have none for lm"),
+        ({"am": 1.0, "lm": 1.0, "x": 0.0}, "unknown"),
+    ],
+)
+def test_a_command_gets_just_its_weights(weights: Any, message: str) -> None:
+    with pytest.raises(lpmert.DataError, match=message):
+        lpmert.Command(["decode", "{weights}"], ["am", "lm"]).decode(weights, 3)
+
+
+@pytest.mark.parametrize(("weights", "n"), [(None, 3), ({"am": "x"}, 3), ({"am": 1.0}, 0), ({"am": 1.0}, b"x")])
+def test_a_worker_is_not_started_for_what_cannot_be_decoded(weights: Any, n: Any) -> None:
+    with lpmert.Worker(["/no/such/program"], ["a"]) as worker, pytest.raises(lpmert.LpmertError, match="must be"):
+        worker.decode(weights, n)
