@@ -1,4 +1,6 @@
-"""The workers of a Dask cluster. A unit whose worker dies is done again, by another one."""
+"""The workers of a Dask cluster. A unit whose worker dies is done again, by another one; this process does all units
+once the scheduler is gone.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +9,16 @@ import os
 import platform
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from contextvars import copy_context
 from math import inf
 from typing import Any, Generic, NamedTuple, cast
 from weakref import WeakSet
 
 from lpmert.errors import MethodError
-from lpmert.parallel.workers import Pending, Shared, T, Unit, Workers
+from lpmert.parallel.workers import SERIAL, Pending, Shared, T, Unit, Workers, hired_workers
 from lpmert.quoting import quoted
 from lpmert.system.memory import joined
 
@@ -47,11 +50,16 @@ _LOOK_ROUND = 16
 
 
 class Cluster(Workers):
-    """The workers of the cluster whose scheduler listens at HOST:PORT; each gets what is shared once."""
+    """The workers of the cluster whose scheduler listens at HOST:PORT; each gets what is shared once.
+
+    gone: whether there is no such cluster any more.
+    """
 
     far = True
 
     def __init__(self, address: str) -> None:
+        self.gone = False
+        self._address = address
         self._here: Sequence[int] = ()
         self._width = 1
         self._sent = 0
@@ -73,17 +81,42 @@ class Cluster(Workers):
 
     @property
     def jobs(self) -> int:  # type: ignore[override]
-        return sum(self._client.nthreads().values())
+        if self.connected:
+            with self.reaching(), suppress(TimeoutError):
+                self._width = max(1, sum(self._client.nthreads().values()))
+        return 1 if self.gone else self._width
+
+    @property
+    def connected(self) -> bool:
+        """Whether the scheduler is there, as far as is known: Dask looks for one that is lost for some seconds."""
+        return not self.gone and self._client.status == "running"
+
+    @contextmanager
+    def reaching(self) -> Iterator[None]:
+        """Take note, and say so, if the block fails because the scheduler is gone."""
+        try:
+            yield
+        except (TimeoutError, MethodError):
+            raise
+        except Exception as error:
+            if self._client.status == "running" and not isinstance(error, OSError):
+                raise
+            if not self.gone:
+                logger.warning("%s%s: the Dask scheduler is gone; this process goes on alone", SCHEME, self._address)
+            self.gone = True
 
     @property
     def pids(self) -> Sequence[int]:
         return self._here
 
     def share(self, value: object) -> Shared:
-        shared = _Scattered(self._client, value)
+        shared = _Scattered(self, self._client, value)
         own = _whereabouts()
-        found = self._client.run(_whereabouts, on_error="ignore").values()
-        here = [pid for machine, pid in found if machine == own[0] and pid != own[1]]
+        here: list[int] = []
+        if not self.gone:
+            with self.reaching(), suppress(TimeoutError):
+                found = self._client.run(_whereabouts, on_error="ignore").values()
+                here = [pid for machine, pid in found if machine == own[0] and pid != own[1]]
         joined({*here}.difference(self._here))
         self._here = here
         return shared
@@ -107,7 +140,7 @@ class Cluster(Workers):
         if self._open is parcel:
             self._open = None
         if self._sent % _LOOK_ROUND == 0:
-            self._width = max(1, self.jobs)
+            self._width = self.jobs
         self._sent += 1
 
     def done(self, parcel: _Parcel, seconds: float) -> None:
@@ -116,7 +149,8 @@ class Cluster(Workers):
         self._short = seconds < _SHORT_SECONDS
 
     def close(self) -> None:
-        self._client.close(timeout=_CONNECT_SECONDS)
+        with self.reaching(), suppress(TimeoutError):
+            self._client.close(timeout=_CONNECT_SECONDS)
 
 
 def _whereabouts() -> tuple[str, int]:
@@ -135,20 +169,24 @@ def _itself(value: Any) -> Any:
 class _Scattered(Shared):
     """A value that the scheduler holds, and that every worker gets which needs it."""
 
-    def __init__(self, client: Any, value: object) -> None:
-        self._client = client
-        self._own = value
+    def __init__(self, cluster: Cluster, client: Any, value: object) -> None:
+        self._cluster, self._client = cluster, client
+        self.own = value
+        self.value: Any = None
         self.send()
 
     def send(self) -> None:
         """Send it to the scheduler, as soon as there is a worker."""
-        try:
-            self._client.wait_for_workers(1, timeout=_WORKER_SECONDS)
-        except TimeoutError as error:
-            raise MethodError(
-                "the Dask cluster has no workers that data could be sent to; start some with `dask worker`"
-            ) from error
-        self.value = _submitted(self._client, _itself, self._own)
+        if self._cluster.gone:
+            return
+        with self._cluster.reaching():
+            try:
+                self._client.wait_for_workers(1, timeout=_WORKER_SECONDS)
+            except TimeoutError as error:
+                raise MethodError(
+                    "the Dask cluster has no workers that data could be sent to; start some with `dask worker`"
+                ) from error
+            self.value = _submitted(self._client, _itself, self.own)
 
 
 def _submitted(client: Any, unit: Unit[Any], *arguments: object) -> Any:
@@ -202,23 +240,36 @@ class _Parcel:
             self._submit()
 
     def _submit(self) -> None:
-        self._future = _submitted(self._client, _in_turn, self._unit, self._shared.value, self.units)
+        if not self._cluster.gone:
+            with self._cluster.reaching():
+                self._future = _submitted(self._client, _in_turn, self._unit, self._shared.value, self.units)
 
     def done(self, seconds: float) -> bool:
         """Wait so long for the answers, and return whether they are there."""
         self.send()
         if not self._answers:
             try:
-                self._answers = self._received(seconds)
+                with self._cluster.reaching():
+                    self._answers = self._done_here() if self._cluster.gone else self._received(seconds)
             except TimeoutError:
+                return False
+            if not self._answers:
                 return False
             self._cluster.done(self, max(answer.seconds for answer in self._answers))
         return True
+
+    def _done_here(self) -> list[_Answer]:
+        context = copy_context()
+        context.run(hired_workers.set, SERIAL)
+        return context.run(_in_turn, self._unit, self._shared.own, self.units)
 
     def _received(self, seconds: float) -> list[_Answer]:
         """Fetch the answers here at once, since workers that have them may die; or hand the units out again."""
         from distributed.scheduler import KilledWorker
 
+        if self._client.status == "connecting":
+            time.sleep(seconds)
+            raise TimeoutError
         try:
             error = self._future.exception(timeout=seconds)
             if not isinstance(error, KilledWorker | CancelledError):
@@ -248,7 +299,8 @@ class _Parcel:
             if self._future is None:
                 self._cluster.sending(self)
             else:
-                self._future.cancel()
+                with self._cluster.reaching():
+                    self._future.cancel()
 
 
 class _InParcel(Pending[T], Generic[T]):

@@ -8,6 +8,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -183,6 +184,27 @@ def test_workers_that_die_change_nothing(local: Any, method: str, metric: str) -
 @pytest.mark.parametrize(("method", "metric"), KINDS)
 def test_many_workers_that_die_change_nothing(local: Any, method: str, metric: str) -> None:
     check_kills(local, method, metric, 4)
+
+
+@pytest.mark.parametrize("call", [1, 3, 8])
+def test_a_scheduler_that_dies_changes_nothing(
+    call: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(cluster, "_CONNECT_SECONDS", 1)
+    nbest, calls = lists_for("loss"), count(1)
+    with long_searches(20 * SLICE), distributed.LocalCluster(n_workers=1, dashboard_address=None) as mortal:
+        alone = lpmert.minimize(nbest, method="cells")
+
+        def kill(_: object) -> None:
+            if next(calls) == call:
+                mortal.close()
+
+        backend = f"dask://{address_of(mortal)}"
+        found = lpmert.minimize(nbest, method="cells", backend=backend, callback=kill)
+    assert next(calls) > call
+    assert same(alone, found)
+    said = [one.message for one in caplog.records if one.name == "lpmert" and one.levelname == "WARNING"]
+    assert said == [f"{backend}: the Dask scheduler is gone; this process goes on alone"]
 
 
 def test_where_no_scheduler_answers_that_is_said() -> None:
