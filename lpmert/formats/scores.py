@@ -14,6 +14,7 @@ from lpmert.formats.format import Format
 from lpmert.formats.named import number_text
 from lpmert.formats.numbers import number_of_text
 from lpmert.formats.utterances import References, made_folder, measured, read_keyed, words_of
+from lpmert.model.given import checked_sequence
 from lpmert.model.nbest import NBest
 from lpmert.quoting import quoted
 from lpmert.system.files import read_text, write_text
@@ -164,8 +165,8 @@ def read_espnet(
     the middle. `references`, `metric`, `partial` and `by_position` are those of `read_srilm`. Raises `DataError` with
     file and line.
     """
-    if isinstance(scores, str) or not scores:
-        raise DataError(f"scores must be a sequence of file names, at least one, not {quoted(scores)}")
+    if not checked_sequence(scores, "scores"):
+        raise DataError("scores names no file; give at least one")
     place = Path(folder)
     found: dict[str, list[tuple[list[float], str]]] = {}
     for job in [place, *sorted(place.glob("output.*"))]:
