@@ -57,7 +57,7 @@ class Journal:
             before, seconds, own = [*found["weights"].items()], float(found["seconds"]), found["own"]
             if own is not None and not all(isinstance(text, str) for text in own.values()):
                 raise TypeError("outputs that are no texts")
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise DataError(f"not what a loop writes ({quoted(error)}); the folder was changed", path=place) from error
         if before != [*weights.items()]:
             raise DataError("was decoded with other weights than this loop has; the folder was changed", path=place)
@@ -79,7 +79,7 @@ class Journal:
             return None
         try:
             return Step.of(_read(place), names)
-        except (TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise DataError(f"not what a loop writes ({error}); the folder was changed", path=place) from error
 
     def keep_step(self, number: int, step: Step) -> None:
@@ -110,7 +110,7 @@ def _write(place: Path, content: Mapping[str, Any]) -> None:
 def _read(place: Path) -> dict[str, Any]:
     try:
         found = json.loads(read_text(place))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"not JSON ({error}); the folder was changed", path=place) from error
     if not isinstance(found, dict):
         raise DataError("not an object; the folder was changed", path=place)
