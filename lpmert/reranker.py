@@ -263,7 +263,7 @@ class Reranker(BaseEstimator):
                 "sklearn.set_config(enable_metadata_routing=True), set_fit_request(groups=True) and "
                 "set_score_request(groups=True)"
             )
-        given = np.asarray(groups)
+        given = np.asarray(groups, dtype=getattr(groups, "dtype", object))  # numbers beside strings stay such
         if given.shape != (len(features),):
             raise ValueError(
                 f"groups must have an entry for each of the {len(features)} rows; its shape is {given.shape}"

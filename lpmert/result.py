@@ -344,7 +344,7 @@ class Result:
 
         try:
             return Result.from_dict(json.loads(read_text(path)))
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise DataError(f"not a result of lpmert ({error}); write one with Result.save", path=path) from error
 
     @staticmethod
@@ -355,21 +355,25 @@ class Result:
         cell, names, ranges = data["cell"], tuple(data["weights"]), None
         if cell is not None:
             ends = [cell["ranges"][name] for name in names]
-            ranges = np.array([[-np.inf if a is None else a, np.inf if b is None else b] for a, b in ends])
+            ranges = np.array([[-np.inf if a is None else a, np.inf if b is None else b] for a, b in ends], dtype=float)
+
+        def number_or_none(name: str) -> float | None:
+            return None if data[name] is None else float(data[name])
+
         return Result(
             weights=np.array([data["weights"][name] for name in names], dtype=np.float64),
             names=names,
             loss=float(data["loss"]),
             score=float(data["score"]),
-            lower_bound=data["lower_bound"],
+            lower_bound=number_or_none("lower_bound"),
             status=Status[data["status"].upper()],
             method=data["method"],
             statistics=np.array(data["statistics"], dtype=np.float64),
             selection=np.array(data["selection"], dtype=np.int64),
-            margin=data["margin"],
-            tied_lists=data["tied_lists"],
-            loss_best_ties=data["loss_best_ties"],
-            loss_worst_ties=data["loss_worst_ties"],
+            margin=number_or_none("margin"),
+            tied_lists=int(data["tied_lists"]),
+            loss_best_ties=number_or_none("loss_best_ties"),
+            loss_worst_ties=number_or_none("loss_worst_ties"),
             free=tuple(data["free"]),
             region=data["region"],
             limiting=tuple(data["limiting"]),
@@ -387,7 +391,7 @@ class Result:
             resumed=data.get("resumed", False),
             signature=data["signature"],
             fingerprint=data["fingerprint"],
-            seed=data["seed"],
+            seed=int(data["seed"]),
         )
 
     def __str__(self) -> str:

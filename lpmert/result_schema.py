@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import zip_longest
 from typing import Any
 
+from lpmert.quoting import quoted
 from lpmert.result import SCHEMA, Status
+from lpmert.values import real_number
 
-KINDS = ("result", "check", "evaluation", "comparison")
+KINDS = ("result", "check", "evaluation", "comparison", "tuning")
 
 Json = dict[str, Any]
 
@@ -34,6 +37,15 @@ def _described(schema: Json, description: str) -> Json:
 
 def _array(of: Json, description: str) -> Json:
     return {"type": "array", "items": of, "description": description}
+
+
+def _array_of(items: Json, count: int) -> Json:
+    return {"type": "array", "items": items, "minItems": count, "maxItems": count}
+
+
+def _or_null(schema: Json, description: str | None = None) -> Json:
+    found: Json = {"anyOf": [{"type": "null"}, schema]}
+    return found if description is None else _described(found, description)
 
 
 def _by_name(of: Json, description: str) -> Json:
@@ -68,10 +80,11 @@ _CHOICE: dict[str, Json] = {
     "signature": _described(_STRING, "every setting that changes the numbers"),
     "fingerprint": _described(_STRING, "SHA-256 of the lists"),
 }
+_POINT: Json = {**_array_of(_MAYBE, 3), "prefixItems": [_NUMBER, _MAYBE, _NUMBER]}
 _CELL = _object(
     {
         "ranges": _by_name(
-            {"type": "array", "items": _MAYBE, "minItems": 2, "maxItems": 2},
+            _array_of(_MAYBE, 2),
             "how far each weight may move alone; null is infinite",
         ),
         "centre": _WEIGHTS,
@@ -95,18 +108,19 @@ _RESULT = _object(
         "region": _by_name(_NUMBER, "how far inside each limit the weights are"),
         "unseen": _by_name(_NUMBER, "what is to be expected on unseen lists; empty unless it was asked for"),
         "limiting": _array(_STRING, "limits beyond which the cell goes on"),
-        "cell": {"anyOf": [{"type": "null"}, _CELL]},
+        "cell": _or_null(_CELL),
         "counters": _by_name(_NUMBER, "what was counted"),
         "seconds": _by_name(_NUMBER, "what took how long"),
-        "trace": _array({"type": "array"}, "seconds, bound and loss at improvements, a thousand at most"),
-        "initial": {"anyOf": [{"type": "null"}, _WEIGHTS], "description": "what the search was given to start from"},
+        "trace": _array(_POINT, "seconds, bound and loss at improvements, a thousand at most"),
+        "initial": _or_null(_WEIGHTS, "what the search was given to start from"),
         "resumed": _described(_TRUTH, "whether the search went on from a checkpoint, on which the bound also rests"),
         "seed": _WHOLE,
-        "warnings": _array({"type": "object"}, "what is doubtful about the question"),
+        "warnings": _array(_object({"code": _STRING, "message": _STRING}), "what is doubtful about the question"),
     },
     optional=("warnings", "unseen", "resumed"),
 )
-_SUMMARY = _by_name(_MAYBE, "over the runs")
+_SUMMARY = {**dict.fromkeys(("mean", "best"), _NUMBER), **dict.fromkeys(("delta", "deviation"), _MAYBE)}
+_DIFFERENCE = _object(dict.fromkeys(("loss", "p_value", "low", "high"), _NUMBER))
 _RUN = _object(
     {
         "seed": {"type": ["integer", "null"]},
@@ -125,12 +139,12 @@ _ENTRY = _object(
     {
         "name": _STRING,
         "settings": _STRING,
-        "runs": _array(_RUN, "one for each seed"),
-        "loss": _SUMMARY,
-        "held_out_loss": {"anyOf": [{"type": "null"}, _SUMMARY]},
+        "runs": {**_array(_RUN, "one for each seed"), "minItems": 1},
+        "loss": _object({**_SUMMARY, "excess": _MAYBE}),
+        "held_out_loss": _or_null(_object(_SUMMARY)),
         "wins_by_ties": _TRUTH,
         "seconds": _NUMBER,
-        "against_first": {"type": "object"},
+        "against_first": _object({"training": _or_null(_DIFFERENCE), "held_out": _or_null(_DIFFERENCE)}),
         "stability": {"type": "object"},
     }
 )
@@ -141,7 +155,7 @@ _EXPECTED = _object(
         "here": _described(_MAYBE, "mean loss on the lists fitted to"),
         "loss": _described(_INTERVAL, "on lists not fitted to, with its interval of 95 %"),
         "optimism": _described(_MAYBE, "share of that loss which the one on the lists fitted to leaves out"),
-        "difference": {"anyOf": [{"type": "null"}, _INTERVAL], "description": "from the first method"},
+        "difference": _or_null(_INTERVAL, "from the first method"),
         "p_value": _MAYBE,
         "held_out": _described(_MAYBE, "mean loss on lists held out altogether"),
         "fits": _WHOLE,
@@ -158,6 +172,29 @@ _CROSS_VALIDATION = _object(
     }
 )
 _OPTIMUM: Json = {"$ref": "#/$defs/result"}
+_AVERAGED = _object(
+    {
+        "weights": _WEIGHTS,
+        "loss": _NUMBER,
+        "score": _NUMBER,
+        "tied_lists": _WHOLE,
+        "unit": _NUMBER,
+        "temperature": _described(_MAYBE, "null if it is infinite"),
+        "agreement": _described(_MAYBE, "least cosine of the mean of a chain with that of all"),
+        "chains": _WHOLE,
+        "steps": _WHOLE,
+        "quick": _described(_MAYBE, "what unseen lists would cost by the variance along the chains"),
+        "complete": _TRUTH,
+    }
+)
+_UNSEEN = _object(
+    {
+        **dict.fromkeys(("optimum", "averaged", "difference"), _INTERVAL),
+        "n_lists": _WHOLE,
+        "groups": _WHOLE,
+        "folds": _described(_WHOLE, "parts into which the lists were drawn; 0 on held-out lists"),
+    }
+)
 
 _SCHEMAS: Mapping[str, Json] = {
     "result": _RESULT,
@@ -182,9 +219,88 @@ _SCHEMAS: Mapping[str, Json] = {
             "held_out_fingerprint": {"type": ["string", "null"]},
             "proved": _TRUTH,
             "lower_bound": _MAYBE,
-            "optimum": {"anyOf": [{"type": "null"}, _OPTIMUM]},
+            "optimum": _or_null(_OPTIMUM),
             "methods": _array(_ENTRY, "in the order given"),
-            "cross_validation": {"anyOf": [{"type": "null"}, _CROSS_VALIDATION]},
+            "cross_validation": _or_null(_CROSS_VALIDATION),
         }
     ),
+    "tuning": _object(
+        {
+            "weights": _described(_WEIGHTS, "those recommended"),
+            "recommended": {"enum": ["averaged", "optimum"]},
+            "optimum": _OPTIMUM,
+            "averaged": _AVERAGED,
+            "estimate": _or_null(_UNSEEN, "by cross-validation"),
+            "held_out": _or_null(_UNSEEN),
+            "optimism": _described(_MAYBE, "share of the loss on unseen lists that the one on these leaves out"),
+            "notes": _array(_STRING, "what to keep in mind"),
+            "n_lists": _WHOLE,
+            "seed": _WHOLE,
+            "signature": _STRING,
+            "seconds": _by_name(_NUMBER, "what took how long"),
+        }
+    ),
+}
+
+
+def fault(document: Any, kind: str) -> str | None:
+    """Return what in a document is not as the schema of its kind says, `None` where all is."""
+    return next(_faults(document, _SCHEMAS[kind], ""), None)
+
+
+def _faults(value: Any, schema: Json, place: str) -> Iterator[str]:
+    """Yield what is wrong with a value; numbers must be such that float64, or int64, holds them."""
+    if "anyOf" in schema:
+        schema = {} if value is None else schema["anyOf"][1]
+    if "$ref" in schema:
+        schema = _RESULT
+    where = quoted(place) if place else "the whole"
+    if "type" in schema:
+        kinds = [schema["type"]] if isinstance(schema["type"], str) else schema["type"]
+        if not any(_is_of_type(value, one) for one in kinds):
+            yield f"{where} is {quoted(value)}, not of type {' or '.join(kinds)}"
+            return
+    if "const" in schema and value != schema["const"]:
+        yield f"{where} is {quoted(value)}, and only {schema['const']} is known"
+    if "enum" in schema and value not in schema["enum"]:
+        yield f"{where} is {quoted(value)}, none of {', '.join(schema['enum'])}"
+    if "minimum" in schema and value < schema["minimum"]:
+        yield f"{where} is {quoted(value)}, less than {schema['minimum']}"
+    if isinstance(value, dict) and "type" in schema:
+        properties, others = schema.get("properties", {}), schema.get("additionalProperties", {})
+        for name in schema.get("required", ()):
+            if name not in value:
+                yield f"{quoted(f'{place}.{name}' if place else name)} is missing"
+        for name, own in value.items():
+            inner = f"{place}.{name}" if place else name
+            if name not in properties and others is False:
+                yield f"{quoted(inner)} is unknown"
+            else:
+                yield from _faults(own, properties.get(name, others), inner)
+    if isinstance(value, list | tuple) and "type" in schema:
+        least, most = schema.get("minItems", 0), schema.get("maxItems", len(value))
+        if not least <= len(value) <= most:
+            yield f"{where} has {len(value)} entries, and {'at least ' * (least < most)}{least} are needed"
+        for number, (own, first) in enumerate(zip_longest(value, schema.get("prefixItems", ())[: len(value)])):
+            yield from _faults(own, first or schema.get("items", {}), f"{place}.{number}")
+
+
+def _is_of_type(value: Any, kind: str) -> bool:
+    if kind == "number":
+        found = real_number(value)
+        return found is not None and abs(found) <= _LARGEST
+    if kind == "integer":
+        return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
+    return isinstance(value, _TYPES[kind])
+
+
+_LARGEST = 1e170
+"""Beyond it are no sums of what lists may hold."""
+
+_TYPES: Mapping[str, type | tuple[type, ...]] = {
+    "string": str,
+    "boolean": bool,
+    "null": type(None),
+    "array": (list, tuple),
+    "object": dict,
 }

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -52,3 +53,76 @@ def read_or_refused(path: Path, read: Callable[[], Read], *, unless: str | None 
         if not message.startswith(str(path)) and (unless is None or unless not in message):
             pytest.fail(f"no path in {message!r}")
         return None
+
+
+WRONG = (
+    None,
+    True,
+    "x",
+    "",
+    [],
+    {},
+    [[1]],
+    {"a": None},
+    -0.0,
+    -1,
+    0.5,
+    10**400,
+    2**63,
+    1e300,
+    float("inf"),
+    "\x1b[31m",
+)
+"""What may stand in JSON where something else should."""
+
+
+def places(value: object, most: int = 2) -> list[tuple[str | int, ...]]:
+    """All places in a JSON document, the first ones of each array."""
+    found: list[tuple[str | int, ...]] = [()]
+    inner: list[tuple[str | int, object]] = []
+    if isinstance(value, dict):
+        inner = list(value.items())
+    elif isinstance(value, list):
+        inner = list(enumerate(value))[:most]
+    for key, own in inner:
+        found += [(key, *rest) for rest in places(own, most)]
+    return found
+
+
+def changed(value: Any, place: tuple[str | int, ...], change: Callable[[Any], Any]) -> Any:
+    """A copy of a JSON document in which something else stands in one place."""
+    if not place:
+        return change(value)
+    key, *rest = place
+    copied = dict(value) if isinstance(value, dict) else list(value)
+    copied[key] = changed(copied[key], tuple(rest), change)
+    return copied
+
+
+def without(value: Any, place: tuple[str | int, ...]) -> Any:
+    """A copy of a JSON document that lacks what stands in one place, which is not the whole."""
+
+    def less(inner: Any) -> Any:
+        return (
+            [own for key, own in enumerate(inner) if key != place[-1]]
+            if isinstance(inner, list)
+            else {key: own for key, own in inner.items() if key != place[-1]}
+        )
+
+    return changed(value, place[:-1], less)
+
+
+def nested(value: Any, depth: int = 100_000) -> str:
+    """JSON that is so deep that no reader follows."""
+    return "[" * depth + json.dumps(value) + "]" * depth
+
+
+def wrong_documents(document: Any, most: int = 2) -> Iterator[str]:
+    """JSON like a document, with one value replaced by each of `WRONG`, or left out, or very deep."""
+    for place in places(document, most):
+        for value in WRONG:
+            yield json.dumps(changed(document, place, lambda _, value=value: value))
+        if place:
+            yield json.dumps(without(document, place))
+    yield nested(document)
+    yield json.dumps(document)[:-1]

@@ -37,6 +37,7 @@ def commands(table: Path) -> dict[str, list[list[str]]]:
             ["compare", str(table), "--methods", "och,grid", "--seeds", "2", "--replications", "10", *more]
             for more in ([], ["--held-out", str(table)])
         ],
+        "tuning": [["tune", str(table), *more] for more in ([], ["--held-out", str(table)])],
     }
 
 

@@ -156,6 +156,7 @@ def compare(
     from lpmert.errors import MethodError
     from lpmert.formats.weights import given_weights
     from lpmert.methods.lattice.solve import method_on_lattices
+    from lpmert.model.given import checked_sequence
     from lpmert.model.problem import Problem
     from lpmert.parallel.backends import checked_backend, hired
     from lpmert.result import Limits, Result
@@ -179,7 +180,11 @@ def compare(
     )
     if methods is None:
         methods = DEFAULT_METHODS if isinstance(problem, Problem) else DEFAULT_ON_LATTICES
-    named = methods.items() if isinstance(methods, Mapping) else [(None, method) for method in methods]
+    named = (
+        methods.items()
+        if isinstance(methods, Mapping)
+        else [(None, one) for one in checked_sequence(methods, "methods")]
+    )
     given = [(name, method_of(method)) for name, method in named]
     compared = sources(given, weights or {}, callables or {}, problem)
     known = _checked(optimum, problem) if isinstance(optimum, Result) else None

@@ -35,7 +35,17 @@ _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.r
 _LONGEST_END = 0xFFFF + 22
 _END, _MANY = b"PK\x05\x06", 0xFFFF
 """What the end of a zip archive begins with, and the count that stands for all that 16 bits cannot hold."""
-_BROKEN = (struct.error, ValueError, OSError, EOFError, RuntimeError, MemoryError, zlib.error, zipfile.BadZipFile)
+_BROKEN = (
+    struct.error,
+    ValueError,
+    TypeError,
+    OSError,
+    EOFError,
+    RuntimeError,
+    MemoryError,
+    zlib.error,
+    zipfile.BadZipFile,
+)
 """What zipfile and numpy raise where an archive is damaged, encrypted, packed in an unknown way, or holds objects."""
 
 

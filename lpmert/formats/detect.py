@@ -18,6 +18,7 @@ from lpmert.formats.rows import format_of_name, json_kind
 from lpmert.formats.scores import ROLES
 from lpmert.formats.tables import wanted_columns
 from lpmert.formats.utterances import utterance_files, with_references, words_of
+from lpmert.model.given import one_or_more
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
 from lpmert.registry import FORMATS
@@ -73,6 +74,8 @@ def read(
     >>> lpmert.read("examples/best_of_n/candidates.jsonl").n_lists  # one a line
     16
     """
+    source = source if isinstance(source, Mapping) else one_or_more(source, "source")
+    source = source[0] if isinstance(source, list) and len(source) == 1 else source
     with line_limit(max_line_length), pipes_kept():
         return _read(source, detect(source) if format is None else format, options)
 

@@ -29,10 +29,10 @@ def frame_blocks(frame: Any, choose: Choose) -> Iterator[Block]:
     sizes = {len(column) for column in cells.values()}
     if len(sizes) > 1 or any(not isinstance(name, str) for name in cells):
         raise DataError("columns must have strings for names, and all the same number of rows", path=path)
-    first = {name: column.tolist()[0] if column.shape[0] else "" for name, column in cells.items()}
+    first = {name: _cells(column[:1])[0] if column.shape[0] else "" for name, column in cells.items()}
     wanted = checked_columns(choose, Head(list(cells), None, first), path)
     if sizes != {0}:
-        columns = [cells[name] if cells[name].dtype.kind in "iuf" else cells[name].tolist() for name in wanted.all]
+        columns = [cells[name] if cells[name].dtype.kind in "iuf" else _cells(cells[name]) for name in wanted.all]
         yield Block(range(1, 1 + sizes.pop()), columns)
 
 
@@ -76,9 +76,16 @@ def to_columns(nbest: NBest, *, segment: str = SEGMENT, text: str = TEXT) -> dic
     return dict(zip(columns.all, [*arrays, *([] if nbest.texts is None else [list(nbest.texts)])], strict=True))
 
 
+def _cells(column: Any) -> list[Any]:
+    """Return the cells of a column; dates and times stay such, where `tolist` makes numbers of some."""
+    return list(column) if column.dtype.kind in "mM" else list(column.tolist())
+
+
 def _column(frame: Any, name: Any) -> Any:
     column = frame[name]
     array = np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
+    if array.dtype.kind in "US":  # numpy makes strings of numbers beside strings
+        array = np.asarray(column, dtype=object)
     if array.ndim != 1:
         raise DataError(f"column {quoted(name)} is no row of values", path=f"{type(frame).__name__} given")
     return array

@@ -17,6 +17,7 @@ from lpmert.formats.links import Edges, Links, check_paths, edges_of_links, link
 from lpmert.formats.roles import matched
 from lpmert.formats.slf import NULL, SCORE_NAMES, WORDS
 from lpmert.formats.utterances import References, references_by_list, utterance_files, utterance_of
+from lpmert.model.given import checked_sequence
 from lpmert.model.hypergraphs import Hypergraphs
 from lpmert.model.lattices import Lattices
 from lpmert.model.problem import modules_to_load
@@ -340,7 +341,7 @@ def _parts(source: Sources, format: str | None, symbols: Symbols | None) -> Iter
     if not isinstance(source, str | Path):
         if not source:
             raise DataError("no lattices; name at least one file")
-        for one in source:
+        for one in checked_sequence(source, "source"):
             yield from _parts(one, format, symbols)
         return
     path = Path(source)

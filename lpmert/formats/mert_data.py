@@ -18,6 +18,7 @@ from lpmert.formats.numbers import count_of_text
 from lpmert.formats.unique import repeated
 from lpmert.formats.utterances import words_of
 from lpmert.metrics.columns import BLEU_COLUMNS, ERROR_COLUMNS, PER_COLUMNS, TER_COLUMNS
+from lpmert.model.given import one_or_more
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
 from lpmert.system.files import EMPTY, atomic_writer, decoded, head_of, lines, open_bytes, whole
@@ -65,7 +66,7 @@ def load_mert_data(features: Paths, scores: Paths) -> MertData:
     of a line, and 0 where a line lacks them. Raises `DataError` with file and line unless each file of features has
     the same blocks as its file of scores, and all have the same names, columns and type.
     """
-    feature_files, score_files = ([one] if isinstance(one, str | Path) else list(one) for one in (features, scores))
+    feature_files, score_files = one_or_more(features, "features"), one_or_more(scores, "scores")
     if not feature_files or len(feature_files) != len(score_files):
         raise DataError(f"{len(feature_files)} files of features and {len(score_files)} of scores; give one for each")
     pool = _Pool()
@@ -85,7 +86,7 @@ def read_mert_data(features: Paths, *, scores: Paths | None = None) -> NBest:
 
 def _beside(features: Paths) -> list[Path]:
     found = []
-    for path in [features] if isinstance(features, str | Path) else features:
+    for path in one_or_more(features, "features"):
         before, there, after = Path(path).name.rpartition(_FEATURES)
         names = [f"{before}{word}{after}" for word in _SCORES] if there else []
         file = next((Path(path).parent / name for name in names if (Path(path).parent / name).is_file()), None)

@@ -17,6 +17,7 @@ from lpmert.formats.moses_features import FeatureReader, FeatureWriter, label_of
 from lpmert.formats.named import WHITE, number_text, numbers_of_words, rows_by_column
 from lpmert.formats.unique import repeated
 from lpmert.formats.utterances import with_references, words_of
+from lpmert.model.given import one_or_more
 from lpmert.model.nbest import NBest
 from lpmert.quoting import quoted
 from lpmert.system.files import EMPTY, atomic_writer, blocks_of_lines, lines, open_bytes
@@ -60,8 +61,8 @@ def read_moses(
     them. With `group`, lines of a list may lie apart. Raises `DataError` with file and line, and what
     `lpmert.metrics.text` raises.
     """
-    files, statistics_files = _as_list(paths), _as_list(statistics)
-    measured = references if isinstance(references, Mapping) else _as_list(references)
+    files, statistics_files = one_or_more(paths, "paths"), one_or_more(statistics, "statistics")
+    measured = references if isinstance(references, Mapping) else one_or_more(references, "references")
     _check_sources(files, measured, statistics_files, last_field)
     pool = _Pool(group, keep_texts=texts or bool(measured))
     for path, beside in zip_longest(files, statistics_files):
@@ -175,10 +176,6 @@ class _Pool:
             texts=texts,
             copy=False,
         )
-
-
-def _as_list(paths: Paths) -> list[str | Path]:
-    return [paths] if isinstance(paths, str | Path) else list(paths)
 
 
 def _check_sources(

@@ -12,7 +12,7 @@ import numpy as np
 
 from lpmert.errors import FloatArray
 from lpmert.formats.numbers import number_of_text
-from lpmert.model.given import MAGNITUDE_LIMIT
+from lpmert.model.given import EXACT_INTEGERS
 from lpmert.system.mapped import Growing
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def numbers_of_words(words: Sequence[str], what: str, path: str | Path, line: in
             numbers = list(map(float, words))
         except ValueError:
             numbers = [np.nan]
-        if sum(map(abs, numbers)) <= MAGNITUDE_LIMIT:  # false where one is not a number
+        if sum(map(abs, numbers)) < EXACT_INTEGERS:  # false where one is not a number
             return numbers
     return [number_of_text(word, what, path, line) for word in words]
 

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from lpmert.errors import DataError
-from lpmert.model.given import MAGNITUDE_LIMIT
+from lpmert.model.given import EXACT_INTEGERS, MAGNITUDE_LIMIT, rounds
+
+ROUNDED = "an integer beyond 2**53 that float64 would round; rescale it, or subtract what all have in common"
 
 
 def number_of_text(cell: str, what: str, path: str | Path, line: int) -> float:
@@ -44,6 +46,8 @@ def _within_limit(number: float, cell: Any, what: str, path: str | Path, line: i
         trouble = "not a finite number in double precision; correct it, or leave out what it belongs to"
     elif abs(number) > MAGNITUDE_LIMIT:
         trouble = f"beyond {MAGNITUDE_LIMIT:g}; rescale it"
+    elif abs(number) >= EXACT_INTEGERS and rounds(cell):
+        trouble = ROUNDED
     else:
         return number
     raise DataError(f"{what} is {reprlib.repr(cell)}, {trouble}", path=path, line=line)

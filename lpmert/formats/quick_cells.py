@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from lpmert.model.given import MAGNITUDE_LIMIT
+from lpmert.model.given import EXACT_INTEGERS
+from lpmert.system.files import BYTE_ORDER_MARK
 
 
 def quick_cells(data: bytes, width: int, wanted: Sequence[int], numbers: Sequence[bool]) -> list[Any] | None:
@@ -22,7 +23,7 @@ def quick_cells(data: bytes, width: int, wanted: Sequence[int], numbers: Sequenc
     """
     kinds = dict(zip(wanted, numbers, strict=True))
     twice = any(kinds[place] != kind for place, kind in zip(wanted, numbers, strict=True))
-    if twice or width < 2 or b"\r" in data or b"\0" in data:
+    if twice or width < 2 or any(byte in data for byte in (b"\r", b"\0", BYTE_ORDER_MARK)):
         return None
     pyarrow = _pyarrow()
     if pyarrow is None:
@@ -44,7 +45,7 @@ def quick_cells(data: bytes, width: int, wanted: Sequence[int], numbers: Sequenc
     columns = [table.column(names[place]) for place in wanted]
     cells = [_floats(column) if kind else column.to_pylist() for column, kind in zip(columns, numbers, strict=True)]
     arrays = [cell for cell in cells if isinstance(cell, np.ndarray)]
-    plain = all((np.abs(array) <= MAGNITUDE_LIMIT).all() for array in arrays)  # not where one is no number
+    plain = all((np.abs(array) < EXACT_INTEGERS).all() for array in arrays)  # not where one is no number
     return cells if plain else None
 
 

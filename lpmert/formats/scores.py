@@ -14,6 +14,7 @@ from lpmert.formats.format import Format
 from lpmert.formats.named import number_text
 from lpmert.formats.numbers import number_of_text
 from lpmert.formats.utterances import References, made_folder, measured, read_keyed, words_of
+from lpmert.model.given import checked_sequence
 from lpmert.model.nbest import NBest
 from lpmert.quoting import quoted
 from lpmert.system.files import read_text, write_text
@@ -49,17 +50,22 @@ def read_scores(
     hypotheses keep the order of the first file; the others may have any. Raises `DataError` with file and line where a
     key is missing or comes twice, or a number is none.
     """
+    place = Path(scores) / ROLES if isinstance(scores, str | Path) else None
     if isinstance(scores, str | Path):
         scores, written_texts, written_losses, separator = _roles(Path(scores))
         texts = written_texts if texts is None else texts
         losses = written_losses if losses is None and references is None else losses
+    if not separator:
+        raise DataError(
+            "separator must not be empty; it stands between the id of a list and the rest of a key", path=place
+        )
     if (references is None) == (losses is None):
-        raise DataError("give either references (and texts) or losses")
+        raise DataError("give either references (and texts) or losses", path=place)
     if references is not None and texts is None:
-        raise DataError("word errors need texts: give the file of lines `key word word ...`")
+        raise DataError("word errors need texts: give the file of lines `key word word ...`", path=place)
     for what, named in (("scores", scores), ("losses", losses)):
         if named is not None and not named:
-            raise DataError(f"{what} names no file; give at least one")
+            raise DataError(f"{what} names no file; give at least one", path=place)
     read = {path: read_keyed(path) for path in [*scores.values(), *(losses or {}).values()]}
     words = None if texts is None else read_keyed(texts)
     first_path, first = next(iter(read.items()))
@@ -144,7 +150,7 @@ def _roles(folder: Path) -> tuple[Files, Path | None, Files, str]:
         files = [{name: folder / name for name in roles[what]} for what in ("features", "statistics")]
         texts = None if roles["texts"] is None else folder / roles["texts"]
         return files[0], texts, files[1], str(roles["separator"])
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise DataError("does not say which file is what; give the files as NAME=FILE", path=folder / ROLES) from error
 
 
@@ -164,8 +170,8 @@ def read_espnet(
     the middle. `references`, `metric`, `partial` and `by_position` are those of `read_srilm`. Raises `DataError` with
     file and line.
     """
-    if isinstance(scores, str) or not scores:
-        raise DataError(f"scores must be a sequence of file names, at least one, not {quoted(scores)}")
+    if not checked_sequence(scores, "scores"):
+        raise DataError("scores names no file; give at least one")
     place = Path(folder)
     found: dict[str, list[tuple[list[float], str]]] = {}
     for job in [place, *sorted(place.glob("output.*"))]:

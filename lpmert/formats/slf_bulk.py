@@ -14,7 +14,7 @@ from lpmert.errors import FloatArray, IntArray
 from lpmert.formats.fst_text import Symbols
 from lpmert.formats.links import Links
 from lpmert.formats.slf import SCORE_NAMES, Lattice, keys_of_scores, lattice_of_lines
-from lpmert.model.given import MAGNITUDE_LIMIT
+from lpmert.model.given import EXACT_INTEGERS
 
 _FIRST_LINK = re.compile(r"^J=", re.MULTILINE)
 _COUNT = re.compile(r"(?<![^ \t\n])(?:L|LINKS)=(\d+)(?=[ \t\n])")
@@ -125,7 +125,7 @@ def _in_bulk(text: str, path: str | Path) -> Links | None:
         return None
     table = numbers.reshape(n_links, len(keys))
     whole = table[:, : len(_ENDS)]
-    fits = np.abs(table).max() <= MAGNITUDE_LIMIT and (whole < 2**31).all()
+    fits = np.abs(table).max() < EXACT_INTEGERS and (whole < 2**31).all()
     if not fits or not np.array_equal(whole[:, 0], np.arange(n_links)):
         return None
     return _rest(text[: match.start()], counts[0], table, names, path)

@@ -17,6 +17,7 @@ from lpmert.formats.format import Format
 from lpmert.formats.frames import frame_blocks
 from lpmert.formats.gains import losses_of_gains, truth_as_numbers
 from lpmert.formats.json_rows import json_blocks
+from lpmert.formats.numbers import ROUNDED
 from lpmert.formats.roles import Columns, Head, Wanted
 from lpmert.formats.rows import (
     Block,
@@ -29,7 +30,7 @@ from lpmert.formats.table_writer import write_table
 from lpmert.formats.unique import repeated
 from lpmert.formats.utterances import References, with_references
 from lpmert.model.blocks import joined
-from lpmert.model.given import MAGNITUDE_LIMIT
+from lpmert.model.given import EXACT_INTEGERS, MAGNITUDE_LIMIT, checked_sequence, is_rounded, rounds
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
 from lpmert.registry import TABLES
@@ -162,7 +163,9 @@ def wanted_columns(
     """Return what the caller says of the columns; raises `DataError` where that contradicts itself."""
     if loss is not None and statistics is not None:
         raise DataError("give either loss (one column) or statistics (several columns)", path=path)
-    wanted = Wanted(segment, _split(features), (loss,) if loss is not None else _split(statistics), text)
+    wanted = Wanted(
+        segment, _split(features, "features"), (loss,) if loss is not None else _split(statistics, "statistics"), text
+    )
     for what, names in (("features", wanted.features), ("statistics", wanted.statistics)):
         if names == ():
             raise DataError(f"{what} names no column; give at least one", path=path)
@@ -172,10 +175,14 @@ def wanted_columns(
     return wanted
 
 
-def _split(names: Sequence[str] | str | None) -> tuple[str, ...] | None:
+def _split(names: Sequence[str] | str | None, what: str) -> tuple[str, ...] | None:
     if names is None:
         return None
-    return tuple(name.strip() for name in names.split(",")) if isinstance(names, str) else tuple(names)
+    return (
+        tuple(name.strip() for name in names.split(","))
+        if isinstance(names, str)
+        else tuple(checked_sequence(names, what))
+    )
 
 
 @dataclass(frozen=True)
@@ -289,7 +296,7 @@ class _Lists:
 
     def __init__(self, place: _Place, segment: str | None, group: bool) -> None:
         self.place, self.segment, self.group = place, segment or "", group
-        self.begun: dict[str, tuple[int, int]] = {}  # number of the list, and line of its first row
+        self.begun: dict[str, tuple[int, int, type]] = {}  # number of the list, line and type of its first id
         self._runs: list[tuple[int, int]] = []  # number of a list, and how many rows follow one another
         self._last: Any = None
 
@@ -328,9 +335,15 @@ class _Lists:
             raise self.place.error(
                 line, f"column {quoted(self.segment)} is {reprlib.repr(key)}, not a string or an integer"
             )
-        number, first = self.begun.setdefault(str(key), (len(self.begun), line))
+        number, first, kind = self.begun.setdefault(str(key), (len(self.begun), line, type(key)))
+        if kind is not type(key):
+            raise self.place.error(
+                line,
+                f"list {quoted(key)} is {quoted(kind(key))} on {self.place.unit} {first}; write all ids of lists as "
+                "strings, or all as numbers",
+            )
         if first != line and number != self._runs[-1][0] and not self.group:
-            _, other = list(self.begun.values())[number + 1]
+            _, other, _ = list(self.begun.values())[number + 1]
             raise self.place.error(
                 line,
                 f"list {quoted(str(key))} comes back here; it began on {self.place.unit} {first} and another list on "
@@ -343,7 +356,7 @@ def _checked_numbers(cells: Any, lines: Sequence[int], name: str, place: _Place)
     if name == place.gain:
         cells = truth_as_numbers(cells, textual=place.textual)
     if isinstance(cells, np.ndarray):
-        numbers = cells.astype(np.float64)
+        numbers = np.full(1, np.nan) if is_rounded(cells) else cells.astype(np.float64)
         if len(numbers) and -MAGNITUDE_LIMIT <= numbers.min() <= numbers.max() <= MAGNITUDE_LIMIT:
             return numbers
         cells = cells.tolist()
@@ -352,7 +365,8 @@ def _checked_numbers(cells: Any, lines: Sequence[int], name: str, place: _Place)
             numbers = np.fromiter(map(float, cells), dtype=np.float64, count=len(cells))
         except (ValueError, OverflowError):
             numbers = np.full(1, np.nan)
-        if (np.abs(numbers) <= MAGNITUDE_LIMIT).all():
+        size = np.abs(numbers).max(initial=0.0)  # NaN if one is
+        if size < EXACT_INTEGERS or (size <= MAGNITUDE_LIMIT and not any(map(rounds, cells))):
             return numbers
     troubles = ((line, _trouble(cell, place.textual)) for line, cell in zip(lines, cells, strict=True))
     line, trouble = next(found for found in troubles if found[1])
@@ -369,7 +383,7 @@ def _plausible(cells: Sequence[Any], textual: bool) -> bool:
 
 def _trouble(cell: Any, textual: bool) -> str | None:
     """Say what is wrong with a cell that should be a number."""
-    if cell is None or cell == "":
+    if cell is None or (isinstance(cell, str) and cell == ""):
         return "is empty; every hypothesis needs a number"
     shown = reprlib.repr(cell)
     if str(cell).strip().lower() in ("true", "false"):
@@ -384,7 +398,9 @@ def _trouble(cell: Any, textual: bool) -> str | None:
         number = np.inf
     if not np.isfinite(number):
         return f"is {shown}, not a finite number in double precision; correct it, or leave the hypothesis out"
-    return f"is {shown}, beyond {MAGNITUDE_LIMIT:g}; rescale it" if abs(number) > MAGNITUDE_LIMIT else None
+    if abs(number) > MAGNITUDE_LIMIT:
+        return f"is {shown}, beyond {MAGNITUDE_LIMIT:g}; rescale it"
+    return f"is {shown}, {ROUNDED}" if rounds(cell) else None
 
 
 def _checked_texts(cells: Sequence[Any], lines: Sequence[int], name: str, place: _Place) -> Sequence[str]:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lpmert.errors import DataError
+from lpmert.model.given import one_or_more
 from lpmert.model.nbest import NBest
 from lpmert.quoting import quoted
 from lpmert.system.files import EMPTY, lines
@@ -167,7 +168,7 @@ def references_by_list(
     if isinstance(references, Mapping):
         found = {name: (None, text) for name, text in references.items()}
         return [(text,) for text in _of_lists(found, list_ids, None, partial, what, otherwise)]
-    files = [references] if isinstance(references, str | Path) else list(references)
+    files = one_or_more(references, "references")
     rows = {path: _rows(path) for path in files}
     numbered = [path for path in files if _by_number(rows[path], list_ids, path, by_position)]
     for path in numbered:

@@ -93,7 +93,7 @@ class Journal:
             return None
         try:
             return Step.of(_read(place), names)
-        except (TypeError, ValueError, AttributeError, OverflowError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise DataError(f"not what a loop writes ({error}); the folder was changed", path=place) from error
 
     def keep_step(self, number: int, step: Step) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lpmert.errors import DataError
-from lpmert.model.given import real_matrix
+from lpmert.model.given import checked_sequence, real_matrix
 from lpmert.model.nbest import NBest
 from lpmert.quoting import quoted
 
@@ -169,9 +169,15 @@ def from_groups(
     (('a', 'b'), [0, 2, 3])
     """
     rows = real_matrix(features, "features")
-    owners = _column(groups, len(rows), "groups")
-    if owners.dtype.kind not in "iuUO" or any(type(one) not in (str, int) for one in owners.tolist()):
-        raise DataError(f"groups must be strings or whole numbers, not {owners.dtype}")
+    # numpy would make strings of numbers beside strings
+    owners = _column(np.asarray(groups, dtype=getattr(groups, "dtype", object)), len(rows), "groups")
+    for one in owners.tolist():
+        if type(one) not in (str, int):
+            raise DataError(f"groups must be strings or whole numbers, not {quoted(one)}")
+    kinds: dict[str, type] = {}
+    for one in owners.tolist():
+        if kinds.setdefault(str(one), type(one)) is not type(one):
+            raise DataError(f"groups has {quoted(str(one))} as a string and as a number; write all ids alike")
     numbers: dict[str, int] = {}
     owner = np.array([numbers.setdefault(str(one), len(numbers)) for one in owners.tolist()], dtype=np.int64)
     apart = np.flatnonzero(np.diff(owner) < 0)
@@ -193,7 +199,7 @@ def from_groups(
         names,
         list(numbers),
         statistic_names,
-        None if texts is None else [list(texts)[row] for row in order.tolist()],
+        None if texts is None else [checked_sequence(texts, "texts")[row] for row in order.tolist()],
     )
 
 
@@ -218,6 +224,7 @@ def _positive(labels: ArrayLike, count: int) -> NDArray[np.bool_]:
 def _names(names: Sequence[str] | None, count: int) -> list[str]:
     if names is None:
         return [f"feature{number}" for number in range(1, count + 1)]
-    if isinstance(names, str) or len(names) != count:
+    labels = checked_sequence(names, "names")
+    if len(labels) != count:
         raise DataError(f"names must have {count} entries, one a feature")
-    return list(names)
+    return labels

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import ItemsView, Iterable, KeysView, Sequence, Set
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,9 @@ MAGNITUDE_LIMIT = 1e150
 """Largest feature or statistic accepted: products of two and sums of many stay finite in double precision."""
 
 EXACT_INTEGERS = 2**53
-"""Up to here, doubles hold all integers."""
+"""Up to here, float64 holds all integers."""
 
-BEYOND_DOUBLES = "integers beyond 2**53, which float64 cannot hold exactly; rescale them"
+BEYOND_DOUBLES = "integers beyond 2**53 that float64 would round; rescale them, or subtract what they have in common"
 
 
 def real_matrix(values: ArrayLike, what: str, *, copy: bool = True) -> FloatArray:
@@ -54,12 +55,22 @@ def real_numbers(values: Any, what: str) -> Any:
 
 
 def is_rounded(array: Any) -> bool:
-    """Whether an array has integers that are beyond those that doubles hold exactly."""
+    """Whether an array has integers that float64 would round."""
     if array.dtype.kind in "iu":
-        return bool(array.size) and max(int(array.max()), -int(array.min())) > EXACT_INTEGERS
-    if array.dtype.kind == "O":
-        return any(isinstance(one, int | np.integer) and abs(int(one)) > EXACT_INTEGERS for one in array.flat)
-    return False
+        if not array.size or max(int(array.max()), -int(array.min())) <= EXACT_INTEGERS:
+            return False
+    elif array.dtype.kind != "O":
+        return False
+    return any(map(rounds, array.ravel().tolist()))
+
+
+def rounds(cell: object) -> bool:
+    """Whether a value is an integer, or spells one, that float64 would round."""
+    try:
+        whole = int(cell) if isinstance(cell, str) else cell
+        return isinstance(whole, int) and int(float(whole)) != whole
+    except (ValueError, OverflowError):  # no integer; beyond all doubles
+        return False
 
 
 def check_shape(shape: tuple[int, ...], what: str) -> None:
@@ -88,16 +99,23 @@ def checked_offsets(values: ArrayLike, count: int, what: str = "hypotheses") -> 
     return offsets
 
 
-def checked_strings(values: Sequence[Any], what: str) -> list[Any]:
-    """Return a sequence as a list; raises `DataError` for one string, which is a sequence, too."""
-    if isinstance(values, str):
-        raise DataError(f"{what} must be a sequence of strings, not the one string {quoted(values)}")
+def checked_sequence(values: Iterable[Any], what: str) -> list[Any]:
+    """Return values whose order counts as a list; raises `DataError` for a set, which has none, and for one string."""
+    if isinstance(values, Set) and not isinstance(values, KeysView | ItemsView):  # those of mappings are in order
+        raise DataError(f"{what} must be a sequence, not a set, which has no order; give a list")
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise DataError(f"{what} must be a sequence, not {quoted(values)}; give a list")
     return list(values)
+
+
+def one_or_more(files: str | Path | Iterable[str | Path], what: str) -> list[str | Path]:
+    """Return files as a list, of one where there is one; raises `DataError` for what is neither."""
+    return [files] if isinstance(files, str | Path) else checked_sequence(files, what)
 
 
 def checked_labels(values: Sequence[str | int], count: int, what: str) -> tuple[str, ...]:
     """Return labels as strings; raises `DataError`, naming the argument `what`, unless all `count` are different."""
-    labels = checked_strings(values, what)
+    labels = checked_sequence(values, what)
     if len(labels) != count:
         raise DataError(f"{what} has {len(labels)} entries; {count} are needed")
     for label in labels:
@@ -111,7 +129,7 @@ def checked_labels(values: Sequence[str | int], count: int, what: str) -> tuple[
 
 def checked_texts(values: Sequence[str], count: int) -> tuple[str, ...]:
     """Return the texts of hypotheses; raises `DataError` unless they are `count` strings."""
-    texts = checked_strings(values, "texts")
+    texts = checked_sequence(values, "texts")
     if len(texts) != count:
         raise DataError(f"texts has {len(texts)} entries; {count} are needed, one a hypothesis")
     if wrong := [text for text in texts if not isinstance(text, str)]:

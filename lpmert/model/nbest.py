@@ -20,7 +20,7 @@ from lpmert.model.given import (
     check_shape,
     checked_labels,
     checked_offsets,
-    checked_strings,
+    checked_sequence,
     checked_texts,
     real_matrix,
     real_numbers,
@@ -353,7 +353,7 @@ def _ranges(starts: IntArray, ends: IntArray) -> IntArray:
 
 
 def _places(names: Sequence[str], there: Sequence[str], what: str) -> list[int]:
-    for name in checked_strings(names, "names"):
+    for name in checked_sequence(names, "names"):
         if name not in there:
             raise DataError(f"no {what} {quoted(name)}; the {what}s are {listed(there)}")
     return [there.index(name) for name in names]

@@ -9,6 +9,7 @@ import numpy as np
 from lpmert.errors import DataError, MetricError
 from lpmert.metrics.base import Metric
 from lpmert.metrics.text import TEXT_METRICS, TextMetric
+from lpmert.model.given import checked_sequence
 from lpmert.model.nbest import NBest
 from lpmert.quoting import quoted
 
@@ -25,7 +26,8 @@ def measure_texts(
     settings = text_metric(metric)
     if nbest.texts is None:
         raise DataError("the lists have no texts; read them with a text column, or pass texts to NBest")
-    if isinstance(references, str) or len(references) != nbest.n_lists:
+    references = checked_sequence(references, "references")
+    if len(references) != nbest.n_lists:
         raise DataError(f"references needs one entry for each of the {nbest.n_lists} lists; got {len(references)}")
     several = [(one,) if isinstance(one, str) else tuple(one) for one in references]
     rows: list[Sequence[float]] = []

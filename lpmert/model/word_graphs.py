@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lpmert.errors import DataError, FloatArray, IntArray
-from lpmert.model.given import MAGNITUDE_LIMIT, checked_labels, checked_offsets, real_matrix
+from lpmert.model.given import MAGNITUDE_LIMIT, checked_labels, checked_offsets, checked_sequence, real_matrix
 from lpmert.model.lattice_kernels import count_paths, longest_path
 from lpmert.quoting import quoted
 
@@ -242,13 +242,14 @@ def numbered_words(
 ) -> tuple[NDArray[np.int32], tuple[str, ...]]:
     """Return words as numbers, and the vocabulary; raises `DataError` for what is none."""
     if vocabulary is not None:
-        known = checked_labels(vocabulary, len(vocabulary), "vocabulary")
+        known = checked_labels(given := checked_sequence(vocabulary, "vocabulary"), len(given), "vocabulary")
         numbers = np.asarray(words)
         right = numbers.dtype.kind in "iu" and numbers.shape == (count,)
         if not right or (count and not (numbers.min() >= SILENT and numbers.max() < len(known))):
             raise DataError(f"words must be {count} whole numbers, -1 or a place in the vocabulary of {len(known)}")
         return numbers.astype(np.int32), known
-    if isinstance(words, str) or len(words) != count:
+    words = checked_sequence(words, "words")
+    if len(words) != count:
         raise DataError(f"words must be a sequence of {count} strings or None, one a link")
     known_words = [word for word in dict.fromkeys(words) if word is not None]
     for word in known_words:

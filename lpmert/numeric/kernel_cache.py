@@ -17,6 +17,7 @@ import os
 import pickle
 import secrets
 import shutil
+import stat
 import sys
 import time
 from collections.abc import Iterator
@@ -56,6 +57,7 @@ _FOLDER = "kernels-"
 _DIGITS = 16
 _CHECKSUM = hashlib.sha256().digest_size
 _DAY = 86_400.0
+_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 _COMPILER = [
     Path(__file__).with_name(f"{name}.py").read_bytes() for name in ("handed", "kernels", "stores", "unlinked")
@@ -376,10 +378,12 @@ def _checksum(path: Path, content: bytes) -> bytes:
 
 
 def _read(path: Path, source: str) -> bytes:
-    """Return what a file holds; raises `PermissionError` as `check_owner` does."""
+    """Return what a file holds; raises `PermissionError` as `check_owner` does, and where others can write to it."""
     with path.open("rb") as stream:
         state = os.fstat(stream.fileno())
         check_owner(state, path, source)
+        if os.name == "posix" and state.st_mode & _BY_OTHERS:
+            raise PermissionError(f"others can write to {path}")
         if state.st_mtime < time.time() - _DAY:
             with suppress(OSError):  # a folder that is only read
                 os.utime(path)
@@ -391,6 +395,7 @@ def _write(path: Path, data: bytes) -> None:
     scratch = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         scratch.write_bytes(data)
+        scratch.chmod(scratch.stat().st_mode & ~_BY_OTHERS)  # with a umask of 002 the group could write
         os.replace(scratch, path)
     except BaseException:
         scratch.unlink(missing_ok=True)

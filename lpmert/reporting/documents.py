@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from lpmert.errors import DataError
+from lpmert.model.given import MAGNITUDE_LIMIT
 from lpmert.quoting import quoted
 from lpmert.result import Result
-from lpmert.result_schema import schema_of
+from lpmert.result_schema import fault
 from lpmert.system.files import read_text
 
 _MARKS: Mapping[str, frozenset[str]] = {
@@ -22,6 +23,9 @@ _MARKS: Mapping[str, frozenset[str]] = {
     "result": frozenset({"status", "trace"}),
 }
 """Keys that tell what a document is."""
+
+_COMMANDS = {"tuning": "tune", "comparison": "compare", "check": "check", "result": "solve"}
+"""What writes it."""
 
 
 @runtime_checkable
@@ -84,7 +88,8 @@ def documents(sources: Iterable[Source]) -> Documents:
     """
     found = [_read(source, place) for place, source in enumerate(sources, 1)]
     if not any(one.result is not None for one in found):
-        raise DataError("a report needs a result; write one with `lpmert solve ... -o result.json`")
+        trouble = "a report needs a result; write one with `lpmert solve ... -o result.json`"
+        raise DataError(trouble, path=found[0].name if found else None)
     for one in found[1:]:
         if one.fingerprint != found[0].fingerprint:
             raise DataError(f"is about other lists than {found[0].name}: report them apart", path=one.name)
@@ -115,11 +120,27 @@ def _told(content: dict[str, Any], name: str) -> Document:
             path=name,
         )
     try:
-        if kind != "tuning":
-            for key in schema_of(kind)["required"]:
-                if key not in content:
-                    raise ValueError(f"{quoted(key)} is missing")
+        wrong = fault(content, kind)
+        if wrong is not None:
+            raise ValueError(wrong)
         own = content if kind == "result" else content["optimum"]
-        return Document(name, kind, content, None if own is None else Result.from_dict(own))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DataError(f"not a {kind} of this version of lpmert ({error})", path=name) from error
+        result = None if own is None else Result.from_dict(own)
+        for what, weights in _weights(content, kind):
+            if result is not None and weights.keys() != set(result.names):
+                raise ValueError(f"{quoted(what)} has other features than the optimum")
+            if any(abs(weight) > MAGNITUDE_LIMIT for weight in weights.values()):
+                raise ValueError(f"{quoted(what)} has a weight beyond {MAGNITUDE_LIMIT:g}")
+        return Document(name, kind, content, result)
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
+        again = f"write it again with `lpmert {_COMMANDS[kind]} -o`"
+        raise DataError(f"not a {kind} of this version of lpmert ({error}); {again}", path=name) from error
+
+
+def _weights(content: dict[str, Any], kind: str) -> Iterator[tuple[str, dict[str, float]]]:
+    """Yield all weights of a document beside those of its optimum, and where they are."""
+    yield "weights", content.get("weights", content["optimum"]["weights"] if content.get("optimum") else {})
+    if kind == "tuning":
+        yield "averaged.weights", content["averaged"]["weights"]
+    for entry in content["methods"] if kind == "comparison" else ():
+        for run in entry["runs"]:
+            yield f"the weights of {entry['name']}", run["weights"]

@@ -16,7 +16,7 @@ from lpmert.model.nbest import NBest
 from lpmert.model.problem import TIES, Problem
 from lpmert.picturing.rows import Lines, lines_of
 from lpmert.picturing.windows import Window, windows
-from lpmert.quoting import quoted
+from lpmert.quoting import listed, quoted
 from lpmert.reporting.documents import Documents
 from lpmert.result import Result
 
@@ -136,6 +136,9 @@ def check_same(problem: Problem | LatticeProblem, documents: Documents, data: st
             "(features, loss, ...) as to the command that wrote it",
             path=data,
         )
+    if lists.names != result.names:
+        trouble = f"the features are {listed(lists.names)}, and those of {documents.main.name} {listed(result.names)}"
+        raise DataError(trouble, path=data)
     if f"|{problem.signature}|" not in f"|{result.signature}|":
         metric = problem.metric.signature
         raise DataError(

@@ -319,10 +319,16 @@ def read_text(path: str | Path) -> str:
 def decoded(data: bytes, path: str | Path, first_line: int = 1) -> str:
     """Return bytes of a file, which begin on this line, as text without a byte order mark.
 
-    Raises `DataError` with the line for a byte that is not UTF-8.
+    Raises `DataError` with the line for a byte that is not UTF-8, and for a byte order mark at the beginning of a later
+    line, which would be part of an id there.
     """
+    data = data.removeprefix(BYTE_ORDER_MARK) if first_line == 1 else data
+    inner = 0 if data.startswith(BYTE_ORDER_MARK) else data.find(b"\n" + BYTE_ORDER_MARK) + 1
+    if inner or data.startswith(BYTE_ORDER_MARK):
+        trouble = "a byte order mark (EF BB BF) inside the file, as where files are joined; delete it"
+        raise DataError(trouble, path=path, line=first_line + data.count(b"\n", 0, inner))
     try:
-        return (data.removeprefix(BYTE_ORDER_MARK) if first_line == 1 else data).decode("utf-8")
+        return data.decode("utf-8")
     except UnicodeDecodeError as error:
         line = first_line + error.object.count(b"\n", 0, error.start)
         trouble = f"byte {error.object[error.start]:#04x} is not UTF-8; convert the file to UTF-8"

@@ -19,6 +19,7 @@ from lpmert.asked import problem_of
 from lpmert.errors import DataError, FloatArray, IntArray, MethodError
 from lpmert.metrics.base import Metric
 from lpmert.model.coordinates import CallerWeights
+from lpmert.model.given import checked_sequence
 from lpmert.model.nbest import NBest
 from lpmert.model.region import Region
 from lpmert.parallel.backends import hired, workers
@@ -139,7 +140,8 @@ def groups_of(groups: Sequence[Hashable] | None, n_lists: int) -> IntArray:
     """Return the number of each list's group [S], counted from 0; raises `DataError` unless there is one a list."""
     if groups is None:
         return np.arange(n_lists)
-    if isinstance(groups, str) or len(groups) != n_lists:
+    groups = checked_sequence(groups, "groups")
+    if len(groups) != n_lists:
         raise DataError(f"groups must have one entry for each of the {n_lists} lists; got {len(groups)}")
     numbers: dict[Hashable, int] = {}
     return np.array([numbers.setdefault(group, len(numbers)) for group in groups], dtype=np.int64)

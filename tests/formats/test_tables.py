@@ -145,7 +145,7 @@ def test_list_that_comes_back_is_refused_with_both_places(tmp_path: Path) -> Non
 
 
 def test_integer_keys_in_json_are_list_ids(tmp_path: Path) -> None:
-    content = '{"utt": 7, "am": 1, "errors": 0}\n{"utt": "7", "am": 2, "errors": 1}\n'
+    content = '{"utt": 7, "am": 1, "errors": 0}\n{"utt": 7, "am": 2, "errors": 1}\n'
     nbest = read_content(tmp_path, content, "dev.jsonl", features=["am"])
     assert nbest.list_ids == ("7",)
     assert nbest.n_hypotheses == 2

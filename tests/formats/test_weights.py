@@ -97,6 +97,21 @@ def test_a_file_changes_only_where_its_weights_are(tmp_path: Path, form: str) ->
         assert [word for word in new.replace("=", " ").split() if word in kept] == kept
 
 
+@pytest.mark.parametrize("text", ["1,2,3,4,5,6", "[1, 2, 3, 4, 5, 6]"])
+def test_only_a_file_of_three_lines_is_an_init_opt(tmp_path: Path, text: str) -> None:
+    with pytest.raises(DataError, match=r"6 numbers for 2 features \(a, b\)"):
+        given_weights(text).of_features(["a", "b"])
+    lpmert.write(NBest([[1, 0], [0, 1]], [0, 2], [0, 1], names=["a", "b"]), tmp_path / "x.tsv")
+    outcome = run("evaluate", tmp_path / "x.tsv", "--weights", text)
+    assert outcome.exit_code == 2
+    assert "6 numbers for 2 features (a, b)" in outcome.output
+    (tmp_path / "w").write_text("1 2 3 4 5 6\n")
+    with pytest.raises(DataError, match=r"w: 6 numbers for 2 features"):
+        read_weights(tmp_path / "w").of_features(["a", "b"])
+    (tmp_path / "w").write_text("1 2\n3 4\n5 6\n")
+    assert read_weights(tmp_path / "w").of_features(["a", "b"]).tolist() == [1, 2]
+
+
 def test_an_old_moses_ini_names_features_as_its_lists_do(tmp_path: Path) -> None:
     path = tmp_path / "moses.ini"
     path.write_text(

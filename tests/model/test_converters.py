@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lpmert.errors import DataError
-from lpmert.model.converters import from_choices, from_classification
+from lpmert.model.converters import from_choices, from_classification, from_groups
 from lpmert.model.nbest import NBest
 
 
@@ -81,9 +83,13 @@ def test_unusable_classification_data_are_refused(features: object, labels: obje
 
 
 def test_names_must_fit_the_features() -> None:
-    for names in (["a"], "ab"):
-        with pytest.raises(DataError, match="names must have 2 entries"):
-            from_classification([[1, 2]], [1], names=names)
+    for names, message in (
+        (["a"], "names must have 2 entries"),
+        ("ab", "names must be a sequence, not 'ab'"),
+        ({"a", "b"}, "names must be a sequence, not a set"),
+    ):
+        with pytest.raises(DataError, match=message):
+            from_classification([[1, 2]], [1], names=names)  # type: ignore[arg-type]
     with pytest.raises(DataError, match="'intercept' twice"):
         from_classification([[1, 2]], [1], names=["a", "intercept"])
 
@@ -116,3 +122,9 @@ def test_choices_keep_alternatives_in_order() -> None:
 def test_unusable_choices_are_refused(cases: object, chosen: object, message: str) -> None:
     with pytest.raises(DataError, match=message):
         from_choices([[1.0], [2.0], [3.0], [4.0]], cases, chosen)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("groups", [["1", 1], np.array(["1", 1], dtype=object)])
+def test_an_id_is_a_string_or_a_number_not_both(groups: Any) -> None:
+    with pytest.raises(DataError, match="groups has '1' as a string and as a number; write all ids alike"):
+        from_groups([[1], [2]], groups, [0, 1])

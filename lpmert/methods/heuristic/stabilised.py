@@ -130,7 +130,7 @@ def read_history(path: str, names: Sequence[str]) -> list[Iteration]:
             Iteration(weights_array(one["weights"], names), tuple(weights_array(w, names) for w in one["optima"]))
             for one in held["iterations"]
         ]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise DataError("contains no iterations of stabilised tuning; give another file", path=path) from error
     except DataError as error:
         raise DataError(f"holds iterations with other features: {error}", path=path) from error

@@ -1,0 +1,143 @@
+"""JSON with a wrong type, a missing key or a huge number somewhere: read, or refused with the name of the file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from commands import run
+from mutations import nested, read_or_refused, wrong_documents
+
+import lpmert
+from lpmert.formats.weights import read_weights
+
+ROWS = [{"list": "a", "x": 1, "y": 0.5, "loss": 0}, {"list": "a", "x": 2, "y": 0.25, "loss": 1}]
+CANDIDATES = [
+    {"text": "t", "scores": {"a": 1, "b": 2}, "correct": True},
+    {"text": "u", "scores": {"a": 1, "b": 3}, "correct": False},
+]
+LISTS = {"l1": [{"x": 1, "loss": 0}, {"x": 2, "loss": 1}], "l2": [{"x": 1, "loss": 0}, {"x": 2, "loss": 1}]}
+SPREAD = [{"x": {"a": [1, 2]}, "loss": [0, 1]}, {"x": {"a": [1, 2]}, "loss": [0, 1]}]
+
+
+@pytest.mark.parametrize(
+    ("name", "document", "read"),
+    [
+        ("x.jsonl", ROWS[0], lpmert.read),
+        ("x.json", ROWS, lpmert.read),
+        ("x.json", LISTS, lpmert.read),
+        ("x.json", SPREAD, lambda path: lpmert.read(path, features=["x.a"], loss="loss")),
+        ("x.jsonl", {"id": "q", "candidates": CANDIDATES}, lambda path: lpmert.read(path, "best-of-n")),
+        ("w.json", {"weights": {"a": 1, "b": 2}}, lambda path: read_weights(path).of_features(["a", "b"])),
+        ("w.json", [1, 2], lambda path: read_weights(path).of_features(["a", "b"])),
+        ("r.json", None, lambda path: str(lpmert.Result.load(path))),
+    ],
+)
+def test_documents_of_wrong_types_are_refused_with_their_path(
+    tmp_path: Path, name: str, document: Any, read: Callable[[Path], Any]
+) -> None:
+    path = tmp_path / name
+    if document is None:
+        document = lpmert.minimize(lpmert.NBest([[1, 0], [0, 1]], [0, 2], [0, 1])).to_dict()
+    for text in wrong_documents(document):
+        path.write_text(text + "\n")
+        read_or_refused(path, lambda: read(path))
+
+
+def test_a_folder_of_scores_with_wrong_roles_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "scores"
+    lpmert.write(lpmert.NBest([[1, 0], [0, 1]], [0, 2], [0, 1], texts=["u", "v"]), folder, "scores")
+    roles = folder / "lists.json"
+    for text in wrong_documents(json.loads(roles.read_text())):
+        roles.write_text(text)
+        read_or_refused(folder, lambda: lpmert.read(folder))
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with lists, and what solve, check, tune and compare say of them."""
+    folder = tmp_path_factory.mktemp("outcomes")
+    rng = np.random.default_rng(5)
+    nbest = lpmert.NBest(rng.normal(size=(40, 2)), np.arange(11) * 4, rng.integers(0, 9, 40), names=["a", "b"])
+    lpmert.write(nbest, folder / "x.npz")
+    methods = ["--methods", "och,grid", "--seeds", "2", "--replications", "10", "--cv", "2", "--repeat", "1"]
+    for command, *flags in (["solve"], ["check", "--weights", "1,1"], ["tune"], ["compare", *methods]):
+        assert run(command, folder / "x.npz", "-q", *flags, "-o", folder / f"{command}.json").exit_code == 0
+    return folder
+
+
+@pytest.mark.parametrize("command", ["solve", "check", "tune", "compare"])
+def test_a_report_of_wrong_documents_is_a_page_or_an_error_with_the_path(
+    outcomes: Path, tmp_path: Path, command: str
+) -> None:
+    path, page = tmp_path / "w.json", tmp_path / "page.html"
+    for text in wrong_documents(json.loads((outcomes / f"{command}.json").read_text()), 1):
+        path.write_text(text)
+        read_or_refused(path, lambda: lpmert.report(path, page))
+
+
+def test_what_is_wrong_in_a_document_is_named(outcomes: Path, tmp_path: Path) -> None:
+    check = json.loads((outcomes / "check.json").read_text())
+    (tmp_path / "c.json").write_text(json.dumps({**check, "excess": "1"}))
+    outcome = run("report", tmp_path / "c.json", "-o", tmp_path / "page.html")
+    assert outcome.exit_code == 1
+    assert (
+        "c.json: not a check of this version of lpmert ('excess' is '1', not of type number); write" in outcome.stderr
+    )
+    comparison = json.loads((outcomes / "compare.json").read_text())
+    del comparison["methods"][0]["seconds"]
+    (tmp_path / "m.json").write_text(json.dumps(comparison))
+    outcome = run("report", tmp_path / "m.json", "-o", tmp_path / "page.html")
+    assert "'methods.0.seconds' is missing); write it again with `lpmert compare -o`" in outcome.stderr
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_weights_of_other_features_or_beyond_all_lists_are_no_part_of_a_report(outcomes: Path, tmp_path: Path) -> None:
+    for weights, message in (({"a": 1, "c": 1}, "other features"), ({"a": 1e151, "b": 1}, "a weight beyond 1e\\+150")):
+        check = json.loads((outcomes / "check.json").read_text())
+        (tmp_path / "c.json").write_text(json.dumps({**check, "weights": weights}))
+        with pytest.raises(lpmert.DataError, match=message):
+            lpmert.report(tmp_path / "c.json", tmp_path / "page.html")
+    nbest = lpmert.read(outcomes / "x.npz")
+    other = lpmert.NBest(nbest.features, nbest.offsets, nbest.statistics, names=["a", "c"])
+    result = lpmert.minimize(other)
+    changed = {**result.to_dict(), "fingerprint": nbest.fingerprint}
+    with pytest.raises(lpmert.DataError, match=r"the features are a, b, and those of .* a, c|other lists"):
+        lpmert.report(lpmert.Result.from_dict(changed), tmp_path / "page.html", data=nbest)
+
+
+@pytest.mark.parametrize("shape", [b"(True, 2)", b"(1.5, 2)", b"(-1, 2)", b"None", b"((2,), 2)", b"(2**80, 2)"])
+def test_an_array_of_odd_shape_is_refused(tmp_path: Path, shape: bytes) -> None:
+    import io
+    import zipfile
+
+    path = tmp_path / "x.npz"
+    lpmert.write(lpmert.NBest([[1, 0], [0, 1]], [0, 2], [0, 1]), path)
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    header = b"{'descr': '<f8', 'fortran_order': False, 'shape': " + shape + b", }"
+    header += b" " * (-(len(header) + 11) % 64) + b"\n"
+    data = members["features.npy"][-32:]
+    members["features.npy"] = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + data
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        for name, member in members.items():
+            archive.writestr(name, member)
+    path.write_bytes(content.getvalue())
+    with pytest.raises(
+        lpmert.DataError, match=r"x\.npz: .*not an archive of plain arrays .*write it with numpy\.savez"
+    ):
+        lpmert.read(path)
+
+
+def test_deep_json_in_the_folder_of_a_loop_is_refused(tmp_path: Path) -> None:
+    from lpmert.looping.journal import Journal
+
+    Journal(tmp_path / "loop", {"a": 1}, resume=False)
+    (tmp_path / "loop" / "settings.json").write_text(nested({}))
+    with pytest.raises(lpmert.DataError, match=r"settings\.json: not JSON .*the folder was changed"):
+        Journal(tmp_path / "loop", {"a": 1}, resume=True)
