@@ -125,6 +125,9 @@ class Program(click.Group):
         except lpmert.CertificateError as error:
             say(f"lpmert: certificate refused: {error}")
             ctx.exit(ExitCode.REFUSED)
+        except lpmert.LimitError as error:
+            say(f"lpmert: stopped by a limit: {error}")
+            ctx.exit(ExitCode.STOPPED)
         except lpmert.LpmertError as error:
             _fail(ctx, str(error))
 

@@ -3,18 +3,22 @@
 The clock stands still while kernels are compiled.
 
 Work that can end early asks `out_of_time`; work that cannot, because it would leave something half done, calls
-`checkpoint`, which raises `OutOfTime` where somebody `heeding` it will catch that.
+`checkpoint`, which raises `OutOfTime` where somebody `heeding` it will catch that. What has no result before its end is
+`limited`.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import TypeVar
 
 from lpmert.system.compilation import compilation
 from lpmert.system.memory import Allowance
+
+Item = TypeVar("Item")
 
 
 class OutOfTime(Exception):
@@ -65,6 +69,18 @@ class Deadline:
     def left(self) -> float | None:
         """Seconds left, `None` without a limit."""
         return None if self.limit is None else max(0.0, self.limit - self.seconds)
+
+    def lacks(self, size: int) -> bool:
+        """Whether so many more bytes do not fit."""
+        left = None if self.memory is None else self.memory.left
+        return left is not None and size > left
+
+    @property
+    def ending(self) -> str:
+        """Why there is no more time or memory, and the remedy."""
+        if self.memory is None or (self.limit is not None and self.seconds >= self.limit):
+            return f"the time limit of {self.limit:g} s is over; allow more with --time-limit (time_limit)"
+        return self.memory.shortage()
 
     def later(self, seconds: float) -> Deadline:
         """Return the deadline that comes so much later, and does not ask whether to stop; the memory stays the same."""
@@ -120,11 +136,19 @@ def memory_left() -> int | None:
     return None if deadline is None or deadline.memory is None else deadline.memory.left
 
 
-def checkpoint() -> None:
-    """Raise `OutOfTime` if the deadline is reached and somebody is heeding it."""
+def checkpoint(size: int = 0) -> None:
+    """Raise `OutOfTime` if the deadline is reached, or so many more bytes do not fit, and somebody is heeding it."""
     deadline = _heeded.get()
-    if deadline is not None and deadline.expired:
+    if deadline is not None and (deadline.expired or (size > 0 and deadline.lacks(size))):
         raise OutOfTime
+
+
+def checked(items: Iterable[Item], every: int = 1 << 10) -> Iterator[Item]:
+    """Yield items, with a `checkpoint` after so many."""
+    for number, item in enumerate(items):
+        if number % every == 0:
+            checkpoint()
+        yield item
 
 
 @contextmanager
@@ -135,6 +159,21 @@ def heeding() -> Iterator[None]:
         yield
     finally:
         _heeded.reset(token)
+
+
+@contextmanager
+def limited(time_limit: float | None, memory_limit: int | None, say: Callable[[str], str]) -> Iterator[None]:
+    """Give the block so many seconds and bytes; raises `LimitError` where it is not done by then.
+
+    say: what the error says, given why and the remedy.
+    """
+    with Deadline(time_limit, memory=Allowance(memory_limit)).running() as deadline, heeding():
+        try:
+            yield
+        except OutOfTime:
+            from lpmert.errors import LimitError  # which loads numpy; what a command of little work need not do
+
+            raise LimitError(say(deadline.ending)) from None
 
 
 @contextmanager

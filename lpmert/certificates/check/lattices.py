@@ -23,6 +23,7 @@ from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.nbest import NBest
 from lpmert.model.word_graphs import Graph, WordGraphs
 from lpmert.quoting import quoted
+from lpmert.system.deadline import checked, checkpoint
 
 _MOST_LABELS = 400
 """Partial paths of a node beyond which a cone is halved."""
@@ -201,6 +202,7 @@ def _labels(graph: Graph, rows: list[list[int]], weights: list[list[int]]) -> li
     for node in range(1, graph.n_nodes):
         new: list[Label] = []
         while k < len(links) and links[k][2] == node:
+            checkpoint()
             source, second, _, own = links[k]
             scores = tuple(sum(a * b for a, b in zip(own, ray, strict=True)) for ray in weights)
             for reached, way in at[source]:
@@ -211,7 +213,7 @@ def _labels(graph: Graph, rows: list[list[int]], weights: list[list[int]]) -> li
         # What beats another one has a larger sum of scores, or the same features and comes first.
         new.sort(key=lambda label: (-sum(label[0]), label[1]))
         kept: list[Label] = []
-        for label in new:
+        for label in checked(new, 100):
             if not any(all(map(ge, other[0], label[0])) for other in kept):
                 kept.append(label)
                 if len(kept) > _MOST_LABELS:

@@ -15,7 +15,7 @@ import numpy as np
 from lpmert.certificates.check.cosine import cap_of
 from lpmert.certificates.check.equations import basis_of
 from lpmert.certificates.check.lattices import lists_of
-from lpmert.certificates.check.lists import ProofLists, given_rows, rounded
+from lpmert.certificates.check.lists import ROW_BYTES, ProofLists, given_rows, rounded
 from lpmert.certificates.check.parts import whole_part
 from lpmert.certificates.check.verify import claim_of
 from lpmert.certificates.format import BOXES, CONES, Header
@@ -40,9 +40,6 @@ from lpmert.result import Result, Status
 from lpmert.system.memory import room_for
 
 logger = logging.getLogger(__name__)
-
-_ROW = 700
-"""Bytes that a hypothesis takes at least; measured with three features."""
 
 SELECTIONS = "selections"
 """Kind of a tree that divides no weights, besides those over boxes and cones."""
@@ -83,7 +80,7 @@ def write_certificate(
     if kind not in (None, BOXES, CONES, SELECTIONS):
         raise MethodError(f"no kind of tree {quoted(kind)}; choose {BOXES}, {CONES} or {SELECTIONS}")
     limits, equations, cap = certified_limits(region, nbest.names)
-    room_for(_ROW * nbest.n_hypotheses, "a certificate, which goes by all hypotheses in exact arithmetic,")
+    room_for(ROW_BYTES * nbest.n_hypotheses, "a certificate, which goes by all hypotheses in exact arithmetic,")
     exponents = _exponents(nbest, limits, [], equations, cap)
     lists = ProofLists(nbest, claim, ties, exponents, limits, equations)
     try:

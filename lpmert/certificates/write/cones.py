@@ -55,7 +55,7 @@ class ConeTree:
             self._add(root)
         everywhere = whole_part(self._lists)
         waiting: list[tuple[Part, Shape, int]]
-        waiting = [(everywhere, shape, -1) for shape in reversed(cover(self._n_features, root))]
+        waiting = [(everywhere, shape, -1) for shape in reversed([*cover(self._n_features, root)])]
         divided, nodes = deque(way.cones), way.nodes
         _leave_out(waiting, divided.popleft()[1] if divided else 0)
         while waiting:
