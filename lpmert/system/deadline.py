@@ -20,9 +20,14 @@ from lpmert.system.memory import Allowance
 
 Item = TypeVar("Item")
 
+_HOPELESS = 10
+"""How many times the time that is left work must surely take to be given up before."""
+
 
 class OutOfTime(Exception):
-    """Work was given up in the middle: the time or the memory is used up, or somebody wishes to stop."""
+    """Work was given up in the middle: the time or the memory is used up, or somebody wishes to stop; or, as it says,
+    there is far too little time left.
+    """
 
 
 class Deadline:
@@ -151,6 +156,26 @@ def checked(items: Iterable[Item], every: int = 1 << 10) -> Iterator[Item]:
         yield item
 
 
+class Pace:
+    """How fast equal parts of some work are done, of so many; for work of which the parts to come are no smaller."""
+
+    def __init__(self, parts: int, what: str) -> None:
+        self._parts, self._what, self._time = parts, what, time_left()
+
+    def check(self, done: int) -> None:
+        """Raise `OutOfTime` if the rest would take more than `_HOPELESS` times what is left of the time, at the pace of
+        those that are done. Until a `_HOPELESS`th of the time has passed that is not known.
+        """
+        left = time_left()
+        if self._time is None or left is None or (spent := self._time - left) * _HOPELESS < self._time:
+            return
+        if (rest := spent * (self._parts - done)) > _HOPELESS * left * done:
+            raise OutOfTime(
+                f"{self._what} would take {rest / max(done, 1):,.0f} s more at the pace so far, and there are "
+                f"{left:,.0f}; allow more with --time-limit (time_limit)"
+            )
+
+
 @contextmanager
 def heeding() -> Iterator[None]:
     """Let `checkpoint` raise when the deadline of the running call is reached."""
@@ -162,18 +187,19 @@ def heeding() -> Iterator[None]:
 
 
 @contextmanager
-def limited(time_limit: float | None, memory_limit: int | None, say: Callable[[str], str]) -> Iterator[None]:
+def limited(time_limit: float | None, memory_limit: int | None, say: Callable[[str], str]) -> Iterator[Allowance]:
     """Give the block so many seconds and bytes; raises `LimitError` where it is not done by then.
 
     say: what the error says, given why and the remedy.
     """
-    with Deadline(time_limit, memory=Allowance(memory_limit)).running() as deadline, heeding():
+    allowance = Allowance(memory_limit)
+    with Deadline(time_limit, memory=allowance).running() as deadline, heeding():
         try:
-            yield
-        except OutOfTime:
+            yield allowance
+        except OutOfTime as error:
             from lpmert.errors import LimitError  # which loads numpy; what a command of little work need not do
 
-            raise LimitError(say(deadline.ending)) from None
+            raise LimitError(say(str(error) or deadline.ending)) from None
 
 
 @contextmanager

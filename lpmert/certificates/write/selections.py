@@ -22,6 +22,7 @@ from lpmert.certificates.format import Record
 from lpmert.certificates.write.file import compact
 from lpmert.certificates.write.questions import Choices, Question, SelectionOrCore
 from lpmert.errors import CertificateError
+from lpmert.system.deadline import checkpoint
 
 _SHARPNESS = 2.0
 _CORE_PREFERENCE = 3.0
@@ -58,6 +59,7 @@ class SelectionTree:
         waiting: list[tuple[Iterator[Part], list[Choices]]] = [(iter([self._root]), [])]
         steps = deque(way)
         while waiting:
+            checkpoint()
             parts, witnesses = waiting[-1]
             part = next(parts, None)
             if part is None:
