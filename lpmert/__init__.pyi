@@ -14,6 +14,7 @@ from .comparing.comparison import Comparison as Comparison
 from .errors import CertificateError as CertificateError
 from .errors import DataError as DataError
 from .errors import DecoderError as DecoderError
+from .errors import LimitError as LimitError
 from .errors import LpmertError as LpmertError
 from .errors import MethodError as MethodError
 from .errors import MetricError as MetricError

@@ -254,9 +254,11 @@ def certify(
     metric: str | Metric | None = None,
     ties: str = "first",
     region: Region | None = None,
+    time_limit: float | None = None,
     memory_limit: int | None = None,
     checkpoint: str | Path | None = None,
     resume: bool = False,
+    on_stage: Callable[[str, int, int | None], object] | None = None,
 ) -> None:
     """Write down why no weights do better than the optimum that `minimize` found, for `verify`.
 
@@ -268,10 +270,14 @@ def certify(
         Where the certificate goes; compressed if the name ends in .gz, .xz or .zst.
     metric, ties, region
         Those of the run. The metric is a sum, a fraction of sums, BLEU, chrF or PER.
+    time_limit : float, optional
+        Seconds.
     memory_limit : int, optional
         Bytes that the process may hold, as for `minimize`.
     checkpoint, resume
         File of what is written so far, from which a later call with resume goes on; gone at the end.
+    on_stage : callable, optional
+        Gets a stage, how much of it is done, and of how much, `None` where nobody knows.
 
     Raises
     ------
@@ -279,10 +285,15 @@ def certify(
         Where there is nothing to certify.
     DataError
         If the result is none, the file cannot be written, or the memory does not suffice for so many hypotheses.
+    CertificateError
+        Where lattices are too large for exact arithmetic.
+    LimitError
+        If a limit ended the work, or the time is far too short for lattices; there is no certificate then.
 
     Notes
     -----
-    The search for the proof is one of its own and takes as long as it takes. `docs/certificates.md` describes the file.
+    The search for the proof is one of its own, and may take much longer than that for the weights.
+    `docs/certificates.md` describes the file.
 
     Examples
     --------
@@ -293,13 +304,23 @@ def certify(
     >>> lpmert.verify(path, lists).proved
     True
     """
+    from pathlib import Path
+
     from lpmert.certificates.write.certify import write_certificate, write_certificate_of_graphs
     from lpmert.model.nbest import NBest
     from lpmert.model.problem import Problem
-    from lpmert.system.memory import Allowance
+    from lpmert.system.deadline import limited
+    from lpmert.values import checked_limits
 
-    again: Any = {"checkpoint": checkpoint, "resume": resume}
-    with Allowance(memory_limit).kept():
+    checked_limits(time_limit, None, None, None, memory_limit)
+    again: Any = {"checkpoint": checkpoint, "resume": resume, "on_stage": on_stage or (lambda *_: None)}
+
+    def said(why: str) -> str:
+        kept = checkpoint is not None and Path(checkpoint).exists()
+        rest = f"; what there is of it is in {checkpoint}, to go on with (resume)" if kept else ""
+        return f"no certificate written: {why}{rest}"
+
+    with limited(time_limit, memory_limit, said) as allowance, allowance.kept():
         problem = problem_of(nbest, metric, ties, region)
         if isinstance(problem, Problem) and isinstance(nbest, NBest):
             write_certificate(path, nbest, result, metric=metric, ties=ties, region=problem.region, **again)

@@ -58,5 +58,9 @@ class CertificateError(LpmertError):
     """The certificate does not prove its claim; says where it breaks."""
 
 
+class LimitError(LpmertError):
+    """A limit ended what has no result before its end, and says nothing of what that would have been."""
+
+
 class DecoderError(LpmertError):
     """The decoder failed, was too slow, or wrote what cannot be used; ends with its last words, if it had any."""

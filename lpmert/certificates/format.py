@@ -17,6 +17,7 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 from lpmert.errors import CertificateError, DataError
 from lpmert.formats.unique import unique_keys
 from lpmert.quoting import listed
+from lpmert.system.deadline import checkpoint
 from lpmert.system.files import lines
 
 SCHEMA = 2
@@ -24,6 +25,9 @@ BOXES, CONES = "boxes", "cones"
 
 Record = dict[str, Any]
 Kind = TypeVar("Kind")
+
+_PARSED = 25
+"""Bytes that a character of JSON takes at most when it is read, such as one of empty arrays."""
 
 SCHEMA_KEY = "lpmert certificate"
 OPTIONAL = ("equations", "sums", "around", "cosine", "facets")
@@ -118,6 +122,7 @@ class CertificateReader:
             self.line = error.line or self.line
             raise CertificateError(error.reason) from error
         self._on_line(self.line)
+        checkpoint(_PARSED * len(text))
         return text
 
 

@@ -125,6 +125,9 @@ class Program(click.Group):
         except lpmert.CertificateError as error:
             say(f"lpmert: certificate refused: {error}")
             ctx.exit(ExitCode.REFUSED)
+        except lpmert.LimitError as error:
+            say(f"lpmert: stopped by a limit: {error}")
+            ctx.exit(ExitCode.STOPPED)
         except lpmert.LpmertError as error:
             _fail(ctx, str(error))
 
@@ -241,7 +244,22 @@ def solve(
             arguments = shared.search_arguments()
             settings = {name: arguments[name] for name in ("metric", "ties", "region", "memory_limit")}
             kept = None if checkpoint is None else f"{checkpoint}.proof"
-            lpmert.certify(data, result, certificate, checkpoint=kept, resume=resume, **settings)
+            left = None
+            if shared.time_limit is not None:
+                seconds = result.seconds
+                used = seconds["total"] - seconds.get("compile", 0.0)
+                left = max(0.0, shared.time_limit - used)
+            on_stage = None if shared.quiet else Stages(slower=True)
+            lpmert.certify(
+                data,
+                result,
+                certificate,
+                checkpoint=kept,
+                resume=resume,
+                time_limit=left,
+                on_stage=on_stage,
+                **settings,
+            )
 
     _run(
         Shared.of(**options),

@@ -6,6 +6,7 @@ import math
 import time
 
 from lpmert.cli.console import say
+from lpmert.cli.figures import duration
 
 STAGE_SECONDS = 1.0
 """Least time between two lines about a stage."""
@@ -14,16 +15,21 @@ STAGE_SECONDS = 1.0
 class Stages:
     """Says from time to time how far a stage is.
 
-    every: least seconds between two lines; at_once: the first report is said, too.
+    every: least seconds between two lines; at_once: the first report is said, too; slower: what is left is
+    no faster done than what is done already, so that an estimate of its time is worth telling.
     """
 
-    def __init__(self, every: float = STAGE_SECONDS, *, at_once: bool = False) -> None:
-        self._every = every
-        self._said = -math.inf if at_once else time.perf_counter()
+    def __init__(self, every: float = STAGE_SECONDS, *, at_once: bool = False, slower: bool = False) -> None:
+        self._every, self._slower = every, slower
+        self._began = time.perf_counter()
+        self._said = -math.inf if at_once else self._began
 
-    def __call__(self, stage: str, done: int, parts: int) -> None:
-        """Take one report."""
+    def __call__(self, stage: str, done: int, parts: int | None) -> None:
+        """Take one report; parts: `None` where nobody knows how many there will be."""
         now = time.perf_counter()
         if now - self._said >= self._every:
             self._said = now
-            say(f"{stage}: {done:,} of {parts:,}")
+            whole = "" if parts is None else f" of {parts:,}"
+            if self._slower and parts is not None and 0 < done < parts:
+                whole += f"; {duration((now - self._began) * (parts - done) / done)} more at this pace, or longer"
+            say(f"{stage}: {done:,}{whole}")

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 import lpmert
-from lpmert.cli.arguments import WholeNumber
+from lpmert.cli.arguments import WholeNumber, nonnegative, size
 from lpmert.cli.console import put
 from lpmert.cli.figures import column
 from lpmert.cli.main import naming
@@ -22,6 +22,7 @@ from lpmert.cli.stages import Stages
 from lpmert.cli.text_tables import side_by_side
 from lpmert.errors import DataError
 from lpmert.system.files import lines
+from lpmert.system.memory import Allowance
 
 
 @click.command()
@@ -32,6 +33,13 @@ from lpmert.system.files import lines
 @click.option(
     "--ties", type=click.Choice(TIES), default="first", help="Which of several hypotheses with equal features counts."
 )
+@click.option("--time-limit", type=nonnegative, metavar="SECONDS", help="Give up after this time.")
+@click.option(
+    "--memory-limit",
+    type=size,
+    metavar="SIZE",
+    help="Most memory of all processes, such as 500MB.  [default: what they have and 0.9 of what is free]",
+)
 @click.option("--jobs", type=WholeNumber(min=1), default=1, metavar="N", help="Processes for a tree of cones.")
 @click.option("-q", "--quiet", is_flag=True, help="Do not say how far the check is.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of the report.")
@@ -40,6 +48,8 @@ def verify(
     data: tuple[str, ...],
     metric: str | None,
     ties: str,
+    time_limit: float | None,
+    memory_limit: int | None,
     jobs: int,
     quiet: bool,
     as_json: bool,
@@ -49,14 +59,16 @@ def verify(
 
     DATA are lists or lattices. This runs no search and trusts no solver: every step is decided in exact arithmetic.
     Pass the same options as to `lpmert solve`. If the certificate does not hold, the exit code is 5 and the message
-    says where it fails.
+    says where it fails. If a limit ends the check before, the exit code is 3, and nothing is known of the claim.
     """
     reading = Reading.taken(data, options, metric)
     with naming(reading.name):
-        nbest = reading.read_whole()
+        with Allowance(memory_limit).kept():
+            nbest = reading.read_whole()
         summed = metric_given(metric, reading, nbest)
+        limits: dict[str, Any] = {"time_limit": time_limit, "memory_limit": memory_limit}
         on_line = (lambda _: None) if quiet else _told(certificate)
-        found = lpmert.verify(certificate, nbest, metric=summed, ties=ties, jobs=jobs, on_line=on_line)
+        found = lpmert.verify(certificate, nbest, metric=summed, ties=ties, jobs=jobs, on_line=on_line, **limits)
     if as_json:
         put(
             json.dumps(

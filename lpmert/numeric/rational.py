@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lpmert.errors import FloatArray
-from lpmert.system.deadline import checkpoint
+from lpmert.system.deadline import checked, checkpoint
 
 Rows = Sequence[Sequence[int]]
 
@@ -51,10 +51,10 @@ def to_integers(matrix: ArrayLike, *, by_row: bool = False) -> list[list[int]]:
     width = len(mantissas[0]) if mantissas else 0
     flat = _shifted([m for row in mantissas for m in row], [e for row in exponents for e in row])
     bits = 0
-    for entry in flat:
+    for entry in checked(flat, 1 << 16):
         bits |= entry
     zeros = (bits & -bits).bit_length() - 1 if bits else 0
-    flat = [entry >> zeros for entry in flat]
+    flat = [entry >> zeros for entry in checked(flat, 1 << 16)]
     return [flat[start : start + width] for start in range(0, width * len(mantissas), width)] if width else mantissas
 
 
@@ -208,6 +208,7 @@ def solve_integers(matrix: Rows, target: Sequence[int]) -> list[Fraction] | None
     kept: list[list[int]] = []
     numerators, denominator = [0] * width, 1
     while True:
+        checkpoint()
         for row, value in zip(matrix, target, strict=True):
             if _dot(row, numerators) != value * denominator:
                 kept.append([*row, value])

@@ -3,22 +3,31 @@
 The clock stands still while kernels are compiled.
 
 Work that can end early asks `out_of_time`; work that cannot, because it would leave something half done, calls
-`checkpoint`, which raises `OutOfTime` where somebody `heeding` it will catch that.
+`checkpoint`, which raises `OutOfTime` where somebody `heeding` it will catch that. What has no result before its end is
+`limited`.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import TypeVar
 
 from lpmert.system.compilation import compilation
 from lpmert.system.memory import Allowance
 
+Item = TypeVar("Item")
+
+_HOPELESS = 10
+"""How many times the time that is left work must surely take to be given up before."""
+
 
 class OutOfTime(Exception):
-    """Work was given up in the middle: the time or the memory is used up, or somebody wishes to stop."""
+    """Work was given up in the middle: the time or the memory is used up, or somebody wishes to stop; or, as it says,
+    there is far too little time left.
+    """
 
 
 class Deadline:
@@ -65,6 +74,18 @@ class Deadline:
     def left(self) -> float | None:
         """Seconds left, `None` without a limit."""
         return None if self.limit is None else max(0.0, self.limit - self.seconds)
+
+    def lacks(self, size: int) -> bool:
+        """Whether so many more bytes do not fit."""
+        left = None if self.memory is None else self.memory.left
+        return left is not None and size > left
+
+    @property
+    def ending(self) -> str:
+        """Why there is no more time or memory, and the remedy."""
+        if self.memory is None or (self.limit is not None and self.seconds >= self.limit):
+            return f"the time limit of {self.limit:g} s is over; allow more with --time-limit (time_limit)"
+        return self.memory.shortage()
 
     def later(self, seconds: float) -> Deadline:
         """Return the deadline that comes so much later, and does not ask whether to stop; the memory stays the same."""
@@ -120,11 +141,39 @@ def memory_left() -> int | None:
     return None if deadline is None or deadline.memory is None else deadline.memory.left
 
 
-def checkpoint() -> None:
-    """Raise `OutOfTime` if the deadline is reached and somebody is heeding it."""
+def checkpoint(size: int = 0) -> None:
+    """Raise `OutOfTime` if the deadline is reached, or so many more bytes do not fit, and somebody is heeding it."""
     deadline = _heeded.get()
-    if deadline is not None and deadline.expired:
+    if deadline is not None and (deadline.expired or (size > 0 and deadline.lacks(size))):
         raise OutOfTime
+
+
+def checked(items: Iterable[Item], every: int = 1 << 10) -> Iterator[Item]:
+    """Yield items, with a `checkpoint` after so many."""
+    for number, item in enumerate(items):
+        if number % every == 0:
+            checkpoint()
+        yield item
+
+
+class Pace:
+    """How fast equal parts of some work are done, of so many; for work of which the parts to come are no smaller."""
+
+    def __init__(self, parts: int, what: str) -> None:
+        self._parts, self._what, self._time = parts, what, time_left()
+
+    def check(self, done: int) -> None:
+        """Raise `OutOfTime` if the rest would take more than `_HOPELESS` times what is left of the time, at the pace of
+        those that are done. Until a `_HOPELESS`th of the time has passed that is not known.
+        """
+        left = time_left()
+        if self._time is None or left is None or (spent := self._time - left) * _HOPELESS < self._time:
+            return
+        if (rest := spent * (self._parts - done)) > _HOPELESS * left * done:
+            raise OutOfTime(
+                f"{self._what} would take {rest / max(done, 1):,.0f} s more at the pace so far, and there are "
+                f"{left:,.0f}; allow more with --time-limit (time_limit)"
+            )
 
 
 @contextmanager
@@ -135,6 +184,22 @@ def heeding() -> Iterator[None]:
         yield
     finally:
         _heeded.reset(token)
+
+
+@contextmanager
+def limited(time_limit: float | None, memory_limit: int | None, say: Callable[[str], str]) -> Iterator[Allowance]:
+    """Give the block so many seconds and bytes; raises `LimitError` where it is not done by then.
+
+    say: what the error says, given why and the remedy.
+    """
+    allowance = Allowance(memory_limit)
+    with Deadline(time_limit, memory=allowance).running() as deadline, heeding():
+        try:
+            yield allowance
+        except OutOfTime as error:
+            from lpmert.errors import LimitError  # which loads numpy; what a command of little work need not do
+
+            raise LimitError(say(str(error) or deadline.ending)) from None
 
 
 @contextmanager

@@ -247,16 +247,17 @@ class Allowance:
         if self.limit is not None and used + size > self.limit:
             from lpmert.errors import DataError  # which loads numpy; what a command of little work need not do
 
-            more = f", and {what} takes {_shown(size)} more" if size else f" by {what}"
-            if not self._given:
-                raise DataError(
-                    f"too little memory is free: {_shown(used)} are in use{more}, which makes more than the "
-                    f"{_shown(self.limit)} that there are; end other programs, or give it fewer lists or features"
-                )
-            raise DataError(
-                f"the memory limit of {_shown(self.limit)} is too low: {_shown(used)} are in use{more}; allow more "
-                "with --memory-limit (memory_limit)"
+            raise DataError(self.shortage(f", and {what} takes {_shown(size)} more" if size else f" by {what}"))
+
+    def shortage(self, more: str = "") -> str:
+        """Return what there is too little of, and the remedy; more: what else is needed, or by what memory is used."""
+        limit, used = _shown(self.limit or 0), f"{_shown(held()[0] or 0)} are in use{more}"
+        if not self._given:
+            return (
+                f"too little memory is free: {used}, which makes more than the {limit} that there are; end other "
+                "programs, or give it fewer lists or features"
             )
+        return f"the memory limit of {limit} is too low: {used}; allow more with --memory-limit (memory_limit)"
 
     @contextmanager
     def kept(self) -> Iterator[Allowance]:

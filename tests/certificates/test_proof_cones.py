@@ -38,7 +38,7 @@ def lists_and_cone(kind: str, seed: int, tree: str, splits: int = 40) -> tuple[L
     exponents = dict.fromkeys(lists.nbest.names, 0)
     proof = claimed(lists.nbest, exponents)
     rng = np.random.default_rng(seed)
-    shapes = cover(len(exponents), {"split": tree})
+    shapes = [*cover(len(exponents), {"split": tree})]
     cone = narrowed(proof, whole_part(proof), shapes[rng.integers(len(shapes))])
     for _ in range(int(rng.integers(0, splits)) if len(exponents) > 1 else 0):
         p, q = (int(k) for k in rng.permutation(len(exponents))[:2])

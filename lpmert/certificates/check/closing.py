@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
 from math import inf
 from operator import eq
@@ -19,9 +19,9 @@ from lpmert.errors import CertificateError, IntArray
 _WORDS = {"take", "out", "at", "known", "cores", "branch"}
 
 
-def closed(lists: ProofLists, part: Part, record: Record) -> tuple[float, list[Part]]:
+def closed(lists: ProofLists, part: Part, record: Record) -> tuple[float, Iterator[Part]]:
     """Return by how much the least bound of what a record closes of a part exceeds the target, infinite if that is
-    nothing, and the parts left open.
+    nothing, and the parts left open, each made when it is asked for.
 
     Raises `CertificateError` if the record does not show this.
     """
@@ -42,7 +42,7 @@ def closed(lists: ProofLists, part: Part, record: Record) -> tuple[float, list[P
     if charges is None or bound >= target:
         if "branch" in record:
             raise CertificateError("the node is closed, and cannot branch")
-        return bound - target, []
+        return bound - target, iter(())
     if "branch" not in record:
         raise CertificateError(f"the bound of this part is {bound} steps of the loss, and {target} are needed")
     branch = typed(record["branch"], int)
@@ -52,12 +52,12 @@ def closed(lists: ProofLists, part: Part, record: Record) -> tuple[float, list[P
     own = list(zip(left.rows[concerned].tolist(), costs[concerned].tolist(), strict=True))
     others += sum(amount for amount, core in charges if branch not in core) - own[0][1]
     rest = left.only(~concerned)._replace(cores=tuple(met))
-    children = [
-        rest._replace(fixed=rest.fixed + lists.worth[:, row], chosen={**part.chosen, branch: row}, take=(branch, row))
-        for row, cost in own
-        if others + cost < target
-    ]
-    return min((others + cost - target for _, cost in own if others + cost >= target), default=inf), children
+    closed_by = [others + cost - target for _, cost in own if others + cost >= target]
+    # all at once, they would hold what is chosen as often as there are parts
+    return min(closed_by, default=inf), (
+        rest._replace(fixed=rest.fixed + lists.worth[:, row], chosen={**rest.chosen, branch: row}, take=(branch, row))
+        for row in [row for row, cost in own if others + cost < target]
+    )
 
 
 def priced(lists: ProofLists, part: Part, at: object) -> Part:

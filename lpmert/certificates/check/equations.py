@@ -10,6 +10,7 @@ import numpy as np
 
 from lpmert.certificates.check.shapes import Whole
 from lpmert.errors import CertificateError
+from lpmert.system.deadline import checked
 
 Equations = Sequence[Sequence[Fraction]]
 
@@ -37,7 +38,7 @@ def basis_of(equations: Equations, n_features: int) -> tuple[Whole, list[int]]:
         left = list(row)
         if len(left) != n_features:
             raise CertificateError(f"equations have {n_features} numbers, not {len(left)}")
-        for d, own in table:
+        for d, own in checked(table, 1):
             left = [a - left[d] * b for a, b in zip(left, own, strict=True)]
         last = max((d for d, value in enumerate(left) if value), default=None)
         if last is not None:

@@ -5,8 +5,9 @@ A proof for these lists is one for all paths: see L1 and L3 in `proofs`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import partial
 from math import gcd, isfinite, lcm
 from operator import ge, mul
 from typing import NamedTuple
@@ -23,6 +24,7 @@ from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.nbest import NBest
 from lpmert.model.word_graphs import Graph, WordGraphs
 from lpmert.quoting import quoted
+from lpmert.system.deadline import Pace, checked, checkpoint
 
 _MOST_LABELS = 400
 """Partial paths of a node beyond which a cone is halved."""
@@ -42,20 +44,33 @@ Label = tuple[tuple[int, ...], Way]
 
 
 def lists_of(
-    graphs: WordGraphs, metric: str | TextMetric, limits: Sequence[Sequence[float]], equations: Equations = ()
+    graphs: WordGraphs,
+    metric: str | TextMetric,
+    limits: Sequence[Sequence[float]],
+    equations: Equations = (),
+    on_links: Callable[[int, int], object] = lambda *_: None,
 ) -> NBest:
     """Return for each lattice all paths that may be strictly best at weights with positive products with limits [k, D]
-    that fulfil equations [e, D]; the first of those that such weights do not tell apart.
+    that fulfil equations [e, D]; the first of those that such weights do not tell apart. on_links: gets the number of
+    links that were looked through, and of all; small lattices come first, so that the pace never gets better.
 
     Raises `CertificateError` where these are too many, and `MetricError` for a metric that paths have none of.
     """
     problem, turned = LatticeProblem(graphs, metric), Turned.of(graphs, equations)
     features, statistics, texts, offsets = [], [], [], [0]
-    for number in range(graphs.n_lists):
-        ways = sorted(_ways(graphs, number, limits, turned))
-        if not ways:
+    sizes = [len(graphs.graph(number).targets) for number in range(graphs.n_lists)]
+    if 1 << len(turned.free) > _MOST_CONES:
+        raise _too_large(f"a number of {len(turned.free)} features")
+    found: dict[int, list[Way]] = {}
+    done, pace = 0, Pace(sum(sizes), "finding the paths that may win, in exact arithmetic,")
+    for number in sorted(range(graphs.n_lists), key=sizes.__getitem__):
+        found[number] = sorted(_ways(graphs, number, limits, turned, partial(on_links, done, sum(sizes))))
+        if not found[number]:
             raise CertificateError("the limits and equations leave no weights")
-        for way in ways:
+        done += sizes[number]
+        pace.check(done)
+    for number in range(graphs.n_lists):
+        for way in found[number]:
             links = np.array(way, dtype=np.int64)
             features.append(problem.features(number, links))
             statistics.append(problem.statistics(number, links))
@@ -156,8 +171,13 @@ def _lost(problem: LatticeProblem, number: int, turned: Turned, weights: list[Fr
     return found[0][0]
 
 
-def _ways(graphs: WordGraphs, number: int, limits: Sequence[Sequence[float]], turned: Turned) -> set[Way]:
-    """Return the paths of a lattice that no other equals or beats at all rays of some of the cones of a cover."""
+def _ways(
+    graphs: WordGraphs, number: int, limits: Sequence[Sequence[float]], turned: Turned, tell: Callable[[], object]
+) -> set[Way]:
+    """Return the paths of a lattice that no other equals or beats at all rays of some of the cones of a cover.
+
+    tell: called for each cone.
+    """
     graph, width = graphs.graph(number), len(turned.free)
     rows = turned.rows(graph, graphs.units)
     sizes = [max(1, sum(abs(row[d]) for row in rows)).bit_length() for d in range(width)]
@@ -169,6 +189,7 @@ def _ways(graphs: WordGraphs, number: int, limits: Sequence[Sequence[float]], tu
     for _ in range(_MOST_CONES):
         if not waiting:
             return found
+        tell()
         rays = waiting.pop()
         if any(all(sum(a * b for a, b in zip(row, ray, strict=True)) <= 0 for ray in rays) for row in inside):
             continue
@@ -180,7 +201,11 @@ def _ways(graphs: WordGraphs, number: int, limits: Sequence[Sequence[float]], tu
         p, q = _longest(rays)
         middle = midpoint(rays[p], rays[q])
         waiting += [np.array([*rays[:k], middle, *rays[k + 1 :]]) for k in (p, q)]
-    raise CertificateError(f"{quoted(graphs.list_ids[number])} is too large for a certificate in exact arithmetic")
+    raise _too_large(quoted(graphs.list_ids[number]))
+
+
+def _too_large(what: str) -> CertificateError:
+    return CertificateError(f"{what} is too large for a certificate in exact arithmetic")
 
 
 def _longest(rays: Whole) -> tuple[int, int]:
@@ -201,6 +226,7 @@ def _labels(graph: Graph, rows: list[list[int]], weights: list[list[int]]) -> li
     for node in range(1, graph.n_nodes):
         new: list[Label] = []
         while k < len(links) and links[k][2] == node:
+            checkpoint()
             source, second, _, own = links[k]
             scores = tuple(sum(a * b for a, b in zip(own, ray, strict=True)) for ray in weights)
             for reached, way in at[source]:
@@ -211,7 +237,7 @@ def _labels(graph: Graph, rows: list[list[int]], weights: list[list[int]]) -> li
         # What beats another one has a larger sum of scores, or the same features and comes first.
         new.sort(key=lambda label: (-sum(label[0]), label[1]))
         kept: list[Label] = []
-        for label in new:
+        for label in checked(new, 100):
             if not any(all(map(ge, other[0], label[0])) for other in kept):
                 kept.append(label)
                 if len(kept) > _MOST_LABELS:

@@ -15,14 +15,19 @@ from lpmert.model.given import MAGNITUDE_LIMIT
 from lpmert.model.meant import meant
 from lpmert.model.nbest import NBest
 from lpmert.numeric import rational
+from lpmert.system.deadline import checked, checkpoint
 
 REPRESENTATIVE: Mapping[str, Callable[..., tuple[int, ...]]] = {"first": lambda own, _: own, "best": min, "worst": max}
 """What a hypothesis with the features of an earlier one makes of what that one loses."""
+
+ROW_BYTES = 700
+"""What a hypothesis takes at least; measured with three features."""
 
 EPSILON = float(np.finfo(np.float64).eps)
 _SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
 _EXACT_INTEGERS = 2.0**51
 _LARGEST_COST = 1 << 61
+_BLOCK = 1 << 10
 
 
 class ProofLists:
@@ -61,7 +66,7 @@ class ProofLists:
         numbers = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
         seen: dict[tuple[int, ...], int] = {}
         named = zip(numbers.tolist(), given.tolist(), strict=True)
-        leader = [seen.setdefault((s, *row), k) for k, (s, row) in enumerate(named)]
+        leader = [seen.setdefault((s, *row), k) for k, (s, row) in enumerate(checked(named))]
         rows = np.array([*seen.values()])
         self.numbers = numbers[rows]
         self.offsets: IntArray = np.searchsorted(rows, bounds)
@@ -134,8 +139,8 @@ class ProofLists:
             if d not in columns and rational.solve_integers(spanned.tolist(), target) is None:
                 raise CertificateError(f"feature {names[d]!r:.40} has no exponent, but depends on none that has")
         least = min(exponents.values(), default=0)
-        factors = [1 << (value - least) for value in exponents.values()]
-        return np.asarray(spanned * np.array(factors, dtype=object))
+        factors = np.array([1 << (value - least) for value in exponents.values()], dtype=object)
+        return by_blocks(lambda rows: rows * factors, spanned)
 
     def weigh(self) -> None:
         """Set what hypotheses are worth to the claim, whose bound is known by now.
@@ -189,20 +194,26 @@ def given_rows(
         if len(limit) != width or not any(limit) or max(map(abs, limit)) > MAGNITUDE_LIMIT:
             raise CertificateError(f"limit {k} must have {width} numbers, not all 0, of at most {MAGNITUDE_LIMIT:g}")
     features = np.concatenate([meant(nbest.dense_features()).features, np.array(limits).reshape(-1, width)])
+    checkpoint(ROW_BYTES * nbest.n_hypotheses)
     given = rational.to_integers(features)
     pairs = [row for limit in [*given[nbest.n_hypotheses :], *facets] for row in (limit, [0] * width)]
     whole = np.array([*given[: nbest.n_hypotheses], *pairs], dtype=object).reshape(-1, width)
     if facets:  # as doubles, rows should be of about the same size
         first = len(whole) - 2 * len(facets)
         bits = [int(np.abs(rows).max(initial=0)).bit_length() for rows in (whole[:first], whole[first:])]
-        whole[:first] <<= max(0, bits[1] - bits[0])
+        whole[:first] = by_blocks(lambda rows: rows << max(0, bits[1] - bits[0]), whole[:first])
     offsets = np.concatenate([nbest.offsets, np.arange(nbest.n_hypotheses + 2, len(whole) + 1, 2)])
     if not equations:
         return whole, offsets, list(range(width))
     from lpmert.certificates.check.equations import basis_of
 
     basis, free = basis_of(equations, width)
-    return whole @ basis, offsets, free
+    return by_blocks(lambda rows: rows @ basis, whole), offsets, free
+
+
+def by_blocks(function: Callable[[Whole], Whole], rows: Whole) -> Whole:
+    """Return a function of rows, some after the other: whole numbers can be long."""
+    return np.concatenate([function(block) for block in checked(np.split(rows, range(_BLOCK, len(rows), _BLOCK)), 1)])
 
 
 def rounded(whole: Whole) -> tuple[FloatArray, int]:

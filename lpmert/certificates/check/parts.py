@@ -11,8 +11,11 @@ from lpmert.certificates.check.claims import Price
 from lpmert.certificates.check.lists import EPSILON, ProofLists
 from lpmert.certificates.check.shapes import Shape, Whole
 from lpmert.errors import BoolArray, FloatArray, IntArray
+from lpmert.system.deadline import checked, checkpoint
 
 _LARGEST_MULTIPLIER = 1 << 62
+_SCORE_BYTES = 32
+"""What a score and its comparisons take."""
 
 Core = Mapping[int, int]
 """Choices (list -> row) that no weights make together."""
@@ -50,6 +53,8 @@ class Part(NamedTuple):
 
     def only(self, kept: BoolArray) -> Part:
         """Return what is left with some of the rows [n], and the lists of which any are."""
+        if kept.all():
+            return self
         sizes = np.add.reduceat(kept, self.starts, dtype=np.int64)
         sizes = sizes[sizes > 0]
         return self._replace(rows=self.rows[kept], starts=np.cumsum(sizes) - sizes)
@@ -117,6 +122,7 @@ def narrowed(lists: ProofLists, part: Part, shape: Shape) -> Part:
     inside, of a box that at the centre, and then the first of a list if any other one is; lists of which all others are
     worth the same are settled. What falls is decided exactly: the outcome does not depend on how scores are rounded.
     """
+    checkpoint(len(part.rows) * _SCORE_BYTES * len(shape.rays))
     part = part._replace(shape=shape)
     return settled(lists, part.only(_survivors(lists, part)) if len(shape.rays) else part)
 
@@ -157,7 +163,7 @@ def _winners(lists: ProofLists, part: Part, k: int, scores: FloatArray, error: f
     if error:
         ray = Shape(part.shape.rays[k : k + 1])
         ends = np.append(begins[1:], len(close))
-        for a in np.flatnonzero(ends - begins > 1).tolist():
+        for a in checked(np.flatnonzero(ends - begins > 1).tolist(), 10):
             for other in close[begins[a] + 1 : ends[a]].tolist():
                 if not ray.nowhere_negative(_lead(lists, part, winners[a], other)):
                     winners[a] = other

@@ -19,6 +19,7 @@ from lpmert.errors import CertificateError, FloatArray, IntArray
 from lpmert.metrics.base import RatioMetric
 from lpmert.metrics.kinds import fraction_of
 from lpmert.metrics.ratio_kernels import BLEU, CHRF, PER
+from lpmert.system.deadline import checkpoint
 
 _DIGITS = 40
 _STATED = 1 << 64
@@ -152,6 +153,7 @@ class Ratio:
             return _sign(Fraction(*shares[1]) - Fraction(*shares[0]))
         digits = _DIGITS
         while True:
+            checkpoint()
             first, second = self._height(sums, digits), self._height(other, digits)
             if first.high < second.low or first.low > second.high:
                 return 1 if first.low > second.high else -1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import permutations, product
 from math import gcd
 from typing import NamedTuple
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from lpmert.certificates.format import BOXES, CONES, Record, integers
 from lpmert.errors import BoolArray, CertificateError, FloatArray
+from lpmert.system.deadline import checked
 
 Whole = NDArray[np.object_]
 """A vector or matrix of Python's whole numbers."""
@@ -34,9 +35,12 @@ class Shape(NamedTuple):
     @property
     def points(self) -> FloatArray:
         """The rays as doubles."""
+        self._check_length()
+        return self.rays.astype(np.float64)
+
+    def _check_length(self) -> None:
         if np.abs(self.rays).max(initial=0) >> _MOST_BITS:
             raise CertificateError("a ray is beyond the range of double precision")
-        return self.rays.astype(np.float64)
 
     def nowhere_negative(self, vector: Whole) -> bool:
         """Whether a vector of whole numbers has no negative product with any weights inside: K1 and B1."""
@@ -54,12 +58,16 @@ class Shape(NamedTuple):
         if self.boxed:
             products, errors = products[:1] - np.abs(products[1:]).sum(axis=0), errors.sum(axis=0, keepdims=True)
         none: BoolArray = np.all(products >= errors, axis=0) & (len(self.rays) > 0)
-        for k in np.flatnonzero(~none & ~(products < -errors).any(axis=0)).tolist():
+        for k in checked(np.flatnonzero(~none & ~(products < -errors).any(axis=0)).tolist(), 10):
             none[k] = self.nowhere_negative(exact(k))
         return none
 
     def parts(self, record: Record) -> list[Shape]:
-        """Return the parts into which a record divides it, which cover it: K2, B2 and B5."""
+        """Return the parts into which a record divides it, which cover it: K2, B2 and B5.
+
+        Every split needs longer rays: so no more than about d _MOST_BITS can lie within each other.
+        """
+        self._check_length()
         n, rays = len(self.rays), self.rays
         if set(record) == {"split"} and self.boxed:
             (k,) = integers(record["split"], 1)
@@ -92,10 +100,10 @@ def orthants(n_features: int) -> Iterator[Whole]:
         yield np.diag(np.array(signs, dtype=object))
 
 
-def cover(n_features: int, record: Record) -> list[Shape]:
+def cover(n_features: int, record: Record) -> Iterable[Shape]:
     """Return the parts into which a record divides all weights, which cover them: the faces of a cube, or orthants."""
     if n_features and record == {"split": CONES}:
-        return [Shape(rays) for rays in orthants(n_features)]
+        return (Shape(rays) for rays in orthants(n_features))
     if n_features and record == {"split": BOXES}:
         units = next(orthants(n_features))
         faces = [(d, sign) for d in range(n_features) for sign in (1, -1)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from math import inf
 
 from lpmert.certificates.check.closing import closed
@@ -21,14 +21,17 @@ def check_tree(reader: CertificateReader, lists: ProofLists, own: Callable[[], b
     least, root = inf, whole_part(lists)
     way: list[Shape] = []  # to the shape at hand, each a part of the one before
     above: list[Part] = []  # what may win in them, as far as that is known
-    waiting = [(0, root.shape)]
+    waiting: list[Iterator[Shape]] = [iter([root.shape])]  # those not looked at yet beside every shape on the way
     while waiting:
-        depth, shape = waiting.pop()
+        shape = next(waiting[-1], None)
+        if shape is None:
+            waiting.pop()
+            continue
+        depth = len(waiting) - 1
         way[depth:], above[depth:] = [shape], []
         record = reader.record()
         if "split" in record or "corners" in record:
-            parts = shape.parts(record) if depth else cover(lists.features.shape[1], record)
-            waiting += [(depth + 1, inner) for inner in reversed(parts)]
+            waiting.append(iter(shape.parts(record) if depth else cover(lists.features.shape[1], record)))
             continue
         if not own() and "take" not in record:  # else refused below, by all: each must skip what others close
             while reader.follows("take"):
@@ -36,11 +39,16 @@ def check_tree(reader: CertificateReader, lists: ProofLists, own: Callable[[], b
             continue
         for shape in way[len(above) :]:
             above.append(narrowed(lists, above[-1], shape) if above else root)
-        bound, open_parts = closed(lists, above[-1], record)
+        bound, parts = closed(lists, above[-1], record)
         least = min(least, bound)
-        while open_parts:
-            bound, inner_parts = closed(lists, open_parts.pop(0), reader.record())
+        nodes = [parts]  # those not looked at yet beside every node on the way
+        while nodes:
+            part = next(nodes[-1], None)
+            if part is None:
+                nodes.pop()
+                continue
+            bound, parts = closed(lists, part, reader.record())
             least = min(least, bound)
-            open_parts = inner_parts + open_parts
+            nodes.append(parts)
     reader.end()
     return least

@@ -20,6 +20,7 @@ from lpmert.metrics.base import AdditiveMetric, Metric, RatioMetric
 from lpmert.metrics.of_columns import metric_of
 from lpmert.model.nbest import NBest
 from lpmert.quoting import LONGEST_REFUSAL, quoted, shortened
+from lpmert.system.deadline import limited
 
 if TYPE_CHECKING:
     from lpmert.metrics.text import TextMetric
@@ -32,6 +33,8 @@ def verify(
     *,
     metric: str | Metric | TextMetric | None = None,
     ties: str = "first",
+    time_limit: float | None = None,
+    memory_limit: int | None = None,
     jobs: int = 1,
     on_line: Callable[[int], object] = lambda _: None,
 ) -> Verified:
@@ -45,6 +48,10 @@ def verify(
         The lists it is about, or the lattices: their paths that may win are found anew, in exact arithmetic.
     metric, ties
         Those it is about, as for `minimize`.
+    time_limit : float, optional
+        Seconds.
+    memory_limit : int, optional
+        Bytes that all processes may hold; by default what they hold at the beginning and nine tenths of what is free.
     jobs : int
         Number of processes that check a tree together, this one among them, at least 1; the outcome is the same.
     on_line : callable, optional
@@ -59,6 +66,8 @@ def verify(
     ------
     CertificateError
         If it does not hold; the message names the file and the line where it breaks.
+    LimitError
+        If a limit ended the check before it was known whether it holds.
     DataError, MetricError, MethodError
         If there is no such file, or the metric or the number of jobs does not fit.
 
@@ -79,12 +88,20 @@ def verify(
     """
     if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
         raise MethodError(f"jobs must be a whole number of at least 1; got {quoted(jobs)}")
+    if not time_limit is memory_limit is None:
+        from lpmert.values import checked_limits
+
+        checked_limits(time_limit, None, None, None, memory_limit)
     reader = CertificateReader(certificate, on_line)
+
+    def placed(message: str) -> str:
+        return f"{certificate}:{reader.line}: {message}" if reader.line else f"{certificate}: {message}"
+
     try:
-        return _verified(reader, nbest, metric, ties, jobs)
+        with limited(time_limit, memory_limit, lambda why: placed(f"not checked beyond this line: {why}")):
+            return _verified(reader, nbest, metric, ties, jobs)
     except CertificateError as error:
-        place = f"{certificate}:{reader.line}" if reader.line else str(certificate)
-        raise CertificateError(f"{place}: {shortened(str(error), LONGEST_REFUSAL)}") from error
+        raise CertificateError(placed(shortened(str(error), LONGEST_REFUSAL))) from error
 
 
 def _verified(reader: CertificateReader, nbest: NBest | WordGraphs, metric: Any, ties: str, jobs: int) -> Verified:

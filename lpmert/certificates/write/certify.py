@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,10 @@ import numpy as np
 from lpmert.certificates.check.cosine import cap_of
 from lpmert.certificates.check.equations import basis_of
 from lpmert.certificates.check.lattices import lists_of
-from lpmert.certificates.check.lists import ProofLists, given_rows, rounded
+from lpmert.certificates.check.lists import ROW_BYTES, ProofLists, given_rows, rounded
 from lpmert.certificates.check.parts import whole_part
 from lpmert.certificates.check.verify import claim_of
-from lpmert.certificates.format import BOXES, CONES, Header
+from lpmert.certificates.format import BOXES, CONES, Header, Record
 from lpmert.certificates.write.cones import ConeTree
 from lpmert.certificates.write.facets import facet_against
 from lpmert.certificates.write.file import certificate_writer
@@ -39,10 +40,9 @@ from lpmert.quoting import quoted
 from lpmert.result import Result, Status
 from lpmert.system.memory import room_for
 
-logger = logging.getLogger(__name__)
+OnStage = Callable[[str, int, int | None], object]
 
-_ROW = 700
-"""Bytes that a hypothesis takes at least; measured with three features."""
+logger = logging.getLogger(__name__)
 
 SELECTIONS = "selections"
 """Kind of a tree that divides no weights, besides those over boxes and cones."""
@@ -64,12 +64,14 @@ def write_certificate(
     kind: str | None = None,
     checkpoint: str | Path | None = None,
     resume: bool = False,
+    on_stage: OnStage = lambda *_: None,
 ) -> None:
     """Write a certificate of the optimum that an exact method found on these lists.
 
     The arguments are those of the run. kind of tree: BOXES, CONES or SELECTIONS, by default what suits the shape of the
     problem; a cosine together with equations takes SELECTIONS. The search for the proof takes as long as it
     takes. checkpoint: a file for the records so far, gone at the end, from which a later call with resume goes on.
+    on_stage: gets a stage, and how much of it is done, of how much where that is known.
     Where the run rounded losses, or the best weights are too fine for double precision, the certificate states a
     bound below the loss.
     Raises `MethodError` unless the result is an optimum of these lists, and `DataError` if the file cannot be written.
@@ -83,7 +85,7 @@ def write_certificate(
     if kind not in (None, BOXES, CONES, SELECTIONS):
         raise MethodError(f"no kind of tree {quoted(kind)}; choose {BOXES}, {CONES} or {SELECTIONS}")
     limits, equations, cap = certified_limits(region, nbest.names)
-    room_for(_ROW * nbest.n_hypotheses, "a certificate, which goes by all hypotheses in exact arithmetic,")
+    room_for(ROW_BYTES * nbest.n_hypotheses, "a certificate, which goes by all hypotheses in exact arithmetic,")
     exponents = _exponents(nbest, limits, [], equations, cap)
     lists = ProofLists(nbest, claim, ties, exponents, limits, equations)
     try:
@@ -127,7 +129,7 @@ def write_certificate(
             claim.take(header.sums, header.bound)
             lists.weigh()
             try:
-                _write(path, header, lists, kind, cap, kept)
+                _write(path, header, lists, kind, cap, kept, on_stage)
             except Undercut as found:
                 facet = facet_against(_weights(header, found), nbest, limits, cap) if cap and header.facets else None
                 if facet is not None:
@@ -174,6 +176,7 @@ def write_certificate_of_graphs(
     *,
     checkpoint: str | Path | None = None,
     resume: bool = False,
+    on_stage: OnStage = lambda *_: None,
 ) -> None:
     """Write a certificate of the optimum over all paths: one of the N-best lists of all paths that may win.
 
@@ -182,9 +185,10 @@ def write_certificate_of_graphs(
     graphs = problem.lattices
     _check_result(result, graphs.fingerprint)
     limits, equations, _ = certified_limits(problem.region, graphs.names)
-    lists = lists_of(graphs, problem.given_metric, limits, equations)
+    told = partial(on_stage, "links of lattices looked through for paths that may win")
+    lists = lists_of(graphs, problem.given_metric, limits, equations, told)
     own = replace(result, fingerprint=lists.fingerprint)
-    again: Any = {"checkpoint": checkpoint, "resume": resume}
+    again: Any = {"checkpoint": checkpoint, "resume": resume, "on_stage": on_stage}
     write_certificate(path, lists, own, metric=problem.metric, region=problem.region, **again)
 
 
@@ -221,10 +225,24 @@ def certified_limits(
 
 
 def _write(
-    path: str | Path, header: Header, lists: ProofLists, kind: str, cap: Cap | None, kept: Journal | None
+    path: str | Path,
+    header: Header,
+    lists: ProofLists,
+    kind: str,
+    cap: Cap | None,
+    kept: Journal | None,
+    on_stage: OnStage,
 ) -> None:
     way = Way() if kept is None else kept.way(lists.features.shape[1])
-    with certificate_writer(path, header, kept) as add:
+    with certificate_writer(path, header, kept) as write:
+        count = 0
+
+        def add(record: Record) -> None:
+            nonlocal count
+            write(record)
+            count += 1
+            on_stage("records of the certificate", count, None)
+
         if kind == SELECTIONS:
             ask: Question = Anywhere(lists)
             if cap is not None:

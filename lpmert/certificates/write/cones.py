@@ -21,6 +21,7 @@ from lpmert.certificates.write.questions import Inside
 from lpmert.certificates.write.selections import OtherProof, SelectionTree, point
 from lpmert.certificates.write.survivors import left_inside
 from lpmert.errors import CertificateError, FloatArray
+from lpmert.system.deadline import checkpoint
 
 _LEAF_LISTS = 8
 """Cones with at most so many open lists are closed by a search over their selections."""
@@ -55,10 +56,11 @@ class ConeTree:
             self._add(root)
         everywhere = whole_part(self._lists)
         waiting: list[tuple[Part, Shape, int]]
-        waiting = [(everywhere, shape, -1) for shape in reversed(cover(self._n_features, root))]
+        waiting = [(everywhere, shape, -1) for shape in reversed([*cover(self._n_features, root)])]
         divided, nodes = deque(way.cones), way.nodes
         _leave_out(waiting, divided.popleft()[1] if divided else 0)
         while waiting:
+            checkpoint()
             whole, shape, stalled = waiting.pop()
             cone = left_inside(self._lists, whole, shape)
             stalled = stalled + 1 if len(cone.starts) >= 0.9 * len(whole.starts) else 0

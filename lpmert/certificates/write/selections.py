@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import exp
 from typing import NamedTuple
 
@@ -22,6 +22,7 @@ from lpmert.certificates.format import Record
 from lpmert.certificates.write.file import compact
 from lpmert.certificates.write.questions import Choices, Question, SelectionOrCore
 from lpmert.errors import CertificateError
+from lpmert.system.deadline import checkpoint
 
 _SHARPNESS = 2.0
 _CORE_PREFERENCE = 3.0
@@ -55,10 +56,15 @@ class SelectionTree:
         """Add all records of the tree, or those that come after the last node on a way from the root, which is there;
         raises `Undercut` if something is attainable below the target, and `OtherProof` if the way is not this tree's.
         """
-        waiting: list[tuple[Part, list[Choices]]] = [(self._root, [])]
+        waiting: list[tuple[Iterator[Part], list[Choices]]] = [(iter([self._root]), [])]
         steps = deque(way)
         while waiting:
-            part, witnesses = waiting.pop()
+            checkpoint()
+            parts, witnesses = waiting[-1]
+            part = next(parts, None)
+            if part is None:
+                waiting.pop()
+                continue
             if steps and part.take is not None and json.loads(steps[0])["take"] != self._place(part.take):
                 continue  # what is below is written already
             if part.take is not None:
@@ -70,7 +76,7 @@ class SelectionTree:
                 self._add(record)
             elif steps.popleft() != compact(record):
                 raise OtherProof
-            waiting += [(child, witnesses) for child in reversed(children)]
+            waiting.append((children, witnesses))
         if steps:
             raise OtherProof
 
