@@ -20,7 +20,7 @@ from lpmert.looping.process import Launch
 from lpmert.quoting import listed, quoted
 from lpmert.system.files import write_text
 from lpmert.system.scratch import scratch_folder
-from lpmert.values import are_texts, weights_array
+from lpmert.values import are_texts, in_order, named_weights
 
 _PLACES = ("weights", "weight", "n", "lists", "own")
 STDOUT = ("lists", "own", "nothing")
@@ -101,15 +101,14 @@ class Command:
         self._like = WeightsFile.of_lines(names) if weights_like is None else read_weights(weights_like)
 
     def decode(self, weights: Mapping[str, float], n: int) -> Decoded:
-        """Run the command and read what it wrote; raises `DecoderError`, and `DataError` for other weights."""
-        deadline = self._launch.deadline
+        """Run the command and read what it wrote; raises `DecoderError`, and `DataError` for what are no weights."""
+        by_name, deadline = named_weights(weights), self._launch.deadline
         with scratch_folder() as scratch:
             files = {name: scratch / name for name in ("weights", "lists", "own")}
-            values = weights_array(weights, self._names)
+            values = np.array(in_order(by_name, self._names, "weights", more=True))
             same = partial(np.array_equal, values)
             write_text(files["weights"], weights_text(self._names, values, same, like=self._like)[0])
             places = {name: str(path) for name, path in files.items()} | {"n": str(n)}
-            by_name = dict(zip(self._names, values.tolist(), strict=True))
             words = [_filled(word, places, by_name) for word in self._launch.command]
             with self._launch.program(words) as program:
                 program.output(deadline, files.get(self._stdout))

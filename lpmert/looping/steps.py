@@ -90,14 +90,19 @@ class Stepping:
     history: list[Iteration] = field(default_factory=list)
 
     @property
-    def explores(self) -> bool:
+    def _chooses(self) -> bool:
         """Whether steps go where the method says, and not where the pool's loss is least."""
-        return self.method is not None and not self.method.minimises
+        return self.method is None or not self.method.minimises
+
+    @property
+    def explores(self) -> bool:
+        """Whether they do so without being confirmed: the average can be searched for within an angle, too."""
+        return self.method is not None and self._chooses
 
     def said(self, step: Step) -> str:
         """Return what a step that stays means."""
         where = "on the pool" + ("" if step.angle is None else " within the last angle")
-        if self.method is None or self.explores:
+        if self._chooses:
             return f"the search ended at the same weights {where}"
         if step.proved:
             return f"no weights are better {where}"
@@ -139,7 +144,7 @@ class Stepping:
             found = solve(method, problem, limits, None, self.seed, problem.checked_weights(start))
             weights, loss, bound = problem.checked_weights(found.weights), found.loss, found.lower_bound
             proved = found.status.proved
-        if self.method is None or self.explores:
+        if self._chooses:
             stays = np.allclose(_direction(weights), _direction(start), rtol=0.0, atol=_SAME)
         else:  # weights that are as good, but others, would have the loop wander
             stays = not loss < before

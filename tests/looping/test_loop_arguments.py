@@ -157,15 +157,11 @@ def test_arguments_of_commands_have_types(argument: Any, message: str) -> None:
 
 @pytest.mark.parametrize(
     ("weights", "message"),
-    [
-        (None, "weights must be numbers"),
-        ({"am": 1.0}, "have none for lm"),
-        ({"am": 1.0, "lm": 1.0, "x": 0.0}, "unknown"),
-    ],
+    [(None, "weights must be numbers"), ({"am": 1.0, "lm": "x"}, "must be finite"), ({"am": 1.0}, "have none for lm")],
 )
-def test_a_command_gets_just_its_weights(weights: Any, message: str) -> None:
+def test_a_command_is_not_run_for_what_are_no_weights(weights: Any, message: str) -> None:
     with pytest.raises(lpmert.DataError, match=message):
-        lpmert.Command(["decode", "{weights}"], ["am", "lm"]).decode(weights, 3)
+        lpmert.Command(["/no/such/program", "{weights}"], ["am", "lm"]).decode(weights, 3)
 
 
 @pytest.mark.parametrize(("weights", "n"), [(None, 3), ({"am": "x"}, 3), ({"am": 1.0}, 0), ({"am": 1.0}, b"x")])
