@@ -61,9 +61,7 @@ def average_over_paths(
     return replace(found, weights=weights, complete=found.complete and settled, states=())
 
 
-def _inside(
-    problem: LatticeProblem, start: CanonicalWeights, rng: np.random.Generator
-) -> Iterator[CanonicalWeights]:
+def _inside(problem: LatticeProblem, start: CanonicalWeights, rng: np.random.Generator) -> Iterator[CanonicalWeights]:
     """Yield random weights [d] of the region: what wins far from it says nothing of losses there."""
     size = float(np.linalg.norm(start))
     for direction in rng.normal(size=(DRAWN, len(start))):
