@@ -66,7 +66,8 @@ class Lattice:
 
     Scores are natural logarithms, by name: those of `SCORE_NAMES` that the file has. `scales` are the factors that its
     header gives for them, and, as `words`, the word insertion penalty. Links without a word or a score have that of
-    the node they lead to, or, unless `forward`, of the node they come from.
+    the node they lead to, or, unless `forward`, of the node they come from. A score that neither has, but others of the
+    lattice have, is 0, the logarithm of 1, as for links that stand for nothing.
     """
 
     nodes: tuple[Node, ...]

@@ -27,6 +27,13 @@ def interior(
     middle = None
     if len(rows):
         middle = _middle(rows, labels, rounding)
+        if middle is None:  # where weights differ much in size, doubles do better with each in a unit of its own
+            scales = _even_scales(rows)
+            own = None if rounding is None else rounding.scaled(np.arange(len(scales)), scales)
+            middle = _middle(rows * scales, labels, own)
+            middle = None if middle is None else middle * scales
+        if middle is None:
+            raise RegionError("the region is too thin for double precision; widen a limit, or rescale its features")
     if cap is None:
         return middle
     if middle is None:
@@ -47,7 +54,22 @@ def interior(
     raise RegionError("the region is too thin for double precision; ask for a lower cosine or drop a limit")
 
 
-def _middle(rows: FloatArray, labels: Sequence[str], rounding: Rounding | None) -> FloatArray:
+def _even_scales(rows: FloatArray) -> FloatArray:
+    """Return powers of two [d]: times these columns of rows [k, d] have numbers of about the same size in each row.
+
+    In turn, rows and columns are divided by the geometric mean of their numbers other than 0.
+    """
+    there = rows != 0.0
+    logs = np.log2(np.abs(rows), out=np.zeros(rows.shape), where=there)
+    scales = np.zeros(rows.shape[1])
+    for _ in range(_STEPS):
+        of_rows = ((logs + scales) * there).sum(axis=1) / np.maximum(there.sum(axis=1), 1)
+        scales = -((logs - of_rows[:, None]) * there).sum(axis=0) / np.maximum(there.sum(axis=0), 1)
+    return np.ldexp(1.0, np.clip(np.rint(scales), -500, 500).astype(np.int64))
+
+
+def _middle(rows: FloatArray, labels: Sequence[str], rounding: Rounding | None) -> FloatArray | None:
+    """Return weights in the middle, `None` where these are none that doubles hold."""
     features, offsets, _ = with_half_spaces(rows[:0], np.zeros(1, dtype=np.int64), np.empty(0), rows, 0.0)
     exact = None if rounding is None else rounding.take(np.empty(0, dtype=np.int64)).with_limits()
     optimizer = LinOptimizer(features, offsets, rounding=exact)
@@ -60,6 +82,6 @@ def _middle(rows: FloatArray, labels: Sequence[str], rounding: Rounding | None) 
             "drop or widen one of these limits, or fix a weight instead of squeezing it"
         )
     if verdict.weights is None:
-        raise RegionError("the region is too thin for double precision; widen a limit")
+        return None
     weights, _ = optimizer.centre(chosen, start=verdict.weights)
     return weights

@@ -6,7 +6,7 @@ and one that wins only where the loss is high hardly counts.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -20,7 +20,10 @@ from lpmert.system.deadline import out_of_time
 from lpmert.unseen.average import Average
 
 DRAWN = 50
-"""Random weights whose winners are in the first lists."""
+"""Random weights of the region whose winners are in the first lists."""
+
+_HALVINGS = 60
+"""How often a random point is moved half the way to where the average starts, until it is in the region."""
 
 MOST_ROUNDS = 10
 """Averages at most, each on the lists that those before have led to."""
@@ -41,10 +44,10 @@ def average_over_paths(
     """
     pool, rng = Catalogue(problem), np.random.default_rng([seed, len(start)])
     add(pool, problem.decode(problem.to_caller(start)))
-    for weights in rng.normal(size=(DRAWN, len(start))):
+    for weights in _inside(problem, start, rng):
         if out_of_time():
             break
-        add(pool, problem.decode(problem.to_caller(CanonicalWeights(weights))))
+        add(pool, problem.decode(problem.to_caller(weights)))
     for _ in range(MOST_ROUNDS):
         lists = problem_of(problem, pool)
         found = average(lists, lists.to_canonical(problem.to_caller(start)))
@@ -56,6 +59,18 @@ def average_over_paths(
             break
     weights = problem.to_canonical(lists.to_caller(found.weights))
     return replace(found, weights=weights, complete=found.complete and settled, states=())
+
+
+def _inside(problem: LatticeProblem, start: CanonicalWeights, rng: np.random.Generator) -> Iterator[CanonicalWeights]:
+    """Yield random weights [d] of the region: what wins far from it says nothing of losses there."""
+    size = float(np.linalg.norm(start))
+    for direction in rng.normal(size=(DRAWN, len(start))):
+        far = direction * (size / float(np.linalg.norm(direction)))
+        for k in range(_HALVINGS):
+            weights = CanonicalWeights(start + 2.0**-k * (far - start))
+            if problem.inside(problem.to_caller(weights)):
+                yield weights
+                break
 
 
 def _wrong(problem: LatticeProblem, lists: Problem, pool: Catalogue, state: CanonicalWeights) -> float:

@@ -458,3 +458,12 @@ def test_mutated_lattices_give_lattices_or_data_errors(tmp_path: Path, data: st.
         plain = gzip.decompress(mutated) if packed else mutated
         lines = plain.splitlines()
         assert len(lattice.links) == sum(b"J=" in line and not line.lstrip().startswith(b"#") for line in lines)
+
+
+def test_a_score_that_a_link_lacks_and_others_have_is_0(tmp_path: Path) -> None:
+    links = "J=0 S=0 E=1 W=a a=-2.5 l=-1\nJ=1 S=0 E=1 W=b l=-3\nJ=2 S=1 E=2 W=!NULL\n"
+    lattice = lattice_of(tmp_path, f"start=0 end=2\nN=3 L=3\nI=0\nI=1\nI=2\n{links}")
+    assert hypotheses(lattice) == [
+        ("b", {"lm": -3.0, "words": 1.0}),
+        ("a", {"acoustic": -2.5, "lm": -1.0, "words": 1.0}),
+    ]

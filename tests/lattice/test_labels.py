@@ -11,7 +11,9 @@ from drawn_lattices import Drawn
 from test_lattice_search import KINDS
 
 from lpmert.errors import FloatArray
+from lpmert.methods.lattice import parts
 from lpmert.methods.lattice.lists import Lists, no_lists
+from lpmert.methods.lattice.mixtures import Game, new_game
 from lpmert.methods.lattice.parts import Expander, all_mixes
 from lpmert.methods.lattice.sight import Findings
 from lpmert.model.lattice_problem import LatticeProblem
@@ -79,3 +81,25 @@ def test_labels_are_all_that_win_somewhere_in_the_cone(kind: str) -> None:
         assert winners(rows, offsets, narrower) <= still <= kept
     assert listed > 50
     assert left_over <= 0.25 * listed
+
+
+@pytest.mark.parametrize("labels", [1, 10])
+def test_whole_paths_find_room_where_few_labels_do(labels: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What lies behind the work space stays as it is, however many paths are compared with each other."""
+    fences = []
+
+    def fenced(n_rays: int, n_labels: int) -> Game:
+        buffer = np.ones(n_labels + 1000, dtype=np.bool_)
+        buffer[:n_labels] = False
+        fences.append(buffer[n_labels:])
+        return new_game(n_rays, n_labels)._replace(sure=buffer[:n_labels])
+
+    monkeypatch.setattr(parts, "new_game", fenced)
+    for seed in range(8):
+        drawn = Drawn(seed, "dyadic", 2, 5)
+        if all(any(drawn.paths(s)) for s in range(2)):
+            expander = Expander(LatticeProblem(drawn.lattices()), labels)
+            for number in range(2):
+                expander.view(number, expander.whole(number), {}, np.eye(5), all_mixes(5), 1)
+    assert fences
+    assert all(fence.all() for fence in fences)

@@ -7,7 +7,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from lpmert.errors import FloatArray
 from lpmert.methods.lattice.roots import cones_of_region
+from lpmert.system.deadline import Deadline, OutOfTime, heeding
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -17,7 +19,7 @@ def test_cones_cover_what_is_inside_the_limits_and_little_else(seed: int) -> Non
     shape = int(rng.integers(0, 5)), width
     limits = rng.normal(size=shape) if seed % 2 else rng.integers(-9, 10, size=shape).astype(float)
     limits = limits[limits.any(axis=1)]
-    cones = cones_of_region(limits)
+    cones = list(cones_of_region(limits))
     weights = rng.normal(size=(300, width))
     for w in weights[(limits @ weights.T > 0).all(axis=0)]:
         assert any((np.linalg.solve(rays.T, w) >= -1e-9 * np.abs(w).max()).all() for rays in cones)
@@ -28,7 +30,7 @@ def test_cones_cover_what_is_inside_the_limits_and_little_else(seed: int) -> Non
 def test_a_box_becomes_cones_with_its_corners_as_rays() -> None:
     # w1 = 1, w2 in 3..20, w3 in -12..12
     limits = np.array([[1, 0, 0], [-3, 1, 0], [20, -1, 0], [12, 0, 1], [12, 0, -1]], dtype=float)
-    cones = cones_of_region(limits)
+    cones = list(cones_of_region(limits))
     corners = {(1, a, b) for a in (3, 20) for b in (-12, 0, 12)}
     assert {tuple((ray / ray[0]).tolist()) for rays in cones for ray in rays} == corners
     areas = [abs(np.linalg.det(rays / rays[:, :1])) / 2 for rays in cones]
@@ -36,10 +38,29 @@ def test_a_box_becomes_cones_with_its_corners_as_rays() -> None:
 
 
 def test_limits_that_contradict_each_other_leave_no_cone() -> None:
-    assert not len(cones_of_region(np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [-1.0, -1.0]])))
+    assert not list(cones_of_region(np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [-1.0, -1.0]])))
 
 
 def test_rays_have_few_bits_so_that_midpoints_stay_exact() -> None:
     rng = np.random.default_rng(7)
-    for rays in cones_of_region(rng.normal(size=(4, 3))).reshape(-1, 3):
-        assert all(Fraction(value).denominator <= 2**44 for value in rays.tolist())
+    for ray in (ray for rays in cones_of_region(rng.normal(size=(4, 3))) for ray in rays.tolist()):
+        assert all(Fraction(value).denominator <= 2**44 for value in ray)
+
+
+def test_the_signs_of_many_weights_leave_one_cone() -> None:
+    (rays,) = cones_of_region(np.eye(60))
+    assert rays.tolist() == np.eye(60).tolist()
+
+
+@pytest.mark.parametrize("limits", [np.empty((0, 60)), np.vstack([np.eye(30), np.tile([1.0, -0.7, 0.3], 10)])])
+def test_cones_are_given_up_when_the_time_is_over(limits: FloatArray) -> None:
+    asked = 0
+
+    def stop() -> bool:
+        nonlocal asked
+        asked += 1
+        return asked > 40
+
+    with Deadline(stop=stop).running(), heeding(), pytest.raises(OutOfTime):
+        list(cones_of_region(limits))
+    assert asked == 41

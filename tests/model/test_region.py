@@ -374,3 +374,13 @@ def test_methods_that_cannot_keep_to_a_cosine_say_so() -> None:
     for method in ("exhaustive", "groups", "mip", "subspace"):
         with pytest.raises(MethodError, match="cosine"):
             lpmert.minimize(grid_of_pairs(0).nbest, region=Region(cosine=0.9, around=around), method=method)
+
+
+def test_a_box_of_weights_of_very_different_size_has_an_inside() -> None:
+    """Whatever f0 and f2 are within it, the third hypothesis wins: f0 <= 0 and 2e20 f3 leave the others behind."""
+    features = [[1e27, 1, 1e6, 1e20], [2e27, 3, -1e6, -1e20], [-1e27, 2, 3e6, 2e20]]
+    lists = lpmert.NBest(features, [0, 3], [0, 1, 2], names=["f0", "f1", "f2", "f3"])
+    region = Region(fixed={"f3": 1.0}, bounds={"f0": (-1, 0), "f1": (0, 4), "f2": (-0.5, 1.5)})
+    result = lpmert.minimize(lists, region=region)
+    assert (result.status, result.loss, result.lower_bound) == (Status.OPTIMAL, 2, 2)
+    assert all(distance > 0 for distance in result.region.values())

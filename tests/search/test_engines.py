@@ -305,3 +305,9 @@ def test_features_that_are_all_zero_leave_the_first_hypotheses() -> None:
 def test_the_sweep_refuses_three_features() -> None:
     with pytest.raises(lpmert.MethodError, match="two features"):
         lpmert.minimize(random_lists("generic", 18).nbest, method="sweep")
+
+
+@pytest.mark.parametrize("option", ["kept_cores", "kept_witnesses"])
+def test_a_node_remembers_one_core_and_one_witness_at_least(option: str) -> None:
+    with pytest.raises(lpmert.MethodError, match=rf"{option}.*1"):
+        Choices(**{option: 0})

@@ -160,3 +160,14 @@ def test_hypergraphs_are_refused_with_the_way_out() -> None:
     graphs = lpmert.Hypergraphs([[1.0], [2.0]], [0, 2], [0, 0], [[], []], [["a"], ["b"]], ["a"])
     with pytest.raises(DataError, match="make N-best lists of them: lpmert nbest"):
         lpmert.tune(graphs)
+
+
+def test_the_unit_of_temperature_is_that_of_the_region(monkeypatch):
+    """What loses much wins at weights of the other sign only: an average near the start does not count it."""
+    features = [[x, y] for x, y in ([1.0, 0.0], [0.0, 1.0], [-1.0, -1.0])]
+    lattices = Lattices(features, [0, 3], [0, 0, 0], [1, 1, 1], ["a", "b", "c"], losses=[0, 2, 100])
+    problem = LatticeProblem(lattices, "loss", Region(nonnegative=True))
+    monkeypatch.setattr(lattice_average, "MOST_ROUNDS", 1)
+    start = problem.to_canonical(CallerWeights(np.array([2.0, 1.0])))
+    average = lattice_average.average_over_paths(problem, start, 0, average_weights)
+    assert average.unit == pytest.approx(1.0)  # of a and b, drawn with replacement

@@ -24,11 +24,11 @@ class Choices(Method):
         None, "raise bounds by disjoint cores; none: for sums of losses, as they do not pay for ratio metrics"
     )
     use_witnesses: bool = option(True, "save linear programs by remembered weights")
-    kept_witnesses: int = option(3000, "weights that a node remembers", least=0)
+    kept_witnesses: int = option(3000, "weights that a node remembers", least=1)
     lanes: int = option(
         8, "parts searched side by side once a search is long; so many workers find something to do", least=1
     )
-    kept_cores: int = option(400, "cores that a node remembers", least=0)
+    kept_cores: int = option(400, "cores that a node remembers", least=1)
 
     name = "choices"
     takes_ratios = True

@@ -25,6 +25,9 @@ from lpmert.system.deadline import checkpoint
 _HOPELESS = 3.0
 """How many times the work that is allowed must be needed for a lattice not to be looked at in a cone."""
 
+_FEW_RAYS = 32
+"""Beyond these there would be too many mixes of two."""
+
 _SHRINKING = 0.4
 """To which share the work on a lattice falls from a cone to its halves, as a guess."""
 
@@ -221,8 +224,9 @@ def longest_sums(problem: LatticeProblem, number: int) -> FloatArray:
 
 
 def all_mixes(n_rays: int) -> FloatArray:
-    """Return mixes [m, n] of the rays of a cone: the middle, beside each ray, and between each two."""
+    """Return mixes [m, n] of the rays of a cone: the middle, beside each ray, and between each two of few."""
     near = np.eye(n_rays)
-    between = [0.5 * (near[p] + near[q]) for p in range(n_rays) for q in range(p)]
+    pairs = range(n_rays if n_rays <= _FEW_RAYS else 0)
+    between = [0.5 * (near[p] + near[q]) for p in pairs for q in range(p)]
     centre = np.full((1, n_rays), 1.0 / n_rays)
     return np.vstack([centre, 0.9 * np.vstack([near, *between]) + 0.1 * centre])

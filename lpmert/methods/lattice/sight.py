@@ -47,7 +47,8 @@ class Cone(NamedTuple):
     @property
     def nbytes(self) -> int:
         """Memory, which two cones share."""
-        return 4 * len(self.lists.ids) + sum(lattice.nbytes for lattice in self.open.values()) // 2
+        own = self.rays.nbytes + self.mixes.nbytes
+        return own + 4 * len(self.lists.ids) + sum(lattice.nbytes for lattice in self.open.values()) // 2
 
 
 class Findings:

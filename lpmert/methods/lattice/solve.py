@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from typing import cast
 
 import numpy as np
@@ -28,7 +30,7 @@ from lpmert.search.method import Incumbent, Method, Search, Task
 from lpmert.search.moved import moved, normalised
 from lpmert.search.report import Ended, Outcome, bound_on_loss, result_of
 from lpmert.search.start import first_incumbent
-from lpmert.system.deadline import out_of_time
+from lpmert.system.deadline import OutOfTime, heeding, out_of_time
 from lpmert.version import __version__
 
 _PERTURBATIONS = 24
@@ -131,10 +133,14 @@ def first_weights(problem: LatticeProblem, seed: int, given: CallerWeights | Non
     look(start, "L")
     if own is not None:
         look(own, "I")
-    for rays in cones_of_region(problem.canonical.limits, problem.canonical.cap)[:_FIRST_CONES]:
+    middles = []
+    with heeding(), suppress(OutOfTime):
+        for rays in islice(cones_of_region(problem.canonical.limits, problem.canonical.cap), _FIRST_CONES):
+            middles.append(rays.sum(axis=0))
+    for middle in middles:
         if out_of_time():
             return best
-        look(rays.sum(axis=0), "L")
+        look(middle, "L")
     for _ in range(_MOST_ROUNDS):
         lists = problem_of(problem, pool)
         if out_of_time() or not lists.canonical.n_lists:
