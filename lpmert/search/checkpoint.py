@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from lpmert.errors import DataError, MethodError
+from lpmert.errors import DataError, MethodError, reason_of
 from lpmert.quoting import quoted
 from lpmert.result import Result, Status
 from lpmert.system.scratch import owned, scratch_file
@@ -245,7 +245,7 @@ def _read(path: Path) -> tuple[dict[str, Any], State]:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror or error}", path=path) from error
+        raise DataError(f"cannot be read: {reason_of(error)}", path=path) from error
     if not data.startswith(f"{FORM}\n".encode()):
         raise _refused("is no checkpoint of this version", path)
     end = max(len(data) - hashlib.sha256().digest_size, 0)
