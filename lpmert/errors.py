@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,14 @@ IntArray = NDArray[np.int64]
 
 
 BoolArray = NDArray[np.bool_]
+
+
+def reason_of(error: OSError) -> str:
+    """Return what the system says, and the remedy where too many files, pipes and sockets are open."""
+    text = error.strerror or str(error)
+    if error.errno not in (errno.EMFILE, errno.ENFILE):
+        return text
+    return f"{text}; allow more with ulimit -n, or take fewer workers (--jobs)"
 
 
 class LpmertError(Exception):

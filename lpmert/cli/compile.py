@@ -29,7 +29,7 @@ def compile_kernels(quiet: bool) -> None:
     second. This takes some minutes and needs a C compiler. The module goes into your cache folder, or NUMBA_CACHE_DIR,
     and is used until lpmert, Python or numpy change. Wheels hold one already.
     """
-    from lpmert.errors import DataError
+    from lpmert.errors import DataError, reason_of
     from lpmert.numeric.built import own_module, ready_made
 
     ready = ready_made()
@@ -45,7 +45,7 @@ def compile_kernels(quiet: bool) -> None:
         with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
             os.replace(_built(Path(scratch), quiet), target)
     except OSError as error:
-        raise DataError(f"cannot be written: {error.strerror}", path=target) from error
+        raise DataError(f"cannot be written: {reason_of(error)}", path=target) from error
     _tidy(target.parent)
     if not quiet:
         say(f"{target.stat().st_size / 1e6:.1f} MB in {time.perf_counter() - start:.0f}s")

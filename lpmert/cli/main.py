@@ -119,7 +119,10 @@ class Program(click.Group):
             say("lpmert: interrupted")
             ctx.exit(ExitCode.INTERRUPTED)
         except OSError as error:
-            _fail(ctx, f"{error.filename}: {error.strerror}" if error.filename else str(error))
+            from lpmert.errors import reason_of
+
+            reason = reason_of(error)
+            _fail(ctx, f"{error.filename}: {reason}" if error.filename else reason)
         except MemoryError:
             _fail(ctx, _OUT_OF_MEMORY)
         except lpmert.CertificateError as error:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lpmert.errors import DataError
+from lpmert.errors import DataError, reason_of
 from lpmert.model.given import one_or_more
 from lpmert.model.nbest import NBest
 from lpmert.quoting import quoted
@@ -103,7 +103,7 @@ def made_folder(path: str | Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise DataError(f"cannot be written: {error.strerror}", path=folder) from error
+        raise DataError(f"cannot be written: {reason_of(error)}", path=folder) from error
     return folder
 
 
@@ -303,7 +303,7 @@ def _files_of_folder(folder: Path) -> list[tuple[str, Path]]:
     try:
         paths = sorted(folder.iterdir())
     except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror}", path=folder) from error
+        raise DataError(f"cannot be read: {reason_of(error)}", path=folder) from error
     for path in paths:
         if path.name.startswith("."):
             continue

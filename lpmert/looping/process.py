@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, cast
 
-from lpmert.errors import DecoderError
+from lpmert.errors import DecoderError, reason_of
 from lpmert.quoting import quoted, shortened
 from lpmert.system.deadline import checkpoint
 from lpmert.system.files import longest_line, most_of_a_whole
@@ -92,6 +92,7 @@ class Program:
         self._seen, self._group = -math.inf, list[int]()
         with ExitStack() as stack:
             try:
+                self._messages = stack.enter_context(TemporaryFile())
                 with kept_from_children():
                     self._process = subprocess.Popen(
                         [*command],
@@ -103,7 +104,7 @@ class Program:
                         start_new_session=True,
                     )
             except (OSError, ValueError) as error:
-                why = error.strerror if isinstance(error, OSError) else str(error)
+                why = reason_of(error) if isinstance(error, OSError) else str(error)
                 if folder is not None and not Path(folder).is_dir():
                     why = f"there is no folder {quoted(str(folder))} to run it in"
                 raise DecoderError(f"the decoder {quoted(command[0])} cannot be started: {why}") from error

@@ -28,7 +28,7 @@ import joblib
 from joblib.externals.loky.backend import get_context
 from joblib.externals.loky.backend.reduction import dumps
 
-from lpmert.errors import DataError, MethodError
+from lpmert.errors import DataError, MethodError, reason_of
 from lpmert.parallel.workers import Pending, Shared, T, Threads, Unit, Workers
 from lpmert.system.deadline import memory_left
 from lpmert.system.interrupts import kept_from_children
@@ -78,7 +78,7 @@ class Processes(Workers):
         except OSError as error:
             raise DataError(
                 f"what worker processes share is kept in files, and {tempfile.gettempdir()} cannot take them "
-                f"({error.strerror or error}); name another folder in TMPDIR"
+                f"({reason_of(error)}); name another folder in TMPDIR"
             ) from error
         shared = Shared(str(path))
         weakref.finalize(shared, path.unlink, missing_ok=True)
@@ -100,6 +100,7 @@ class Processes(Workers):
                         break
                     good, answer = process.ask(message)
             except (EOFError, OSError) as error:
+                why = reason_of(error) if isinstance(error, OSError) else "perhaps out of memory"
                 logger.info("a worker process died, and its unit of work is done again: %r", error)
                 continue
             found: Any = _load(answer)
@@ -107,7 +108,7 @@ class Processes(Workers):
                 return cast(T, found)
             raise found
         else:
-            logger.warning("worker processes die again and again, perhaps out of memory; one unit is done without them")
+            logger.warning("worker processes die again and again (%s); one unit is done without them", why)
         return _do(*work)
 
     @contextmanager

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from lpmert.errors import DataError, MethodError
+from lpmert.errors import DataError, MethodError, reason_of
 from lpmert.quoting import quoted
 from lpmert.result import Result, Status
 from lpmert.system.scratch import owned, scratch_file
@@ -217,7 +217,7 @@ def plain(value: Any) -> Any:
 
 
 def _write(path: Path, asked: Mapping[str, str], state: State) -> None:
-    arrays: list[Any] = []
+    arrays = [np.empty(0, dtype=np.uint8)]
     end = 0
 
     def packed(value: Any) -> Any:
@@ -232,20 +232,20 @@ def _write(path: Path, asked: Mapping[str, str], state: State) -> None:
             return [packed(one) for one in value]
         return value.item() if isinstance(value, np.generic) else value
 
-    header = json.dumps({**asked, "state": packed(state)})
-    digest = hashlib.sha256()
+    header = f"{FORM}\n{json.dumps({**asked, 'state': packed(state)})}\n".encode()
+    numbers: Any = np.concatenate(arrays)
+    digest = hashlib.sha256(header)
+    digest.update(numbers)
     with scratch_file(path.resolve(), path) as sink:
-        for part in (f"{FORM}\n{header}\n".encode(), *arrays):
-            digest.update(part)
+        for part in (header, numbers, digest.digest()):
             sink.write(part)
-        sink.write(digest.digest())
 
 
 def _read(path: Path) -> tuple[dict[str, Any], State]:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror or error}", path=path) from error
+        raise DataError(f"cannot be read: {reason_of(error)}", path=path) from error
     if not data.startswith(f"{FORM}\n".encode()):
         raise _refused("is no checkpoint of this version", path)
     end = max(len(data) - hashlib.sha256().digest_size, 0)

@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import IO, Any, BinaryIO, NamedTuple, TextIO
 
-from lpmert.errors import DataError
+from lpmert.errors import DataError, reason_of
 from lpmert.quoting import quoted, shortened
 from lpmert.system.memory import room_for
 from lpmert.system.packing import DAMAGED, compressor, damaged, decompressed
@@ -66,7 +66,7 @@ def open_bytes(path: str | Path) -> Iterator[io.BufferedReader]:
     try:
         raw: BinaryIO = standard_input() if from_stdin else opened(path)
     except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror}", path=path) from error
+        raise DataError(f"cannot be read: {reason_of(error)}", path=path) from error
     except ValueError as error:  # of a null character or half of a surrogate pair in the name
         raise DataError(f"cannot be read: {error}", path=path) from error
     try:
@@ -79,7 +79,7 @@ def open_bytes(path: str | Path) -> Iterator[io.BufferedReader]:
     except OSError as error:
         if error.filename is not None:
             raise
-        raise DataError(f"cannot be read: {error.strerror}", path=path) from error
+        raise DataError(f"cannot be read: {reason_of(error)}", path=path) from error
     finally:
         if not from_stdin:
             raw.close()
@@ -175,7 +175,7 @@ def head_of(path: str | Path, most: int) -> bytes:
     try:
         packed = raw.peek(most) if hasattr(raw, "peek") else raw.getvalue()[raw.tell() :][:most]
     except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror}", path=path) from error
+        raise DataError(f"cannot be read: {reason_of(error)}", path=path) from error
     try:
         plain: bytes = decompressed(io.BytesIO(packed), path).read1(most)
     except DAMAGED as error:

@@ -14,7 +14,7 @@ from pathlib import Path
 from shutil import rmtree
 from typing import Any
 
-from lpmert.errors import DataError
+from lpmert.errors import DataError, reason_of
 from lpmert.system.interrupts import undone_by_abort
 
 fcntl: Any = import_module("fcntl") if os.name == "posix" else None
@@ -53,7 +53,7 @@ def writing_to(path: str | Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise DataError(f"cannot be written: {error.strerror}", path=path) from error
+        raise DataError(f"cannot be written: {reason_of(error)}", path=path) from error
 
 
 @contextmanager

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from commands import start as start_process
 import lpmert
 from lpmert.formats.mert_data import write_mert_data
 from lpmert.model.nbest import NBest
+from lpmert.system.files import read_text, write_text
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals and streams as POSIX has them")
 
@@ -444,6 +446,25 @@ class TestFullDisk:
         assert "Best point" in log
         assert len([float(word) for word in text.split()]) == 8
         assert (tmp_path / "weights.txt").read_text() == OLD
+
+    def test_too_many_open_files_are_told_with_a_remedy(self, tmp_path: Path) -> None:
+        path, (before, most) = tmp_path / "here", resource.getrlimit(resource.RLIMIT_NOFILE)
+        path.write_text("")
+        held: list[int] = []
+        resource.setrlimit(resource.RLIMIT_NOFILE, (256, most))
+        try:
+            with suppress(OSError):
+                while True:
+                    held.append(os.dup(0))
+            for use, what in ((read_text, "read"), (lambda path: write_text(path, "some"), "written")):
+                with pytest.raises(lpmert.DataError) as caught:
+                    use(path)
+                trouble = f"{path}: cannot be {what}: Too many open files"
+                assert str(caught.value) == f"{trouble}; allow more with ulimit -n, or take fewer workers (--jobs)"
+        finally:
+            for number in held:
+                os.close(number)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (before, most))
 
     def test_a_folder_that_vanishes_loses_no_result(self, data: Path, tmp_path: Path) -> None:
         (tmp_path / "gone").mkdir()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -221,6 +222,18 @@ def test_nobody_is_left_when_the_workers_are_let_go() -> None:
         os.kill(pid, 0)
     with pytest.raises(CancelledError):
         running.wait()
+
+
+def test_workers_that_too_many_open_files_keep_from_starting_are_told_of_with_a_remedy(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def none_free(_: object) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr("lpmert.parallel.processes._Process.__init__", none_free)
+    with Processes(1) as hands:
+        assert hands.hand_out(divmod, hands.share(7), 2).wait() == (3, 1)
+    assert "again (Too many open files; allow more with ulimit -n, or take fewer workers (--jobs))" in caplog.text
 
 
 def test_a_unit_that_kills_every_worker_is_done_by_the_caller_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
