@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, settings
 from strategies import short_descent
 
 from lpmert.parallel.processes import Processes
+from lpmert.system import memory
 
 # The same examples every time, however long the machine takes for them. `--hypothesis-profile=default` draws others.
 settings.register_profile("steady", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
@@ -27,6 +28,20 @@ def processes() -> Iterator[Processes]:
     """Two processes, which take a while to start."""
     with Processes(2) as found:
         yield found
+
+
+@pytest.fixture
+def fresh_memory(monkeypatch: pytest.MonkeyPatch) -> int:
+    """Let what is held be 100 MiB and what it grows by from now on, whatever earlier tests left, and return that.
+
+    A share of the limit is kept free: near what a large process holds, nothing would be left.
+    """
+    resident, before = memory.resident, memory.resident()
+    if before is None:
+        pytest.skip("this system does not tell")
+    base = 100 << 20
+    monkeypatch.setattr(memory, "resident", lambda: max(0, base + (resident() or 0) - before))
+    return base
 
 
 LONG = (

@@ -24,7 +24,7 @@ def table(tmp_path: Path) -> Path:
 
 def commands(table: Path) -> dict[str, list[list[str]]]:
     folder = table.parent
-    run("solve", table, "-q", "-o", folder / "r.json")
+    assert run("solve", table, "-q", "-o", folder / "r.json").exit_code == 0
     weights = ["--weights", str(folder / "r.json")]
     return {
         "result": [

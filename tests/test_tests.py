@@ -71,6 +71,19 @@ def marks(function: ast.FunctionDef) -> set[str]:
     return {text.removeprefix("pytest.mark.") for text in texts if text.startswith("pytest.mark.")}
 
 
+def unseen(text: str) -> list[int]:
+    """The lines that run a command and look at nothing that it says: `subprocess.run` without `check`, or a `run` or
+    `finished` of `commands.py` whose outcome goes nowhere.
+    """
+    tree = ast.parse(text)
+    ours = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module == "commands"]
+    names = {name.asname or name.name for node in ours for name in node.names} & {"run", "finished", "start"}
+    names |= {"subprocess.run", "subprocess.call", "os.system"}
+    calls = [node.value for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)]
+    checks = {id(call) for call in calls if any(ast.unparse(more) == "check=True" for more in call.keywords)}
+    return [call.lineno for call in calls if ast.unparse(call.func) in names and id(call) not in checks]
+
+
 TESTS = [
     place
     for path in FILES
@@ -106,6 +119,25 @@ def test_assertions_are_seen(text: str, expected: bool) -> None:
     (function,) = ast.parse(text).body
     assert isinstance(function, ast.FunctionDef)
     assert asserts(function) is expected
+
+
+def test_what_a_command_says_is_looked_at() -> None:
+    found = {path.name: unseen(path.read_text(encoding="utf-8")) for path in FILES}
+    assert {name: lines for name, lines in found.items() if lines} == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("from commands import run\nrun('solve')", [2]),
+        ("from commands import finished\nassert finished('solve')[0] == 0", []),
+        ("from benchmarks.run import run\nrun('toy')", []),
+        ("import subprocess\nsubprocess.run('ls')\nsubprocess.run('ls', check=False)", [2, 3]),
+        ("import subprocess\nsubprocess.run('ls', check=True)\ndone = subprocess.run('ls')", []),
+    ],
+)
+def test_commands_that_nobody_looks_at_are_seen(text: str, lines: list[int]) -> None:
+    assert unseen(text) == lines
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ class TestSolve:
     def test_the_saved_file_is_a_result_again(self, table: str, tmp_path: Path) -> None:
         from lpmert.result import Result as Found
 
-        run("solve", table, *COLUMNS, "-o", str(tmp_path / "r.json"))
+        assert run("solve", table, *COLUMNS, "-o", str(tmp_path / "r.json")).exit_code == 0
         assert Found.load(tmp_path / "r.json").status is Status.OPTIMAL
 
     def test_quiet_leaves_stderr_empty(self, table: str) -> None:
@@ -156,7 +156,7 @@ class TestCheck:
     def test_weights_come_from_a_file_that_solve_wrote_whatever_the_order_of_features(
         self, table: str, tmp_path: Path
     ) -> None:
-        run("solve", table, *COLUMNS, "-o", str(tmp_path / "r.json"))
+        assert run("solve", table, *COLUMNS, "-o", str(tmp_path / "r.json")).exit_code == 0
         columns = ["--segment", "list", "--features", "lm,am", "--loss", "errors"]
         outcome = run("check", table, *columns, "--weights", str(tmp_path / "r.json"), "--json")
         assert json.loads(outcome.stdout)["loss"] == OPTIMUM

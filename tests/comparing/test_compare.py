@@ -39,7 +39,6 @@ from lpmert.registry import METHODS
 from lpmert.result import Limits, Status
 from lpmert.search.driver import solve
 from lpmert.search.run import Comparator, Found
-from lpmert.system import memory
 
 FAST = {"och": Och(restarts=2), "random": RandomSearch(draws=20), "grid": Grid(points=4)}
 
@@ -230,15 +229,14 @@ class Hungry(Comparator):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody may know")
-def test_the_memory_of_runs_counts_wherever_they_run(caplog, tmp_path):
-    held, _ = memory.held()
+def test_the_memory_of_runs_counts_wherever_they_run(caplog, tmp_path, fresh_memory):
     first = tmp_path / "first"
     found = lpmert.compare(
         random_nbest(),
         {"hungry": Hungry(str(first))},
         seeds=2,
         jobs=2,
-        memory_limit=held + (500 << 20),
+        memory_limit=fresh_memory + (500 << 20),
         optimum=None,
         on_run=lambda *_: first.touch(),
     )

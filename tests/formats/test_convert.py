@@ -193,7 +193,7 @@ def test_runs_are_pooled_and_repeats_dropped(tmp_path: Path) -> None:
     assert run(*flags, "--deduplicate", "--quiet").output == ""
     assert read_npz(tmp_path / "y.npz").texts == ("a", "b", "b")
     assert "y.npz: 1 list, 1 hypothesis; features" in run(tmp_path / "one", *flags[2:]).stderr
-    run(*flags, "--deduplicate", "--drop-texts")
+    assert run(*flags, "--deduplicate", "--drop-texts").exit_code == 0
     assert read_npz(tmp_path / "y.npz").offsets.tolist() == [0, 1, 2]
 
 
@@ -201,9 +201,9 @@ def test_texts_are_measured_against_references(tmp_path: Path) -> None:
     (tmp_path / "lists").write_text("0 ||| a small cat ||| L= 1 ||| 1\n0 ||| a cat ||| L= 2 ||| 1\n")
     (tmp_path / "reference").write_text("a cat\n")
     flags = ["--references", tmp_path / "reference"]
-    run(tmp_path / "lists", tmp_path / "y.npz", *flags, "--metric", "wer")
+    assert run(tmp_path / "lists", tmp_path / "y.npz", *flags, "--metric", "wer").exit_code == 0
     assert read_npz(tmp_path / "y.npz").statistics.tolist() == [[1], [0]]
-    run(tmp_path / "lists", tmp_path / "y.npz", *flags)
+    assert run(tmp_path / "lists", tmp_path / "y.npz", *flags).exit_code == 0
     assert read_npz(tmp_path / "y.npz").statistics.shape == (2, 9)
     (tmp_path / "reference").write_text("A Cat.\n")
     for more, matches in (([], [0, 0]), (["--lowercase"], [2, 2]), (["--lowercase", "--tokenize", "none"], [1, 1])):

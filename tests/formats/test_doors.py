@@ -370,7 +370,8 @@ def test_scores_of_mert_data_are_found_beside_the_features(tmp_path: Path) -> No
 
 def test_roles_that_parquet_records_hold_as_long_as_the_columns_are_there(tmp_path: Path) -> None:
     path = tmp_path / "x.parquet"
-    run("convert", *_npz(tmp_path, lists(statistic_names=["edits"])), path, "--segment", "utt", "--text", "words")
+    table = _npz(tmp_path, lists(statistic_names=["edits"]))
+    assert run("convert", *table, path, "--segment", "utt", "--text", "words").exit_code == 0
     assert read(path).statistic_names == ("edits",)
     table = pyarrow.parquet.read_table(path)
     pyarrow.parquet.write_table(table.drop_columns(["lm_0"]), path)

@@ -177,7 +177,7 @@ class TestCommand:
         assert [line for line in ini.read_text().splitlines() if line in kept] == kept
 
     def test_a_scale_is_that_of_the_file(self, table: list[str], tmp_path: Path) -> None:
-        run("solve", *table, "-o", tmp_path / "weights.txt", "--scale", "acoustic=2")
+        assert run("solve", *table, "-o", tmp_path / "weights.txt", "--scale", "acoustic=2").exit_code == 0
         assert (tmp_path / "weights.txt").read_text().startswith("2.000000 ")
 
     def test_what_cannot_be_written_is_told_before_the_search(self, table: list[str], tmp_path: Path) -> None:

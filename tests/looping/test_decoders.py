@@ -216,10 +216,9 @@ def test_a_command_that_goes_on_after_its_output_is_stopped() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody may know")
-def test_what_a_decoder_holds_counts_against_the_memory_limit_of_the_loop() -> None:
-    held, processes = memory.held()
-    assert held is not None
-    limit = held + (200 << 20)
+def test_what_a_decoder_holds_counts_against_the_memory_limit_of_the_loop(fresh_memory: int) -> None:
+    _, processes = memory.held()
+    limit = fresh_memory + (200 << 20)
     with worker("grow") as second:
         found = lpmert.loop(_Then(command(), second), START, references=REFERENCES, n=3, memory_limit=limit)
     assert not found.finished

@@ -109,7 +109,7 @@ def test_a_loop_that_is_killed_fifty_times_ends_as_one_that_is_not(tmp_path: Pat
     code, out, log = finished("loop", written(tmp_path / "whole"), "--json", "-q")
     assert code in (0, 3), log
     begun, kills, loops = time.monotonic(), 0, 0
-    finished("loop", tmp_path / "whole" / "toy.toml", "--json", "-q", "--forget")
+    assert finished("loop", tmp_path / "whole" / "toy.toml", "--json", "-q", "--forget")[0] == code
     seconds = time.monotonic() - begun
     while kills < 50:
         loops += 1

@@ -68,7 +68,9 @@ def _work(trouble: str) -> None:
                 if trouble == "hang":
                     time.sleep(600)
                 if trouble == "grow":  # not itself, but what it has started
-                    subprocess.run([sys.executable, "-c", "b = b'x' * (400 << 20); import time; time.sleep(600)"])
+                    subprocess.run(
+                        [sys.executable, "-c", "b = b'x' * (400 << 20); import time; time.sleep(600)"], check=True
+                    )
                 if trouble == "kill":
                     os.kill(os.getpid(), 9)
                 if trouble == "bytes":

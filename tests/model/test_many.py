@@ -23,7 +23,6 @@ from lpmert.model.coordinates import CallerWeights
 from lpmert.model.problem import Problem
 from lpmert.numeric.winners import possible_winners
 from lpmert.picturing.rows import ListLines
-from lpmert.system import memory
 from lpmert.system.mapped import is_mapped
 from lpmert.unseen.average import loss_unit
 
@@ -229,15 +228,12 @@ def with_counts(nbest: NBest) -> NBest:
 
 
 @pytest.mark.usefixtures("many")
-def test_a_certificate_asks_for_room_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_certificate_asks_for_room_first(tmp_path: Path, fresh_memory: int, monkeypatch: pytest.MonkeyPatch) -> None:
     nbest = lists_of(1, 3)
     result = lpmert.minimize(nbest)
-    held = memory.held()[0]
-    if held is None:
-        pytest.skip("this system does not tell")
-    limit = held + (64 << 20)
+    limit = fresh_memory + (256 << 20)
     lpmert.certify(nbest, result, tmp_path / "proof.json", memory_limit=limit)
-    monkeypatch.setattr("lpmert.certificates.write.certify._ROW", 1 << 20)
+    monkeypatch.setattr("lpmert.certificates.write.certify.ROW_BYTES", 1 << 20)
     with pytest.raises(lpmert.DataError, match=r"a certificate, .* takes .* MiB more; allow more with --memory-limit"):
         lpmert.certify(nbest, result, tmp_path / "none.json", memory_limit=limit)
     assert not (tmp_path / "none.json").exists()

@@ -153,10 +153,11 @@ def test_processes_that_work_for_this_one_count() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody may know")
+@pytest.mark.usefixtures("fresh_memory")
 def test_the_memory_of_workers_spends_the_allowance() -> None:
     with Processes(1) as hands, employed(hands):
         shared = hands.share(np.zeros(1))
-        hands.hand_out(large, shared, 1, 0.0).wait()
+        assert hands.hand_out(large, shared, 1, 0.0).wait() == 1
         held, _ = memory.held()
         assert held is not None
         allowance = Allowance(held + 200 * MIB)
@@ -175,10 +176,11 @@ def large(_: Any, size: int, seconds: float) -> int:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody may know")
 @pytest.mark.parametrize(("room", "fitting"), [(40, 0), (150, 0), (240, 1)])
-def test_as_many_workers_start_as_fit(room: int, fitting: int, caplog: pytest.LogCaptureFixture) -> None:
-    held, _ = memory.held()
-    assert held is not None
-    allowance = Allowance(held + room * MIB)
+def test_as_many_workers_start_as_fit(
+    room: int, fitting: int, fresh_memory: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each counts with 96 MiB, as much stays free for this process, and a 32nd of the limit for the report."""
+    allowance = Allowance(fresh_memory + room * MIB)
     with Processes(2) as hands, employed(hands), Deadline(memory=allowance).running():
         shared = hands.share(np.ones(3))
         assert [hands.hand_out(summed, shared, 1.0 * k).wait() for k in range(3)] == [0.0, 3.0, 6.0]

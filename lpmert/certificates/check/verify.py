@@ -88,7 +88,7 @@ def verify(
     """
     if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
         raise MethodError(f"jobs must be a whole number of at least 1; got {quoted(jobs)}")
-    if not time_limit is memory_limit is None:
+    if time_limit is not None or memory_limit is not None:
         from lpmert.values import checked_limits
 
         checked_limits(time_limit, None, None, None, memory_limit)
