@@ -92,7 +92,6 @@ class Program:
         self._seen, self._group = -math.inf, list[int]()
         with ExitStack() as stack:
             try:
-                self._messages = stack.enter_context(TemporaryFile())
                 with kept_from_children():
                     self._process = subprocess.Popen(
                         [*command],
