@@ -96,7 +96,7 @@ T* checked(const Given& array, const char* name, std::size_t dimensions) {
     if (array.ndim() != dimensions) throw std::invalid_argument(start + ", not " + std::to_string(array.ndim()));
     std::int64_t step = 1;
     for (std::size_t k = dimensions; k-- > 0;) {
-        if (array.shape(k) > 1 && array.stride(k) != step)
+        if (array.size() > 0 && array.shape(k) > 1 && array.stride(k) != step)
             throw std::invalid_argument(start + "; use numpy.ascontiguousarray");
         step *= static_cast<std::int64_t>(array.shape(k));
     }

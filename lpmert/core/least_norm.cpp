@@ -41,6 +41,15 @@ Corral& Corral::operator=(const Corral& other) {
     return *this;
 }
 
+void Corral::take(Index size_, Span<const double> numbers_, Span<const Index> names_) {
+    check_size(numbers_.size(), static_cast<Index>(numbers.size()), "numbers");
+    check_size(names_.size(), static_cast<Index>(names.size()), "names");
+    if (size_ < 0 || size_ > most()) throw std::invalid_argument("size must not exceed the room of a corral");
+    size = size_;
+    std::copy(numbers_.begin(), numbers_.end(), numbers.begin());
+    std::copy(names_.begin(), names_.end(), names.begin());
+}
+
 void Corral::restart(const double* weights) {
     size = 0;
     std::copy_n(weights, n, point());
@@ -114,13 +123,14 @@ void Corral::remove(Index i) {
     size = last;
 }
 
-LeastNorm::LeastNorm(const Lists& lists)
-    : solved(room(lists.n_features() + 4)),
+LeastNorm::LeastNorm(const Lists& lists_)
+    : lists(lists_),
+      solved(room(lists.n_features() + 4)),
       column(room(lists.n_features() + 4)),
       scores_of_list(room(lists.longest())),
       again(lists.n_features()) {}
 
-double LeastNorm::moved(const Lists& lists, const Index* chosen, const Corral& corral) {
+double LeastNorm::moved(const Index* chosen, const Corral& corral) const {
     const Index n = lists.n_features();
     const double off = squared_length(lists.spread.begin(), n);
     if (off == 0.0) return 0.0;
@@ -140,7 +150,7 @@ double LeastNorm::moved(const Lists& lists, const Index* chosen, const Corral& c
 // differ from the given ones by at most |residual| / smallest singular value of B, which is at least 1 / |factor^-1|_F,
 // as factor factor^T = B B^T. The multipliers are solved for anew, with a factor of known error: that of the corral has
 // been rotated.
-bool LeastNorm::surely_inside(const Lists& lists, Corral& corral, double off) {
+bool LeastNorm::surely_inside(Corral& corral, double off) {
     const Index n = lists.n_features(), size = corral.size;
     Index used = 0;
     for (Index d = 0; d < n; ++d) {
@@ -189,8 +199,7 @@ bool LeastNorm::surely_inside(const Lists& lists, Corral& corral, double off) {
     return least > 2.0 * (std::sqrt(residual) + changed) / smallest;
 }
 
-Verdict LeastNorm::separate(const Lists& lists, Span<const Index> decided, const Index* chosen, Index start,
-                            Corral& corral) {
+Verdict LeastNorm::separate(Span<const Index> decided, const Index* chosen, Index start, Corral& corral) {
     const Index n = lists.n_features();
     const bool capped = lists.cap.size() > 0;
     double *point = corral.point(), *scores = scores_of_list.data(), *target = solved.data();
@@ -204,13 +213,12 @@ Verdict LeastNorm::separate(const Lists& lists, Span<const Index> decided, const
             for (Index k = 0; k < corral.size; ++k) mass += corral.multipliers()[k];
             double least = lists.cap[n] - CAP_TOLERANCE - 16.0 * static_cast<double>(n) * EPSILON * mass;
             if (least > 0.0 && norm < least * least) {
-                least -= mass * moved(lists, chosen, corral);
+                least -= mass * moved(chosen, corral);
                 if (least > 0.0 && norm < least * least) return Verdict::infeasible;
             }
         }
         if (corral.size > 0 && norm < VANISHED) {
-            return surely_inside(lists, corral, moved(lists, chosen, corral)) ? Verdict::infeasible
-                                                                              : Verdict::undecided;
+            return surely_inside(corral, moved(chosen, corral)) ? Verdict::infeasible : Verdict::undecided;
         }
         // The list after the last one that was broken comes first; of a list, its best other hypothesis enters.
         const double bound = rounding_bound(lists, point);

@@ -13,15 +13,17 @@
 //
 // How to use it:
 //
-//     LeastNorm least_norm(lists);                // work space, one for each thread
+//     LeastNorm least_norm(lists);                // with its work space, one for each thread
 //     Corral corral(lists.n_features());          // where a program starts, and what it leaves behind
 //     corral.restart(weights);                    // or a copy of the corral of some of these choices
-//     switch (least_norm.separate(lists, decided, chosen, start, corral)) ...
+//     switch (least_norm.separate(decided, chosen, start, corral)) ...
 //
 // decided: the lists whose choices are asked about, of which the one at `start` is looked at first; chosen [S]: the
 // position that is chosen in each of them. After `feasible` corral.point makes all these choices, clear of rounding;
 // after `infeasible` the pairs (lists, others) of the corral are a core: no weights make the choices of its lists.
 #pragma once
+
+#include <utility>
 
 #include "lists.hpp"
 
@@ -44,6 +46,7 @@ class Corral {
     Index size = 0;
 
     Index n_features() const { return n; }
+    Index bytes() const { return static_cast<Index>(8 * (numbers.size() + names.size())); }
     double* point() { return numbers.data(); }
     double* row(Index k) { return numbers.data() + n + k * n; }
     double* multipliers() { return numbers.data() + n + most() * n; }
@@ -57,6 +60,10 @@ class Corral {
     const double* multipliers() const { return const_cast<Corral*>(this)->multipliers(); }
     const Index* lists() const { return names.data(); }
     const Index* others() const { return names.data() + most(); }
+
+    // All that it is made of, and back again; for those who keep it elsewhere.
+    std::pair<const std::vector<double>&, const std::vector<Index>&> items() const { return {numbers, names}; }
+    void take(Index size_, Span<const double> numbers_, Span<const Index> names_);
 
     // Start anew at these weights.
     void restart(const double* weights);
@@ -79,8 +86,9 @@ class LeastNorm {
   public:
     explicit LeastNorm(const Lists& lists);
 
-    Verdict separate(const Lists& lists, Span<const Index> decided, const Index* chosen, Index start, Corral& corral);
+    Verdict separate(Span<const Index> decided, const Index* chosen, Index start, Corral& corral);
 
+    const Lists lists;
     Index programs = 0, rounds = 0;
 
     // Work space for the scores of a list.
@@ -88,9 +96,9 @@ class LeastNorm {
 
   private:
     // Bound the norm of what the normalised rows of the corral are off because the features are.
-    static double moved(const Lists& lists, const Index* chosen, const Corral& corral);
+    double moved(const Index* chosen, const Corral& corral) const;
     // Whether the origin lies inside the simplex of the corral's rows, whatever is rounded.
-    bool surely_inside(const Lists& lists, Corral& corral, double off);
+    bool surely_inside(Corral& corral, double off);
 
     std::vector<double> solved, column, scores_of_list;
     Corral again;

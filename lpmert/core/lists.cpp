@@ -12,19 +12,24 @@ Index Lists::longest() const {
     return most;
 }
 
-void OwnedLists::lay_out(Index n_features) {
-    columns.resize(rows.size());
-    reach.assign(static_cast<std::size_t>(n_features), 0.0);
-    const Index n_lists = static_cast<Index>(offsets.size()) - 1;
-    for (Index s = 0; s < n_lists; ++s) {
+std::vector<double> columns_of(Span<const double> rows, Span<const Index> offsets, Index n_features) {
+    std::vector<double> columns(static_cast<std::size_t>(rows.size()));
+    for (Index s = 0; s + 1 < offsets.size(); ++s) {
         const Index begin = offsets[s], length = offsets[s + 1] - begin;
         for (Index i = 0; i < length; ++i) {
-            for (Index d = 0; d < n_features; ++d) {
-                const double value = rows[(begin + i) * n_features + d];
-                columns[begin * n_features + d * length + i] = value;
-                reach[d] = std::max(reach[d], std::abs(value));
-            }
+            for (Index d = 0; d < n_features; ++d)
+                columns[begin * n_features + d * length + i] = rows[(begin + i) * n_features + d];
         }
+    }
+    return columns;
+}
+
+void OwnedLists::lay_out(Index n_features) {
+    columns = columns_of(rows, offsets, n_features);
+    reach.assign(static_cast<std::size_t>(n_features), 0.0);
+    for (std::size_t k = 0; k < rows.size(); ++k) {
+        double& most = reach[k % reach.size()];
+        most = std::max(most, std::abs(rows[k]));
     }
 }
 

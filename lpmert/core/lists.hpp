@@ -50,6 +50,9 @@ struct OwnedLists {
     Lists view(const Lists& whole) const;
 };
 
+// The columns of lists of these rows [M, D].
+std::vector<double> columns_of(Span<const double> rows, Span<const Index> offsets, Index n_features);
+
 // Fill scores [length] of list s.
 void score_list(const Lists& lists, Index s, const double* weights, double* scores);
 
