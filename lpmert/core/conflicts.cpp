@@ -152,7 +152,7 @@ namespace {
 LPMERT_CLONES
 bool multiples(const float* scaled, Index stride, Index n_features, Index i, Index begin, Index end, float* low,
                float* high) {
-    int found = 0;
+    int found[VECTOR] = {};
     for (Index block = begin; block < end; block += VECTOR) {
         float least[VECTOR], most[VECTOR];
         for (Index j = 0; j < VECTOR; ++j) {
@@ -170,13 +170,11 @@ bool multiples(const float* scaled, Index stride, Index n_features, Index i, Ind
                 for (Index j = 0; j < VECTOR; ++j) most[j] = others[j] * factor < most[j] ? others[j] * factor : most[j];
             }
         }
-        for (Index j = 0; j < VECTOR; ++j) {
-            low[block - begin + j] = least[j];
-            high[block - begin + j] = most[j];
-            found += least[j] <= most[j];
-        }
+        for (Index j = 0; j < VECTOR; ++j) low[block - begin + j] = least[j];
+        for (Index j = 0; j < VECTOR; ++j) high[block - begin + j] = most[j];
+        for (Index j = 0; j < VECTOR; ++j) found[j] |= least[j] <= most[j];
     }
-    return found > 0;
+    return std::any_of(found, found + VECTOR, [](int one) { return one != 0; });
 }
 
 }  // namespace
@@ -365,7 +363,8 @@ bool margins_with(const float* scaled, const float* level, Index stride, Index n
                   float* margins) {
     constexpr auto odds = static_cast<float>(SHARE / (1.0 - SHARE));
     const float own = level[i];
-    int found = 0;
+    float top[VECTOR];
+    for (Index j = 0; j < VECTOR; ++j) top[j] = 2.0F * NEARLY;
     for (Index block = begin; block < end; block += VECTOR) {
         float even[VECTOR], more[VECTOR], less[VECTOR];
         for (Index j = 0; j < VECTOR; ++j) {
@@ -384,15 +383,17 @@ bool margins_with(const float* scaled, const float* level, Index stride, Index n
             }
         }
         float* const kept = margins + 3 * (block - begin);
-        for (Index j = 0; j < VECTOR; ++j) {
-            const float larger = more[j] > less[j] ? more[j] : less[j];
-            found += (even[j] > larger ? even[j] : larger) >= NEARLY;
-            kept[j] = even[j];
-            kept[VECTOR + j] = more[j];
-            kept[2 * VECTOR + j] = less[j];
-        }
+        // One loop for each, which compilers turn into vector instructions.
+        for (Index j = 0; j < VECTOR; ++j) top[j] = even[j] > top[j] ? even[j] : top[j];
+        for (Index j = 0; j < VECTOR; ++j) top[j] = more[j] > top[j] ? more[j] : top[j];
+        for (Index j = 0; j < VECTOR; ++j) top[j] = less[j] > top[j] ? less[j] : top[j];
+        for (Index j = 0; j < VECTOR; ++j) kept[j] = even[j];
+        for (Index j = 0; j < VECTOR; ++j) kept[VECTOR + j] = more[j];
+        for (Index j = 0; j < VECTOR; ++j) kept[2 * VECTOR + j] = less[j];
     }
-    return found > 0;
+    bool found = false;
+    for (Index j = 0; j < VECTOR; ++j) found = found || top[j] >= NEARLY;
+    return found;
 }
 
 struct Margins {
