@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from lpmert import core
 from lpmert.errors import FloatArray, IntArray
 from lpmert.numeric.cap import Cap
 from lpmert.numeric.factor import append, remove, solve
@@ -45,6 +46,10 @@ class SortedLists(NamedTuple):
     reach: FloatArray
     spread: FloatArray
     cap: FloatArray
+
+    def native(self) -> core.Lists:
+        """Return them for the compiled core."""
+        return core.Lists(self.rows, self.offsets, self.costs, self.reach, self.spread, self.cap)
 
 
 class Corrals(NamedTuple):

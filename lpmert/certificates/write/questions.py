@@ -9,12 +9,13 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from lpmert import core
 from lpmert.certificates.check.lists import ProofLists
 from lpmert.certificates.check.parts import Part, whole_part
 from lpmert.certificates.check.shapes import orthants
 from lpmert.errors import FloatArray
 from lpmert.numeric import rational
-from lpmert.numeric.leastnorm import FEASIBLE, INFEASIBLE, new_corrals, new_scratch, separate, sorted_lists
+from lpmert.numeric.leastnorm import FEASIBLE, INFEASIBLE, sorted_lists
 from lpmert.numeric.lp import LinOptimizer
 
 _EXACT_BITS = 53
@@ -48,10 +49,9 @@ class Anywhere:
         n_features = lists.features.shape[1]
         self._lists = lists
         self._optimizer = LinOptimizer(lists.features, lists.offsets)
-        self._kernel_lists = sorted_lists(lists.features, lists.offsets, np.zeros(len(lists.features), dtype=np.int64))
-        self._corral = new_corrals(1, n_features)
-        self._scratch = new_scratch(n_features, int(np.diff(lists.offsets).max()))
-        self._counters = np.zeros(16, dtype=np.int64)
+        unsorted = sorted_lists(lists.features, lists.offsets, np.zeros(len(lists.features), dtype=np.int64))
+        self._least_norm = core.LeastNorm(unsorted.native())
+        self._corral, self._nowhere = core.Corral(n_features), np.zeros(n_features)
 
     def __call__(self, chosen: Choices, /) -> SelectionOrCore:
         """Return the answer for choices of at least one list."""
@@ -81,16 +81,13 @@ class Anywhere:
         decided = np.array(list(chosen), dtype=np.int64)
         positions = np.full(len(lists.offsets) - 1, -1)
         positions[decided] = np.array(list(chosen.values())) - lists.offsets[decided]
-        corral.size[0] = 0
-        corral.point[0] = 0.0  # else the answer would depend on the questions before
-        start = decided, len(decided), 0, positions, corral, 0
-        verdict = separate(self._kernel_lists, *start, self._scratch, self._counters)
+        corral.restart(self._nowhere)  # else the answer would depend on the questions before
+        verdict = self._least_norm.separate(decided, positions, 0, corral)
         if verdict == FEASIBLE:
-            return self._witnessed(corral.point[0], chosen)
+            return self._witnessed(corral.point, chosen)
         if verdict == INFEASIBLE:
-            size = int(corral.size[0])
-            others = corral.others[0, :size] + lists.offsets[corral.lists[0, :size]]
-            pairs = [(chosen[s], row) for s, row in zip(corral.lists[0, :size].tolist(), others.tolist(), strict=True)]
+            others = corral.others + lists.offsets[corral.lists]
+            pairs = [(chosen[s], row) for s, row in zip(corral.lists.tolist(), others.tolist(), strict=True)]
             multipliers = rational.farkas([_difference(lists, *pair) for pair in pairs])
             if multipliers is not None:
                 return SelectionOrCore(None, _lines(lists, pairs, multipliers))

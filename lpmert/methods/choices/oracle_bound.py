@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from lpmert.errors import FloatArray
-from lpmert.methods.choices.ratio_lists import TANGENTS, Bound, Ratio, best_height, decode_total, new_bound
+from lpmert.methods.choices.ratio_lists import TANGENTS, Bound, Ratio, best_height, new_bound
 from lpmert.numeric.leastnorm import SortedLists
 
 
@@ -15,8 +13,6 @@ def oracle_height(lists: SortedLists, ratio: Ratio, weights: FloatArray, tangent
     The first minorant is laid at what the weights [d] attain, see `best_height`. The costs [M] of the bound are what
     each row costs more than the cheapest of its list.
     """
-    selection = np.zeros(len(lists.offsets) - 1, dtype=np.int64)
-    scores = np.zeros(int(np.diff(lists.offsets).max(initial=1)))
     bound = new_bound(len(lists.rows), len(ratio.constant))
-    decode_total(lists, ratio, weights, selection, scores, bound.at)
+    lists.native().decode_total(ratio.native(), weights, bound.at)
     return best_height(lists.offsets, ratio, bound, tangents), bound

@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from lpmert import core
 from lpmert.errors import FloatArray, IntArray, MethodError
 from lpmert.metrics.base import RatioMetric
 from lpmert.metrics.ratio_kernels import BLEU, CHRF, PER, height_of_loss, loss_of_height, loss_of_total, minorant
@@ -48,6 +49,10 @@ class Ratio(NamedTuple):
     constant: FloatArray
     reach: FloatArray
     classes: IntArray
+
+    def native(self) -> core.Ratio:
+        """Return it for the compiled core."""
+        return core.Ratio(self.kind, self.parameters, self.statistics, self.constant, self.reach, self.classes)
 
 
 class Bound(NamedTuple):
@@ -181,48 +186,17 @@ def row_cost(ratio, slopes, row):
     return np.int64(np.floor(value / UNIT))
 
 
-@kernel
-def height_of_all(offsets, ratio, bound):
-    """Return a height in units that no selection from lists undercuts, by the minorant that is tight at bound.at [K].
-
-    offsets [S + 1] of the lists; bound.costs [M]: what each row costs more under it than the cheapest of its list.
-    """
-    n_lists = len(offsets) - 1
-    copy_entries(ratio.constant, bound.low, np.int64(0), len(bound.low))
-    copy_entries(ratio.constant, bound.high, np.int64(0), len(bound.high))
-    for s in range(n_lists):
-        begin, end = offsets[s], offsets[s + 1]
-        for k in range(len(ratio.constant)):
-            lowest = highest = ratio.statistics[begin, k]
-            for i in range(begin + 1, end):
-                lowest = min(lowest, ratio.statistics[i, k])
-                highest = max(highest, ratio.statistics[i, k])
-            bound.low[k] += lowest
-            bound.high[k] += highest
-    height, _ = lay_bound(ratio, bound, ratio.constant, n_lists)
-    if height == INFINITE_COST:
-        return height
-    for s in range(n_lists):
-        least = INFINITE_COST
-        for i in range(offsets[s], offsets[s + 1]):
-            bound.costs[i] = row_cost(ratio, bound.slopes, i)
-            least = min(least, bound.costs[i])
-        for i in range(offsets[s], offsets[s + 1]):
-            bound.costs[i] -= least
-        height += least
-    return height
-
-
 def best_height(offsets: IntArray, ratio: Ratio, bound: Bound, tangents: int = TANGENTS) -> int:
     """Return the highest of the heights by some minorants, which is left in the bound.
 
     The first one is tight at bound.at [K], the others at sums of hypotheses that were the cheapest under those before:
     steps of the method of Frank and Wolfe.
     """
+    native = ratio.native()
     best, most = bound.at.copy(), -1
     for trial in range(tangents):
         at = bound.at.copy()
-        height = int(height_of_all(offsets, ratio, bound))
+        height = core.height_of_all(native, offsets, at, bound.low, bound.high, bound.costs)
         if height > most:
             most, best = height, at
         if height >= INFINITE_COST:
@@ -231,7 +205,7 @@ def best_height(offsets: IntArray, ratio: Ratio, bound: Bound, tangents: int = T
         sums = ratio.constant + ratio.statistics[cheapest].sum(axis=0)
         bound.at[:] = at + 2.0 / (trial + 2.0) * (sums - at)
     bound.at[:] = best
-    return int(height_of_all(offsets, ratio, bound))
+    return core.height_of_all(native, offsets, best, bound.low, bound.high, bound.costs)
 
 
 def cost_of_height(canonical: Canonical, kind: int, height: int) -> int:

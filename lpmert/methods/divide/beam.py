@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lpmert import core
 from lpmert.configurable import option
 from lpmert.errors import IntArray
 from lpmert.methods.divide.combination import Combination
@@ -19,15 +20,7 @@ from lpmert.methods.divide.extremity import Extremity, Start
 from lpmert.methods.divide.pairing import neighbours
 from lpmert.methods.divide.streams import OneList, Stream, TwoHalves
 from lpmert.model.form import Canonical
-from lpmert.numeric.leastnorm import (
-    FEASIBLE,
-    UNDECIDED,
-    SortedLists,
-    decode_clearly,
-    new_corrals,
-    new_scratch,
-    separate,
-)
+from lpmert.numeric.leastnorm import FEASIBLE, UNDECIDED
 from lpmert.numeric.lp import LinOptimizer
 from lpmert.search.method import Incumbent, Method, Search, Task
 from lpmert.system.deadline import checkpoint
@@ -66,7 +59,7 @@ class BeamScreen:
         self._beam = beam
         self._width = canonical.n_features
         self._selection = np.zeros(canonical.n_lists, dtype=np.int64)
-        self._corral = new_corrals(1, self._width)
+        self._corral = core.Corral(self._width)
         self._nothing_known = np.zeros(0, dtype=np.int64)
         self._score()
 
@@ -111,11 +104,9 @@ class BeamScreen:
         if start.weights is not None:
             if rows_in_full < self._beam and len(part) == len(self._selection):
                 self.incumbent.improve(cost, start.weights, "B")
-            cost_of_all, clear = decode_clearly(
-                self.lists, start.weights, self._selection, self._extremity.scratch.scores
-            )
+            cost_of_all, clear = self._extremity.native.decode_clearly(start.weights, self._selection)
             if clear:
-                self.incumbent.improve(int(cost_of_all), start.weights, "B")
+                self.incumbent.improve(cost_of_all, start.weights, "B")
         return Combination(cost, positions, start, self._nothing_known)
 
     def _ask_within(self, part: IntArray, chosen: IntArray) -> Start | None:
@@ -129,13 +120,11 @@ class BeamScreen:
         rows = np.vstack([np.zeros(self._width), self.lists.rows[others[best]] - self.lists.rows[mine[best]]])
         offsets, decided = np.array([0, len(rows)]), np.zeros(1, dtype=np.int64)
         costs, reach = np.zeros(len(rows), dtype=np.int64), np.abs(rows).max(axis=0)
-        one_list = SortedLists(rows, rows.T.ravel(), offsets, costs, reach, np.zeros(self._width), np.empty(0))
-        corral, numbers = self._corral, np.zeros(2, dtype=np.int64)
-        corral.size[0] = 0
-        corral.point[0] = self._scored
-        verdict = separate(one_list, decided, 1, 0, decided, corral, 0, new_scratch(self._width, len(rows)), numbers)
+        one_list = core.Lists(rows, offsets, costs, reach, np.zeros(self._width), np.empty(0))
+        self._corral.restart(self._scored)
+        verdict = core.LeastNorm(one_list).separate(decided, decided, 0, self._corral)
         if verdict == FEASIBLE:
-            return Start(len(part), corral.point[0].copy())
+            return Start(len(part), self._corral.point)
         if verdict == UNDECIDED:
             answer = LinOptimizer(rows, offsets).solve({0: 0})
             return Start(len(part), answer.weights) if answer.attainable else None

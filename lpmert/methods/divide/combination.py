@@ -18,7 +18,6 @@ from lpmert.methods.divide.extremity import Attainability, Extremity, ProgramSet
 from lpmert.methods.divide.witnesses import Witnesses
 from lpmert.model.form import Canonical
 from lpmert.numeric.kernels import INFINITE_COST
-from lpmert.numeric.leastnorm import decode_clearly
 from lpmert.search.method import Incumbent
 
 _WITNESS_BYTES = 1 << 26
@@ -226,11 +225,11 @@ class Screen:
 
     def _decoded(self, weights: FloatArray) -> bool:
         """Decode a witness on all lists; remember and use it, and say so, where no list is in doubt."""
-        cost, clear = decode_clearly(self.lists, weights, self._selection, self.extremity.scratch.scores)
+        cost, clear = self.extremity.native.decode_clearly(weights, self._selection)
         if clear:
-            self.incumbent.improve(int(cost), weights, "D")
+            self.incumbent.improve(cost, weights, "D")
             self.witnesses.add(weights, self._selection)
-        return bool(clear)
+        return clear
 
     def _attained_now(self) -> NDArray[np.bool_]:
         """Return [S, longest list] the choices of the last witness; none where some list is in doubt."""

@@ -13,9 +13,10 @@ from typing import Protocol
 import numpy as np
 from scipy.optimize import linprog
 
+from lpmert import core
 from lpmert.errors import FloatArray, IntArray
 from lpmert.numeric.cap import Cap
-from lpmert.numeric.leastnorm import FEASIBLE, INFEASIBLE, SortedLists, new_corrals, new_scratch, separate
+from lpmert.numeric.leastnorm import FEASIBLE, INFEASIBLE, SortedLists
 from lpmert.numeric.lp import LinOptimizer
 from lpmert.numeric.rounding import Rounding
 from lpmert.system.deadline import checkpoint
@@ -78,15 +79,15 @@ class Extremity:
         self._cap, self._rounding = cap, rounding
         self.sizes = np.diff(lists.offsets)
         self.counters: Counter[str] = Counter(lps=0, rows_in_full=0, rows_held=0, exact_decisions=0)
-        self.scratch = new_scratch(lists.rows.shape[1], int(self.sizes.max(initial=1)))
         self._settings = settings
-        width = lists.rows.shape[1]
-        kept = int(np.clip(_CORRAL_BYTES // (8 * (width + 4) * (width + 3)), 16, _MOST_CORRALS))
-        self._corrals = new_corrals(kept, width)
+        self.native = lists.native()
+        self._least_norm = core.LeastNorm(self.native)
+        self._nowhere = np.zeros(lists.rows.shape[1])
+        self._corrals = [core.Corral(len(self._nowhere))]
+        kept = int(np.clip(_CORRAL_BYTES // self._corrals[0].nbytes, 16, _MOST_CORRALS))
         self._owners: list[Start | None] = [None] * kept
         self._slot = 0
         self._chosen = np.zeros(len(self.sizes), dtype=np.int64)
-        self._numbers = np.zeros(2, dtype=np.int64)
 
     @cached_property
     def _optimizer(self) -> LinOptimizer:
@@ -95,7 +96,7 @@ class Extremity:
     @property
     def memory(self) -> int:
         """Bytes held, about."""
-        return sum(array.nbytes for array in self._corrals)
+        return len(self._corrals) * self._corrals[0].nbytes
 
     def ask(self, part: IntArray, positions: IntArray, near: Start | None = None) -> Attainability:
         """Decide whether these positions in these lists can be strictly best together.
@@ -117,37 +118,33 @@ class Extremity:
         if start.corral >= 0:
             self._owners[start.corral] = start
             self._slot = (start.corral + 1) % len(self._owners)
+            if self._slot == len(self._corrals):
+                self._corrals.append(core.Corral(len(self._nowhere)))
 
     def _separate(self, part: IntArray, positions: IntArray, near: Start | None) -> Attainability:
-        corrals, slot = self._corrals, self._slot
-        self._start_corral(slot, near)
+        slot = self._slot
+        corral = self._corrals[slot]
+        self._owners[slot] = None
+        self._start(corral, near)
         self._chosen[part] = positions
         first = 0 if near is None else near.length % len(part)
-        rounds = int(self._numbers[1])
-        verdict = separate(self.lists, part, len(part), first, self._chosen, corrals, slot, self.scratch, self._numbers)
-        self.counters["rows_held"] += int(self._numbers[1]) - rounds
+        rounds = self._least_norm.rounds
+        verdict = self._least_norm.separate(part, self._chosen, first, corral)
+        self.counters["rows_held"] += self._least_norm.rounds - rounds
         if verdict == FEASIBLE:
-            return Attainability(Start(len(part), corrals.point[slot].copy(), corral=slot))
+            return Attainability(Start(len(part), corral.point, corral=slot))
         if verdict == INFEASIBLE:
-            size = int(corrals.size[slot])
-            owners = corrals.lists[slot, :size]
+            owners = corral.lists
             heads = self.lists.offsets[owners]
-            triples = np.column_stack([owners, heads + self._chosen[owners], heads + corrals.others[slot, :size]])
+            triples = np.column_stack([owners, heads + self._chosen[owners], heads + corral.others])
             return Attainability(None, core=tuple(map(tuple, triples.tolist())))
-        return self._optimize(part, positions, Start(len(part), corrals.point[slot].copy()))
+        return self._optimize(part, positions, Start(len(part), corral.point))
 
-    def _start_corral(self, slot: int, near: Start | None) -> None:
-        corrals = self._corrals
-        self._owners[slot] = None
-        corrals.size[slot] = 0
-        corrals.point[slot] = 0.0
-        if near is None:
-            return
-        if near.corral >= 0 and self._owners[near.corral] is near:
-            for array in corrals:
-                array[slot] = array[near.corral]
-        elif near.weights is not None:
-            corrals.point[slot] = near.weights
+    def _start(self, corral: core.Corral, near: Start | None) -> None:
+        if near is not None and near.corral >= 0 and self._owners[near.corral] is near:
+            corral.take(self._corrals[near.corral])
+        else:
+            corral.restart(self._nowhere if near is None or near.weights is None else near.weights)
 
     def _optimize(self, part: IntArray, positions: IntArray, near: Start | None) -> Attainability:
         """Decide with certainty: HiGHS, confirmed in exact arithmetic."""

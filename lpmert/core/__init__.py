@@ -1,0 +1,13 @@
+"""What is hot, compiled from the C++ in this folder; the stub beside this file says what there is.
+
+In a checkout it is compiled again when its sources have changed.
+"""
+
+from pathlib import Path
+
+if Path(__file__).with_name("CMakeLists.txt").exists():
+    from lpmert.core.backend import refresh
+
+    refresh()
+
+from lpmert.core._core import *  # noqa: F403

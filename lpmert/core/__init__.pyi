@@ -1,0 +1,358 @@
+"""What is hot, compiled from C++.
+
+Arrays are C-contiguous, with the dtype and the shape that is stated; `ValueError` names the argument that is not.
+Throughout: M hypotheses in S lists, whose rows begin and end at offsets [S + 1], int64; D features.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lpmert.errors import FloatArray, IntArray
+
+Bits = NDArray[np.uint8]
+
+class Lists:
+    """Lists for the searches of this module, list by list in order of cost.
+
+    rows [M, D]; costs [M] int64; reach [D]: the largest magnitude of each feature; spread [D]: how far it may be from
+    the exact one; cap: empty, or a unit vector and the least cosine with it [D + 1]. The arrays are kept, not copied,
+    and not to be written to.
+    """
+
+    def __init__(
+        self,
+        rows: FloatArray,
+        offsets: IntArray,
+        costs: IntArray,
+        reach: FloatArray,
+        spread: FloatArray,
+        cap: FloatArray,
+    ) -> None: ...
+    def decode_clearly(self, weights: FloatArray, selection: IntArray) -> tuple[int, bool]:
+        """Write each list's winner, counted within the list, into selection [S]; return (cost, clear).
+
+        clear: every winner leads by more than rounding.
+        """
+
+    def decode_total(self, ratio: Ratio, weights: FloatArray, total: FloatArray) -> tuple[float, bool]:
+        """Write the summed statistics of the winners into total [K]; return (loss, clear).
+
+        clear: the weights lie in the cap, every winner leads by more than rounding, or is within rounding of its equals
+        only, and none is forbidden.
+        """
+
+class Ratio:
+    """What the hypotheses of lists mean to a ratio metric, see `lpmert.metrics.ratio_kernels`.
+
+    statistics [M, K]; constant [K]: of lists that are settled for good; reach [K]: the largest of each statistic;
+    classes [M] int64: equal within a list where the statistics are, -1 for what no weights of the region choose.
+    """
+
+    def __init__(
+        self,
+        kind: int,
+        parameters: FloatArray,
+        statistics: FloatArray,
+        constant: FloatArray,
+        reach: FloatArray,
+        classes: IntArray,
+    ) -> None: ...
+
+class Corral:
+    """Where a linear program starts and what it leaves: some rows and the least-norm point of their hull.
+
+    point [D]; multipliers, lists, others [size] of the rows, each the chosen hypothesis of a list minus another one.
+    """
+
+    def __init__(self, n_features: int) -> None: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def point(self) -> FloatArray: ...
+    @property
+    def multipliers(self) -> FloatArray: ...
+    @property
+    def lists(self) -> IntArray: ...
+    @property
+    def others(self) -> IntArray: ...
+    def restart(self, weights: FloatArray) -> None:
+        """Start anew at these weights [D]."""
+
+    def take(self, other: Corral) -> None:
+        """Become a copy of another one."""
+
+class LeastNorm:
+    """Decides whether choices from lists go together; `programs` and their `rounds` are counted."""
+
+    def __init__(self, lists: Lists) -> None: ...
+    @property
+    def programs(self) -> int: ...
+    @property
+    def rounds(self) -> int: ...
+    def separate(self, decided: IntArray, chosen: IntArray, start: int, corral: Corral) -> int:
+        """Decide whether the choices of decided [n] can be made together; start from, and leave behind, a corral.
+
+        chosen [S] holds the chosen position within each decided list, of which the one at `start` is looked at first.
+        INFEASIBLE (0) leaves a core in the corral's rows of positive multipliers, FEASIBLE (1) a witness in its point;
+        UNDECIDED (2) is left to exact arithmetic.
+        """
+
+class ChoiceSettings:
+    """granularity: what an improvement is at least; sharpness: how steeply costs count in branching; core_preference:
+    how much lists outside all cores are held back where these raise the bound; switches turn devices off that never
+    change the optimum; pool_size, kept_witnesses, kept_cores: what is remembered at most.
+    """
+
+    def __init__(
+        self,
+        granularity: int,
+        sharpness: float,
+        core_preference: float,
+        look_ahead: bool,
+        by_gain: bool,
+        use_cores: bool,
+        use_witnesses: bool,
+        pool_size: int,
+        kept_witnesses: int,
+        kept_cores: int,
+    ) -> None: ...
+
+OpenNode = tuple[IntArray, IntArray, int, IntArray, int, int, Bits, int, FloatArray, IntArray]
+"""choices [k, 2], pointer [S], branch, children [n, 2], own, bound, out, and the corral: size, numbers, names."""
+
+class _Choices:
+    """A search over selections that pauses; the last n_fixed lists are half-spaces, decided for good.
+
+    work is counted in scores. question [n, 2]: choices (list, position) of which it asks whether they go together, and
+    `trial` the corral that could not tell. least_open: the least bound of what is open, 2**61 if nothing is. gains: how
+    often looking ahead asked about each list [S], and by how much that raised bounds [S].
+    """
+
+    work: int
+    @property
+    def best_weights(self) -> FloatArray: ...
+    @property
+    def nodes(self) -> int: ...
+    @property
+    def depth(self) -> int: ...
+    @property
+    def programs(self) -> int: ...
+    @property
+    def rounds(self) -> int: ...
+    @property
+    def core_programs(self) -> int: ...
+    @property
+    def witnesses(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def between_nodes(self) -> bool: ...
+    @property
+    def least_open(self) -> int: ...
+    @property
+    def trial(self) -> Corral: ...
+    @property
+    def question(self) -> IntArray: ...
+    @property
+    def gains(self) -> tuple[IntArray, FloatArray]: ...
+    def search(self, budget: int) -> int:
+        """Search until so much work is done (0), until it asks (1), or to the end (2)."""
+
+    def answer_attainable(self, weights: FloatArray) -> None:
+        """Say that the choices go together, and at which weights [D] to go on from there."""
+
+    def answer_unattainable(self) -> None:
+        """Say that no doubles make the choices."""
+
+    def answer_core(self, core: IntArray) -> None:
+        """Say which of the choices [n, 2] do not go together."""
+
+    def expect(self, asked: IntArray, raised: FloatArray) -> None:
+        """Begin with what looking ahead has brought elsewhere."""
+
+    def open_nodes(self) -> list[OpenNode]:
+        """Return what is open, the coarsest first."""
+
+    def go_on_with(
+        self,
+        choices: IntArray,
+        pointer: IntArray,
+        branch: int,
+        children: IntArray,
+        own: int,
+        out: Bits,
+        size: int,
+        numbers: FloatArray,
+        names: IntArray,
+    ) -> None:
+        """Search one open node next, and nothing else."""
+
+class SumChoices(_Choices):
+    """The search over selections for losses that add up; cost: what the incumbent costs."""
+
+    cost: int
+    def __init__(
+        self, lists: Lists, n_fixed: int, cost: int, weights: FloatArray, settings: ChoiceSettings
+    ) -> None: ...
+
+class RatioChoices(_Choices):
+    """The search over selections for a ratio metric; loss: of the incumbent. Bounds are heights in units.
+
+    total [K]: the sums where the first minorant is laid.
+    """
+
+    loss: float
+    def __init__(
+        self,
+        lists: Lists,
+        ratio: Ratio,
+        n_fixed: int,
+        loss: float,
+        total: FloatArray,
+        weights: FloatArray,
+        settings: ChoiceSettings,
+    ) -> None: ...
+
+def height_limit(kind: int, loss: float) -> int:
+    """Return a height in units from which on no loss is lower than this one."""
+
+def height_of_all(
+    ratio: Ratio, offsets: IntArray, at: FloatArray, low: FloatArray, high: FloatArray, costs: IntArray
+) -> int:
+    """Return a height in units that no selection from lists undercuts, by the minorant that is tight at `at` [K].
+
+    low, high [K] become the box of all sums, costs [M] what each row costs more than the cheapest of its list.
+    """
+
+def combine(transposed: FloatArray, weights: FloatArray, scores: FloatArray) -> None:
+    """Write weights [D] times transposed [D, M] into scores [M]."""
+
+class CellSearch:
+    """Depth-first search over open nodes of the weight space, the next one last; see `cells.hpp`.
+
+    ratio: `None` for sums of costs. boxed: whether nodes are boxes; precision: of these, (places, off, least), see
+    `box.hpp`. largest: what the magnitudes of the features of a hypothesis add up to at most. The others are the
+    settings of `node.hpp`. A node is a tuple of the fields of `OpenCone` or `OpenBox` of `lpmert.methods.cells.nodes`,
+    with its hypotheses not packed.
+    """
+
+    def __init__(
+        self,
+        lists: Lists,
+        ratio: Ratio | None,
+        selections: ChoiceSettings,
+        boxed: bool,
+        precision: tuple[int, float, float],
+        largest: float,
+        granularity: int,
+        leaf_lists: int,
+        leaf_rows: int,
+        conflict_lists: int,
+        most_stalled: int,
+        hopeless: int,
+        row_work: int,
+        levels: int = 4,
+    ) -> None: ...
+    def renew(self, weights: FloatArray) -> None:
+        """Let go of all nodes, and of all that was found and counted; weights [D] of the incumbent."""
+
+    def aim(self, cost: int, loss: float) -> None:
+        """Look only for what costs less, for a ratio for a lower loss."""
+
+    def propagate_root(self, limit: int) -> None:
+        """Propagate the only node, which holds all hypotheses; it is dropped if its bound exceeds the limit."""
+
+    def begin(self, budget: int, step: int) -> None:
+        """Begin a slice of so much work, in nodes with bounds of up to a step above the least; in all if negative."""
+
+    def explore(self, room: int) -> int:
+        """Search until the slice ends: 0 if nothing is open, 1 if nodes need more room than so many bytes, 2 if exact
+        arithmetic has to close the node on top, 3 if the work is done.
+        """
+
+    def push(self, node: tuple[Any, ...]) -> None:
+        """Put a node on top."""
+
+    def pop(self) -> None:
+        """Take the node on top off."""
+
+    def clear(self) -> None:
+        """Let go of all nodes."""
+
+    def node(self, i: int) -> tuple[Any, ...]:
+        """Return a copy of open node i."""
+
+    def survivors(self) -> tuple[NDArray[np.int32], IntArray, IntArray, int, FloatArray]:
+        """Return the hypotheses that may win in the node on top: ids, costs, ends of the lists, and what all others
+        cost and have as total [K].
+        """
+
+    def conflicts(self, needed: int) -> int:
+        """Return by how much conflicts of lists raise the bound of the node on top; they stop beyond what is needed."""
+
+    @property
+    def bounds(self) -> list[int]:
+        """The bounds of all open nodes."""
+
+    @property
+    def counts(self) -> list[int]:
+        """Nodes, leaves and their linear programs, nodes closed by conflicts, hypotheses looked at, and work."""
+
+    @property
+    def found(self) -> tuple[int, float, FloatArray]:
+        """The limit of bounds, the loss of a ratio, and the weights [D] of the incumbent."""
+
+    @property
+    def nbytes(self) -> int: ...
+
+def box_charges(
+    gains: FloatArray,
+    steps: IntArray,
+    centre: FloatArray,
+    radius: FloatArray,
+    rounding: float,
+    off: float,
+    needed: int,
+    most_pairs: int,
+) -> tuple[int, IntArray]:
+    """Charge conflicts between items of a box [D] with gains [n, D] and steps [n] until that exceeds what is needed.
+
+    Return (the sum, the pairs of items charged [P, 2]). rounding: 0.0 if sums of gains are exact, else 1.0; off: what
+    features may be off.
+    """
+
+def beats_in_box(
+    columns: FloatArray, winner: int, loser: int, centre: FloatArray, radius: FloatArray, rounding: float, off: float
+) -> bool:
+    """Return whether a column [D] surely has at least the product of another with all weights of a box."""
+
+def one_pays(first: FloatArray, second: FloatArray, share: float, other: float, errors: FloatArray) -> bool:
+    """Return whether a mixture of two gains [D], off by errors [D], is surely not negative at any ray."""
+
+def one_pays_in_box(
+    first: FloatArray,
+    second: FloatArray,
+    share: float,
+    other: float,
+    centre: FloatArray,
+    radius: FloatArray,
+    rounding: float,
+    off: float,
+) -> bool:
+    """Return whether a mixture of two gains [D] is surely not negative anywhere in a box."""
+
+def box_rounding(places: int, centre: FloatArray, radius: FloatArray) -> float:
+    """Return 0.0 where all sums of a box are exact, as its sides are multiples of 2**-places, else 1.0."""
+
+def box_normals(centre: FloatArray, radius: FloatArray) -> FloatArray:
+    """Return normals [2 D - 1, D] of a box slightly wider than this one: products with its weights are positive."""
+
+def outer_normals(rays: FloatArray) -> tuple[FloatArray, bool]:
+    """Return normals [D, D] of a cone slightly wider than the one of these rays [D, D], and whether that is certain.
+
+    Every ray then has a positive product with every normal, beyond rounding.
+    """

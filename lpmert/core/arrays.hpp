@@ -1,0 +1,148 @@
+// Views of arrays. Python's arrays are checked once, at the border: dtype, dimensions and layout; an error names the
+// argument. Inside, code sees spans, which own nothing and are as cheap as pointers.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace lpmert {
+
+namespace nb = nanobind;
+
+using Index = std::int64_t;
+using Cost = std::int64_t;
+
+#ifdef LPMERT_CHECKED
+inline constexpr bool CHECKED = true;
+#else
+inline constexpr bool CHECKED = false;
+#endif
+
+// So many items in a row; a checked build looks at every index.
+template <class T>
+class Span {
+    T* items = nullptr;
+    Index count = 0;
+
+  public:
+    Span() = default;
+    Span(T* items_, Index count_) : items(items_), count(count_) {}
+    // Those of a vector, or of a span that may write them.
+    template <class Owner, class = decltype(std::declval<Owner&>().data())>
+    Span(Owner&& owner) : items(owner.data()), count(static_cast<Index>(owner.size())) {}
+
+    T* data() const { return items; }
+    Index size() const { return count; }
+    T* begin() const { return items; }
+    T* end() const { return items + count; }
+    T& operator[](Index i) const {
+        if (CHECKED && (i < 0 || i >= count)) throw std::out_of_range("index " + std::to_string(i));
+        return items[i];
+    }
+    // The items from first to before last.
+    Span part(Index first, Index last) const {
+        if (CHECKED && (first < 0 || last < first || last > count)) throw std::out_of_range("part of a span");
+        return {items + first, last - first};
+    }
+};
+
+// Rows of equal length, one after the other.
+template <class T>
+class Rows {
+    T* items = nullptr;
+    Index n_rows = 0, n_columns = 0;
+
+  public:
+    Rows() = default;
+    Rows(T* items_, Index rows_, Index columns_) : items(items_), n_rows(rows_), n_columns(columns_) {}
+
+    Index rows() const { return n_rows; }
+    Index columns() const { return n_columns; }
+    Span<T> operator[](Index row) const {
+        if (CHECKED && (row < 0 || row >= n_rows)) throw std::out_of_range("row " + std::to_string(row));
+        return {items + row * n_columns, n_columns};
+    }
+};
+
+// What a bound function takes: any array, which `vector` and `matrix` check. A function that writes into an array of
+// the caller takes `Writable`.
+using Array = nb::ndarray<nb::ro>;
+using Writable = nb::ndarray<>;
+
+namespace detail {
+
+template <class T>
+std::string dtype_name() {
+    const std::string kind = std::is_floating_point_v<T> ? "float" : std::is_signed_v<T> ? "int" : "uint";
+    return kind + std::to_string(8 * sizeof(T));
+}
+
+template <class T, class Given>
+T* checked(const Given& array, const char* name, std::size_t dimensions) {
+    using Plain = std::remove_const_t<T>;
+    const std::string wanted = "a C-contiguous array of " + dtype_name<Plain>() + " with " +
+                               std::to_string(dimensions) + (dimensions == 1 ? " dimension" : " dimensions");
+    const std::string start = std::string(name) + " must be " + wanted;
+    if (array.device_type() != nb::device::cpu::value) throw std::invalid_argument(start + " in main memory");
+    if (array.dtype() != nb::dtype<Plain>()) throw std::invalid_argument(start + ", not of another type");
+    if (array.ndim() != dimensions) throw std::invalid_argument(start + ", not " + std::to_string(array.ndim()));
+    std::int64_t step = 1;
+    for (std::size_t k = dimensions; k-- > 0;) {
+        if (array.size() > 0 && array.shape(k) > 1 && array.stride(k) != step)
+            throw std::invalid_argument(start + "; use numpy.ascontiguousarray");
+        step *= static_cast<std::int64_t>(array.shape(k));
+    }
+    return static_cast<T*>(array.data());
+}
+
+}  // namespace detail
+
+// Return the items of an array of one dimension; raises ValueError, which names the argument.
+template <class T>
+Span<const T> vector(const Array& array, const char* name) {
+    return {detail::checked<const T>(array, name, 1), static_cast<Index>(array.shape(0))};
+}
+
+template <class T>
+Span<T> vector(const Writable& array, const char* name) {
+    return {detail::checked<T>(array, name, 1), static_cast<Index>(array.shape(0))};
+}
+
+// Return the rows of an array of two dimensions; raises ValueError, which names the argument.
+template <class T>
+Rows<const T> matrix(const Array& array, const char* name) {
+    T const* items = detail::checked<const T>(array, name, 2);
+    return {items, static_cast<Index>(array.shape(0)), static_cast<Index>(array.shape(1))};
+}
+
+template <class T>
+Rows<T> matrix(const Writable& array, const char* name) {
+    T* items = detail::checked<T>(array, name, 2);
+    return {items, static_cast<Index>(array.shape(0)), static_cast<Index>(array.shape(1))};
+}
+
+// Raise ValueError unless an argument has as many items as it must.
+inline void check_size(Index size, Index wanted, const char* name) {
+    if (size != wanted)
+        throw std::invalid_argument(std::string(name) + " must have " + std::to_string(wanted) + " items, not " +
+                                    std::to_string(size));
+}
+
+// Raise ValueError unless offsets [S + 1] divide so many rows into lists that are not empty.
+inline void check_offsets(Span<const Index> offsets, Index rows, const char* name) {
+    bool right = offsets.size() > 0 && offsets[0] == 0 && offsets[offsets.size() - 1] == rows;
+    for (Index s = 1; right && s < offsets.size(); ++s) right = offsets[s] > offsets[s - 1];
+    if (!right)
+        throw std::invalid_argument(std::string(name) + " must increase from 0 to the number of rows, " +
+                                    std::to_string(rows));
+}
+
+}  // namespace lpmert

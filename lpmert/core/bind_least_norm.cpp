@@ -1,0 +1,101 @@
+#include <nanobind/stl/pair.h>
+
+#include "bound.hpp"
+#include "least_norm.hpp"
+
+namespace lpmert {
+
+namespace {
+
+std::pair<Index, bool> decode(const BoundLists& self, const Array& weights, const Writable& selection) {
+    const Span<Index> positions = vector<Index>(selection, "selection");
+    check_size(positions.size(), self.lists.n_lists(), "selection");
+    std::vector<double> scores(static_cast<std::size_t>(self.lists.longest()));
+    const double* const given = weights_of(weights, self.lists.n_features());
+    const auto [cost, clear] = decode_clearly(self.lists, given, positions.begin(), scores.data());
+    return {cost, clear};
+}
+
+std::pair<double, bool> decode_ratio(const BoundLists& self, const BoundRatio& ratio, const Array& weights,
+                                     const Writable& total) {
+    const Span<double> sums = vector<double>(total, "total");
+    check_rows(self.lists, ratio.ratio);
+    check_size(sums.size(), ratio.ratio.n_columns(), "total");
+    std::vector<double> scores(static_cast<std::size_t>(self.lists.longest()));
+    std::vector<Index> selection(static_cast<std::size_t>(self.lists.n_lists()));
+    const double* const given = weights_of(weights, self.lists.n_features());
+    const auto [loss, clear] =
+        decode_total(self.lists, ratio.ratio, given, selection.data(), scores.data(), sums.begin());
+    return {loss, clear};
+}
+
+int separate(LeastNorm& self, const Array& decided, const Array& chosen, Index start, Corral& corral) {
+    const Lists& lists = self.lists;
+    const Span<const Index> asked = vector<Index>(decided, "decided"), positions = vector<Index>(chosen, "chosen");
+    check_size(positions.size(), lists.n_lists(), "chosen");
+    check_size(corral.n_features(), lists.n_features(), "the point of the corral");
+    if (asked.size() > 0 && (start < 0 || start >= asked.size()))
+        throw std::invalid_argument("start must be in decided");
+    for (const Index s : asked) {
+        if (s < 0 || s >= lists.n_lists()) throw std::invalid_argument("decided must name lists");
+        if (positions[s] < 0 || positions[s] >= lists.length(s))
+            throw std::invalid_argument("chosen must be positions in the decided lists");
+    }
+    return static_cast<int>(self.separate(asked, positions.begin(), start, corral));
+}
+
+}  // namespace
+
+void bind_least_norm(nb::module_& module) {
+    nb::class_<BoundLists>(module, "Lists")
+        .def(nb::init<Array, Array, Array, Array, Array, Array>(), nb::arg("rows"), nb::arg("offsets"),
+             nb::arg("costs"), nb::arg("reach"), nb::arg("spread"), nb::arg("cap"))
+        .def("decode_clearly", &decode, nb::arg("weights"), nb::arg("selection"))
+        .def("decode_total", &decode_ratio, nb::arg("ratio"), nb::arg("weights"), nb::arg("total"));
+    nb::class_<BoundRatio>(module, "Ratio")
+        .def(nb::init<Index, Array, Array, Array, Array, Array>(), nb::arg("kind"), nb::arg("parameters"),
+             nb::arg("statistics"), nb::arg("constant"), nb::arg("reach"), nb::arg("classes"));
+    nb::class_<Corral>(module, "Corral")
+        .def(nb::init<Index>(), nb::arg("n_features"))
+        .def_ro("size", &Corral::size)
+        .def_prop_ro("nbytes", &Corral::bytes)
+        .def_prop_ro(
+            "point",
+            [](const Corral& self) {
+                return owned(std::vector<double>(self.point(), self.point() + self.n_features()));
+            },
+            nb::rv_policy::automatic)
+        .def_prop_ro(
+            "multipliers",
+            [](const Corral& self) {
+                return owned(std::vector<double>(self.multipliers(), self.multipliers() + self.size));
+            },
+            nb::rv_policy::automatic)
+        .def_prop_ro(
+            "lists",
+            [](const Corral& self) { return owned(std::vector<Index>(self.lists(), self.lists() + self.size)); },
+            nb::rv_policy::automatic)
+        .def_prop_ro(
+            "others",
+            [](const Corral& self) { return owned(std::vector<Index>(self.others(), self.others() + self.size)); },
+            nb::rv_policy::automatic)
+        .def(
+            "restart", [](Corral& self, const Array& weights) { self.restart(weights_of(weights, self.n_features())); },
+            nb::arg("weights"))
+        .def(
+            "take",
+            [](Corral& self, const Corral& other) {
+                check_size(other.n_features(), self.n_features(), "the point of the corral");
+                self = other;
+            },
+            nb::arg("other"));
+    nb::class_<LeastNorm>(module, "LeastNorm")
+        .def(
+            "__init__", [](LeastNorm* self, const BoundLists& lists) { new (self) LeastNorm(lists.lists); },
+            nb::arg("lists"), nb::keep_alive<1, 2>())
+        .def_ro("programs", &LeastNorm::programs)
+        .def_ro("rounds", &LeastNorm::rounds)
+        .def("separate", &separate, nb::arg("decided"), nb::arg("chosen"), nb::arg("start"), nb::arg("corral"));
+}
+
+}  // namespace lpmert

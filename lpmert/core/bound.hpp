@@ -1,0 +1,93 @@
+// What several families hand to and take from Python: lists, ratio metrics, and arrays of their own.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "ratio.hpp"
+
+namespace lpmert {
+
+template <class T>
+using Owned = nb::ndarray<nb::numpy, T>;
+
+// Return an array of Python that owns these items.
+template <class T>
+Owned<T> owned(std::vector<T> items, std::initializer_list<std::size_t> shape) {
+    auto kept = std::make_unique<std::vector<T>>(std::move(items));
+    T* const data = kept->data();
+    nb::capsule owner(kept.release(), [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+    return Owned<T>(data, shape, owner);
+}
+
+template <class T>
+Owned<T> owned(std::vector<T> items) {
+    const std::size_t size = items.size();
+    return owned(std::move(items), {size});
+}
+
+// Lists whose rows are arrays of Python, which live as long.
+struct BoundLists {
+    BoundLists(const Array& rows, const Array& offsets, const Array& costs, const Array& reach, const Array& spread,
+               const Array& cap)
+        : kept{rows, offsets, costs, reach, spread, cap} {
+        const Rows<const double> checked = matrix<double>(rows, "rows");
+        lists.rows = {static_cast<const double*>(rows.data()), checked.rows() * checked.columns()};
+        lists.offsets = vector<Index>(offsets, "offsets");
+        lists.costs = vector<Index>(costs, "costs");
+        lists.reach = vector<double>(reach, "reach");
+        lists.spread = vector<double>(spread, "spread");
+        lists.cap = vector<double>(cap, "cap");
+        check_size(lists.costs.size(), checked.rows(), "costs");
+        check_size(lists.reach.size(), checked.columns(), "reach");
+        check_size(lists.spread.size(), checked.columns(), "spread");
+        if (lists.cap.size() > 0) check_size(lists.cap.size(), checked.columns() + 1, "cap");
+        check_offsets(lists.offsets, checked.rows(), "offsets");
+        columns = columns_of(lists.rows, lists.offsets, checked.columns());
+        lists.columns = columns;
+    }
+    BoundLists(const BoundLists&) = delete;
+
+    std::vector<Array> kept;
+    std::vector<double> columns;
+    Lists lists;
+};
+
+// A ratio metric whose numbers are arrays of Python, which live as long.
+struct BoundRatio {
+    BoundRatio(Index kind, const Array& parameters, const Array& statistics, const Array& constant, const Array& reach,
+               const Array& classes)
+        : kept{parameters, statistics, constant, reach, classes} {
+        ratio.kind = kind;
+        ratio.parameters = vector<double>(parameters, "parameters");
+        ratio.statistics = matrix<double>(statistics, "statistics");
+        ratio.constant = vector<double>(constant, "constant");
+        ratio.reach = vector<double>(reach, "reach");
+        ratio.classes = vector<Index>(classes, "classes");
+        check_size(ratio.constant.size(), ratio.statistics.columns(), "constant");
+        check_size(ratio.reach.size(), ratio.statistics.columns(), "reach");
+        check_size(ratio.classes.size(), ratio.statistics.rows(), "classes");
+        if (kind == metric::BLEU) check_size(ratio.n_columns(), 9, "constant");
+        if (kind == metric::PER) check_size(ratio.n_columns(), 3, "constant");
+        if (kind == metric::CHRF) check_size(ratio.n_columns() % 3, 0, "constant, beyond a multiple of 3,");
+        if (kind == metric::CHRF) check_size(ratio.parameters.size(), 1, "parameters");
+        if (kind == metric::FRACTION) check_size(ratio.parameters.size(), 2 * ratio.n_columns() + 2, "parameters");
+    }
+
+    std::vector<Array> kept;
+    Ratio ratio;
+};
+
+// Weights [D], checked.
+inline const double* weights_of(const Array& weights, Index n_features) {
+    const Span<const double> checked = vector<double>(weights, "weights");
+    check_size(checked.size(), n_features, "weights");
+    return checked.begin();
+}
+
+// Lists with statistics [M, K] for each of their rows, checked.
+inline void check_rows(const Lists& lists, const Ratio& ratio) {
+    check_size(ratio.statistics.rows(), lists.n_rows(), "statistics");
+}
+
+}  // namespace lpmert

@@ -1,0 +1,679 @@
+// The search over selections: decide one list at a time, depth first, and bound the rest by what still goes together.
+//
+// A node is a set of decided lists (lemma T1 of proofs/trees.md). Every undecided list adds the cost of its cheapest
+// hypothesis that goes together with the decided choices (look-ahead, S5 of proofs/selections.md), and disjoint cores
+// among these cheapest choices raise the bound further (C5 of proofs/cores.md). What a hypothesis costs is the affair
+// of the loss: a sum (sums.hpp), or a ratio of sums (ratios.hpp), whose costs change from node to node.
+//
+// Whether choices go together is decided by least_norm.hpp. Where rounding hides that, the search pauses as `asking`,
+// and is told in exact arithmetic.
+#pragma once
+
+#include <algorithm>
+#include <utility>
+
+#include "least_norm.hpp"
+
+namespace lpmert {
+
+struct Choice {
+    Index list, position;
+};
+using Core = std::vector<Choice>;  // choices that no weights make together
+
+inline bool operator==(const Choice& one, const Choice& other) {
+    return one.list == other.list && one.position == other.position;
+}
+
+struct Child {
+    Index position, bound;  // where it is in its list, and the bound of the node that chooses it
+};
+
+enum class Phase { bound, look, core, choose, descend };
+enum class State { working, asking, done };
+
+struct Node {
+    explicit Node(Index n_features) : corral(n_features) {}
+
+    Index bound = 0;
+    Index branch = -1;             // the list that it branches on
+    std::vector<Child> children;   // those left of the branch, the cheapest first
+    Index next = 0;                // the child that comes next
+    Index trail_end = 0;           // the trail up to here was laid by this node and those above
+    std::vector<Index> witnesses;  // of the pool: those that agree with its choices
+    Index pooled = 0;              // how many witnesses there were when it was entered
+    Index tries = 0;               // how often it was bounded
+    Corral corral;                 // where its linear programs start
+};
+
+struct Settings {
+    Index granularity;       // what an improvement is at least
+    double sharpness;        // how steeply costs count in branching
+    double core_preference;  // how much lists outside all cores are held back where these raise the bound
+    bool look_ahead, by_gain, use_cores, use_witnesses;
+    Index pool_size, kept_witnesses, kept_cores;
+};
+
+// What a loss sees of the search.
+struct Tree {
+    Tree(const Lists& all, Index n_fixed, Index limit, const double* weights)
+        : lists(all),
+          n_open(all.n_lists() - n_fixed),
+          n_fixed(n_fixed),
+          upper(limit),
+          chosen(static_cast<std::size_t>(all.n_lists()), -1),
+          decided(static_cast<std::size_t>(all.n_lists())),
+          pointer(static_cast<std::size_t>(all.n_lists())),
+          selection(static_cast<std::size_t>(all.n_lists())),
+          best_weights(weights, weights + all.n_features()) {
+        for (Index k = 0; k < n_fixed; ++k) {
+            decided[k] = n_open + k;
+            chosen[n_open + k] = 0;
+        }
+    }
+
+    Lists lists;  // the last n_fixed of them are half-spaces, decided for good
+    Index n_open, n_fixed;
+    Index upper;  // what the incumbent costs
+    Index depth = 0;
+    Index sum = 0;  // what the decided choices and the cheapest others cost
+    Index work = 0;
+    std::vector<Index> chosen;     // [S] position in its list, or -1
+    std::vector<Index> decided;    // the decided lists in order
+    std::vector<Index> pointer;    // [S] cheapest candidate of each undecided list
+    std::vector<Choice> trail;     // what was ruled out below each depth
+    std::vector<Node> nodes;       // by depth
+    std::vector<Index> selection;  // what the last witness chooses
+    std::vector<double> best_weights;
+
+    Node& node() { return nodes[depth]; }
+    Index first(Index s) const { return lists.offsets[s]; }
+    Index cheapest(Index s) const { return lists.offsets[s] + pointer[s]; }
+    Index n_decided() const { return n_fixed + depth; }
+    void take(const double* weights) { std::copy_n(weights, best_weights.size(), best_weights.begin()); }
+    void rule_out(Index s, Index position) {
+        trail.push_back({s, position});
+        ++node().trail_end;
+    }
+};
+
+// A node and what is open below it, for this search or another one to go on with.
+struct OpenNode {
+    std::vector<Choice> choices;
+    std::vector<Index> pointer;  // [S]
+    Index branch;                // -1 where it has no children yet
+    std::vector<Child> children;
+    Index own, bound;               // of the node, and of what is open in it
+    std::vector<std::uint8_t> out;  // [M] what is ruled out, where the pointers do not tell
+    Corral corral;
+};
+
+template <class Loss>
+class ChoicesSearch {
+  public:
+    ChoicesSearch(const Lists& lists, Index n_fixed, Index upper, const double* weights, Settings settings, Loss loss)
+        : tree(lists, n_fixed, upper, weights),
+          loss(std::move(loss)),
+          asked(room(lists.n_lists())),
+          raised(room(lists.n_lists())),
+          settings_(settings),
+          least_norm_(lists),
+          trial_(lists.n_features()),
+          attained_(room(lists.n_rows()), -1),
+          residual_(room(lists.n_lists())),
+          in_core_(room(lists.n_lists())),
+          gain_(room(lists.n_lists()), std::numeric_limits<double>::infinity()),
+          order_(room(lists.n_lists())),
+          answer_weights_(tree.best_weights) {
+        for (Index s = 0; s < lists.n_lists(); ++s) order_[s] = s;
+        tree.nodes.reserve(room(tree.n_open + 1));
+        reach(0);
+        tree.nodes[0].corral.restart(weights);
+    }
+
+    // Search until nothing is open, an exact answer is needed, or the budget of scores is spent.
+    State search(Index budget) {
+        stop_ = tree.work + budget;
+        most_ = stop_ + most_in_node;
+        while (tree.depth >= 0) {
+            if (tree.work > stop_) return state_ = State::working;
+            const Outcome outcome = step();
+            if (outcome == Outcome::asking) return state_ = State::asking;
+            if (outcome == Outcome::working) return state_ = State::working;
+            if (outcome == Outcome::closed) retreat();
+        }
+        return state_ = State::done;
+    }
+
+    // The choices of which the search asks whether they go together.
+    const std::vector<Choice>& question() const { return question_; }
+    const Corral& trial() const { return trial_; }
+    void answer_attainable(const double* weights) {
+        withdraw();
+        std::copy_n(weights, answer_weights_.size(), answer_weights_.begin());
+        answer_ = Verdict::feasible;
+    }
+    // They do not, as no doubles make them.
+    void answer_unattainable() {
+        withdraw();
+        answer_ = Verdict::infeasible;
+    }
+    void answer_core(Core core) {
+        withdraw();
+        if (exact_cores_.size() < room(std::max(settings_.kept_cores, Index{1}))) {
+            exact_cores_.push_back(std::move(core));
+        } else {
+            exact_cores_[room(n_exact_cores_) % exact_cores_.size()] = std::move(core);
+        }
+        ++n_exact_cores_;
+    }
+
+    // The least bound of what is open, INFINITE_COST if nothing is.
+    Index least_open() const {
+        Index least = INFINITE_COST;
+        if (state_ == State::done) return least;
+        for (Index depth = 0; depth <= tree.depth; ++depth) least = std::min(least, open_bound(depth));
+        return least;
+    }
+
+    // What is open, the coarsest first.
+    std::vector<OpenNode> open_nodes() const {
+        std::vector<OpenNode> found;
+        std::vector<Index> pointer = tree.pointer;
+        std::vector<std::uint8_t> out = loss.out();
+        for (Index depth = tree.depth; depth >= 0; --depth) {
+            const Node& node = tree.nodes[depth];
+            const Index bound = open_bound(depth);
+            if (bound < INFINITE_COST) {
+                std::vector<Choice> choices;
+                for (Index above = 0; above < depth; ++above) {
+                    const Index s = tree.nodes[above].branch;
+                    choices.push_back({s, tree.chosen[s]});
+                }
+                const bool branched = is_branched(depth);
+                std::vector<Child> children;
+                if (branched) children.assign(node.children.begin() + node.next, node.children.end());
+                found.push_back({std::move(choices), pointer, branched ? node.branch : -1, std::move(children),
+                                 node.bound, bound, out, node.corral});
+            }
+            const Index begin = depth > 0 ? tree.nodes[depth - 1].trail_end : 0;
+            for (Index q = node.trail_end - 1; q >= begin; --q) {
+                pointer[tree.trail[q].list] = tree.trail[q].position;
+                if (!out.empty()) out[tree.first(tree.trail[q].list) + tree.trail[q].position] = false;
+            }
+        }
+        std::reverse(found.begin(), found.end());
+        return found;
+    }
+
+    // Search one open node next, and nothing else.
+    void go_on_with(const OpenNode& open) {
+        std::fill_n(tree.chosen.begin(), tree.n_open, Index{-1});
+        tree.pointer = open.pointer;
+        tree.trail.clear();
+        tree.depth = static_cast<Index>(open.choices.size());
+        reach(tree.depth);
+        for (Index depth = 0; depth <= tree.depth; ++depth) {
+            Node& node = tree.nodes[depth];
+            node.bound = open.own;
+            node.trail_end = node.pooled = 0;
+            node.witnesses.clear();
+            node.children.clear();
+            node.next = 0;
+            if (depth == tree.depth) break;
+            const auto [s, position] = open.choices[depth];
+            tree.chosen[s] = position;
+            tree.decided[tree.n_fixed + depth] = node.branch = s;
+            loss.enter(tree, depth + 1, {s, position});
+        }
+        tree.node().corral = open.corral;
+        loss.resume(tree, open.out);
+        answer_ = Verdict::undecided;
+        phase_ = Phase::bound;
+        if (open.branch >= 0) {
+            phase_ = Phase::descend;
+            tree.node().branch = open.branch;
+            tree.node().children = open.children;
+        }
+        state_ = State::working;
+    }
+
+    bool done() const { return state_ == State::done; }
+    // Whether nothing is lost if it does not go on but its open nodes are searched elsewhere.
+    bool between_nodes() const {
+        return state_ == State::working && (phase_ == Phase::bound || phase_ == Phase::descend);
+    }
+    const LeastNorm& programs() const { return least_norm_; }
+    Index n_witnesses() const { return pooled_; }
+
+    Index bytes() const {
+        return static_cast<Index>(4 * pool_.capacity() + 8 * (4 * tree.chosen.size() + 2 * tree.trail.capacity())) +
+               static_cast<Index>(tree.nodes.size()) * 8 * (tree.lists.n_features() + 8) *
+                   (2 * tree.lists.n_features() + 8) +
+               16 * tree.lists.n_rows();
+    }
+
+    // Begin with what looking ahead has brought elsewhere.
+    void expect(const Index* asked_before, const double* raised_before) {
+        for (Index s = 0; s < tree.lists.n_lists(); ++s) {
+            asked[s] = asked_before[s];
+            raised[s] = raised_before[s];
+            if (asked[s] > 0) gain_[s] = raised[s] / static_cast<double>(asked[s]);
+        }
+    }
+
+    Tree tree;
+    Loss loss;
+    Index nodes = 0, core_programs = 0;
+    std::vector<Index> asked;    // [S] how often a linear program looked ahead in each list
+    std::vector<double> raised;  // [S] and by how much that raised bounds
+
+  private:
+    // Work beyond the budget after which a search pauses in the middle of a node: lists are very many or very long.
+    static constexpr Index most_in_node = 200'000'000;
+
+    enum class Outcome { open, closed, working, asking };
+
+    static std::size_t room(Index n) { return static_cast<std::size_t>(n); }
+
+    bool too_dear(Index bound) const { return bound > tree.upper - settings_.granularity; }
+    bool is_branched(Index depth) const { return depth < tree.depth || phase_ == Phase::descend; }
+    Index open_bound(Index depth) const {
+        const Node& node = tree.nodes[depth];
+        if (!is_branched(depth)) return node.bound;
+        const bool any = node.next < static_cast<Index>(node.children.size());
+        return any ? std::max(node.bound, node.children[node.next].bound) : INFINITE_COST;
+    }
+    void reach(Index depth) {
+        while (static_cast<Index>(tree.nodes.size()) <= depth) tree.nodes.emplace_back(tree.lists.n_features());
+    }
+
+    // Take the node a phase further, or several.
+    Outcome step() {
+        Node& node = tree.node();
+        if (phase_ == Phase::bound) {
+            // All decided: the witness was recorded on the way in, unless there was no way in.
+            if (tree.depth == tree.n_open) return tree.depth > 0 ? Outcome::closed : close_root();
+            bool ready = false;
+            if (!loss.bound(tree, ready)) return Outcome::closed;
+            if (!ready) return Outcome::open;
+            phase_ = Phase::look;
+        }
+        if (phase_ == Phase::look) {
+            Index ruled_out = 0;
+            const Outcome outcome = look_ahead(ruled_out);
+            if (outcome != Outcome::open) return outcome;
+            node.bound = std::max(node.bound, tree.sum);
+            if (too_dear(node.bound)) return Outcome::closed;
+            if (loss.look_again(node, ruled_out)) {
+                phase_ = Phase::bound;
+                return Outcome::open;
+            }
+            phase_ = Phase::choose;
+            if (settings_.use_cores) {
+                phase_ = Phase::core;
+                core_sum_ = start_core_bound();
+                node.bound = std::max(node.bound, core_sum_);
+            }
+        }
+        if (phase_ == Phase::core) {
+            const Outcome outcome = core_bound();
+            if (outcome != Outcome::open) return outcome;
+            phase_ = Phase::choose;
+        }
+        if (phase_ == Phase::choose) {
+            if (too_dear(node.bound)) return Outcome::closed;
+            branch();
+            phase_ = Phase::descend;
+        }
+        return descend();
+    }
+
+    // Rule out each undecided list's cheapest hypotheses until one goes together with the decided choices.
+    Outcome look_ahead(Index& ruled_out) {
+        if (too_dear(tree.sum)) return Outcome::closed;
+        if (!settings_.look_ahead && tree.depth > 0) return Outcome::open;
+        const Index stamp = nodes;
+        for (const Index q : tree.node().witnesses) {
+            const std::int32_t* witness = pool_.data() + q * tree.lists.n_lists();
+            for (Index s = 0; s < tree.n_open; ++s) {
+                if (tree.chosen[s] < 0) attained_[tree.first(s) + witness[s]] = stamp;
+            }
+        }
+        if (settings_.by_gain && answer_ == Verdict::undecided) sort_by_gain();
+        const Index n_decided = tree.n_decided();
+        for (const Index s : order_) {
+            if (tree.chosen[s] >= 0) continue;
+            while (attained_[tree.cheapest(s)] != stamp) {
+                if (tree.work > most_) return Outcome::working;
+                const Index h = tree.pointer[s], row = tree.cheapest(s);
+                trial_ = tree.node().corral;
+                tree.chosen[s] = h;
+                tree.decided[n_decided] = s;
+                const Verdict verdict = together(n_decided + 1, n_decided);
+                if (verdict == Verdict::undecided) return Outcome::asking;
+                tree.chosen[s] = -1;
+                if (verdict == Verdict::feasible) {
+                    record_witness();
+                    if (settings_.use_witnesses) {
+                        for (Index t = 0; t < tree.n_open; ++t) {
+                            if (tree.chosen[t] < 0) attained_[tree.first(t) + tree.selection[t]] = stamp;
+                        }
+                    }
+                    attained_[row] = stamp;
+                } else {
+                    ++ruled_out;
+                    tree.rule_out(s, h);
+                    const Index after = loss.rule_out(tree, s, row);
+                    if (after < 0) return Outcome::closed;
+                    const Index more = loss.cost(tree, after) - loss.cost(tree, row);
+                    raised[s] += static_cast<double>(more);
+                    tree.sum += more;
+                    tree.pointer[s] = after - tree.first(s);
+                }
+                gain_[s] = raised[s] / static_cast<double>(++asked[s]);
+                if (too_dear(tree.sum)) return Outcome::closed;
+            }
+        }
+        return Outcome::open;
+    }
+
+    // Put lists in order of gain; from node to node, few of them change places.
+    void sort_by_gain() {
+        for (Index k = 1; k < static_cast<Index>(order_.size()); ++k) {
+            const Index s = order_[k];
+            Index j = k;
+            for (; j > 0 && gain_[order_[j - 1]] < gain_[s]; --j) order_[j] = order_[j - 1];
+            order_[j] = s;
+        }
+    }
+
+    // Charge a core's least residual to its undecided lists and return it; INFINITE_COST if all are decided.
+    Index charge(const Core& core) {
+        Index least = INFINITE_COST;
+        for (const Choice& choice : core) {
+            if (tree.chosen[choice.list] < 0) least = std::min(least, residual_[choice.list]);
+        }
+        if (least == INFINITE_COST) return least;
+        for (const Choice& choice : core) {
+            if (tree.chosen[choice.list] < 0) {
+                residual_[choice.list] -= least;
+                ++in_core_[choice.list];
+            }
+        }
+        return least;
+    }
+
+    bool applies(const Core& core) const {
+        return std::all_of(core.begin(), core.end(), [this](const Choice& choice) {
+            const auto [s, h] = choice;
+            return tree.chosen[s] >= 0 ? tree.chosen[s] == h : tree.pointer[s] == h && residual_[s] > 0;
+        });
+    }
+
+    // Set what each list can be charged, and charge the learnt cores that apply; return the bound.
+    Index start_core_bound() {
+        Index bound = tree.sum;
+        std::fill(in_core_.begin(), in_core_.end(), 0);
+        for (Index s = 0; s < tree.n_open; ++s) {
+            if (tree.chosen[s] < 0) residual_[s] = loss.step(tree, s);
+        }
+        const Index known = static_cast<Index>(cores_.size());
+        for (Index back = 0; back < known; ++back) {
+            const Core& core = cores_[(n_cores_ - 1 - back) % known];
+            if (!applies(core)) continue;
+            const Index least = charge(core);
+            if (least == INFINITE_COST) return least;
+            bound = plus(bound, least);
+        }
+        return bound;
+    }
+
+    void learn() {
+        if (settings_.kept_cores == 0) return;
+        if (static_cast<Index>(cores_.size()) < settings_.kept_cores) {
+            cores_.push_back(core_);
+        } else {
+            cores_[n_cores_ % settings_.kept_cores] = core_;
+        }
+        ++n_cores_;
+    }
+
+    // Raise the bound by disjoint cores among the cheapest choices (as in core-guided MaxSAT).
+    Outcome core_bound() {
+        Node& node = tree.node();
+        const Index n_decided = tree.n_decided();
+        while (!too_dear(node.bound)) {
+            if (tree.work > most_) return Outcome::working;
+            Index n_asked = n_decided;
+            for (Index s = 0; s < tree.n_open; ++s) {
+                if (tree.chosen[s] < 0 && residual_[s] > 0) tree.decided[n_asked++] = s;
+            }
+            if (n_asked == n_decided) return Outcome::open;
+            for (Index k = n_decided; k < n_asked; ++k) tree.chosen[tree.decided[k]] = tree.pointer[tree.decided[k]];
+            trial_ = node.corral;
+            ++core_programs;
+            const Verdict verdict = together(n_asked, n_decided);
+            if (verdict == Verdict::undecided) return Outcome::asking;
+            for (Index k = n_decided; k < n_asked; ++k) tree.chosen[tree.decided[k]] = -1;
+            if (verdict == Verdict::feasible) {
+                record_witness();
+                // Every list at its cheapest: the node's bound is attained.
+                return n_asked == tree.lists.n_lists() && Loss::tight ? Outcome::closed : Outcome::open;
+            }
+            if (core_.empty()) return Outcome::open;  // attainable, but by no doubles: noted outside, nothing learnt
+            learn();
+            const Index least = charge(core_);
+            if (least == INFINITE_COST) return Outcome::closed;
+            // The node's own sum: its parent's bound, if larger, does not add up with its cores.
+            core_sum_ = plus(core_sum_, least);
+            node.bound = std::max(node.bound, core_sum_);
+        }
+        return Outcome::closed;
+    }
+
+    // Branch on the undecided list with the fewest candidates within the slack, weighted by how cheap they are.
+    //
+    // Lists outside all cores are held back, the more the cores have raised the bound towards the incumbent.
+    void branch() {
+        const double slack = static_cast<double>(tree.upper - tree.sum);
+        double held_back = 1.0;
+        if (settings_.use_cores) {
+            held_back +=
+                (settings_.core_preference - 1.0) * static_cast<double>(core_sum_ - tree.sum) / std::max(1.0, slack);
+        }
+        double best = std::numeric_limits<double>::infinity();
+        Index chosen = -1;
+        for (Index s = 0; s < tree.n_open; ++s) {
+            if (tree.chosen[s] >= 0) continue;
+            double weight = loss.weigh(tree, s, settings_.sharpness, slack);
+            if (settings_.use_cores && in_core_[s] == 0) weight *= held_back;
+            if (weight < best) {
+                best = weight;
+                chosen = s;
+            }
+        }
+        Node& node = tree.node();
+        node.branch = chosen;
+        node.next = 0;
+        node.children.clear();
+        loss.list_children(tree, node, tree.upper - settings_.granularity);
+    }
+
+    // Open the next child of the node, unless there is none left within the bound.
+    Outcome descend() {
+        Node& node = tree.node();
+        const Index s = node.branch, n_decided = tree.n_decided();
+        Child child;
+        do {
+            if (node.next == static_cast<Index>(node.children.size())) return Outcome::closed;
+            child = node.children[node.next];
+            if (too_dear(child.bound)) return Outcome::closed;
+            if (tree.work > most_) return Outcome::working;
+            tree.chosen[s] = child.position;
+            tree.decided[n_decided] = s;
+            trial_ = node.corral;
+            const Verdict verdict = together(n_decided + 1, n_decided);
+            if (verdict == Verdict::undecided) return Outcome::asking;
+            ++node.next;
+            if (verdict == Verdict::feasible) break;
+            tree.chosen[s] = -1;
+        } while (true);
+        const Index pooled = pooled_;
+        const double* weights = trial_.point();
+        record_witness();
+        reach(tree.depth + 1);
+        Node &own = tree.nodes[tree.depth + 1], &parent = tree.node();
+        own.trail_end = parent.trail_end;
+        if (settings_.use_witnesses) inherit_witnesses(parent, own, s, pooled);
+        own.bound = std::max(parent.bound, child.bound);
+        own.tries = 0;
+        tree.sum = child.bound;
+        loss.enter(tree, tree.depth + 1, {s, child.position});
+        if (n_decided + 1 == tree.lists.n_lists()) loss.take_selection(tree, tree.depth + 1, weights);
+        std::swap(own.corral, trial_);
+        ++tree.depth;
+        phase_ = Phase::bound;
+        ++nodes;
+        return Outcome::open;
+    }
+
+    // Fill the child's witnesses: its parent's and those found since that agree with its choices.
+    //
+    // pooled: how many there were before the child's own, which is looked at even where there are too many.
+    void inherit_witnesses(const Node& parent, Node& child, Index s, Index pooled) {
+        const Index most = settings_.kept_witnesses, n_lists = tree.lists.n_lists();
+        const auto full = [&] { return static_cast<Index>(child.witnesses.size()) >= most; };
+        child.witnesses.clear();
+        for (Index k = pooled_ - 1; k >= std::max(parent.pooled, pooled + 1 - most); --k) {
+            const std::int32_t* witness = pool_.data() + k * n_lists;
+            bool agrees = !full();
+            for (Index q = 0; agrees && q <= tree.n_decided(); ++q) {
+                const Index t = tree.decided[q];
+                agrees = witness[t] == tree.chosen[t];
+            }
+            if (agrees) child.witnesses.push_back(k);
+        }
+        for (const Index k : parent.witnesses) {
+            if (!full() && pool_[k * n_lists + s] == tree.chosen[s]) child.witnesses.push_back(k);
+        }
+        child.pooled = pooled_;
+    }
+
+    // Go back to the parent, with all that was ruled out below it; its branch list is undecided again.
+    void retreat() {
+        const Index begin = tree.depth > 0 ? tree.nodes[tree.depth - 1].trail_end : 0;
+        while (static_cast<Index>(tree.trail.size()) > begin) {
+            loss.put_back(tree, tree.trail.back());
+            tree.trail.pop_back();
+        }
+        --tree.depth;
+        phase_ = Phase::descend;
+        answer_ = Verdict::undecided;  // it belongs to a question of this node, which may have closed without it
+        if (tree.depth >= 0) tree.chosen[tree.node().branch] = -1;
+    }
+
+    // Find and record a witness where there was nothing to decide.
+    Outcome close_root() {
+        trial_ = tree.node().corral;
+        const Verdict verdict = together(tree.n_fixed, 0);
+        if (verdict == Verdict::undecided) return Outcome::asking;
+        if (verdict == Verdict::feasible) {
+            record_witness();
+            loss.take_selection(tree, 0, trial_.point());
+        }
+        return Outcome::closed;
+    }
+
+    // Decode the witness of a trial, take it as incumbent if it is better beyond rounding, and keep its selection.
+    void record_witness() {
+        loss.take_witness(tree, trial_.point(), least_norm_.scores());
+        tree.work += tree.lists.n_rows();
+        if (pooled_ < settings_.pool_size) {
+            for (const Index h : tree.selection) pool_.push_back(static_cast<std::int32_t>(h));
+            ++pooled_;
+        }
+    }
+
+    // Whether the first n_decided lists' choices go together; `undecided` means that the answer must come from outside.
+    // An infeasible trial leaves its core in core_.
+    Verdict together(Index n_decided, Index start) {
+        const Index rounds = least_norm_.rounds;
+        const Span<const Index> lists(tree.decided.data(), n_decided);
+        Verdict verdict = least_norm_.separate(lists, tree.chosen.data(), start, trial_);
+        if (verdict == Verdict::undecided && answer_ == Verdict::undecided) {
+            // A degenerate core often has a sound one beside it, which another way in may meet.
+            trial_.restart(tree.best_weights.data());
+            verdict = least_norm_.separate(lists, tree.chosen.data(), 0, trial_);
+        }
+        tree.work += (least_norm_.rounds - rounds + 1) * std::max(Index{1}, tree.lists.n_rows() / 4);
+        if (verdict == Verdict::infeasible) {
+            core_.clear();
+            for (Index k = 0; k < trial_.size; ++k) {
+                const Choice choice{trial_.lists()[k], tree.chosen[trial_.lists()[k]]};
+                if (std::find(core_.begin(), core_.end(), choice) == core_.end()) core_.push_back(choice);
+            }
+            return verdict;
+        }
+        if (verdict == Verdict::feasible) return verdict;
+        for (const Core& core : exact_cores_) {
+            const auto chosen = [this](const Choice& choice) { return tree.chosen[choice.list] == choice.position; };
+            if (std::all_of(core.begin(), core.end(), chosen)) {
+                core_ = core;
+                answer_ = Verdict::undecided;
+                return Verdict::infeasible;
+            }
+        }
+        if (!is_answered(lists)) {
+            question_.clear();
+            for (const Index s : lists) question_.push_back({s, tree.chosen[s]});
+            answer_ = Verdict::undecided;
+            return Verdict::undecided;
+        }
+        verdict = answer_;
+        answer_ = Verdict::undecided;
+        if (verdict == Verdict::feasible) {
+            trial_.restart(answer_weights_.data());
+        } else {
+            core_.clear();
+        }
+        return verdict;
+    }
+
+    // Whether there is an answer, and it is about these choices: what is met meanwhile may raise other questions.
+    bool is_answered(Span<const Index> lists) const {
+        if (answer_ == Verdict::undecided || lists.size() != static_cast<Index>(question_.size())) return false;
+        for (Index k = 0; k < lists.size(); ++k) {
+            if (!(question_[k] == Choice{lists[k], tree.chosen[lists[k]]})) return false;
+        }
+        return true;
+    }
+
+    // The choices that were asked about are open again; the node asks them anew, and finds the answer.
+    void withdraw() {
+        for (std::size_t k = room(tree.n_decided()); k < question_.size(); ++k) tree.chosen[question_[k].list] = -1;
+    }
+
+    Settings settings_;
+    LeastNorm least_norm_;
+    Corral trial_;  // of the linear program that was solved last
+    Phase phase_ = Phase::bound;
+    State state_ = State::working;
+    Index stop_ = 0, most_ = 0;
+    Index core_sum_ = 0;              // tree.sum, raised by disjoint cores
+    std::vector<std::int32_t> pool_;  // [pooled, S] selections of witnesses
+    Index pooled_ = 0;
+    std::vector<Index> attained_;  // [M] the last node at which a witness showed the hypothesis
+    std::vector<Index> residual_;  // [S] what a list can still be charged
+    std::vector<Index> in_core_;   // [S] in how many cores of this node it is
+    Core core_;                    // of the last infeasible trial
+    std::vector<Core> cores_, exact_cores_;
+    Index n_cores_ = 0, n_exact_cores_ = 0;
+    std::vector<double> gain_;             // [S] raised / asked
+    std::vector<Index> order_;             // lists by gain
+    std::vector<Choice> question_;         // what the answer is about
+    Verdict answer_ = Verdict::undecided;  // undecided: there is none
+    std::vector<double> answer_weights_;
+};
+
+}  // namespace lpmert

@@ -1,0 +1,126 @@
+#include "lists.hpp"
+
+#include <algorithm>
+
+#include "clones.hpp"
+
+namespace lpmert {
+
+Index Lists::longest() const {
+    Index most = 1;
+    for (Index s = 0; s < n_lists(); ++s) most = std::max(most, length(s));
+    return most;
+}
+
+std::vector<double> columns_of(Span<const double> rows, Span<const Index> offsets, Index n_features) {
+    std::vector<double> columns(static_cast<std::size_t>(rows.size()));
+    for (Index s = 0; s + 1 < offsets.size(); ++s) {
+        const Index begin = offsets[s], length = offsets[s + 1] - begin;
+        for (Index i = 0; i < length; ++i) {
+            for (Index d = 0; d < n_features; ++d)
+                columns[begin * n_features + d * length + i] = rows[(begin + i) * n_features + d];
+        }
+    }
+    return columns;
+}
+
+void OwnedLists::lay_out(Index n_features) {
+    columns = columns_of(rows, offsets, n_features);
+    reach.assign(static_cast<std::size_t>(n_features), 0.0);
+    for (std::size_t k = 0; k < rows.size(); ++k) {
+        double& most = reach[k % reach.size()];
+        most = std::max(most, std::abs(rows[k]));
+    }
+}
+
+Lists OwnedLists::view(const Lists& whole) const {
+    return {rows, columns, offsets, costs, reach, whole.spread, whole.cap};
+}
+
+// A block of hypotheses stays in registers while the features go by. Every score is added up in the order of the
+// features, whatever the width of vectors.
+LPMERT_CLONES
+void score_list(const Lists& lists, Index s, const double* weights, double* scores) {
+    constexpr Index block = 16;
+    const Index n_features = lists.n_features(), length = lists.length(s);
+    const double* columns = lists.columns.begin() + lists.offsets[s] * n_features;
+    Index i = 0;
+    for (; i + block <= length; i += block) {
+        double sums[block];
+        const double* column = columns + i;
+        for (Index j = 0; j < block; ++j) sums[j] = weights[0] * column[j];
+        for (Index d = 1; d < n_features; ++d) {
+            column += length;
+            const double weight = weights[d];
+            for (Index j = 0; j < block; ++j) sums[j] += weight * column[j];
+        }
+        for (Index j = 0; j < block; ++j) scores[i + j] = sums[j];
+    }
+    if (i == length) return;
+    for (Index j = i; j < length; ++j) scores[j] = weights[0] * columns[j];
+    for (Index d = 1; d < n_features; ++d) {
+        const double* column = columns + d * length;
+        const double weight = weights[d];
+        for (Index j = i; j < length; ++j) scores[j] += weight * column[j];
+    }
+}
+
+LPMERT_CLONES
+Index largest(const double* scores, Index length) {
+    constexpr Index lanes = 8;
+    double top = -std::numeric_limits<double>::infinity();
+    Index i = 0;
+    if (length >= lanes) {
+        double tops[lanes];
+        for (Index j = 0; j < lanes; ++j) tops[j] = scores[j];
+        for (i = lanes; i + lanes <= length; i += lanes) {
+            for (Index j = 0; j < lanes; ++j) tops[j] = scores[i + j] > tops[j] ? scores[i + j] : tops[j];
+        }
+        for (Index j = 0; j < lanes; ++j) top = std::max(top, tops[j]);
+    }
+    for (; i < length; ++i) top = std::max(top, scores[i]);
+    i = 0;
+    while (scores[i] < top) ++i;
+    return i;
+}
+
+double rounding_bound(const Lists& lists, const double* weights) {
+    double total = 0.0, off = 0.0;
+    const Index n_features = lists.n_features();
+    for (Index d = 0; d < n_features; ++d) {
+        total += std::abs(weights[d]) * lists.reach[d];
+        off += std::abs(weights[d]) * lists.spread[d];
+    }
+    return 2.0 * static_cast<double>(n_features + 3) * EPSILON * total + 2.0 * off;
+}
+
+bool in_cap(const Lists& lists, const double* weights) {
+    if (lists.cap.size() == 0) return true;
+    const Index n_features = lists.n_features();
+    double along = 0.0, norm = 0.0;
+    for (Index d = 0; d < n_features; ++d) {
+        along += lists.cap[d] * weights[d];
+        norm += weights[d] * weights[d];
+    }
+    return along >= (lists.cap[n_features] + 4.0 * static_cast<double>(n_features) * EPSILON) * std::sqrt(norm);
+}
+
+Decoded decode_clearly(const Lists& lists, const double* weights, Index* selection, double* scores) {
+    const double bound = rounding_bound(lists, weights);
+    Decoded found{0, true};
+    for (Index s = 0; s < lists.n_lists(); ++s) {
+        const Index length = lists.length(s);
+        score_list(lists, s, weights, scores);
+        const Index best = largest(scores, length);
+        selection[s] = best;
+        found.cost = plus(found.cost, lists.costs[lists.offsets[s] + best]);
+        if (found.clear) {
+            const double top = scores[best];
+            scores[best] = -std::numeric_limits<double>::infinity();
+            found.clear = top - scores[largest(scores, length)] > bound;
+        }
+    }
+    return found;
+}
+
+}  // namespace lpmert

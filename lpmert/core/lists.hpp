@@ -1,0 +1,76 @@
+// Lists of hypotheses as the searches see them: scores, decoding, and what rounding may have changed of a lead.
+//
+// Rounding (lemma P5 of proofs/problem.md): a score is a sum of D products, so that the difference of two scores is off
+// by at most 2 (D + 3) eps sum_d |w_d| reach_d in whatever order it is added up, and by 2 sum_d |w_d| spread_d where
+// the features themselves are rounded. A lead that is larger than this is a lead of the exact scores.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "arrays.hpp"
+
+namespace lpmert {
+
+inline constexpr double EPSILON = std::numeric_limits<double>::epsilon();
+
+// A cost that no selection reaches: choosing such a hypothesis is forbidden. Sums that may hold it stop at it.
+inline constexpr Index INFINITE_COST = Index{1} << 61;
+
+inline Index plus(Index cost, Index more) {
+    const Index sum = cost + more;
+    return sum < INFINITE_COST ? sum : INFINITE_COST;
+}
+
+// Rows [M, D] in order of cost within each list, and the same numbers list by list, feature by feature, in columns.
+// offsets [S + 1]; costs [M]; reach [D]: the largest magnitude of each feature; spread [D]: how far it may be from the
+// exact one; cap: empty, or a unit vector [D] and the least cosine with it.
+struct Lists {
+    Span<const double> rows, columns;
+    Span<const Index> offsets, costs;
+    Span<const double> reach, spread, cap;
+
+    Index n_features() const { return reach.size(); }
+    Index n_lists() const { return offsets.size() - 1; }
+    Index n_rows() const { return offsets[n_lists()]; }
+    Index length(Index s) const { return offsets[s + 1] - offsets[s]; }
+    const double* row(Index i) const { return rows.begin() + i * n_features(); }
+    Index longest() const;
+};
+
+// Lists that own their numbers: of a part of the weight space, with a list {normal, 0} for each of its sides.
+struct OwnedLists {
+    std::vector<double> rows, columns, reach;
+    std::vector<Index> offsets, costs;
+
+    // Fill columns and reach from rows and offsets.
+    void lay_out(Index n_features);
+    Lists view(const Lists& whole) const;
+};
+
+// The columns of lists of these rows [M, D].
+std::vector<double> columns_of(Span<const double> rows, Span<const Index> offsets, Index n_features);
+
+// Fill scores [length] of list s.
+void score_list(const Lists& lists, Index s, const double* weights, double* scores);
+
+// The position of the first largest of `length` scores, of which there is at least one.
+Index largest(const double* scores, Index length);
+
+// What the difference of two scores may be off by.
+double rounding_bound(const Lists& lists, const double* weights);
+
+// Whether weights surely lie in the cap; without a cap all do.
+bool in_cap(const Lists& lists, const double* weights);
+
+struct Decoded {
+    Index cost;  // INFINITE_COST where a forbidden hypothesis wins
+    bool clear;  // whether every winner leads by more than rounding
+};
+
+// Write each list's winner, counted within the list, into selection [S]; scores [longest list] is work space.
+Decoded decode_clearly(const Lists& lists, const double* weights, Index* selection, double* scores);
+
+}  // namespace lpmert

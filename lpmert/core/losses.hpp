@@ -1,0 +1,155 @@
+// What the hypotheses of a node cost in the search over selections: of a sum of losses, or of a ratio of sums like
+// BLEU.
+//
+// choices.hpp is written for either of them.
+#pragma once
+
+#include "choices.hpp"
+#include "ratio.hpp"
+
+namespace lpmert {
+
+// Losses that add up: hypotheses cost the same everywhere, and stand in order of cost.
+class Sums {
+  public:
+    // Whether a selection costs what its hypotheses add up to, and no more.
+    static constexpr bool tight = true;
+
+    // Decode weights into the selection of the tree, and take them as incumbent if they are better beyond rounding.
+    void take_witness(Tree& tree, const double* weights, double* scores) {
+        const auto [cost, clear] = decode_clearly(tree.lists, weights, tree.selection.data(), scores);
+        if (!clear || cost >= tree.upper) return;
+        tree.upper = cost;
+        tree.take(weights);
+    }
+    // Take the complete selection at this depth, which weights are known to attain; here they decode it clearly.
+    void take_selection(Tree&, Index, const double*) {}
+
+    // Find the costs in a node, its sum and the cheapest of every list; `ready`: not to be bounded once more. Return
+    // whether it stays open.
+    bool bound(Tree& tree, bool& ready) {
+        if (tree.depth == 0) resume(tree, {});
+        ready = true;
+        return true;
+    }
+    Index cost(const Tree& tree, Index row) const { return tree.lists.costs[row]; }
+    // Rule out the cheapest row of a list; return the next one, or -1 if none is left.
+    Index rule_out(Tree& tree, Index s, Index row) { return row + 1 < tree.lists.offsets[s + 1] ? row + 1 : -1; }
+    bool look_again(const Node&, Index) const { return false; }
+    void put_back(Tree& tree, Choice choice) { tree.pointer[choice.list] = choice.position; }
+
+    // What the second cheapest row of a list costs more than the cheapest.
+    Index step(const Tree& tree, Index s) const {
+        const Index here = tree.cheapest(s);
+        return here + 1 == tree.lists.offsets[s + 1] ? INFINITE_COST : cost(tree, here + 1) - cost(tree, here);
+    }
+    // How many candidates within the slack a list has, each counting the less the more it costs.
+    double weigh(const Tree& tree, Index s, double rate, double slack) const {
+        const Index here = tree.cheapest(s), least = cost(tree, here);
+        double weight = 0.0;
+        for (Index i = here; i < tree.lists.offsets[s + 1]; ++i) {
+            const double excess = static_cast<double>(cost(tree, i) - least);
+            if (excess >= slack) break;
+            weight += std::exp(-rate * excess / slack);
+        }
+        return weight;
+    }
+    void list_children(const Tree& tree, Node& node, Index limit) const {
+        const Index s = node.branch, rest = tree.sum - cost(tree, tree.cheapest(s));
+        for (Index h = tree.pointer[s]; h < tree.lists.length(s); ++h) {
+            const Index bound = rest + cost(tree, tree.first(s) + h);
+            if (bound > limit) break;
+            node.children.push_back({h, bound});
+        }
+    }
+    // Note the choice by which the node at this depth is entered.
+    void enter(Tree&, Index, Choice) {}
+
+    // What is ruled out where the pointers do not tell; to go on from that.
+    std::vector<std::uint8_t> out() const { return {}; }
+    void resume(Tree& tree, const std::vector<std::uint8_t>&) {
+        tree.sum = 0;
+        for (Index s = 0; s < tree.n_open; ++s) {
+            tree.sum += cost(tree, tree.first(s) + (tree.chosen[s] < 0 ? tree.pointer[s] : tree.chosen[s]));
+        }
+    }
+};
+
+// A ratio of sums: a linear minorant of the metric on the box of what the sums can still be gives every hypothesis a
+// cost in units of height. What costs too much, or does not go together with the decided choices, is ruled out below
+// the node, which narrows the box.
+class Ratios {
+  public:
+    static constexpr bool tight = false;
+
+    // loss: of the incumbent; total [K]: its sums, where the first minorant is laid.
+    Ratios(const Ratio& of_lists, Index n_rows, double loss_, const double* total)
+        : ratio(of_lists),
+          loss(loss_),
+          minorant(of_lists.n_columns()),
+          target(total, total + of_lists.n_columns()),
+          sums(target),
+          least_of_list(target),
+          most_of_list(target),
+          excluded(static_cast<std::size_t>(n_rows)),
+          costs(static_cast<std::size_t>(n_rows)),
+          laid(costs),
+          totals(ratio.constant.begin(), ratio.constant.end()) {}
+
+    // Look only for what loses less than this.
+    void aim(Tree& tree, double limit) {
+        loss = std::min(loss, limit);
+        tree.upper = height_limit(ratio.kind, loss);
+    }
+
+    void take_witness(Tree& tree, const double* weights, double* scores) {
+        const auto [found, clear] =
+            decode_total(tree.lists, ratio, weights, tree.selection.data(), scores, sums.data());
+        if (clear) take_if_less(tree, found, sums.data(), weights);
+    }
+    // Scores far from 0 round where differences do not: decoding alone need not show the selection clearly.
+    void take_selection(Tree& tree, Index depth, const double* weights) {
+        const double* total = total_at(depth);
+        take_if_less(tree, loss_of_total(ratio.kind, ratio.parameters, total, n_columns()), total, weights);
+    }
+
+    bool bound(Tree& tree, bool& ready);
+    Index cost(const Tree&, Index row) const { return costs[row]; }
+    Index rule_out(Tree& tree, Index s, Index row) {
+        excluded[row] = true;
+        return cheapest(tree, s);
+    }
+    bool look_again(const Node& node, Index ruled_out) const { return ruled_out > 0 && node.tries < 2 * MOST_BOUNDED; }
+    void put_back(Tree& tree, Choice choice) { excluded[tree.first(choice.list) + choice.position] = false; }
+    Index step(const Tree& tree, Index s) const;
+    double weigh(const Tree& tree, Index s, double rate, double slack) const;
+    void list_children(const Tree& tree, Node& node, Index limit) const;
+    void enter(Tree& tree, Index depth, Choice choice);
+    std::vector<std::uint8_t> out() const { return excluded; }
+    void resume(Tree&, const std::vector<std::uint8_t>& out) { excluded = out; }
+
+    Ratio ratio;
+    double loss;
+
+  private:
+    static constexpr int TANGENTS = 5;        // points at which the minorant of a node is laid; the best is taken
+    static constexpr Index MOST_BOUNDED = 4;  // how often a node is bounded again after costs have ruled out rows
+
+    Index n_columns() const { return ratio.n_columns(); }
+    const double* total_at(Index depth) const { return totals.data() + depth * n_columns(); }
+    void take_if_less(Tree& tree, double found, const double* total, const double* weights);
+    bool fill_box(const Tree& tree);
+    std::pair<Index, bool> sum_of_least(const Tree& tree);
+    Index cheapest(const Tree& tree, Index s) const;
+
+    Minorant minorant;
+    std::vector<double> target;                       // [K] sums of the incumbent
+    std::vector<double> sums;                         // [K] work space: of the cheapest rows, or of a witness
+    std::vector<double> least_of_list, most_of_list;  // [K] work space
+    std::vector<std::uint8_t> excluded;               // [M] what is ruled out
+    std::vector<Index> costs;                         // [M] under the node's minorant
+    std::vector<Index> laid;                          // [M] under the minorant that was laid last
+    std::vector<double> totals;                       // [depth + 1, K] of the decided lists at each depth
+};
+
+}  // namespace lpmert

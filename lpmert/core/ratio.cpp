@@ -1,0 +1,251 @@
+#include "ratio.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace lpmert {
+
+namespace {
+
+constexpr double INFINITE = std::numeric_limits<double>::infinity();
+
+// No tangent is taken at less than this share of the largest sum: its slope would drown the others in rounding.
+constexpr double WIDEST = 256.0;
+// A minorant whose terms add up to more is of no use.
+constexpr double LARGEST = 1e3;
+// Units that rounding may take off a bound; beyond, counts are so unlike each other that it would leave 64 bits.
+constexpr double MOST_LOST = 0x1p60;
+
+struct Laid {
+    double constant;
+    double size;  // what the terms of the constant add up to at most
+};
+
+// Tangents for the logarithms of matches, chords for those of totals, a tangent of a McCormick envelope for brevity.
+Laid lay_bleu(const std::vector<double>& low, const std::vector<double>& high, const std::vector<double>& at,
+              std::vector<double>& slopes) {
+    double constant = 0.0, size = 1.0;
+    for (std::size_t n = 0; n < 8; n += 2) {
+        if (high[n] < 1.0) return {INFINITE, 0.0};
+        const double point = std::min(high[n], std::max({at[n], low[n], high[n] / WIDEST, 1.0}));
+        constant += 0.25 * (1.0 - std::log(point));
+        slopes[n] = -0.25 / point;
+        const double least = std::max(1.0, low[n + 1]), most = high[n + 1];
+        slopes[n + 1] = most > least ? 0.25 * (std::log(most) - std::log(least)) / (most - least) : 0.0;
+        constant += 0.25 * std::log(least) - slopes[n + 1] * least;
+        size += std::log(point) + std::log(most) + slopes[n + 1] * most + high[n] / point;
+    }
+    const double least = std::max(1.0, low[1]), most = high[1];
+    const double length = std::min(most, std::max({at[1], least, most / WIDEST}));
+    // reference / length - 1 with 1 / length between 1 / most and 1 / least, and at least its tangent
+    const double below = low[8] / length + (at[8] - low[8]) / most;
+    const double above = high[8] / length + (at[8] - high[8]) / least;
+    const double reference = below >= above ? low[8] : high[8];
+    const double steepness = below >= above ? 1.0 / most : 1.0 / least;
+    if (std::max(below, above) > 1.0) {
+        constant += reference * (2.0 / length - steepness) - 1.0;
+        slopes[1] -= reference / (length * length);
+        slopes[8] = steepness;
+        size += reference * (2.0 / length + steepness) + reference / length * most / length + steepness * high[8];
+    }
+    return {constant, size};
+}
+
+// A tangent of the harmonic mean of precision and recall, and above each of them a McCormick envelope.
+Laid lay_chrf(double squared, const std::vector<double>& low, const std::vector<double>& high,
+              const std::vector<double>& at, std::vector<double>& slopes) {
+    double n_orders = 0.0, precision = 0.0, recall = 0.0;
+    for (std::size_t n = 0; n < low.size(); n += 3) {
+        if (high[n] < 1.0 || high[n + 1] < 1.0) continue;
+        if (low[n] < 1.0 || low[n + 1] < 1.0) return {0.0, 0.0};  // whether this order counts is open
+        n_orders += 1.0;
+        precision += at[n + 2] / std::max(1.0, at[n]);
+        recall += at[n + 2] / std::max(1.0, at[n + 1]);
+    }
+    if (n_orders == 0.0) return {1.0, 0.0};
+    if (precision <= 0.0 || recall <= 0.0) precision = recall = 1.0;
+    const double below = squared * precision + recall;
+    double constant = 1.0, size = 1.0;
+    for (std::size_t n = 0; n < low.size(); n += 3) {
+        if (high[n] < 1.0 || high[n + 1] < 1.0) continue;
+        for (std::size_t k = 0; k < 2; ++k) {
+            const double share = k == 0 ? recall / below : precision / below;
+            const double factor = (1.0 + squared) * share * share / n_orders * (k == 0 ? 1.0 : squared);
+            const double least = low[n + k], most = high[n + k];
+            // 1 / count is at most its chord intercept - descent * count
+            const double descent = 1.0 / (least * most), intercept = 1.0 / least + 1.0 / most;
+            const double chord = intercept - descent * at[n + k];
+            const double above_high = high[n + 2] * chord + (at[n + 2] - high[n + 2]) / most;
+            const double above_low = low[n + 2] * chord + (at[n + 2] - low[n + 2]) / least;
+            const double match = above_high <= above_low ? high[n + 2] : low[n + 2];
+            const double steepness = above_high <= above_low ? 1.0 / most : 1.0 / least;
+            constant -= factor * match * (intercept - steepness);
+            slopes[n + k] += factor * match * descent;
+            slopes[n + 2] -= factor * steepness;
+            size += factor * (match * (2.0 * intercept + descent * most) + steepness * high[n + 2]);
+        }
+    }
+    return {constant, size};
+}
+
+// Words of the reference that are missing, words that are wrong, or a mean of both where the box has room.
+//
+// Where the length of the reference is open, its ends take its place. Wrong words count for at most all of it.
+Laid lay_per(const std::vector<double>& low, const std::vector<double>& high, const std::vector<double>& at,
+             std::vector<double>& slopes) {
+    const double least = low[2], most = high[2];
+    if (least < 1.0) return {0.0, 0.0};  // whether there is a reference is open
+    const double whole = std::max(most, high[1] - low[0]);
+    const double shorter = at[2] - at[1];
+    double missing = shorter >= 0.0 ? 1.0 : 0.0;
+    const double around = std::min(at[2] - low[1], high[1] - at[2]);
+    if (around > 0.0) missing = std::min(1.0, std::max(0.0, 0.5 + shorter / (2.0 * around)));
+    const double wrong = 1.0 - missing;
+    slopes[0] = -(missing / least + wrong / whole);
+    slopes[1] = wrong / whole;
+    return {missing, 1.0 + high[0] / least + high[1] / whole};
+}
+
+}  // namespace
+
+double Minorant::lay(Index kind, Span<const double> parameters) {
+    std::fill(slopes.begin(), slopes.end(), 0.0);
+    Laid laid{0.0, 0.0};
+    if (kind == metric::BLEU) {
+        laid = lay_bleu(low, high, at, slopes);
+    } else if (kind == metric::CHRF) {
+        laid = lay_chrf(parameters[0], low, high, at, slopes);
+    } else if (kind == metric::PER) {
+        laid = lay_per(low, high, at, slopes);
+    } else {
+        return 0.0;
+    }
+    if (!(laid.size < LARGEST)) {
+        std::fill(slopes.begin(), slopes.end(), 0.0);
+        return 0.0;
+    }
+    return laid.constant - 64.0 * EPSILON * laid.size;
+}
+
+std::pair<Index, bool> Minorant::lay_in_units(const Ratio& ratio, const double* settled, Index n_open) {
+    double constant = lay(ratio.kind, ratio.parameters);
+    if (constant == INFINITE) return {INFINITE_COST, true};
+    double size = std::abs(constant), error = 0.0;
+    bool useful = false;
+    for (Index k = 0; k < ratio.n_columns(); ++k) {
+        constant += slopes[k] * settled[k];
+        size += std::abs(slopes[k]) * settled[k];
+        error += std::abs(slopes[k]) * ratio.reach[k];
+        useful = useful || slopes[k] != 0.0;
+    }
+    const double n_terms = static_cast<double>(ratio.n_columns() + 3);
+    const double lost = n_terms * EPSILON * error / UNIT;
+    if (lost * static_cast<double>(n_open) > MOST_LOST) {
+        std::fill(slopes.begin(), slopes.end(), 0.0);
+        return {0, false};
+    }
+    const Index units = static_cast<Index>(std::floor((constant - n_terms * EPSILON * size) / UNIT));
+    return {units - n_open * (static_cast<Index>(lost) + 1), useful};
+}
+
+double loss_of_total(Index kind, Span<const double> parameters, const double* total, Index n_columns) {
+    if (kind == metric::BLEU) {
+        const double matches = total[0] * total[2] * total[4] * total[6];
+        if (matches <= 0.0) return 1.0;
+        double score = std::sqrt(std::sqrt(matches / (total[1] * total[3] * total[5] * total[7])));
+        if (total[1] < total[8]) score *= std::exp(1.0 - total[8] / total[1]);
+        return 1.0 - score;
+    }
+    if (kind == metric::FRACTION) {
+        double above = parameters[n_columns], below = parameters[2 * n_columns + 1];
+        for (Index k = 0; k < n_columns; ++k) {
+            above += parameters[k] * total[k];
+            below += parameters[n_columns + 1 + k] * total[k];
+        }
+        return below > 0.0 ? above / below : 1.0;
+    }
+    if (kind == metric::PER) {
+        const double wrong = std::max(total[1], total[2]) - total[0];
+        return wrong < total[2] ? wrong / total[2] : 1.0;
+    }
+    if (kind != metric::CHRF) return std::numeric_limits<double>::quiet_NaN();
+    double precision = 0.0, recall = 0.0, n_orders = 0.0;
+    for (Index n = 0; n < n_columns; n += 3) {
+        if (total[n] > 0.0 && total[n + 1] > 0.0) {
+            precision += total[n + 2] / total[n];
+            recall += total[n + 2] / total[n + 1];
+            n_orders += 1.0;
+        }
+    }
+    const double below = parameters[0] * precision + recall;
+    if (below <= 0.0) return 1.0;
+    return 1.0 - (1.0 + parameters[0]) * precision * recall / (below * n_orders);
+}
+
+double height_of_loss(Index kind, double loss) {
+    if (kind != metric::BLEU) return loss;
+    return loss < 1.0 ? -std::log1p(-loss) : INFINITE;
+}
+
+double loss_of_height(Index kind, double height) {
+    const double loss = kind == metric::BLEU ? -std::expm1(-height) : height;
+    return std::max(0.0, loss - 8.0 * EPSILON);
+}
+
+Index height_limit(Index kind, double loss) {
+    if (loss >= 1.0) return INFINITE_COST;
+    const double height = height_of_loss(kind, loss);
+    const double slack = 16.0 * EPSILON * (1.0 + height) + 8.0 * EPSILON / (1.0 - loss);
+    return static_cast<Index>(std::ceil((height + slack) / UNIT)) + 1;
+}
+
+Index height_of_all(Span<const Index> offsets, const Ratio& ratio, Minorant& minorant, Index* costs) {
+    const Index n_lists = offsets.size() - 1, n_columns = ratio.n_columns();
+    for (Index k = 0; k < n_columns; ++k) minorant.low[k] = minorant.high[k] = ratio.constant[k];
+    for (Index s = 0; s < n_lists; ++s) {
+        for (Index k = 0; k < n_columns; ++k) {
+            double lowest = ratio.statistics[offsets[s]][k], highest = lowest;
+            for (Index i = offsets[s] + 1; i < offsets[s + 1]; ++i) {
+                lowest = std::min(lowest, ratio.statistics[i][k]);
+                highest = std::max(highest, ratio.statistics[i][k]);
+            }
+            minorant.low[k] += lowest;
+            minorant.high[k] += highest;
+        }
+    }
+    Index height = minorant.lay_in_units(ratio, ratio.constant.begin(), n_lists).first;
+    if (height == INFINITE_COST) return height;
+    for (Index s = 0; s < n_lists; ++s) {
+        Index least = INFINITE_COST;
+        for (Index i = offsets[s]; i < offsets[s + 1]; ++i) {
+            costs[i] = row_cost(ratio, minorant.slopes.data(), i);
+            least = std::min(least, costs[i]);
+        }
+        for (Index i = offsets[s]; i < offsets[s + 1]; ++i) costs[i] -= least;
+        height += least;
+    }
+    return height;
+}
+
+DecodedTotal decode_total(const Lists& lists, const Ratio& ratio, const double* weights, Index* selection,
+                          double* scores, double* total) {
+    const double bound = rounding_bound(lists, weights);
+    const Index n_columns = ratio.n_columns();
+    std::copy(ratio.constant.begin(), ratio.constant.end(), total);
+    bool clear = in_cap(lists, weights);
+    for (Index s = 0; s < lists.n_lists(); ++s) {
+        const Index begin = lists.offsets[s], length = lists.length(s);
+        score_list(lists, s, weights, scores);
+        const Index best = largest(scores, length);
+        selection[s] = best;
+        const Span<const double> statistics = ratio.statistics[begin + best];
+        for (Index k = 0; k < n_columns; ++k) total[k] += statistics[k];
+        const Index own = ratio.classes[begin + best];
+        clear = clear && own != FORBIDDEN;
+        const double least = scores[best] - bound;
+        for (Index i = 0; clear && i < length; ++i) clear = !(scores[i] >= least && ratio.classes[begin + i] != own);
+    }
+    return {loss_of_total(ratio.kind, ratio.parameters, total, n_columns), clear};
+}
+
+}  // namespace lpmert
