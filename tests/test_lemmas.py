@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from itertools import combinations, pairwise, product
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -300,35 +300,6 @@ def test_wider_cones_contain_narrower_ones(width: int) -> None:
         corners = np.linalg.inv(normals)
         assert (corners.T @ np.linalg.inv(wider) > 0).all()
     assert checked > 10
-
-
-@pytest.mark.parametrize("seed", range(30))
-def test_cuts_lie_below_the_cost_of_every_winner(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    n_rays, n_rows = int(rng.integers(2, 5)), int(rng.integers(2, 9))
-    scores = rng.normal(size=(n_rows, n_rays))
-    costs = np.sort(rng.integers(0, 5, n_rows))
-    points = rng.dirichlet(np.ones(n_rays), size=400)
-    winners = (points @ scores.T).argmax(axis=1)
-    beyond = costs[winners] - costs[0]
-    x = rng.dirichlet(np.ones(n_rays))
-    best = int((scores @ x).argmax())
-    cut = np.zeros(n_rays)
-    levels = np.unique(costs[costs <= costs[best]])
-    for level, following in pairwise(levels):
-        gain = scores[best] - scores[costs <= level].max(axis=0)
-        # Every steepness gives a valid cut; those at the corners of the best one, and any other.
-        for steepness in [0.0, *(1.0 / gain[gain > 0]), rng.exponential()]:
-            heights = (following - level) * np.minimum(1.0, steepness * gain)
-            assert (points @ heights <= np.where(costs[winners] > level, following - level, 0.0) + 1e-12).all()
-        slopes = [0.0, *(1.0 / gain[gain > 0])]
-        steepest = max(slopes, key=lambda tau: float(x @ np.minimum(1.0, tau * gain)))
-        cut += (following - level) * np.minimum(1.0, steepest * gain)
-        between = x @ np.minimum(1.0, rng.exponential(10) * gain)
-        assert x @ np.minimum(1.0, steepest * gain) >= between - 1e-12
-    assert (points @ cut <= beyond + 1e-12).all()
-    mixture = rng.random()
-    assert (mixture * cut.min() <= beyond + 1e-12).all()
 
 
 # R: ratio metrics

@@ -44,13 +44,8 @@ CELLS: dict[str, Method] = {
     DEFAULTS: Cells(),
     "simplices": Cells(shape="simplices"),
     "boxes": Cells(shape="boxes"),
-    "simplices, no cuts": Cells(shape="simplices", cuts=0),
-    "simplices, more cuts": Cells(shape="simplices", cuts=16),
-    "simplices, cuts in small ones only": Cells(shape="simplices", cut_rows=200),
     "no conflicts": Cells(conflict_lists=0),
-    "conflicts of the first step of costs alone": Cells(conflict_levels=1),
-    "simplices, neither cuts nor conflicts": Cells(shape="simplices", cuts=0, conflict_lists=0),
-    "all hypotheses compared": Cells(compare_all=True),
+    "simplices, no conflicts": Cells(shape="simplices", conflict_lists=0),
     "leaves of 1 list": Cells(leaf_lists=1),
     "leaves of 5 lists": Cells(leaf_lists=5),
     "leaves of 20 lists": Cells(leaf_lists=20),
@@ -104,8 +99,6 @@ PROVED = (
 )
 MANY_LISTS: dict[str, Method] = {
     DEFAULTS: Cells(),
-    "all conflicts tried, without a sample": Cells(conflict_sample=0),
-    "conflicts of the first step of costs alone": Cells(conflict_levels=1),
     "no conflicts": Cells(conflict_lists=0),
 }
 STALLED: dict[str, Method] = {

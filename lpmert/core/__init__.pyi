@@ -4,6 +4,8 @@ Arrays are C-contiguous, with the dtype and the shape that is stated; `ValueErro
 Throughout: M hypotheses in S lists, whose rows begin and end at offsets [S + 1], int64; D features.
 """
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -228,3 +230,129 @@ def height_of_all(
 
 def combine(transposed: FloatArray, weights: FloatArray, scores: FloatArray) -> None:
     """Write weights [D] times transposed [D, M] into scores [M]."""
+
+class CellSearch:
+    """Depth-first search over open nodes of the weight space, the next one last; see `cells.hpp`.
+
+    ratio: `None` for sums of costs. boxed: whether nodes are boxes; precision: of these, (places, off, least), see
+    `box.hpp`. largest: what the magnitudes of the features of a hypothesis add up to at most. The others are the
+    settings of `node.hpp`. A node is a tuple of the fields of `OpenCone` or `OpenBox` of `lpmert.methods.cells.nodes`,
+    with its hypotheses not packed.
+    """
+
+    def __init__(
+        self,
+        lists: Lists,
+        ratio: Ratio | None,
+        selections: ChoiceSettings,
+        boxed: bool,
+        precision: tuple[int, float, float],
+        largest: float,
+        granularity: int,
+        leaf_lists: int,
+        leaf_rows: int,
+        conflict_lists: int,
+        most_stalled: int,
+        hopeless: int,
+        row_work: int,
+        levels: int = 4,
+    ) -> None: ...
+    def renew(self, weights: FloatArray) -> None:
+        """Let go of all nodes, and of all that was found and counted; weights [D] of the incumbent."""
+
+    def aim(self, cost: int, loss: float) -> None:
+        """Look only for what costs less, for a ratio for a lower loss."""
+
+    def propagate_root(self, limit: int) -> None:
+        """Propagate the only node, which holds all hypotheses; it is dropped if its bound exceeds the limit."""
+
+    def begin(self, budget: int, step: int) -> None:
+        """Begin a slice of so much work, in nodes with bounds of up to a step above the least; in all if negative."""
+
+    def explore(self, room: int) -> int:
+        """Search until the slice ends: 0 if nothing is open, 1 if nodes need more room than so many bytes, 2 if exact
+        arithmetic has to close the node on top, 3 if the work is done.
+        """
+
+    def push(self, node: tuple[Any, ...]) -> None:
+        """Put a node on top."""
+
+    def pop(self) -> None:
+        """Take the node on top off."""
+
+    def clear(self) -> None:
+        """Let go of all nodes."""
+
+    def node(self, i: int) -> tuple[Any, ...]:
+        """Return a copy of open node i."""
+
+    def survivors(self) -> tuple[NDArray[np.int32], IntArray, IntArray, int, FloatArray]:
+        """Return the hypotheses that may win in the node on top: ids, costs, ends of the lists, and what all others
+        cost and have as total [K].
+        """
+
+    def conflicts(self, needed: int) -> int:
+        """Return by how much conflicts of lists raise the bound of the node on top; they stop beyond what is needed."""
+
+    @property
+    def bounds(self) -> list[int]:
+        """The bounds of all open nodes."""
+
+    @property
+    def counts(self) -> list[int]:
+        """Nodes, leaves and their linear programs, nodes closed by conflicts, hypotheses looked at, and work."""
+
+    @property
+    def found(self) -> tuple[int, float, FloatArray]:
+        """The limit of bounds, the loss of a ratio, and the weights [D] of the incumbent."""
+
+    @property
+    def nbytes(self) -> int: ...
+
+def box_charges(
+    gains: FloatArray,
+    steps: IntArray,
+    centre: FloatArray,
+    radius: FloatArray,
+    rounding: float,
+    off: float,
+    needed: int,
+    most_pairs: int,
+) -> tuple[int, IntArray]:
+    """Charge conflicts between items of a box [D] with gains [n, D] and steps [n] until that exceeds what is needed.
+
+    Return (the sum, the pairs of items charged [P, 2]). rounding: 0.0 if sums of gains are exact, else 1.0; off: what
+    features may be off.
+    """
+
+def beats_in_box(
+    columns: FloatArray, winner: int, loser: int, centre: FloatArray, radius: FloatArray, rounding: float, off: float
+) -> bool:
+    """Return whether a column [D] surely has at least the product of another with all weights of a box."""
+
+def one_pays(first: FloatArray, second: FloatArray, share: float, other: float, errors: FloatArray) -> bool:
+    """Return whether a mixture of two gains [D], off by errors [D], is surely not negative at any ray."""
+
+def one_pays_in_box(
+    first: FloatArray,
+    second: FloatArray,
+    share: float,
+    other: float,
+    centre: FloatArray,
+    radius: FloatArray,
+    rounding: float,
+    off: float,
+) -> bool:
+    """Return whether a mixture of two gains [D] is surely not negative anywhere in a box."""
+
+def box_rounding(places: int, centre: FloatArray, radius: FloatArray) -> float:
+    """Return 0.0 where all sums of a box are exact, as its sides are multiples of 2**-places, else 1.0."""
+
+def box_normals(centre: FloatArray, radius: FloatArray) -> FloatArray:
+    """Return normals [2 D - 1, D] of a box slightly wider than this one: products with its weights are positive."""
+
+def outer_normals(rays: FloatArray) -> tuple[FloatArray, bool]:
+    """Return normals [D, D] of a cone slightly wider than the one of these rays [D, D], and whether that is certain.
+
+    Every ray then has a positive product with every normal, beyond rounding.
+    """

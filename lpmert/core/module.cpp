@@ -3,6 +3,7 @@
 
 namespace lpmert {
 
+void bind_cells(nanobind::module_& module);
 void bind_choices(nanobind::module_& module);
 void bind_least_norm(nanobind::module_& module);
 void bind_line_search(nanobind::module_& module);
@@ -10,7 +11,8 @@ void bind_line_search(nanobind::module_& module);
 }  // namespace lpmert
 
 NB_MODULE(_core, module) {
-    lpmert::bind_choices(module);
     lpmert::bind_least_norm(module);
+    lpmert::bind_choices(module);
+    lpmert::bind_cells(module);
     lpmert::bind_line_search(module);
 }

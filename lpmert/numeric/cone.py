@@ -8,9 +8,10 @@ from itertools import permutations, product
 
 import numpy as np
 
+from lpmert.core import outer_normals
 from lpmert.errors import FloatArray
 from lpmert.numeric.cap import Cap
-from lpmert.numeric.kernels import EPSILON, internal, kernel
+from lpmert.numeric.kernels import EPSILON
 
 _OUTWARD = 1e-7
 _WIDER = 1e-5
@@ -123,77 +124,8 @@ def wider_rays(rays: FloatArray) -> FloatArray | None:
     return np.asarray((1.0 + _WIDER) * rays - _WIDER * rays.sum(axis=0))
 
 
-@kernel
-def exact_sum(a, b):
+def exact_sum(a: float, b: float) -> bool:
     """Whether the floating-point sum a + b has no rounding error (Knuth's two-sum)."""
     total = a + b
     part = total - a
     return (a - (total - part)) + (b - part) == 0.0
-
-
-@internal(allocates=True)
-def inverse_by_columns(matrix):
-    """Return the columns of the inverse [D, D] of a matrix as rows, and whether it has one.
-
-    By Gauss-Jordan elimination with partial pivoting. LAPACK, which numba would call, is loaded with all of
-    scipy.linalg, and raises errors.
-    """
-    n = len(matrix)
-    left = matrix.copy()
-    columns = np.zeros((n, n))
-    for k in range(n):
-        columns[k, k] = 1.0
-    for k in range(n):
-        pivot = k
-        for i in range(k + 1, n):
-            if abs(left[i, k]) > abs(left[pivot, k]):
-                pivot = i
-        value = left[pivot, k]
-        if value == 0.0:
-            return columns, False
-        for d in range(n):
-            left[k, d], left[pivot, d] = left[pivot, d], left[k, d]
-            columns[d, k], columns[d, pivot] = columns[d, pivot], columns[d, k]
-        for d in range(n):
-            left[k, d] /= value
-            columns[d, k] /= value
-        for i in range(n):
-            factor = left[i, k]
-            if i != k and factor != 0.0:
-                for d in range(n):
-                    left[i, d] -= factor * left[k, d]
-                    columns[d, i] -= factor * columns[d, k]
-    return columns, True
-
-
-@kernel(allocates=True)
-def outer_normals(rays):
-    """Return normals [D, D] of a cone slightly wider than the one of these rays, and whether that is certain.
-
-    Every ray has a non-negative product with every normal, beyond rounding.
-    """
-    n = len(rays)
-    normals, certain = inverse_by_columns(rays)
-    if not certain:
-        return normals, certain
-    widened = np.zeros(n)
-    for k in range(n):
-        for d in range(n):
-            widened[d] += normals[k, d]
-    for k in range(n):
-        largest = 0.0
-        for d in range(n):
-            normals[k, d] += _OUTWARD * widened[d]
-            largest = max(largest, abs(normals[k, d]))
-        if not 0.0 < largest < np.inf:
-            return normals, False
-        for d in range(n):
-            normals[k, d] /= largest
-        for j in range(n):
-            product = 0.0
-            size = 0.0
-            for d in range(n):
-                product += rays[j, d] * normals[k, d]
-                size += abs(rays[j, d] * normals[k, d])
-            certain = certain and product > (n + 2) * EPSILON * size
-    return normals, certain

@@ -13,10 +13,10 @@ from test_boxes import exact, hard, points_inside, random_box
 
 import lpmert
 from lpmert.errors import FloatArray
-from lpmert.methods.cells import box_lane
 from lpmert.methods.cells import search as cells
-from lpmert.methods.cells.box_stack import OpenBox
+from lpmert.methods.cells import units
 from lpmert.methods.cells.cells import Cells
+from lpmert.methods.cells.nodes import OpenBox
 from lpmert.methods.cells.search import CellsSearch
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.problem import Problem
@@ -64,37 +64,37 @@ def best_over_cones(nbest: lpmert.NBest, budget: int, below: float | None = None
     most = form.dearest + form.granularity if below is None else round(below / form.unit) - form.constant
     start = Incumbent(most, CanonicalWeights(np.ones(form.n_features)), "")
     search = CellsSearch(Cells(shape="boxes", leaf_lists=0), form, start)
-    lane = search._lane
+    nodes = search._nodes
     best, boxes, raised = start.cost, 0, 0
     for face in range(2 * form.n_features):
-        lane.load_root(face)
-        lane.prune_root(start.cost)
-        best = min(best, lane.found()[0])
-        lane.explore(start.cost, budget)
-        best = min(best, lane.found()[0])
-        while lane.n_parts:
-            box = lane.top()
+        nodes.load_root(face)
+        nodes.prune_root(start.cost)
+        best = min(best, nodes.found()[0])
+        nodes.explore(start.cost, budget)
+        best = min(best, nodes.found()[0])
+        while nodes.n_nodes:
+            box = nodes.top()
             assert isinstance(box, OpenBox)
             boxes += 1
             raised += box.bound > box.own
             if not box.n_lists:  # all is settled
                 best = min(best, box.own)
-                lane.drop_top()
+                nodes.drop_top()
                 continue
-            cones = lane.simplices()
+            cones = nodes.cones()
             for cone in cones:
-                assert cone.bound == cone.fixed + cone.costs[cone.ends[:-1]].sum()
+                assert cone.bound == cone.own == box.own
             inner = CellsSearch(Cells(), form, Incumbent(start.cost, start.weights, ""), cones)
             while not inner.finished:
                 inner.advance()
             # What only weights between doubles attain is known, but left unsettled.
             best = min(best, inner.incumbent.cost if inner.unsettled is None else inner.unsettled)
-            lane.drop_top()
+            nodes.drop_top()
     return form.loss_of(best), boxes, raised
 
 
 def test_cones_find_what_is_best_in_the_boxes_they_cover(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(box_lane, "FEW_LISTS", 0)
+    monkeypatch.setattr(units, "FEW_LISTS", 0)
     covered = 0
     for kind in KINDS:
         for seed in range(900, 904):
@@ -108,7 +108,7 @@ def test_cones_find_what_is_best_in_the_boxes_they_cover(monkeypatch: pytest.Mon
 
 
 def test_what_conflicts_charged_a_box_is_not_charged_its_cones_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(box_lane, "FEW_LISTS", 0)
+    monkeypatch.setattr(units, "FEW_LISTS", 0)
     nbest = hard(120, 4)
     expected = lpmert.minimize(nbest, method=Cells(shape="simplices", conflict_lists=0))
     assert expected.status is lpmert.Status.OPTIMAL
@@ -138,7 +138,7 @@ def test_many_boundaries_in_a_corner_are_no_obstacle(monkeypatch: pytest.MonkeyP
         divided.append(centre)
         return cones_of_box(centre, side)
 
-    monkeypatch.setattr("lpmert.methods.cells.box_lane.cones_of_box", noted)
+    monkeypatch.setattr("lpmert.methods.cells.nodes.cones_of_box", noted)
     for splits in (1, 4):
         result = lpmert.minimize(nbest, method=Cells(shape="boxes", stalled_splits=splits), time_limit=60)
         assert result.status is lpmert.Status.OPTIMAL
@@ -161,17 +161,17 @@ def test_where_boxes_stall_simplices_take_over(monkeypatch: pytest.MonkeyPatch) 
     patient = CellsSearch(stalling, form, Incumbent(form.dearest + 1, CanonicalWeights(np.ones(4)), ""))
     while not patient.finished:
         patient.advance()
-    assert patient._ground.boxed
+    assert patient._task.boxed
     impatient(monkeypatch)
     search = CellsSearch(stalling, form, Incumbent(form.dearest + 1, CanonicalWeights(np.ones(4)), ""))
     bound, kept = 0, None
     while not search.finished:
-        boxed, nodes = search._ground.boxed, search.nodes
+        boxed, nodes = search._task.boxed, search.nodes
         search.advance()
         assert bound <= search.lower_bound <= search.incumbent.cost
         assert search.nodes >= nodes
         bound = search.lower_bound
-        if boxed and not search._ground.boxed:
+        if boxed and not search._task.boxed:
             assert search._stalled == 1
             kept = dict(search.state())
     assert kept is not None
@@ -179,7 +179,7 @@ def test_where_boxes_stall_simplices_take_over(monkeypatch: pytest.MonkeyPatch) 
     # A search that goes on from what is kept after that is one over simplices from the beginning.
     again = CellsSearch(stalling, form, Incumbent(form.dearest + 1, CanonicalWeights(np.ones(4)), ""))
     again.restore(kept)
-    assert not again._ground.boxed
+    assert not again._task.boxed
     assert again.lower_bound == kept["floor"]
     assert again.nodes == sum(kept["counts"][:1]) + kept["closed"].get("nodes", 0)
     while not again.finished:

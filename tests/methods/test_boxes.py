@@ -8,25 +8,14 @@ from itertools import product
 import numpy as np
 import pytest
 from long_searches import counted
+from nodes import core_search
 from strategies import KINDS, best_loss, clear_winners, exact_cost, random_lists
 
 import lpmert
+from lpmert.core import beats_in_box, box_normals, one_pays_in_box
 from lpmert.errors import FloatArray
-from lpmert.methods.cells.box_conflicts import box_conflicts, new_box_conflicts, one_pays_in_box
-from lpmert.methods.cells.box_leaf import box_normals, widened
-from lpmert.methods.cells.box_prune import beats_in_box, rounds
-from lpmert.methods.cells.box_stack import (
-    BoxStack,
-    OpenBox,
-    binary_places,
-    box_at,
-    box_with_all,
-    new_box_stack,
-    precision_of,
-    put_box,
-    whole_box,
-)
 from lpmert.methods.cells.cells import Cells
+from lpmert.methods.cells.nodes import OpenBox, binary_places, box_with_all, precision_of, whole_box, widened
 from lpmert.methods.cells.search import CellsSearch
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.form import Canonical
@@ -43,10 +32,8 @@ SETTINGS = (
     Cells(shape="boxes"),
     Cells(shape="boxes", leaf_lists=1),
     Cells(shape="boxes", leaf_lists=0, stalled_splits=2),
-    Cells(shape="boxes", conflict_lists=0, leaf_lists=2, compare_all=True),
-    Cells(shape="boxes", conflict_sample=1, leaf_lists=0),
-    Cells(shape="boxes", conflict_sample=0, leaf_lists=0, conflict_levels=1),
-    Cells(shape="boxes", leaf_lists=1, conflict_levels=20),
+    Cells(shape="boxes", conflict_lists=0, leaf_lists=2),
+    Cells(shape="boxes", leaf_lists=0),
 )
 
 
@@ -93,30 +80,26 @@ def search_of(canonical: Canonical) -> CellsSearch:
 
 def charged(lists: SortedLists, centre: FloatArray, radius: FloatArray, levels: int = 8) -> int:
     """How far conflicts raise the bound of a box, asked for more and more; lists of two as pairs."""
-    stack = _stack_with(lists, box_with_all(lists, centre, radius, NO_SUMS))
-    rounding = rounds.py_func(binary_places(lists), centre, radius)
-    room = new_box_conflicts(len(lists.offsets) - 1, len(centre), int(np.diff(lists.offsets).max()), levels)
+    search = core_search(lists, boxed=True, levels=levels)
+    search.push(_in_pairs(lists, box_with_all(lists, centre, radius, NO_SUMS)))
     bound = 0
-    while (more := int(box_conflicts(room, stack, 0, bound, rounding, 256))) > bound:
+    while (more := search.conflicts(bound)) > bound:
         bound = more
     return bound
 
 
-def _stack_with(lists: SortedLists, box: OpenBox) -> BoxStack:
-    """A stack with this box alone, in which lists of two are pairs."""
+def _in_pairs(lists: SortedLists, box: OpenBox) -> OpenBox:
+    """A box with all hypotheses, of which those of lists of two are pairs."""
     sizes = np.diff(lists.offsets)
     two, more = np.flatnonzero(sizes == 2), np.flatnonzero(sizes > 2)
     cheap = lists.offsets[two]
     rows = np.concatenate([np.arange(lists.offsets[a], lists.offsets[a + 1]) for a in more] or [np.empty(0, int)])
-    box = box._replace(
+    return box._replace(
         cheap=cheap.astype(np.int32),
         dear=(cheap + 1).astype(np.int32),
         packed=rows.astype(np.int32),
-        ends=np.concatenate([[0], np.cumsum(sizes[more])]).astype(np.int32),
+        ends=np.concatenate([[0], np.cumsum(sizes[more])]),
     )
-    stack = new_box_stack(len(two) + 1, len(rows) + 1, len(more) + 2, 2, len(box.centre), 0, precision_of(lists))
-    put_box(stack, box, lists)
-    return stack
 
 
 def test_what_beats_in_a_box_does_so_at_every_corner() -> None:
@@ -205,10 +188,10 @@ def test_what_wins_somewhere_in_a_box_survives_in_it(kind: str) -> None:
         if not len(lists.costs) or not canonical.n_features:
             continue
         rng = np.random.default_rng(seed)
-        lane = search_of(canonical)._lane
+        nodes = search_of(canonical)._nodes
         for _ in range(4):
             centre, radius = random_box(rng, canonical.n_features)
-            kept, _ = lane.survivors(box_with_all(lists, centre, radius, NO_SUMS), 1 << 59)
+            kept, _ = nodes.survivors(box_with_all(lists, centre, radius, NO_SUMS), 1 << 59)
             assert kept is not None
             for point in points_inside(rng, centre, radius, 6):
                 chosen = clear_winners(lists, point)
@@ -445,36 +428,59 @@ def test_open_boxes_hold_their_hypotheses(n_rows: int) -> None:
     lists = sorted_lists(rng.normal(size=(5000, 3)), np.arange(0, 5001, 5), np.tile([0, 1, 2, 3, 4], 1000))
     chosen = np.sort(rng.choice(1000, n_rows // 5, replace=False)) if n_rows >= 5 else np.empty(0, dtype=int)
     rows = (5 * chosen[:, None] + np.arange(5)).ravel().astype(np.int32)
-    ends = np.arange(0, len(rows) + 1, 5, dtype=np.int32)
+    ends = np.arange(0, len(rows) + 1, 5)
     none = np.empty(0, dtype=np.int32)
-    stack = new_box_stack(10, len(rows) + 1, len(ends) + 1, 2, 3, 0, precision_of(lists))
     unpriced, total = np.empty(0, dtype=np.int64), np.empty(0)
-    put_box(stack, OpenBox(none, none, rows, ends, unpriced, 7, 8, 9, total, 0, np.zeros(3), np.ones(3)), lists)
-    box = box_at(stack, 0)
-    assert box.ids.tolist() == rows.tolist()
-    assert box.ends.tolist() == ends.tolist()
-    assert (box.own, box.bound, box.stalled, box.n_rows) == (7, 8, 9, len(rows))
+    box = OpenBox.packing(none, none, rows, ends, unpriced, 7, 8, 9, total, 0, np.zeros(3), np.ones(3))
     assert box.packed.nbytes <= 700
-    put_box(stack._replace(numbers=np.full(len(stack.numbers), -1)), box, lists)
-    assert np.array_equal(stack.kept.features[:, : len(rows)].T, lists.rows[rows])
-    assert np.array_equal(stack.kept.costs[: len(rows)], lists.costs[rows])
+    search = core_search(lists, boxed=True)
+    search.push(box.unpacked())
+    again = OpenBox.packing(*search.node(0))
+    assert again.ids.tolist() == box.ids.tolist() == rows.tolist()
+    assert again.ends.tolist() == ends.tolist()
+    assert (again.own, again.bound, again.stalled, again.n_rows) == (7, 8, 9, len(rows))
+    ids, costs, *_ = search.survivors()
+    assert ids.tolist() == rows.tolist()
+    assert np.array_equal(costs, lists.costs[rows])
 
 
 def test_open_boxes_hold_prices_and_the_order_by_them() -> None:
-    lists = sorted_lists(np.random.default_rng(0).normal(size=(7, 3)), np.array([0, 3, 5, 7]), np.arange(7))
-    rows, ends = np.array([2, 0, 1], dtype=np.int32), np.array([0, 3], dtype=np.int32)
-    cheap, dear = np.array([4, 5], dtype=np.int32), np.array([3, 6], dtype=np.int32)
-    prices = np.array([-4, -2, 30, 11, 12])
-    stack = new_box_stack(4, 4, 4, 2, 3, 2, precision_of(lists))
-    total = np.array([1.5, 2.5])
-    put_box(stack, OpenBox(cheap, dear, rows, ends, prices, 7, 8, 9, total, 5, np.zeros(3), np.ones(3)), lists)
-    box = box_at(stack, 0)
-    assert (box.ids.tolist(), box.cheap.tolist(), box.dear.tolist()) == ([2, 0, 1], [4, 5], [3, 6])
+    nbest = counted(0, "bleu")
+    problem = Problem(nbest, "bleu")
+    search = search_of(problem.canonical)._nodes
+    rows, ends = np.array([2, 0, 1], dtype=np.int32), np.array([0, 3])
+    cheap, dear = np.array([6, 9], dtype=np.int32), np.array([5, 10], dtype=np.int32)
+    prices, total = np.array([-4, -2, 30, 11, 12]), np.arange(9.0)
+    n_features = problem.canonical.n_features
+    place = np.zeros(n_features), np.ones(n_features)
+    search.load(OpenBox(cheap, dear, rows, ends, prices, 7, 8, 9, total, 5, *place))
+    box = search.top()
+    assert isinstance(box, OpenBox)
+    assert (box.ids.tolist(), box.cheap.tolist(), box.dear.tolist()) == ([2, 0, 1], [6, 9], [5, 10])
     assert (box.prices.tolist(), box.total.tolist(), box.age) == (prices.tolist(), total.tolist(), 5)
-    assert stack.kept.costs[:3].tolist() == [-4, -2, 30]
-    assert stack.kept.steps[:2].tolist() == [11, 12]
-    assert np.array_equal(stack.kept.gains[:, :2].T, lists.rows[[3, 6]] - lists.rows[[4, 5]])
-    assert np.array_equal(stack.kept.features[:, :3].T, lists.rows[[2, 0, 1]])
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("packed", np.array([0, 1, 99], dtype=np.int32), "ids must be rows of the lists"),
+        ("packed", np.array([0, -1, 2], dtype=np.int32), "ids must be rows of the lists"),
+        ("cheap", np.array([99], dtype=np.int32), "cheap must be rows of the lists"),
+        ("ends", np.array([0, 4]), "ends must increase from 0 to the number of ids"),
+        ("ends", np.array([0, 0, 3]), "ends must increase from 0 to the number of ids"),
+        ("centre", np.zeros(2), "centre must have 3 items, not 2"),
+        ("prices", np.zeros(2, dtype=np.int64), "prices must have 4 items, not 2"),
+    ],
+)
+def test_a_box_of_a_damaged_file_is_refused(field: str, value: FloatArray, message: str) -> None:
+    lists = sorted_lists(np.ones((5, 3)), np.array([0, 3, 5]), np.array([0, 1, 2, 0, 1]))
+    pair = np.array([3], dtype=np.int32), np.array([4], dtype=np.int32)
+    rows, no_prices = np.arange(3, dtype=np.int32), np.empty(0, dtype=np.int64)
+    box = OpenBox(*pair, rows, np.array([0, 3]), no_prices, 0, 0, 0, NO_SUMS, 0, np.zeros(3), np.ones(3))
+    search = core_search(lists, boxed=True)
+    search.push(box)
+    with pytest.raises(ValueError, match=message):
+        search.push(box._replace(**{field: value}))
 
 
 @pytest.mark.parametrize("kind", KINDS)

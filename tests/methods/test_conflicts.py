@@ -6,13 +6,14 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from nodes import core_search
 from strategies import KINDS, Lists, best_loss, exact_cost, random_lists
 
 import lpmert
+from lpmert.core import one_pays
 from lpmert.errors import FloatArray
 from lpmert.methods.cells.cells import Cells
-from lpmert.methods.cells.conflicts import conflict_bound, new_conflicts, one_pays
-from lpmert.methods.cells.stack import new_stack, put_cone, whole_cone
+from lpmert.methods.cells.nodes import whole_cone
 from lpmert.model.problem import Problem
 from lpmert.numeric.leastnorm import SortedLists
 
@@ -28,12 +29,10 @@ def random_rays(rng: np.random.Generator, n_features: int) -> FloatArray:
 
 def bound_of(lists: SortedLists, rays: FloatArray) -> int:
     """How far conflicts raise the bound of a cone, asked for more and more."""
-    n_rows, n_features = lists.rows.shape
-    stack = new_stack(n_rows + 1, len(lists.offsets) + 1, 4, n_features, 0)
-    put_cone(stack, whole_cone(lists, rays, np.empty(0)))
-    room = new_conflicts(len(lists.offsets) - 1, n_features)
+    search = core_search(lists, boxed=False)
+    search.push(whole_cone(lists, rays, np.empty(0)))
     bound = 0
-    while (more := int(conflict_bound(room, stack, 0, bound))) > bound:
+    while (more := search.conflicts(bound)) > bound:
         bound = more
     return bound
 
@@ -153,10 +152,10 @@ def test_conflicts_close_cones_and_save_nodes() -> None:
 
 
 def test_no_optimum_is_lost_with_conflicts_alone() -> None:
-    """Without cuts, and with cones split to the end, conflicts close most cones: all optima are still found."""
+    """With cones split to the end, conflicts close most cones: all optima are still found."""
     for kind in ("generic", "integers", "binary", "mixed losses"):
         for seed in range(600, 606):
             lists = random_lists(kind, seed, most_features=3, most_lists=6)
-            result = lpmert.minimize(lists.nbest, method=Cells(cuts=0, leaf_lists=0))
+            result = lpmert.minimize(lists.nbest, method=Cells(leaf_lists=0))
             assert Fraction(result.loss) == best_loss(lists)
             assert result.lower_bound == result.loss

@@ -12,15 +12,11 @@ from strategies import KINDS, best_loss, random_lists
 
 import lpmert
 from lpmert import Status
-from lpmert.methods.cells import hand
 from lpmert.methods.cells import search as cells
-from lpmert.methods.cells import stack as layout
-from lpmert.methods.cells.any_lane import AnyLane
-from lpmert.methods.cells.box_lane import BoxLane
+from lpmert.methods.cells import units
 from lpmert.methods.cells.cells import Cells
-from lpmert.methods.cells.kernels import FULL
-from lpmert.methods.cells.lane import Lane
 from lpmert.methods.cells.search import CellsSearch
+from lpmert.methods.cells.units import NodeSearch
 from lpmert.methods.choices.choices import Choices
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.problem import Problem
@@ -39,7 +35,7 @@ def _lanes_at_once() -> Iterator[None]:
 
 @pytest.mark.parametrize(
     "method",
-    ["cells", "auto", "choices", Cells(shape="simplices"), Cells(shape="simplices", cuts=0, leaf_lists=3)],
+    ["cells", "auto", "choices", Cells(shape="simplices"), Cells(shape="simplices", leaf_lists=3)],
     ids=str,
 )
 @pytest.mark.parametrize("seed", range(3))
@@ -103,30 +99,21 @@ def test_a_search_that_a_limit_ends_is_the_same_too(metric: str, limit: int) -> 
 
 
 @pytest.mark.parametrize("shape", ["simplices", "boxes"])
-def test_no_lane_grows_once_the_memory_is_spent(shape: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    nbest, full, grown = problem_of(7, 400), 0, 0
-    kind: Any = BoxLane if shape == "boxes" else Lane
-    run, grow = kind._run, kind._grow
-
-    def running(lane: Any, budget: int) -> int:
-        nonlocal full
-        state = int(run(lane, budget))
-        full += state == FULL
-        return state
-
-    def growing(lane: Any, *room: int) -> None:
-        nonlocal grown
-        grown += 1
-        grow(lane, *room)
-
-    monkeypatch.setattr(kind, "_run", running)
-    monkeypatch.setattr(kind, "_grow", growing)
+def test_no_search_takes_more_room_once_the_memory_is_spent(shape: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    nbest = problem_of(7, 400)
     whole = lpmert.minimize(nbest, method=Cells(shape=shape))
-    assert full >= 1
-    full, grown = 0, 0
-    monkeypatch.setattr(Allowance, "spent", property(lambda _: full > 0))
+    monkeypatch.setattr(units, "_ROOM", 1)
+    grown = lpmert.minimize(nbest, method=Cells(shape=shape))
+    assert same(whole, grown)  # what there is room for in the beginning makes no difference
+    asked = 0
+
+    def spent(_: Allowance) -> bool:
+        nonlocal asked
+        asked += 1
+        return asked > 20
+
+    monkeypatch.setattr(Allowance, "spent", property(spent))
     cut = lpmert.minimize(nbest, method=Cells(shape=shape))
-    assert (full, grown) == (1, 0)
     assert cut.status is Status.MEMORY_LIMIT
     assert cut.lower_bound is not None
     assert cut.lower_bound < whole.loss <= cut.loss
@@ -178,17 +165,17 @@ def test_an_error_in_a_thread_is_raised(monkeypatch: pytest.MonkeyPatch) -> None
     def broken(*_: object) -> None:
         raise RuntimeError("broken lane")
 
-    monkeypatch.setattr(AnyLane, "explore", broken)
+    monkeypatch.setattr(NodeSearch, "explore", broken)
     with pytest.raises(RuntimeError, match="broken lane"):
         lpmert.minimize(problem_of(2), method="cells", jobs=2)
 
 
-def test_lanes_that_begin_small_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_searches_that_begin_with_little_room_grow(monkeypatch: pytest.MonkeyPatch) -> None:
     nbest = problem_of(4, 120)
     expected = lpmert.minimize(nbest, method="cells")
-    monkeypatch.setattr(hand, "_LANE_ROWS", 5)
+    monkeypatch.setattr(units, "_ROOM", 1)
     assert same(expected, lpmert.minimize(nbest, method="cells", jobs=2))
-    for kind in ("ulps", "opposite"):  # cones closed in exact arithmetic, from small lanes too
+    for kind in ("ulps", "opposite"):  # cones closed in exact arithmetic too
         lists = random_lists(kind, 3, most_lists=6, most_features=4)
         result = lpmert.minimize(lists.nbest, method=Cells(leaf_lists=1, stalled_splits=1), jobs=2)
         assert result.loss >= float(best_loss(lists)) - 1e-9 * float(np.abs(lists.losses).sum())
@@ -197,14 +184,14 @@ def test_lanes_that_begin_small_grow(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_cone_that_better_weights_have_ruled_out_is_not_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = Problem(problem_of(1))
     search = CellsSearch(Cells(), problem.canonical, Incumbent(1 << 40, np.ones(problem.canonical.n_features), ""))
-    lane = search._lane
-    lane.load_root(0)
-    lane.prune_root(search.incumbent.cost)
-    lane.closing = True
-    search.incumbent.cost = lane.top().bound
+    nodes = search._nodes
+    nodes.load_root(0)
+    nodes.prune_root(search.incumbent.cost)
+    nodes.hard = True
+    search.incumbent.cost = nodes.top().bound
     monkeypatch.setattr(search, "_start_closing", lambda: pytest.fail("closed for nothing"))
     search.advance()
-    assert lane.n_parts == 0
+    assert nodes.n_nodes == 0
 
 
 def test_most_of_a_long_search_is_for_workers_in_pieces_that_nobody_waits_for_long(
@@ -215,9 +202,9 @@ def test_most_of_a_long_search_is_for_workers_in_pieces_that_nobody_waits_for_lo
         monkeypatch.setattr(cells, name, work)
     explored: list[int] = []
 
-    def counting(*arguments: Any) -> hand.Explored:
-        answer = hand.explore(*arguments)
-        explored.append(int(answer.counts[hand.COUNTED.index(layout.LOOKED_AT)]))
+    def counting(*arguments: Any) -> units.Explored:
+        answer = units.explore(*arguments)
+        explored.append(answer.counts.looked_at)
         return answer
 
     monkeypatch.setattr(cells, "explore", counting)
@@ -229,7 +216,7 @@ def test_most_of_a_long_search_is_for_workers_in_pieces_that_nobody_waits_for_lo
         before = len(explored)
         search.advance()
         answers.append(len(explored) - before)
-    everything = search._count(layout.LOOKED_AT)
+    everything = search._count.looked_at
     assert sum(explored) > 0.75 * everything
     assert max(explored) < 0.12 * everything
     assert max(answers) == 4  # a turn beside other searches

@@ -15,7 +15,7 @@ from lpmert import NBest, Problem
 from lpmert.errors import FloatArray
 from lpmert.methods import minorant
 from lpmert.methods.auto import Auto, Portfolio
-from lpmert.methods.cells import accounts
+from lpmert.methods.cells import losses
 from lpmert.methods.choices import ratio_search
 from lpmert.methods.choices.choices import Choices
 from lpmert.methods.choices.close_oracle import cheapest_of_lists, close_oracle_height
@@ -173,7 +173,7 @@ def test_searches_in_turns_look_for_the_oracle_once(
         asked.append(1)
         return close_oracle_height(*arguments)
 
-    for module in (accounts, minorant, ratio_search):
+    for module in (losses, minorant, ratio_search):
         monkeypatch.setattr(module, "close_oracle_height", counted)
     search = Auto().start(Task(problem, form, lambda: start))
     assert isinstance(search, Portfolio)

@@ -11,8 +11,8 @@ from strategies import clear_winners
 
 import lpmert
 from lpmert.errors import FloatArray
-from lpmert.methods.cells.box_stack import OpenBox
 from lpmert.methods.cells.cells import Cells
+from lpmert.methods.cells.nodes import OpenBox
 from lpmert.methods.cells.search import CellsSearch
 from lpmert.methods.choices.ratio_lists import UNIT, Ratio, ratio_lists
 from lpmert.metrics.ratio_kernels import height_of_loss, loss_of_total
@@ -29,20 +29,23 @@ def open_boxes(problem: Problem, budget: int) -> list[OpenBox]:
     form = problem.canonical
     start = Incumbent(form.cost_of_loss(1.0), CanonicalWeights(np.ones(form.n_features)), "")
     search = CellsSearch(Cells(shape="boxes", leaf_lists=0), form, start)
-    lane = search._lane
+    nodes = search._nodes
     found: list[OpenBox] = []
     for face in range(2 * form.n_features):
-        lane.load_root(face)
-        lane.prune_root(start.cost)
-        if lane.n_parts:
-            lane.explore(start.cost, budget)
-        rows, stack = lane.account.lists.rows, lane.stack
-        for t in range(lane.n_parts):
-            # Prices change, and with them which of a pair is the dearer one.
-            pairs = slice(stack.first_pair[t], stack.first_pair[t] + stack.n_pairs[t])
-            gains = rows[stack.kept.dear[pairs]] - rows[stack.kept.cheap[pairs]]
-            assert (stack.kept.gains[:, pairs] == gains.T).all()
-        found += lane.take_all()
+        nodes.load_root(face)
+        nodes.prune_root(start.cost)
+        if nodes.n_nodes:
+            nodes.explore(start.cost, budget)
+        while nodes.n_nodes:
+            box = nodes.top()
+            assert isinstance(box, OpenBox)
+            found.append(box)
+            # Prices change, and with them which of a pair is the dearer one: looked up anew, nothing else is found.
+            charged = nodes._core.conflicts(1 << 60)
+            nodes.drop_top()
+            nodes.load(box)
+            assert nodes._core.conflicts(1 << 60) == charged
+            nodes.drop_top()
     return found
 
 

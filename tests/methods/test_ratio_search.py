@@ -35,17 +35,15 @@ SETTINGS: list[Method] = [
     Choices(use_cores=True, look_ahead=False, kept_cores=1),
     Choices(kept_witnesses=1, kept_cores=1, sharpness=0.5),
     Cells(leaf_lists=1),
-    Cells(leaf_lists=2, cuts=0),
+    Cells(leaf_lists=2),
     Cells(leaf_lists=20),
-    Cells(cut_rows=3, cuts=16),
     Cells(stalled_splits=1, leaf_lists=2),
-    Cells(conflict_lists=0, compare_all=True, leaf_lists=2),
-    Cells(cuts=0, leaf_lists=1),
+    Cells(conflict_lists=0, leaf_lists=2),
     Cells(shape="simplices"),
     Cells(shape="boxes"),
     Cells(shape="boxes", leaf_lists=1),
     Cells(shape="boxes", leaf_lists=2, stalled_splits=1),
-    Cells(shape="boxes", conflict_lists=0, compare_all=True, leaf_lists=2),
+    Cells(shape="boxes", conflict_lists=0, leaf_lists=2),
 ]
 DEGENERATE = ("opposite", "ulps", "nearly collinear", "offset")
 

@@ -235,15 +235,12 @@ class TestUpgrade:
 
     def test_kernels_that_work_with_either_ledger_see_changes_in_both(self, installation: Installation) -> None:
         code = """
-from lpmert.methods.cells.kernels import explore
+from lpmert.methods.choices.kernels import search
 from lpmert.numeric.kernel_cache import state_of
-print(state_of(explore))
+print(state_of(search))
 """
         states = [installation.start(code).communicate(timeout=300)[0]]
         for module, before, after in (
-            ("cells/ledger_of_sums", "costs[end - 1] == costs[start]", "costs[start] == costs[end - 1]"),
-            ("cells/ledger_of_ratios", "ledger.repriced_every - 1", "ledger.repriced_every - 2"),
-            ("cells/ratio_leaf", "20 * number", "21 * number"),
             ("choices/ledger_of_sums", "excess >= slack", "excess > slack"),
             ("choices/tree", "UPPER, POOLED = range(8)", "POOLED, UPPER = range(8)"),
         ):

@@ -219,7 +219,7 @@ def test_other_data_and_settings_are_refused_by_name(tmp_path: Path) -> None:
         (noise_of(3, 8), {}, "data"),
         (nbest, {"region": region}, "metric or region"),
         (nbest, {"method": "choices"}, "method"),
-        (nbest, {"method": Cells(cuts=0)}, "method"),
+        (nbest, {"method": Cells(conflict_lists=0)}, "method"),
         (nbest, {"seed": 1}, "seed"),
         (nbest, {"initial_weights": [1, 2, 3, 4, 5]}, "initial weights"),
     ):

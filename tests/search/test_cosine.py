@@ -71,7 +71,7 @@ def test_ratios_within_the_cosine_are_the_least_that_reach_it(metric: Bleu | Chr
         counted = Lists(lists.features, lists.offsets, counts.astype(float))
         least = best_within(counted, centre, cosine, metric.loss)
         region = Region(cosine=cosine, around=around(lists, centre))
-        for method in ("choices", "cells", Cells(leaf_lists=1), Cells(cuts=0)):
+        for method in ("choices", "cells", Cells(leaf_lists=1), Cells(conflict_lists=0)):
             result = lpmert.minimize(counted.nbest, metric=metric, region=region, method=method)
             found = result.weights @ centre / np.linalg.norm(result.weights) / np.linalg.norm(centre)
             assert found >= cosine - 1e-12

@@ -36,16 +36,12 @@ CHOICES = [
 CELLS = [
     Cells(leaf_lists=1),
     Cells(leaf_lists=40),
-    Cells(cuts=0),
-    Cells(cuts=16, leaf_lists=1),
-    Cells(cut_rows=3, leaf_lists=2),
     Cells(stalled_splits=1, leaf_lists=1),
     Cells(conflict_lists=0),
-    Cells(conflict_lists=3, cuts=0, leaf_lists=2),
-    Cells(compare_all=True, leaf_lists=3),
+    Cells(conflict_lists=3, leaf_lists=2),
     Cells(shape="simplices", leaf_lists=2),
     Cells(shape="boxes"),
-    Cells(shape="boxes", leaf_lists=1, compare_all=True),
+    Cells(shape="boxes", leaf_lists=1),
     Cells(shape="boxes", stalled_splits=1, conflict_lists=0),
     Cells(selections=Choices(use_cores=False, look_ahead=False)),
 ]
@@ -144,8 +140,8 @@ def test_no_setting_of_cells_changes_the_optimum(method: Cells) -> None:
 def test_cones_are_split_to_the_end_where_no_selections_are_searched(kind: str) -> None:
     for seed in range(400, 408):
         lists = random_lists(kind, seed, most_features=3, most_lists=6)
-        for cuts in (0, 1, 16):
-            result = lpmert.minimize(lists.nbest, method=Cells(leaf_lists=0, cuts=cuts))
+        for shape in ("simplices", "boxes"):
+            result = lpmert.minimize(lists.nbest, method=Cells(shape=shape, leaf_lists=0))
             assert_optimal(result, lists, best_loss(lists))
 
 
@@ -162,8 +158,7 @@ def test_methods_agree_beyond_the_reach_of_brute_force(features: int, integer: b
     for seed in range(6):
         lists = larger(seed, lists=25, hypotheses=6, features=features, integer=integer)
         results = [
-            lpmert.minimize(lists.nbest, method=method)
-            for method in (Choices(), Cells(), Cells(leaf_lists=2, cuts=0), "auto")
+            lpmert.minimize(lists.nbest, method=method) for method in (Choices(), Cells(), Cells(leaf_lists=2), "auto")
         ]
         for result in results:
             assert_decodes(result, lists)

@@ -8,9 +8,8 @@ import numpy as np
 
 from lpmert.certificates.check.lists import ProofLists
 from lpmert.certificates.check.parts import Part
+from lpmert.core import box_charges
 from lpmert.errors import FloatArray, IntArray
-from lpmert.methods.cells.box_conflicts import add_item, charge_in_box, new_box_conflicts
-from lpmert.numeric.kernels import kernel
 
 _MOST_LISTS = 4000
 """Boxes with more open lists are split rather than searched for pairs."""
@@ -52,57 +51,42 @@ def central(cone: Part, scores: FloatArray) -> FloatArray:
     return middle
 
 
-@kernel
-def _charge(room, scores, pairs, steps, used, centre, radius, needed):
-    """Charge pairs of items until that exceeds what is needed; return (the sum, pairs compared).
-
-    pairs [k, 2]: of each item the cheapest hypothesis and the best other one, with scores [d, n]; used [k]: filled with
-    which of the items are of any use, in order.
-    """
-    n = np.int64(0)
-    for k in range(len(steps)):
-        if n + 1 == len(room.steps):
-            return np.int64(0), np.int64(0)  # too many to compare
-        reach = 0.0
-        for d in range(len(centre)):
-            gain = scores[d, pairs[k, 1]] - scores[d, pairs[k, 0]]
-            room.gains[d, n] = gain
-            reach += abs(gain) * radius[d]
-        if reach > 0.0:
-            for d in range(len(centre)):
-                room.gains[d, n] /= reach
-            used[n] = k
-            n = add_item(room, n, steps[k], centre, radius)
-    room.charged[0, 0] = 0
-    exactly = radius[0]  # 0: what is found is checked in whole numbers
-    return charge_in_box(room, n, centre, radius, exactly, exactly, needed)
-
-
 class BoxCharges:
-    """Work space for the conflicts of boxes."""
+    """Conflicts of boxes, found in doubles and named in whole numbers."""
 
     def __init__(self, lists: ProofLists) -> None:
-        n_lists = min(len(lists.offsets), _MOST_LISTS)
-        self._room = new_box_conflicts(n_lists, lists.features.shape[1], n_pairs=_MOST_PAIRS)
         self._places = np.array(lists.places)
 
     def conflicts(self, lists: ProofLists, cone: Part, scores: FloatArray, needed: int) -> list[list[int]]:
         """Return conflicts of pairs of lists that charge what is needed, none if they do not; scores: as `items_of`."""
         items = items_of(lists, cone, scores)
         both = np.column_stack([items.first, items.other])
-        used = np.empty(len(both) + 1, dtype=np.int64)
+        gains = (scores[:, items.other] - scores[:, items.first]).T
+        reaches = np.abs(gains[:, 1:]).sum(axis=1)
+        used = np.flatnonzero(reaches > 0.0)
+        if len(used) > _MOST_LISTS:
+            return []
         centre, radius = np.zeros(len(scores)), np.ones(len(scores))
         centre[0], radius[0] = 1.0, 0.0
-        charged, _ = _charge(self._room, scores, both, items.steps.astype(np.int64), used, centre, radius, needed - 1)
+        charged, named = box_charges(
+            np.ascontiguousarray(gains[used] / reaches[used, None]),
+            items.steps[used].astype(np.int64),
+            centre,
+            radius,
+            rounding=0.0,  # what is found is checked in whole numbers
+            off=0.0,
+            needed=needed - 1,
+            most_pairs=_MOST_PAIRS,
+        )
         if charged < needed:
             return []
-        pairs = both[used[self._room.charged[1 : int(self._room.charged[0, 0]) + 1]]]
+        pairs = both[used[named]]
         gains = scores[:, pairs[:, :, 1]] - scores[:, pairs[:, :, 0]]
         multipliers = _multipliers(gains[:, :, 0].T, gains[:, :, 1].T)
         pairs, multipliers = pairs[multipliers[:, 0] > 0], multipliers[multipliers[:, 0] > 0]
         places = self._places[cone.rows[pairs[:, :, 1]]]
-        named = np.concatenate([places, multipliers[:, :, None]], axis=2).reshape(len(pairs), 6)
-        entries: list[list[int]] = named.tolist()
+        with_places = np.concatenate([places, multipliers[:, :, None]], axis=2).reshape(len(pairs), 6)
+        entries: list[list[int]] = with_places.tolist()
         return entries
 
 

@@ -34,21 +34,10 @@ class Cells(Method):
         "cones with at most so many open lists go to the search over selections; none: 10, or 6 for ratio metrics",
         least=0,
     )
-    cuts: int = option(8, "cutting planes that may raise the bound of a simplex; 0 for none", least=0)
-    cut_rows: int = option(2000, "most survivors of such a simplex", least=0)
     conflict_lists: int = option(
-        4000, "most open lists of a cone whose bound conflicts of pairs may raise; 0 for none", least=0
-    )
-    conflict_sample: int = option(
-        256, "of many open lists of a box, about so many tell whether conflicts may do; 0: all are tried", least=0
-    )
-    conflict_levels: int = option(
-        4, "levels of a list's costs that conflicts may charge in a box; 1: the step from the least cost alone", least=1
+        4000, "most open lists of a node whose bound conflicts of pairs may raise; 0 for none", least=0
     )
     stalled_splits: int = option(4, "splits in a row, a feature, with little settled before a cone goes there", least=0)
-    compare_all: bool = option(
-        False, "compare all hypotheses of a list within a cone with each other, not only its cheapest with all others"
-    )
     shape: str = option(
         "auto",
         "what the weight space is divided into; auto: boxes, but for few features, a cosine, or where these get stuck",

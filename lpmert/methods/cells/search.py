@@ -1,21 +1,16 @@
-"""The search over cones of weights: frontier, units of work, and the closing of small and stalled cones."""
+"""The search over the weight space: its node queue, units of work, and the closing of stalled nodes."""
 
 from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lpmert.errors import FloatArray
-from lpmert.methods.cells import kernels as kernel
-from lpmert.methods.cells import stack as layout
-from lpmert.methods.cells.accounts import Account, account_of
-from lpmert.methods.cells.box_stack import OpenBox
-from lpmert.methods.cells.hand import COUNTED, Explored, Ground, explore
-from lpmert.methods.cells.options import Options
-from lpmert.methods.cells.roots import Roots
-from lpmert.methods.cells.stack import OpenCone
+from lpmert.methods.cells.losses import Loss, loss_for
+from lpmert.methods.cells.nodes import OpenBox, OpenCone, OpenNode
+from lpmert.methods.cells.units import CellsTask, Counts, Explored, NodeSearch, NodeSettings, Roots, explore
 from lpmert.methods.choices.search import ChoicesSearch
 from lpmert.model.form import Canonical
 from lpmert.numeric.cone import cone_around, covering_cones
@@ -25,6 +20,9 @@ from lpmert.parallel.workers import Pending, Shared
 from lpmert.search.checkpoint import plain
 from lpmert.search.frontier import Frontier
 from lpmert.search.method import Incumbent, Search
+
+if TYPE_CHECKING:
+    from lpmert.methods.cells.cells import Cells
 
 _SLICE = 4_000_000
 """Work after which others have their turn."""
@@ -78,12 +76,12 @@ _FRONTIER_BYTES = 1 << 28
 class CellsSearch(Search):
     """A resumable search over the weight space of a problem in canonical form.
 
-    A long search goes on in units: hands of parts that workers search, each with the incumbent as it was when it went
-    out. So the outcome is the same for any number of workers.
+    A long search goes on in units: batches of nodes that workers search, each with the incumbent as it was when it was
+    handed out. So the outcome is the same for any number of workers.
 
     roots [K, d, d]: simplicial cones to which it keeps, by default all of the weight space; or cones of which it is
     known already what may win in them. Where exact arithmetic closes a cone it may look beyond them, and what it finds
-    there counts. account: of a search over the same problem, to which weights are known that are as good.
+    there counts. loss: of a search over the same problem, to which weights are known that are as good.
     """
 
     phase = "cones"
@@ -91,52 +89,44 @@ class CellsSearch(Search):
 
     def __init__(
         self,
-        settings: Options,
+        settings: Cells,
         canonical: Canonical,
         incumbent: Incumbent,
         roots: FloatArray | Sequence[OpenCone] | None = None,
-        account: Account[Any] | None = None,
+        loss: Loss | None = None,
     ) -> None:
         self.incumbent = incumbent
         self._settings = settings
-        self._account = account or account_of(settings.selections, canonical, incumbent)
+        self._loss = loss or loss_for(settings.selections, canonical, incumbent)
         self._canonical = canonical
-        self._lists = self._account.lists
-        self._granularity = self._account.granularity
+        self._granularity = self._loss.granularity
         n_features = canonical.n_features
-        self._kernel_settings = kernel.ConeSettings(
-            self._granularity,
-            self._account.leaf_lists if settings.leaf_lists is None else settings.leaf_lists,
+        self._node_settings = NodeSettings(
+            self._loss.leaf_lists if settings.leaf_lists is None else settings.leaf_lists,
             _LEAF_ROWS,
-            settings.cut_rows,
             settings.conflict_lists,
-            settings.conflict_sample,
             settings.stalled_splits * n_features,
             3 * settings.stalled_splits * n_features if n_features > 1 else 0,
-            self._account.row_work,
-            2.0 * self._account.largest,
-            settings.compare_all,
         )
         self._workers = home_first(workers(), _AT_HOME)
-        self._counts = dict.fromkeys(COUNTED, 0)
+        self._counts = Counts()
         self._exact_leaves = 0
         self._closed: Counter[str] = Counter()
         self._stalled = self._floor = 0
         self._begin(roots is None and settings.boxed(canonical), roots)
 
     def _begin(self, boxed: bool, roots: FloatArray | Sequence[OpenCone] | None = None) -> None:
-        """Begin with parts of one kind, and nothing but these."""
-        settings, weights = self._settings, self.incumbent.weights
-        self._ground = Ground(self._account, self._kernel_settings, boxed, settings.cuts, settings.conflict_levels)
+        """Begin with nodes of one shape, and nothing but these."""
+        self._task = CellsTask(self._loss, self._node_settings, boxed)
         begins = list(self._cover(self._canonical) if roots is None else roots)
         known = [cone for cone in begins if isinstance(cone, OpenCone)]
         uncut = (root for root in begins if not isinstance(root, OpenCone))
-        self._roots = Roots(self._ground, uncut, settings.lanes)
-        self._lane = self._ground.new_lane(weights, max((len(cone.ids) for cone in known), default=0))
-        self._frontier: Frontier[OpenCone | OpenBox, Explored] = Frontier(settings.lanes, _HAND, _UNIT)
+        self._roots = Roots(self._task, uncut, self._settings.lanes)
+        self._nodes = NodeSearch(self._task, self.incumbent.weights)
+        self._frontier: Frontier[OpenNode, Explored] = Frontier(self._settings.lanes, _HAND, _UNIT)
         for cone in known:
-            self._lane.load(cone)
-        self._hard: deque[OpenCone | OpenBox] = deque()
+            self._nodes.load(cone)
+        self._hard: deque[OpenNode] = deque()
         self._shared: Shared | None = None
         self._closing: tuple[ChoicesSearch | CellsSearch, int] | None = None
 
@@ -147,7 +137,7 @@ class CellsSearch(Search):
     @property
     def least(self) -> int | None:
         """A cost that nothing undercuts, where one was known before the search; for others over the same lists."""
-        return self._account.least
+        return self._loss.least
 
     @property
     def finished(self) -> bool:
@@ -159,34 +149,33 @@ class CellsSearch(Search):
         upper = self.incumbent.cost
         if self.unsettled is not None:
             upper = min(upper, self.unsettled)
-        bounds = [self._lane.least_bound, self._frontier.least_bound, *(part.bound for part in self._hard)]
+        bounds = [self._nodes.least_bound, self._frontier.least_bound, *(part.bound for part in self._hard)]
         open_bounds = [bound for bound in bounds if bound is not None] + [0] * bool(len(self._roots))
-        least = min(upper, self._account.cost_of(min(open_bounds))) if open_bounds else upper
+        least = min(upper, self._loss.cost_of(min(open_bounds))) if open_bounds else upper
         return upper if least > upper - self._granularity else min(upper, max(least, self._floor))
 
     @property
     def nodes(self) -> int:
         closing = 0 if self._closing is None else self._closing[0].nodes
-        return self._count(layout.NODES) + self._closed["nodes"] + closing
+        return self._count.nodes + self._closed["nodes"] + closing
 
     @property
     def open_nodes(self) -> int:
-        return len(self._roots) + len(self._frontier) + len(self._hard) + self._lane.n_parts
+        return len(self._roots) + len(self._frontier) + len(self._hard) + self._nodes.n_nodes
 
     @property
     def lps(self) -> int:
-        return self._count(layout.LEAF_LPS) + self._closed["lps"]
+        return self._count.leaf_lps + self._closed["lps"]
 
     @property
     def memory(self) -> int:
-        return self._frontier.nbytes + sum(part.nbytes for part in self._hard) + self._lane.nbytes
+        return self._frontier.nbytes + sum(part.nbytes for part in self._hard) + self._nodes.nbytes
 
     def counters(self) -> Mapping[str, int]:
         return {
             "nodes": self.nodes,
-            "cut_off": self._count(layout.CUT_OFF) + self._closed["cut_off"],
-            "conflicting": self._count(layout.CONFLICTING) + self._closed["conflicting"],
-            "leaves": self._count(layout.LEAVES) + self._closed["leaves"],
+            "conflicting": self._count.conflicting + self._closed["conflicting"],
+            "leaves": self._count.leaves + self._closed["leaves"],
             "lps": self.lps,
             "exact_leaves": self._exact_leaves + self._closed["exact_leaves"],
         }
@@ -195,65 +184,64 @@ class CellsSearch(Search):
         """Search on for one slice of work, or take the answers to the units that went out first."""
         if self.finished:
             return
-        if self._lane.closing:
+        if self._nodes.hard:
             self._close()
         elif self._hard:
-            self._lane.load(self._hard.popleft())
-            self._lane.closing = True
-        elif self._shared is not None or self._lane.done >= _ALONE:
+            self._nodes.load(self._hard.popleft())
+            self._nodes.hard = True
+        elif self._shared is not None or self._nodes.counts.work >= _ALONE:
             self._take_answers()
         else:
             self._explore_alone()
 
     def state(self) -> Mapping[str, Any]:
-        parts = [*self._lane.parts(), *self._hard, *self._frontier.parts()]
+        parts = [*self._nodes.nodes(), *self._hard, *self._frontier.parts()]
         return {
             "roots": len(self._roots),
             "parts": [plain(part) for part in parts],
-            "counts": [self._count(position) for position in COUNTED],
+            "counts": list(self._count),
             "exact_leaves": self._exact_leaves,
             "closed": dict(self._closed),
             "unsettled": self.unsettled,
             "stalled": self._stalled,
-            "boxed": self._ground.boxed,
+            "boxed": self._task.boxed,
             "floor": self._floor,
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        if self._ground.boxed and not state["boxed"]:
+        if self._task.boxed and not state["boxed"]:
             self._begin(boxed=False)
         self._stalled, self._floor = state["stalled"], state["floor"]
         while len(self._roots) > state["roots"]:
             self._roots.skip()
-        kind = OpenBox if self._ground.boxed else OpenCone
+        kind = OpenBox if self._task.boxed else OpenCone
         self._frontier.push(kind.of(part) for part in state["parts"])
-        self._counts = dict(zip(COUNTED, state["counts"], strict=True))
+        self._counts = Counts(*state["counts"])
         self._exact_leaves, self._closed = state["exact_leaves"], Counter(state["closed"])
         self.unsettled = state["unsettled"]
 
     def _cover(self, canonical: Canonical) -> Any:
         """Return the cones [K, d, d] that cover the weight space, or the numbers of the faces of the cube."""
-        if self._ground.boxed:
+        if self._task.boxed:
             return range(2 * canonical.n_features)
         around = None if canonical.cap is None else cone_around(canonical.cap)
         return covering_cones(canonical.n_features) if around is None else around[None, :, :]
 
     def _explore_alone(self) -> None:
         """Search the part with the least bound, depth first, for a slice."""
-        lane = self._lane
-        if lane.n_parts == 0:
+        nodes = self._nodes
+        if nodes.n_nodes == 0:
             if not len(self._frontier):
                 self._prune_root()
             if len(self._frontier):
-                lane.load(self._frontier.pop())
-        if lane.n_parts:
-            lane.explore(self.incumbent.cost, _SLICE)
-            self._take_found()
+                nodes.load(self._frontier.pop())
+        if nodes.n_nodes:
+            nodes.explore(self.incumbent.cost, _SLICE)
+            self.incumbent.improve(*nodes.found(), "C")
 
     def _prune_root(self) -> None:
         """Let what is left of the next root wait."""
         self._take(self._roots.next(self.incumbent, self._workers))
-        self._roots.let_go()
 
     def _take_answers(self) -> None:
         """Take some answers, as long as these leave nothing else to do."""
@@ -269,8 +257,8 @@ class CellsSearch(Search):
             self._prune_root()
             return
         if self._shared is None:
-            self._give_back()
-            self._shared = self._workers.share(self._ground)
+            self._task.let_go()
+            self._shared = self._workers.share(self._task)
         hand_out = partial(self._hand_out, self._shared)
         self._frontier.send(hand_out)
         self._take(self._frontier.take())
@@ -279,60 +267,49 @@ class CellsSearch(Search):
     def _take(self, explored: Explored) -> None:
         """Take what a unit has found, and what it has left."""
         self.incumbent.improve(explored.cost, explored.weights, "C")
-        for position, count in zip(COUNTED, explored.counts.tolist(), strict=True):
-            self._counts[position] += count
-        parts = explored.parts
-        if explored.closing:
-            self._hard.append(parts.pop())
-        parts = [part for part in parts if not self._ruled_out(part)]
-        (self._frontier.push if self._frontier.nbytes < _FRONTIER_BYTES else self._frontier.stay)(parts)
+        self._counts = self._counts.plus(explored.counts)
+        nodes = explored.nodes
+        if explored.hard:
+            self._hard.append(nodes.pop())
+        nodes = [node for node in nodes if not self._ruled_out(node)]
+        (self._frontier.push if self._frontier.nbytes < _FRONTIER_BYTES else self._frontier.stay)(nodes)
 
-    def _hand_out(self, shared: Shared, parts: list[OpenCone | OpenBox], work: int) -> Pending[Explored]:
+    def _hand_out(self, shared: Shared, parts: list[OpenNode], work: int) -> Pending[Explored]:
         best, step = self.incumbent, self._step(parts)
         return self._workers.hand_out(explore, shared, parts, best.cost, best.weights, work, step)
 
-    def _step(self, parts: list[OpenCone | OpenBox]) -> int | None:
+    def _step(self, parts: list[OpenNode]) -> int | None:
         """Return how far apart bounds in a hand may be, `None` as far as they like: a search that does not end soon has
         its bound higher the closer they are together.
         """
         n_features = self._canonical.n_features
-        short = n_features <= _TO_THE_END or self._count(layout.LOOKED_AT) * n_features < _SHORT
-        if not self._ground.boxed or short or self._frontier.nbytes >= _FRONTIER_BYTES:
+        short = n_features <= _TO_THE_END or self._count.looked_at * n_features < _SHORT
+        if not self._task.boxed or short or self._frontier.nbytes >= _FRONTIER_BYTES:
             return None
         least = min(part.bound for part in parts)
-        return max(0, self._account.bound_of(self.incumbent.cost) - least) // _LEVELS
+        return max(0, self._loss.bound_of(self.incumbent.cost) - least) // _LEVELS
 
-    def _take_found(self) -> None:
-        self.incumbent.improve(*self._lane.found(), "C")
-
-    def _count(self, position: int) -> int:
-        return self._lane.count(position) + self._counts[position]
+    @property
+    def _count(self) -> Counts:
+        return self._nodes.counts.plus(self._counts)
 
     def _put_back(self) -> None:
         """Move the lane's parts to the frontier, so that the least bound of all comes next."""
-        self._frontier.push(part for part in self._lane.take_all() if not self._ruled_out(part))
+        self._frontier.push(part for part in self._nodes.take_all() if not self._ruled_out(part))
 
-    def _give_back(self) -> None:
-        """Give back the room of lanes, which are empty and from now on needed for little."""
-        self._ground.let_go()
-        lane = self._ground.new_lane(self._lane.stack.best_weights, 0)
-        lane.stack.numbers[:] = self._lane.stack.numbers
-        lane.ledger = self._lane.ledger
-        self._lane = lane
-
-    def _ruled_out(self, part: OpenCone | OpenBox) -> bool:
+    def _ruled_out(self, part: OpenNode) -> bool:
         """Whether a part has nothing better than the incumbent."""
-        return part.bound > self._account.bound_of(self.incumbent.cost) - self._granularity
+        return part.bound > self._loss.bound_of(self.incumbent.cost) - self._granularity
 
     def _start_closing(self) -> tuple[ChoicesSearch | CellsSearch, int] | None:
         """Return the search that closes the lane's top cone, and the cost of the lists that are settled there; `None`
         if nothing is left to do: for a box with many open lists, over cones that cover it.
         """
         self._stalled += 1
-        cones = self._lane.simplices()
+        cones = self._nodes.cones()
         if not cones:
             return self._start_exact_closing()
-        return CellsSearch(self._settings, self._canonical, self._aim(), cones, self._account), 0
+        return CellsSearch(self._settings, self._canonical, self._aim(), cones, self._loss), 0
 
     def _start_exact_closing(self) -> tuple[ChoicesSearch, int] | None:
         """Return the search of the selections of the lane's top cone with exact answers, over a slightly wider cone.
@@ -341,16 +318,16 @@ class CellsSearch(Search):
         the whole weight space is searched.
         """
         self._exact_leaves += 1
-        enclosing = self._lane.enclosing()
+        enclosing = self._nodes.enclosing()
         part = None
         if enclosing is not None:
             normals, wider = enclosing
-            kept, found = self._lane.survivors(wider, self.incumbent.cost)
+            kept, found = self._nodes.survivors(wider, self.incumbent.cost)
             self.incumbent.improve(*found, "C")
             if kept is None:
                 return None
             part = kept, normals
-        return self._account.selections(self._aim(), part)
+        return self._loss.selections(self._aim(), part)
 
     def _aim(self) -> Incumbent:
         """Return an incumbent for a search inside this one."""
@@ -358,22 +335,21 @@ class CellsSearch(Search):
 
     def _close(self) -> None:
         """Go on with the cone on top of the lane until it is closed, and take it off."""
-        lane = self._lane
         if self._stuck:
             self._begin_again()
             return
         if self._closing is None:
             # Another unit may have found better weights meanwhile.
-            self._closing = None if self._ruled_out(lane.top()) else self._start_closing()
+            self._closing = None if self._ruled_out(self._nodes.top()) else self._start_closing()
             if self._closing is None:
-                lane.drop_top()
+                self._nodes.drop_top()
             return
         search, fixed = self._closing
         if not search.finished:
             search.advance()
         if search.incumbent.cost + fixed < self.incumbent.cost:
             found = search.incumbent.weights
-            cost = self._account.attained(found, search.incumbent.cost + fixed)
+            cost = self._loss.attained(found, search.incumbent.cost + fixed)
             if cost is None:
                 self._leave_unsettled(search.incumbent.cost + fixed)
             else:
@@ -387,15 +363,15 @@ class CellsSearch(Search):
                 # What cones left unsettled, exact arithmetic over the whole of the box may settle.
                 self._closing = self._start_exact_closing()
             if self._closing is None:
-                lane.drop_top()
+                self._nodes.drop_top()
 
     @property
     def _stuck(self) -> bool:
         """Whether closing stalled boxes has become the larger part of the work."""
-        if not self._ground.boxed or self._settings.shape != "auto" or self._canonical.n_features > _MOST_FEATURES:
+        if not self._task.boxed or self._settings.shape != "auto" or self._canonical.n_features > _MOST_FEATURES:
             return False
         share = _CLOSING_SHARE if self._canonical.additive else _CLOSING_SHARE_OF_RATIOS
-        of_boxes, closings = self._count(layout.NODES), self._stalled + self._closed["exact_leaves"]
+        of_boxes, closings = self._count.nodes, self._stalled + self._closed["exact_leaves"]
         if self._closing is not None:
             closings += self._closing[0].counters().get("exact_leaves", 0)
         return self.nodes - of_boxes + _CLOSING_NODES * closings > share * of_boxes + _PATIENCE
@@ -405,8 +381,7 @@ class CellsSearch(Search):
         if self._closing is not None:
             self._closed.update(self._closing[0].counters())
         self._floor = self.lower_bound
-        for position in COUNTED:
-            self._counts[position] = self._count(position)
+        self._counts = self._count
         self.unsettled = None
         self._begin(boxed=False)
 

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpmert.errors import FloatArray, IntArray
-from lpmert.methods.cells.cuts import least_over_cuts
 from lpmert.numeric.kernels import EPSILON, fill, internal
 
 _INWARDS = 2.0**-20
@@ -46,6 +45,75 @@ def new_game(n_features: int, n_labels: int) -> Game:
         np.empty(n_features),
         np.empty(n_labels, dtype=np.bool_),
     )
+
+
+@internal
+def least_over_cuts(cuts, n_cuts, table, basis, x):
+    """Return min over x in the simplex of the largest of the cuts [n_cuts, D], and write that x.
+
+    The value is recomputed from the multipliers of the cuts, so that it is a bound whatever the pivots' rounding.
+    """
+    n_features = cuts.shape[1]
+    low, high = np.inf, -np.inf
+    for q in range(n_cuts):
+        for d in range(n_features):
+            low, high = min(low, cuts[q, d]), max(high, cuts[q, d])
+    scale = high - low
+    if scale <= 0.0:
+        return low
+    # A matrix game as a linear program: with entries a in [1, 2], the u >= 0 of largest sum with a u <= 1.
+    last = n_features + n_cuts
+    for q in range(n_cuts):
+        for d in range(n_features):
+            table[q, d] = (cuts[q, d] - low) / scale + 1.0
+        for k in range(n_cuts):
+            table[q, n_features + k] = 1.0 if k == q else 0.0
+        table[q, last] = 1.0
+        basis[q] = n_features + q
+    for c in range(last + 1):
+        table[n_cuts, c] = -1.0 if c < n_features else 0.0
+    for _ in range(8 * (n_features + n_cuts)):
+        entering = -1
+        least = -1e-11
+        for c in range(last):
+            if table[n_cuts, c] < least:
+                least, entering = table[n_cuts, c], c
+        if entering < 0:
+            break
+        leaving = -1
+        ratio = np.inf
+        for q in range(n_cuts):
+            if table[q, entering] > 1e-12 and table[q, last] < ratio * table[q, entering]:
+                ratio, leaving = table[q, last] / table[q, entering], q
+        if leaving < 0:
+            break
+        pivot = 1.0 / table[leaving, entering]
+        for c in range(last + 1):
+            table[leaving, c] *= pivot
+        basis[leaving] = entering
+        for q in range(n_cuts + 1):
+            factor = table[q, entering]
+            if q != leaving and factor != 0.0:
+                for c in range(last + 1):
+                    table[q, c] -= factor * table[leaving, c]
+    fill(x, 0.0)
+    total = 0.0
+    for q in range(n_cuts):
+        if basis[q] < n_features:
+            x[basis[q]] = max(0.0, table[q, last])
+            total += x[basis[q]]
+    for d in range(n_features):
+        x[d] /= total
+    prices = 0.0
+    for q in range(n_cuts):
+        prices += max(0.0, table[n_cuts, n_features + q])
+    value = np.inf
+    for d in range(n_features):
+        mixed = 0.0
+        for q in range(n_cuts):
+            mixed += max(0.0, table[n_cuts, n_features + q]) * cuts[q, d]
+        value = min(value, mixed / prices)
+    return value
 
 
 @internal

@@ -1,23 +1,21 @@
-"""The loss of a problem as a search over cones counts it: a sum of costs, or the height of a ratio metric."""
+"""The loss of a problem as the search over the weight space counts it: a sum of costs, or the height of a ratio."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
 
+from lpmert import core
 from lpmert.errors import FloatArray
-from lpmert.methods.cells.box_stack import BoxStack, Precision, precision_of
-from lpmert.methods.cells.ledger_of_ratios import Ratios
-from lpmert.methods.cells.ledger_of_sums import Sums
-from lpmert.methods.cells.stack import UPPER_COST, Stack, Survivors
+from lpmert.methods.cells.nodes import Precision, Survivors, precision_of
 from lpmert.methods.choices.choices import Choices
 from lpmert.methods.choices.close_oracle import close_oracle_height
 from lpmert.methods.choices.oracle_bound import oracle_height
-from lpmert.methods.choices.ratio_lists import UNIT, height_limit, new_bound, ratio_lists
+from lpmert.methods.choices.ratio_lists import UNIT, height_limit, ratio_lists
 from lpmert.methods.choices.ratio_search import RatioChoicesSearch
 from lpmert.methods.choices.search import ChoicesSearch, SumChoicesSearch
 from lpmert.metrics.ratio_kernels import loss_of_height
@@ -27,20 +25,13 @@ from lpmert.numeric.leastnorm import SortedLists
 from lpmert.numeric.rows import sizes_of_rows
 from lpmert.search.method import Incumbent
 
-_LEAF_WORK = 1_000_000
-_RATIO_LEAF_SELECTIONS = 4096
-_REPRICED_EVERY = 3
 
+class Loss(ABC):
+    """What a search over the weight space asks about the loss; bounds of nodes are whole numbers in units of their own.
 
-Ledger = TypeVar("Ledger")
-
-
-class Account(ABC, Generic[Ledger]):
-    """What a search over cones asks about the loss; its cones' bounds are whole numbers in units of the account.
-
-    lists: as kernels take them; total [K]: sums of the lists that are settled for good. granularity: by how much the
-    bounds of selections of different losses differ at least. row_work: what a split costs a row. leaf_lists: how many
-    open lists a cone has at most, where nothing is said, that is searched selection by selection.
+    lists: as the core takes them; total [K]: sums of the lists that are settled for good. granularity: by how much the
+    bounds of selections of different losses differ at least. row_work: what a split costs a hypothesis. leaf_lists: how
+    many open lists a node has at most, where nothing is said, that is searched selection by selection.
     """
 
     lists: SortedLists
@@ -50,6 +41,7 @@ class Account(ABC, Generic[Ledger]):
     leaf_lists: int
 
     _canonical: Canonical
+    _choices: Choices
 
     @cached_property
     def precision(self) -> Precision:
@@ -61,34 +53,40 @@ class Account(ABC, Generic[Ledger]):
         """What the magnitudes of the features of a hypothesis add up to at most."""
         return float(sizes_of_rows(self.lists.rows).max(initial=0.0))
 
+    @cached_property
+    def in_core(self) -> tuple[Any, Any, Any]:
+        """The lists, the ratio metric or `None`, and how selections of small nodes are searched, for the core."""
+        switches = self._choices.switches(self.granularity, cores=True)
+        return self.lists.native(), self._ratio_in_core(), core.ChoiceSettings(*switches, 64, 64, 32)
+
     @property
     def least(self) -> int | None:
         """A cost that nothing undercuts, where one is known before any search."""
         return None
 
     def __getstate__(self) -> dict[str, Any]:
-        """What workers need of it: the lists for kernels, and the scale of the loss."""
-        return {**self.__dict__, "_canonical": self._canonical.bare()}
+        """What workers need of it: the lists, and the scale of the loss."""
+        state = {name: value for name, value in self.__dict__.items() if name != "in_core"}
+        return {**state, "_canonical": self._canonical.bare()}
+
+    def _ratio_in_core(self) -> Any:
+        return None
+
+    def loss_of(self, cost: int) -> float:
+        """Return the loss of a ratio metric of this cost."""
+        return 1.0
 
     @abstractmethod
-    def new_ledger(self) -> Ledger:
-        """Return a ledger for one lane."""
-
-    @abstractmethod
-    def aim(self, ledger: Ledger, stack: Stack | BoxStack, cost: int) -> None:
-        """Let kernels look only for what costs less."""
-
-    @abstractmethod
-    def found(self, ledger: Ledger, stack: Stack | BoxStack) -> tuple[int, FloatArray]:
-        """Return the least cost that kernels have met with these, and its weights [d]."""
+    def cost_found(self, bound: int, loss: float) -> int:
+        """Return the cost of what the core found, with this bound or loss."""
 
     @abstractmethod
     def bound_of(self, cost: int) -> int:
-        """Return the bound that no cone has in which something costs less, by the granularity or more."""
+        """Return the bound that no node has in which something costs less, by the granularity or more."""
 
     @abstractmethod
     def cost_of(self, bound: int) -> int:
-        """Return a cost that nothing undercuts in a cone of this bound."""
+        """Return a cost that nothing undercuts in a node of this bound."""
 
     @abstractmethod
     def attained(self, weights: FloatArray, cost: int) -> int | None:
@@ -102,7 +100,7 @@ class Account(ABC, Generic[Ledger]):
         """
 
 
-class SumAccount(Account[Sums]):
+class SumLoss(Loss):
     """Costs that add up."""
 
     row_work = 4
@@ -114,14 +112,8 @@ class SumAccount(Account[Sums]):
         self.total = np.empty(0)
         self.granularity = canonical.granularity
 
-    def new_ledger(self) -> Sums:
-        return Sums(_LEAF_WORK, self._choices.switches(self.granularity, cores=True))
-
-    def aim(self, ledger: Sums, stack: Stack | BoxStack, cost: int) -> None:
-        stack.numbers[UPPER_COST] = cost
-
-    def found(self, ledger: Sums, stack: Stack | BoxStack) -> tuple[int, FloatArray]:
-        return int(stack.numbers[UPPER_COST]), stack.best_weights
+    def cost_found(self, bound: int, loss: float) -> int:
+        return bound
 
     def bound_of(self, cost: int) -> int:
         return cost
@@ -144,7 +136,7 @@ class SumAccount(Account[Sums]):
         return SumChoicesSearch(self._choices, lists, incumbent, normals), kept.fixed
 
 
-class RatioAccount(Account[Ratios]):
+class RatioLoss(Loss):
     """A ratio metric: bounds are heights in units, costs losses in the problem's fixed point."""
 
     granularity = 1
@@ -163,25 +155,14 @@ class RatioAccount(Account[Ratios]):
     def least(self) -> int:
         return self._least
 
-    def new_ledger(self) -> Ratios:
-        n_rows, n_columns = self._ratio.statistics.shape
-        return Ratios(
-            self._ratio,
-            new_bound(n_rows, n_columns),
-            np.ones(1),
-            _REPRICED_EVERY,
-            _RATIO_LEAF_SELECTIONS,
-            np.zeros(len(self.lists.offsets) - 1, dtype=np.int64),
-            np.zeros(int(np.diff(self.lists.offsets).max(initial=1))),
-            np.zeros(n_columns),
-        )
+    def _ratio_in_core(self) -> Any:
+        return self._ratio.native()
 
-    def aim(self, ledger: Ratios, stack: Stack | BoxStack, cost: int) -> None:
-        ledger.loss[0] = min(ledger.loss[0], self._canonical.loss_of(cost))
-        stack.numbers[UPPER_COST] = height_limit(self._ratio.kind, ledger.loss[0])
+    def loss_of(self, cost: int) -> float:
+        return self._canonical.loss_of(cost)
 
-    def found(self, ledger: Ratios, stack: Stack | BoxStack) -> tuple[int, FloatArray]:
-        return self._canonical.cost_of_loss(float(ledger.loss[0])), stack.best_weights
+    def cost_found(self, bound: int, loss: float) -> int:
+        return self._canonical.cost_of_loss(loss)
 
     def bound_of(self, cost: int) -> int:
         return int(height_limit(self._ratio.kind, self._canonical.loss_of(cost)))
@@ -212,6 +193,6 @@ class RatioAccount(Account[Ratios]):
         return RatioChoicesSearch(self._choices, lists, incumbent, closely=False), 0  # a part: its search is short
 
 
-def account_of(choices: Choices, canonical: Canonical, incumbent: Incumbent) -> Account[Any]:
-    """Return the account of a problem."""
-    return SumAccount(choices, canonical) if canonical.additive else RatioAccount(choices, canonical, incumbent.weights)
+def loss_for(choices: Choices, canonical: Canonical, incumbent: Incumbent) -> Loss:
+    """Return the loss of a problem."""
+    return SumLoss(choices, canonical) if canonical.additive else RatioLoss(choices, canonical, incumbent.weights)

@@ -1,0 +1,108 @@
+// What every node of the search over the weight space has, whatever its shape: bounds, and the lists that are open in it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include "lists.hpp"
+
+namespace lpmert::cells {
+
+using Row = std::int32_t;  // a hypothesis, as a row of the lists
+
+// Room whose items are about to be written, and need not be zeros before.
+template <class T>
+struct Unwritten : std::allocator<T> {
+    template <class U>
+    struct rebind {
+        using other = Unwritten<U>;
+    };
+    Unwritten() = default;
+    template <class U>
+    Unwritten(const Unwritten<U>&) {}
+    template <class U, class... Given>
+    void construct(U* place, Given&&... given) {
+        if constexpr (sizeof...(Given) == 0)
+            ::new (static_cast<void*>(place)) U;
+        else
+            ::new (static_cast<void*>(place)) U(std::forward<Given>(given)...);
+    }
+};
+
+template <class T>
+using Buffer = std::vector<T, Unwritten<T>>;
+
+template <class T>
+Index count(const std::vector<T, Unwritten<T>>& items) {
+    return static_cast<Index>(items.size());
+}
+
+template <class T>
+Index count(const std::vector<T>& items) {
+    return static_cast<Index>(items.size());
+}
+
+template <class T>
+Index bytes_of(const Buffer<T>& items) {
+    return count(items) * static_cast<Index>(sizeof(T));
+}
+
+// Numbers of n items, feature by feature.
+struct Columns {
+    Buffer<double> items;
+    Index n = 0;
+
+    void resize(Index n_features, Index n_items) {
+        n = n_items;
+        items.resize(static_cast<std::size_t>(n_features * n_items));
+    }
+    double* operator[](Index d) { return items.data() + d * n; }
+    const double* operator[](Index d) const { return items.data() + d * n; }
+};
+
+// own: what the node costs at least by the cheapest survivor of every list; bound: that, raised by conflicts here or in
+// what it is a part of. total [K]: sums of statistics of settled lists, empty for sums of costs. stalled: splits since a
+// tenth of the lists was last settled; age: splits until its hypotheses are priced anew. centre_cost: what its centre
+// costs, infinite where that is not known or forbidden; closed: whether nothing is left to find in it.
+struct Node {
+    Index own = 0, bound = 0, stalled = 0, age = 0;
+    std::vector<double> total;
+    Index centre_cost = 0;
+    bool closed = false;
+};
+
+// The hypotheses that may win in a part of the weight space, list by list in order of cost; fixed: of all other lists.
+struct Survivors {
+    std::vector<Row> ids;
+    std::vector<Index> costs, ends;
+    Index fixed = 0, own = 0;
+
+    Index n_lists() const { return static_cast<Index>(ends.size()) - 1; }
+};
+
+// granularity: what bounds of selections of different losses differ by at least. Nodes of at most leaf_lists open lists
+// are searched selection by selection, and so are those of at most leaf_rows survivors after most_stalled splits with
+// little settled; after `hopeless` of them exact arithmetic has to close a node. conflict_lists: most open lists between
+// which conflicts are looked for; row_work: what a split costs a survivor; levels: of a list's costs that
+// conflicts may charge in a box, at most.
+struct Settings {
+    Index granularity = 1, leaf_lists = 10, leaf_rows = 2500, conflict_lists = 4000;
+    Index most_stalled = 0, hopeless = 0, row_work = 4, levels = 4;
+};
+
+// How a list stands in a node: `impossible` where none of its hypotheses may be chosen.
+enum class Standing { open, settled, impossible };
+
+// What became of a small node that was searched selection by selection: nothing is left in it, it was too much work, or
+// rounding leaves open what exact arithmetic has to decide.
+enum class Leaf { done, too_large, undecided };
+
+// What a search has counted. work: rows looked at, about; looked_at: survivors of nodes that were split.
+struct Counts {
+    Index nodes = 0, leaves = 0, leaf_programs = 0, conflicting = 0, looked_at = 0, work = 0;
+};
+
+}  // namespace lpmert::cells

@@ -1,0 +1,294 @@
+"""What workers of a search over the weight space do: prune a root, or search some nodes for so much work."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lpmert import core
+from lpmert.errors import FloatArray
+from lpmert.methods.cells.losses import Loss
+from lpmert.methods.cells.nodes import (
+    FEW_LISTS,
+    MOST_FEATURES_OF_CONES,
+    OpenBox,
+    OpenCone,
+    OpenNode,
+    Survivors,
+    box_with_all,
+    cones_of,
+    whole_box,
+    whole_cone,
+    widened,
+)
+from lpmert.numeric.cone import enclosing_cone
+from lpmert.numeric.kernels import INFINITE_COST
+from lpmert.parallel.of_thread import OfThread
+from lpmert.parallel.workers import SERIAL, Pending, Shared, Workers
+from lpmert.search.method import Incumbent
+from lpmert.system.deadline import out_of_time
+
+_ROOM = 1 << 24
+"""Bytes that open nodes may take in the core before time and memory are looked at; then twice as many."""
+
+_MANY = 500_000
+"""From so many hypotheses on, one thread alone has room for all of them."""
+
+_FULL, _HARD = 1, 2
+
+
+class Counts(NamedTuple):
+    """What the core counts: see `Counts` in `lpmert/core/node.hpp`."""
+
+    nodes: int = 0
+    leaves: int = 0
+    leaf_lps: int = 0
+    conflicting: int = 0
+    looked_at: int = 0
+    work: int = 0
+
+    def plus(self, others: Iterable[int]) -> Counts:
+        """Return the sum of both."""
+        return Counts(*(own + other for own, other in zip(self, others, strict=True)))
+
+
+@dataclass(frozen=True)
+class NodeSettings:
+    """What the core asks about nodes; see `Settings` in `lpmert/core/node.hpp`."""
+
+    leaf_lists: int
+    leaf_rows: int
+    conflict_lists: int
+    most_stalled: int
+    hopeless: int
+
+
+class NodeSearch:
+    """Nodes that the core searches depth first; `hard`: exact arithmetic has to close the one on top."""
+
+    def __init__(self, task: CellsTask, weights: FloatArray) -> None:
+        self._task, self.loss = task, task.loss
+        lists, ratio, selections = self.loss.in_core
+        own = task.settings
+        self._core = core.CellSearch(
+            lists,
+            ratio,
+            selections,
+            task.boxed,
+            self.loss.precision,
+            self.loss.largest,
+            granularity=self.loss.granularity,
+            leaf_lists=own.leaf_lists,
+            leaf_rows=own.leaf_rows,
+            conflict_lists=own.conflict_lists,
+            most_stalled=own.most_stalled,
+            hopeless=own.hopeless,
+            row_work=self.loss.row_work,
+        )
+        self.renew(weights)
+
+    def renew(self, weights: FloatArray) -> None:
+        """Let go of all nodes, and of all that was found and counted; weights [D] of the incumbent."""
+        self._core.renew(np.ascontiguousarray(weights))
+        self.hard = False
+
+    @property
+    def n_nodes(self) -> int:
+        """How many nodes are open."""
+        return len(self._core.bounds)
+
+    @property
+    def least_bound(self) -> int | None:
+        """The least bound of an open node, `None` where there is none."""
+        return min(self._core.bounds, default=None)
+
+    @property
+    def counts(self) -> Counts:
+        """What was done since the search was renewed."""
+        return Counts(*self._core.counts)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that the nodes take."""
+        return int(self._core.nbytes)
+
+    def load_root(self, root: Any) -> None:
+        """Put one of the nodes that cover the weight space on top, with all hypotheses."""
+        whole: Any = whole_box if self._task.boxed else whole_cone
+        self.load(whole(self.loss.lists, root, self.loss.total))
+
+    def load(self, node: OpenNode) -> None:
+        """Put a node on top of the others."""
+        self._core.push(node.unpacked())
+
+    def prune_root(self, cost: int, limit: int | None = None) -> None:
+        """Prune the only node, which holds all hypotheses, below a cost; or below another limit of its bound."""
+        self._core.aim(cost, self.loss.loss_of(cost))
+        self._core.propagate_root(self.loss.bound_of(cost) - self.loss.granularity if limit is None else limit)
+
+    def explore(self, cost: int, budget: int, step: int | None = None) -> None:
+        """Search on below a cost for so much work: all nodes, or those with a bound that is not above the least by more
+        than a step, and the next ones then, unless much of the work is done.
+        """
+        self._core.aim(cost, self.loss.loss_of(cost))
+        self._core.begin(budget, -1 if step is None else step)
+        room = _ROOM
+        while (outcome := self._core.explore(room)) == _FULL:
+            if out_of_time():  # or out of memory, of which one slice may take much
+                break
+            room *= 2
+        self.hard = outcome == _HARD
+
+    def found(self) -> tuple[int, FloatArray]:
+        """Return the least cost met, and its weights [D]."""
+        bound, loss, weights = self._core.found
+        return self.loss.cost_found(bound, loss), weights
+
+    def top(self) -> OpenNode:
+        """Return the node that comes next."""
+        return self._node(self.n_nodes - 1)
+
+    def drop_top(self) -> None:
+        """Take the node on top off."""
+        self._core.pop()
+        self.hard = False
+
+    def nodes(self) -> list[OpenNode]:
+        """Return copies of all nodes, the next one last."""
+        return [self._node(k) for k in range(self.n_nodes)]
+
+    def take_all(self) -> list[OpenNode]:
+        """Return all nodes, and let go of them."""
+        nodes = self.nodes()
+        self._core.clear()
+        return nodes
+
+    def _node(self, k: int) -> OpenNode:
+        fields = self._core.node(k)
+        return OpenBox.packing(*fields) if self._task.boxed else OpenCone(*fields)
+
+    def _survivors(self) -> Survivors:
+        return Survivors(*self._core.survivors())
+
+    def cones(self) -> list[OpenCone]:
+        """Return cones that cover the node on top; none where exact arithmetic is better."""
+        top = self.top()
+        if isinstance(top, OpenCone) or top.n_lists <= FEW_LISTS or len(top.centre) > MOST_FEATURES_OF_CONES:
+            return []
+        return cones_of(self.loss.lists, top, self._survivors())
+
+    def enclosing(self) -> tuple[FloatArray, OpenNode] | None:
+        """Return normals [k, D] of a part slightly wider than the node on top, and a node with all hypotheses that
+        contains that; `None` where rounding makes it unsure.
+        """
+        top, lists, total = self.top(), self.loss.lists, self.loss.total
+        if isinstance(top, OpenBox):
+            return core.box_normals(top.centre, top.radius), box_with_all(lists, top.centre, widened(top.radius), total)
+        enclosing = enclosing_cone(top.rays)
+        return None if enclosing is None else (enclosing[0], whole_cone(lists, enclosing[1], total))
+
+    def survivors(self, node: OpenNode, cost: int) -> tuple[Survivors | None, tuple[int, FloatArray]]:
+        """Return what may win in a node with all hypotheses, `None` if nothing may; and what was found in it below a
+        cost.
+        """
+        alone = NodeSearch(self._task, self.found()[1])
+        alone.load(node)
+        alone.prune_root(cost, int(INFINITE_COST) - 1)
+        return alone._survivors() if alone.n_nodes else None, alone.found()
+
+
+class Explored(NamedTuple):
+    """What is left of a unit: nodes, of which the last waits for exact arithmetic if `hard`.
+
+    cost, weights [D]: the least met, if it is below that of the unit.
+    """
+
+    nodes: list[OpenNode]
+    hard: bool
+    cost: int
+    weights: FloatArray
+    counts: Counts
+
+
+@dataclass
+class CellsTask:
+    """What all units of a search share. boxed: whether nodes are boxes."""
+
+    loss: Loss
+    settings: NodeSettings
+    boxed: bool
+    _searches: OfThread[NodeSearch] = field(default_factory=OfThread, repr=False)
+
+    def search(self, weights: FloatArray) -> NodeSearch:
+        """Return the search of this thread, as good as new."""
+        search = self._searches.get(lambda: NodeSearch(self, weights))
+        search.renew(weights)
+        return search
+
+    def let_go(self) -> None:
+        """Give back the room of all threads; nobody uses it now."""
+        self._searches = OfThread()
+
+
+def prune(task: CellsTask, root: Any, cost: int, weights: FloatArray) -> Explored:
+    """Prune one of the nodes that cover the weight space; weights [D] have this cost."""
+    search = task.search(weights)
+    search.load_root(root)
+    search.prune_root(cost)
+    return _explored(search)
+
+
+def explore(
+    task: CellsTask, nodes: list[OpenNode], cost: int, weights: FloatArray, budget: int, step: int | None
+) -> Explored:
+    """Search nodes, the first of them first, for what costs less; weights [D] have this cost.
+
+    step: by how much their bounds may be above the least; `None` if that makes no difference.
+    """
+    search = task.search(weights)
+    for node in reversed(nodes):
+        search.load(node)
+    search.explore(cost, budget, step)
+    return _explored(search)
+
+
+def _explored(search: NodeSearch) -> Explored:
+    """Return what a search has found and left, and empty it."""
+    counts, hard, found = search.counts, search.hard, search.found()
+    return Explored(search.take_all(), hard, *found, counts)
+
+
+class Roots:
+    """Nodes that cover the weight space and wait; workers who are near prune those that come next meanwhile.
+
+    ahead: how many of them.
+    """
+
+    def __init__(self, task: CellsTask, roots: Iterable[Any], ahead: int) -> None:
+        self._task, self._roots, self._ahead = task, deque(roots), ahead
+        self._large = len(task.loss.lists.costs) > _MANY
+        self._begun: deque[Pending[Explored]] = deque()
+
+    def __len__(self) -> int:
+        return len(self._roots)
+
+    def skip(self) -> None:
+        """Leave the next root out."""
+        self._roots.popleft()
+
+    def next(self, best: Incumbent, workers: Workers) -> Explored:
+        """Return what is left of the next root, and what was found in it; raises `OutOfTime`."""
+        near = SERIAL if workers.far or self._large else workers
+        for root in islice(self._roots, len(self._begun), self._ahead):
+            self._begun.append(near.hand_out(prune, Shared(self._task), root, best.cost, best.weights))
+        pruned = self._begun[0].wait()
+        self._begun.popleft()
+        self._roots.popleft()
+        if self._large:
+            self._task.let_go()
+        return pruned

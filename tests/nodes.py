@@ -1,0 +1,32 @@
+"""Searches of the core over nodes of a test's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lpmert import core
+from lpmert.methods.cells.nodes import precision_of
+from lpmert.methods.choices.choices import Choices
+from lpmert.numeric.leastnorm import SortedLists
+
+
+def core_search(lists: SortedLists, *, boxed: bool, levels: int = 4) -> Any:
+    """A search over boxes or cones of sums of losses, with no node yet."""
+    search = core.CellSearch(
+        lists.native(),
+        None,
+        core.ChoiceSettings(*Choices().switches(1, cores=True), 64, 64, 32),
+        boxed,
+        precision_of(lists),
+        largest=float(abs(lists.rows).sum(axis=1).max(initial=0.0)),
+        granularity=1,
+        leaf_lists=0,
+        leaf_rows=0,
+        conflict_lists=len(lists.offsets),
+        most_stalled=100,
+        hopeless=100,
+        row_work=4,
+        levels=levels,
+    )
+    search.renew(lists.rows[0] * 0.0)
+    return search
